@@ -1,0 +1,64 @@
+# Everything a working copy needs. A fresh machine has to bring only Python 3.11 or later (with venv) and
+# network to the package index.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help venv java demo test lint types proto wheel bench clean
+
+# the first interpreter that is new enough, unless PYTHON names one
+PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+	if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$python; break; fi; done)
+SCALE ?= 1
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/stamp
+PROTOS := $(notdir $(wildcard proto/*.proto))
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+venv: $(STAMP) ## make .venv and install hindex in it, editable, with all that developing needs
+
+$(STAMP): pyproject.toml
+	@test -n "$(PYTHON)" || { echo "hindex needs Python 3.11 or later: install it, or name it: make PYTHON=/path/to/python3" >&2; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $@
+
+java:
+	@.ci/java
+
+demo: $(STAMP) java ## index TPC-H lineitem, query it with hindex and with Spark alone, compare (SCALE=1)
+	$(BIN)/hindex demo --scale $(SCALE)
+
+test: $(STAMP) java ## run all tests
+	$(BIN)/python -m pytest
+
+lint: $(STAMP) ## check style and likely bugs (ruff)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+# mypy follows no package-dir mapping, so it gets the packages under their import names as links
+types: $(STAMP) ## check types (mypy --strict)
+	rm -rf build/types && mkdir -p build/types/hindex
+	ln -s $(CURDIR)/hindex/* build/types/hindex/
+	ln -s $(CURDIR)/orc $(CURDIR)/proto $(CURDIR)/sql build/types/hindex/
+	ln -s $(CURDIR)/tests build/types/tests
+	cd build/types && $(CURDIR)/$(BIN)/mypy --config-file $(CURDIR)/pyproject.toml --cache-dir $(CURDIR)/.mypy_cache -p hindex -p tests
+
+proto: $(STAMP) ## make the code in proto/ again from its .proto sources
+	rm -rf build/proto && mkdir -p build/proto
+	$(BIN)/python -m grpc_tools.protoc -Ihindex/proto=proto --python_out=build/proto --pyi_out=build/proto $(addprefix hindex/proto/,$(PROTOS))
+	mv build/proto/hindex/proto/*_pb2.py build/proto/hindex/proto/*_pb2.pyi proto/
+
+wheel: $(STAMP) ## build the wheel into dist/
+	rm -rf dist build/lib
+	$(BIN)/python -m build --wheel --outdir dist .
+
+bench: $(STAMP) java ## measure hindex beside Spark, side by side in one run
+	$(BIN)/python tests/bench/lineitem.py
+
+clean: ## remove what was built (.venv stays)
+	rm -rf build dist demo-data .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info
+	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +

@@ -1,0 +1,50 @@
+"""hindex: indexes for tables of ORC files.
+
+>>> import hindex
+>>> hx = hindex.connect()
+>>> users = hx.table("data/users")                                   # doctest: +SKIP
+>>> users.create_index("g", column="gender", using="bitmap")         # doctest: +SKIP
+>>> users.scan(where="gender = 'F'", columns=["id"]).to_arrow()      # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if __name__ != "hindex":
+    raise ImportError(f"import hindex, not {__name__}")
+
+if TYPE_CHECKING:
+    from hindex.connection import Connection, connect
+    from hindex.errors import HindexError
+    from hindex.scan.scan import Scan
+    from hindex.tables import Index, IndexSpec, Table
+
+__version__ = "0.1.0"
+
+__all__ = ["Connection", "HindexError", "Index", "IndexSpec", "Scan", "Table", "__version__", "connect"]
+
+# executors import hindex.orc and pay for every import, so nothing is loaded before it is asked for
+_HOMES = {
+    "Connection": "hindex.connection",
+    "HindexError": "hindex.errors",
+    "Index": "hindex.tables",
+    "IndexSpec": "hindex.tables",
+    "Scan": "hindex.scan.scan",
+    "Table": "hindex.tables",
+    "connect": "hindex.connection",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name in _HOMES:
+        found: object = getattr(importlib.import_module(_HOMES[name]), name)
+        return found
+    if name in ("orc", "sql"):
+        return importlib.import_module(f"hindex.{name}")
+    raise AttributeError(f"module 'hindex' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,222 @@
+"""Keys: column values in a form whose plain order is Spark's order of the values.
+
+Every primitive value becomes an ``int`` in 64 bits or ``bytes``, such that comparing keys compares values as
+Spark does: NaN equals NaN and is greatest, -0.0 equals 0.0, strings compare by their UTF-8 bytes. Indexes
+store keys and predicates are turned into domains of keys, so one comparison serves every type.
+
+===============================  ==================================================================
+type                             key
+===============================  ==================================================================
+boolean, tinyint ... bigint      the integer
+date                             days since 1970-01-01
+timestamp (both)                 microseconds since 1970-01-01 00:00:00 (of the wall clock, or UTC)
+float, double                    the double's bits, mapped so that signed integer order is value order
+decimal(p <= 18, s)              the unscaled integer at scale s
+decimal(p > 18, s)               the unscaled integer as 16 bytes, big-endian, sign bit flipped
+string, varchar, binary          the bytes
+char(n)                          the bytes, filled with blanks to n characters: Spark pads what it reads
+===============================  ==================================================================
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import enum
+import math
+import struct
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hindex.domain import Key
+from hindex.orc.types import INTEGER_KINDS, STRING_KINDS, Kind, OrcType
+from hindex.sql.dates import date_from_days, format_date
+
+INT64_MIN = -(1 << 63)
+INT64_MAX = (1 << 63) - 1
+
+MICROS_PER_DAY = 86_400_000_000
+
+#: Greatest precision whose unscaled values all fit 64 bits.
+SHORT_DECIMAL_PRECISION = 18
+
+_DECIMAL_BIAS = 1 << 127
+_WIDTHS = {Kind.BYTE: 8, Kind.SHORT: 16}
+
+KeyArray: TypeAlias = "npt.NDArray[np.int64] | pa.LargeBinaryArray"
+
+
+class KeyKind(enum.Enum):
+    """How the keys of a type are held."""
+
+    INT64 = "int64"
+    BYTES = "bytes"
+
+
+def key_kind(of: OrcType) -> KeyKind | None:
+    """The kind of a type's keys, or None where the type has none (composite types)."""
+    if of.kind in INTEGER_KINDS or of.kind in (
+        Kind.BOOLEAN,
+        Kind.DATE,
+        Kind.TIMESTAMP,
+        Kind.TIMESTAMP_INSTANT,
+        Kind.FLOAT,
+        Kind.DOUBLE,
+    ):
+        return KeyKind.INT64
+    if of.kind == Kind.DECIMAL:
+        return KeyKind.INT64 if 0 < of.precision <= SHORT_DECIMAL_PRECISION else KeyKind.BYTES
+    if of.kind in STRING_KINDS or of.kind == Kind.BINARY:
+        return KeyKind.BYTES
+    return None
+
+
+def key_limits(of: OrcType) -> tuple[int, int] | None:
+    """The least and greatest key of a type, or None where its keys are bytes."""
+    if key_kind(of) is not KeyKind.INT64:
+        return None
+    match of.kind:
+        case Kind.BOOLEAN:
+            return 0, 1
+        case Kind.BYTE | Kind.SHORT | Kind.INT | Kind.DATE:
+            half = 1 << (_WIDTHS.get(of.kind, 32) - 1)
+            return -half, half - 1
+        case Kind.FLOAT | Kind.DOUBLE:
+            return float_key(-math.inf), float_key(math.nan)
+        case _:
+            return INT64_MIN, INT64_MAX
+
+
+def float_key(value: float) -> int:
+    """The key of a float or double.
+
+    >>> float_key(-0.0) == float_key(0.0), float_key(float("nan")) > float_key(float("inf"))
+    (True, True)
+    """
+    if math.isnan(value):
+        value = math.nan
+    bits: int = struct.unpack("<q", struct.pack("<d", value + 0.0))[0]
+    return bits if bits >= 0 else bits ^ INT64_MAX
+
+
+def key_float(key: int) -> float:
+    """The value of a float's key: the inverse of :func:`float_key`."""
+    bits = key if key >= 0 else key ^ INT64_MAX
+    value: float = struct.unpack("<d", struct.pack("<q", bits))[0]
+    return value
+
+
+def decimal_key(unscaled: int, of: OrcType) -> Key:
+    """The key of a decimal given as its unscaled integer at the type's scale."""
+    if key_kind(of) is KeyKind.INT64:
+        return unscaled
+    return (unscaled + _DECIMAL_BIAS).to_bytes(16, "big")
+
+
+def key_decimal(key: Key) -> int:
+    """The unscaled integer of a decimal's key."""
+    return key if isinstance(key, int) else int.from_bytes(key, "big") - _DECIMAL_BIAS
+
+
+def pad_char(value: bytes, length: int) -> bytes:
+    """A CHAR(length) value filled with blanks. Characters are counted by their lead bytes, as Arrow does."""
+    characters = sum(byte & 0xC0 != 0x80 for byte in value)
+    return value + b" " * (length - characters)
+
+
+def array_keys(of: OrcType, array: pa.Array) -> KeyArray:
+    """The keys of an Arrow array of ``of.to_arrow()``, one a value.
+
+    :returns: int64 numpy array, or a large binary array. At null slots the integer is arbitrary; a
+        binary array keeps its nulls.
+    :raises TypeError: if the type has no keys.
+    """
+    kind = key_kind(of)
+    if kind is None:
+        raise TypeError(f"values of type {of} have no keys")
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if isinstance(array, pa.DictionaryArray):
+        array = array.dictionary_decode()
+    if of.kind == Kind.DECIMAL:
+        return _decimal_keys(of, array)
+    if kind is KeyKind.BYTES:
+        if of.kind == Kind.CHAR:
+            array = pc.utf8_rpad(array, width=of.max_length, padding=" ")
+        if pa.types.is_string(array.type):
+            array = array.cast(pa.binary())  # a view; straight to large_binary would check the UTF-8
+        return array.cast(pa.large_binary())
+    if of.kind in (Kind.FLOAT, Kind.DOUBLE):
+        return _float_keys(array)
+    if of.kind == Kind.BOOLEAN:
+        return np.asarray(pc.fill_null(array, False).cast(pa.int64()))
+    return _fixed_width(array, np.dtype(f"i{array.type.bit_width // 8}")).astype(np.int64, copy=False)
+
+
+PythonValue = bool | int | float | str | bytes | decimal.Decimal | datetime.date | datetime.datetime
+
+
+def key_value(of: OrcType, key: Key) -> PythonValue:
+    """The Python value that Arrow would give for a key: for messages, and answers from an index alone.
+
+    A date or time in a year that Python cannot hold is its text.
+    """
+    if of.kind == Kind.DECIMAL:
+        with decimal.localcontext(decimal.Context(prec=60)):
+            return decimal.Decimal(key_decimal(key)).scaleb(-(of.scale if of.precision else 18))
+    if isinstance(key, bytes):
+        return key if of.kind == Kind.BINARY else key.decode("utf-8", "surrogateescape")
+    if of.kind in (Kind.FLOAT, Kind.DOUBLE):
+        return key_float(key)
+    if of.kind == Kind.BOOLEAN:
+        return bool(key)
+    if of.kind == Kind.DATE:
+        date = date_from_days(key)
+        return date if isinstance(date, datetime.date) else format_date(key)
+    if of.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT):
+        zone = datetime.UTC if of.kind == Kind.TIMESTAMP_INSTANT else None
+        days, micros = divmod(key, MICROS_PER_DAY)
+        date = date_from_days(days)
+        time = datetime.timedelta(microseconds=micros)
+        if isinstance(date, datetime.date):
+            return datetime.datetime.combine(date, datetime.time(tzinfo=zone)) + time
+        clock = (datetime.datetime(2000, 1, 1, tzinfo=zone) + time).time()
+        return f"{format_date(days)} {clock.isoformat()}"
+    return key
+
+
+def _fixed_width(array: pa.Array, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """The values buffer of a fixed-width array, null slots included, without a copy."""
+    values = array.buffers()[1]
+    if values is None or len(array) == 0:
+        return np.zeros(len(array), dtype)
+    return np.frombuffer(values, dtype, count=len(array), offset=array.offset * dtype.itemsize)
+
+
+def _float_keys(array: pa.Array) -> npt.NDArray[np.int64]:
+    width = array.type.bit_width // 8
+    # adding zero turns -0.0 into 0.0 and copies; a float widened to double keeps its value
+    doubles = _fixed_width(array, np.dtype(f"f{width}")).astype(np.float64) + 0.0
+    doubles[np.isnan(doubles)] = np.nan
+    bits = doubles.view(np.int64)
+    return np.where(bits >= 0, bits, bits ^ np.int64(INT64_MAX))
+
+
+def _decimal_keys(of: OrcType, array: pa.Array) -> KeyArray:
+    words = _fixed_width(array, np.dtype([("low", "<u8"), ("high", "<i8")]))
+    if key_kind(of) is KeyKind.INT64:
+        return np.ascontiguousarray(words["low"]).view(np.int64)
+    big = np.empty(len(array), dtype=[("high", ">u8"), ("low", ">u8")])
+    big["high"] = np.ascontiguousarray(words["high"]).view(np.uint64) ^ np.uint64(1 << 63)
+    big["low"] = words["low"]
+    fixed = pa.FixedSizeBinaryArray.from_buffers(
+        pa.binary(16), len(array), [None, pa.py_buffer(big.tobytes())]
+    )
+    keys = fixed.cast(pa.large_binary())
+    if array.null_count:
+        keys = pc.if_else(array.is_valid(), keys, pa.scalar(None, pa.large_binary()))
+    return keys
