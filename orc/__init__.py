@@ -1,0 +1,26 @@
+"""The ORC format: bytes to Arrow, with row selection.
+
+>>> import hindex.orc
+>>> hindex.orc.OrcReader("users.orc").read(columns=["name"], rows=[3, 70_000])  # doctest: +SKIP
+"""
+
+if __name__ != "hindex.orc":
+    raise ImportError(f"import hindex.orc, not {__name__}: a second name would make second classes")
+
+from hindex.orc.cost import DecodePath
+from hindex.orc.counts import ReadCounts
+from hindex.orc.reader import OrcReader
+from hindex.orc.selection import RowSelection
+from hindex.orc.source import ByteSource, open_source
+from hindex.orc.types import Kind, OrcType
+
+__all__ = [
+    "ByteSource",
+    "DecodePath",
+    "Kind",
+    "OrcReader",
+    "OrcType",
+    "ReadCounts",
+    "RowSelection",
+    "open_source",
+]

@@ -1,0 +1,77 @@
+"""Arrow arrays from decoded values and a null mask, without a copy where there are no nulls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hindex.errors import OrcError
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+Bytes = npt.NDArray[np.uint8]
+
+#: Below this many values a Python join of slices beats a gather of single bytes.
+_JOIN_BELOW = 4096
+
+
+def validity(valid: Bools | None) -> pa.Buffer | None:
+    return None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
+
+
+def spread(values: npt.NDArray[Any], valid: Bools | None) -> npt.NDArray[Any]:
+    """Values at the slots that are not null, zeros at the others."""
+    if valid is None:
+        return values
+    full = np.zeros(len(valid), values.dtype)
+    full[valid] = values
+    return full
+
+
+def fixed_array(of: pa.DataType, values: npt.NDArray[Any], valid: Bools | None) -> pa.Array:
+    """An array of a fixed-width type; ``values`` are those that are not null, in its physical dtype."""
+    full = np.ascontiguousarray(spread(values, valid))
+    return pa.Array.from_buffers(of, len(full), [validity(valid), pa.py_buffer(full)])
+
+
+def bool_array(values: Bools, valid: Bools | None) -> pa.Array:
+    full = spread(values, valid)
+    return pa.Array.from_buffers(
+        pa.bool_(), len(full), [validity(valid), pa.py_buffer(np.packbits(full, bitorder="little"))]
+    )
+
+
+def bytes_array(of: pa.DataType, data: Bytes, begins: Ints, lengths: Ints, valid: Bools | None) -> pa.Array:
+    """An array of strings or binary from slices of a buffer."""
+    total = int(lengths.sum())
+    if total > np.iinfo(np.int32).max:
+        raise OrcError(
+            f"the selected values take {total} bytes, more than one array holds: select fewer rows"
+        )
+    full = spread(lengths, valid)
+    offsets = np.zeros(len(full) + 1, np.int32)
+    np.cumsum(full, out=offsets[1:])
+    return pa.Array.from_buffers(
+        of, len(full), [validity(valid), pa.py_buffer(offsets), slices(data, begins, lengths, total)]
+    )
+
+
+def slices(data: Bytes, begins: Ints, lengths: Ints, total: int) -> pa.Buffer:
+    """The slices of a buffer, one after another."""
+    if not total:
+        return pa.py_buffer(b"")
+    ends = begins + lengths
+    if np.array_equal(begins[1:], ends[:-1]):
+        return pa.py_buffer(data[int(begins[0]) : int(ends[-1])])
+    if len(begins) < _JOIN_BELOW or total > 256 * len(begins):
+        view = data.data
+        return pa.py_buffer(
+            b"".join([view[b:e] for b, e in zip(begins.tolist(), ends.tolist(), strict=True)])
+        )
+    moved = np.cumsum(lengths) - lengths
+    at = np.repeat(begins - moved, lengths)
+    at += np.arange(total)
+    return pa.py_buffer(data[at])

@@ -1,0 +1,71 @@
+"""Decimals: unbounded varints and a scale a value.
+
+Source: ORC specification v1, "Decimal Columns".
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hindex.errors import OrcError
+from hindex.orc.columns.arrays import fixed_array
+from hindex.orc.columns.context import ColumnContext
+from hindex.orc.columns.layout import is_decimal64
+from hindex.orc.encoding import varint
+from hindex.orc.stripe import StreamKind
+
+_WORDS = np.dtype([("low", "<u8"), ("high", "<i8")])
+_MASK = (1 << 64) - 1
+
+
+def read_decimal(context: ColumnContext, version: tuple[int, int]) -> pa.Array:
+    wanted, arrow = context.wanted, context.type.to_arrow()
+    if is_decimal64(context.type, version):
+        values = context.integers(StreamKind.DATA, signed=True)
+        return fixed_array(arrow, _words(values.view(np.uint64), values >> 63), wanted.valid)
+    spans, _ = context.spans(StreamKind.DATA)
+    try:
+        if wanted.is_all:
+            low, high = varint.decode_decimal(spans.buffer, spans.starts, spans.limits, wanted.totals)
+        else:
+            low, high = varint.gather_decimal(
+                spans.buffer, spans.starts, spans.limits, wanted.ranks, wanted.offsets
+            )
+    except OrcError as error:
+        raise error.at(stream="DATA") from error
+    scales = context.integers(StreamKind.SECONDARY, signed=True)
+    if (scales != arrow.scale).any():
+        low, high = _rescale(low, high, scales, arrow)
+    return fixed_array(arrow, _words(low, high), wanted.valid)
+
+
+def _words(low: npt.NDArray[np.uint64], high: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
+    words = np.empty(len(low), _WORDS)
+    words["low"], words["high"] = low, high
+    return words
+
+
+def _rescale(
+    low: npt.NDArray[np.uint64],
+    high: npt.NDArray[np.int64],
+    scales: npt.NDArray[np.int64],
+    arrow: pa.DataType,
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
+    """Bring values whose own scale differs to the column's, rounding half away from zero."""
+    low, high = low.copy(), high.copy()
+    for i in np.flatnonzero(scales != arrow.scale).tolist():
+        value = (int(high[i]) << 64) | int(low[i])
+        shift = arrow.scale - int(scales[i])
+        if abs(shift) > 76:
+            raise OrcError(f"a decimal of scale {int(scales[i])} is outside the format's bounds")
+        if shift >= 0:
+            value *= 10**shift
+        else:
+            unit = 10**-shift
+            value = (abs(value) + unit // 2) // unit * (1 if value >= 0 else -1)
+        if abs(value) >= 10**38:
+            raise OrcError(f"a decimal does not fit precision 38 at scale {arrow.scale}")
+        low[i], high[i] = value & _MASK, value >> 64
+    return low, high

@@ -1,0 +1,131 @@
+"""Dates and timestamps: ORC's epochs, nanosecond coding, time zones and the older calendar.
+
+Source: ORC specification v1, "Date Columns" and "Timestamp Columns".
+"""
+
+from __future__ import annotations
+
+import datetime
+import zoneinfo
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hindex.errors import OrcError
+from hindex.orc.columns.arrays import fixed_array
+from hindex.orc.columns.context import ColumnContext
+from hindex.orc.stripe import StreamKind
+from hindex.orc.types import Kind
+
+Ints = npt.NDArray[np.int64]
+
+MICROS_PER_SECOND = 1_000_000
+MICROS_PER_DAY = 86_400 * MICROS_PER_SECOND
+
+#: 1582-10-15, the first day of the Gregorian calendar, in days since 1970-01-01.
+GREGORIAN_START = -141427
+
+_DAYS_TO_EPOCH = 2_440_588  # the Julian day number of 1970-01-01
+
+
+def julian_to_gregorian(days: Ints) -> Ints:
+    """Days that count in the Julian calendar before 1582-10-15, recounted so that the proleptic Gregorian
+    calendar shows the same year, month and day.
+
+    The 29th of February of a year that only the Julian calendar makes a leap year becomes the 1st of March.
+    """
+    old = days < GREGORIAN_START
+    if not old.any():
+        return days
+    # Richards' algorithm for the Julian calendar, then its inverse for the Gregorian
+    f = days[old] + _DAYS_TO_EPOCH + 1401
+    e = 4 * f + 3
+    h = 5 * ((e % 1461) // 4) + 2
+    day = (h % 153) // 5 + 1
+    month = (h // 153 + 2) % 12 + 1
+    year = e // 1461 - 4716 + (14 - month) // 12
+    a = (14 - month) // 12
+    y = year + 4800 - a
+    m = month + 12 * a - 3
+    number = day + (153 * m + 2) // 5 + 365 * y + y // 4 - y // 100 + y // 400 - 32045
+    found = days.copy()
+    found[old] = number - _DAYS_TO_EPOCH
+    return found
+
+
+def rebased_dates(array: pa.Array) -> pa.Array:
+    """An array of dates whose days before 1582-10-15 are of the Julian calendar, recounted."""
+    low = pc.min(array.cast(pa.int32())).as_py()
+    if low is None or low >= GREGORIAN_START:
+        return array
+    days = np.asarray(array.cast(pa.int32()).fill_null(0)).astype(np.int64)
+    valid = np.asarray(array.is_valid())
+    return fixed_array(pa.date32(), julian_to_gregorian(days)[valid].astype(np.int32), valid)
+
+
+def read_date(context: ColumnContext, *, is_proleptic: bool) -> pa.Array:
+    days = context.integers(StreamKind.DATA, signed=True)
+    if not is_proleptic:
+        days = julian_to_gregorian(days)
+    return fixed_array(pa.date32(), days.astype(np.int32), context.wanted.valid)
+
+
+def read_timestamp(context: ColumnContext, *, timezone: str, is_proleptic: bool) -> pa.Array:
+    """Microseconds: of the wall clock for ``timestamp``, of UTC for ``timestamp with local time zone``."""
+    instant = context.type.kind == Kind.TIMESTAMP_INSTANT
+    zone = "UTC" if instant or not timezone else timezone
+    micros = _micros(
+        context.integers(StreamKind.DATA, signed=True),
+        context.integers(StreamKind.SECONDARY, signed=False),
+        _base_seconds(zone),
+    )
+    if zone not in _UTC_NAMES:
+        micros = wall_clock(micros, zone)
+    if not is_proleptic:
+        days = micros // MICROS_PER_DAY
+        if (days < GREGORIAN_START).any():
+            micros = micros + (julian_to_gregorian(days) - days) * MICROS_PER_DAY
+    return fixed_array(context.type.to_arrow(), micros, context.wanted.valid)
+
+
+_UTC_NAMES = frozenset(
+    {"UTC", "GMT", "Etc/UTC", "Etc/GMT", "Z", "Zulu", "Universal", "Etc/Universal", "Etc/Zulu"}
+)
+
+
+@lru_cache(maxsize=64)
+def _base_seconds(zone: str) -> int:
+    """2015-01-01 00:00:00 in a zone, in seconds since 1970: what timestamps count from."""
+    if zone in _UTC_NAMES:
+        return 1_420_070_400
+    try:
+        base = datetime.datetime(2015, 1, 1, tzinfo=zoneinfo.ZoneInfo(zone))
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError) as error:
+        raise OrcError(
+            f"the writer's time zone {zone!r} is not known here: install the tzdata package or correct the system's"
+        ) from error
+    return int(base.timestamp())
+
+
+def _micros(seconds: Ints, coded: Ints, base: int) -> Ints:
+    zeros = coded & 7
+    nanos = coded >> 3
+    nanos = np.where(zeros == 0, nanos, nanos * 10 ** (zeros + 1))
+    if ((nanos < 0) | (nanos > 999_999_999)).any():
+        raise OrcError("a timestamp has more than 999,999,999 nanoseconds")
+    seconds = seconds + base
+    # writers cut seconds before 1970 towards zero, while nanoseconds always count upwards
+    seconds = seconds - ((seconds < 0) & (nanos > 999_999))
+    if (np.abs(seconds) > (1 << 62) // MICROS_PER_SECOND).any():
+        raise OrcError("a timestamp does not fit 64-bit microseconds")
+    return seconds * MICROS_PER_SECOND + nanos // 1000
+
+
+def wall_clock(micros: Ints, zone: str) -> Ints:
+    """What a clock in ``zone`` shows at instants of UTC, both in microseconds since 1970."""
+    instants = pa.array(micros, pa.int64()).cast(pa.timestamp("us")).cast(pa.timestamp("us", tz=zone))
+    local: Ints = np.asarray(pc.local_timestamp(instants).cast(pa.int64()))
+    return local

@@ -1,0 +1,245 @@
+"""Compression chunks: the blocks that every compressed ORC stream is cut into.
+
+Source: ORC specification v1, "Compression". A chunk is a 3-byte little-endian header, ``length * 2 +
+is_original``, and that many bytes. The format does not record how long a chunk is once decompressed: only
+the block size in the postscript bounds it. So every codec here writes into a buffer of a given size and
+returns the true length.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import cramjam
+import numpy as np
+import numpy.typing as npt
+import zstandard
+from isal import isal_zlib
+
+from hindex.errors import OrcError
+
+HEADER_LENGTH = 3
+
+#: Chunk lengths have 23 bits, so no file needs a larger block than this.
+MAX_BLOCK_SIZE = 1 << 23
+
+Bytes = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """One chunk of a stream: where its header starts, and its body.
+
+    ``size`` is the decompressed length where the chunk itself tells it, otherwise None.
+    """
+
+    offset: int
+    body: memoryview
+    original: bool
+    size: int | None
+
+    @property
+    def end(self) -> int:
+        """Offset of the next chunk's header."""
+        return self.offset + HEADER_LENGTH + len(self.body)
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """How chunks of one file are decompressed.
+
+    ``into(body, out)`` fills ``out`` and returns the number of bytes written. ``partial`` codecs stop when
+    ``out`` is full, so the head of a chunk costs less than the whole; the others need room for all of it.
+    """
+
+    name: str
+    into: Callable[[memoryview, Bytes], int]
+    size: Callable[[memoryview], int | None]
+    partial: bool
+
+
+_local = threading.local()
+
+
+def _zstd_into(body: memoryview, out: Bytes) -> int:
+    # a decompressor may not be shared between threads
+    decompressor = getattr(_local, "zstd", None)
+    if decompressor is None:
+        decompressor = _local.zstd = zstandard.ZstdDecompressor()
+    reader = decompressor.stream_reader(body, read_across_frames=False)
+    view, done = out.data, 0
+    while done < len(view):
+        count = reader.readinto(view[done:])
+        if not count:
+            break
+        done += count
+    return done
+
+
+def _zstd_size(body: memoryview) -> int | None:
+    size = zstandard.get_frame_parameters(body).content_size
+    return None if size == zstandard.CONTENTSIZE_UNKNOWN else int(size)
+
+
+def _zlib_into(body: memoryview, out: Bytes) -> int:
+    data = isal_zlib.decompressobj(wbits=-15).decompress(body, len(out))
+    out[: len(data)] = np.frombuffer(data, np.uint8)
+    return len(data)
+
+
+def _snappy_into(body: memoryview, out: Bytes) -> int:
+    return int(cramjam.snappy.decompress_raw_into(body, out.data))
+
+
+def _snappy_size(body: memoryview) -> int | None:
+    size = shift = 0
+    for byte in body[:5]:
+        size |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return size
+        shift += 7
+    raise ValueError("no length at the head of a snappy block")
+
+
+def _lz4_into(body: memoryview, out: Bytes) -> int:
+    return int(cramjam.lz4.decompress_block_into(body, out.data))
+
+
+def _lzo_into(body: memoryview, out: Bytes) -> int:
+    import lzallright
+
+    data = lzallright.LZOCompressor.decompress(bytes(body), len(out))
+    if len(data) > len(out):
+        raise ValueError(f"{len(data)} bytes do not fit a block of {len(out)}")
+    out[: len(data)] = np.frombuffer(data, np.uint8)
+    return len(data)
+
+
+def _unknown(body: memoryview) -> int | None:
+    return None
+
+
+#: By the numbers of the specification's ``CompressionKind``; 0 is NONE, which has no chunks.
+CODECS: dict[int, Codec] = {
+    1: Codec("zlib", _zlib_into, _unknown, partial=True),
+    2: Codec("snappy", _snappy_into, _snappy_size, partial=False),
+    3: Codec("lzo", _lzo_into, _unknown, partial=False),
+    4: Codec("lz4", _lz4_into, _unknown, partial=False),
+    5: Codec("zstd", _zstd_into, _zstd_size, partial=True),
+}
+
+
+def codec_of(kind: int, path: str) -> Codec | None:
+    """The codec with a number, or None for uncompressed files.
+
+    :raises OrcError: for a number that this version does not know.
+    """
+    if kind == 0:
+        return None
+    try:
+        return CODECS[kind]
+    except KeyError:
+        known = ", ".join(f"{number} ({codec.name})" for number, codec in CODECS.items())
+        raise OrcError(f"unknown compression codec {kind}: known are 0 (none), {known}", path=path) from None
+
+
+class Decompressor:
+    """Decompresses the chunks of one file, and counts them."""
+
+    def __init__(self, codec: Codec | None, block_size: int) -> None:
+        self.codec = codec
+        self.block_size = block_size
+        self.chunks = 0
+        self.bytes_in = 0
+        self.bytes_out = 0
+
+    def chunks_of(self, data: memoryview, offset: int = 0, until: int | None = None) -> Iterator[Chunk]:
+        """The chunks of a stream's bytes from the header at ``offset``, those starting before ``until``."""
+        end = len(data)
+        until = end if until is None else until
+        while offset < until:
+            if offset + HEADER_LENGTH > end:
+                raise OrcError(f"a chunk header at byte {offset} runs past the stream's end at {end}")
+            header = data[offset] | data[offset + 1] << 8 | data[offset + 2] << 16
+            length, start = header >> 1, offset + HEADER_LENGTH
+            if start + length > end:
+                raise OrcError(
+                    f"a chunk of {length} bytes at byte {offset} runs past the stream's end at {end}"
+                )
+            body = data[start : start + length]
+            yield Chunk(offset, body, bool(header & 1), length if header & 1 else self._size(body))
+            offset = start + length
+
+    def into(self, chunk: Chunk, out: Bytes) -> int:
+        """Decompress a chunk into ``out``; returns the bytes written.
+
+        ``out`` may be shorter than the chunk's content: then only its head is produced.
+        """
+        self.chunks += 1
+        if chunk.original:
+            count = min(len(chunk.body), len(out))
+            if len(chunk.body) > self.block_size:
+                raise OrcError(
+                    f"a chunk of {len(chunk.body)} bytes is larger than the block size {self.block_size}"
+                )
+            out[:count] = np.frombuffer(chunk.body, np.uint8, count)
+        else:
+            assert self.codec is not None
+            try:
+                if self.codec.partial or len(out) >= self.block_size or len(out) == chunk.size:
+                    count = self.codec.into(chunk.body, out)
+                else:
+                    whole = np.empty(self.block_size if chunk.size is None else chunk.size, np.uint8)
+                    count = min(self.codec.into(chunk.body, whole), len(out))
+                    out[:count] = whole[:count]
+            except _CODEC_ERRORS as error:
+                raise OrcError(f"corrupt {self.codec.name} chunk at byte {chunk.offset}: {error}") from error
+        self.bytes_in += len(chunk.body)
+        self.bytes_out += count
+        return count
+
+    def all(self, data: memoryview, limit: int) -> bytes:
+        """A whole metadata section, decompressed: at most ``limit`` bytes."""
+        if self.codec is None:
+            return bytes(data)
+        pieces, total = [], 0
+        for chunk in self.chunks_of(data):
+            out = np.empty(self.block_size if chunk.size is None else chunk.size, np.uint8)
+            pieces.append(out[: self.into(chunk, out)].tobytes())
+            total += len(pieces[-1])
+            if total > limit:
+                raise OrcError(f"a metadata section inflates beyond {limit} bytes")
+        return b"".join(pieces)
+
+    def _size(self, body: memoryview) -> int | None:
+        assert self.codec is not None
+        try:
+            size = self.codec.size(body)
+        except _CODEC_ERRORS as error:
+            raise OrcError(f"corrupt {self.codec.name} chunk: {error}") from error
+        if size is not None and size > self.block_size:
+            raise OrcError(f"a chunk claims {size} bytes, beyond the block size {self.block_size}")
+        return size
+
+
+def _codec_errors() -> tuple[type[BaseException], ...]:
+    found: list[Any] = [
+        ValueError,
+        OverflowError,
+        cramjam.DecompressionError,
+        zstandard.ZstdError,
+        isal_zlib.error,
+    ]
+    try:
+        import lzallright
+    except ImportError:
+        pass
+    else:
+        found += [lzallright.LZOError]
+    return tuple(found)
+
+
+_CODEC_ERRORS = _codec_errors()

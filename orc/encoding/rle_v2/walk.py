@@ -1,0 +1,52 @@
+"""Finding the runs without decoding what lies between: the only part that is inherently sequential."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hindex.orc.encoding.buffers import Bytes, Ints, check_groups, starts_of, unaligned
+from hindex.orc.encoding.rle_v2 import headers, lockstep
+from hindex.orc.encoding.rle_v2.chain import follow
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """The runs of all groups, one group after the other.
+
+    ``at``: int64[R], the byte where each header begins; ``pair``: int64[R], index into the tables of
+    :mod:`.headers`; ``count``: int64[R], values in each; ``bounds``: int64[G + 1], where each group's begin.
+    """
+
+    at: Ints
+    pair: Ints
+    count: Ints
+    bounds: Ints
+
+
+def find_runs(buf: Bytes, starts: Ints, limits: Ints, wanted: Ints) -> Runs:
+    """The runs that hold the first ``wanted[g]`` values of each group.
+
+    :raises OrcError: if they go on past the group's limit, or a header is impossible.
+    """
+    check_groups(buf, starts, limits, wanted)
+    data = buf.data
+    found: list[int] = []
+    sizes: list[int] = []
+    more: tuple[Ints, Ints] | None = None
+    for start, limit, count in zip(starts.tolist(), limits.tolist(), wanted.tolist(), strict=True):
+        known = len(found)
+        end = follow(data, start, limit, count, found)
+        sizes.append(len(found) - known)
+        rest = len(starts) - len(sizes)
+        # The first group with values tells what the others are like.
+        if count and not known and lockstep.pays(rest, (end - start) / len(found)):
+            others = slice(len(sizes), None)
+            more = lockstep.follow_together(buf, starts[others], limits[others], wanted[others])
+            break
+    at, size = np.array(found, np.int64), np.array(sizes, np.int64)
+    if more is not None:
+        at, size = np.concatenate((at, more[0])), np.concatenate((size, more[1]))
+    pair = unaligned(buf, ">u2")[at].astype(np.int64)
+    return Runs(at, pair, headers.COUNT[pair], starts_of(size))

@@ -1,0 +1,93 @@
+"""Which rows of a stripe are wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pyroaring import BitMap, BitMap64
+
+Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowSelection:
+    """Sorted, distinct row numbers within a stripe of ``num_rows`` rows, counted from 0.
+
+    ``rows`` is None where every row is selected.
+    """
+
+    num_rows: int
+    rows: Rows | None = None
+
+    @classmethod
+    def of(cls, rows: BitMap | BitMap64 | Rows | Iterable[int], num_rows: int) -> RowSelection:
+        """Any set of row numbers.
+
+        :raises ValueError: where a row lies outside the stripe.
+        """
+        found = as_rows(rows)
+        if len(found) and (found[0] < 0 or found[-1] >= num_rows):
+            outside = found[0] if found[0] < 0 else found[-1]
+            raise ValueError(f"row {outside} is outside the stripe's {num_rows} rows")
+        return cls(num_rows, None if len(found) == num_rows else found)
+
+    def __len__(self) -> int:
+        return self.num_rows if self.rows is None else len(self.rows)
+
+    @property
+    def is_all(self) -> bool:
+        return self.rows is None
+
+    def to_array(self) -> Rows:
+        return np.arange(self.num_rows, dtype=np.int64) if self.rows is None else self.rows
+
+    def groups(self, stride: int) -> GroupedRows:
+        """The selection by row groups of ``stride`` rows; 0 makes the stripe one group."""
+        rows = self.to_array()
+        if stride <= 0 or stride >= self.num_rows:
+            ids = np.zeros(1 if len(rows) else 0, np.int64)
+            return GroupedRows(ids, np.array([0, len(rows)] if len(rows) else [0], np.int64), rows)
+        group_of_row = rows // stride
+        starts = np.flatnonzero(np.diff(group_of_row, prepend=-1))
+        ids = group_of_row[starts]
+        return GroupedRows(
+            ids,
+            np.append(starts, len(rows)).astype(np.int64),
+            rows - np.repeat(ids * stride, np.diff(starts, append=len(rows))),
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupedRows:
+    """A selection cut by row group.
+
+    ``ids`` are the G touched row groups, ascending; ``rows`` the wanted rows, numbered within their row
+    group; those of the i-th touched group are ``rows[offsets[i]:offsets[i + 1]]``.
+    """
+
+    ids: Rows
+    offsets: Rows
+    rows: Rows
+
+    def last(self) -> Rows:
+        """The last wanted row of each touched group."""
+        return self.rows[self.offsets[1:] - 1]
+
+
+def as_rows(rows: BitMap | BitMap64 | npt.NDArray[Any] | Iterable[int]) -> Rows:
+    """Row numbers as a sorted, distinct int64 array."""
+    if isinstance(rows, BitMap):
+        return (
+            np.frombuffer(rows.to_array(), np.uint32).astype(np.int64) if len(rows) else np.zeros(0, np.int64)
+        )
+    if isinstance(rows, BitMap64):
+        return np.array(rows.to_array(), np.int64)
+    found = np.asarray(rows if isinstance(rows, np.ndarray) else list(rows))
+    if found.size and found.dtype.kind not in "iu":
+        raise ValueError(f"rows are whole numbers, not {found.dtype}")
+    found = found.astype(np.int64).ravel()
+    return found if len(found) < 2 or bool(np.all(np.diff(found) > 0)) else np.unique(found)

@@ -1,0 +1,135 @@
+"""One stripe's streams, encodings and row index.
+
+Source: ORC specification v1, "Stripes". A stripe is its index streams, its data streams and its footer; the
+footer lists the streams in the order in which they lie.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from google.protobuf.message import DecodeError
+
+from hindex.errors import OrcError
+from hindex.orc.compression import Decompressor
+from hindex.orc.source import ByteSource
+from hindex.orc.tail import MAX_METADATA_SIZE, FileTail, StripeInformation
+from hindex.proto import orc_metadata_pb2 as pb
+
+
+class StreamKind(enum.IntEnum):
+    """Stream kinds with the numbers of the specification's ``Stream.Kind``."""
+
+    PRESENT = 0
+    DATA = 1
+    LENGTH = 2
+    DICTIONARY_DATA = 3
+    DICTIONARY_COUNT = 4
+    SECONDARY = 5
+    ROW_INDEX = 6
+    BLOOM_FILTER = 7
+    BLOOM_FILTER_UTF8 = 8
+
+
+class EncodingKind(enum.IntEnum):
+    """Column encodings with the numbers of the specification's ``ColumnEncoding.Kind``."""
+
+    DIRECT = 0
+    DICTIONARY = 1
+    DIRECT_V2 = 2
+    DICTIONARY_V2 = 3
+
+    @property
+    def is_dictionary(self) -> bool:
+        return self in (EncodingKind.DICTIONARY, EncodingKind.DICTIONARY_V2)
+
+    @property
+    def is_v2(self) -> bool:
+        return self in (EncodingKind.DIRECT_V2, EncodingKind.DICTIONARY_V2)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamInformation:
+    """A stream's place in the file, in bytes."""
+
+    kind: StreamKind
+    column: int
+    offset: int
+    length: int
+
+
+@dataclass(slots=True)
+class Stripe:
+    """A stripe's footer, decoded, and the row indexes that have been read so far.
+
+    ``positions[column]`` holds, for each row group, the numbers that its row index entry gives.
+    """
+
+    information: StripeInformation
+    streams: dict[tuple[int, StreamKind], StreamInformation]
+    encodings: tuple[EncodingKind, ...]
+    dictionary_sizes: tuple[int, ...]
+    writer_timezone: str
+    positions: dict[int, list[Sequence[int]]] = field(default_factory=dict)
+
+    def length(self, column: int, kind: StreamKind) -> int:
+        found = self.streams.get((column, kind))
+        return found.length if found else 0
+
+
+def read_stripe_footer(source: ByteSource, tail: FileTail, index: int, decompressor: Decompressor) -> Stripe:
+    """Read and check the footer of one stripe."""
+    information = tail.stripes[index]
+    start = information.offset + information.index_length + information.data_length
+    (data,) = source.read([(start, information.footer_length)])
+    try:
+        footer = pb.StripeFooter.FromString(decompressor.all(data, MAX_METADATA_SIZE))
+    except DecodeError as error:
+        raise OrcError(f"the stripe footer is corrupt: {error}", stripe=index) from error
+    except OrcError as error:
+        raise error.at(stripe=index) from error
+    streams, offset = {}, information.offset
+    for stream in footer.streams:
+        try:
+            kind = StreamKind(stream.kind)
+        except ValueError:
+            kind = None  # of a later version, or encrypted: skipped, its length counts
+        if kind is not None and stream.length:
+            streams[stream.column, kind] = StreamInformation(kind, stream.column, offset, stream.length)
+        offset += stream.length
+        if offset > start:
+            raise OrcError(
+                f"the streams end at byte {offset}, past the stripe footer at {start}", stripe=index
+            )
+    try:
+        encodings = tuple(EncodingKind(column.kind) for column in footer.columns)
+    except ValueError as error:
+        raise OrcError(f"unknown column encoding: {error}", stripe=index) from error
+    return Stripe(
+        information=information,
+        streams=streams,
+        encodings=encodings,
+        dictionary_sizes=tuple(column.dictionary_size for column in footer.columns),
+        writer_timezone=footer.writer_timezone,
+    )
+
+
+def read_row_indexes(
+    source: ByteSource, stripe: Stripe, columns: Iterable[int], decompressor: Decompressor
+) -> None:
+    """Read the row indexes of columns, together, into ``stripe.positions``."""
+    wanted = [
+        stripe.streams[column, StreamKind.ROW_INDEX]
+        for column in columns
+        if column not in stripe.positions and (column, StreamKind.ROW_INDEX) in stripe.streams
+    ]
+    for stream, data in zip(wanted, source.read([(s.offset, s.length) for s in wanted]), strict=True):
+        try:
+            index = pb.RowIndex.FromString(decompressor.all(data, MAX_METADATA_SIZE))
+        except DecodeError as error:
+            raise OrcError(f"the row index is corrupt: {error}", stream="ROW_INDEX") from error
+        except OrcError as error:
+            raise error.at(stream="ROW_INDEX") from error
+        stripe.positions[stream.column] = [entry.positions for entry in index.entry]

@@ -1,0 +1,239 @@
+"""A file's tail: postscript, footer, type tree and stripe list.
+
+Source: ORC specification v1, "File Tail".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import google_crc32c
+from google.protobuf.message import DecodeError
+
+from hindex.errors import OrcError
+from hindex.orc.compression import MAX_BLOCK_SIZE, Codec, Decompressor, codec_of
+from hindex.orc.types import Kind, OrcType
+from hindex.proto import orc_metadata_pb2 as pb
+
+if TYPE_CHECKING:
+    from hindex.orc.source import ByteSource
+
+MAGIC = b"ORC"
+
+#: One read of this many bytes holds the tail of nearly every file.
+TAIL_GUESS = 16 * 1024
+
+#: A footer or metadata section larger than this once decompressed is refused as hostile.
+MAX_METADATA_SIZE = 1 << 30
+
+MAX_TYPE_DEPTH = 500
+
+_KNOWN_VERSIONS = {(0, 11), (0, 12), (1, 9999)}
+
+
+@dataclass(frozen=True, slots=True)
+class StripeInformation:
+    """Where a stripe lies in the file (bytes) and which rows it holds (numbered from 0 in the file)."""
+
+    index: int
+    offset: int
+    index_length: int
+    data_length: int
+    footer_length: int
+    first_row: int
+    num_rows: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FileTail:
+    """What the tail says of a file.
+
+    ``checksum`` is the crc32c of the metadata, footer and postscript as they stand on disk: it changes with
+    nearly any rewrite of the file, whatever its length and modification time.
+    """
+
+    path: str
+    file_length: int
+    codec: Codec | None
+    block_size: int
+    version: tuple[int, int]
+    writer_version: int
+    schema: OrcType
+    stripes: tuple[StripeInformation, ...]
+    row_index_stride: int
+    footer: pb.Footer
+    checksum: int
+
+    @property
+    def num_rows(self) -> int:
+        return self.stripes[-1].first_row + self.stripes[-1].num_rows if self.stripes else 0
+
+    @property
+    def compression(self) -> str:
+        return self.codec.name if self.codec else "none"
+
+    @property
+    def is_proleptic(self) -> bool:
+        """Whether dates before 1582-10-15 are of the proleptic Gregorian calendar, not the Julian."""
+        return self.footer.calendar == pb.CalendarKind.PROLEPTIC_GREGORIAN
+
+    @property
+    def encrypted_columns(self) -> frozenset[int]:
+        """Numbers of the columns that cannot be read without a key."""
+        roots = {variant.root for variant in self.footer.encryption.variants}
+        return frozenset(
+            below.column for node in self.schema.walk() if node.column in roots for below in node.walk()
+        )
+
+    def decompressor(self) -> Decompressor:
+        return Decompressor(self.codec, self.block_size)
+
+
+def read_tail(source: ByteSource) -> FileTail:
+    """Read a file's tail: one read for most files, two where the footer is large.
+
+    :raises OrcError: if the file is not ORC, truncated, corrupt or of an unknown version or codec.
+    """
+    try:
+        return _read_tail(source)
+    except DecodeError as error:
+        raise OrcError(f"the file's tail is corrupt: {error}", path=source.path) from error
+    except OrcError as error:
+        raise error.at(path=source.path) from error
+
+
+def _read_tail(source: ByteSource) -> FileTail:
+    size = source.size()
+    if size == 0:
+        raise OrcError("the file is empty (0 bytes): it is not an ORC file")
+    guess = min(size, TAIL_GUESS)
+    (tail,) = source.read([(size - guess, guess)])
+    postscript_length = tail[-1]
+    if postscript_length + 1 > size or postscript_length == 0:
+        raise _not_orc(source)
+    postscript = pb.PostScript()
+    try:
+        postscript.ParseFromString(bytes(tail[-1 - postscript_length : -1]))
+    except DecodeError:
+        raise _not_orc(source) from None
+    if postscript.magic != MAGIC.decode():
+        raise _not_orc(source)
+    version = tuple(postscript.version) or (0, 11)
+    if version not in _KNOWN_VERSIONS:
+        raise OrcError(
+            f"ORC file version {'.'.join(map(str, version))} is not known: versions 0.11 and 0.12 can be read"
+        )
+    codec = codec_of(postscript.compression, source.path)
+    block_size = postscript.compression_block_size or 256 * 1024
+    if codec is not None and block_size > MAX_BLOCK_SIZE:
+        raise OrcError(f"the compression block size {block_size} is beyond the format's {MAX_BLOCK_SIZE}")
+    end = size - 1 - postscript_length
+    footer_length = postscript.footer_length
+    if footer_length > end:
+        raise OrcError(
+            f"the footer should have {footer_length} bytes but the file has {size}: it is truncated or corrupt"
+        )
+    metadata_length = postscript.metadata_length
+    if footer_length + metadata_length > end:
+        raise OrcError(
+            f"the metadata should have {metadata_length} bytes but the file has {size}: it is corrupt"
+        )
+    length = metadata_length + footer_length + postscript_length + 1
+    if length > guess:
+        (tail,) = source.read([(size - length, length)])
+    whole = tail[len(tail) - length :]
+    decompressor = Decompressor(codec, block_size)
+    footer = pb.Footer()
+    footer.ParseFromString(
+        decompressor.all(whole[metadata_length : metadata_length + footer_length], MAX_METADATA_SIZE)
+    )
+    schema = _type_tree(footer.types)
+    if schema.kind != Kind.STRUCT:
+        raise OrcError(f"the root type is {schema}, not a struct: such a file has no columns to read by name")
+    return FileTail(
+        path=source.path,
+        file_length=size,
+        codec=codec,
+        block_size=block_size,
+        version=(version[0], version[1]),
+        writer_version=postscript.writer_version,
+        schema=schema,
+        stripes=_stripes(footer.stripes, end),
+        row_index_stride=footer.row_index_stride,
+        footer=footer,
+        checksum=google_crc32c.value(bytes(whole)),
+    )
+
+
+def _not_orc(source: ByteSource) -> OrcError:
+    return OrcError(
+        "not an ORC file, or a truncated one: it does not end in an ORC postscript", path=source.path
+    )
+
+
+def _stripes(stripes: Sequence[pb.StripeInformation], end: int) -> tuple[StripeInformation, ...]:
+    found, first_row = [], 0
+    for index, stripe in enumerate(stripes):
+        length = stripe.index_length + stripe.data_length + stripe.footer_length
+        if stripe.offset + length > end:
+            raise OrcError(
+                f"the stripe ends at byte {stripe.offset + length}, past the data's end at {end}: the file is "
+                "truncated or corrupt",
+                stripe=index,
+            )
+        found.append(
+            StripeInformation(
+                index=index,
+                offset=stripe.offset,
+                index_length=stripe.index_length,
+                data_length=stripe.data_length,
+                footer_length=stripe.footer_length,
+                first_row=first_row,
+                num_rows=stripe.number_of_rows,
+            )
+        )
+        first_row += stripe.number_of_rows
+    return tuple(found)
+
+
+def _type_tree(types: Sequence[pb.Type]) -> OrcType:
+    """The tree of a pre-order type list, refusing lists that are not one tree."""
+    seen = [False] * len(types)
+
+    def build(column: int, depth: int) -> OrcType:
+        if column >= len(types) or seen[column]:
+            raise OrcError(f"the type list is not a tree: type {column} is missing or used twice")
+        if depth > MAX_TYPE_DEPTH:
+            raise OrcError(f"the types are nested more than {MAX_TYPE_DEPTH} deep")
+        seen[column] = True
+        node = types[column]
+        try:
+            kind = Kind(node.kind)
+        except ValueError:
+            raise OrcError(f"type {column} is of the unknown kind {node.kind}") from None
+        if any(child <= column for child in node.subtypes):
+            raise OrcError(f"the type list is not a tree: type {column} points back to one before it")
+        if kind == Kind.STRUCT and len(node.field_names) != len(node.subtypes):
+            raise OrcError(
+                f"struct type {column} has {len(node.subtypes)} fields and {len(node.field_names)} names"
+            )
+        wanted = {Kind.LIST: 1, Kind.MAP: 2}.get(kind)
+        if wanted is not None and len(node.subtypes) != wanted:
+            raise OrcError(
+                f"type {column} ({kind.name.lower()}) has {len(node.subtypes)} children, not {wanted}"
+            )
+        return OrcType(
+            kind=kind,
+            column=column,
+            children=tuple(build(child, depth + 1) for child in node.subtypes),
+            field_names=tuple(node.field_names),
+            max_length=node.maximum_length,
+            precision=node.precision,
+            scale=node.scale,
+        )
+
+    if not types:
+        raise OrcError("the footer has no types")
+    return build(0, 0)

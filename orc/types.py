@@ -1,0 +1,150 @@
+"""The ORC type tree and its Arrow counterpart.
+
+Source: ORC specification v1, "Type Information". A file's types are a list in pre-order; the root is
+column 0. Arrow types are those of Spark's view of the data: timestamps in microseconds.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+
+class Kind(enum.IntEnum):
+    """Type kinds with the numbers of the specification's ``Type.Kind``."""
+
+    BOOLEAN = 0
+    BYTE = 1
+    SHORT = 2
+    INT = 3
+    LONG = 4
+    FLOAT = 5
+    DOUBLE = 6
+    STRING = 7
+    BINARY = 8
+    TIMESTAMP = 9
+    LIST = 10
+    MAP = 11
+    STRUCT = 12
+    UNION = 13
+    DECIMAL = 14
+    DATE = 15
+    VARCHAR = 16
+    CHAR = 17
+    TIMESTAMP_INSTANT = 18
+
+
+_NAMES = {
+    Kind.BOOLEAN: "boolean",
+    Kind.BYTE: "tinyint",
+    Kind.SHORT: "smallint",
+    Kind.INT: "int",
+    Kind.LONG: "bigint",
+    Kind.FLOAT: "float",
+    Kind.DOUBLE: "double",
+    Kind.STRING: "string",
+    Kind.BINARY: "binary",
+    Kind.TIMESTAMP: "timestamp",
+    Kind.LIST: "array",
+    Kind.MAP: "map",
+    Kind.STRUCT: "struct",
+    Kind.UNION: "uniontype",
+    Kind.DECIMAL: "decimal",
+    Kind.DATE: "date",
+    Kind.VARCHAR: "varchar",
+    Kind.CHAR: "char",
+    Kind.TIMESTAMP_INSTANT: "timestamp with local time zone",
+}
+
+_ARROW: dict[Kind, pa.DataType] = {
+    Kind.BOOLEAN: pa.bool_(),
+    Kind.BYTE: pa.int8(),
+    Kind.SHORT: pa.int16(),
+    Kind.INT: pa.int32(),
+    Kind.LONG: pa.int64(),
+    Kind.FLOAT: pa.float32(),
+    Kind.DOUBLE: pa.float64(),
+    Kind.STRING: pa.string(),
+    Kind.VARCHAR: pa.string(),
+    Kind.CHAR: pa.string(),
+    Kind.BINARY: pa.binary(),
+    Kind.DATE: pa.date32(),
+    Kind.TIMESTAMP: pa.timestamp("us"),
+    Kind.TIMESTAMP_INSTANT: pa.timestamp("us", tz="UTC"),
+}
+
+COMPOSITE_KINDS = frozenset({Kind.LIST, Kind.MAP, Kind.STRUCT, Kind.UNION})
+STRING_KINDS = frozenset({Kind.STRING, Kind.VARCHAR, Kind.CHAR})
+INTEGER_KINDS = frozenset({Kind.BYTE, Kind.SHORT, Kind.INT, Kind.LONG})
+
+
+@dataclass(frozen=True, slots=True)
+class OrcType:
+    """One node of the type tree.
+
+    ``column`` is the pre-order number in its file (0 is the root), or -1 for a type that stands for no
+    file's column, such as a partition column's.
+    """
+
+    kind: Kind
+    column: int = -1
+    children: tuple[OrcType, ...] = ()
+    field_names: tuple[str, ...] = ()
+    max_length: int = 0
+    precision: int = 0
+    scale: int = 0
+
+    @property
+    def is_primitive(self) -> bool:
+        return self.kind not in COMPOSITE_KINDS
+
+    def same_as(self, other: OrcType) -> bool:
+        """Whether both describe the same type, wherever they stand in their files."""
+        return str(self) == str(other)
+
+    def to_arrow(self) -> pa.DataType:
+        """The Arrow type that values of this type are read as."""
+        match self.kind:
+            case Kind.DECIMAL:
+                return pa.decimal128(self.precision or 38, self.scale if self.precision else 18)
+            case Kind.LIST:
+                return pa.list_(pa.field("item", self.children[0].to_arrow()))
+            case Kind.MAP:
+                return pa.map_(self.children[0].to_arrow(), self.children[1].to_arrow())
+            case Kind.STRUCT:
+                return pa.struct(
+                    [
+                        pa.field(name, child.to_arrow())
+                        for name, child in zip(self.field_names, self.children, strict=True)
+                    ]
+                )
+            case Kind.UNION:
+                return pa.dense_union(
+                    [pa.field(f"_union_{i}", child.to_arrow()) for i, child in enumerate(self.children)]
+                )
+            case _:
+                return _ARROW[self.kind]
+
+    def walk(self) -> Iterator[OrcType]:
+        """This node and everything below it, in pre-order."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    def __str__(self) -> str:
+        name = _NAMES[self.kind]
+        match self.kind:
+            case Kind.DECIMAL:
+                return f"{name}({self.precision or 38},{self.scale if self.precision else 18})"
+            case Kind.CHAR | Kind.VARCHAR:
+                return f"{name}({self.max_length})"
+            case Kind.STRUCT:
+                fields = zip(self.field_names, self.children, strict=True)
+                return f"{name}<{','.join(f'{n}:{c}' for n, c in fields)}>"
+            case Kind.LIST | Kind.MAP | Kind.UNION:
+                return f"{name}<{','.join(map(str, self.children))}>"
+            case _:
+                return name
