@@ -1,0 +1,193 @@
+"""The types of partition columns, inferred from directory names as Spark infers them.
+
+Spark tries int, bigint, decimal of scale 0, double, timestamp and date, and falls back to string; Java's
+number parsers decide what a number is. Verified against Spark 4.3.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from decimal import Decimal
+from typing import Any, TypeVar
+
+from hindex.domain import Key
+from hindex.keys import INT64_MAX, INT64_MIN, decimal_key, float_key
+from hindex.orc.types import Kind, OrcType
+
+INT = OrcType(Kind.INT)
+LONG = OrcType(Kind.LONG)
+DOUBLE = OrcType(Kind.DOUBLE)
+DATE = OrcType(Kind.DATE)
+TIMESTAMP = OrcType(Kind.TIMESTAMP)
+STRING = OrcType(Kind.STRING)
+
+_T = TypeVar("_T")
+
+_MAX_PRECISION = 38
+_DAY_US = 86_400_000_000
+_DAYS_IN_400_YEARS = 146_097
+
+# Java takes the digits of any script in integers, up to U+FFFF, but only ASCII ones in doubles and dates
+_INTEGER = re.compile(r"[+-]?\d+")
+_DECIMAL = re.compile(r"([+-]?)(?:(\d+)\.?(\d*)|\.(\d+))(?:[eE]([+-]?\d{1,10}))?")
+_DOUBLE = re.compile(r"([+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?))[fFdD]?")
+_HEX_DOUBLE = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?")
+_DATE = re.compile(r"([0-9]{4}|-[0-9]{4,7}|\+[0-9]{5,7})-([0-9]{2})-([0-9]{2})")
+_TIME = re.compile(r" ([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]))?")
+_JAVA_BLANKS = "".join(map(chr, range(0x21)))
+
+
+def infer_type(raw: str, unescaped: str) -> OrcType:
+    """The type of one directory value, as written and with its escapes undone."""
+    number = _integer(raw)
+    if number is not None:
+        if -(1 << 31) <= number < 1 << 31:
+            return INT
+        if INT64_MIN <= number <= INT64_MAX:
+            return LONG
+    unscaled = _whole_decimal(raw)
+    if unscaled is not None:
+        return OrcType(Kind.DECIMAL, precision=unscaled[1])
+    if _double(raw) is not None:
+        return DOUBLE
+    if _timestamp_us(unescaped) is not None:
+        return TIMESTAMP
+    return STRING if _date_days(raw) is None else DATE
+
+
+def common_partition_type(a: OrcType | None, b: OrcType) -> OrcType:
+    """The type of a column that has values of both; None is that of a column with none yet."""
+    if a is None or a == b:
+        return b
+    kinds = {a.kind, b.kind}
+    if kinds == {Kind.INT, Kind.LONG}:
+        return LONG
+    if kinds == {Kind.INT, Kind.DOUBLE}:
+        return DOUBLE
+    if kinds == {Kind.DATE, Kind.TIMESTAMP}:
+        return TIMESTAMP
+    if kinds <= {Kind.INT, Kind.LONG, Kind.DECIMAL}:
+        return OrcType(Kind.DECIMAL, precision=max(_digits(a), _digits(b)))
+    return STRING
+
+
+def typed_value(raw: str, unescaped: str, of: OrcType) -> tuple[Any, Key]:
+    """One value of a column of type ``of``, and its key.
+
+    :raises ValueError: if the text is no value of that type.
+    """
+    match of.kind:
+        case Kind.STRING:
+            return unescaped, unescaped.encode()
+        case Kind.INT | Kind.LONG:
+            number = _wanted(_integer(raw))
+            return number, number
+        case Kind.DECIMAL:
+            unscaled, _ = _wanted(_whole_decimal(raw))
+            return Decimal(unscaled), decimal_key(unscaled, of)
+        case Kind.DOUBLE:
+            double = _wanted(_double(raw))
+            return double, float_key(double)
+        case Kind.DATE:
+            days = _wanted(_date_days(raw))
+            return _python_date(days), days
+        case Kind.TIMESTAMP:
+            us = _timestamp_us(unescaped)
+            if us is None:
+                us = _wanted(_date_days(raw)) * _DAY_US
+            return _python_datetime(us), us
+    raise ValueError(f"no partition column has type {of}")
+
+
+def days_from_civil(year: int, month: int, day: int) -> int | None:
+    """Days from 1970-01-01 in the proleptic Gregorian calendar, for any year; None for no such day."""
+    # the calendar repeats every 400 years
+    cycle, within = divmod(year - 2000, 400)
+    try:
+        found = datetime.date(2000 + within, month, day)
+    except ValueError:
+        return None
+    return (found - datetime.date(1970, 1, 1)).days + cycle * _DAYS_IN_400_YEARS
+
+
+def _wanted(value: _T | None) -> _T:
+    if value is None:
+        raise ValueError("not a value of the type")
+    return value
+
+
+def _digits(of: OrcType) -> int:
+    return {Kind.INT: 10, Kind.LONG: 20}.get(of.kind, of.precision)
+
+
+def _integer(text: str) -> int | None:
+    if len(text) > 1000 or not _INTEGER.fullmatch(text) or max(text) > "\uffff":
+        return None
+    return int(text)
+
+
+def _whole_decimal(text: str) -> tuple[int, int] | None:
+    """Value and precision of a decimal without fraction digits that fits 38 digits."""
+    found = _DECIMAL.fullmatch(text)
+    if found is None or len(text) > 1000 or max(text) > "\uffff":
+        return None
+    sign, whole, fraction, lone_fraction, exponent = found.groups()
+    fraction = fraction or lone_fraction or ""
+    scale = len(fraction) - int(exponent or 0)
+    unscaled = int((whole or "") + fraction)
+    precision = len(str(unscaled)) - scale
+    if scale > 0 or precision > _MAX_PRECISION:
+        return None
+    return (-1 if sign == "-" else 1) * unscaled * 10**-scale, precision
+
+
+def _double(text: str) -> float | None:
+    text = text.strip(_JAVA_BLANKS)
+    found = _DOUBLE.fullmatch(text)
+    if found is not None:
+        return float(found[1])
+    found = _HEX_DOUBLE.fullmatch(text)
+    if found is None:
+        return None
+    try:
+        return float.fromhex(found[1])
+    except OverflowError:
+        return float("-inf" if text.startswith("-") else "inf")
+
+
+def _date_days(text: str) -> int | None:
+    found = _DATE.fullmatch(text)
+    if found is None or found[1].rstrip("0") == "-":
+        return None
+    days = days_from_civil(int(found[1]), int(found[2]), int(found[3]))
+    return days if days is not None and -(1 << 31) <= days < 1 << 31 else None
+
+
+def _timestamp_us(text: str) -> int | None:
+    """Microseconds of the wall clock; Spark's pattern has at most one digit of fraction."""
+    date, blank, _ = text.partition(" ")
+    days = _date_days(date) if blank else None
+    found = _TIME.fullmatch(text, len(date))
+    if days is None or found is None:
+        return None
+    hour, minute, second, tenth = (int(item or 0) for item in found.groups())
+    if hour > 23 or minute > 59 or second > 59:
+        return None
+    us = days * _DAY_US + ((hour * 60 + minute) * 60 + second) * 1_000_000 + tenth * 100_000
+    return us if INT64_MIN <= us <= INT64_MAX else None
+
+
+def _python_date(days: int) -> datetime.date | int:
+    try:
+        return datetime.date(1970, 1, 1) + datetime.timedelta(days)
+    except OverflowError:
+        return days
+
+
+def _python_datetime(us: int) -> datetime.datetime | int:
+    try:
+        instant = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(microseconds=us)
+        return instant.replace(tzinfo=None)
+    except OverflowError:
+        return us

@@ -1,0 +1,199 @@
+"""Hive-style partitions: columns whose values stand in directory names.
+
+The rules are those of Spark's partition discovery, so that both engines see the same columns and values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from hindex.domain import Key
+from hindex.errors import TableError
+from hindex.orc.types import OrcType
+from hindex.table.partition_types import STRING, common_partition_type, infer_type, typed_value
+
+#: The directory value that stands for NULL.
+NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+
+#: A file's partition as written in its directory names, still escaped; None stands for NULL.
+RawPartition = tuple[str | None, ...]
+
+_HEX = frozenset("0123456789abcdefABCDEF")
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionColumn:
+    """A partition column and the type that was inferred from all its values."""
+
+    name: str
+    type: OrcType
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionValue:
+    """One typed value.
+
+    :param value: what Arrow would give for the type: int, float, str, date, datetime, Decimal or None;
+        days or microseconds since 1970 as an int where Python's calendar does not reach.
+    :param key: the same as a key (:mod:`hindex.keys`), None for NULL.
+    """
+
+    value: Any
+    key: Key | None
+
+
+@dataclass(frozen=True, slots=True)
+class Partitioning:
+    """The partition columns of a table, and the typed values of each partition.
+
+    Not partitioned: no columns, and one partition ``()``.
+    """
+
+    columns: tuple[PartitionColumn, ...] = ()
+    values: Mapping[RawPartition, tuple[PartitionValue, ...]] = field(default_factory=lambda: {(): ()})
+
+    def scalars(self, partition: RawPartition) -> tuple[pa.Scalar, ...]:
+        """The values of one partition as Arrow scalars of the columns' types."""
+        values = self.values[partition]
+        return tuple(
+            pa.scalar(item.value, column.type.to_arrow())
+            for column, item in zip(self.columns, values, strict=True)
+        )
+
+
+def unescape(text: str) -> str:
+    """A directory's name or value before Hive escaped it: ``%`` and two hexadecimal digits a character.
+
+    >>> unescape("a%2Fb"), unescape("100%")
+    ('a/b', '100%')
+    """
+    if "%" not in text:
+        return text
+    parts: list[str] = []
+    at = 0
+    while at < len(text):
+        code = text[at + 1 : at + 3]
+        if text[at] == "%" and len(code) == 2 and _HEX.issuperset(code):
+            parts.append(chr(int(code, 16)))
+            at += 3
+        else:
+            parts.append(text[at])
+            at += 1
+    return "".join(parts)
+
+
+def discover(table: str, directories: Iterable[str]) -> tuple[Partitioning, dict[str, RawPartition]]:
+    """Find the partition columns of a table, their types and values.
+
+    :param table: name for messages.
+    :param directories: those that hold data files, relative to the table; ``""`` is the table itself.
+    :returns: the partitioning, and each directory's partition. A directory that belongs to none is left out:
+        its files are no part of the table.
+    :raises TableError: if directories contradict each other.
+    """
+    parsed = {item: _parse(table, item) for item in sorted(directories)}
+    partitions = {item: found for item, found in parsed.items() if found.names}
+    if not partitions:
+        if parsed and "" not in parsed:
+            raise TableError(
+                f"Table {table!r} is invalid: its files are in directories that are not named column=value, "
+                f"such as {next(iter(parsed))!r}; name a directory that holds data files itself"
+            )
+        return Partitioning(), {item: () for item in parsed if not item}
+    _check_agreement(table, parsed, partitions)
+    names = next(iter(partitions.values())).names
+    distinct = {found.raw for found in partitions.values()}
+    types = [_column_type({raw[at] for raw in distinct}) for at in range(len(names))]
+    known: list[dict[str | None, PartitionValue]] = [{None: PartitionValue(None, None)} for _ in names]
+    values: dict[RawPartition, tuple[PartitionValue, ...]] = {}
+    for raw in sorted(distinct, key=repr):
+        for text, column_type, name, cache in zip(raw, types, names, known, strict=True):
+            if text is not None and text not in cache:
+                cache[text] = _value(table, name, text, column_type)
+        values[raw] = tuple(cache[text] for text, cache in zip(raw, known, strict=True))
+    columns = tuple(PartitionColumn(name, of) for name, of in zip(names, types, strict=True))
+    return Partitioning(columns, values), {item: found.raw for item, found in partitions.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Directory:
+    """What a directory's path says: columns and values, and the directory that the columns hang below."""
+
+    base: str
+    names: tuple[str, ...] = ()
+    raw: RawPartition = ()
+
+
+def _parse(table: str, directory: str) -> _Directory:
+    """Read ``name=value`` components from the innermost outwards, up to the first that is none."""
+    names: list[str] = []
+    raw: list[str | None] = []
+    parts = directory.split("/") if directory else []
+    end = len(parts)
+    while end:
+        name, equals, value = parts[end - 1].partition("=")
+        if equals:
+            if not name or not value:
+                raise TableError(
+                    f"Table {table!r} is invalid: the partition directory {directory!r} has an empty column "
+                    f"name or value in {parts[end - 1]!r}; rename it to column=value"
+                )
+            names.append(unescape(name))
+            raw.append(None if value == NULL_PARTITION else value)
+        elif names:
+            break
+        end -= 1
+    if not names:
+        return _Directory(directory)
+    return _Directory("/".join(parts[:end]), tuple(reversed(names)), tuple(reversed(raw)))
+
+
+def _check_agreement(
+    table: str, parsed: Mapping[str, _Directory], partitions: Mapping[str, _Directory]
+) -> None:
+    # letter case is ignored here, as Spark does
+    bases = {found.base.lower(): item for item, found in parsed.items()}
+    if len(bases) > 1:
+        shown = " and ".join(repr(item or ".") for item in list(bases.values())[:2])
+        raise TableError(
+            f"Table {table!r} is invalid: conflicting directory structures: {shown} are partitioned "
+            "differently; keep data files only in directories named alike"
+        )
+    lists = {tuple(name.lower() for name in found.names): item for item, found in partitions.items()}
+    if len(lists) > 1:
+        shown = " and ".join(repr(item) for item in list(lists.values())[:2])
+        raise TableError(
+            f"Table {table!r} is invalid: conflicting partition column names: {shown}; directories at one "
+            "level must have the same column name, and data files belong in the innermost"
+        )
+    (names,) = lists
+    if len(set(names)) < len(names):
+        raise TableError(
+            f"Table {table!r} is invalid: a partition column occurs twice in {next(iter(partitions))!r}; "
+            "rename one of the directories' columns"
+        )
+
+
+def _column_type(values: set[str | None]) -> OrcType:
+    found: OrcType | None = None
+    for text in values:
+        if text is not None:
+            found = common_partition_type(found, infer_type(text, unescape(text)))
+            if found == STRING:
+                break
+    # Spark has a type of its own for a column of NULLs only, which no reader supports
+    return STRING if found is None else found
+
+
+def _value(table: str, name: str, text: str, of: OrcType) -> PartitionValue:
+    try:
+        value, key = typed_value(text, unescape(text), of)
+    except ValueError as error:
+        raise TableError(
+            f"Table {table!r} is invalid: partition {name}={text} is not of the column's type {of}; rename it"
+        ) from error
+    return PartitionValue(value, key)

@@ -1,0 +1,269 @@
+"""The schema of a table: the union of its files' columns, and its partition columns."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from hindex.errors import ColumnError, TableError
+from hindex.orc.types import INTEGER_KINDS, STRING_KINDS, Kind, OrcType
+
+#: Names are listed in messages up to this many.
+_LISTED_NAMES = 12
+
+_FLOATING = (Kind.FLOAT, Kind.DOUBLE)
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumn:
+    """One column: its name as first seen, and the type that holds every file's values of it."""
+
+    name: str
+    type: OrcType
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedColumn:
+    """What a column name in a statement stands for.
+
+    :param path: the names from the top-level column down, as the table spells them.
+    :param type: the type of the (nested) column.
+    """
+
+    path: tuple[str, ...]
+    type: OrcType
+    is_partition: bool
+
+    @property
+    def name(self) -> str:
+        return ".".join(self.path)
+
+    @property
+    def is_nested(self) -> bool:
+        return len(self.path) > 1
+
+
+@dataclass(frozen=True, slots=True)
+class TableSchema:
+    """Every column of a table.
+
+    :param columns: all of them in Spark's order: the files' columns as they first appear, then the partition
+        columns. A partition column that the files hold too stands in the files' place, with the partition's
+        type.
+    :param partition_columns: those whose values come from directory names, in directory order; each is in
+        ``columns`` too.
+    """
+
+    columns: tuple[TableColumn, ...]
+    partition_columns: tuple[TableColumn, ...] = ()
+
+    @property
+    def data_columns(self) -> tuple[TableColumn, ...]:
+        """The columns whose values are read from the files."""
+        partition = {item.name for item in self.partition_columns}
+        return tuple(item for item in self.columns if item.name not in partition)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(item.name for item in self.columns)
+
+    def is_partition(self, name: str) -> bool:
+        """Whether the column of exactly that name is a partition column."""
+        return any(item.name == name for item in self.partition_columns)
+
+    def resolve(self, name: str | Sequence[str]) -> ResolvedColumn:
+        """The column that a name stands for: an exact match first, else one that differs in letter case only.
+
+        :param name: a column's name, or its parts; a dotted text is first tried as one name.
+        :raises ColumnError: if there is none, or more than one that differs in letter case.
+        """
+        if isinstance(name, str):
+            parts = (name,) if "." not in name or self._matches(name) else tuple(name.split("."))
+        else:
+            parts = tuple(name)
+        written = ".".join(parts)
+        top = self._one_of(written, self._matches(parts[0]))
+        path, found = [top.name], top.type
+        for part in parts[1:]:
+            path.append(_field_name(written, found, part))
+            found = found.children[found.field_names.index(path[-1])]
+        return ResolvedColumn(tuple(path), found, self.is_partition(top.name))
+
+    def _matches(self, name: str) -> list[TableColumn]:
+        exact = [item for item in self.columns if item.name == name]
+        return exact or [item for item in self.columns if item.name.lower() == name.lower()]
+
+    def _one_of(self, written: str, found: list[TableColumn]) -> TableColumn:
+        if not found:
+            raise ColumnError(f"Column {written!r} cannot be resolved; {_remedy(written, self.names)}")
+        if len(found) > 1:
+            raise ColumnError(
+                f"Column {written!r} cannot be resolved: it is ambiguous among "
+                f"{', '.join(item.name for item in found)}; write the name in exact letter case"
+            )
+        return found[0]
+
+
+def merge_schemas(
+    files: Iterable[tuple[str, Sequence[tuple[str, OrcType]]]],
+    partition_columns: Sequence[TableColumn] = (),
+) -> TableSchema:
+    """One schema for all files of a table.
+
+    A name in another letter case is the same column, unless one file holds both. Integers widen up to bigint,
+    float to double, decimals to one that holds both, char and varchar to string; structs gain fields.
+
+    :param files: path of each file (for messages) and its top-level columns. Passing the same sequence object
+        for files of the same schema makes a large table quick.
+    :raises TableError: if a column has types that no common type holds: names it, both types and both files.
+    """
+    seen: dict[int, Sequence[tuple[str, OrcType]]] = {}
+    distinct: dict[tuple[tuple[str, OrcType], ...], str] = {}
+    for path, columns in files:
+        if id(columns) not in seen:
+            # held, so that no later sequence gets the same id
+            seen[id(columns)] = columns
+            distinct.setdefault(tuple(columns), path)
+    names: list[str] = []
+    for columns in distinct:
+        own = _distinct_names(columns)
+        taken = {at for at in bind_columns(names, own) if at is not None}
+        names.extend(name for at, name in enumerate(own) if at not in taken)
+    partition_names = {item.name.lower() for item in partition_columns}
+    types: list[OrcType | None] = [None] * len(names)
+    first_path = [""] * len(names)
+    for columns, path in distinct.items():
+        for at, source in enumerate(bind_columns(names, [name for name, _ in columns])):
+            if source is None or names[at].lower() in partition_names:
+                continue
+            new, old = columns[source][1], types[at]
+            if old is None:
+                types[at], first_path[at] = new, path
+                continue
+            common = common_type(old, new)
+            if common is None:
+                raise TableError(
+                    f"column {names[at]!r} is {_brief(old)} in file {first_path[at]!r} but {_brief(new)} in "
+                    f"file {path!r}, and no type holds both; rewrite one of the files with the other's type"
+                )
+            if common is not old:
+                types[at], first_path[at] = common, (path if common is new else first_path[at])
+    by_name = {item.name.lower(): item for item in partition_columns}
+    merged: list[TableColumn] = []
+    for name, found in zip(names, types, strict=True):
+        partition = by_name.pop(name.lower(), None)
+        if partition is not None:
+            merged.append(partition)
+        elif found is not None:
+            merged.append(TableColumn(name, found))
+    merged.extend(by_name.values())
+    return TableSchema(tuple(merged), tuple(partition_columns))
+
+
+def bind_columns(names: Sequence[str], file_names: Sequence[str]) -> tuple[int | None, ...]:
+    """Where a file holds each of the table's columns: its position there, or None where it is missing.
+
+    Exact names first; then one that differs in letter case only, if the file's column is not taken yet.
+    """
+    positions: dict[str, int] = {}
+    for at, name in enumerate(file_names):
+        positions.setdefault(name, at)
+    found = [positions.get(name) for name in names]
+    taken = {at for at in found if at is not None}
+    if len(taken) == len(names):
+        return tuple(found)
+    folded: dict[str, int] = {}
+    for name, at in positions.items():
+        if at not in taken:
+            folded.setdefault(name.lower(), at)
+    for i, name in enumerate(names):
+        if found[i] is None:
+            found[i] = folded.pop(name.lower(), None)
+    return tuple(found)
+
+
+def common_type(a: OrcType, b: OrcType) -> OrcType | None:
+    """The narrowest type that holds every value of both without loss, or None; ``a`` itself where it does."""
+    if a.kind in INTEGER_KINDS and b.kind in INTEGER_KINDS:
+        return a if a.kind >= b.kind else b
+    if a.kind in _FLOATING and b.kind in _FLOATING:
+        return a if a.kind >= b.kind else b
+    if a.kind in STRING_KINDS and b.kind in STRING_KINDS:
+        return a if a.same_as(b) or a.kind is Kind.STRING else OrcType(Kind.STRING)
+    if a.kind is not b.kind:
+        return None
+    match a.kind:
+        case Kind.DECIMAL:
+            return _common_decimal(a, b)
+        case Kind.STRUCT:
+            return _common_struct(a, b)
+        case Kind.LIST | Kind.MAP:
+            pairs = zip(a.children, b.children, strict=True)
+            return _with_children(a, [common_type(one, other) for one, other in pairs])
+        case _:
+            return a if a.same_as(b) else None
+
+
+def _common_decimal(a: OrcType, b: OrcType) -> OrcType | None:
+    # precision 0 is what writers before Hive 0.12 left: no limit was recorded
+    (pa, sa), (pb, sb) = ((t.precision, t.scale) if t.precision else (38, 18) for t in (a, b))
+    scale = max(sa, sb)
+    precision = scale + max(pa - sa, pb - sb)
+    if precision > 38:
+        return None
+    if (precision, scale) == (pa, sa):
+        return a
+    return b if (precision, scale) == (pb, sb) else OrcType(Kind.DECIMAL, precision=precision, scale=scale)
+
+
+def _common_struct(a: OrcType, b: OrcType) -> OrcType | None:
+    bound = bind_columns(a.field_names, b.field_names)
+    children: list[OrcType | None] = [
+        child if at is None else common_type(child, b.children[at])
+        for child, at in zip(a.children, bound, strict=True)
+    ]
+    added = [at for at in range(len(b.children)) if at not in bound]
+    if not added:
+        return _with_children(a, children)
+    grown = replace(a, column=-1, field_names=(*a.field_names, *(b.field_names[at] for at in added)))
+    return _with_children(grown, [*children, *(b.children[at] for at in added)])
+
+
+def _with_children(of: OrcType, children: Sequence[OrcType | None]) -> OrcType | None:
+    kept = tuple(child for child in children if child is not None)
+    if len(kept) < len(children):
+        return None
+    if len(kept) == len(of.children) and all(a is b for a, b in zip(kept, of.children, strict=True)):
+        return of
+    return replace(of, column=-1, children=kept)
+
+
+def _distinct_names(columns: Sequence[tuple[str, OrcType]]) -> list[str]:
+    return list(dict.fromkeys(name for name, _ in columns))
+
+
+def _field_name(written: str, of: OrcType, part: str) -> str:
+    if of.kind is not Kind.STRUCT:
+        raise ColumnError(
+            f"Column {written!r} cannot be resolved: a value of type {_brief(of)} has no fields"
+        )
+    if part in of.field_names:
+        return part
+    found = [name for name in of.field_names if name.lower() == part.lower()]
+    if len(found) != 1:
+        raise ColumnError(f"Column {written!r} cannot be resolved; {_remedy(part, of.field_names, 'fields')}")
+    return found[0]
+
+
+def _remedy(name: str, names: Sequence[str], what: str = "columns") -> str:
+    folded = {item.lower(): item for item in names}
+    close = [folded[item] for item in difflib.get_close_matches(name.lower(), folded, n=3)]
+    listed = ", ".join(names[:_LISTED_NAMES]) + (", ..." if len(names) > _LISTED_NAMES else "")
+    hint = f"did you mean {' or '.join(close)}? " if close else ""
+    return f"{hint}the {what} are: {listed}" if names else f"there are no {what}"
+
+
+def _brief(of: OrcType) -> str:
+    text = str(of)
+    return text if len(text) <= 80 else text[:77] + "..."

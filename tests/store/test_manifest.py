@@ -1,0 +1,296 @@
+"""Changes of manifests, and their bytes."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import replace
+
+import google_crc32c
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hindex.errors import HindexError, IndexExistsError, IndexNotFoundError, NewerFormatError, StoreError
+from hindex.proto import manifest_pb2 as pb
+from hindex.store.format import VERSION, decode, encode
+from hindex.store.manifest import (
+    FileEntry,
+    IndexEntry,
+    IndexFileEntry,
+    Manifest,
+    add_indexes,
+    coverage,
+    drop_index,
+    is_safe_path,
+    merge_build_result,
+    new_index_id,
+)
+from hindex.table.fingerprint import Fingerprint
+
+
+def index(
+    name: str, column: str | None = None, *, kind: str = "bitmap", where: str | None = None
+) -> IndexEntry:
+    return IndexEntry(new_index_id(), name, column or f"c_{name}", kind, "int", where=where, created_ms=5)
+
+
+def data_file(path: str, *indexes: IndexEntry, version: int = 1, schema: str = "struct<a:int>") -> FileEntry:
+    files = sorted((index_file(item, path, version) for item in indexes), key=lambda item: item.index_id)
+    return FileEntry(path, 100, version, 7, 30, (10, 20), schema, tuple(files))
+
+
+def index_file(of: IndexEntry, path: str, version: int = 1) -> IndexFileEntry:
+    return IndexFileEntry(of.id, f"data/{of.id}/{path}-{version}.hidx", 50, 9)
+
+
+A, B, C = index("a"), index("b"), index("c")
+
+
+def manifest(*indexes: IndexEntry, files: tuple[FileEntry, ...] = ()) -> Manifest:
+    return Manifest(3, "/t", 1, indexes, files)
+
+
+def test_an_empty_one() -> None:
+    empty = Manifest.empty("/t")
+    assert (empty.number, empty.indexes, empty.files) == (0, (), ())
+    assert empty.find_index("a") is None
+    with pytest.raises(
+        IndexNotFoundError, match=r"^Index 'a' does not exist; the table's indexes are: none$"
+    ):
+        empty.index("a")
+
+
+def test_add_and_find() -> None:
+    found = add_indexes(manifest(A), [B, replace(C, properties=(("z", "1"), ("b", "2")))])
+    assert [item.name for item in found.indexes] == ["a", "b", "c"]
+    assert found.indexes[2].properties == (("b", "2"), ("z", "1"))
+    assert found.index("B") is found.indexes[1]
+    assert not found.same_content(manifest(A))
+    assert found.same_content(replace(found, number=9, created_ms=9))
+
+
+@pytest.mark.parametrize(
+    ("new", "message"),
+    [
+        (index("a", "other"), "^Index 'a' already exists; "),
+        (index("A", "other"), "^Index 'A' already exists; "),
+        (
+            index("n", A.column),
+            r"^Index with same \(table, column, index type\) already exists: 'a' on column 'c_a'",
+        ),
+        (index("n", "C_A", kind="BITMAP"), "Index with same"),
+    ],
+)
+def test_what_exists_already(new: IndexEntry, message: str) -> None:
+    with pytest.raises(IndexExistsError, match=message) as caught:
+        add_indexes(manifest(A, B), [new])
+    assert "\n" not in str(caught.value)
+    with pytest.raises(IndexExistsError):
+        add_indexes(manifest(), [A, new])
+
+
+def test_other_types_and_partitions_are_other_indexes() -> None:
+    others = [index("b", A.column, kind="bloom"), index("c", A.column, where="r = 1")]
+    assert len(add_indexes(manifest(A), others).indexes) == 3
+
+
+def test_drop() -> None:
+    before = manifest(A, B, files=(data_file("x", A, B), data_file("y", A)))
+    after = drop_index(before, "A")
+    assert after.indexes == (B,)
+    assert after.files == (data_file("x", B),)
+    assert drop_index(after, "b").files == ()
+    with pytest.raises(
+        IndexNotFoundError, match=r"^Index 'zz' does not exist; the table's indexes are: 'a', 'b'$"
+    ):
+        drop_index(before, "zz")
+
+
+@pytest.mark.parametrize(
+    ("old", "built", "expected"),
+    [
+        # new files, in order
+        ([], [data_file("y", A), data_file("x", A)], [data_file("x", A), data_file("y", A)]),
+        # one more index of the same version of a file
+        ([data_file("x", A)], [data_file("x", B)], [data_file("x", A, B)]),
+        # another version of the file: what was known of the old one is worth nothing
+        ([data_file("x", A)], [data_file("x", B, version=2)], [data_file("x", B, version=2)]),
+        ([data_file("x", A, B)], [data_file("x", A, version=2)], [data_file("x", A, version=2)]),
+        # an index that was dropped while it was refreshed
+        ([data_file("x", A)], [data_file("x", C), data_file("y", C)], [data_file("x", A)]),
+        ([data_file("x", A), data_file("y", A)], [], [data_file("x", A), data_file("y", A)]),
+    ],
+)
+def test_merge_files(old: list[FileEntry], built: list[FileEntry], expected: list[FileEntry]) -> None:
+    assert merge_build_result(manifest(A, B, files=tuple(old)), files=built).files == tuple(expected)
+
+
+def test_merge_replaces_an_indexs_file() -> None:
+    old, fresh = data_file("x", A, B), data_file("x", A)
+    fresh = replace(fresh, index_files=(replace(fresh.index_files[0], path=f"data/{A.id}/again.hidx"),))
+    (found,) = merge_build_result(manifest(A, B, files=(old,)), files=[fresh]).files
+    assert found.index_file(A.id) == fresh.index_files[0]
+    assert found.index_file(B.id) == old.index_file(B.id)
+    assert found.index_file(C.id) is None
+    assert found.fingerprint == Fingerprint(100, 1, 7)
+
+
+def test_merge_new_indexes_and_vanished_files() -> None:
+    before = manifest(A, files=(data_file("x", A), data_file("y", A)))
+    after = merge_build_result(before, new_indexes=[B], files=[data_file("y", B)], vanished=["x", "never"])
+    assert after.indexes == (A, B)
+    assert after.files == (data_file("y", A, B),)
+    assert coverage(after) == {A.id: 1, B.id: 1}
+    with pytest.raises(IndexExistsError):
+        merge_build_result(before, new_indexes=[A])
+    assert merge_build_result(before) == before
+    assert before.files_by_path() == {"x": before.files[0], "y": before.files[1]}
+
+
+@pytest.mark.parametrize(
+    ("path", "safe"),
+    [
+        ("a", True),
+        ("a/b c/..d", True),
+        ("k=v%2F/é#?.orc", True),
+        ("", False),
+        ("/a", False),
+        ("..", False),
+        ("a/../b", False),
+        ("a/./b", False),
+        ("a//b", False),
+        ("a/", False),
+        ("a\0b", False),
+    ],
+)
+def test_safe_paths(path: str, safe: bool) -> None:
+    assert is_safe_path(path) is safe
+
+
+SMALL = manifest(
+    replace(A, properties=(("k", "v"),), where="p = 1", creator="hindex 0"),
+    B,
+    files=(data_file("p=1/x.orc", A, B), data_file("y", A, schema="struct<a:string>")),
+)
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+U32, U64 = st.integers(0, 2**32 - 1), st.integers(0, 2**63 - 1)
+
+
+@st.composite
+def manifests(draw: st.DrawFn) -> Manifest:
+    indexes = draw(
+        st.lists(
+            st.builds(
+                IndexEntry,
+                st.uuids().map(lambda item: item.hex),
+                *[TEXT] * 4,
+                st.lists(st.tuples(TEXT, TEXT), max_size=2).map(tuple),
+                st.none() | TEXT,
+                U64,
+                TEXT,
+            ),
+            max_size=3,
+            unique_by=lambda item: item.id,
+        )
+    )
+    paths = draw(st.lists(TEXT.filter(is_safe_path), max_size=4, unique=True))
+    files = []
+    for path in sorted(paths):
+        rows = draw(st.lists(st.integers(0, 2**40), max_size=3))
+        of = [
+            IndexFileEntry(item.id, f"data/{item.id}/{number}.hidx", draw(U64), draw(U32))
+            for number, item in enumerate(
+                draw(st.lists(st.sampled_from(indexes), max_size=3)) if indexes else []
+            )
+        ]
+        mtime = draw(st.integers(-(2**63), 2**63 - 1))
+        entry = FileEntry(path, draw(U64), mtime, draw(U32), sum(rows), tuple(rows), draw(TEXT), tuple(of))
+        files.append(entry)
+    return Manifest(draw(U64), draw(TEXT), draw(U64), tuple(indexes), tuple(files))
+
+
+@given(manifests())
+def test_round_trip(given_manifest: Manifest) -> None:
+    assert decode(encode(given_manifest), "m") == given_manifest
+
+
+def test_schemas_are_stored_once() -> None:
+    long = "struct<" + ",".join(f"c{at}:int" for at in range(1000)) + ">"
+    many = manifest(A, files=tuple(data_file(f"{at:05}", A, schema=long) for at in range(1000)))
+    data = encode(many)
+    assert len(data) < 150_000
+    back = decode(data, "m")
+    assert back == many
+    assert len({id(entry.schema) for entry in back.files}) == 1
+
+
+def test_more_files_than_a_segment_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hindex.store.format._SEGMENT_FILES", 3)
+    many = manifest(A, files=tuple(data_file(f"{at:05}", A) for at in range(10)))
+    assert decode(encode(many), "m") == many
+
+
+def test_every_flipped_bit_is_noticed() -> None:
+    data = encode(SMALL)
+    for at in range(len(data)):
+        for bit in (1, 0x80):
+            damaged = bytearray(data)
+            damaged[at] ^= bit
+            with pytest.raises(StoreError, match=r"manifest 'm' is corrupt: .*; restore it"):
+                decode(bytes(damaged), "m")
+
+
+def test_every_truncation_is_noticed() -> None:
+    data = encode(SMALL)
+    for length in range(len(data)):
+        with pytest.raises(StoreError, match="manifest 'm' is corrupt"):
+            decode(data[:length], "m")
+    with pytest.raises(StoreError, match="manifest 'm' is corrupt"):
+        decode(data + b"\0", "m")
+
+
+def framed(payload: bytes, version: int = VERSION) -> bytes:
+    data = struct.pack("<8sIQ", b"HINDEXMF", version, len(payload)) + payload
+    return data + struct.pack("<I", google_crc32c.value(data))
+
+
+def test_a_newer_version() -> None:
+    assert framed(encode(SMALL)[20:-4]) == encode(SMALL)
+    with pytest.raises(NewerFormatError, match="format version 2, this hindex reads up to 1; upgrade hindex"):
+        decode(framed(b"whatever it holds", 2), "m")
+
+
+def hostile(change: Callable[[pb.Manifest], object]) -> bytes:
+    message = pb.Manifest.FromString(encode(SMALL)[20:-4])
+    change(message)
+    return framed(message.SerializeToString())
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        framed(b"\xff\xff\xff"),
+        framed(b"\x12\x02\xff\xff"),
+        hostile(lambda m: m.segments[0].files[0].index_files[0].__setattr__("path", "../../etc/passwd")),
+        hostile(lambda m: m.segments[0].files[0].index_files[0].__setattr__("path", "/etc/passwd")),
+        hostile(lambda m: m.segments[0].files[0].__setattr__("path", "p=1/../../x")),
+        hostile(lambda m: m.segments[0].files[0].index_files[0].__setattr__("index", 2)),
+        hostile(lambda m: m.segments[0].files[0].__setattr__("schema", 2)),
+        hostile(lambda m: m.segments[0].files[0].__setattr__("num_rows", 31)),
+        hostile(lambda m: m.segments[0].files[1].__setattr__("path", "a")),
+        hostile(lambda m: m.segments.add().files.append(m.segments[0].files[0])),
+        hostile(lambda m: m.indexes[1].__setattr__("id", A.id)),
+    ],
+)
+def test_sound_frames_around_nonsense(data: bytes) -> None:
+    with pytest.raises(HindexError, match="manifest 'm' is corrupt") as caught:
+        decode(data, "m")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_manifest_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hindex.store.format.MAX_BYTES", 100)
+    with pytest.raises(StoreError, match="more than the 100 that are supported"):
+        encode(SMALL)

@@ -1,0 +1,279 @@
+"""Listings of directories, files and URIs; the rules are Spark's, checked against it where it reads them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.fs
+import pytest
+from pyarrow import orc
+
+from hindex.errors import TableError
+from hindex.table import listing
+from hindex.table.listing import Fingerprint, list_data_files, local_path, normalize_uri, tail_checksum
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def fill(root: Path, names: list[str]) -> None:
+    for name in names:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"data")
+
+
+def paths(table: str | Path) -> list[str]:
+    return [file.path for file in list_data_files(str(table)).files]
+
+
+def test_a_plain_directory(tmp_path: Path) -> None:
+    fill(tmp_path, ["b.orc", "a.orc", "part-0", "c.txt"])
+    os.utime(tmp_path / "a.orc", ns=(1, 1_600_000_000_123_456_789))
+    found = list_data_files(str(tmp_path))
+    assert not found.is_file
+    assert found.uri == str(tmp_path)
+    assert [file.path for file in found.files] == ["a.orc", "b.orc", "c.txt", "part-0"]
+    first = found.files[0]
+    assert (first.uri, first.length, first.partition) == (f"{tmp_path}/a.orc", 4, ())
+    assert first.mtime_ns == 1_600_000_000_123_456_789
+    assert first.may_match(Fingerprint(4, 1_600_000_000_123_456_789, 7))
+    assert not first.may_match(Fingerprint(4, 1_600_000_000_123_456_788, 7))
+    assert not first.may_match(Fingerprint(5, 1_600_000_000_123_456_789, 7))
+    assert found.partition_values(first) == ()
+
+
+def test_hidden_names(tmp_path: Path) -> None:
+    shown = ["_y=1.orc", "x.orc", "x_._orc"]
+    fill(tmp_path, [*shown, "_x.orc", ".y.orc", "_SUCCESS", "_metadata", "z._COPYING_", ".x.orc.crc"])
+    fill(tmp_path, ["_hindex/data/1.hidx", "_temporary/0/x.orc", ".spark/x.orc"])
+    assert paths(tmp_path) == shown
+
+
+def test_partitions(tmp_path: Path) -> None:
+    fill(tmp_path, ["a=1/y.orc", "a=x%2Fy/sub/z.orc", "root.orc", "a=1/_h/y.orc", "a=1/.s/z.orc"])
+    found = list_data_files(str(tmp_path))
+    assert [(file.path, file.partition) for file in found.files] == [
+        ("a=1/y.orc", ("1",)),
+        ("a=x%2Fy/sub/z.orc", ("x%2Fy",)),
+    ]
+    assert [found.partition_values(file)[0].value for file in found.files] == ["1", "x/y"]
+
+
+def test_an_underscore_partition(tmp_path: Path) -> None:
+    fill(tmp_path, ["_k=1/x.orc", "_d/x.orc"])
+    assert paths(tmp_path) == ["_k=1/x.orc"]
+
+
+def test_empty_files_are_listed_and_flagged(tmp_path: Path) -> None:
+    fill(tmp_path, ["x.orc"])
+    (tmp_path / "zero.orc").touch()
+    assert [(file.path, file.is_empty) for file in list_data_files(str(tmp_path)).files] == [
+        ("x.orc", False),
+        ("zero.orc", True),
+    ]
+
+
+def test_no_data_files(tmp_path: Path) -> None:
+    fill(tmp_path, ["_SUCCESS"])
+    (tmp_path / "sub").mkdir()
+    assert list_data_files(str(tmp_path)).files == ()
+
+
+@pytest.mark.parametrize("name", ["a.orc", "_hidden.orc", "a b%20#?é😀;'.orc", "k=v"])
+def test_a_single_file(tmp_path: Path, name: str) -> None:
+    fill(tmp_path, [name, "other.orc"])
+    found = list_data_files(str(tmp_path / name))
+    assert found.is_file
+    assert [(file.path, file.uri, file.length) for file in found.files] == [(name, f"{tmp_path}/{name}", 4)]
+
+
+ODD = ["a b", "100%", "a%20b", "a#b", "a?b", "日本", "😀", "a'b", 'a"b', "a;b", "a+b", "a\\b", "a\nb", "~"]
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_names(tmp_path: Path, name: str) -> None:
+    fill(tmp_path, [f"{name}/{name}"])
+    found = list_data_files(str(tmp_path / name))
+    assert [file.path for file in found.files] == [name]
+    assert Path(found.files[0].uri).read_bytes() == b"data"
+    # both kinds of file: URIs, percent-encoded as Python writes them and plain as Hadoop does
+    assert paths((tmp_path / name).as_uri()) == [name]
+    assert paths(f"file:{tmp_path}/{name}") == [name]
+    assert paths(f"file://{tmp_path}/{name}/") == [name]
+
+
+def test_all_spellings_are_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = tmp_path / "t"
+    fill(table, ["x.orc"])
+    (tmp_path / "link").symlink_to(table)
+    (tmp_path / "link2").symlink_to("link")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    spellings = [
+        str(table),
+        f"{table}/",
+        f"{table}///",
+        "t",
+        "./t/",
+        "t/../t",
+        "link",
+        "link2/",
+        table.as_uri(),
+        f"file:{table}",
+        f"file://localhost{table}/",
+        f"FILE:{table}",
+    ]
+    assert {normalize_uri(text) for text in spellings} == {str(table)}
+    assert normalize_uri("~/t") == f"{tmp_path}/~/t"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("s3://b/t", "s3://b/t"),
+        ("s3a://b/t/", "s3://b/t"),
+        ("S3N://b/T//", "s3://b/T"),
+        ("s3://b/t/?region=x", "s3://b/t?region=x"),
+        ("hdfs://host:9000/t/", "hdfs://host:9000/t"),
+        ("/", "/"),
+        ("file:///", "/"),
+        ("/no/such/a:b", "/no/such/a:b"),
+    ],
+)
+def test_normalize(text: str, expected: str) -> None:
+    assert normalize_uri(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "a\0b", "file://otherhost/t"])
+def test_no_place(text: str) -> None:
+    with pytest.raises(TableError, match="is invalid"):
+        normalize_uri(text)
+
+
+def test_local_path_keeps_links(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("/")
+    assert local_path(f"file:{tmp_path}/link") == f"{tmp_path}/link"
+
+
+def test_a_missing_path(tmp_path: Path) -> None:
+    fill(tmp_path, ["x.orc"])
+    for path in (tmp_path / "no", tmp_path / "x.orc" / "y"):
+        with pytest.raises(TableError, match=r"^Table '.*' is invalid: no such file or directory: "):
+            list_data_files(str(path))
+
+
+def test_neither_file_nor_directory(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(TableError, match="neither a file nor a directory"):
+        list_data_files(str(tmp_path / "pipe"))
+    # within a table it is passed over
+    assert paths(tmp_path) == []
+
+
+def test_symbolic_links(tmp_path: Path) -> None:
+    fill(tmp_path, ["t/a=1/x.orc", "elsewhere/y.orc"])
+    (tmp_path / "t" / "a=2").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "t" / "a=1" / "l.orc").symlink_to(tmp_path / "elsewhere" / "y.orc")
+    (tmp_path / "t" / "a=1" / "dangling.orc").symlink_to("/no/such/file")
+    assert paths(tmp_path / "t") == ["a=1/l.orc", "a=1/x.orc", "a=2/y.orc"]
+
+
+def test_a_link_to_above(tmp_path: Path) -> None:
+    fill(tmp_path, ["a=1/x.orc"])
+    (tmp_path / "a=1" / "b=1").symlink_to(tmp_path)
+    with pytest.raises(TableError, match="'a=1/b=1' leads back above itself"):
+        list_data_files(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "name", ["base_0000005", "delta_0000001_0000001_0000", "delete_delta_0000001_0000001", "base_5_v12"]
+)
+@pytest.mark.parametrize("above", ["", "a=1/"])
+def test_transactional_tables_are_refused(tmp_path: Path, name: str, above: str) -> None:
+    fill(tmp_path, [f"{above}{name}/bucket_00000"])
+    with pytest.raises(TableError, match="transactional"):
+        list_data_files(str(tmp_path))
+
+
+def test_names_that_only_look_transactional(tmp_path: Path) -> None:
+    fill(tmp_path, ["base_1", "delta_force.orc", "base_of/a=1/x.orc"])
+    with pytest.raises(TableError, match="conflicting"):
+        list_data_files(str(tmp_path))
+    fill(tmp_path / "base_of", ["base_2"])
+    assert paths(tmp_path / "base_of") == ["a=1/x.orc"]
+
+
+def test_a_name_that_is_not_utf8(tmp_path: Path) -> None:
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.orc")).write_bytes(b"")
+    with pytest.raises(TableError, match="not UTF-8") as caught:
+        list_data_files(str(tmp_path))
+    str(caught.value).encode()
+
+
+def test_a_directory_that_cannot_be_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: str) -> object:
+        raise PermissionError(13, "Permission denied", path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "scandir", refuse)
+        with pytest.raises(TableError, match=r"cannot list .*: Permission denied"):
+            list_data_files(str(tmp_path))
+
+
+def test_another_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ["a=1/x.orc", "a=2/y z%.orc", "a=1/_h/y.orc", "_hindex/data/a/1.hidx", "a=2/.hidden", "root.orc"]
+    fill(tmp_path / "bucket" / "t", names)
+    remote = pyarrow.fs.SubTreeFileSystem(str(tmp_path), pyarrow.fs.LocalFileSystem())
+
+    def resolve(uri: str) -> tuple[pyarrow.fs.FileSystem, str]:
+        assert uri.startswith("s3://bucket/t")
+        return remote, uri.removeprefix("s3://")
+
+    monkeypatch.setattr(listing, "resolve_filesystem", resolve)
+    far, near = list_data_files("s3a://bucket/t/"), list_data_files(str(tmp_path / "bucket" / "t"))
+    assert (far.uri, far.is_file, far.partitioning) == ("s3://bucket/t", False, near.partitioning)
+    assert [(file.path, file.length, file.mtime_ns, file.partition) for file in far.files] == [
+        (file.path, file.length, file.mtime_ns, file.partition) for file in near.files
+    ]
+    assert [file.path for file in far.files] == ["a=1/x.orc", "a=2/y z%.orc"]
+    assert far.files[0].uri == "s3://bucket/t/a=1/x.orc"
+    one = list_data_files("s3://bucket/t/root.orc")
+    assert (one.is_file, one.files[0].path, one.files[0].uri) == (True, "root.orc", "s3://bucket/t/root.orc")
+    with pytest.raises(TableError, match="no such file or directory: s3://bucket/t/no"):
+        list_data_files("s3://bucket/t/no")
+    fill(tmp_path / "bucket" / "t", ["a=1/delta_1_1/bucket_0"])
+    with pytest.raises(TableError, match="transactional"):
+        list_data_files("s3://bucket/t")
+
+
+def test_the_same_files_as_spark(spark: SparkSession, tmp_path: Path) -> None:
+    orc.write_table(pa.table({"v": [1]}), str(tmp_path / "one.orc"))
+    data = (tmp_path / "one.orc").read_bytes()
+    trees = [
+        ["x.orc", "a=1/y.orc"],
+        ["sub/x.orc", "y.orc"],
+        ["a=1/sub/x.orc", "a=2/y.orc"],
+        ["sub/a=1/x.orc"],
+        ["a=1/m/b=2/x.orc"],
+        ["_k=1/x.orc", "_d/x.orc", "_x.orc"],
+        ["x.orc", "_y=1.orc", "z._COPYING_", "_metadata"],
+        ["a=1/x y#.orc", "a=2/_h/y.orc", "A=3/.s/z.orc", "A=4/é%20?.orc"],
+    ]
+    for number, names in enumerate(trees):
+        root = tmp_path / str(number)
+        fill(root, names)
+        for name in names:
+            (root / name).write_bytes(data)
+        rows = spark.read.orc(str(root)).select("_metadata.file_path").collect()
+        read = sorted(unquote(row[0]).partition(f"{root}/")[2] for row in rows)
+        assert paths(root) == read, names
+
+
+def test_tail_checksum() -> None:
+    # the check value of CRC-32C
+    assert tail_checksum(b"123456789") == tail_checksum(memoryview(b"123456789")) == 0xE3069283
