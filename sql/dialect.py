@@ -1,0 +1,324 @@
+"""The SQL dialect of hindex: Spark's, with statements about indexes.
+
+The classes extend sqlglot's as its custom dialects do; they are used by :mod:`hindex.sql.parse` only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+
+from sqlglot import Token, TokenType, exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ErrorLevel
+
+from hindex.sql.convert import to_predicate
+from hindex.sql.lexer import SqlSyntaxError, check_nesting, spark_tokens
+from hindex.sql.predicate import ColumnRef, Predicate
+from hindex.sql.statements import Statement, TableRef
+
+_NAME = re.compile(r"[^\W\d]\w*")
+_QUOTED = (TokenType.STRING, TokenType.IDENTIFIER)
+_OTHER_FORMATS = frozenset(
+    {"PARQUET", "CSV", "JSON", "TEXT", "AVRO", "XML", "BINARYFILE", "DELTA", "ICEBERG", "HUDI"}
+)
+# What cannot begin a condition, and what sqlglot would not notice until its end.
+_OPERATORS = frozenset({"=", "==", "<>", "!=", "<", "<=", ">", ">=", "<=>", "AND", "OR"})
+# Words that begin what may follow a name, so they are names only in backquotes.
+_CLAUSE_WORDS = frozenset({"FROM", "IN", "LIMIT", "ON", "SELECT", "USING", "WHERE", "WITH"})
+
+
+class ParsedStatement(exp.Expression):
+    """What the parser hands back: one typed statement."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"statement": True}
+
+
+class ParsedPredicate(exp.Expression):
+    """What the parser hands back: one typed predicate."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"predicate": True}
+
+
+def _positioned(parse: Callable[..., Any]) -> Callable[..., Any]:
+    def parse_and_mark(parser: HindexParser, token: Token) -> object:
+        node = parse(parser, token)
+        return node.update_positions(token) if isinstance(node, exp.Expression) else node
+
+    return parse_and_mark
+
+
+if TYPE_CHECKING:
+    from sqlglot.parsers.spark import SparkParser
+else:
+    # Older versions of sqlglot nest the class.
+    SparkParser = Spark.Parser
+
+
+class HindexParser(SparkParser):
+    """Statements by their first word from :data:`hindex.sql.grammar.STATEMENTS`; expressions as Spark's."""
+
+    # Every literal keeps its position, for error messages.
+    PRIMARY_PARSERS: ClassVar = {
+        kind: _positioned(parse) for kind, parse in SparkParser.PRIMARY_PARSERS.items()
+    }
+    RANGE_PARSERS: ClassVar = {
+        **SparkParser.RANGE_PARSERS,
+        TokenType.IN: lambda self, this: self.in_list(this),
+    }
+
+    # IF without parentheses would be taken for a procedural statement, with a warning on the log.
+    NO_PAREN_FUNCTION_PARSERS: ClassVar = {
+        word: parse for word, parse in SparkParser.NO_PAREN_FUNCTION_PARSERS.items() if word != "IF"
+    }
+
+    def _parse_statement(self) -> exp.Expression | None:
+        from hindex.sql.grammar import statement
+
+        parsed: Statement = statement(self)
+        self.end()
+        return ParsedStatement(statement=parsed)
+
+    def raise_error(self, message: str, token: Token | None = None) -> None:
+        if message.startswith("Expecting "):
+            self.fail(f"expected {message.removeprefix('Expecting ')}, found {self.found()}")
+        self.fail(
+            f"expected an expression, found {self.found()}"
+            if not self.at_end
+            else "expected an expression, found the end"
+        )
+
+    # Versions of sqlglot differ in what they pass.
+    def expression(self, *arguments: Any, **named: Any) -> Any:  # noqa: ANN401
+        node = super().expression(*arguments, **named)
+        # Nodes without arguments (CURRENT_DATE, a parameter) have no part that would tell their position.
+        return node if node.args else node.update_positions(self._prev)
+
+    # Reading tokens: what statement functions are written with.
+
+    @property
+    def at_end(self) -> bool:
+        return not self._curr
+
+    @property
+    def offset(self) -> int:
+        """Where the current token begins; at the end, just behind the last one."""
+        if self._curr:
+            return int(self._curr.start)
+        return int(self._prev.end) + 1 if self._prev else len(self.sql)
+
+    def written(self, token: Token | None = None) -> str:
+        """A token as it stands in the text, by default the current one."""
+        token = token or self._curr
+        return self.sql[token.start : token.end + 1] if token else ""
+
+    def found(self) -> str:
+        """The current token for a message."""
+        if self.at_end:
+            return "the end"
+        text = self.written()
+        return f"'{text}'" if len(text) <= 40 else f"'{text[:37]}...'"
+
+    def fail(self, message: str, offset: int | None = None) -> NoReturn:
+        raise SqlSyntaxError(message, self.offset if offset is None else offset)
+
+    def unsupported(self, message: str, offset: int | None = None) -> NoReturn:
+        """Refuses what Spark would accept and hindex does not."""
+        raise SqlSyntaxError(message, self.offset if offset is None else offset, unsupported=True)
+
+    def word(self) -> str:
+        """The current token in upper case where it is an unquoted word, otherwise an empty string."""
+        if self.at_end or self._curr.token_type in _QUOTED:
+            return ""
+        return self.written().upper()
+
+    def accept(self, *words: str) -> bool:
+        """Consumes these unquoted words or signs if they come next, all or none."""
+        start = self._index
+        for expected in words:
+            if self.word() != expected:
+                self._advance(start - self._index)
+                return False
+            self._advance()
+        return True
+
+    def accept_any(self, *words: str) -> bool:
+        """Consumes the next unquoted word or sign if it is one of these."""
+        if self.word() not in words:
+            return False
+        self._advance()
+        return True
+
+    def expect(self, *words: str) -> None:
+        """Consumes these unquoted words or signs, each must come next."""
+        for expected in words:
+            if not self.accept(expected):
+                self.fail(f"expected {expected}, found {self.found()}{self.meant(expected)}")
+
+    def meant(self, *words: str) -> str:
+        """A suggestion where the current word is a misspelling of one of these."""
+        from difflib import get_close_matches
+
+        close = get_close_matches(self.word(), words, n=1, cutoff=0.6) if self.word() not in words else []
+        return f"; did you mean {close[0]}?" if close else ""
+
+    def string(self) -> str | None:
+        """Consumes a string in single or double quotes if one comes next."""
+        if self.at_end or self._curr.token_type is not TokenType.STRING:
+            return None
+        text = str(self._curr.text)
+        self._advance()
+        return text
+
+    @property
+    def is_literal(self) -> bool:
+        """Whether a string or a number comes next."""
+        return bool(self._curr) and self._curr.token_type in (TokenType.STRING, TokenType.NUMBER)
+
+    @property
+    def is_name(self) -> bool:
+        """Whether a word or a name in backquotes comes next."""
+        return bool(self._curr) and (
+            self._curr.token_type is TokenType.IDENTIFIER or _NAME.fullmatch(self.written()) is not None
+        )
+
+    def text_from(self, offset: int) -> str:
+        """The text from an offset to the end of the token consumed last."""
+        return self.sql[offset : self._prev.end + 1]
+
+    def number_text(self) -> str:
+        """Consumes an unsigned number as written if one comes next."""
+        if not self._curr or self._curr.token_type is not TokenType.NUMBER:
+            return ""
+        text = self.written()
+        self._advance()
+        return text
+
+    def whole_number(self) -> int | None:
+        """Consumes an unsigned whole number of at most 18 digits if one comes next."""
+        text = self.written()
+        return int(self.number_text()) if self.is_literal and text.isdigit() and len(text) <= 18 else None
+
+    def identifier(self, what: str) -> str:
+        """Consumes a name, plain or in backquotes; ``what`` names it in the message."""
+        token = self._curr
+        if token and token.token_type is TokenType.IDENTIFIER:
+            name = str(token.text)
+        else:
+            name = self.written() if self.word() and _NAME.fullmatch(self.written()) else ""
+            if self.word() in _CLAUSE_WORDS:
+                name = ""
+        if not name:
+            self.fail(f"expected {what}, found {self.found()}")
+        self._advance()
+        return name
+
+    def name(self, what: str) -> str:
+        """Consumes a name that may also stand in quotes."""
+        text = self.string()
+        if text == "":
+            self.fail(f"{what} is empty", self._prev.start)
+        return text if text is not None else self.identifier(what)
+
+    def column(self) -> ColumnRef:
+        """Consumes a column with dotted steps."""
+        parts = [self.identifier("a column")]
+        while self.accept("."):
+            parts.append(self.identifier("a column"))
+        return ColumnRef(tuple(parts))
+
+    def table(self) -> TableRef:
+        """Consumes a table: a quoted path or URI, ``orc.`path```, or a catalog name."""
+        start = self.offset
+        text = self.string()
+        if text is not None:
+            if not text:
+                self.fail("the path is empty", start)
+            return TableRef.path(text)
+        what = "a table: a quoted path or a name"
+        parts = [self.identifier(what)]
+        while self.accept("."):
+            parts.append(self.identifier(what))
+        if len(parts) == 2 and self._prev.token_type is TokenType.IDENTIFIER:
+            if parts[0].upper() == "ORC":
+                return TableRef.path(parts[1])
+            if parts[0].upper() in _OTHER_FORMATS and "/" in parts[1]:
+                self.unsupported(f"format {parts[0]}; hindex reads tables of ORC files", start)
+        if self.word() in ("/", ":", "-", "~", "\\"):
+            self.fail(f"unexpected {self.found()} in a table's name; put a path into quotes")
+        return TableRef.name(*parts)
+
+    def predicate(self) -> Predicate:
+        """Consumes a condition."""
+        start = self.offset
+        if self.word() in _OPERATORS:
+            self.fail(f"expected a condition, found {self.found()}")
+        node: Any = self._parse_disjunction()
+        if node is None:
+            self.fail(f"expected a condition, found {self.found()}", start)
+        return to_predicate(node, self.sql)
+
+    def end(self) -> None:
+        """Refuses anything that is left."""
+        if not self.at_end:
+            self.fail(f"unexpected {self.found()}{self.meant('AND', 'OR', 'LIMIT', 'WHERE')}")
+
+    def in_list(self, this: exp.Expression | None) -> exp.Expression:
+        """``(literal, ...)`` behind IN; plain literals take a short way, so that long lists are fast."""
+        if not self.accept("("):
+            self.fail(f"expected ( after IN, found {self.found()}")
+        if self.word() in ("SELECT", "WITH", "FROM", "VALUES"):
+            self.unsupported(f"subquery; {_IN_REMEDY}")
+        items: list[exp.Expression] = []
+        while True:
+            token, following = self._curr, self._next
+            plain = following and following.token_type in (TokenType.COMMA, TokenType.R_PAREN)
+            if plain and token.token_type in (TokenType.NUMBER, TokenType.STRING):
+                is_string = token.token_type is TokenType.STRING
+                items.append(exp.Literal(this=token.text, is_string=is_string).update_positions(token))
+                self._advance()
+            else:
+                item: Any = self._parse_disjunction()
+                if item is None:
+                    self.fail(f"expected a value, found {self.found()}")
+                items.append(item)
+            if self.accept(")"):
+                return exp.In(this=this, expressions=items)
+            if not self.accept(","):
+                self.fail(f"expected , or ) in the list of IN, found {self.found()}")
+
+
+_IN_REMEDY = "list the values, or join with Spark on scan(...).to_spark()"
+
+
+class PredicateParser(HindexParser):
+    """Parses a condition alone."""
+
+    def _parse_statement(self) -> exp.Expression | None:
+        predicate = self.predicate()
+        self.end()
+        return ParsedPredicate(predicate=predicate)
+
+
+class Hindex(Spark):
+    """Registered with sqlglot under the name ``hindex``."""
+
+    # Spark's literals are put together by spark_tokens(), so that their spelling is kept.
+    IDENTIFIERS_CAN_START_WITH_DIGIT = False
+
+    class Tokenizer(Spark.Tokenizer):
+        COMMANDS: ClassVar = set()
+        NUMERIC_LITERALS: ClassVar = {}
+
+        def tokenize(self, sql: str) -> list[Token]:
+            tokens = spark_tokens(super().tokenize(sql), sql)
+            check_nesting(tokens)
+            return tokens
+
+    Parser = HindexParser
+
+
+def new_parser(kind: type[HindexParser]) -> HindexParser:
+    """A parser that stops at the first error."""
+    return kind(dialect=Hindex, error_level=ErrorLevel.IMMEDIATE)

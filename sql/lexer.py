@@ -1,0 +1,169 @@
+"""Spark's lexical rules where sqlglot's tokenizer differs: strings, numbers; nesting; the ends of statements.
+
+Source: Spark's ``SqlBaseLexer.g4`` (literals) and its unescaping of string literals.
+"""
+
+from __future__ import annotations
+
+import re
+
+from sqlglot import Token, TokenType
+from sqlglot.errors import ParseError
+
+# Parsing and every later walk of a predicate use recursion for each level of parentheses or NOT.
+MAX_NESTING = 32
+
+_NUMBER_SUFFIXES = frozenset({"L", "S", "Y", "D", "F", "BD"})
+_SIGNS = frozenset({"-", "+", "~"})
+# What a sign after it connects to the next operand.
+_OPERANDS = frozenset(
+    {TokenType.NUMBER, TokenType.STRING, TokenType.VAR, TokenType.IDENTIFIER, TokenType.R_PAREN}
+)
+
+_ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|[01][0-7]{2}|.)", re.DOTALL)
+_ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
+
+# Quoted text, comments and semicolons; an opening that has no end matches alone, as the last alternative.
+_PIECES = re.compile(
+    r"""(?P<quoted>\b[rR]'[^']*'|\b[rR]"[^"]*"|'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|`[^`]*`)"""
+    r"""|(?P<comment>--[^\n]*|/\*.*?\*/)"""
+    r"""|(?P<end>;)"""
+    r"""|(?P<open>['"`]|/\*)""",
+    re.DOTALL,
+)
+
+
+class SqlSyntaxError(ParseError):
+    """A syntax error at an offset of the text, on its way to a StatementError."""
+
+    def __init__(self, message: str, offset: int, *, unsupported: bool = False) -> None:
+        super().__init__(message)
+        self.message = message
+        self.offset = offset
+        self.unsupported = unsupported
+
+
+def unescape(body: str) -> str:
+    """The text of a string literal between its quotes, as Spark reads its backslashes.
+
+    ``\\%`` and ``\\_`` keep the backslash, for LIKE; an unknown escape is its second character.
+    """
+    if "\\" not in body:
+        return body
+    text = _ESCAPE.sub(_unescape_one, body)
+    # Two halves of a surrogate pair, each written as \uXXXX, are one character.
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _unescape_one(match: re.Match[str]) -> str:
+    escape = match[1]
+    if escape[0] in "uU" and len(escape) > 1:
+        code = int(escape[1:], 16)
+        return chr(code) if code <= 0x10FFFF else "\ufffd"
+    if len(escape) == 3:
+        return chr(int(escape, 8))
+    return _ESCAPED.get(escape, escape)
+
+
+def spark_tokens(tokens: list[Token], sql: str) -> list[Token]:
+    """The tokens as Spark's lexer has them: strings unescaped and joined, numbers with their suffix."""
+    fixed: list[Token] = []
+    for token in tokens:
+        before = fixed[-1] if fixed else None
+        adjacent = before is not None and before.end + 1 == token.start
+        written = sql[token.start : token.end + 1]
+        match token.token_type:
+            case TokenType.STRING | TokenType.RAW_STRING:
+                text = token.text if token.token_type is TokenType.RAW_STRING else unescape(written[1:-1])
+                if before is not None and before.token_type is TokenType.STRING:
+                    # 'it''s' is one string with a quote, 'a' 'b' are two that are joined.
+                    doubled = adjacent and sql[before.end] == written[0]
+                    text = before.text + (written[0] if doubled else "") + text
+                    fixed[-1] = _spanning(TokenType.STRING, text, before, token)
+                else:
+                    fixed.append(_spanning(TokenType.STRING, text, token, token))
+            case TokenType.IDENTIFIER if written[:1] == "`":
+                # A backslash in a name is a backslash.
+                fixed.append(_spanning(TokenType.IDENTIFIER, written[1:-1].replace("``", "`"), token, token))
+            case TokenType.HEX_STRING | TokenType.BIT_STRING if written[:1] == "0":
+                raise SqlSyntaxError(
+                    f"{written} is not a number; binary values are written X'1F'", token.start
+                )
+            case _ if (
+                adjacent
+                and before is not None
+                and before.token_type is TokenType.NUMBER
+                and _is_word(written)
+            ):
+                if before.text[-1:].isalpha() or written.upper() not in _NUMBER_SUFFIXES:
+                    word = sql[before.start : token.end + 1]
+                    problem = f"invalid number '{word}'; a name that starts with a digit goes in `backquotes`"
+                    raise SqlSyntaxError(problem, before.start)
+                fixed[-1] = _spanning(TokenType.NUMBER, before.text + written.upper(), before, token)
+            case _:
+                fixed.append(token)
+    return fixed
+
+
+def _is_word(written: str) -> bool:
+    return written[:1].isalpha() or written[:1] == "_"
+
+
+def _spanning(kind: TokenType, text: str, first: Token, last: Token) -> Token:
+    return Token(kind, text, line=first.line, col=first.col, start=first.start, end=last.end)
+
+
+def check_nesting(tokens: list[Token]) -> None:
+    """Refuses what would exhaust the stack: over MAX_NESTING open parentheses and pending NOT or signs."""
+    depth, pending = 0, 0
+    # How many prefix operators were pending when each open parenthesis began.
+    outside: list[int] = []
+    before: TokenType | None = None
+    for token in tokens:
+        match token.token_type:
+            case TokenType.L_PAREN:
+                outside.append(pending)
+                depth += 1
+            case TokenType.R_PAREN:
+                depth = max(depth - 1, 0)
+                pending = outside.pop() if outside else 0
+            case TokenType.AND | TokenType.OR | TokenType.COMMA:
+                pending = outside[-1] if outside else 0
+            case TokenType.NOT:
+                pending += 1
+            case kind if token.text in _SIGNS and kind not in _OPERANDS and before not in _OPERANDS:
+                pending += 1
+        if depth + pending > MAX_NESTING:
+            problem = f"nested deeper than {MAX_NESTING} levels; remove parentheses that are not needed"
+            raise SqlSyntaxError(problem, token.start)
+        before = token.token_type
+
+
+def check_quotes(text: str) -> None:
+    """Refuses a quote or comment that is opened and never closed."""
+    for piece in _PIECES.finditer(text):
+        if piece["open"]:
+            what = "comment" if piece["open"] == "/*" else "quote"
+            raise SqlSyntaxError(f"the {what} {piece['open']} is not closed", piece.start())
+
+
+def split(text: str) -> list[str]:
+    """The statements of a text, by the ``;`` outside quotes and comments, trimmed, without the empty ones.
+
+    An unclosed quote or comment reaches to the end: parsing that statement says so.
+    """
+    statements: list[str] = []
+    start, content = 0, False
+    position = 0
+    while piece := _PIECES.search(text, position):
+        content = content or bool(text[position : piece.start()].strip()) or bool(piece["quoted"])
+        position = piece.end()
+        if piece["open"]:
+            content, position = True, len(text)
+        elif piece["end"]:
+            if content:
+                statements.append(text[start : piece.start()].strip())
+            start, content = position, False
+    if content or text[position:].strip():
+        statements.append(text[start:].strip())
+    return statements

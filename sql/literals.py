@@ -1,0 +1,209 @@
+"""Literals: numbers as Spark types them, casts of literals, arithmetic on literals.
+
+Functions return None where the text is not a literal of the kind asked for; the caller knows the position.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from decimal import ROUND_HALF_UP, Context, Decimal
+
+from hindex.sql.dates import parse_date
+from hindex.sql.predicate import Literal, LiteralKind
+
+MAX_DECIMAL_DIGITS = 38
+# Far beyond any column's range, and below Python's limit for reading integers.
+MAX_INTEGER_DIGITS = 1000
+
+_NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)(E[+-]?\d{1,9})?(L|S|Y|D|F|BD)?", re.ASCII | re.IGNORECASE)
+_INTEGER_BITS = {"Y": 8, "S": 16, "": 32, "L": 64}
+_INTEGER_TYPES = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
+# Enough for every exact sum and product of two decimals of 38 digits.
+_EXACT = Context(prec=200)
+
+_SPECIAL_DOUBLES = {
+    "nan": math.nan,
+    "inf": math.inf,
+    "+inf": math.inf,
+    "infinity": math.inf,
+    "+infinity": math.inf,
+    "-inf": -math.inf,
+    "-infinity": -math.inf,
+}
+
+
+class LiteralError(ValueError):
+    """A literal that Spark would refuse; the message says why."""
+
+
+def number(text: str) -> Literal:
+    """The literal of an unsigned number: ``5``, ``5L``, ``1.5``, ``1e3``, ``1.5D``, ``1.5BD``.
+
+    Source: Spark's numeric literals: a fraction is DECIMAL and an exponent DOUBLE. :raises LiteralError:
+    """
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        raise LiteralError(f"invalid number '{text}'")
+    digits, exponent, suffix = match[1], match[2] or "", (match[3] or "").upper()
+    if suffix in ("L", "S", "Y"):
+        if not digits.isdigit() or exponent:
+            raise LiteralError(f"invalid number '{text}': {suffix} follows whole numbers only")
+        value = _integer(digits)
+        # The most negative value is a minus sign before a number one beyond the range.
+        if value > 2 ** (_INTEGER_BITS[suffix] - 1):
+            raise LiteralError(f"the number '{text}' does not fit {_INTEGER_BITS[suffix]} bits")
+        return Literal(value, LiteralKind.INTEGER)
+    if suffix == "BD" or (not suffix and not exponent and "." in digits):
+        return decimal(Decimal(digits + exponent), text)
+    if suffix == "F":
+        return Literal(_finite(_to_float32(float(digits + exponent)), text), LiteralKind.DOUBLE)
+    if suffix == "D" or exponent:
+        return Literal(_finite(float(digits + exponent), text), LiteralKind.DOUBLE)
+    return Literal(_integer(digits), LiteralKind.INTEGER)
+
+
+def decimal(value: Decimal, text: str) -> Literal:
+    """A DECIMAL literal within Spark's 38 digits. :raises LiteralError:"""
+    _, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    if len(digits) + max(exponent, 0) > MAX_DECIMAL_DIGITS or -exponent > MAX_DECIMAL_DIGITS:
+        raise LiteralError(f"the decimal '{text}' has more than {MAX_DECIMAL_DIGITS} digits")
+    return Literal(value, LiteralKind.DECIMAL)
+
+
+def negate(literal: Literal) -> Literal | None:
+    """Minus a number; None where the literal is not a number."""
+    match literal.kind, literal.value:
+        case LiteralKind.INTEGER, int(value):
+            return Literal(-value, LiteralKind.INTEGER)
+        case LiteralKind.DECIMAL, Decimal() as value:
+            return Literal(value.copy_negate(), LiteralKind.DECIMAL)
+        case LiteralKind.DOUBLE, float(value):
+            return Literal(-value, LiteralKind.DOUBLE)
+        case LiteralKind.NULL, _:
+            return literal
+    return None
+
+
+def fold(operator: str, left: Literal, right: Literal) -> Literal | None:
+    """``left operator right`` for ``+ - *`` on two integers, decimals or doubles; None for other kinds."""
+    values = (left.value, right.value)
+    match left.kind, right.kind, values:
+        case LiteralKind.INTEGER, LiteralKind.INTEGER, (int(a), int(b)):
+            return Literal(
+                a + b if operator == "+" else a - b if operator == "-" else a * b, LiteralKind.INTEGER
+            )
+        case LiteralKind.DOUBLE, LiteralKind.DOUBLE, (float(x), float(y)):
+            return Literal(
+                x + y if operator == "+" else x - y if operator == "-" else x * y, LiteralKind.DOUBLE
+            )
+        case (
+            (LiteralKind.INTEGER | LiteralKind.DECIMAL),
+            (LiteralKind.INTEGER | LiteralKind.DECIMAL),
+            (
+                (int() | Decimal()) as m,
+                (int() | Decimal()) as n,
+            ),
+        ):
+            function = {"+": _EXACT.add, "-": _EXACT.subtract, "*": _EXACT.multiply}[operator]
+            return decimal(function(Decimal(m), Decimal(n)), f"{m} {operator} {n}")
+    return None
+
+
+def cast(literal: Literal, to: str, parameters: tuple[int, ...] = ()) -> Literal | None:
+    """A literal cast to a Spark type; None where the pair of types is not supported.
+
+    :param to: one of DATE, TIMESTAMP, DOUBLE, FLOAT, DECIMAL, STRING, BOOLEAN and the integer types.
+    :param parameters: precision and scale of DECIMAL; (10, 0) where left out.
+    :raises LiteralError: for a value that the type cannot hold.
+    """
+    value = literal.value
+    problem = LiteralError(f"{literal} is not a valid {to}")
+    if value is None:
+        return literal
+    match to:
+        case "STRING" if isinstance(value, str) and literal.kind is LiteralKind.STRING:
+            return literal
+        case "BOOLEAN" if isinstance(value, bool):
+            return literal
+        case "DATE" if literal.kind is LiteralKind.DATE:
+            return literal
+        case "DATE" if literal.kind is LiteralKind.STRING and isinstance(value, str):
+            date = parse_date(value)
+            if date is None:
+                raise problem
+            return Literal(date, LiteralKind.DATE)
+        case "TIMESTAMP" if isinstance(value, str):
+            return Literal(value, LiteralKind.TIMESTAMP)
+        case "DOUBLE" | "FLOAT":
+            if literal.kind is LiteralKind.STRING and isinstance(value, str):
+                special = _SPECIAL_DOUBLES.get(value.strip().lower())
+                if special is not None:
+                    return Literal(special, LiteralKind.DOUBLE)
+            exact = _exact_number(literal)
+            approximate = value if isinstance(value, float) else None if exact is None else float(exact)
+            if approximate is None:
+                if literal.kind is LiteralKind.STRING:
+                    raise problem
+                return None
+            return Literal(_to_float32(approximate) if to == "FLOAT" else approximate, LiteralKind.DOUBLE)
+        case "DECIMAL":
+            exact = _exact_number(literal)
+            if exact is None:
+                if literal.kind is LiteralKind.STRING:
+                    raise problem
+                return None
+            precision, scale = (*parameters, *(10, 0)[len(parameters) :])[:2]
+            if not 0 <= scale <= precision <= MAX_DECIMAL_DIGITS:
+                raise LiteralError(f"DECIMAL({precision}, {scale}) is not a type")
+            if exact.adjusted() >= MAX_DECIMAL_DIGITS:
+                raise problem
+            rounded = exact.quantize(Decimal((0, (1,), -scale)), rounding=ROUND_HALF_UP, context=_EXACT)
+            if len(rounded.as_tuple().digits) > precision and rounded != 0:
+                raise LiteralError(f"{literal} does not fit DECIMAL({precision}, {scale})")
+            return Literal(rounded, LiteralKind.DECIMAL)
+        case "TINYINT" | "SMALLINT" | "INT" | "BIGINT":
+            exact = _exact_number(literal)
+            if exact is None or exact != exact.to_integral_value():
+                return None
+            bits = _INTEGER_TYPES[to]
+            if not -(2 ** (bits - 1)) <= exact < 2 ** (bits - 1):
+                raise LiteralError(f"{literal} does not fit {to}")
+            return Literal(int(exact), LiteralKind.INTEGER)
+    return None
+
+
+def _exact_number(literal: Literal) -> Decimal | None:
+    """The value of an integer, a decimal, or a string that spells one of at most 38 digits."""
+    value = literal.value
+    if literal.kind in (LiteralKind.INTEGER, LiteralKind.DECIMAL) and isinstance(value, (int, Decimal)):
+        return Decimal(value)
+    if literal.kind is LiteralKind.STRING and isinstance(value, str):
+        text = value.strip()
+        match = _NUMBER.fullmatch(text[1:] if text[:1] in "+-" else text)
+        if match is not None and not match[3] and len(text) <= MAX_INTEGER_DIGITS:
+            exact = Decimal(text)
+            # An exponent in the thousands would make a huge integer of a short text.
+            return exact if abs(exact.adjusted()) <= MAX_INTEGER_DIGITS else None
+    return None
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > MAX_INTEGER_DIGITS:
+        raise LiteralError(f"a number of {len(digits)} digits is too long")
+    return int(digits)
+
+
+def _finite(value: float, text: str) -> float:
+    if not math.isfinite(value):
+        raise LiteralError(f"the number '{text}' is out of range")
+    return value
+
+
+def _to_float32(value: float) -> float:
+    try:
+        return float(struct.unpack("<f", struct.pack("<f", value))[0])
+    except OverflowError:
+        return math.copysign(math.inf, value)

@@ -1,0 +1,72 @@
+"""Text to typed statements and predicates.
+
+>>> parse("SELECT id FROM 'data/users' WHERE age > 20 LIMIT 5").limit
+5
+>>> str(parse_predicate("age between 20 and 25"))
+'age >= 20 AND age <= 25'
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import cast
+
+from sqlglot import Token, TokenType
+from sqlglot.errors import ParseError, TokenError
+
+from hindex.sql.dialect import Hindex, HindexParser, PredicateParser, new_parser
+from hindex.sql.lexer import SqlSyntaxError, check_quotes, split
+from hindex.sql.marks import Source
+from hindex.sql.predicate import Predicate
+from hindex.sql.statements import Statement
+
+__all__ = ["parse", "parse_predicate", "split"]
+
+_BAD_BINARY = re.compile(r"\b[xX]'[^']*'")
+
+
+def parse(text: str) -> Statement:
+    """Parses one statement; a ``;`` may end it.
+
+    :raises StatementError: its first line is the summary, then come the offending line and a caret.
+    """
+    return cast("Statement", _parse(text, HindexParser, "statement"))
+
+
+def parse_predicate(text: str) -> Predicate:
+    """Parses a condition as it stands behind WHERE. :raises StatementError: as :func:`parse`."""
+    return cast("Predicate", _parse(text, PredicateParser, "predicate"))
+
+
+def _parse(text: str, kind: type[HindexParser], what: str) -> object:
+    source = Source(text)
+    try:
+        check_quotes(text)
+        tokens = _one(Hindex().tokenize(text), what)
+        if not tokens:
+            raise SqlSyntaxError(f"expected a {what}, found nothing", 0)
+        node = new_parser(kind).parse(tokens, text)[0]
+        assert node is not None
+        return node.args[what]
+    except SqlSyntaxError as problem:
+        raise source.error(problem.message, problem.offset, unsupported=problem.unsupported) from None
+    except TokenError:
+        bad = _BAD_BINARY.search(text)
+        message = "X'...' holds hexadecimal digits only" if bad else "cannot be split into words"
+        raise source.error(message, bad.start() if bad else 0) from None
+    except ParseError as problem:
+        raise source.error(str(problem).splitlines()[0], 0) from None
+    except RecursionError:
+        # Raised far above the bound of the lexer only where the caller's own stack is nearly full.
+        raise source.error(f"the {what} is nested too deeply for the stack that is left", 0) from None
+
+
+def _one(tokens: list[Token], what: str) -> list[Token]:
+    """The tokens without the ``;`` at the end; any other is refused."""
+    while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
+        tokens = tokens[:-1]
+    for token, following in pairwise(tokens):
+        if token.token_type is TokenType.SEMICOLON:
+            raise SqlSyntaxError(f"one {what} at a time, found another after ;", following.start)
+    return tokens

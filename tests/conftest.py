@@ -1,0 +1,51 @@
+"""What every test may ask for: one quiet Spark session, and random numbers whose seed is told."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+# before anything reads the zone, and for the Java side and the Python workers too
+os.environ["TZ"] = "UTC"
+time.tzset()
+
+import hypothesis  # noqa: E402
+import numpy as np  # noqa: E402
+import pytest  # noqa: E402
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+hypothesis.settings.register_profile("hindex", deadline=None, print_blob=True)
+hypothesis.settings.load_profile("hindex")
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """One local Spark session of two threads for the whole run."""
+    from hindex.spark.session import local_session
+
+    session = local_session(
+        master="local[2]",
+        conf={
+            "spark.default.parallelism": "2",
+            # the first compiler tier only: tests run little Java code, and few times
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -Duser.timezone=UTC",
+            "spark.driver.memory": "1g",
+            "spark.sql.session.timeZone": "UTC",
+            "spark.sql.shuffle.partitions": "2",
+        },
+        app_name="hindex-tests",
+    )
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """Random numbers. A failing test shows the seed; ``HINDEX_TEST_SEED`` repeats it."""
+    seed = int(os.environ.get("HINDEX_TEST_SEED", time.time_ns() % 2**32))
+    print(f"HINDEX_TEST_SEED={seed}")
+    return np.random.default_rng(seed)
