@@ -51,7 +51,7 @@ def make_range(
     if low == b"" and low_inclusive and high != b"":
         low = None  # no bytes are less
     elif high == b"" and low is None:
-        low = b""
+        low, low_inclusive = b"", True
     if low is None:
         low_inclusive = True
     if high is None:

@@ -18,7 +18,7 @@ from pyroaring import BitMap, BitMap64
 
 from hindex.errors import ColumnError, OrcError
 from hindex.orc.columns.context import ColumnContext
-from hindex.orc.columns.layout import StreamPositions, deal_positions, has_present, stream_layout
+from hindex.orc.columns.layout import deal_positions, has_present, stream_layout
 from hindex.orc.columns.primitive import read_primitive
 from hindex.orc.columns.whole import WholeColumns
 from hindex.orc.compression import Decompressor
@@ -27,7 +27,7 @@ from hindex.orc.counts import ReadCounts
 from hindex.orc.dense import DenseReader
 from hindex.orc.selection import GroupedRows, RowSelection, as_rows
 from hindex.orc.source import ByteSource, open_source
-from hindex.orc.streams import Fetched, fetch_ranges
+from hindex.orc.streams import Fetched, Places, fetch_ranges
 from hindex.orc.stripe import StreamKind, Stripe, read_row_indexes, read_stripe_footer
 from hindex.orc.tail import FileTail, StripeInformation, read_tail
 from hindex.orc.types import OrcType
@@ -268,7 +268,7 @@ class _StripeRead:
         sparse = [of.column for _, _, of, path in columns if path is DecodePath.SPARSE]
         if not selection.is_all:
             read_row_indexes(reader._source, stripe, sparse, self.decompressor)
-        places: dict[int, dict[StreamKind, StreamPositions]] = {}
+        places: dict[int, dict[StreamKind, Places]] = {}
         for _, _, of, path in columns:
             if path is DecodePath.SPARSE:
                 dealt = self._positions(of, groups)
@@ -301,7 +301,7 @@ class _StripeRead:
             except OrcError as error:
                 raise error.at(column=name) from error
 
-    def _positions(self, of: OrcType, groups: GroupedRows) -> dict[StreamKind, StreamPositions] | None:
+    def _positions(self, of: OrcType, groups: GroupedRows) -> dict[StreamKind, Places] | None:
         """Positions of the touched row groups; None to decode the column whole."""
         tail = self._reader.tail
         if self._selection.is_all:
@@ -321,9 +321,7 @@ class _StripeRead:
             has_present=has_present(stripe, of.column),
         )
 
-    def _fetch(
-        self, types: Sequence[OrcType], places: Mapping[int, Mapping[StreamKind, StreamPositions]]
-    ) -> None:
+    def _fetch(self, types: Sequence[OrcType], places: Mapping[int, Mapping[StreamKind, Places]]) -> None:
         """Plan the ranges of all columns' streams, fetch them together."""
         stripe = self._reader._stripe(self._index, self.decompressor)
         plan = []
@@ -335,7 +333,7 @@ class _StripeRead:
                         continue
                     ranges = [(0, stream.length)]
                     if kind in known:
-                        ranges = fetch_ranges(stream, known[kind].starts, known[kind].ends, self.decompressor)
+                        ranges = fetch_ranges(stream, known[kind], self.decompressor)
                     plan.append((stream, ranges))
         views = self._reader._source.read(
             [(stream.offset + offset, length) for stream, ranges in plan for offset, length in ranges]

@@ -25,15 +25,41 @@ Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
-    """A place in a stream: the offset of a chunk's header and the byte within its content.
+@dataclass(frozen=True, slots=True, eq=False)
+class Places:
+    """Where each of G row groups starts and ends in one stream; int64 arrays of length G.
 
-    In an uncompressed stream ``chunk`` is the byte offset and ``inner`` 0.
+    ``chunk`` is the offset of a chunk's header and ``inner`` the byte within its content (in an uncompressed
+    stream, the byte and 0). ``skip`` values of the run there belong to earlier row groups (bits, for boolean
+    streams). An ``end_chunk`` of -1 is the stream's end; otherwise ``end_skip`` values of the run at the end
+    still belong to the group.
     """
 
-    chunk: int
-    inner: int
+    chunk: Ints
+    inner: Ints
+    skip: Ints
+    end_chunk: Ints
+    end_inner: Ints
+    end_skip: Ints
+
+    @classmethod
+    def whole(cls) -> Places:
+        """One group: the whole stream."""
+        zero = np.zeros(1, np.int64)
+        return cls(zero, zero, zero, np.array([-1], np.int64), zero, zero)
+
+    def of(self, groups: Ints) -> Places:
+        """Those of some of the groups."""
+        if len(groups) == len(self.chunk):
+            return self
+        return Places(
+            self.chunk[groups],
+            self.inner[groups],
+            self.skip[groups],
+            self.end_chunk[groups],
+            self.end_inner[groups],
+            self.end_skip[groups],
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,29 +88,28 @@ class Fetched:
 
 
 def fetch_ranges(
-    stream: StreamInformation,
-    starts: Sequence[Position],
-    ends: Sequence[Position | None],
-    decompressor: Decompressor,
+    stream: StreamInformation, places: Places, decompressor: Decompressor
 ) -> list[tuple[int, int]]:
-    """The byte ranges ``(offset, length)`` within a stream that hold the given spans, merged.
+    """The byte ranges ``(offset, length)`` within a stream that hold row groups, merged.
 
-    A chunk's length is known only from its header, so a span that ends inside a chunk asks for as much as
+    A chunk's length is known only from its header, so a group that ends inside a chunk asks for as much as
     such a chunk, and a run that straddles into the next one, may take.
     """
-    ranges: list[tuple[int, int]] = []
+    if not len(places.chunk):
+        return []
     compressed = decompressor.codec is not None
     slack = 2 * (HEADER_LENGTH + decompressor.block_size) if compressed else MAX_RUN_LENGTH
-    for start, end in zip(starts, ends, strict=True):
-        low = start.chunk
-        high = stream.length if end is None else min(end.chunk + slack, stream.length)
-        if low > stream.length:
-            raise OrcError(f"a position points to byte {low}, past the stream's {stream.length} bytes")
-        if ranges and low <= ranges[-1][1]:
-            ranges[-1] = (ranges[-1][0], max(high, ranges[-1][1]))
-        else:
-            ranges.append((low, high))
-    return [(low, high - low) for low, high in ranges]
+    low = places.chunk
+    if int(low.max()) > stream.length or int(low.min()) < 0:
+        raise OrcError(f"a position points to byte {int(low.max())}, past the stream's {stream.length} bytes")
+    high = np.where(places.end_chunk < 0, stream.length, np.minimum(places.end_chunk + slack, stream.length))
+    if (np.diff(low) < 0).any():
+        raise OrcError("the row index's positions do not ascend")
+    reach = np.maximum.accumulate(high)
+    breaks = np.flatnonzero(low[1:] > reach[:-1])
+    lows = low[np.concatenate([[0], breaks + 1])].tolist()
+    highs = reach[np.append(breaks, len(low) - 1)].tolist()
+    return [(a, max(b - a, 0)) for a, b in zip(lows, highs, strict=True)]
 
 
 #: The longest run of any integer encoding, in bytes: 512 values of 8 bytes, a header and a full patch list.
@@ -94,7 +119,7 @@ MAX_RUN_LENGTH = 512 * 8 + 4 + 8 + 32 * 16
 class StreamWindow:
     """The wanted part of one stream.
 
-    Ask with :meth:`span` or :meth:`values` in ascending order, then :meth:`load` once.
+    Ask once, with :meth:`spans` or :meth:`values`, the groups in ascending order.
     """
 
     def __init__(self, fetched: Fetched, decompressor: Decompressor) -> None:
@@ -135,109 +160,105 @@ class StreamWindow:
             whole = self._whole[ordinal] = out[: self._decompressor.into(chunk, out)]
         return len(whole)
 
-    def spans(
-        self, starts: Sequence[Position], ends: Sequence[Position | None], tails: Sequence[bool]
-    ) -> Spans:
-        """Everything from each start to its end (None: the stream's end), decompressed.
+    def spans(self, places: Places, tails: Sequence[bool]) -> Spans:
+        """Everything from each start to its end, decompressed.
 
         Where ``tails[g]``, the run that begins at the end position is wanted too.
         """
         if self._plain:
-            return self._plain_spans(starts, ends, tails)
-        block = self._decompressor.block_size
+            return self._plain_spans(places, tails)
         first: list[int] = []
         last: list[tuple[int, int]] = []
-        length = self._fetched.length
-        for start, end, tail in zip(starts, ends, tails, strict=True):
-            offset, ordinal = start.chunk, -1
-            until = block
-            if offset < length:
-                first.append(self._chunk(offset))
-            else:
-                first.append(-1)
-                last.append((-1, 0))
-                continue
-            while offset < length:
-                if end is not None and offset >= end.chunk:
-                    # beyond the end position only the run that begins there can be wanted
-                    if not tail and end.inner == 0:
-                        break
-                    ordinal = self._chunk(offset)
-                    until = end.inner + (MAX_RUN_LENGTH if tail else 0)
-                    size = self._chunks[ordinal].size
-                    if size is None and tail:
-                        size = self._size(ordinal)
-                    if size is not None and until >= size:
-                        until, over = size, until - size
-                        self._want(ordinal, until)
-                        following = self._chunks[ordinal].end
-                        if over and tail and following < length:
-                            ordinal = self._chunk(following)
-                            until = min(over, block)
-                            self._want(ordinal, until)
-                        break
-                    self._want(ordinal, until)
-                    break
-                ordinal = self._chunk(offset)
-                until = block
-                self._want(ordinal, until)
-                offset = self._chunks[ordinal].end
-            if ordinal < 0:  # an empty span: the group has no bytes of its own
-                last.append((-1, 0))
-            else:
-                last.append((ordinal, until))
+        for start, end, end_inner, tail in zip(
+            places.chunk.tolist(), places.end_chunk.tolist(), places.end_inner.tolist(), tails, strict=True
+        ):
+            first.append(self._chunk(start) if start < self._fetched.length else -1)
+            last.append(self._want_span(start, end, end_inner, tail))
         buffer, bases, lengths = self._load()
-        starts_at = np.zeros(len(first), np.int64)
+        starts = np.zeros(len(first), np.int64)
         limits = np.zeros(len(first), np.int64)
         for g, (ordinal, (final, until)) in enumerate(zip(first, last, strict=True)):
             if final >= 0:
-                starts_at[g] = bases[ordinal] + starts[g].inner
+                starts[g] = bases[ordinal] + places.inner[g]
                 limits[g] = bases[final] + min(until, lengths[final])
-        return Spans(buffer, starts_at, np.maximum(limits, starts_at))
+        return Spans(buffer, starts, np.maximum(limits, starts))
 
-    def values(self, starts: Sequence[Position], offsets: Ints, low: Ints, high: Ints) -> tuple[Bytes, Ints]:
-        """The bytes of values: those of group g, ``offsets[g]`` to ``offsets[g + 1]``, lie at ``low`` to ``high``,
-        counted in decompressed bytes from the group's start and ascending.
+    def _want_span(self, offset: int, end: int, end_inner: int, tail: bool) -> tuple[int, int]:
+        """Mark the chunks of one span as wanted; the last one's ordinal and how far it reaches there.
+
+        An ordinal of -1 is an empty span.
+        """
+        block, length = self._decompressor.block_size, self._fetched.length
+        ordinal, until = -1, 0
+        while offset < length:
+            if end >= 0 and offset >= end:
+                # beyond the end position only the run that begins there can be wanted
+                if tail or end_inner:
+                    return self._want_head(offset, end_inner, tail)
+                break
+            ordinal, until = self._chunk(offset), block
+            self._want(ordinal, until)
+            offset = self._chunks[ordinal].end
+        return ordinal, until
+
+    def _want_head(self, offset: int, inner: int, tail: bool) -> tuple[int, int]:
+        """Mark the head of the chunk in which a span ends, and of the next where a run may straddle into it."""
+        ordinal, until = self._chunk(offset), inner + (MAX_RUN_LENGTH if tail else 0)
+        size = self._size(ordinal) if tail else self._chunks[ordinal].size
+        if size is None or until <= size:
+            self._want(ordinal, until)
+            return ordinal, until
+        self._want(ordinal, size)
+        following = self._chunks[ordinal].end
+        if following >= self._fetched.length:
+            return ordinal, size
+        ordinal, until = self._chunk(following), min(until - size, self._decompressor.block_size)
+        self._want(ordinal, until)
+        return ordinal, until
+
+    def values(self, places: Places, offsets: Ints, low: Ints, high: Ints) -> tuple[Bytes, Ints]:
+        """The bytes of values, those of group g being ``offsets[g]`` to ``offsets[g + 1]``.
+
+        They lie at ``low`` to ``high``, counted in decompressed bytes from the group's start and ascending.
 
         :returns: a buffer and where in it each value begins.
         """
+        per_group = np.diff(offsets)
         if self._plain:
-            return self._plain_values(starts, offsets, low, high)
+            base = np.repeat(places.chunk, per_group)
+            return self._copy(low + base, high + base)
+        shift = np.repeat(places.inner, per_group)
+        low, high = low + shift, high + shift
         in_chunk = np.zeros(len(low), np.int64)
         inner = np.zeros(len(low), np.int64)
-        for g, start in enumerate(starts):
-            at, stop = int(offsets[g]), int(offsets[g + 1])
-            if at == stop:
-                continue
-            begins = low[at:stop] + start.inner
-            ends = high[at:stop] + start.inner
-            last_end = int(ends[-1])
-            offset, passed, done = start.chunk, 0, 0
-            count = stop - at
-            straddles_until = 0
-            while passed < last_end:
-                if offset >= self._fetched.length:
-                    raise OrcError(f"values reach {last_end - passed} bytes past the stream's end")
-                ordinal = self._chunk(offset)
-                chunk = self._chunks[ordinal]
-                size = self._size(ordinal)
-                upto = done + int(np.searchsorted(begins[done:], passed + size, "left"))
-                if upto > done:
-                    in_chunk[at + done : at + upto] = ordinal
-                    inner[at + done : at + upto] = begins[done:upto] - passed
-                    straddles_until = max(straddles_until, int(ends[upto - 1]))
-                if straddles_until > passed:
-                    self._want(ordinal, min(size, straddles_until - passed))
-                done = upto
-                passed += size
-                offset = chunk.end
-                if done == count and passed >= straddles_until:
-                    break
-            # empty values at the very end of the last chunk need no bytes
-            if done < count and int(begins[done]) > passed:
-                raise OrcError(f"values reach past the stream's end at {passed} bytes")
+        cuts = offsets.tolist()
+        for g, offset in enumerate(places.chunk.tolist()):
+            if cuts[g] < cuts[g + 1]:
+                part = slice(cuts[g], cuts[g + 1])
+                self._want_values(offset, low[part], high[part], in_chunk[part], inner[part])
         buffer, bases, _ = self._load()
         return buffer, (bases[in_chunk] + inner if len(bases) else inner)
+
+    def _want_values(self, offset: int, low: Ints, high: Ints, in_chunk: Ints, inner: Ints) -> None:
+        """Mark the chunks of one group's values as wanted, and fill in where each value begins."""
+        count, last_end = len(low), int(high[-1])
+        passed = done = reach = 0
+        while passed < last_end and not (done == count and passed >= reach):
+            if offset >= self._fetched.length:
+                raise OrcError(f"values reach {last_end - passed} bytes past the stream's end")
+            ordinal = self._chunk(offset)
+            size = self._size(ordinal)
+            upto = done + int(np.searchsorted(low[done:], passed + size, "left"))
+            if upto > done:
+                in_chunk[done:upto] = ordinal
+                inner[done:upto] = low[done:upto] - passed
+                reach = max(reach, int(high[upto - 1]))
+            # a value that begins in an earlier chunk may reach into this one
+            if reach > passed:
+                self._want(ordinal, min(size, reach - passed))
+            done = upto
+            passed += size
+            offset = self._chunks[ordinal].end
 
     def _load(self) -> tuple[Bytes, Ints, Ints]:
         """Decompress the wanted chunks into one buffer; where each begins there, and how much of it there is."""
@@ -263,23 +284,13 @@ class StreamWindow:
         buffer[at : at + PADDING] = 0
         return buffer[: at + PADDING], bases, lengths
 
-    def _plain_spans(
-        self, starts: Sequence[Position], ends: Sequence[Position | None], tails: Sequence[bool]
-    ) -> Spans:
+    def _plain_spans(self, places: Places, tails: Sequence[bool]) -> Spans:
         length = self._fetched.length
-        low = [start.chunk for start in starts]
-        high = [
-            length if end is None else min(length, end.chunk + (MAX_RUN_LENGTH if tail else 0))
-            for end, tail in zip(ends, tails, strict=True)
-        ]
-        buffer, placed = self._copy(np.array(low, np.int64), np.array(high, np.int64))
-        return Spans(buffer, placed, placed + np.array(high, np.int64) - np.array(low, np.int64))
-
-    def _plain_values(
-        self, starts: Sequence[Position], offsets: Ints, low: Ints, high: Ints
-    ) -> tuple[Bytes, Ints]:
-        base = np.repeat(np.array([start.chunk for start in starts], np.int64), np.diff(offsets))
-        return self._copy(low + base, high + base)
+        reach = places.end_chunk + np.where(np.array(tails, bool), MAX_RUN_LENGTH, 0)
+        high = np.where(places.end_chunk < 0, length, np.minimum(reach, length))
+        high = np.maximum(high, places.chunk)
+        buffer, placed = self._copy(places.chunk, high)
+        return Spans(buffer, placed, placed + high - places.chunk)
 
     def _copy(self, low: Ints, high: Ints) -> tuple[Bytes, Ints]:
         """Copy ascending byte ranges of an uncompressed stream into one buffer, each byte once."""

@@ -10,11 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hindex.errors import OrcError
-from hindex.orc.columns.layout import StreamPositions
 from hindex.orc.compression import Decompressor
 from hindex.orc.encoding import boolean, byte_rle, rle_v1, rle_v2
 from hindex.orc.selection import GroupedRows
-from hindex.orc.streams import Bytes, Fetched, Position, Spans, StreamWindow
+from hindex.orc.streams import Bytes, Fetched, Places, Spans, StreamWindow
 from hindex.orc.stripe import EncodingKind, StreamKind
 from hindex.orc.types import OrcType
 
@@ -66,7 +65,7 @@ class ColumnContext:
         encoding: EncodingKind,
         rows: GroupedRows,
         group_rows: Ints,
-        positions: Mapping[StreamKind, StreamPositions],
+        places: Mapping[StreamKind, Places],
         fetched: Mapping[StreamKind, Fetched],
         decompressor: Decompressor,
         *,
@@ -76,7 +75,7 @@ class ColumnContext:
         self.encoding = encoding
         self.dictionary_size = dictionary_size
         self.num_rows = len(rows.rows)
-        self._positions = positions
+        self._places = places
         self._fetched = fetched
         self._decompressor = decompressor
         self.wanted = self._values(rows, group_rows)
@@ -85,7 +84,7 @@ class ColumnContext:
         return StreamWindow(self._fetched.get(kind) or Fetched(0), self._decompressor)
 
     def _values(self, rows: GroupedRows, group_rows: Ints) -> WantedValues:
-        if StreamKind.PRESENT not in self._positions:
+        if StreamKind.PRESENT not in self._places:
             return WantedValues(None, np.arange(len(rows.ids)), rows.rows, rows.offsets, group_rows)
         try:
             bits = self._present(group_rows)
@@ -110,32 +109,21 @@ class ColumnContext:
         return WantedValues(valid_or_none, active, ranks, offsets, totals[active])
 
     def _present(self, group_rows: Ints) -> Bools:
-        places = self._positions[StreamKind.PRESENT]
-        window = self.window(StreamKind.PRESENT)
-        spans = window.spans(places.starts, places.ends, [skip > 0 for skip in places.end_skips])
-        skips = np.array(places.skips, np.int64)
-        bits = boolean.decode(spans.buffer, spans.starts, spans.limits, skips + group_rows)
-        return _drop_heads(bits, skips, group_rows)
+        places = self._places[StreamKind.PRESENT]
+        spans = self.window(StreamKind.PRESENT).spans(places, (places.end_skip > 0).tolist())
+        bits = boolean.decode(spans.buffer, spans.starts, spans.limits, places.skip + group_rows)
+        return _drop_heads(bits, places.skip, group_rows)
 
-    def places(self, kind: StreamKind) -> tuple[list[Position], list[Position | None], Ints, list[bool]]:
-        """Starts, ends, skips and tails of the groups that hold wanted values."""
-        places = self._positions[kind]
-        groups = self.wanted.groups.tolist()
-        # the run that begins at a group's end holds its last end_skip values
-        reached = self.wanted.last() >= self.wanted.totals - np.array(
-            [places.end_skips[g] for g in groups], np.int64
-        )
-        return (
-            [places.starts[g] for g in groups],
-            [places.ends[g] for g in groups],
-            np.array([places.skips[g] for g in groups], np.int64),
-            reached.tolist(),
-        )
+    def places(self, kind: StreamKind) -> Places:
+        """Where the groups that hold wanted values lie in a stream."""
+        return self._places[kind].of(self.wanted.groups)
 
     def spans(self, kind: StreamKind) -> tuple[Spans, Ints]:
         """The decompressed spans of the groups with wanted values, and the values to skip in each."""
-        starts, ends, skips, tails = self.places(kind)
-        return self.window(kind).spans(starts, ends, tails), skips
+        places = self.places(kind)
+        # the run that begins at a group's end holds its last end_skip values
+        tails = self.wanted.last() >= self.wanted.totals - places.end_skip
+        return self.window(kind).spans(places, tails.tolist()), places.skip
 
     def integers(self, kind: StreamKind, *, signed: bool) -> Ints:
         """The wanted values of an integer stream."""
@@ -174,7 +162,7 @@ class ColumnContext:
 
     def whole_integers(self, kind: StreamKind, count: int) -> Ints:
         """The first ``count`` values of a stream that belongs to the stripe, such as dictionary lengths."""
-        spans = self.window(kind).spans([Position(0, 0)], [None], [False])
+        spans = self.window(kind).spans(Places.whole(), [False])
         rle = self._rle()
         return rle.decode(spans.buffer, spans.starts, spans.limits, np.array([count], np.int64), signed=False)
 

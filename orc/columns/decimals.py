@@ -18,6 +18,11 @@ from hindex.orc.stripe import StreamKind
 
 _WORDS = np.dtype([("low", "<u8"), ("high", "<i8")])
 _MASK = (1 << 64) - 1
+_INT64_MAX = np.int64((1 << 63) - 1)
+_POWERS = 10 ** np.arange(19, dtype=np.int64)
+
+Lows = npt.NDArray[np.uint64]
+Highs = npt.NDArray[np.int64]
 
 
 def read_decimal(context: ColumnContext, version: tuple[int, int]) -> pa.Array:
@@ -47,25 +52,32 @@ def _words(low: npt.NDArray[np.uint64], high: npt.NDArray[np.int64]) -> npt.NDAr
     return words
 
 
-def _rescale(
-    low: npt.NDArray[np.uint64],
-    high: npt.NDArray[np.int64],
-    scales: npt.NDArray[np.int64],
-    arrow: pa.DataType,
-) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
-    """Bring values whose own scale differs to the column's, rounding half away from zero."""
-    low, high = low.copy(), high.copy()
-    for i in np.flatnonzero(scales != arrow.scale).tolist():
-        value = (int(high[i]) << 64) | int(low[i])
-        shift = arrow.scale - int(scales[i])
-        if abs(shift) > 76:
-            raise OrcError(f"a decimal of scale {int(scales[i])} is outside the format's bounds")
-        if shift >= 0:
-            value *= 10**shift
-        else:
-            unit = 10**-shift
-            value = (abs(value) + unit // 2) // unit * (1 if value >= 0 else -1)
-        if abs(value) >= 10**38:
-            raise OrcError(f"a decimal does not fit precision 38 at scale {arrow.scale}")
+def _rescale(low: Lows, high: Highs, scales: npt.NDArray[np.int64], arrow: pa.DataType) -> tuple[Lows, Highs]:
+    """Bring values whose own scale differs to the column's: writers drop trailing zeros."""
+    shift = arrow.scale - scales
+    values = low.view(np.int64)
+    # the usual case in one go: a value of 64 bits that still has 64 bits with the zeros put back
+    fits = (high == values >> 63) & (shift >= 0) & (shift < len(_POWERS))
+    power = _POWERS[np.where(fits, shift, 0)]
+    largest = _INT64_MAX // power
+    fits &= (values <= largest) & (values >= -largest)
+    scaled = np.where(fits, values * power, values)
+    low, high = scaled.view(np.uint64).copy(), np.where(fits, scaled >> 63, high)
+    for i in np.flatnonzero(~fits & (shift != 0)).tolist():
+        value = _rescaled((int(high[i]) << 64) | int(low[i]), int(shift[i]), arrow)
         low[i], high[i] = value & _MASK, value >> 64
     return low, high
+
+
+def _rescaled(value: int, shift: int, arrow: pa.DataType) -> int:
+    """One value with ``shift`` more digits after the point, rounding half away from zero where it has less."""
+    if abs(shift) > 76:
+        raise OrcError(f"a decimal of scale {arrow.scale - shift} is outside the format's bounds")
+    if shift >= 0:
+        value *= 10**shift
+    else:
+        unit = 10**-shift
+        value = (abs(value) + unit // 2) // unit * (1 if value >= 0 else -1)
+    if abs(value) >= 10**38:
+        raise OrcError(f"a decimal does not fit precision 38 at scale {arrow.scale}")
+    return value

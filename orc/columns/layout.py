@@ -8,30 +8,19 @@ run there belong to earlier row groups; boolean streams add the bit within the b
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
 
 from hindex.errors import OrcError
-from hindex.orc.streams import Position
+from hindex.orc.streams import Places
 from hindex.orc.stripe import EncodingKind, StreamKind, Stripe
 from hindex.orc.types import INTEGER_KINDS, STRING_KINDS, Kind, OrcType
 
+Ints = npt.NDArray[np.int64]
+
 #: Numbers in a position after the place itself, by how the stream is encoded.
 _BYTES, _RUNS, _BITS = 0, 1, 2
-
-
-@dataclass(slots=True)
-class StreamPositions:
-    """Where each touched row group starts and ends in one stream.
-
-    ``skips[g]`` values of the run at ``starts[g]`` belong to earlier row groups (bits, for boolean streams);
-    ``end_skips[g]`` values of the run at ``ends[g]`` still belong to row group g. An end of None is the
-    stream's end.
-    """
-
-    starts: list[Position] = field(default_factory=list)
-    skips: list[int] = field(default_factory=list)
-    ends: list[Position | None] = field(default_factory=list)
-    end_skips: list[int] = field(default_factory=list)
 
 
 def stream_layout(
@@ -70,67 +59,61 @@ def deal_positions(
     *,
     compressed: bool,
     has_present: bool,
-) -> dict[StreamKind, StreamPositions] | None:
-    """The positions of touched row groups, by stream.
+) -> dict[StreamKind, Places] | None:
+    """The places of touched row groups, by stream.
 
     :returns: None where the entries do not have the numbers that the layout asks for.
     """
     place = 2 if compressed else 1
     present = place + _BITS
-    needed = sum(place + extra for _, extra in layout)
     full = ((StreamKind.PRESENT, _BITS), *layout) if has_present else tuple(layout)
-    length = needed + (present if has_present else 0)
+    length = sum(place + extra for _, extra in full)
     # a writer that drops a PRESENT stream without nulls may leave its numbers in the entries
     dropped = 0 if has_present else present
-    found: dict[StreamKind, StreamPositions] = {kind: StreamPositions() for kind, _ in full}
-    for group in groups:
-        if group >= len(entries):
+    wanted = sorted({g for group in groups for g in (group, group + 1) if g < len(entries)})
+    rows = []
+    for group in wanted:
+        numbers = list(entries[group])
+        if len(numbers) == length + dropped:
+            numbers = numbers[dropped:]
+        elif len(numbers) != length:
             return None
-        numbers = entries[group]
-        skip = _leading(len(numbers), length, dropped)
-        following = entries[group + 1] if group + 1 < len(entries) else None
-        end_skip = skip if following is None else _leading(len(following), length, dropped)
-        if skip is None or end_skip is None:
-            return None
-        at, end_at = skip, end_skip
-        for kind, extra in full:
-            into = found[kind]
-            into.starts.append(_position(numbers, at, compressed))
-            into.skips.append(_extra(numbers, at + place, extra))
-            if following is None:
-                into.ends.append(None)
-                into.end_skips.append(0)
-            else:
-                into.ends.append(_position(following, end_at, compressed))
-                into.end_skips.append(_extra(following, end_at + place, extra))
-            at += place + extra
-            end_at += place + extra
+        rows.append(numbers)
+    try:
+        table = np.array(rows, np.int64).reshape(len(rows), length)
+    except OverflowError:
+        return None
+    at_start = np.searchsorted(wanted, groups)
+    has_end = np.array([group + 1 < len(entries) for group in groups], bool)
+    at_end = np.where(has_end, at_start + 1, 0)
+    found: dict[StreamKind, Places] = {}
+    at = 0
+    for kind, extra in full:
+        chunk, inner = table[:, at], table[:, at + 1] if compressed else np.zeros(len(rows), np.int64)
+        skip = _skips(table, at + place, extra)
+        found[kind] = Places(
+            chunk=chunk[at_start],
+            inner=inner[at_start],
+            skip=skip[at_start],
+            end_chunk=np.where(has_end, chunk[at_end], -1),
+            end_inner=np.where(has_end, inner[at_end], 0),
+            end_skip=np.where(has_end, skip[at_end], 0),
+        )
+        at += place + extra
     return found
 
 
-def whole_stream(
-    layout: Sequence[tuple[StreamKind, int]], *, has_present: bool
-) -> dict[StreamKind, StreamPositions]:
-    """Positions that make the whole stripe one group: for files without a row index."""
+def whole_stream(layout: Sequence[tuple[StreamKind, int]], *, has_present: bool) -> dict[StreamKind, Places]:
+    """Places that make the whole stripe one group: for files without a row index."""
     kinds = [kind for kind, _ in layout] + ([StreamKind.PRESENT] if has_present else [])
-    return {kind: StreamPositions([Position(0, 0)], [0], [None], [0]) for kind in kinds}
+    return {kind: Places.whole() for kind in kinds}
 
 
 def has_present(stripe: Stripe, column: int) -> bool:
     return (column, StreamKind.PRESENT) in stripe.streams
 
 
-def _leading(count: int, length: int, dropped: int) -> int | None:
-    if count == length:
-        return 0
-    return dropped if dropped and count == length + dropped else None
-
-
-def _position(numbers: Sequence[int], at: int, compressed: bool) -> Position:
-    return Position(numbers[at], numbers[at + 1]) if compressed else Position(numbers[at], 0)
-
-
-def _extra(numbers: Sequence[int], at: int, extra: int) -> int:
+def _skips(table: Ints, at: int, extra: int) -> Ints:
     if extra == _BYTES:
-        return 0
-    return numbers[at] if extra == _RUNS else numbers[at] * 8 + numbers[at + 1]
+        return np.zeros(len(table), np.int64)
+    return table[:, at] if extra == _RUNS else table[:, at] * 8 + table[:, at + 1]

@@ -52,8 +52,8 @@ def _floating(context: ColumnContext) -> pa.Array:
     dtype = np.dtype("<f4" if context.type.kind == Kind.FLOAT else "<f8")
     wanted = context.wanted
     low = wanted.ranks * dtype.itemsize
-    starts, _, _, _ = context.places(StreamKind.DATA)
-    data, begins = context.window(StreamKind.DATA).values(starts, wanted.offsets, low, low + dtype.itemsize)
+    places = context.places(StreamKind.DATA)
+    data, begins = context.window(StreamKind.DATA).values(places, wanted.offsets, low, low + dtype.itemsize)
     # a stride of one byte lets each value begin anywhere
     view = np.ndarray((len(data) - dtype.itemsize + 1,), dtype, buffer=data, strides=(1,))
     return fixed_array(context.type.to_arrow(), view[begins], wanted.valid)

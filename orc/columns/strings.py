@@ -12,7 +12,7 @@ import pyarrow as pa
 from hindex.errors import OrcError
 from hindex.orc.columns.arrays import bytes_array, validity
 from hindex.orc.columns.context import ColumnContext
-from hindex.orc.streams import Position
+from hindex.orc.streams import Places
 from hindex.orc.stripe import StreamKind
 
 Ints = npt.NDArray[np.int64]
@@ -35,8 +35,8 @@ def _direct(context: ColumnContext) -> pa.Array:
     base = np.repeat((ends - lengths)[firsts[:-1]], per_group)
     high = ends[at] - base
     size = lengths[at]
-    starts, _, _, _ = context.places(StreamKind.DATA)
-    data, begins = context.window(StreamKind.DATA).values(starts, wanted.offsets, high - size, high)
+    places = context.places(StreamKind.DATA)
+    data, begins = context.window(StreamKind.DATA).values(places, wanted.offsets, high - size, high)
     return bytes_array(context.type.to_arrow(), data, begins, size, wanted.valid)
 
 
@@ -54,7 +54,7 @@ def _dictionary(context: ColumnContext) -> pa.Array:
     else:
         entries = np.arange(count)
     data, begins = context.window(StreamKind.DICTIONARY_DATA).values(
-        [Position(0, 0)], np.array([0, len(entries)], np.int64), (ends - lengths)[entries], ends[entries]
+        Places.whole(), np.array([0, len(entries)], np.int64), (ends - lengths)[entries], ends[entries]
     )
     values = bytes_array(context.type.to_arrow(), data, begins, lengths[entries], None)
     valid = context.wanted.valid

@@ -15,6 +15,7 @@ from hindex.orc.encoding.buffers import (
     Words,
     check_groups,
     ragged,
+    starts_of,
     stream_end,
     unaligned,
     wanted_counts,
@@ -138,32 +139,42 @@ def _wide_decimals(buf: Bytes, first: Ints, sizes: Ints) -> tuple[Words, Ints]:
     return low, high.view(np.int64)
 
 
-def _locate(
-    buf: Bytes, starts: Ints, limits: Ints, wanted: Ints, ordinals: Ints, sizes: Ints
-) -> tuple[Words, Ints]:
-    """Decimals at ``ordinals``, of which the groups have ``sizes`` each."""
-    check_groups(buf, starts, limits, wanted)
-    used = wanted > 0
-    if not used.all():
-        starts, limits, wanted, sizes = starts[used], limits[used], wanted[used], sizes[used]
-    # Where even the longest values must have ended.
-    bounds = np.minimum(limits, starts + wanted * _MOST_BYTES_128)
-    ends = VarintEnds(buf, starts, bounds)
-    have = np.searchsorted(ends.positions, bounds) - ends.first_rank
-    if bool(np.any(have < wanted)):
-        group = int(np.argmax(have < wanted))
-        if bounds[group] < limits[group]:
-            raise OrcError(
-                f"a decimal after byte {starts[group]} has more than 128 bits: the stream is corrupt"
-            )
-        raise stream_end(int(limits[group]))
-    if not len(ordinals):
-        return np.zeros(0, np.uint64), np.zeros(0, np.int64)
-    rank = ordinals + np.repeat(ends.first_rank, sizes)
-    first = ends.positions[rank - 1] + 1
-    zero = ordinals == 0
-    first[zero] = np.repeat(starts, sizes)[zero]
-    return _decimals(buf, first, ends.positions[rank])
+def _extents(starts: Ints, limits: Ints, wanted: Ints) -> Ints:
+    """Where even the longest of the wanted values must have ended."""
+    bounds: Ints = np.minimum(limits, starts + wanted * _MOST_BYTES_128)
+    return bounds
+
+
+def _missing(start: int, bound: int, limit: int) -> OrcError:
+    """The error of a group that does not have its values before ``bound``."""
+    if bound < limit:
+        return OrcError(f"a decimal after byte {start} has more than 128 bits: the stream is corrupt")
+    return stream_end(limit)
+
+
+def _ends_of(buf: Bytes, start: int, bound: int, ranks: Ints) -> tuple[Ints, Ints] | None:
+    """Positions of the 64-bit words that hold some varints' last bytes, and which of the word's ends each is.
+
+    :param ranks: int64[N], numbers of the varints, counted from the one at ``start``.
+    :returns: None if there are not so many before ``bound``.
+    """
+    words = np.frombuffer(buf, "<u8", (bound - start + 7) >> 3, start)
+    ends = np.bitwise_count(~words & _ENDS)
+    total = np.cumsum(ends, dtype=np.int64)
+    word = np.searchsorted(total, ranks, side="right")
+    if int(word.max()) >= len(total):
+        return None
+    return start + (word << 3), ranks - total[word] + ends[word]
+
+
+def _pick_ends(buf: Bytes, word: Ints, number: Ints) -> Ints:
+    """The byte that is end ``number[i]`` of the eight bytes at ``word[i]``, for all i."""
+    ends = ~unaligned(buf, "<u8")[word].astype(np.uint64) & _ENDS
+    for skipped in range(int(number.max())):
+        np.bitwise_and(ends, ends - _U1, out=ends, where=number > skipped)
+    lowest = np.frexp((ends & (~ends + _U1)).astype(np.float64))[1] >> 3
+    picked: Ints = word + lowest - 1
+    return picked
 
 
 def gather_decimal(
@@ -179,7 +190,31 @@ def gather_decimal(
     :raises OrcError: if a value is missing or has more than 128 bits.
     """
     wanted = wanted_counts(ordinals, offsets)
-    return _locate(buf, starts, limits, wanted, ordinals, np.diff(offsets))
+    check_groups(buf, starts, limits, wanted)
+    if not len(ordinals):
+        return np.zeros(0, np.uint64), np.zeros(0, np.int64)
+    bounds = _extents(starts, limits, wanted)
+    words: list[Ints] = []
+    numbers: list[Ints] = []
+    for group in np.flatnonzero(wanted).tolist():
+        mine = ordinals[offsets[group] : offsets[group + 1]]
+        start, bound, limit = int(starts[group]), int(bounds[group]), int(limits[group])
+        # A value begins after the one before it; what stands for the first one's is corrected below.
+        ranks = np.concatenate((np.maximum(mine - 1, 0), mine))
+        found = _ends_of(buf, start, bound, ranks) if bound > start else None
+        if found is None:
+            raise _missing(start, bound, limit)
+        words.append(found[0].reshape(2, -1))
+        numbers.append(found[1].reshape(2, -1))
+    before, last = _pick_ends(
+        buf, np.concatenate(words, axis=1).reshape(-1), np.concatenate(numbers, axis=1).reshape(-1)
+    ).reshape(2, -1)
+    sizes = np.diff(offsets)
+    over = last >= np.repeat(bounds, sizes)
+    if over.any():
+        group = int(np.searchsorted(offsets, np.argmax(over), side="right")) - 1
+        raise _missing(int(starts[group]), int(bounds[group]), int(limits[group]))
+    return _decimals(buf, np.where(ordinals == 0, np.repeat(starts, sizes), before + 1), last)
 
 
 def decode_decimal(buf: Bytes, starts: Ints, limits: Ints, counts: Ints) -> tuple[Words, Ints]:
@@ -191,4 +226,16 @@ def decode_decimal(buf: Bytes, starts: Ints, limits: Ints, counts: Ints) -> tupl
     check_groups(buf, starts, limits, counts)
     if bool(np.any(counts > limits - starts)):
         raise stream_end(int(limits[np.argmax(counts > limits - starts)]))
-    return _locate(buf, starts, limits, counts, ragged(counts), counts)
+    used = counts > 0
+    starts, limits, counts = starts[used], limits[used], counts[used]
+    bounds = _extents(starts, limits, counts)
+    ends = VarintEnds(buf, starts, bounds)
+    missing = np.searchsorted(ends.positions, bounds) - ends.first_rank < counts
+    if missing.any():
+        group = int(np.argmax(missing))
+        raise _missing(int(starts[group]), int(bounds[group]), int(limits[group]))
+    last = ends.positions[np.repeat(ends.first_rank, counts) + ragged(counts)]
+    first = np.empty_like(last)
+    first[1:] = last[:-1] + 1
+    first[starts_of(counts)[:-1]] = starts
+    return _decimals(buf, first, last)
