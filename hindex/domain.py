@@ -13,6 +13,9 @@ from dataclasses import dataclass
 
 Key = int | bytes
 
+#: Keys that are integers have 64 bits.
+MIN_KEY, MAX_KEY = -(1 << 63), (1 << 63) - 1
+
 
 @dataclass(frozen=True, slots=True)
 class Range:
@@ -45,8 +48,12 @@ def make_range(
 ) -> Range | None:
     """The canonical range between two bounds, or None where it is empty."""
     if isinstance(low, int) and not low_inclusive:
+        if low >= MAX_KEY:
+            return None
         low, low_inclusive = low + 1, True
     if isinstance(high, int) and not high_inclusive:
+        if high <= MIN_KEY:
+            return None
         high, high_inclusive = high - 1, True
     if low == b"" and low_inclusive and high != b"":
         low = None  # no bytes are less
@@ -184,8 +191,7 @@ class Domain:
                 return Domain(tuple(found), null_allowed)
             low, low_inclusive, open_low = item.high, not item.high_inclusive, False
         last = Range() if open_low else make_range(low, None, low_inclusive=low_inclusive)
-        assert last is not None
-        return Domain((*found, last), null_allowed)
+        return Domain((*found, last) if last is not None else tuple(found), null_allowed)
 
 
 def _low_order(item: Range) -> tuple[int, Key, int]:

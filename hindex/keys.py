@@ -200,7 +200,9 @@ def _fixed_width(array: pa.Array, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
 def _float_keys(array: pa.Array) -> npt.NDArray[np.int64]:
     width = array.type.bit_width // 8
     # adding zero turns -0.0 into 0.0 and copies; a float widened to double keeps its value
-    doubles = _fixed_width(array, np.dtype(f"f{width}")).astype(np.float64) + 0.0
+    # (a signalling NaN is a value as good as any, not worth a warning)
+    with np.errstate(invalid="ignore"):
+        doubles = _fixed_width(array, np.dtype(f"f{width}")).astype(np.float64) + 0.0
     doubles[np.isnan(doubles)] = np.nan
     bits = doubles.view(np.int64)
     return np.where(bits >= 0, bits, bits ^ np.int64(INT64_MAX))

@@ -22,47 +22,54 @@ class DecodePath(enum.Enum):
     """The whole column by hindex's own decoders, then the wanted rows are taken."""
 
 
+#: Nanoseconds: of each touched row group, of each header of a run walked over, of each selected value, and of
+#: each compressed byte of the chunks that are decompressed.
+GROUP_NS = 25_000
+RUN_NS = 100
+VALUE_NS = 100
+BYTE_NS = 2.5
+
+#: Nanoseconds that a direct string's length takes, for each value from a row group's start to the wanted one.
+LENGTH_NS = 10
+
+#: With fewer touched row groups the sparse path wins whatever the data is like.
+FEW_GROUPS = 12
+
+
 @dataclass(frozen=True, slots=True)
-class ColumnCost:
-    """Nanoseconds: per touched row group and selected row when sparse, per row of the stripe when dense."""
+class Work:
+    """What the sparse path would have to do for one column of a stripe.
 
-    group: float
-    row: float
-    dense_row: float
+    ``groups`` of ``all_groups`` row groups are touched, for ``rows`` of ``stripe_rows`` rows; the column has
+    ``stream_bytes`` compressed bytes, and its run-length streams ``runs_per_value`` headers for each value.
+    """
 
-
-_COSTS = {
-    "integer": ColumnCost(40_000, 60, 6),
-    "date": ColumnCost(40_000, 60, 10),
-    "floating": ColumnCost(60_000, 30, 6),
-    "decimal": ColumnCost(110_000, 120, 20),
-    "string": ColumnCost(200_000, 250, 36),
-    "dictionary": ColumnCost(100_000, 100, 18),
-    "boolean": ColumnCost(30_000, 40, 3),
-}
+    groups: int
+    all_groups: int
+    rows: int
+    stripe_rows: int
+    stream_bytes: int
+    runs_per_value: float
 
 
-def column_cost(of: OrcType, *, is_dictionary: bool) -> ColumnCost:
-    """What decoding a column of a type costs."""
+def sparse_cost(of: OrcType, work: Work, *, is_dictionary: bool) -> float:
+    """Nanoseconds to decode only the wanted values."""
+    per_group = work.rows / work.groups
+    # of r values spread over a row group, the last lies r / (r + 1) of the way into it
+    walked = work.stripe_rows * work.groups / work.all_groups * per_group / (per_group + 1)
+    cost = work.groups * GROUP_NS + work.rows * VALUE_NS + walked * work.runs_per_value * RUN_NS
+    cost += work.stream_bytes * work.groups / work.all_groups * BYTE_NS
+    if not is_dictionary and (of.kind in STRING_KINDS or of.kind == Kind.BINARY):
+        cost += walked * LENGTH_NS
+    return cost
+
+
+def dense_cost(of: OrcType, stripe_rows: int, *, is_dictionary: bool) -> float:
+    """Nanoseconds for pyarrow to decode the whole column."""
     if of.kind in STRING_KINDS or of.kind == Kind.BINARY:
-        return _COSTS["dictionary" if is_dictionary else "string"]
-    if of.kind in INTEGER_KINDS:
-        return _COSTS["integer"]
-    if of.kind in (Kind.FLOAT, Kind.DOUBLE):
-        return _COSTS["floating"]
+        return stripe_rows * (17.0 if is_dictionary else 34.0)
+    if of.kind in INTEGER_KINDS or of.kind in (Kind.FLOAT, Kind.DOUBLE):
+        return stripe_rows * 5.5
     if of.kind == Kind.DECIMAL:
-        return _COSTS["decimal"]
-    return _COSTS["boolean" if of.kind == Kind.BOOLEAN else "date"]
-
-
-def choose_path(
-    of: OrcType, *, is_dictionary: bool, groups: int, rows: int, stripe_rows: int, can_be_dense: bool
-) -> DecodePath:
-    """The cheaper path for ``rows`` selected rows in ``groups`` row groups of a stripe."""
-    if not of.is_primitive:
-        return DecodePath.WHOLE
-    if not can_be_dense:
-        return DecodePath.SPARSE
-    cost = column_cost(of, is_dictionary=is_dictionary)
-    sparse = groups * cost.group + rows * cost.row
-    return DecodePath.SPARSE if sparse < stripe_rows * cost.dense_row else DecodePath.DENSE
+        return stripe_rows * 17.0
+    return stripe_rows * 4.0

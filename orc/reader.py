@@ -18,13 +18,14 @@ from pyroaring import BitMap, BitMap64
 
 from hindex.errors import ColumnError, OrcError
 from hindex.orc.columns.context import ColumnContext
-from hindex.orc.columns.layout import deal_positions, has_present, stream_layout
+from hindex.orc.columns.layout import deal_positions, has_present, run_streams, stream_layout
 from hindex.orc.columns.primitive import read_primitive
 from hindex.orc.columns.whole import WholeColumns
 from hindex.orc.compression import Decompressor
-from hindex.orc.cost import DecodePath, choose_path
+from hindex.orc.cost import FEW_GROUPS, DecodePath, Work, dense_cost, sparse_cost
 from hindex.orc.counts import ReadCounts
 from hindex.orc.dense import DenseReader
+from hindex.orc.density import runs_per_value
 from hindex.orc.selection import GroupedRows, RowSelection, as_rows
 from hindex.orc.source import ByteSource, open_source
 from hindex.orc.streams import Fetched, Places, fetch_ranges
@@ -245,15 +246,32 @@ class _StripeRead:
             return (
                 DecodePath.SPARSE if reader._path is DecodePath.DENSE and not can_be_dense else reader._path
             )
+        if not of.is_primitive:
+            return DecodePath.WHOLE
+        if self._selection.is_all:
+            return DecodePath.DENSE if can_be_dense else DecodePath.WHOLE
+        if not can_be_dense or len(groups.ids) < FEW_GROUPS:
+            return DecodePath.SPARSE
         stripe = reader._stripe(self._index, self.decompressor)
-        return choose_path(
-            of,
-            is_dictionary=stripe.encodings[of.column].is_dictionary,
+        rows, stride = self._selection.num_rows, reader.tail.row_index_stride
+        work = Work(
             groups=len(groups.ids),
+            all_groups=-(-rows // stride) if stride else 1,
             rows=len(self._selection),
-            stripe_rows=self._selection.num_rows,
-            can_be_dense=can_be_dense,
+            stripe_rows=rows,
+            stream_bytes=stripe.data_length(of.column),
+            runs_per_value=runs_per_value(
+                reader._source,
+                stripe,
+                of.column,
+                run_streams(of, stripe.encodings[of.column], reader.tail.version),
+                self.decompressor,
+            ),
         )
+        is_dictionary = stripe.encodings[of.column].is_dictionary
+        sparse = sparse_cost(of, work, is_dictionary=is_dictionary)
+        dense = dense_cost(of, rows, is_dictionary=is_dictionary)
+        return DecodePath.SPARSE if sparse < dense else DecodePath.DENSE
 
     def _decode(
         self,

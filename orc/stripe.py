@@ -64,7 +64,8 @@ class StreamInformation:
 class Stripe:
     """A stripe's footer, decoded, and the row indexes that have been read so far.
 
-    ``positions[column]`` holds, for each row group, the numbers that its row index entry gives.
+    ``positions[column]`` holds, for each row group, the numbers that its row index entry gives;
+    ``runs_per_value[column]`` is what :mod:`hindex.orc.density` found.
     """
 
     information: StripeInformation
@@ -73,10 +74,15 @@ class Stripe:
     dictionary_sizes: tuple[int, ...]
     writer_timezone: str
     positions: dict[int, list[Sequence[int]]] = field(default_factory=dict)
+    runs_per_value: dict[int, float] = field(default_factory=dict)
 
-    def length(self, column: int, kind: StreamKind) -> int:
-        found = self.streams.get((column, kind))
-        return found.length if found else 0
+    def data_length(self, column: int) -> int:
+        """Bytes of a column's streams as stored, its indexes not counted."""
+        return sum(
+            stream.length
+            for (number, kind), stream in self.streams.items()
+            if number == column and kind < StreamKind.ROW_INDEX
+        )
 
 
 def read_stripe_footer(source: ByteSource, tail: FileTail, index: int, decompressor: Decompressor) -> Stripe:

@@ -139,13 +139,14 @@ class ColumnContext:
         return rle.gather(spans.buffer, spans.starts, spans.limits, ordinals, wanted.offsets, signed=signed)
 
     def prefix_integers(self, kind: StreamKind) -> tuple[Ints, Ints]:
-        """The values of an unsigned stream from each group's first to its last wanted one, and where in them
-        each group begins (G + 1 numbers)."""
+        """The values of an unsigned stream up to each group's last wanted one, and where each group's first is.
+
+        Values of the run before a group's first stand there too.
+        """
         spans, skips = self.spans(kind)
-        counts = self.wanted.last() + 1
-        rle = self._rle()
-        values = rle.decode(spans.buffer, spans.starts, spans.limits, skips + counts, signed=False)
-        return _drop_heads(values, skips, counts), np.concatenate([[0], np.cumsum(counts)])
+        counts = skips + self.wanted.last() + 1
+        values = self._rle().decode(spans.buffer, spans.starts, spans.limits, counts, signed=False)
+        return values, np.cumsum(counts) - counts + skips
 
     def bits(self, kind: StreamKind) -> Bools:
         spans, skips = self.spans(kind)

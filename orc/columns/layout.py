@@ -47,6 +47,13 @@ def stream_layout(
     raise OrcError(f"values of type {of} have no row positions")
 
 
+def run_streams(of: OrcType, encoding: EncodingKind, version: tuple[int, int]) -> tuple[StreamKind, ...]:
+    """The streams of a primitive column that are run-length encoded integers."""
+    if of.kind == Kind.BYTE:
+        return ()
+    return tuple(kind for kind, extra in stream_layout(of, encoding, version) if extra == _RUNS)
+
+
 def is_decimal64(of: OrcType, version: tuple[int, int]) -> bool:
     """Whether a decimal is held as plain integers, as pre-releases of version 2.0 write short ones."""
     return version == (1, 9999) and 0 < of.precision <= 18

@@ -30,9 +30,9 @@ def _direct(context: ColumnContext) -> pa.Array:
     _check_lengths(lengths)
     ends = np.cumsum(lengths)
     per_group = np.diff(wanted.offsets)
-    at = wanted.ranks + np.repeat(firsts[:-1], per_group)
+    at = wanted.ranks + np.repeat(firsts, per_group)
     # a group's bytes are counted from its own first value
-    base = np.repeat((ends - lengths)[firsts[:-1]], per_group)
+    base = np.repeat(ends[firsts] - lengths[firsts], per_group)
     high = ends[at] - base
     size = lengths[at]
     places = context.places(StreamKind.DATA)

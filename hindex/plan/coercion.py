@@ -1,0 +1,156 @@
+"""Spark's common types: which type a comparison's two sides are cast to before they are compared.
+
+Follows Spark 4 with ANSI mode on, its default (``AnsiTypeCoercion`` and ``DecimalPrecision``): a string takes
+the other side's type, an integer or decimal beside a double becomes a double, decimals widen up to 38 digits
+and then give up fraction digits for integral ones.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from decimal import Decimal
+
+from hindex.errors import PredicateError
+from hindex.keys import INT64_MAX, INT64_MIN
+from hindex.orc.types import Kind, OrcType
+from hindex.sql.predicate import Literal, LiteralKind
+
+MAX_PRECISION = 38
+
+
+class Family(enum.Enum):
+    """Types that compare alike."""
+
+    NULL = "void"
+    BOOLEAN = "boolean"
+    INTEGER = "integer"
+    FLOAT = "float"
+    DOUBLE = "double"
+    DECIMAL = "decimal"
+    STRING = "string"
+    BINARY = "binary"
+    DATE = "date"
+    TIMESTAMP = "timestamp"
+
+
+@dataclass(frozen=True, slots=True)
+class SparkType:
+    """A type as coercion sees it.
+
+    ``precision`` and ``scale`` are of decimals; an integer type has the precision of the decimal that Spark
+    casts it to: 3, 5, 10 or 20 digits.
+    """
+
+    family: Family
+    precision: int = 0
+    scale: int = 0
+
+
+NULL = SparkType(Family.NULL)
+BIGINT = SparkType(Family.INTEGER, 20)
+_INT = SparkType(Family.INTEGER, 10)
+_DOUBLE = SparkType(Family.DOUBLE)
+_FLOATING = (Family.FLOAT, Family.DOUBLE)
+_NUMERIC = (Family.INTEGER, Family.FLOAT, Family.DOUBLE, Family.DECIMAL)
+
+_BY_KIND = {
+    Kind.BOOLEAN: SparkType(Family.BOOLEAN),
+    Kind.BYTE: SparkType(Family.INTEGER, 3),
+    Kind.SHORT: SparkType(Family.INTEGER, 5),
+    Kind.INT: _INT,
+    Kind.LONG: BIGINT,
+    Kind.FLOAT: SparkType(Family.FLOAT),
+    Kind.DOUBLE: _DOUBLE,
+    Kind.STRING: SparkType(Family.STRING),
+    Kind.VARCHAR: SparkType(Family.STRING),
+    Kind.CHAR: SparkType(Family.STRING),
+    Kind.BINARY: SparkType(Family.BINARY),
+    Kind.DATE: SparkType(Family.DATE),
+    Kind.TIMESTAMP: SparkType(Family.TIMESTAMP),
+    Kind.TIMESTAMP_INSTANT: SparkType(Family.TIMESTAMP),
+}
+
+_BY_LITERAL_KIND = {
+    LiteralKind.NULL: NULL,
+    LiteralKind.BOOLEAN: SparkType(Family.BOOLEAN),
+    LiteralKind.DOUBLE: _DOUBLE,
+    LiteralKind.STRING: SparkType(Family.STRING),
+    LiteralKind.BINARY: SparkType(Family.BINARY),
+    LiteralKind.DATE: SparkType(Family.DATE),
+    LiteralKind.TIMESTAMP: SparkType(Family.TIMESTAMP),
+}
+
+
+def column_type(of: OrcType) -> SparkType | None:
+    """The type of a column, or None where its values cannot be compared with literals (composite types)."""
+    if of.kind is Kind.DECIMAL:
+        return SparkType(Family.DECIMAL, of.precision or 38, of.scale if of.precision else 18)
+    return _BY_KIND.get(of.kind)
+
+
+def literal_type(literal: Literal) -> SparkType:
+    """The type of a literal: an integer that bigint cannot hold is a decimal, as in Spark."""
+    value = literal.value
+    if isinstance(value, int) and literal.kind is LiteralKind.INTEGER:
+        if -(1 << 31) <= value < 1 << 31:
+            return _INT
+        return BIGINT if INT64_MIN <= value <= INT64_MAX else exact_decimal(literal)
+    if literal.kind is LiteralKind.DECIMAL:
+        return exact_decimal(literal)
+    return _BY_LITERAL_KIND[literal.kind]
+
+
+def exact_decimal(literal: Literal) -> SparkType:
+    """The narrowest decimal that holds an INTEGER or DECIMAL literal.
+
+    :raises PredicateError: if it has more than 38 digits.
+    """
+    value = literal.value
+    if isinstance(value, Decimal):
+        _, digits, exponent = value.as_tuple()
+        scale = -exponent if isinstance(exponent, int) else 0
+        precision = max(len(digits), scale)
+    else:
+        assert isinstance(value, int)
+        precision, scale = len(str(abs(value))), 0
+    if precision > MAX_PRECISION:
+        raise PredicateError(
+            f"the literal {literal} has {precision} digits and a decimal at most {MAX_PRECISION}; "
+            "write fewer digits, or a double such as 1e40"
+        )
+    return SparkType(Family.DECIMAL, precision, scale)
+
+
+def wider(a: SparkType, b: SparkType) -> SparkType | None:
+    """The type that both are cast to for a comparison, or None where Spark refuses to compare them."""
+    if a == b or b.family is Family.NULL:
+        return a
+    if a.family is Family.NULL:
+        return b
+    if a.family is Family.STRING:
+        return _beside_string(b)
+    if b.family is Family.STRING:
+        return _beside_string(a)
+    if a.family in _NUMERIC and b.family in _NUMERIC:
+        if a.family in _FLOATING or b.family in _FLOATING:
+            return _DOUBLE
+        if a.family is b.family is Family.INTEGER:
+            return a if a.precision >= b.precision else b
+        return _wider_decimal(a, b)
+    if {a.family, b.family} == {Family.DATE, Family.TIMESTAMP}:
+        return SparkType(Family.TIMESTAMP)
+    return None
+
+
+def _beside_string(other: SparkType) -> SparkType:
+    if other.family is Family.INTEGER:
+        return BIGINT
+    return _DOUBLE if other.family in (*_FLOATING, Family.DECIMAL) else other
+
+
+def _wider_decimal(a: SparkType, b: SparkType) -> SparkType:
+    scale = max(a.scale, b.scale)
+    precision = max(a.precision - a.scale, b.precision - b.scale) + scale
+    excess = max(0, precision - MAX_PRECISION)
+    return SparkType(Family.DECIMAL, precision - excess, max(0, scale - excess))

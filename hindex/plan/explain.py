@@ -1,0 +1,241 @@
+"""Explanations: what a scan decided, as a value, as text and as JSON.
+
+Whoever plans a scan fills in an :class:`Explanation`; nothing here looks at data, files or indexes.
+"""
+
+from __future__ import annotations
+
+import enum
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hindex.plan.filter import AllOf, AnyOf, Filter, Leaf
+from hindex.plan.reasons import Note, Reason, group_notes
+
+#: Version of the JSON form: it grows when a key's meaning changes, not when keys are added.
+JSON_VERSION = 1
+
+_WIDTH = 100
+_INDENT = "  "
+#: The predicate as written is cut to so many characters; its tree follows anyway.
+_HEADER_PREDICATE = 300
+#: Widest a predicate is shown before the columns to its right.
+_PREDICATE_WIDTH = 48
+
+
+class ReadPath(enum.Enum):
+    """How the rows were, or will be, read; the value is shown to people."""
+
+    NOTHING = "nothing: no row can match"
+    INDEX_ONLY = "indexes only: no data file is read"
+    SPARSE = "sparse: only the rows that are needed are decoded"
+    DENSE = "dense: stripes are decoded whole and filtered"
+    MIXED = "mixed: sparse or dense, chosen stripe by stripe"
+    FULL_SCAN = "full scan: no index is used"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """How many of something remain out of how many; None where it is not known."""
+
+    kept: int | None
+    total: int | None
+
+    def __str__(self) -> str:
+        kept = "?" if self.kept is None else f"{self.kept:,}"
+        total = "?" if self.total is None else f"{self.total:,}"
+        return f"{kept} of {total}"
+
+    @property
+    def share(self) -> float | None:
+        """From 0.0 to 1.0; None where unknown or of nothing."""
+        return None if self.kept is None or not self.total else self.kept / self.total
+
+
+@dataclass(frozen=True, slots=True)
+class LeafAnswer:
+    """What decided one leaf of the predicate: an index, partition values, or nothing for a reason.
+
+    :param index: name of the index, or None.
+    :param index_type: ``BITMAP`` and so on, or ``PARTITION`` where directory names decided.
+    :param exact: whether the rows are certain, so that nothing is left to check on the data.
+    :param rows: rows that may match, where known.
+    :param reason: why no index, or not only an index, was used.
+    """
+
+    index: str | None = None
+    index_type: str | None = None
+    exact: bool = False
+    rows: int | None = None
+    reason: Reason | None = None
+
+    def __str__(self) -> str:
+        by = " ".join(word for word in (self.index_type, self.index) if word) or "no index"
+        parts = [by]
+        if self.index_type:
+            parts.append("exact" if self.exact else "may match")
+        if self.rows is not None:
+            parts.append(f"{self.rows:,} {'row' if self.rows == 1 else 'rows'}")
+        if self.reason is not None:
+            parts.append(self.reason.name)
+        return "  ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedNode:
+    """A node of the predicate's tree: ``kind`` is AND, OR, LEAF, TRUE or FALSE.
+
+    ``text`` and ``answer`` are of leaves, ``children`` of AND and OR.
+    """
+
+    kind: str
+    text: str = ""
+    children: tuple[ExplainedNode, ...] = ()
+    answer: LeafAnswer | None = None
+
+
+def explain_filter(root: Filter, answers: Mapping[Leaf, LeafAnswer] | None = None) -> ExplainedNode:
+    """The tree of a filter. Leaves without an answer have none because the rest of the tree decided.
+
+    :param answers: what decided each leaf; leaves of equal column and domain share an answer.
+    """
+    known = answers or {}
+    if isinstance(root, Leaf):
+        return ExplainedNode("LEAF", str(root), (), known.get(root))
+    if isinstance(root, AllOf | AnyOf):
+        kind = "AND" if isinstance(root, AllOf) else "OR"
+        return ExplainedNode(kind, "", tuple(explain_filter(child, known) for child in root.children))
+    return ExplainedNode(str(root))
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What a scan of one table decided.
+
+    :param table: the table as the user wrote it.
+    :param predicate: the WHERE clause as understood, or "" without one.
+    :param tree: :func:`explain_filter` of its filter.
+    :param columns: the columns returned.
+    :param files, stripes, row_groups, rows, bytes: what is left to read, out of the table's.
+    :param path: how it is read.
+    :param exact: whether indexes alone decided every row, so that no predicate is checked on data.
+    :param notes: everything that was not used, in any order, duplicates allowed.
+    """
+
+    table: str
+    predicate: str
+    tree: ExplainedNode
+    path: ReadPath
+    files: Kept
+    stripes: Kept
+    row_groups: Kept | None = None
+    rows: Kept | None = None
+    bytes: Kept | None = None
+    columns: tuple[str, ...] = ()
+    exact: bool = False
+    notes: tuple[Note, ...] = field(default=())
+
+    def to_text(self) -> str:
+        """Plain text, at most 100 characters wide where no name is longer."""
+        lines = [f"Scan of {self.table}"]
+        if self.columns:
+            lines += _wrapped(f"columns    {', '.join(self.columns)}", hang=11)
+        if self.predicate:
+            shown = textwrap.shorten(self.predicate, _HEADER_PREDICATE, placeholder=" …")
+            lines += _wrapped(f"where      {shown}", hang=11)
+        lines += ["", "Predicate"]
+        rows = _tree_rows(self.tree, 0)
+        width = min(_PREDICATE_WIDTH, max(len(text) for text, _ in rows))
+        for text, answer in rows:
+            shown = text if len(text) <= width or not answer else f"{text[: width - 1]}…"
+            lines.append(f"{_INDENT}{shown:<{width}}  {answer}".rstrip())
+        lines += ["", "Kept"]
+        counts = [(name, count) for name, count in self._counts() if count is not None]
+        number_width = max(len(str(count)) for _, count in counts)
+        for name, count in counts:
+            share = "" if count.share is None else f"{count.share:8.2%}"
+            lines.append(f"{_INDENT}{name:<11}{count!s:>{number_width}}{share}")
+        checked = (
+            "exact: nothing is left to check" if self.exact else "the predicate is checked on undecided rows"
+        )
+        lines += ["", "Read", f"{_INDENT}{self.path.value}", f"{_INDENT}{checked}"]
+        groups = group_notes(self.notes)
+        if groups:
+            lines += ["", "Not used"]
+        for group in groups:
+            lines += _wrapped(str(group), hang=4)
+            lines += [f"{_INDENT}{line}" for line in _wrapped(group.reason.sentence, hang=2)]
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for ``json.dumps``: stable keys, None where not known; every note is listed."""
+        return {
+            "version": JSON_VERSION,
+            "table": self.table,
+            "columns": list(self.columns),
+            "predicate": self.predicate or None,
+            "tree": _node_json(self.tree),
+            "kept": {
+                name.replace(" ", "_"): None if count is None else {"kept": count.kept, "total": count.total}
+                for name, count in self._counts()
+            },
+            "exact": self.exact,
+            "path": self.path.name,
+            "notes": [
+                {"reason": note.reason.name, "subject": note.subject, "detail": note.detail}
+                for note in dict.fromkeys(self.notes)
+            ],
+        }
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    def _counts(self) -> tuple[tuple[str, Kept | None], ...]:
+        return (
+            ("files", self.files),
+            ("stripes", self.stripes),
+            ("row groups", self.row_groups),
+            ("rows", self.rows),
+            ("bytes", self.bytes),
+        )
+
+
+def _tree_rows(node: ExplainedNode, depth: int) -> list[tuple[str, str]]:
+    indent = _INDENT * depth
+    if node.kind != "LEAF":
+        rows = [(indent + node.kind, "")]
+        for child in node.children:
+            rows += _tree_rows(child, depth + 1)
+        return rows
+    return [(indent + " ".join(node.text.split()), "" if node.answer is None else str(node.answer))]
+
+
+def _node_json(node: ExplainedNode) -> dict[str, Any]:
+    if node.kind != "LEAF":
+        shape: dict[str, Any] = {"kind": node.kind}
+        if node.children:
+            shape["children"] = [_node_json(child) for child in node.children]
+        return shape
+    answer = node.answer
+    return {
+        "kind": "LEAF",
+        "text": node.text,
+        "index": None if answer is None else answer.index,
+        "index_type": None if answer is None else answer.index_type,
+        "exact": None if answer is None else answer.exact,
+        "rows": None if answer is None else answer.rows,
+        "reason": None if answer is None or answer.reason is None else answer.reason.name,
+    }
+
+
+def _wrapped(text: str, hang: int) -> list[str]:
+    return textwrap.wrap(
+        text,
+        _WIDTH,
+        initial_indent=_INDENT,
+        subsequent_indent=_INDENT + " " * hang,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

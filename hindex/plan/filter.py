@@ -1,0 +1,126 @@
+"""Filters: predicates that are typed, free of NOT, and ready to be answered by domains of keys.
+
+A filter is a tree of :class:`Leaf` under :class:`AllOf` and :class:`AnyOf`. Each leaf names one column and
+the set of its values (NULL included or not) for which its part of the predicate is TRUE, so a row is kept
+exactly where the tree holds in plain two-valued logic. Filters are values: frozen, hashable, picklable.
+:mod:`hindex.plan.rules` builds groups in normal form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from hindex.domain import Domain
+from hindex.orc.types import OrcType
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """Rows whose value of ``column`` is a member of ``domain``.
+
+    ``text`` is SQL for people (abbreviated where long) and does not take part in comparisons.
+    """
+
+    column: str
+    type: OrcType
+    domain: Domain
+    text: str = field(default="", compare=False)
+
+    def __str__(self) -> str:
+        return self.text or f"{self.column} IN <{len(self.domain.ranges)} ranges>"
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    """Rows that every child keeps. In normal form: two or more children, none of them an AllOf."""
+
+    children: tuple[Filter, ...]
+
+    def __str__(self) -> str:
+        return " AND ".join(f"({c})" if isinstance(c, AnyOf) else str(c) for c in self.children)
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """Rows that some child keeps. In normal form: two or more children, none of them an AnyOf."""
+
+    children: tuple[Filter, ...]
+
+    def __str__(self) -> str:
+        return " OR ".join(f"({c})" if isinstance(c, AllOf) else str(c) for c in self.children)
+
+
+@dataclass(frozen=True, slots=True)
+class Always:
+    """Every row."""
+
+    def __str__(self) -> str:
+        return "TRUE"
+
+
+@dataclass(frozen=True, slots=True)
+class Never:
+    """No row."""
+
+    def __str__(self) -> str:
+        return "FALSE"
+
+
+Group = AllOf | AnyOf
+Filter = Leaf | AllOf | AnyOf | Always | Never
+
+ALWAYS = Always()
+NEVER = Never()
+
+
+def leaves(root: Filter) -> Iterator[Leaf]:
+    """The leaves from left to right."""
+    stack: list[Filter] = [root]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Leaf):
+            yield node
+        elif isinstance(node, AllOf | AnyOf):
+            stack.extend(reversed(node.children))
+
+
+def columns(root: Filter) -> tuple[str, ...]:
+    """Names of the columns that the filter reads, in order of first mention."""
+    return tuple(dict.fromkeys(leaf.column for leaf in leaves(root)))
+
+
+def fold(
+    root: Filter,
+    atom: Callable[[Leaf | Always | Never], T],
+    combine: Callable[[type[AllOf] | type[AnyOf], T, T], T],
+    settled: Callable[[type[AllOf] | type[AnyOf], T], bool],
+) -> T:
+    """Evaluate a tree from its leaves up, from left to right, without recursion.
+
+    :param atom: the result of a node without children.
+    :param combine: the result of a group so far with its next child's.
+    :param settled: whether a group's result so far cannot change any more; the rest of it is then skipped.
+    """
+    # one frame for each open group: its class, its unvisited children (last first), its result so far
+    frames: list[tuple[type[AllOf] | type[AnyOf], list[Filter], list[T]]] = []
+    node = root
+    while True:
+        if isinstance(node, AllOf | AnyOf):
+            frames.append((type(node), list(reversed(node.children)), []))
+            node = frames[-1][1].pop()
+            continue
+        value = atom(node)
+        while frames:
+            group, waiting, so_far = frames[-1]
+            value = combine(group, so_far.pop(), value) if so_far else value
+            if waiting and not settled(group, value):
+                so_far.append(value)
+                node = waiting.pop()
+                break
+            frames.pop()
+        else:
+            return value

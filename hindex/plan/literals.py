@@ -1,0 +1,397 @@
+"""Comparisons with literals as domains of keys, with the semantics of Spark 4 in ANSI mode (its default).
+
+Spark casts both sides of a comparison to a common type. The cast of the column never changes the order of its
+values, but it may map several to one (bigints to a double) or round them (decimals of too many digits). So
+the values that equal a literal are a span, possibly empty, and those below and above it follow. Spans are
+half-open, in *ordinals*: the integer behind each key (the key itself, or a decimal's unscaled value).
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterable
+from decimal import Decimal
+from fractions import Fraction
+
+from hindex.domain import Domain, Key, Range
+from hindex.errors import PredicateError
+from hindex.keys import (
+    INT64_MAX,
+    INT64_MIN,
+    MICROS_PER_DAY,
+    KeyKind,
+    decimal_key,
+    float_key,
+    key_float,
+    key_kind,
+    key_limits,
+    pad_char,
+)
+from hindex.orc.types import INTEGER_KINDS, Kind, OrcType
+from hindex.plan import casts
+from hindex.plan.coercion import Family, SparkType, column_type, exact_decimal, literal_type, wider
+from hindex.sql.predicate import ComparisonOp, Literal, LiteralKind
+
+Span = tuple[int | None, int | None]
+
+_RANGE_OPS = frozenset({ComparisonOp.LT, ComparisonOp.LE, ComparisonOp.GT, ComparisonOp.GE})
+_LESS_OPS = frozenset({ComparisonOp.LT, ComparisonOp.LE})
+
+
+def comparison_domain(
+    of: OrcType, op: ComparisonOp, literal: Literal, zone: datetime.tzinfo = datetime.UTC
+) -> Domain:
+    """The values of a column for which ``column op literal`` is TRUE.
+
+    >>> str_type = OrcType(Kind.STRING)
+    >>> comparison_domain(str_type, ComparisonOp.EQ, Literal("a", LiteralKind.STRING)).contains(b"a")
+    True
+
+    :param zone: the session's time zone: that of times written without one, beside a column of instants.
+    :raises PredicateError: if Spark refuses the comparison, or ranges of keys cannot answer it: names the
+        type and the literal.
+    """
+    common = _common_type(of, (literal,), op)
+    if literal.kind is LiteralKind.NULL:
+        return Domain.only_null() if op is ComparisonOp.NULL_SAFE_EQ else Domain.none()
+    if _beyond_bigint(of, literal) and op in _RANGE_OPS:
+        # Spark's analyzer replaces this comparison by a constant, so that even NULL is kept
+        return Domain.all() if (op in _LESS_OPS) == _is_positive(literal) else Domain.none()
+    if _is_text(of):
+        return _text_domain(op, *_text_place(of, literal))
+    own = _own_type(of)
+    low, above = _equal_span(of, own, common, _cast_literal(of, common, literal, zone))
+    match op:
+        case ComparisonOp.EQ | ComparisonOp.NULL_SAFE_EQ:
+            return _spans_domain(of, [(low, above)])
+        case ComparisonOp.NE:
+            return _spans_domain(of, [(None, low), (above, None)])
+        case ComparisonOp.LT:
+            return _spans_domain(of, [(None, low)])
+        case ComparisonOp.LE:
+            return _spans_domain(of, [(None, above)])
+        case ComparisonOp.GT:
+            return _spans_domain(of, [(above, None)])
+        case ComparisonOp.GE:
+            return _spans_domain(of, [(low, None)])
+
+
+def membership_domain(
+    of: OrcType, literals: Iterable[Literal], zone: datetime.tzinfo = datetime.UTC
+) -> Domain:
+    """The values of a column for which ``column IN (literals)`` is TRUE; NULL among them matches nothing.
+
+    The common type is that of the column and all literals together, so one double makes doubles of all.
+
+    :raises PredicateError: as :func:`comparison_domain` does.
+    """
+    listed = tuple(literals)
+    common = _common_type(of, listed, None)
+    values = [literal for literal in listed if literal.kind is not LiteralKind.NULL]
+    if _is_text(of):
+        # Spark fills CHAR values and literals to one length only where every literal is a string
+        filled = common.family is Family.STRING and len(values) == len(listed)
+        places = [_text_place(of, literal, filled=filled) for literal in values]
+        return Domain.points({key for key, side in places if side == 0})
+    own = _own_type(of)
+    targets = {_cast_literal(of, common, literal, zone) for literal in values}
+    return _spans_domain(of, (_equal_span(of, own, common, target) for target in targets))
+
+
+def _own_type(of: OrcType) -> SparkType:
+    own = column_type(of)
+    if own is None:
+        raise PredicateError(f"a column of type {of} can only be tested for NULL, not compared")
+    return own
+
+
+def _common_type(of: OrcType, literals: tuple[Literal, ...], op: ComparisonOp | None) -> SparkType:
+    """What the column and all literals are cast to. ``op`` is None for IN.
+
+    :raises PredicateError: if there is none, or if it makes Spark cast the texts of a string column.
+    """
+    own = _own_type(of)
+    common = own
+    for literal in literals:
+        found = wider(common, _literal_type(own, literal, op))
+        if found is None:
+            raise PredicateError(
+                f"a column of type {of} cannot be compared with the {literal.kind.value} literal "
+                f"{_shown(literal)}, in Spark neither; write a literal of a type that matches the column's"
+            )
+        if own.family is Family.STRING and found.family not in (Family.STRING, Family.BINARY):
+            raise PredicateError(
+                f"Spark compares a {of} column with the {literal.kind.value} literal {_shown(literal)} by "
+                "casting every value of the column, which is not supported; write the literal in quotes"
+            )
+        common = found
+    if own.family is Family.INTEGER and common.family is Family.DECIMAL and op in _RANGE_OPS:
+        # for `<` and its like Spark rounds the literal to a whole number on the right side: exact
+        return SparkType(Family.DECIMAL, 0, _literal_type(own, literals[0], op).scale)
+    return common
+
+
+def _literal_type(own: SparkType, literal: Literal, op: ComparisonOp | None) -> SparkType:
+    if op is not None and own.family is Family.DECIMAL and literal.kind is LiteralKind.INTEGER:
+        return exact_decimal(literal)
+    return literal_type(literal)
+
+
+def _beyond_bigint(of: OrcType, literal: Literal) -> bool:
+    value = literal.value
+    return (
+        of.kind in INTEGER_KINDS
+        and literal.kind in (LiteralKind.INTEGER, LiteralKind.DECIMAL)
+        and isinstance(value, int | Decimal)
+        and not INT64_MIN <= value <= INT64_MAX
+    )
+
+
+def _is_positive(literal: Literal) -> bool:
+    return isinstance(literal.value, int | Decimal) and literal.value > 0
+
+
+def _shown(literal: Literal) -> str:
+    text = str(literal)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+# Columns of bytes
+
+
+def _is_text(of: OrcType) -> bool:
+    return key_kind(of) is KeyKind.BYTES and of.kind is not Kind.DECIMAL
+
+
+def _text_place(of: OrcType, literal: Literal, *, filled: bool = True) -> tuple[bytes, int]:
+    """Where a literal stands among a column's keys: a key, and -1 just below it, 0 at it or 1 just above it.
+
+    CHAR(n) values have n characters. A shorter literal is filled with blanks to n; beside a longer one it is
+    the values that are filled, so it stands next to its first n characters, or at them if blanks follow.
+    Not ``filled``, it is compared as it is.
+    """
+    if isinstance(literal.value, bytes):
+        return literal.value, 0
+    assert isinstance(literal.value, str)
+    try:
+        if of.kind is not Kind.CHAR or not filled:
+            return literal.value.encode(), 0
+        head, rest = literal.value[: of.max_length], literal.value[of.max_length :].encode()
+        key = pad_char(head.encode(), of.max_length)
+    except UnicodeEncodeError:
+        raise PredicateError(f"the literal {literal!s:.60} is not Unicode text; write it as X'...'") from None
+    blanks = b" " * len(rest)
+    return key, (rest > blanks) - (rest < blanks)
+
+
+def _text_domain(op: ComparisonOp, key: bytes, side: int) -> Domain:
+    low: bytes | None = key if key or side > 0 else None
+    match op:
+        case ComparisonOp.EQ | ComparisonOp.NULL_SAFE_EQ:
+            return Domain.none() if side else Domain.points([key])
+        case ComparisonOp.NE:
+            return Domain.not_null() if side else Domain.points([key]).complement(null_allowed=False)
+        case ComparisonOp.LT:
+            return Domain.between(None, key, high_inclusive=side > 0)
+        case ComparisonOp.LE:
+            return Domain.between(None, key, high_inclusive=side >= 0)
+        case ComparisonOp.GT:
+            return Domain.between(key if side >= 0 else low, None, low_inclusive=side < 0)
+        case ComparisonOp.GE:
+            return Domain.between(low, None, low_inclusive=side <= 0)
+
+
+# Columns of numbers and times
+
+
+def _equal_span(of: OrcType, own: SparkType, common: SparkType, target: int) -> tuple[int, int]:
+    """The ordinals whose cast equals a literal's: the first, and the first above them."""
+    match common.family:
+        case Family.TIMESTAMP if own.family is Family.DATE:
+            return _scaled_span(target, MICROS_PER_DAY)
+        case Family.DECIMAL if common.scale >= own.scale:
+            return _scaled_span(target, 10 ** (common.scale - own.scale))
+        case Family.DECIMAL:
+            factor = 10 ** (own.scale - common.scale)
+            return _searched_span(of, lambda at: _divided(at, factor), target, target * factor)
+        case Family.DOUBLE if own.family in (Family.INTEGER, Family.DECIMAL):
+            # integers divide to the nearest double, as Java casts
+            unit = 10**own.scale
+            guess = _nearest(key_float(target), unit)
+            return _searched_span(of, lambda at: float_key(at / unit), target, guess)
+    return target, target + 1
+
+
+def _scaled_span(target: int, factor: int) -> tuple[int, int]:
+    """The span of the integers that give ``target`` when multiplied."""
+    return -(-target // factor), target // factor + 1
+
+
+def _searched_span(of: OrcType, cast: Callable[[int], int], target: int, guess: int) -> tuple[int, int]:
+    low, high = _limits(of)
+    guess = min(max(guess, low), high)
+    return (
+        _first(lambda at: cast(at) >= target, guess, low, high),
+        _first(lambda at: cast(at) > target, guess, low, high),
+    )
+
+
+def _first(holds: Callable[[int], bool], guess: int, low: int, high: int) -> int:
+    """The first integer from low to high for which a monotone condition holds; high + 1 if for none.
+
+    Looks around a good guess first: a long IN list of doubles costs a few casts each.
+    """
+    step = 1
+    if holds(guess):
+        above = guess
+        while guess > low:
+            guess = max(low, above - step)
+            if not holds(guess):
+                break
+            above, step = guess, step * 2
+        else:
+            return low
+        below = guess
+    else:
+        below = guess
+        while guess < high:
+            guess = min(high, below + step)
+            if holds(guess):
+                break
+            below, step = guess, step * 2
+        else:
+            return high + 1
+        above = guess
+    while above - below > 1:
+        middle = (below + above) // 2
+        if holds(middle):
+            above = middle
+        else:
+            below = middle
+    return above
+
+
+def _nearest(value: float, unit: int) -> int:
+    """About ``value`` in units; anything for what is no number."""
+    try:
+        return round(Fraction(value) * unit)
+    except (OverflowError, ValueError):
+        return 0
+
+
+def _divided(unscaled: int, factor: int) -> int:
+    """Rounded half up: away from zero, as Spark rounds decimals."""
+    magnitude = (abs(unscaled) + factor // 2) // factor
+    return magnitude if unscaled >= 0 else -magnitude
+
+
+def _cast_literal(of: OrcType, common: SparkType, literal: Literal, zone: datetime.tzinfo) -> int:
+    """The ordinal of a literal cast to the common type.
+
+    :raises PredicateError: if it is a text that Spark cannot cast, or a time that cannot be placed.
+    """
+    value = literal.value
+    found: int | None = None
+    match common.family:
+        case Family.INTEGER:
+            found = casts.to_bigint(value) if isinstance(value, str) else _integer(value)
+        case Family.BOOLEAN:
+            truth = casts.to_boolean(value) if isinstance(value, str) else value
+            found = None if truth is None else int(truth is True)
+        case Family.DOUBLE:
+            number = casts.to_double(value) if isinstance(value, str) else _double(value)
+            found = None if number is None else float_key(number)
+        case Family.DECIMAL:
+            assert isinstance(value, str | int | Decimal)
+            found = (
+                casts.to_decimal(value, common.precision, common.scale)
+                if isinstance(value, str)
+                else _unscaled(value, common.scale)
+            )
+        case Family.DATE:
+            assert isinstance(value, str | int | datetime.date)
+            found = casts.to_days(value) if isinstance(value, str) else casts.days_of(value)
+        case Family.TIMESTAMP:
+            assert isinstance(value, str | int | datetime.date)
+            found = _cast_timestamp(of, literal, value, zone)
+    if found is None:
+        wanted = "bigint" if common.family is Family.INTEGER else common.family.value
+        raise PredicateError(
+            f"the literal {_shown(literal)} cannot be cast to {wanted}, as Spark would to compare it with a "
+            f"{of} column; write a {wanted} literal"
+        )
+    return found
+
+
+def _cast_timestamp(
+    of: OrcType, literal: Literal, value: str | int | datetime.date, zone: datetime.tzinfo
+) -> int | None:
+    if isinstance(value, str):
+        clock = casts.to_wall_clock(value)
+        if clock is None:
+            return None
+    else:
+        clock = casts.WallClock(casts.days_of(value) * MICROS_PER_DAY)
+    if of.kind is not Kind.TIMESTAMP_INSTANT:
+        if clock.zone is not None:
+            raise PredicateError(
+                f"the literal {_shown(literal)} names the time zone {clock.zone!r}, but a {of} column holds "
+                "wall clock times without one; write the wall clock time without the zone"
+            )
+        return clock.micros
+    written = zone if clock.zone is None else casts.zone_of(clock.zone)
+    instant = None if written is None else casts.to_instant(clock.micros, written)
+    if instant is None:
+        raise PredicateError(
+            f"the time zone {clock.zone or str(zone)!r} of the literal {_shown(literal)} is not known for "
+            "that time; write an offset such as +01:00"
+        )
+    return instant
+
+
+def _integer(value: object) -> int:
+    assert isinstance(value, int)
+    return value
+
+
+def _double(value: object) -> float:
+    assert isinstance(value, int | float | Decimal)
+    return float(value)
+
+
+def _unscaled(value: int | Decimal, scale: int) -> int:
+    exact = Fraction(value) * 10**scale
+    return exact.numerator if exact.denominator == 1 else _divided(exact.numerator * 2, exact.denominator * 2)
+
+
+def _limits(of: OrcType) -> tuple[int, int]:
+    """The least and greatest ordinal of a type."""
+    return key_limits(of) or (-(1 << 127), (1 << 127) - 1)
+
+
+def _spans_domain(of: OrcType, spans: Iterable[Span]) -> Domain:
+    """The union of spans of ordinals as a domain of keys; ends at the type's limits are left open."""
+    least, greatest = _limits(of)
+    limit = greatest + 1
+    whole = sorted(
+        (least if low is None or low < least else low, limit if above is None or above > limit else above)
+        for low, above in spans
+    )
+    merged: list[tuple[int, int]] = []
+    for low, above in whole:
+        if low >= above:
+            continue
+        if merged and low <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(above, merged[-1][1]))
+        else:
+            merged.append((low, above))
+    key: Callable[[int], Key] = (lambda at: decimal_key(at, of)) if of.kind is Kind.DECIMAL else int
+    return Domain(
+        tuple(
+            Range(
+                None if low == least and above > low + 1 else key(low),
+                None if above == limit and above > low + 1 else key(above - 1),
+            )
+            for low, above in merged
+        )
+    )

@@ -1,0 +1,89 @@
+"""Reasons why an index, a file or a shortcut was not used: a code for machines and a sentence for people.
+
+Falling back never changes an answer; a reason says what it cost and what would avoid it.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+class Reason(enum.Enum):
+    """The code is the member's name, ``noun`` what it happens to, ``sentence`` what happened and the remedy."""
+
+    NO_INDEX = ("column", "No index covers the column; CREATE INDEX on it lets a scan skip rows.")
+    INDEX_MISSING = ("index file", "The index file is not in the store any more; build the index again.")
+    NOT_BUILT = ("file", "The index has no entry for this file; build the index again to add it.")
+    NEW_FILE = ("file", "The file was added after indexing, so it is read; build the index again to add it.")
+    STALE_FILE = ("file", "The file changed after indexing, so it is read; build the index again to use it.")
+    FILE_GONE = ("file", "The file was indexed and is not in the table any more; its entries are ignored.")
+    FILE_CHANGED_WHILE_READING = ("file", "The file changed after the scan was planned, so it is read whole.")
+    PARTITION_NOT_INDEXED = ("partition", "The index was created for other partitions, so this one is read.")
+    CORRUPT = ("index file", "The index file fails its checks, so it is ignored; build the index again.")
+    NEWER_FORMAT = ("index file", "A newer version of hindex wrote the index file; upgrade to use it.")
+    UNKNOWN_INDEX_TYPE = ("index", "This installation does not know the index type, so the index is ignored.")
+    TYPE_MISMATCH = ("column", "The column has another type in this file than in the index, so it is read.")
+    UNSUPPORTED_PREDICATE = ("predicate", "Indexes cannot answer this part; it is checked on the rows read.")
+    UNSUPPORTED_TYPE = ("column", "Values of this type cannot be indexed; the column is read.")
+    NOT_SELECTIVE = ("index", "Most rows match, so reading without the index is cheaper.")
+    NO_ROW_INDEX = ("file", "The file has no row index, so the stripes that are needed are read whole.")
+    SPARSE_UNSUPPORTED = ("column", "The column cannot be decoded row by row, so its stripes are read whole.")
+
+    def __init__(self, noun: str, sentence: str) -> None:
+        self.noun = noun
+        self.sentence = sentence
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One thing that was not used.
+
+    :param subject: which one: a file's path, an index's or column's name, the text of a predicate.
+    :param detail: what was found, such as ``length 10 -> 20``; may be empty.
+    """
+
+    reason: Reason
+    subject: str
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.subject} ({self.detail})" if self.detail else self.subject
+
+
+@dataclass(frozen=True, slots=True)
+class NoteGroup:
+    """All notes of one reason; ``example`` is the first of them."""
+
+    reason: Reason
+    count: int
+    example: Note
+
+    def __str__(self) -> str:
+        """``STALE_FILE: 3 files, e.g. x.orc (length 10 -> 20)``"""
+        noun = plural(self.count, self.reason.noun)
+        such = ", e.g." if self.count > 1 else ":" if self.example.subject else ""
+        return f"{self.reason.name}: {self.count:,} {noun}{such} {self.example}".rstrip()
+
+
+def group_notes(notes: Iterable[Note]) -> tuple[NoteGroup, ...]:
+    """Distinct notes, one group a reason, in the order in which :class:`Reason` lists them."""
+    by_reason: dict[Reason, dict[Note, None]] = {}
+    for note in notes:
+        by_reason.setdefault(note.reason, {})[note] = None
+    return tuple(
+        NoteGroup(reason, len(by_reason[reason]), next(iter(by_reason[reason])))
+        for reason in Reason
+        if reason in by_reason
+    )
+
+
+def plural(count: int, noun: str) -> str:
+    """``file`` or ``files``, ``index`` or ``indexes``."""
+    if count == 1:
+        return noun
+    return f"{noun}es" if noun.endswith("x") else f"{noun}s"

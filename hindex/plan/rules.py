@@ -1,0 +1,174 @@
+"""Rules that bring filters to normal form, and the functions that build filters with them.
+
+A rule is a small function from a node whose children are in normal form to an equal, simpler node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from hindex.domain import Domain
+from hindex.keys import key_limits
+from hindex.orc.types import OrcType
+from hindex.plan.filter import ALWAYS, NEVER, AllOf, Always, AnyOf, Filter, Group, Leaf, Never
+
+#: How many texts of merged leaves are spelled out.
+_TEXTS_SHOWN = 4
+
+
+def transform(root: Filter, atom: Callable[[Leaf | Always | Never], Filter]) -> Filter:
+    """The tree with every node without children replaced, in normal form."""
+    frames: list[tuple[Group, list[Filter]]] = []
+    node = root
+    while True:
+        if isinstance(node, AllOf | AnyOf):
+            frames.append((node, []))
+            node = node.children[0]
+            continue
+        value = atom(node)
+        while frames:
+            group, done = frames[-1]
+            done.append(value)
+            if len(done) < len(group.children):
+                node = group.children[len(done)]
+                break
+            frames.pop()
+            value = all_of(done) if isinstance(group, AllOf) else any_of(done)
+        else:
+            return value
+
+
+def all_of(children: Iterable[Filter]) -> Filter:
+    """The conjunction of filters in normal form, itself in normal form."""
+    return _simplified(AllOf(tuple(children)))
+
+
+def any_of(children: Iterable[Filter]) -> Filter:
+    """The disjunction of filters in normal form, itself in normal form."""
+    return _simplified(AnyOf(tuple(children)))
+
+
+def leaf(column: str, of: OrcType, domain: Domain, text: str = "") -> Filter:
+    """A leaf, or the constant that its domain amounts to."""
+    domain = open_ends(of, domain)
+    if domain.is_none:
+        return NEVER
+    if domain.is_all:
+        return ALWAYS
+    return Leaf(column, of, domain, text)
+
+
+def open_ends(of: OrcType, domain: Domain) -> Domain:
+    """The same values, with ranges that reach a type's least or greatest key left open at that end.
+
+    So `flag OR NOT flag` is seen to be every value. Points stay points.
+    """
+    limits = key_limits(of)
+    if limits is None or not domain.ranges:
+        return domain
+    first = domain.ranges[0]
+    if not first.is_point and first.low == limits[0]:
+        first = replace(first, low=None)
+    ranges = (first, *domain.ranges[1:])
+    last = ranges[-1]
+    if not last.is_point and last.high == limits[1]:
+        ranges = (*ranges[:-1], replace(last, high=None))
+    return Domain(ranges, domain.null_allowed)
+
+
+def flatten(node: Filter) -> Filter:
+    """``a AND (b AND c)`` is ``a AND b AND c``; likewise OR."""
+    if not isinstance(node, AllOf | AnyOf) or not any(isinstance(c, type(node)) for c in node.children):
+        return node
+    flat: list[Filter] = []
+    for child in node.children:
+        if isinstance(child, AllOf | AnyOf) and type(child) is type(node):
+            flat.extend(child.children)
+        else:
+            flat.append(child)
+    return type(node)(tuple(flat))
+
+
+def fold_constants(node: Filter) -> Filter:
+    """FALSE decides an AND and vanishes from an OR; TRUE the other way round."""
+    if not isinstance(node, AllOf | AnyOf):
+        return node
+    deciding: Filter = NEVER if isinstance(node, AllOf) else ALWAYS
+    neutral: Filter = ALWAYS if isinstance(node, AllOf) else NEVER
+    if deciding in node.children:
+        return deciding
+    return type(node)(tuple(child for child in node.children if child != neutral))
+
+
+def merge_columns(node: Filter) -> Filter:
+    """Leaves of one column in one group become one leaf: AND intersects domains, OR unites them."""
+    if not isinstance(node, AllOf | AnyOf):
+        return node
+    grouped: dict[str | int, list[Leaf]] = {}
+    places: list[Filter | str] = []
+    for child in node.children:
+        if not isinstance(child, Leaf):
+            places.append(child)
+        elif child.column in grouped:
+            grouped[child.column].append(child)
+        else:
+            grouped[child.column] = [child]
+            places.append(child.column)
+    merged = tuple(
+        _merge_leaves(type(node), grouped[place]) if isinstance(place, str) else place for place in places
+    )
+    return type(node)(merged)
+
+
+def unwrap(node: Filter) -> Filter:
+    """A group of one child is that child; of none, its neutral constant."""
+    if not isinstance(node, AllOf | AnyOf) or len(node.children) > 1:
+        return node
+    if node.children:
+        return node.children[0]
+    return ALWAYS if isinstance(node, AllOf) else NEVER
+
+
+#: Applied in this order to a group whose children are in normal form. Merging can make new constants.
+RULES: tuple[Callable[[Filter], Filter], ...] = (
+    flatten,
+    fold_constants,
+    merge_columns,
+    fold_constants,
+    unwrap,
+)
+
+
+def _simplified(node: Filter) -> Filter:
+    for rule in RULES:
+        node = rule(node)
+    return node
+
+
+def _merge_leaves(group: type[AllOf] | type[AnyOf], same: list[Leaf]) -> Filter:
+    first = same[0]
+    if len(same) == 1:
+        return first
+    domain = _united(one.domain for one in same) if group is AnyOf else _intersected([o.domain for o in same])
+    shown = [str(one) for one in same[:_TEXTS_SHOWN]]
+    if len(same) > _TEXTS_SHOWN:
+        shown.append(f"… {len(same) - _TEXTS_SHOWN:,} more")
+    text = " AND ".join(shown) if group is AllOf else f"({' OR '.join(shown)})"
+    return leaf(first.column, first.type, domain, text)
+
+
+def _united(domains: Iterable[Domain]) -> Domain:
+    found = list(domains)
+    return Domain.of(
+        (item for domain in found for item in domain.ranges),
+        null_allowed=any(domain.null_allowed for domain in found),
+    )
+
+
+def _intersected(domains: list[Domain]) -> Domain:
+    if len(domains) == 2:
+        return domains[0].intersect(domains[1])
+    # De Morgan: one sort of all the gaps; pairwise, `a <> 1 AND a <> 2 …` would be quadratic
+    gaps = _united(domain.complement(null_allowed=not domain.null_allowed) for domain in domains)
+    return gaps.complement(null_allowed=not gaps.null_allowed)

@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from hindex.domain import Domain, Key, Range
+from hindex.errors import ColumnError, PredicateError
+from hindex.orc.types import Kind, OrcType
+from hindex.plan.filter import AllOf, AnyOf, Filter, Leaf, columns, leaves
+from hindex.plan.normalize import normalize
+from hindex.plan.rules import transform
+from hindex.sql import parse_predicate
+from hindex.sql.predicate import (
+    NULL,
+    And,
+    ColumnRef,
+    Comparison,
+    ComparisonOp,
+    In,
+    Literal,
+    LiteralKind,
+    Not,
+    Or,
+    Predicate,
+)
+from hindex.table.schema import TableColumn, TableSchema
+
+INT = OrcType(Kind.INT)
+SCHEMA = TableSchema(
+    (
+        TableColumn("a", INT),
+        TableColumn("b", OrcType(Kind.LONG)),
+        TableColumn("s", OrcType(Kind.STRING)),
+        TableColumn("flag", OrcType(Kind.BOOLEAN)),
+        TableColumn("dec", OrcType(Kind.DECIMAL, precision=10, scale=2)),
+        TableColumn("day", OrcType(Kind.DATE)),
+        TableColumn("t", OrcType(Kind.TIMESTAMP)),
+        TableColumn("c5", OrcType(Kind.CHAR, max_length=5)),
+        TableColumn("arr", OrcType(Kind.LIST, children=(INT,))),
+        TableColumn("st", OrcType(Kind.STRUCT, children=(INT,), field_names=("x",))),
+        TableColumn("x", INT),
+        TableColumn("X", INT),
+    )
+)
+
+
+def fixture_cases() -> list[tuple[str, str]]:
+    lines = (Path(__file__).parent / "fixtures" / "normalize.txt").read_text("utf-8").split("\n")
+    split = (line.split(" => ") for line in lines if line and not line.startswith("#"))
+    return [(before, after) for before, after in split]
+
+
+def shown_key(key: Key) -> str:
+    return repr(key.decode()) if isinstance(key, bytes) else str(key)
+
+
+def shown_range(item: Range) -> str:
+    if item.is_point and item.low is not None:
+        return shown_key(item.low)
+    low = "" if item.low is None else ("" if item.low_inclusive else ">") + shown_key(item.low)
+    high = "" if item.high is None else ("" if item.high_inclusive else "<") + shown_key(item.high)
+    return f"{low}..{high}"
+
+
+def shown(node: Filter) -> str:
+    if isinstance(node, AllOf | AnyOf):
+        name = "all" if isinstance(node, AllOf) else "any"
+        return f"{name}({', '.join(map(shown, node.children))})"
+    if not isinstance(node, Leaf):
+        return str(node)
+    ranges = ["*"] if node.domain.has_every_value else [shown_range(item) for item in node.domain.ranges]
+    return f"{node.column}{{{' '.join(ranges + ['NULL'] * node.domain.null_allowed)}}}"
+
+
+def integer(value: int) -> Literal:
+    return Literal(value, LiteralKind.INTEGER)
+
+
+def compare(column: str, op: ComparisonOp, value: int) -> Comparison:
+    return Comparison(op, ColumnRef((column,)), integer(value))
+
+
+@pytest.mark.parametrize(("before", "after"), fixture_cases())
+def test_fixture(before: str, after: str) -> None:
+    found = normalize(parse_predicate(before), SCHEMA)
+    assert shown(found) == after
+    assert transform(found, lambda node: node) == found, "normal form is stable"
+    assert pickle.loads(pickle.dumps(found)) == found
+    assert hash(found) == hash(normalize(parse_predicate(before), SCHEMA))
+
+
+def test_texts_are_what_was_written() -> None:
+    found = normalize(parse_predicate("NOT (a = 1 OR s IN ('x')) AND a < 9"), SCHEMA)
+    assert [leaf.text for leaf in leaves(found)] == ["a <> 1 AND a < 9", "s NOT IN ('x')"]
+    assert str(found) == "a <> 1 AND a < 9 AND s NOT IN ('x')"
+    either = normalize(parse_predicate("(a = 1 OR a = 2) AND b = 3"), SCHEMA)
+    assert str(either) == "(a = 1 OR a = 2) AND b = 3"
+
+
+def test_columns_in_order_of_first_mention() -> None:
+    found = normalize(
+        parse_predicate("s = 'x' AND (a = 1 OR b = 2) AND (B = 4 OR day > '2020-01-01')"), SCHEMA
+    )
+    assert columns(found) == ("s", "a", "b", "day")
+
+
+def test_long_lists_are_abbreviated() -> None:
+    found = normalize(In(ColumnRef(("a",)), tuple(map(integer, range(0, 20_000, 2)))), SCHEMA)
+    assert isinstance(found, Leaf)
+    assert len(found.domain.ranges) == 10_000
+    assert found.text == "a IN (0, 2, 4, 6, 8, 10, 12, 14, … 9,992 more)"
+
+
+@pytest.mark.parametrize("count", [10_000])
+def test_wide_trees(count: int) -> None:
+    ors = Or(tuple(compare("a", ComparisonOp.EQ, 2 * i) for i in range(count)))
+    found = normalize(ors, SCHEMA)
+    assert isinstance(found, Leaf)
+    assert len(found.domain.ranges) == count
+    assert found.text == "(a = 0 OR a = 2 OR a = 4 OR a = 6 OR … 9,996 more)"
+    opposite = normalize(Not(ors), SCHEMA)
+    assert isinstance(opposite, Leaf)
+    assert opposite.domain == found.domain.complement(null_allowed=False)
+    ands = And(tuple(compare("a", ComparisonOp.NE, 2 * i) for i in range(count)))
+    assert normalize(ands, SCHEMA) == opposite
+
+
+def test_deep_trees_do_not_recurse() -> None:
+    node: Predicate = compare("a", ComparisonOp.EQ, 0)
+    for i in range(5_000):
+        node = Not(And((Or((node, compare("b", ComparisonOp.EQ, i))), compare("a", ComparisonOp.GE, -i))))
+    found = normalize(node, SCHEMA)
+    assert columns(found) == ("a", "b")
+
+
+def test_in_with_only_null() -> None:
+    nulls = In(ColumnRef(("a",)), (NULL, NULL))
+    assert shown(normalize(nulls, SCHEMA)) == "FALSE"
+    assert shown(normalize(Not(nulls), SCHEMA)) == "FALSE"
+
+
+@pytest.mark.parametrize(
+    ("predicate", "message"),
+    [
+        ("a = 'x'", "cannot evaluate a = 'x': the literal 'x' cannot be cast to bigint"),
+        ("a = TRUE", "type int cannot be compared with the BOOLEAN literal TRUE"),
+        ("s = 1", "Spark compares a string column with the INTEGER literal 1 by casting every value"),
+        ("c5 = 1", r"Spark compares a char\(5\) column"),
+        ("a", "a column of type int is not a condition"),
+        ("arr = 1", r"a column of type array<int> can only be tested for NULL"),
+        ("s LIKE 'a%'", "LIKE is not supported yet"),
+        ("t = '2020-01-01 00:00:00Z'", "names the time zone 'Z'"),
+        ("a = 1 OR s = 2", "cannot evaluate s = 2"),
+    ],
+)
+def test_refused(predicate: str, message: str) -> None:
+    with pytest.raises(PredicateError, match=message):
+        normalize(parse_predicate(predicate), SCHEMA)
+
+
+@pytest.mark.parametrize("predicate", ["nothing = 1", "x = 1 OR Nope IS NULL", "st.y = 1"])
+def test_unknown_columns(predicate: str) -> None:
+    with pytest.raises(ColumnError, match="cannot be resolved"):
+        normalize(parse_predicate(predicate), SCHEMA)
+
+
+def test_partition_columns_are_columns() -> None:
+    schema = TableSchema((TableColumn("p", INT),), (TableColumn("p", INT),))
+    assert normalize(parse_predicate("P = 1"), schema) == Leaf("p", INT, Domain.points([1]))

@@ -1,0 +1,234 @@
+from __future__ import annotations
+
+import datetime
+import decimal
+import itertools
+import math
+import struct
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from hindex.domain import Key
+from hindex.keys import (
+    KeyKind,
+    array_keys,
+    decimal_key,
+    float_key,
+    key_decimal,
+    key_float,
+    key_kind,
+    key_limits,
+    key_value,
+    pad_char,
+)
+from hindex.orc.types import Kind, OrcType
+
+EPOCH = datetime.datetime(1970, 1, 1)
+SHORT = OrcType(Kind.DECIMAL, precision=18, scale=4)
+LONG = OrcType(Kind.DECIMAL, precision=38, scale=10)
+OLD = OrcType(Kind.DECIMAL)
+CHAR = OrcType(Kind.CHAR, max_length=3)
+INTEGERS = {Kind.BYTE: 8, Kind.SHORT: 16, Kind.INT: 32, Kind.LONG: 64}
+
+
+def spark_order(value: float) -> tuple[bool, float]:
+    """NaN is equal to itself and greatest; Python's own order has -0.0 equal to 0.0."""
+    return (True, 0.0) if math.isnan(value) else (False, value)
+
+
+def scalar_key(of: OrcType, value: Any) -> Key:
+    """One value's key, from the definitions."""
+    match of.kind:
+        case Kind.FLOAT | Kind.DOUBLE:
+            return float_key(value)
+        case Kind.DECIMAL:
+            with decimal.localcontext(decimal.Context(prec=60)):
+                return decimal_key(int(value.scaleb(of.scale if of.precision else 18)), of)
+        case Kind.CHAR:
+            return pad_char(value.encode(), of.max_length)
+        case Kind.STRING | Kind.VARCHAR:
+            return bytes(value, "utf-8")
+        case Kind.BINARY:
+            return bytes(value)
+        case Kind.DATE:
+            return int((value - EPOCH.date()).days)
+        case Kind.TIMESTAMP:
+            return int((value - EPOCH) // datetime.timedelta(microseconds=1))
+        case Kind.TIMESTAMP_INSTANT:
+            return int((value - EPOCH.replace(tzinfo=datetime.UTC)) // datetime.timedelta(microseconds=1))
+        case _:
+            return int(value)
+
+
+def decimals(of: OrcType) -> st.SearchStrategy[Decimal]:
+    digits, scale = (of.precision, of.scale) if of.precision else (38, 18)
+    return st.integers(1 - 10**digits, 10**digits - 1).map(lambda v: Decimal(f"{v}e-{scale}"))
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=3)
+VALUES: list[tuple[OrcType, st.SearchStrategy[Any]]] = [
+    (OrcType(Kind.BOOLEAN), st.booleans()),
+    *(
+        (OrcType(kind), st.integers(-(1 << (bits - 1)), (1 << (bits - 1)) - 1))
+        for kind, bits in INTEGERS.items()
+    ),
+    (OrcType(Kind.FLOAT), st.floats(width=32)),
+    (OrcType(Kind.DOUBLE), st.floats()),
+    (SHORT, decimals(SHORT)),
+    (LONG, decimals(LONG)),
+    (OLD, decimals(OLD)),
+    (OrcType(Kind.STRING), texts),
+    (OrcType(Kind.VARCHAR, max_length=3), texts),
+    (CHAR, texts),
+    (OrcType(Kind.BINARY), st.binary(max_size=3)),
+    (OrcType(Kind.DATE), st.dates()),
+    (OrcType(Kind.TIMESTAMP), st.datetimes()),
+    (OrcType(Kind.TIMESTAMP_INSTANT), st.datetimes(timezones=st.just(datetime.UTC))),
+]
+by_type = pytest.mark.parametrize(("of", "values"), VALUES, ids=[str(of) for of, _ in VALUES])
+
+
+def keys_list(of: OrcType, array: pa.Array) -> list[Key | None]:
+    found = array_keys(of, array)
+    listed: list[Key] = found.tolist() if isinstance(found, np.ndarray) else found.to_pylist()
+    assert len(listed) == len(array)
+    return [key if valid else None for key, valid in zip(listed, array.is_valid().to_pylist(), strict=True)]
+
+
+@by_type
+@given(data=st.data())
+def test_arrays_and_scalars_agree(of: OrcType, values: st.SearchStrategy[Any], data: st.DataObject) -> None:
+    listed = data.draw(st.lists(st.one_of(st.none(), values), max_size=8))
+    array = pa.array(listed, of.to_arrow())
+    expected = [None if value is None else scalar_key(of, value) for value in listed]
+    assert keys_list(of, array) == expected
+    assert keys_list(of, array[1:]) == expected[1:]
+    assert keys_list(of, array[:-1]) == expected[:-1]
+    assert isinstance(
+        array_keys(of, array), np.ndarray if key_kind(of) is KeyKind.INT64 else pa.LargeBinaryArray
+    )
+
+
+@by_type
+@given(data=st.data())
+def test_order_of_keys_is_order_of_values(
+    of: OrcType, values: st.SearchStrategy[Any], data: st.DataObject
+) -> None:
+    one, other = data.draw(values), data.draw(values)
+    left, right = scalar_key(of, one), scalar_key(of, other)
+    if of.kind in (Kind.FLOAT, Kind.DOUBLE):
+        one, other = spark_order(one), spark_order(other)
+    elif of.kind is Kind.CHAR:
+        one, other = one.ljust(3), other.ljust(3)
+    if isinstance(one, str):
+        one, other = one.encode(), other.encode()
+    assert (left < right, left == right) == (one < other, one == other)  # type: ignore[operator]
+
+
+@by_type
+@given(data=st.data())
+def test_key_value_is_the_value(of: OrcType, values: st.SearchStrategy[Any], data: st.DataObject) -> None:
+    value = data.draw(values)
+    found = key_value(of, scalar_key(of, value))
+    if of.kind is Kind.CHAR:
+        value = value.ljust(3)
+    assert found == value or (found != found and value != value)
+
+
+@given(st.integers(0, 2**64 - 1))
+@example(0x7FF0000000000001).via("a signalling NaN")
+@example(0xFFF8000000000000).via("a negative NaN")
+def test_every_nan_is_one_key(bits: int) -> None:
+    (value,) = struct.unpack("<d", struct.pack("<Q", bits))
+    array = pa.array(np.frombuffer(struct.pack("<Q", bits), np.float64))
+    assert keys_list(OrcType(Kind.DOUBLE), array) == [float_key(value)]
+    back = key_float(float_key(value))
+    assert back == value or (math.isnan(back) and math.isnan(value))
+
+
+@pytest.mark.parametrize("bits", [0x7F800001, 0xFF800001, 0x7FC00000])
+def test_every_nan_of_a_float_is_one_key(bits: int) -> None:
+    array = pa.array(np.frombuffer(struct.pack("<I", bits), np.float32))
+    assert keys_list(OrcType(Kind.FLOAT), array) == [float_key(math.nan)]
+
+
+def test_floats_in_order() -> None:
+    ordered = [-math.inf, -1.5, -5e-324, 0.0, 5e-324, 1.5, 1.7976931348623157e308, math.inf, math.nan]
+    keys = [float_key(value) for value in ordered]
+    assert keys == sorted(set(keys))
+    assert float_key(-0.0) == float_key(0.0)
+    assert key_limits(OrcType(Kind.FLOAT)) == (keys[0], keys[-1])
+
+
+def test_wide_decimals_are_sixteen_bytes_in_order() -> None:
+    unscaled = [1 - 10**38, -(1 << 64), -1, 0, 1, (1 << 64) - 1, 1 << 64, 10**38 - 1]
+    keys = [decimal_key(value, LONG) for value in unscaled]
+    assert {len(key) for key in keys if isinstance(key, bytes)} == {16}
+    assert keys == sorted(keys)
+    assert [key_decimal(key) for key in keys] == unscaled
+
+
+def test_limits_hold_every_key() -> None:
+    for of, _ in VALUES:
+        limits = key_limits(of)
+        assert (limits is None) == (key_kind(of) is KeyKind.BYTES)
+    assert key_limits(OrcType(Kind.BOOLEAN)) == (0, 1)
+    assert key_limits(OrcType(Kind.BYTE)) == (-128, 127)
+    assert key_limits(OrcType(Kind.DATE)) == (-(1 << 31), (1 << 31) - 1)
+    assert key_limits(OrcType(Kind.LONG)) == (-(1 << 63), (1 << 63) - 1)
+
+
+def test_other_layouts_of_strings() -> None:
+    of = OrcType(Kind.STRING)
+    plain = pa.array(["a", None, "é"])
+    expected = [b"a", None, "é".encode()]
+    for array in (
+        plain,
+        plain.cast(pa.large_string()),
+        plain.cast(pa.string_view()),
+        plain.dictionary_encode(),
+    ):
+        assert keys_list(of, array) == expected
+    chunked = array_keys(of, pa.chunked_array([plain, plain]))
+    assert not isinstance(chunked, np.ndarray)
+    assert chunked.to_pylist() == expected * 2
+
+
+@pytest.mark.parametrize("of", [OrcType(Kind.STRING), CHAR], ids=str)
+def test_invalid_utf8_is_kept_as_bytes(of: OrcType) -> None:
+    array = pa.array([b"\xff\xfe", b"\xc3"]).view(pa.string())
+    expected = [b"\xff\xfe", b"\xc3"] if of.kind is Kind.STRING else [b"\xff\xfe ", b"\xc3  "]
+    assert keys_list(of, array) == expected
+    if of.kind is Kind.CHAR:
+        assert [pad_char(raw, 3) for raw in (b"\xff\xfe", b"\xc3")] == expected
+
+
+def test_char_counts_characters_not_bytes() -> None:
+    array = pa.array(["é", "😀", "abc", "abcd", ""])
+    assert keys_list(CHAR, array) == ["é  ".encode(), "😀  ".encode(), b"abc", b"abcd", b"   "]
+
+
+def test_years_that_python_cannot_hold() -> None:
+    assert key_value(OrcType(Kind.DATE), 4_000_000) == "+12921-08-18"
+    assert (
+        key_value(OrcType(Kind.TIMESTAMP), 4_000_000 * 86_400_000_000 + 1) == "+12921-08-18 00:00:00.000001"
+    )
+
+
+def test_composites_have_no_keys() -> None:
+    of = OrcType(Kind.LIST, children=(OrcType(Kind.INT),))
+    assert key_kind(of) is None
+    assert key_limits(of) is None
+    with pytest.raises(TypeError, match="array<int> have no keys"):
+        array_keys(of, pa.array([[1]]))
+
+
+def test_empty_and_all_null_arrays() -> None:
+    for (of, _), length in itertools.product(VALUES, (0, 2)):
+        assert keys_list(of, pa.nulls(length, of.to_arrow())) == [None] * length
