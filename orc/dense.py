@@ -40,21 +40,7 @@ class DenseReader:
         self._source = source
         self._tail = tail
         self._local = threading.local()
-        names = tail.schema.field_names
-        self._readable = (
-            frozenset(
-                name
-                for name, of in zip(names, tail.schema.children, strict=True)
-                # pyarrow takes a dot for a nested path, and cannot tell equal names apart
-                if of.kind in _DENSE_KINDS
-                and "." not in name
-                and names.count(name) == 1
-                # a decimal without a precision is of Hive 0.11, with a scale of its own for each value
-                and not (of.kind == Kind.DECIMAL and (of.precision == 0 or tail.version == (1, 9999)))
-            )
-            if not tail.encrypted_columns
-            else frozenset[str]()
-        )
+        self._readable = _readable(tail)
 
     def can_read(self, name: str) -> bool:
         return name in self._readable
@@ -90,3 +76,20 @@ class DenseReader:
                 array = rebased_dates(array)
             found.append(array)
         return found
+
+
+def _readable(tail: FileTail) -> frozenset[str]:
+    """The columns that pyarrow may decode."""
+    if tail.encrypted_columns or tail.version not in ((0, 11), (0, 12)):
+        return frozenset()
+    names = tail.schema.field_names
+    return frozenset(
+        name
+        for name, of in zip(names, tail.schema.children, strict=True)
+        # pyarrow takes a dot for a nested path, and cannot tell equal names apart
+        if of.kind in _DENSE_KINDS
+        and "." not in name
+        and names.count(name) == 1
+        # a decimal without a precision is of Hive 0.11, with a scale of its own for each value
+        and not (of.kind == Kind.DECIMAL and of.precision == 0)
+    )

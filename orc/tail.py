@@ -118,7 +118,8 @@ def _read_tail(source: ByteSource) -> FileTail:
         postscript.ParseFromString(bytes(tail[-1 - postscript_length : -1]))
     except DecodeError:
         raise _not_orc(source) from None
-    if postscript.magic != MAGIC.decode():
+    # the first writers put the magic only at the file's head
+    if postscript.magic != MAGIC.decode() and (postscript.magic or source.read([(0, 3)])[0] != MAGIC):
         raise _not_orc(source)
     version = tuple(postscript.version) or (0, 11)
     if version not in _KNOWN_VERSIONS:
