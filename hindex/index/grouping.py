@@ -1,0 +1,197 @@
+"""Which rows hold which key: the rows of one stripe's column, sorted by key and then by row.
+
+Key and row number are packed into one unsigned integer wherever both fit, so that the whole work is one sort
+of plain integers. Temporary arrays are made block by block: beside the column itself, about two 64-bit words
+a row are held at most, and one where the keys span less than 32 bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hindex.keys import KeyKind, array_keys, key_kind
+from hindex.orc.types import OrcType
+
+_BLOCK = 1 << 16
+
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """The distinct keys of a stripe, ascending, and their rows.
+
+    The rows of key ``i`` are ``rows[starts[i]:starts[i + 1]]``, ascending.
+
+    :ivar keys: int64 array, or large binary array without nulls.
+    :ivar starts: int64, one more than there are keys.
+    :ivar rows: uint32 row numbers of every non-null row; may be a strided view.
+    :ivar nulls: uint32 row numbers of the null rows, ascending.
+    """
+
+    keys: Int64s | pa.LargeBinaryArray
+    starts: Int64s
+    rows: npt.NDArray[np.uint32]
+    nulls: npt.NDArray[np.uint32]
+
+
+def group(of: OrcType, array: pa.Array) -> Groups:
+    """Group the rows of an Arrow array of ``of.to_arrow()``, or of a dictionary of it, by key."""
+    if key_kind(of) is KeyKind.INT64:
+        return _group_integers(of, array)
+    return _group_bytes(of, array)
+
+
+def _blocks(count: int) -> Iterator[slice]:
+    return (slice(start, min(start + _BLOCK, count)) for start in range(0, count, _BLOCK))
+
+
+def _validity(array: pa.Array) -> npt.NDArray[np.bool_] | None:
+    if not array.null_count:
+        return None
+    return np.asarray(pc.is_valid(array).to_numpy(zero_copy_only=False), np.bool_)
+
+
+def _null_rows(valid: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.uint32]:
+    return np.zeros(0, np.uint32) if valid is None else np.flatnonzero(~valid).astype(np.uint32)
+
+
+def _group_integers(of: OrcType, array: pa.Array) -> Groups:
+    if isinstance(array, pa.DictionaryArray):
+        array = array.dictionary_decode()
+    valid = _validity(array)
+    nulls = _null_rows(valid)
+    count = len(array) - len(nulls)
+    if not count:
+        return Groups(np.zeros(0, np.int64), np.zeros(1, np.int64), np.zeros(0, np.uint32), nulls)
+
+    def keys_of(block: slice) -> Int64s:
+        keys: Int64s = array_keys(of, array.slice(block.start, block.stop - block.start))
+        return keys if valid is None else keys[valid[block]]
+
+    low, high = _extent(keys_of, len(array))
+    base = np.array(low, np.int64).view(np.uint64)
+    layout = _layout(high - low, len(array))
+    if layout is None:
+        return _group_wide(np.concatenate([keys_of(block) for block in _blocks(len(array))]), valid, nulls)
+    dtype, shift = layout
+    packed = np.empty(count, dtype)
+    at = 0
+    for block in _blocks(len(array)):
+        # the difference fits unsigned 64 bits even where it overflows signed ones: it wraps around to right
+        offsets = (keys_of(block).view(np.uint64) - base).astype(dtype)
+        packed[at : at + len(offsets)] = (offsets << dtype.type(shift)) | _row_numbers(block, valid, dtype)
+        at += len(offsets)
+    found, starts, rows = _unpack(packed, shift)
+    return Groups((found + base).view(np.int64), starts, rows, nulls)
+
+
+def _extent(keys_of: Callable[[slice], Int64s], count: int) -> tuple[int, int]:
+    lows, highs = [], []
+    for block in _blocks(count):
+        keys = keys_of(block)
+        if len(keys):
+            lows.append(int(keys.min()))
+            highs.append(int(keys.max()))
+    return min(lows), max(highs)
+
+
+def _layout(span: int, rows: int) -> tuple[np.dtype[Any], int] | None:
+    """The type that holds key offsets up to ``span`` above row numbers, and where the key begins in it."""
+    row_bits = max((rows - 1).bit_length(), 1)
+    if span.bit_length() + row_bits <= 32:
+        return np.dtype(np.uint32), row_bits
+    if span.bit_length() <= 32:
+        return np.dtype(np.uint64), 32
+    if span.bit_length() + row_bits <= 64:
+        return np.dtype(np.uint64), row_bits
+    return None
+
+
+def _row_numbers(block: slice, valid: npt.NDArray[np.bool_] | None, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    rows = np.arange(block.start, block.stop, dtype=dtype)
+    return rows if valid is None else rows[valid[block]]
+
+
+def _unpack(
+    packed: npt.NDArray[Any], shift: int
+) -> tuple[npt.NDArray[np.uint64], Int64s, npt.NDArray[np.uint32]]:
+    """Sort packed values in place: the distinct high parts, where each starts, and all low parts."""
+    packed.sort()
+    step = packed.dtype.type(shift)
+    found = [np.zeros(1, np.int64)]
+    for block in _blocks(len(packed) - 1):
+        high = packed[block.start : block.stop + 1] >> step
+        found.append(np.flatnonzero(high[1:] != high[:-1]) + (block.start + 1))
+    found.append(np.array([len(packed)], np.int64))
+    starts = np.concatenate(found)
+    keys = (packed[starts[:-1]] >> step).astype(np.uint64)
+    packed &= packed.dtype.type((1 << shift) - 1)
+    # the low word of each 64-bit value, without a copy
+    rows = packed if packed.dtype.itemsize == 4 else packed.view("<u4")[::2]
+    return keys, starts, rows
+
+
+def _group_wide(keys: Int64s, valid: npt.NDArray[np.bool_] | None, nulls: npt.NDArray[np.uint32]) -> Groups:
+    """Where a key and a row number do not fit one word: keys become ranks first."""
+    order = np.argsort(keys)
+    ordered = keys[order]
+    del keys
+    changes = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
+    distinct = ordered[np.concatenate([np.zeros(1, np.int64), changes])]
+    del ordered
+    rank = np.zeros(len(order), np.uint64)
+    rank[changes] = 1
+    np.cumsum(rank, out=rank)
+    # the sort need not be stable: equal keys get their rows in order when rank and row are sorted together
+    rank <<= np.uint64(32)
+    rows_of = (
+        np.arange(len(order), dtype=np.uint32) if valid is None else np.flatnonzero(valid).astype(np.uint32)
+    )
+    for block in _blocks(len(order)):
+        rank[block] |= rows_of[order[block]]
+    del order
+    _, starts, rows = _unpack(rank, 32)
+    return Groups(distinct, starts, rows, nulls)
+
+
+def _group_bytes(of: OrcType, array: pa.Array) -> Groups:
+    if isinstance(array, pa.DictionaryArray):
+        # the values may repeat, be null, or be used by no row
+        encoded = cast("pa.LargeBinaryArray", array_keys(of, array.dictionary)).dictionary_encode()
+        codes = pc.take(encoded.indices, array.indices)
+    else:
+        encoded = cast("pa.LargeBinaryArray", array_keys(of, array)).dictionary_encode()
+        codes = encoded.indices
+    valid = _validity(codes)
+    nulls = _null_rows(valid)
+    count = len(codes) - len(nulls)
+    if not count:
+        return Groups(pa.array([], pa.large_binary()), np.zeros(1, np.int64), np.zeros(0, np.uint32), nulls)
+    distinct = encoded.dictionary
+    order = pc.array_sort_indices(distinct)
+    rank = np.empty(len(distinct), np.uint64)
+    rank[np.asarray(order)] = np.arange(len(distinct), dtype=np.uint64)
+    layout = _layout(len(distinct) - 1, len(codes))
+    assert layout is not None
+    dtype, shift = layout
+    rank = rank.astype(dtype)
+    packed = np.empty(count, dtype)
+    at = 0
+    for block in _blocks(len(codes)):
+        part = codes.slice(block.start, block.stop - block.start)
+        ranks = rank[np.asarray(part.drop_null() if valid is not None else part)]
+        packed[at : at + len(ranks)] = (ranks << dtype.type(shift)) | _row_numbers(block, valid, dtype)
+        at += len(ranks)
+    del codes, encoded
+    used, starts, rows = _unpack(packed, shift)
+    if len(used) < len(order):
+        order = order.take(pa.array(used))
+    return Groups(distinct.take(order), starts, rows, nulls)

@@ -1,0 +1,147 @@
+"""Columns of every type as plain Python values, and an oracle that knows nothing of keys."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import io
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from hindex.domain import Domain, Key, Range
+from hindex.index.bitmap import BitmapBuilder
+from hindex.index.bitmap_reader import BitmapReader
+from hindex.index.file import IndexFileReader
+from hindex.keys import array_keys
+from hindex.orc.source import BytesSource
+from hindex.orc.types import Kind, OrcType
+
+EPOCH = datetime.datetime(1970, 1, 1)
+DAY_ONE = datetime.date(1970, 1, 1)
+
+SHORT_DECIMAL = OrcType(Kind.DECIMAL, precision=9, scale=2)
+LONG_DECIMAL = OrcType(Kind.DECIMAL, precision=38, scale=4)
+
+TYPES = {
+    "boolean": OrcType(Kind.BOOLEAN),
+    "tinyint": OrcType(Kind.BYTE),
+    "smallint": OrcType(Kind.SHORT),
+    "int": OrcType(Kind.INT),
+    "bigint": OrcType(Kind.LONG),
+    "float": OrcType(Kind.FLOAT),
+    "double": OrcType(Kind.DOUBLE),
+    "string": OrcType(Kind.STRING),
+    "varchar": OrcType(Kind.VARCHAR, max_length=20),
+    "char": OrcType(Kind.CHAR, max_length=20),
+    "binary": OrcType(Kind.BINARY),
+    "date": OrcType(Kind.DATE),
+    "timestamp": OrcType(Kind.TIMESTAMP),
+    "timestamp_instant": OrcType(Kind.TIMESTAMP_INSTANT),
+    "decimal_9_2": SHORT_DECIMAL,
+    "decimal_38_4": LONG_DECIMAL,
+}
+
+
+def values(of: OrcType) -> st.SearchStrategy[Any]:
+    """Values of a type, with many collisions and every extreme."""
+    few = st.integers(-3, 3)
+    match of.kind:
+        case Kind.BOOLEAN:
+            return st.booleans()
+        case Kind.BYTE | Kind.SHORT | Kind.INT | Kind.LONG:
+            bits = {Kind.BYTE: 7, Kind.SHORT: 15, Kind.INT: 31, Kind.LONG: 63}[of.kind]
+            return few | st.integers(-(1 << bits), (1 << bits) - 1)
+        case Kind.FLOAT | Kind.DOUBLE:
+            width: Literal[32, 64] = 32 if of.kind == Kind.FLOAT else 64
+            special = st.sampled_from([math.nan, -math.nan, 0.0, -0.0, math.inf, -math.inf, 1.0])
+            return special | st.floats(width=width)
+        case Kind.DATE:
+            return (few | st.integers(-700_000, 2_900_000)).map(lambda n: DAY_ONE + datetime.timedelta(n))
+        case Kind.TIMESTAMP | Kind.TIMESTAMP_INSTANT:
+            wide = few | st.integers(-62_000_000_000_000_000, 250_000_000_000_000_000)
+            return wide.map(lambda n: EPOCH + datetime.timedelta(microseconds=n))
+        case Kind.DECIMAL:
+            most = 10**of.precision - 1
+            wide = few | st.integers(-most, most)
+            context = decimal.Context(prec=60)
+            return wide.map(lambda n: decimal.Decimal(n).scaleb(-of.scale, context))
+        case Kind.BINARY:
+            return st.sampled_from([b"", b"\0", b"a", b"a\0", b"\xff"]) | st.binary(max_size=6)
+        case _:
+            special = st.sampled_from(["", "\0", "a", "a\0", "a\0b", "é", "\U0001f600", "\uffff", "z" * 300])
+            return special | st.text(max_size=6)
+
+
+def to_array(of: OrcType, column: Sequence[Any]) -> pa.Array:
+    return pa.array(column, of.to_arrow())
+
+
+def order(value: Any, of: OrcType) -> tuple[int, Any]:
+    """Something that compares as Spark compares the values."""
+    if of.kind == Kind.CHAR:
+        value = value.ljust(of.max_length)
+    if isinstance(value, float):
+        return (1, 0.0) if math.isnan(value) else (0, value + 0.0)
+    return (0, value.encode()) if isinstance(value, str) else (0, value)
+
+
+def key_of(of: OrcType, value: Any) -> Key:
+    keys = array_keys(of, to_array(of, [value]))
+    key = keys[0]
+    return key.as_py() if isinstance(key, pa.Scalar) else int(key)
+
+
+def expected(
+    of: OrcType, column: Sequence[Any], pieces: Sequence[tuple[Any, Any, bool, bool]], null_allowed: bool
+) -> list[int]:
+    """The rows whose value lies in any of the pieces ``(low, high, low_inclusive, high_inclusive)``."""
+    if of.kind == Kind.FLOAT:
+        column = pa.array(column, pa.float32()).to_pylist()
+
+    def member(value: Any) -> bool:
+        at = order(value, of)
+        return any(
+            (low is None or at > order(low, of) or (low_in and at == order(low, of)))
+            and (high is None or at < order(high, of) or (high_in and at == order(high, of)))
+            for low, high, low_in, high_in in pieces
+        )
+
+    return [row for row, value in enumerate(column) if (null_allowed if value is None else member(value))]
+
+
+def domain(of: OrcType, pieces: Sequence[tuple[Any, Any, bool, bool]], null_allowed: bool) -> Domain:
+    found: list[Range] = []
+    for low, high, low_in, high_in in pieces:
+        low_key = None if low is None else key_of(of, low)
+        high_key = None if high is None else key_of(of, high)
+        found += Domain.between(low_key, high_key, low_inclusive=low_in, high_inclusive=high_in).ranges
+    return Domain.of(found, null_allowed=null_allowed)
+
+
+def build(
+    of: OrcType, stripes: Sequence[pa.Array], metadata: Mapping[str, str] | None = None, **properties: object
+) -> bytes:
+    """An index file in memory."""
+    sink = io.BytesIO()
+    builder = BitmapBuilder(
+        sink, of, {name: str(value) for name, value in properties.items()}, column="c", metadata=metadata
+    )
+    for array in stripes:
+        builder.add_stripe(array)
+    summary = builder.finish()
+    assert summary.length == len(sink.getvalue())
+    return sink.getvalue()
+
+
+def read(data: bytes, **options: Any) -> BitmapReader:
+    return BitmapReader(IndexFileReader(BytesSource(data, "test.hidx")), **options)
+
+
+def rows(reader: BitmapReader, stripe: int, of: Domain) -> list[int]:
+    bounds = reader.lookup(stripe, of)
+    assert bounds.exact
+    return list(bounds.lower)

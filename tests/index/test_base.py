@@ -1,0 +1,75 @@
+"""Bounds, and index types found by name."""
+
+from __future__ import annotations
+
+import importlib.metadata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyroaring import BitMap
+
+from hindex.errors import HindexError
+from hindex.index import base
+from hindex.index.base import Bounds, IndexType, index_type, index_type_names
+from hindex.index.bitmap import BITMAP
+
+ROWS = 12
+sets = st.frozensets(st.integers(0, ROWS - 1))
+
+
+@given(sets, sets, sets, sets)
+def test_bounds_keep_their_promise(
+    lower: frozenset[int], unsure: frozenset[int], other: frozenset[int], more: frozenset[int]
+) -> None:
+    """Whatever the true rows within the bounds, the combination's bounds hold them."""
+    left = Bounds(BitMap(lower), BitMap(lower | unsure))
+    right = Bounds(BitMap(other), BitMap(other | more))
+    for true_left in (lower, lower | unsure):
+        for true_right in (other, other | more):
+            both, either = left & right, left | right
+            assert set(both.lower) <= true_left & true_right <= set(both.upper)
+            assert set(either.lower) <= true_left | true_right <= set(either.upper)
+    assert left.exact == (unsure <= lower)
+
+
+def test_bounds_that_are_named() -> None:
+    every = BitMap(range(ROWS))
+    assert Bounds.all(ROWS) == Bounds(every, every)
+    assert Bounds.none() == Bounds(BitMap(), BitMap())
+    assert Bounds.unknown(ROWS) == Bounds(BitMap(), every)
+    assert not Bounds.unknown(ROWS).exact
+    assert Bounds.unknown(0).exact
+    exact = Bounds.exactly(BitMap([1, 2]))
+    assert exact.exact
+    combined = exact & Bounds.exactly(BitMap([2, 3]))
+    assert combined.lower is combined.upper
+    assert (exact & Bounds.unknown(ROWS)) == Bounds(BitMap(), BitMap([1, 2]))
+    assert (exact | Bounds.unknown(ROWS)) == Bounds(BitMap([1, 2]), every)
+
+
+def test_names_in_any_case() -> None:
+    of: IndexType = index_type("bitmap")
+    assert of is BITMAP
+    assert index_type("BitMap") is BITMAP
+    assert "BITMAP" in index_type_names()
+
+
+def test_an_unknown_name_lists_the_known() -> None:
+    with pytest.raises(HindexError, match=r"^Unknown index type 'nonsense': known types are .*BITMAP"):
+        index_type("nonsense")
+
+
+def test_types_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = [
+        importlib.metadata.EntryPoint("length", "hindex.index.bitmap:BITMAP", base.ENTRY_POINT_GROUP),
+        importlib.metadata.EntryPoint("broken", "hindex.nowhere:X", base.ENTRY_POINT_GROUP),
+        importlib.metadata.EntryPoint("aclass", "hindex.index.bitmap:BitmapIndex", base.ENTRY_POINT_GROUP),
+    ]
+    monkeypatch.setattr(base, "entry_points", lambda group: points if group == base.ENTRY_POINT_GROUP else [])
+    assert index_type("LENGTH") is BITMAP
+    assert index_type("aclass").name == "BITMAP"
+    with pytest.raises(HindexError, match=r"'broken' cannot be loaded from 'hindex.nowhere:X'"):
+        index_type("broken")
+    with pytest.raises(HindexError, match="known types are ACLASS, BITMAP, BROKEN, LENGTH"):
+        index_type("nonsense")
