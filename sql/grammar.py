@@ -9,7 +9,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from hindex.sql.predicate import ColumnRef
-from hindex.sql.statements import CreateIndex, DropIndex, Explain, Select, ShowIndexes, Statement, TableRef
+from hindex.sql.statements import (
+    CreateIndex,
+    DropIndex,
+    Explain,
+    RefreshIndex,
+    Select,
+    ShowIndexes,
+    Statement,
+    TableRef,
+)
 
 if TYPE_CHECKING:
     from hindex.sql.dialect import HindexParser
@@ -107,6 +116,11 @@ def drop_index(parser: HindexParser) -> DropIndex:
     return DropIndex(parser.name("the index's name"), _on_table(parser, "ON"), if_exists)
 
 
+def refresh_index(parser: HindexParser) -> RefreshIndex:
+    """``REFRESH INDEX i [ON t]``."""
+    return RefreshIndex(parser.name("the index's name"), _on_table(parser, "ON"))
+
+
 def explain(parser: HindexParser) -> Explain:
     """``EXPLAIN SELECT ...``."""
     parser.expect("SELECT")
@@ -135,6 +149,7 @@ STATEMENTS: dict[str, Callable[[HindexParser], Statement]] = {
     "SHOW INDEXES": show_indexes,
     "SHOW INDEX": show_indexes,
     "DROP INDEX": drop_index,
+    "REFRESH INDEX": refresh_index,
     "EXPLAIN": explain,
     "SELECT": select,
 }

@@ -94,6 +94,17 @@ class DropIndex:
 
 
 @dataclass(frozen=True, slots=True)
+class RefreshIndex:
+    """``REFRESH INDEX name [ON table]``."""
+
+    name: str
+    table: TableRef | None = None
+
+    def __str__(self) -> str:
+        return f"REFRESH INDEX {quote_name(self.name)}{_on(self.table)}"
+
+
+@dataclass(frozen=True, slots=True)
 class Select:
     """``SELECT columns | * | COUNT(*) FROM table [WHERE where] [LIMIT limit]``.
 
@@ -125,7 +136,7 @@ class Explain:
         return f"EXPLAIN {self.statement}"
 
 
-Statement = CreateIndex | ShowIndexes | DropIndex | Select | Explain
+Statement = CreateIndex | ShowIndexes | DropIndex | RefreshIndex | Select | Explain
 
 
 def _on(table: TableRef | None) -> str:

@@ -10,6 +10,7 @@ from hindex.domain import Domain
 from hindex.errors import PredicateError
 from hindex.orc.types import Kind, OrcType
 from hindex.plan.filter import ALWAYS, NEVER, Filter
+from hindex.plan.like import like_domain
 from hindex.plan.literals import comparison_domain, membership_domain
 from hindex.plan.rules import all_of, any_of, leaf
 from hindex.sql.predicate import (
@@ -133,10 +134,11 @@ def _domain(
             if any(literal.kind is LiteralKind.NULL for literal in literals):
                 return Domain.none()
             return members.complement(null_allowed=False)
-        case Like():
-            raise PredicateError(
-                "LIKE is not supported yet; compare with = or a range such as c >= 'ab' AND c < 'ac'"
-            )
+        case Like(_, pattern, escape):
+            if of.kind not in (Kind.STRING, Kind.VARCHAR):
+                raise PredicateError(f"LIKE is for columns of strings, not of type {of}")
+            matching = like_domain(pattern, escape)
+            return matching.complement(null_allowed=False) if negated else matching
 
 
 def _text(node: Atom, negated: bool) -> str:
