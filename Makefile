@@ -57,7 +57,7 @@ wheel: $(STAMP) ## build the wheel into dist/
 	$(BIN)/python -m build --wheel --outdir dist .
 
 bench: $(STAMP) java ## measure hindex beside Spark, side by side in one run
-	$(BIN)/python tests/bench/lineitem.py
+	$(BIN)/python -m tests.bench.needles
 
 clean: ## remove what was built (.venv stays)
 	rm -rf build dist demo-data .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info

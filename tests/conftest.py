@@ -23,7 +23,7 @@ hypothesis.settings.load_profile("hindex")
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One local Spark session of two threads for the whole run."""
     from hindex.spark.session import local_session
 
@@ -32,10 +32,11 @@ def spark() -> Iterator[SparkSession]:
         conf={
             "spark.default.parallelism": "2",
             # the first compiler tier only: tests run little Java code, and few times
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -Duser.timezone=UTC",
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
             "spark.driver.memory": "1g",
             "spark.sql.session.timeZone": "UTC",
             "spark.sql.shuffle.partitions": "2",
+            "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         },
         app_name="hindex-tests",
     )

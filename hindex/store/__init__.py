@@ -1,1 +1,1 @@
-"""."""
+"""The store: manifests, commits and where index files lie."""

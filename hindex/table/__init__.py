@@ -1,1 +1,1 @@
-"""."""
+"""Tables: their data files, fingerprints, partitions and schemas."""

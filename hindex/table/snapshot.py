@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from hindex.errors import HindexError
+from hindex.errors import HindexError, NewerFormatError, StoreError
 from hindex.orc.source import open_source
-from hindex.orc.tail import read_tail
+from hindex.orc.tail import FileTail, read_tail
 from hindex.orc.types import OrcType
 from hindex.store.manifest import FileEntry, Manifest
 from hindex.store.store import Store
@@ -27,12 +27,14 @@ class FileView:
     """One data file as it is now.
 
     ``entry`` is its manifest entry, whether or not it still fits; ``is_listed_fresh`` says that length and
-    time are those recorded (the tail's checksum is compared by whoever opens the file).
+    time are those recorded (the tail's checksum is compared by whoever opens the file). ``names`` are the
+    file's own columns.
     """
 
     file: DataFile
     entry: FileEntry | None
     partition: tuple[PartitionValue, ...]
+    names: tuple[str, ...] = ()
 
     @property
     def is_listed_fresh(self) -> bool:
@@ -41,7 +43,11 @@ class FileView:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A table at one moment. ``files`` have rows, are sorted by path; ``vanished`` are recorded but gone."""
+    """A table at one moment. ``files`` have rows, are sorted by path; ``vanished`` are recorded but gone.
+
+    ``store_problem`` says why the manifest could not be read; ``manifest`` is empty then, so that queries read
+    the files, and whatever changes or lists indexes raises it.
+    """
 
     name: str
     store: Store
@@ -50,25 +56,38 @@ class Snapshot:
     schema: TableSchema
     files: tuple[FileView, ...] = field(repr=False)
     vanished: tuple[str, ...] = ()
+    store_problem: HindexError | None = None
+
+    def check_store(self) -> None:
+        """Raise what kept the manifest from being read, if anything did."""
+        if self.store_problem is not None:
+            raise self.store_problem
 
 
 def take_snapshot(table: str, store: Store, *, name: str | None = None) -> Snapshot:
     """List a table, load its manifest and derive its schema.
 
     The schema comes from the manifest for files that have not changed; the tails of the others are read.
+    A manifest that cannot be read is no error here: it becomes ``store_problem``.
 
     :raises TableError: if the table does not exist or its files' schemas do not fit each other.
     :raises OrcError: if a file is not readable as ORC.
-    :raises StoreError: if the manifest cannot be read.
     """
     listing = list_data_files(table)
-    manifest = store.load() or Manifest.empty(listing.uri)
+    problem: HindexError | None = None
+    manifest = Manifest.empty(listing.uri)
+    try:
+        manifest = store.load() or manifest
+    except (StoreError, NewerFormatError) as error:
+        problem = error
     entries = manifest.files_by_path()
-    views = tuple(
+    views = [
         FileView(file, entries.get(file.path), listing.partition_values(file))
         for file in listing.files
         if not file.is_empty
-    )
+    ]
+    columns = _file_columns(views)
+    names = {id(item): tuple(name for name, _ in item) for item in columns}
     present = {file.path for file in listing.files}
     partition_columns = [TableColumn(c.name, c.type) for c in listing.partitioning.columns]
     return Snapshot(
@@ -76,46 +95,68 @@ def take_snapshot(table: str, store: Store, *, name: str | None = None) -> Snaps
         store=store,
         listing=listing,
         manifest=manifest,
-        schema=merge_schemas(_file_schemas(views), partition_columns),
-        files=views,
+        schema=merge_schemas(
+            zip((view.file.path for view in views), columns, strict=True), partition_columns
+        ),
+        files=tuple(replace(view, names=names[id(item)]) for view, item in zip(views, columns, strict=True)),
         vanished=tuple(path for path in entries if path not in present),
+        store_problem=problem,
     )
 
 
-def _file_schemas(views: Sequence[FileView]) -> list[tuple[str, tuple[tuple[str, OrcType], ...]]]:
-    unknown = [view.file for view in views if not view.is_listed_fresh]
+def fresh_paths(snapshot: Snapshot) -> frozenset[str]:
+    """The files that are as they were indexed: length, time and the checksum of the ORC tail.
+
+    Reads the tail of every file that is listed as fresh.
+    """
+    listed = [view for view in snapshot.files if view.is_listed_fresh]
+    with ThreadPoolExecutor(_TAIL_READERS) as pool:
+        sums = list(pool.map(lambda view: _read_tail(view.file).checksum, listed))
+    return frozenset(
+        view.file.path
+        for view, found in zip(listed, sums, strict=True)
+        if view.entry is not None and view.entry.tail_checksum == found
+    )
+
+
+def _file_columns(views: Sequence[FileView]) -> list[tuple[tuple[str, OrcType], ...]]:
+    """Each file's columns; files of one recorded schema share one tuple."""
+    recorded = {
+        view.file.path: columns
+        for view in views
+        if view.is_listed_fresh
+        and view.entry
+        and (columns := _recorded_columns(view.entry.schema)) is not None
+    }
+    unknown = [view.file for view in views if view.file.path not in recorded]
     if len(unknown) > 1:
         with ThreadPoolExecutor(_TAIL_READERS) as pool:
             read = dict(zip((file.path for file in unknown), pool.map(_read_columns, unknown), strict=True))
     else:
         read = {file.path: _read_columns(file) for file in unknown}
-    found = []
-    for view in views:
-        columns = read.get(view.file.path)
-        if columns is None:
-            assert view.entry is not None
-            columns = _recorded_columns(view.entry.schema)
-        found.append((view.file.path, columns))
-    return found
+    known = recorded | read
+    return [known[view.file.path] for view in views]
 
 
 def _read_columns(file: DataFile) -> tuple[tuple[str, OrcType], ...]:
+    return _columns(_read_tail(file).schema)
+
+
+def _read_tail(file: DataFile) -> FileTail:
     source = open_source(file.uri)
     try:
-        return _columns(read_tail(source).schema)
+        return read_tail(source)
     finally:
         source.close()
 
 
 @lru_cache(maxsize=256)
-def _recorded_columns(schema: str) -> tuple[tuple[str, OrcType], ...]:
+def _recorded_columns(schema: str) -> tuple[tuple[str, OrcType], ...] | None:
+    """The columns of a schema as a manifest records it; None where this version cannot read it."""
     try:
         return _columns(parse_type(schema))
-    except ValueError as error:
-        raise HindexError(
-            f"a manifest records a file schema that cannot be read ({error}): drop the table's indexes and create "
-            "them again"
-        ) from error
+    except ValueError:
+        return None
 
 
 def _columns(root: OrcType) -> tuple[tuple[str, OrcType], ...]:

@@ -1,1 +1,1 @@
-"""."""
+"""Columns: from decompressed streams to Arrow arrays."""

@@ -152,6 +152,7 @@ def test_in_with_only_null() -> None:
         ("arr = 1", r"a column of type array<int> can only be tested for NULL"),
         ("s LIKE 'a%b'", "has a wildcard before its end"),
         ("a LIKE 'a%'", "LIKE is for columns of strings"),
+        (r"s LIKE 'a\\b'", "an escape character"),
         ("t = '2020-01-01 00:00:00Z'", "names the time zone 'Z'"),
         ("a = 1 OR s = 2", "cannot evaluate s = 2"),
     ],

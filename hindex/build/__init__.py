@@ -1,0 +1,1 @@
+"""Building indexes: the Spark job, and what its executors run."""

@@ -1,0 +1,168 @@
+"""Building the index files of one data file: what an executor runs.
+
+Nothing here knows Spark's session or SQL: executors import it for every task.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from hindex.errors import BuildError, HindexError
+from hindex.index.base import IndexBuilder, index_type
+from hindex.orc import OrcReader
+from hindex.table.schema import bind_columns
+from hindex.table.type_text import type_text
+
+
+@dataclass(frozen=True, slots=True)
+class IndexTarget:
+    """One index file to write: its directory relative to the store, and the same absolute.
+
+    Each attempt of a task writes under a fresh name, so that a retried or duplicated one disturbs nothing.
+    """
+
+    index_id: str
+    index: str
+    type: str
+    column: str
+    properties: tuple[tuple[str, str], ...]
+    directory: str
+    absolute_directory: str
+
+
+@dataclass(frozen=True, slots=True)
+class BuildTask:
+    """Build index files for one data file, reading each of its columns once for all of them.
+
+    ``binding`` names the table's data columns, against which the file's own are matched.
+    """
+
+    path: str
+    uri: str
+    length: int
+    mtime_ns: int
+    binding: tuple[str, ...]
+    targets: tuple[IndexTarget, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltFile:
+    """An index file that was written."""
+
+    index_id: str
+    path: str
+    length: int
+    footer_checksum: int
+
+
+#: What a task returns: a row per stripe; the last one of a file carries what is known only at its end.
+RESULT_SCHEMA = pa.schema(
+    [
+        pa.field("path", pa.string()),
+        pa.field("stripe", pa.int32()),
+        pa.field("num_rows", pa.int64()),
+        pa.field("tail_checksum", pa.int64()),
+        pa.field("schema", pa.string()),
+        pa.field(
+            "index_files",
+            pa.list_(
+                pa.struct(
+                    [
+                        pa.field("index_id", pa.string()),
+                        pa.field("path", pa.string()),
+                        pa.field("length", pa.int64()),
+                        pa.field("footer_checksum", pa.int64()),
+                    ]
+                )
+            ),
+        ),
+    ]
+)
+
+
+def run_build_task(task: BuildTask) -> Iterator[pa.RecordBatch]:
+    """Build, yielding one row for each stripe as it is done.
+
+    :raises BuildError: naming the file; its unfinished index files are removed.
+    """
+    builders: dict[IndexTarget, IndexBuilder] = {}
+    try:
+        with OrcReader(task.uri) as reader:
+            if reader.tail.file_length != task.length:
+                raise BuildError(
+                    f"it had {task.length} bytes when the build began and has {reader.tail.file_length} now: run the "
+                    "build again when nothing writes to the table"
+                )
+            yield from _build(task, reader, builders)
+    except (HindexError, OSError) as error:
+        for builder in builders.values():
+            builder.abort()
+        raise BuildError(f"index build failed on data file {task.path!r}: {error}") from error
+
+
+def _build(
+    task: BuildTask, reader: OrcReader, builders: dict[IndexTarget, IndexBuilder]
+) -> Iterator[pa.RecordBatch]:
+    in_file = _file_columns(task, reader)
+    types = {name: reader.column_type(name) for name in in_file.values()}
+    metadata = {
+        "data_file": task.path,
+        "length": str(task.length),
+        "mtime_ns": str(task.mtime_ns),
+        "tail_checksum": str(reader.tail.checksum),
+    }
+    names: dict[IndexTarget, str] = {}
+    for target in task.targets:
+        if target.column not in in_file:
+            continue
+        Path(target.absolute_directory).mkdir(parents=True, exist_ok=True)
+        names[target] = f"{uuid.uuid4().hex}.hidx"
+        builders[target] = index_type(target.type).builder(
+            f"{target.absolute_directory}/{names[target]}",
+            types[in_file[target.column]],
+            column=target.column,
+            properties=dict(target.properties),
+            metadata=metadata,
+        )
+    columns = sorted({in_file[target.column] for target in builders})
+    last = len(reader.stripes) - 1
+    for number, stripe in enumerate(reader.stripes):
+        batch = reader.read_stripe(number, columns)
+        for target, builder in builders.items():
+            builder.add_stripe(batch.column(in_file[target.column]))
+        if number < last:
+            yield _row(task, reader, number, stripe.num_rows, ())
+    built = []
+    for target, builder in sorted(builders.items(), key=lambda item: item[0].index_id):
+        summary = builder.finish()
+        path = f"{target.directory}/{names[target]}"
+        built.append(BuiltFile(target.index_id, path, summary.length, summary.footer_crc32c))
+    yield _row(task, reader, last, reader.stripes[last].num_rows if reader.stripes else 0, built)
+
+
+def _file_columns(task: BuildTask, reader: OrcReader) -> dict[str, str]:
+    at = bind_columns(task.binding, reader.names)
+    return {name: reader.names[i] for name, i in zip(task.binding, at, strict=True) if i is not None}
+
+
+def _row(
+    task: BuildTask, reader: OrcReader, stripe: int, num_rows: int, built: Sequence[BuiltFile]
+) -> pa.RecordBatch:
+    files = [
+        {"index_id": b.index_id, "path": b.path, "length": b.length, "footer_checksum": b.footer_checksum}
+        for b in built
+    ]
+    row = {
+        "path": task.path,
+        "stripe": stripe,
+        "num_rows": num_rows,
+        "tail_checksum": reader.tail.checksum,
+        "schema": type_text(reader.tail.schema),
+        "index_files": files,
+    }
+    return pa.RecordBatch.from_pylist([row], schema=RESULT_SCHEMA)

@@ -1,0 +1,215 @@
+"""The command ``hindex``: ``sql``, ``explain``, ``demo``, and a shell without any of them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+import click
+
+from hindex.errors import HindexError, StatementError
+
+if TYPE_CHECKING:
+    from hindex.cli.output import Output
+
+#: Exit code of everything that goes wrong.
+FAILURE = 2
+#: Exit code after Ctrl-C, as shells have it.
+INTERRUPTED = 130
+
+#: Index builds run little Java code, so that a session which the command line starts itself compiles it once,
+#: quickly: that halves the start-up.
+_QUICK_JAVA = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+
+
+class Connection(Protocol):
+    """What the command line needs of :class:`hindex.Connection`."""
+
+    def sql(self, text: str) -> object: ...
+
+
+@dataclass
+class Context:
+    """The global options, and the connection they lead to."""
+
+    store: str | None = None
+    output: str = "table"
+    master: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+    _connection: Connection | None = None
+
+    def connection(self) -> Connection:
+        """The connection, made on first use."""
+        if self._connection is None:
+            import hindex
+            from hindex.cli.progress import progress_for
+
+            local = self.master is None or self.master.startswith("local")
+            self._connection = hindex.connect(
+                store=self.store,
+                master=self.master,
+                conf={**(_QUICK_JAVA if local else {}), **self.conf},
+                progress=progress_for(sys.stderr),
+            )
+        return self._connection
+
+    def execute(self, statement: str) -> int | None:
+        """Run one statement and write its result; the number of rows, where it has rows."""
+        from hindex.cli.output import output_for
+        from hindex.cli.results import write_result
+
+        output: Output = output_for(self.output, sys.stdout)
+        count = write_result(self.connection().sql(statement), output)
+        sys.stdout.flush()
+        return count
+
+
+def _parse_conf(
+    _context: click.Context, _parameter: click.Parameter, values: Sequence[str]
+) -> dict[str, str]:
+    found = {}
+    for value in values:
+        key, equals, setting = value.partition("=")
+        if not (key.strip() and equals):
+            raise click.BadParameter(f"{value!r} is not KEY=VALUE")
+        found[key.strip()] = setting
+    return found
+
+
+@click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--store", metavar="URI", help="Where indexes are kept. Default: _hindex/ in each table.")
+@click.option(
+    "--output", type=click.Choice(["table", "json", "csv"]), default="table", help="How results are written."
+)
+@click.option("--master", metavar="URL", help="Spark master for index builds. Default: a local session.")
+@click.option("--conf", metavar="KEY=VALUE", multiple=True, callback=_parse_conf, help="A Spark setting.")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@click.version_option(package_name="hindex")
+@click.pass_context
+def cli(
+    context: click.Context,
+    store: str | None,
+    output: str,
+    master: str | None,
+    conf: dict[str, str],
+    debug: bool,
+) -> None:
+    """Indexes for tables of ORC files: build them with Spark, read only the rows that match.
+
+    Without a command, hindex is an interactive shell.
+    """
+    context.obj = Context(store, output, master, conf)
+    if context.invoked_subcommand is not None:
+        return
+    if sys.stdin.isatty():
+        from hindex.cli.shell import run_shell
+
+        run_shell(context.obj.execute, lambda error: report(error, debug=debug))
+    else:
+        _execute_all(context.obj, sys.stdin.read())
+
+
+@cli.command()
+@click.argument("statement")
+@click.pass_obj
+def sql(context: Context, statement: str) -> None:
+    """Run a statement, or several with ; between them."""
+    _execute_all(context, statement)
+
+
+@cli.command()
+@click.argument("select")
+@click.pass_obj
+def explain(context: Context, select: str) -> None:
+    """Show how a SELECT would be answered: by which indexes, and what they skip."""
+    context.execute(select if select.lstrip()[:7].lower() == "explain" else f"EXPLAIN {select}")
+
+
+@cli.command()
+@click.option("--scale", type=click.FloatRange(min=0.001), default=1.0, help="TPC-H scale factor. Default: 1")
+@click.option(
+    "--dir", "directory", default="demo-data", metavar="DIR", help="Where the data goes. Default: demo-data"
+)
+@click.pass_obj
+def demo(context: Context, scale: float, directory: str) -> None:
+    """Index TPC-H lineitem, and query it with hindex and with Spark alone, side by side."""
+    from hindex.cli.demo import run_demo
+
+    run_demo(scale, directory, master=context.master, conf=context.conf)
+
+
+def _execute_all(context: Context, text: str) -> None:
+    from hindex.sql import split
+
+    statements = split(text)
+    if not statements:
+        raise StatementError(
+            "there is no statement: try SELECT, EXPLAIN, CREATE INDEX, SHOW INDEXES, DROP INDEX"
+        )
+    for statement in statements:
+        context.execute(statement)
+
+
+def report(error: HindexError, *, debug: bool = False) -> None:
+    """Show an error on standard error: one line, and for statements the lines that mark the place."""
+    if debug:
+        import traceback
+
+        traceback.print_exception(error)
+    lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    if isinstance(error, StatementError):
+        text = "\n".join(lines)
+    else:
+        text = "; ".join(line.strip() for line in lines)
+    print(f"Error: {text}", file=sys.stderr)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit: 0, or 2 with the error in one line on standard error."""
+    sys.exit(_run(sys.argv[1:] if arguments is None else arguments))
+
+
+def _run(arguments: Sequence[str]) -> int:
+    debug = "--debug" in arguments
+    try:
+        # not cli.main(): that has its own ideas about Ctrl-C and closed pipes
+        with cli.make_context("hindex", list(arguments)) as context:
+            cli.invoke(context)
+        sys.stdout.flush()
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except HindexError as error:
+        report(error, debug=debug)
+        return FAILURE
+    except click.ClickException as error:
+        error.show()
+        return FAILURE
+    except (KeyboardInterrupt, click.Abort):
+        print("stopped", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        _drop_output()
+        return 0
+    except Exception as error:  # a bug, told as one
+        if debug:
+            raise
+        detail = " ".join(str(error).split())
+        print(
+            f"Error: internal error, {type(error).__name__}: {detail}. Please report it, "
+            "with what `hindex --debug` prints in its place",
+            file=sys.stderr,
+        )
+        return FAILURE
+    return 0
+
+
+def _drop_output() -> None:
+    """Send what is still unwritten nowhere: the reader of standard output has gone."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""Arrow values as text, a column at a time.
+
+Timestamps lose trailing zeros and those that are instants end in ``Z``; binary values are hexadecimal, nested
+values are JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_DOUBLES = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+
+
+def texts(column: pa.Array) -> list[str | None]:
+    """Each value as text, None for null."""
+    kind = column.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return _strings(column)
+    if pa.types.is_floating(kind):
+        return [
+            text if text is None else _DOUBLES.get(text, text)
+            for text in pc.cast(column, pa.string()).to_pylist()
+        ]
+    if pa.types.is_timestamp(kind):
+        return _timestamps(column)
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return [value if value is None else value.hex().upper() for value in column.to_pylist()]
+    if pa.types.is_decimal(kind):
+        # Arrow's own text goes to an exponent for small values
+        return [value if value is None else format(value, "f") for value in column.to_pylist()]
+    if pa.types.is_nested(kind):
+        return [value if value is None else json.dumps(value, default=str) for value in column.to_pylist()]
+    return _plain(pc.cast(column, pa.string()))
+
+
+def _plain(column: pa.Array) -> list[str | None]:
+    found: list[str | None] = column.to_pylist()
+    return found
+
+
+def _strings(column: pa.Array) -> list[str | None]:
+    try:
+        return _plain(column)
+    except UnicodeDecodeError:  # ORC writers do not check their strings
+        raw = column.cast(pa.large_binary()).to_pylist()
+        return [value if value is None else value.decode(errors="backslashreplace") for value in raw]
+
+
+def _timestamps(column: pa.Array) -> list[str | None]:
+    zone = "Z" if column.type.tz else ""
+    # the digits of an instant are those of UTC
+    naive = column.view(pa.timestamp(column.type.unit))
+    short = pc.replace_substring_regex(naive.cast(pa.string()), r"(\.\d*?)0+$", r"\1")
+    return [text if text is None else text.removesuffix(".") + zone for text in short.to_pylist()]
+
+
+def json_texts(column: pa.Array) -> list[str]:
+    """Each value as JSON: numbers and booleans as such with all their digits, all else as strings."""
+    kind = column.type
+    if pa.types.is_nested(kind):
+        return ["null" if text is None else text for text in texts(column)]
+    encode: Callable[[str], str] = json.dumps
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind):
+        encode = str
+    elif pa.types.is_floating(kind):
+        # JSON knows no NaN and no infinity
+        encode = _json_double
+    return ["null" if text is None else encode(text) for text in texts(column)]
+
+
+def _json_double(text: str) -> str:
+    return json.dumps(text) if text in _DOUBLES.values() else text
+
+
+def is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))

@@ -1,0 +1,1 @@
+"""Scans: reading the rows of a table that a predicate keeps."""

@@ -1,0 +1,195 @@
+"""The command line over a connection that stands in for hindex: options, exit codes, errors in one line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import click
+import pyarrow as pa
+import pytest
+
+import hindex
+from hindex.cli import main as command
+from hindex.errors import StatementError, TableError
+
+
+@dataclass
+class FakeScan:
+    table: pa.Table
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.table.schema
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        yield from self.table.to_batches()
+
+
+@dataclass
+class FakeConnection:
+    """Returns what was put in for a statement, raises it where it is an error."""
+
+    results: dict[str, object] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    options: dict[str, object] = field(default_factory=dict)
+
+    def sql(self, text: str) -> object:
+        self.asked.append(text)
+        result = self.results.get(text, FakeScan(pa.table({"a": [1]})))
+        if isinstance(result, BaseException):
+            raise result
+        return result
+
+
+@pytest.fixture
+def connection(monkeypatch: pytest.MonkeyPatch) -> FakeConnection:
+    fake = FakeConnection()
+
+    def connect(**options: object) -> FakeConnection:
+        fake.options = options
+        return fake
+
+    monkeypatch.setattr(hindex, "connect", connect, raising=False)
+    return fake
+
+
+def run(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as exit_:
+        command.main(arguments)
+    assert isinstance(exit_.value.code, int)
+    return exit_.value.code
+
+
+def test_sql_writes_the_rows(connection: FakeConnection, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--output", "csv", "sql", "SELECT a FROM t") == 0
+    assert connection.asked == ["SELECT a FROM t"]
+    assert capsys.readouterr() == ("a\n1\n", "")
+
+
+def test_several_statements_run_in_order(connection: FakeConnection) -> None:
+    assert run("sql", "SELECT a FROM t; SELECT ';' FROM t;\n") == 0
+    assert connection.asked == ["SELECT a FROM t", "SELECT ';' FROM t"]
+
+
+def test_options_reach_the_connection(connection: FakeConnection) -> None:
+    options = ["--store", "/s", "--master", "spark://m:7077", "--conf", "a=b=c", "--conf", "d="]
+    assert run(*options, "sql", "SELECT a FROM t") == 0
+    assert connection.options["store"] == "/s"
+    assert connection.options["master"] == "spark://m:7077"
+    assert connection.options["conf"] == {"a": "b=c", "d": ""}
+
+
+def test_a_local_session_starts_quickly_unless_told_otherwise(connection: FakeConnection) -> None:
+    run("sql", "SELECT a FROM t")
+    assert connection.options["conf"] == {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+    run("--conf", "spark.driver.extraJavaOptions=-Dx=y", "sql", "SELECT a FROM t")
+    assert connection.options["conf"] == {"spark.driver.extraJavaOptions": "-Dx=y"}
+
+
+@pytest.mark.parametrize("text", ["SELECT a FROM t", "EXPLAIN SELECT a FROM t", " explain SELECT a FROM t"])
+def test_explain_asks_once(connection: FakeConnection, text: str) -> None:
+    assert run("explain", text) == 0
+    (asked,) = connection.asked
+    assert asked.lower().count("explain") == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (TableError("Table 't' is invalid: gone"), "Error: Table 't' is invalid: gone\n"),
+        (TableError("first\n  second"), "Error: first; second\n"),
+        (StatementError("Line 1: here\nSELEC\n^"), "Error: Line 1: here\nSELEC\n^\n"),
+        (TableError(), "Error: TableError\n"),
+    ],
+)
+def test_an_error_is_one_clear_line(
+    connection: FakeConnection, capsys: pytest.CaptureFixture[str], error: Exception, text: str
+) -> None:
+    connection.results["SELECT a FROM t"] = error
+    assert run("sql", "SELECT a FROM t") == 2
+    assert capsys.readouterr() == ("", text)
+
+
+def test_a_bug_is_told_as_one(connection: FakeConnection, capsys: pytest.CaptureFixture[str]) -> None:
+    connection.results["SELECT a FROM t"] = KeyError("x\ny")
+    assert run("sql", "SELECT a FROM t") == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("Error: internal error, KeyError: ")
+    assert "--debug" in err
+    assert err.count("\n") == 1
+
+
+def test_debug_shows_the_traceback(connection: FakeConnection, capsys: pytest.CaptureFixture[str]) -> None:
+    connection.results["SELECT a FROM t"] = TableError("no")
+    assert run("--debug", "sql", "SELECT a FROM t") == 2
+    err = capsys.readouterr().err
+    assert "Traceback (most recent call last)" in err
+    assert err.endswith("Error: no\n")
+    connection.results["SELECT a FROM t"] = KeyError("x")
+    with pytest.raises(KeyError):
+        command.main(["--debug", "sql", "SELECT a FROM t"])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nonsense"],
+        ["--output", "xml", "sql", "SELECT 1"],
+        ["--conf", "novalue", "sql", "SELECT 1"],
+        ["sql"],
+        ["--nonsense"],
+    ],
+)
+def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "Error: " in err
+    assert "Traceback" not in err
+
+
+def test_no_statement(connection: FakeConnection, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("sql", " ; ") == 2
+    assert "there is no statement" in capsys.readouterr().err
+
+
+def test_interrupted(connection: FakeConnection, capsys: pytest.CaptureFixture[str]) -> None:
+    connection.results["SELECT a FROM t"] = KeyboardInterrupt()
+    assert run("sql", "SELECT a FROM t") == 130
+    assert capsys.readouterr() == ("", "stopped\n")
+
+
+def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--help") == 0
+    assert "Usage: hindex" in capsys.readouterr().out
+    assert run("--version") == 0
+    assert "hindex" in capsys.readouterr().out
+
+
+def test_every_command_is_documented() -> None:
+    for name, found in command.cli.commands.items():
+        assert isinstance(found, click.Command)
+        assert found.help, name
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    code = """
+import pyarrow as pa, hindex
+from hindex.cli.main import main
+
+class Connection:
+    def sql(self, text):
+        return pa.table({"n": range(200_000), "s": ["x" * 50] * 200_000})
+
+hindex.connect = lambda **options: Connection()
+main(["sql", "SELECT * FROM t"])
+"""
+    shell = f"{sys.executable} -c '{code}' | head -n 3; exit ${{PIPESTATUS[0]}}"
+    ran = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0
+    assert ran.stderr == ""
+    assert len(ran.stdout.splitlines()) == 3

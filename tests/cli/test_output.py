@@ -1,0 +1,175 @@
+"""Rows as text for people and programs: nothing is hidden, and nulls and odd characters stay clear."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import io
+import json
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from hindex.cli.output import SLICE_ROWS, output_for
+from hindex.cli.results import write_result
+from hindex.cli.text import json_texts, texts
+
+TABLE = pa.table(
+    {
+        "id": pa.array([1, -20, None], pa.int64()),
+        "name": ["MAIL", None, ""],
+        "price": pa.array([Decimal("1.50"), Decimal("-0.01"), None], pa.decimal128(10, 2)),
+    }
+)
+
+
+def written(name: str, table: pa.Table) -> str:
+    stream = io.StringIO()
+    output_for(name, stream).rows(table.schema, table.to_batches())
+    return stream.getvalue()
+
+
+def test_table() -> None:
+    assert written("table", TABLE) == (
+        "id   │ name │ price\n"
+        "─────┼──────┼──────\n"
+        "   1 │ MAIL │  1.50\n"
+        " -20 │ NULL │ -0.01\n"
+        "NULL │      │  NULL\n"
+        "(3 rows)\n"
+    )
+
+
+def test_json() -> None:
+    text = written("json", TABLE)
+    assert text.splitlines()[1] == '  {"id": 1, "name": "MAIL", "price": 1.50},'
+    assert json.loads(text) == [
+        {"id": 1, "name": "MAIL", "price": 1.5},
+        {"id": -20, "name": None, "price": -0.01},
+        {"id": None, "name": "", "price": None},
+    ]
+
+
+def test_csv() -> None:
+    assert written("csv", TABLE) == 'id,name,price\n1,MAIL,1.50\n-20,,-0.01\n,"",\n'
+
+
+def test_csv_that_needs_quotes() -> None:
+    rows = ["a,b", 'say "hi"', "two\nlines", " edge", "plain"]
+    text = written("csv", pa.table({"a,b": rows}))
+    assert list(csv.reader(io.StringIO(text))) == [["a,b"], *([row] for row in rows)]
+
+
+@pytest.mark.parametrize(("name", "text"), [("json", "[]\n"), ("csv", "id,name,price\n")])
+def test_no_rows(name: str, text: str) -> None:
+    assert written(name, TABLE.slice(0, 0)) == text
+
+
+def test_no_rows_of_a_table() -> None:
+    assert written("table", TABLE.slice(0, 0)) == "id │ name │ price\n───┼──────┼──────\n(0 rows)\n"
+
+
+def test_one_row() -> None:
+    assert written("table", TABLE.slice(0, 1)).endswith("(1 row)\n")
+
+
+@pytest.mark.parametrize("name", ["table", "json", "csv"])
+def test_every_row_of_many_batches_is_written_in_order(name: str) -> None:
+    count = 2 * SLICE_ROWS + 7
+    table = pa.table({"n": range(count)})
+    stream = io.StringIO()
+    found = output_for(name, stream).rows(table.schema, table.to_batches(max_chunksize=SLICE_ROWS + 1))
+    assert found == count
+    digits = "".join(c if c.isdigit() else " " for c in stream.getvalue()).split()
+    assert list(map(int, digits))[:count] == list(range(count))
+
+
+def test_values_wider_than_the_first_rows_are_not_cut() -> None:
+    long = "x" * 300
+    assert long in written("table", pa.table({"s": ["a"] * SLICE_ROWS + [long]}))
+
+
+def test_a_table_has_no_characters_that_steer_a_terminal() -> None:
+    text = written("table", pa.table({"s": ["\x1b[2J", "a\tb", "line\nline", "\x00"]}))
+    assert text.splitlines()[2:6] == [r"\x1b[2J", r"a\tb", r"line\nline", r"\x00"]
+
+
+def test_wide_characters_stay_in_line() -> None:
+    lines = written("table", pa.table({"s": ["東京", "ab"], "t": ["x", "y"]})).splitlines()
+    assert lines[2:4] == ["東京 │ x", "ab   │ y"]
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "text", "document"),
+    [
+        ([True, None], pa.bool_(), ["true", None], ["true", "null"]),
+        ([0.1, 1e20, float("nan")], pa.float64(), ["0.1", "1e+20", "NaN"], ["0.1", "1e+20", '"NaN"']),
+        ([float("-inf")], pa.float32(), ["-Infinity"], ['"-Infinity"']),
+        ([Decimal("0.0000001")], pa.decimal128(38, 7), ["0.0000001"], ["0.0000001"]),
+        ([b"\x00\xff"], pa.binary(), ["00FF"], ['"00FF"']),
+        ([datetime.date(1, 2, 3)], pa.date32(), ["0001-02-03"], ['"0001-02-03"']),
+        ([0, 1_500_000], pa.timestamp("us"), ["1970-01-01 00:00:00", "1970-01-01 00:00:01.5"], None),
+        ([-1], pa.timestamp("us"), ["1969-12-31 23:59:59.999999"], ['"1969-12-31 23:59:59.999999"']),
+        ([10_000_000], pa.timestamp("us", "Asia/Tokyo"), ["1970-01-01 00:00:10Z"], None),
+        ([[1, None]], pa.list_(pa.int32()), ["[1, null]"], ["[1, null]"]),
+        ([{"a": "x"}], pa.struct([("a", pa.string())]), ['{"a": "x"}'], ['{"a": "x"}']),
+        (['"ü"'], pa.string(), ['"ü"'], [json.dumps('"ü"')]),
+        ([2**63 - 1], pa.int64(), ["9223372036854775807"], ["9223372036854775807"]),
+    ],
+)
+def test_text_of_values(
+    values: list[object], kind: pa.DataType, text: list[str | None], document: list[str] | None
+) -> None:
+    column = pa.array(values, kind)
+    assert texts(column) == text
+    if document is not None:
+        assert json_texts(column) == document
+    for part in json_texts(column):
+        json.loads(part)
+
+
+def test_strings_that_are_not_utf8() -> None:
+    column = pa.array([b"ok", b"\xff!", None], pa.binary()).view(pa.string())
+    assert texts(column) == ["ok", r"\xff!", None]
+
+
+class Explanation:
+    def to_text(self) -> str:
+        return "predicate  a = 1"
+
+    def to_json(self) -> object:
+        return {"predicate": "a = 1"}
+
+
+class Index:
+    name = "g"
+    column = "gender"
+    type = "BITMAP"
+    status = "FRESH"
+    size_bytes = 123
+
+
+HEADER = "name,column,type,status,size_bytes\n"
+ROW = "g,gender,BITMAP,FRESH,123\n"
+
+
+@pytest.mark.parametrize(
+    ("result", "name", "text"),
+    [
+        (None, "table", "OK\n"),
+        (None, "json", ""),
+        (pa.table({"count": [42]}), "table", "42\n"),
+        (pa.table({"count": [42]}), "json", '[{"count": 42}]\n'),
+        (pa.table({"count": [42]}), "csv", "count\n42\n"),
+        (Explanation(), "table", "predicate  a = 1\n"),
+        (Explanation(), "json", '{\n  "predicate": "a = 1"\n}\n'),
+        (Index(), "csv", HEADER + ROW),
+        ([Index(), Index()], "csv", HEADER + ROW + ROW),
+        ([], "csv", HEADER),
+    ],
+)
+def test_results_of_statements(result: object, name: str, text: str) -> None:
+    stream = io.StringIO()
+    write_result(result, output_for(name, stream))
+    assert stream.getvalue() == text

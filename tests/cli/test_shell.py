@@ -1,0 +1,158 @@
+"""The shell: statements over several lines, words without ``;``, errors that do not end it."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hindex.cli.shell import CONTINUATION, PROMPT, complete_statements, typed_statements
+
+STUB = """
+import os, sys, pyarrow as pa, hindex
+from hindex.cli.main import main
+from hindex.errors import TableError
+
+class Connection:
+    def sql(self, text):
+        if "broken" in text:
+            raise TableError("Table 'broken' is invalid")
+        if "slow" in text:
+            import time
+            print("working", flush=True)
+            for _ in range(600):
+                time.sleep(0.1)
+        return pa.table({"text": [" ".join(text.split())]})
+
+if sys.stdin.isatty():
+    # the first terminal that a session's leader opens sends it the signals of Ctrl-C
+    os.open(os.ttyname(0), os.O_RDWR)
+hindex.connect = lambda **options: Connection()
+main(sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "statements", "rest"),
+    [
+        ("SELECT 1;", ["SELECT 1"], ""),
+        ("SELECT 1", [], "SELECT 1"),
+        ("SELECT 1; SELECT", ["SELECT 1"], "SELECT"),
+        ("SELECT ';'", [], "SELECT ';'"),
+        ("SELECT ';' ; ", ["SELECT ';'"], ""),
+        ("SELECT\n1;SELECT 2;", ["SELECT\n1", "SELECT 2"], ""),
+        ("", [], ""),
+        (";", [], ""),
+    ],
+)
+def test_complete_statements(text: str, statements: list[str], rest: str) -> None:
+    assert complete_statements(text) == (statements, rest)
+
+
+class Terminal:
+    """A shell at a pseudo terminal."""
+
+    def __init__(self, home: Path) -> None:
+        self.master, slave = pty.openpty()
+        environment = {**os.environ, "HOME": str(home), "XDG_STATE_HOME": str(home / "state"), "TERM": "dumb"}
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", STUB],
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            env=environment,
+            start_new_session=True,
+        )
+        os.close(slave)
+
+    def send(self, text: str) -> None:
+        os.write(self.master, text.encode())
+
+    def wait_for(self, text: str, seconds: float = 60) -> str:
+        """Read until a text comes; returns all that came since the last call."""
+        came = ""
+        until = time.monotonic() + seconds
+        while text not in came:
+            ready, _, _ = select.select([self.master], [], [], max(0, until - time.monotonic()))
+            assert ready, f"{text!r} did not come, but {came!r}"
+            try:
+                came += os.read(self.master, 4096).decode()
+            except OSError:  # the other end has closed
+                break
+        return came
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Iterator[Terminal]:
+    found = Terminal(tmp_path)
+    yield found
+    found.process.kill()
+    found.process.wait()
+    os.close(found.master)
+
+
+def test_a_session(terminal: Terminal, tmp_path: Path) -> None:
+    terminal.wait_for("hindex> ")
+    terminal.send("SELECT 1\n")
+    terminal.wait_for("-> ")
+    terminal.send("FROM t;\n")
+    assert "SELECT 1 FROM t" in terminal.wait_for("hindex> ")
+    terminal.send("SELECT broken;\n")
+    assert "Error: Table 'broken' is invalid" in terminal.wait_for("hindex> ")
+    terminal.send("help\n")
+    assert "CREATE INDEX" in terminal.wait_for("hindex> ")
+    terminal.send("quit\n")
+    assert terminal.process.wait(10) == 0
+    assert "SELECT broken;" in (tmp_path / "state" / "hindex" / "history").read_text()
+
+
+def test_ctrl_c_stops_a_statement_and_ctrl_d_leaves(terminal: Terminal) -> None:
+    terminal.wait_for("hindex> ")
+    terminal.send("SELECT slow;\n")
+    terminal.wait_for("working")
+    terminal.send("\x03")
+    assert "stopped" in terminal.wait_for("hindex> ")
+    terminal.send("SELECT 2;\n")
+    assert "SELECT 2" in terminal.wait_for("hindex> ")
+    terminal.send("\x04")
+    assert terminal.process.wait(60) == 0
+
+
+def test_ctrl_c_drops_what_is_typed(monkeypatch: pytest.MonkeyPatch) -> None:
+    typed: Iterator[str | BaseException] = iter(
+        ["SELECT forgotten", KeyboardInterrupt(), "SELECT 1", "FROM t;", EOFError()]
+    )
+    prompts = []
+
+    def read_line(prompt: str) -> str:
+        prompts.append(prompt)
+        line = next(typed)
+        if isinstance(line, BaseException):
+            raise line
+        return line
+
+    monkeypatch.setattr("builtins.input", read_line)
+    assert list(typed_statements(prompting=True)) == ["SELECT 1\nFROM t"]
+    assert prompts == [PROMPT, CONTINUATION, PROMPT, CONTINUATION, PROMPT]
+
+
+def pipe(text: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", STUB, "--output", "csv"]
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+
+
+def test_statements_from_a_pipe() -> None:
+    ran = pipe("SELECT\n1;\nSELECT 2")
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "text\nSELECT 1\ntext\nSELECT 2\n", "")
+
+
+def test_the_first_error_of_a_pipe_ends_it() -> None:
+    ran = pipe("SELECT broken; SELECT 2;")
+    assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", "Error: Table 'broken' is invalid\n")

@@ -1,0 +1,182 @@
+"""The command line over real tables: what users type, what they see, and that mistakes change nothing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.orc
+import pytest
+
+from hindex.cli.main import main
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROWS = 30_000
+
+
+def write_users(directory: Path) -> None:
+    directory.mkdir()
+    users = pa.table(
+        {
+            "id": range(ROWS),
+            "gender": ["F" if i % 3 else "M" for i in range(ROWS)],
+            "age": pa.array([None if i % 7 == 0 else i % 90 for i in range(ROWS)], pa.int32()),
+        }
+    )
+    pyarrow.orc.write_table(users, directory / "part-0.orc", compression="zstd")
+
+
+@pytest.fixture
+def users(tmp_path: Path) -> Path:
+    write_users(tmp_path / "users")
+    return tmp_path / "users"
+
+
+@pytest.fixture(scope="module")
+def indexed(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
+    directory = tmp_path_factory.mktemp("tables") / "users"
+    write_users(directory)
+    with pytest.raises(SystemExit) as exit_:
+        main(["sql", f"CREATE INDEX g USING bitmap ON '{directory}' (gender)"])
+    assert exit_.value.code == 0
+    return directory
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """What a command prints; it has to succeed, and to say nothing on standard error."""
+    with pytest.raises(SystemExit) as exit_:
+        main(arguments)
+    out, err = capsys.readouterr()
+    assert (exit_.value.code, err) == (0, "")
+    return out
+
+
+def fail(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The error of a command, in one line."""
+    with pytest.raises(SystemExit) as exit_:
+        main(arguments)
+    out, err = capsys.readouterr()
+    assert (exit_.value.code, out) == (2, "")
+    assert err.startswith("Error: ")
+    assert "internal error" not in err
+    return err
+
+
+def test_rows(capsys: pytest.CaptureFixture[str], indexed: Path) -> None:
+    where = "gender = 'M' AND age BETWEEN 20 AND 21"
+    out = run(capsys, "--output", "json", "sql", f"SELECT id, age FROM '{indexed}' WHERE {where}")
+    expected = [{"id": i, "age": i % 90} for i in range(ROWS) if i % 3 == 0 and i % 7 and i % 90 in (20, 21)]
+    assert expected
+    assert sorted(json.loads(out), key=lambda row: row["id"]) == expected
+
+
+def test_count(capsys: pytest.CaptureFixture[str], indexed: Path) -> None:
+    assert run(capsys, "sql", f"SELECT COUNT(*) FROM '{indexed}' WHERE gender = 'M'") == f"{ROWS // 3}\n"
+
+
+def test_limit(capsys: pytest.CaptureFixture[str], indexed: Path) -> None:
+    out = run(capsys, "--output", "csv", "sql", f"SELECT * FROM '{indexed}' LIMIT 2")
+    assert out == "id,gender,age\n0,M,\n1,F,1\n"
+
+
+def test_explain(capsys: pytest.CaptureFixture[str], indexed: Path) -> None:
+    select = f"SELECT id FROM '{indexed}' WHERE gender = 'M' AND age = 1"
+    text = run(capsys, "explain", select)
+    assert "BITMAP g" in text
+    document = json.loads(run(capsys, "--output", "json", "explain", select))
+    assert document["kept"]["rows"]["total"] == ROWS
+    assert {note["reason"] for note in document["notes"]} == {"NO_INDEX"}
+
+
+def test_the_life_of_an_index(
+    capsys: pytest.CaptureFixture[str], spark: SparkSession, users: Path, tmp_path: Path
+) -> None:
+    def with_store(output: str, text: str) -> list[str]:
+        with pytest.raises(SystemExit) as exit_:
+            main(["--store", str(tmp_path / "store"), "--output", output, "sql", text])
+        assert exit_.value.code == 0
+        return capsys.readouterr().out.splitlines()
+
+    create = f"CREATE INDEX IF NOT EXISTS a USING bitmap ON '{users}' (age)"
+    for _ in range(2):
+        created = with_store("csv", create)
+        assert created[1].startswith("a,age,BITMAP,fresh,")
+    (shown,) = json.loads("\n".join(with_store("json", "SHOW INDEXES")))
+    assert (shown["name"], shown["column"], shown["status"]) == ("a", "age", "fresh")
+    assert not list(users.glob("_*"))
+    assert with_store("table", "DROP INDEX a") == ["OK"]
+    assert with_store("json", "SHOW INDEXES") == ["[]"]
+
+
+@pytest.mark.parametrize(
+    ("statement", "error"),
+    [
+        ("SELECT * FROM 'no/such/table'", "no/such/table' is invalid"),
+        ("SELECT nope FROM '{users}'", "Column 'nope' cannot be resolved"),
+        ("SELECT id FROM '{users}' WHERE nope = 1", "Column 'nope' cannot be resolved"),
+        ("CREATE INDEX x USING bitmap ON '{users}' (nope)", "Column 'nope' cannot be resolved"),
+        ("CREATE INDEX x USING nonsense ON '{users}' (age)", "index type"),
+        ("CREATE INDEX g USING bitmap ON '{users}' (age)", "Index 'g' already exists"),
+        ("CREATE INDEX x USING bitmap ON '{users}' (gender)", "already exists"),
+        ("CREATE INDEX x USING bitmap ON '{users}' (age) WHERE gender = 'F'", "partition columns"),
+        ("DROP INDEX nope ON '{users}'", "Index 'nope' does not exist"),
+        ("SHOW INDEXES nope ON '{users}'", "Index 'nope' does not exist"),
+    ],
+)
+def test_a_mistake_is_one_line_and_changes_nothing(
+    capsys: pytest.CaptureFixture[str], indexed: Path, statement: str, error: str
+) -> None:
+    show = ("--output", "json", "sql", f"SHOW INDEXES ON '{indexed}'")
+    before = run(capsys, *show)
+    told = fail(capsys, "sql", statement.format(users=indexed))
+    assert error in told
+    assert told.count("\n") == 1
+    assert run(capsys, *show) == before
+
+
+@pytest.mark.parametrize(
+    ("statement", "marked"),
+    [
+        ("SELEC * FROM 't'", "SELEC"),
+        ("SELECT * FROM 't' WHERE", "WHERE"),
+        ("CREATE INDEX x USING bitmap ON 't'\n(a b)", "(a b)"),
+    ],
+)
+def test_a_syntax_error_marks_its_place(
+    capsys: pytest.CaptureFixture[str], statement: str, marked: str
+) -> None:
+    first, *lines = fail(capsys, "sql", statement).splitlines()
+    assert "line " in first
+    shown, caret = lines
+    assert marked in shown
+    assert caret.strip(" ~^") == ""
+    assert "^" in caret
+
+
+@pytest.mark.parametrize("damage", ["not ORC", "truncated"])
+def test_a_damaged_file_is_named(capsys: pytest.CaptureFixture[str], users: Path, damage: str) -> None:
+    file = users / "part-0.orc"
+    data = file.read_bytes()
+    file.write_bytes(b"PAR1" * 100 if damage == "not ORC" else data[: len(data) // 2])
+    told = fail(capsys, "sql", f"SELECT COUNT(*) FROM '{users}' WHERE age = 1")
+    assert "part-0.orc" in told
+    assert told.count("\n") == 1
+
+
+def test_a_query_starts_no_spark(indexed: Path) -> None:
+    code = f"""
+import sys
+from hindex.cli.main import main
+try:
+    main(["sql", "SELECT id FROM '{indexed}' WHERE gender = 'M' LIMIT 1"])
+except SystemExit as done:
+    assert done.code == 0
+assert "pyspark" not in sys.modules and "pandas" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)

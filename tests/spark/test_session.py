@@ -1,0 +1,175 @@
+"""The session that hindex starts itself: quiet, shared, and clear about what is missing."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from hindex.errors import HindexError, MissingRuntimeError
+from hindex.spark.java import find_java, java_version
+from hindex.spark.session import default_conf, local_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_a_session_prints_nothing(tmp_path: Path) -> None:
+    code = """
+import warnings; warnings.simplefilter("default")
+from hindex.spark.session import local_session
+conf = {"spark.driver.memory": "1g", "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+spark = local_session("local[1]", conf)
+def same(batches):
+    yield from batches
+assert len(spark.range(3).mapInArrow(same, "id long").collect()) == 3
+from pyspark.errors import AnalysisException
+try:
+    spark.sql("SELECT missing")
+except AnalysisException:
+    pass
+spark.stop()
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=300
+    )
+    assert ran.stdout == ""
+    assert ran.stderr == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_running_session_is_used_again(spark: SparkSession) -> None:
+    assert local_session() is spark
+    assert local_session(conf={"spark.sql.shuffle.partitions": "3"}) is spark
+    assert spark.conf.get("spark.sql.shuffle.partitions") == "3"
+    local_session(conf={"spark.sql.shuffle.partitions": "2"})
+
+
+def test_a_running_session_says_what_it_cannot_take(spark: SparkSession) -> None:
+    with pytest.raises(HindexError, match=r"master 'local\[2\]' is running.*stop that session"):
+        local_session(master="local[7]")
+    with pytest.raises(HindexError, match=r"'spark\.driver\.memory' is fixed"):
+        local_session(conf={"spark.driver.memory": "7g"})
+
+
+def test_a_local_session_listens_on_this_machine_only() -> None:
+    assert default_conf("local[*]")["spark.driver.bindAddress"] == "127.0.0.1"
+    assert "spark.driver.bindAddress" not in default_conf("spark://cluster:7077")
+
+
+@pytest.mark.parametrize(
+    ("output", "version"),
+    [
+        ('openjdk version "17.0.15" 2025-04-15', 17),
+        ('openjdk version "25" 2025-09-16', 25),
+        ('java version "1.8.0_402"', 8),
+        ('openjdk version "21-ea" 2023-09-19', 21),
+        ("something else", None),
+    ],
+)
+def test_versions_of_java(output: str, version: int | None) -> None:
+    assert java_version(output) == version
+
+
+@pytest.fixture
+def java_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """Makes a JAVA_HOME whose ``java`` runs a shell script."""
+
+    def make(script: str) -> Path:
+        java = tmp_path / "bin" / "java"
+        java.parent.mkdir()
+        java.write_text(f"#!/bin/sh\n{script}\n")
+        java.chmod(java.stat().st_mode | stat.S_IXUSR)
+        monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+        return java
+
+    return make
+
+
+def test_a_java_that_is_new_enough(java_home: Callable[[str], Path]) -> None:
+    java = java_home("""echo 'openjdk version "21.0.1"' >&2""")
+    assert find_java() == str(java)
+
+
+def test_a_java_that_is_too_old(java_home: Callable[[str], Path]) -> None:
+    java_home("""echo 'openjdk version "11.0.2"' >&2""")
+    with pytest.raises(MissingRuntimeError, match=r"17 or later and .* is 11: install Java 17"):
+        find_java()
+
+
+def test_a_java_that_does_not_run(java_home: Callable[[str], Path]) -> None:
+    java_home("exit 3")
+    with pytest.raises(MissingRuntimeError, match=r"does not run.*install Java 17"):
+        find_java()
+
+
+def test_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MissingRuntimeError, match=r"none on the PATH: install Java 17"):
+        find_java()
+
+
+def run_alone(code: str, **environment: str) -> str:
+    """What a fresh interpreter prints."""
+    environment = {**os.environ, **environment}
+    return subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=300
+    ).stdout
+
+
+def test_no_pyspark() -> None:
+    code = """
+import sys; sys.modules["pyspark"] = None
+from hindex.errors import MissingRuntimeError
+from hindex.spark.session import local_session
+try:
+    local_session()
+except MissingRuntimeError as error:
+    print(error)
+"""
+    assert "pip install 'hindex[spark]'" in run_alone(code)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "cause"),
+    [
+        ("spark.driver.memory", "lots", "Invalid maximum heap size: -Xmxlots"),
+        ("spark.master", "nonsense", "Master must either be yarn or start with spark, k8s, or local"),
+        ("spark.serializer", "no.such.Class", "ClassNotFoundException: no.such.Class"),
+    ],
+)
+def test_a_failed_start_says_why(key: str, value: str, cause: str) -> None:
+    code = f"""
+from hindex.errors import HindexError
+from hindex.spark.session import local_session
+try:
+    local_session("local[1]", {{{key!r}: {value!r}}})
+except HindexError as error:
+    print(error)
+"""
+    (line,) = run_alone(code).splitlines()
+    assert line.startswith("Spark does not start on master ")
+    assert cause in line
+
+
+def test_a_java_without_the_vector_module(java_home: Callable[[str], Path]) -> None:
+    java_home(
+        """[ "$1" = -version ] && { echo 'openjdk version "21.0.1"' >&2; exit 0; }
+echo "java.lang.module.FindException: Module jdk.incubator.vector not found" >&2; exit 1"""
+    )
+    code = """
+from hindex.errors import HindexError
+from hindex.spark.session import local_session
+try:
+    local_session()
+except HindexError as error:
+    print(error)
+"""
+    assert "lacks the module jdk.incubator.vector; install Java 17" in run_alone(code)

@@ -1,0 +1,116 @@
+"""The rooms and who may import whom; ``CONTRIBUTING.md`` says why."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+ROOMS = {"orc": "hindex.orc", "proto": "hindex.proto", "sql": "hindex.sql", "hindex": "hindex"}
+
+#: What a room may import of hindex besides itself; ``hindex`` may import all.
+ALLOWED = {
+    "hindex.proto": (),
+    "hindex.orc": ("hindex.errors", "hindex.proto"),
+    "hindex.sql": ("hindex.errors",),
+}
+#: The folders that know Spark. Their files run on the driver only, or import it inside of functions.
+SPARK_PACKAGES = ("hindex.build", "hindex.cli", "hindex.spark")
+
+
+def sources() -> list[tuple[str, Path]]:
+    """The module name of every file, and the file."""
+    found = []
+    for folder, package in ROOMS.items():
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            parts = path.relative_to(ROOT / folder).with_suffix("").parts
+            name = ".".join((package, *parts)).removesuffix(".__init__")
+            found.append((name, path))
+    return found
+
+
+def is_type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def imports(node: ast.AST, *, run: bool) -> Iterator[str]:
+    """What a file imports: with ``run``, only what importing the file loads."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import):
+            yield from (alias.name for alias in child.names)
+        elif isinstance(child, ast.ImportFrom):
+            assert child.level == 0, "imports name the whole path"
+            module = child.module or ""
+            yield module
+            # `from hindex import orc` is an import of hindex.orc
+            yield from (f"{module}.{alias.name}" for alias in child.names)
+        elif run and isinstance(child, ast.If) and is_type_checking(child):
+            for other in child.orelse:
+                yield from imports(other, run=run)
+        elif not (run and isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)):
+            yield from imports(child, run=run)
+
+
+def of(name: str, package: str) -> bool:
+    return name == package or name.startswith(package + ".")
+
+
+def room_of(name: str) -> str:
+    return next((room for room in ROOMS.values() if of(name, room)), "")
+
+
+SOURCES = sources()
+
+
+@pytest.mark.parametrize(("name", "path"), SOURCES, ids=[name for name, _ in SOURCES])
+def test_imports(name: str, path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    everywhere, loaded = set(imports(tree, run=False)), set(imports(tree, run=True))
+    room = room_of(name)
+    for other in sorted(everywhere):
+        assert other.split(".")[0] not in {"orc", "proto", "sql"}, f"{other} is not the name of that room"
+        if of(other, "hindex") and room in ALLOWED:
+            # `from hindex.errors import X` also yields hindex.errors.X
+            allowed = (room, *ALLOWED[room])
+            assert any(of(other, package) for package in allowed), f"{room} may not import {other}"
+        if of(other, "sqlglot"):
+            assert room == "hindex.sql", "only hindex.sql knows sqlglot"
+        if of(other, "pyspark") and not is_only_for_types(tree, other):
+            assert any(of(name, package) for package in SPARK_PACKAGES), f"{name} may not know Spark"
+    for other in sorted(loaded):
+        assert not of(other, "pyspark"), "import pyspark inside of functions: executors pay for every import"
+        assert not of(other, "hindex.sql.parse"), "hindex.sql loads its parser on first use"
+
+
+def is_only_for_types(tree: ast.AST, module: str) -> bool:
+    """Whether a file imports a module nowhere but under ``if TYPE_CHECKING:``."""
+    typed = [child for node in ast.walk(tree) if is_type_checking(node) for child in ast.walk(node)]
+    places = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        and module in set(imports(ast.Module([node], []), run=False))
+    ]
+    return all(node in typed for node in places)
+
+
+@pytest.mark.parametrize(
+    ("module", "unwanted"),
+    [
+        ("hindex", ["pyspark", "sqlglot", "pandas", "numpy", "pyarrow"]),
+        ("hindex.orc", ["pyspark", "sqlglot", "pandas"]),
+        ("hindex.sql", ["pyspark", "sqlglot"]),
+        ("hindex.sql.predicate", ["pyspark", "sqlglot"]),
+        ("hindex.spark.session", ["pyspark", "sqlglot"]),
+        ("hindex.cli.main", ["pyspark", "sqlglot", "pyarrow", "rich"]),
+    ],
+)
+def test_importing_stays_cheap(module: str, unwanted: list[str]) -> None:
+    code = f"import sys, {module}; print(*sorted({{name.split('.')[0] for name in sys.modules}}))"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert set(unwanted).isdisjoint(ran.stdout.split())

@@ -1,0 +1,91 @@
+"""What the build configuration says is what the tree holds: an editable install hides the difference."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT, CONFIG = PYPROJECT["project"], PYPROJECT["tool"]["setuptools"]
+MAPPED = {name: folder for name, folder in CONFIG["package-dir"].items() if name != "hindex"}
+
+
+def packages_in_tree() -> list[str]:
+    found = []
+    for package, folder in CONFIG["package-dir"].items():
+        for source in (ROOT / folder).rglob("*.py"):
+            inside = source.parent.relative_to(ROOT / folder)
+            found.append(".".join((package, *inside.parts)))
+    return sorted(set(found))
+
+
+def test_every_package_of_the_tree_is_in_the_wheel() -> None:
+    assert sorted(CONFIG["packages"]) == packages_in_tree()
+
+
+def test_every_package_has_an_init() -> None:
+    for package in packages_in_tree():
+        room = next((name for name in MAPPED if f"{package}.".startswith(f"{name}.")), "hindex")
+        folder = Path(CONFIG["package-dir"][room], *package.removeprefix(room).strip(".").split("."))
+        assert (ROOT / folder / "__init__.py").is_file(), folder
+
+
+def test_every_room_is_typed_for_its_users() -> None:
+    for package, folder in CONFIG["package-dir"].items():
+        assert (ROOT / folder / "py.typed").is_file()
+        assert "py.typed" in CONFIG["package-data"][package]
+
+
+@pytest.mark.parametrize("package", MAPPED)
+def test_a_room_refuses_every_name_but_its_own(package: str) -> None:
+    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import {MAPPED[package]}"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ran.returncode == 1
+    last = ran.stderr.strip().splitlines()[-1]
+    assert last.startswith("ImportError: ")
+    assert f"import {package}" in last
+
+
+@pytest.mark.parametrize("package", MAPPED)
+def test_a_room_has_one_identity_from_the_repository_root(package: str) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", f"import {package} as room; print(room.__name__, room.__file__)"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ran.stdout.split() == [package, str(ROOT / MAPPED[package] / "__init__.py")]
+
+
+def imported_packages() -> set[str]:
+    """Top-level names that hindex imports anywhere, its own and the standard library's left out."""
+    found = set()
+    for folder in CONFIG["package-dir"].values():
+        for source in (ROOT / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(source.read_text())):
+                if isinstance(node, ast.Import):
+                    found |= {alias.name.split(".")[0] for alias in node.names}
+                elif isinstance(node, ast.ImportFrom) and node.module:
+                    found.add(node.module.split(".")[0])
+    return found - {"hindex"} - sys.stdlib_module_names
+
+
+def test_every_import_is_a_declared_dependency() -> None:
+    declared = {
+        re.split(r"[^A-Za-z0-9_.-]", line)[0].lower()
+        for line in (*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["spark"])
+    }
+    declared.add("py4j")  # PySpark's own, and pinned by it
+    distributions = packages_distributions()
+    for package in sorted(imported_packages()):
+        names = {name.lower() for name in distributions.get(package, [])}
+        assert names & declared, f"{package} (of {names or 'nothing installed'}) is not in pyproject.toml"
