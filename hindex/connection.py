@@ -142,8 +142,12 @@ class Connection:
         )
 
     def _show(self, statement: ShowIndexes) -> pa.Table:
-        tables = [self._resolve(statement.table)] if statement.table else self._known_tables("SHOW INDEXES")
-        found = [(table.name, index) for table in tables for index in table.indexes()]
+        if statement.table:
+            table = self._resolve(statement.table)
+            found = [(table.name, index) for index in table.indexes()]
+        else:
+            known = self._known_tables("SHOW INDEXES")
+            found = [(table.name, index) for table in known for index in table.recorded_indexes()]
         if statement.name is not None:
             wanted = statement.name.lower()
             found = [(table, index) for table, index in found if index.name.lower() == wanted]
@@ -170,7 +174,7 @@ class Connection:
         tables = [
             table
             for table in self._known_tables(statement)
-            if any(item.name.lower() == wanted for item in table.indexes())
+            if any(item.name.lower() == wanted for item in table.recorded_indexes())
         ]
         if len(tables) > 1:
             names = ", ".join(repr(table.name) for table in tables)
@@ -189,7 +193,7 @@ class Connection:
     def _resolve(self, ref: TableRef) -> Table:
         from hindex.sql.statements import TableRefKind
 
-        return self._path_table(ref.text) if ref.kind is TableRefKind.PATH else self._catalog_table(ref.text)
+        return self._path_table(ref.text) if ref.kind is TableRefKind.PATH else self._catalog_table(str(ref))
 
     def _path_table(self, path: str) -> Table:
         uri = normalize_uri(path)

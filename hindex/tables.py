@@ -10,8 +10,15 @@ from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
-from hindex.build.job import plan_build, run_build
-from hindex.errors import ColumnError, HindexError, IndexExistsError, TableError
+from hindex.build.job import BuildPlan, discard_build, plan_build, run_build
+from hindex.errors import (
+    ColumnError,
+    CommitConflictError,
+    HindexError,
+    IndexExistsError,
+    OrcError,
+    TableError,
+)
 from hindex.index.base import index_type, resolve_properties
 from hindex.plan.evaluate import prune
 from hindex.plan.filter import ALWAYS, Filter, Never, columns
@@ -21,6 +28,7 @@ from hindex.scan.planning import columns_held, index_filter
 from hindex.scan.scan import Scan
 from hindex.sql.predicate import Predicate
 from hindex.store.manifest import (
+    FileEntry,
     IndexEntry,
     Manifest,
     check_new_index,
@@ -29,6 +37,7 @@ from hindex.store.manifest import (
     new_index_id,
 )
 from hindex.store.store import Store
+from hindex.table.listing import Listing
 from hindex.table.schema import TableSchema
 from hindex.table.snapshot import Snapshot, fresh_paths, take_snapshot
 
@@ -61,17 +70,17 @@ class IndexSpec:
 class Index:
     """One index of a table, as it was when it was looked up."""
 
-    def __init__(self, table: Table, entry: IndexEntry, snapshot: Snapshot) -> None:
+    def __init__(self, table: Table, entry: IndexEntry, snapshot: Snapshot, problem: str = "") -> None:
         self._table = table
         self._entry = entry
         where: Filter = ALWAYS
-        self._problem = ""
         column = entry.column
         try:
             column = snapshot.schema.resolve(entry.column).name
             where = index_filter(entry, snapshot.schema)
         except HindexError as error:
-            self._problem = str(error)
+            problem = problem or str(error)
+        self._problem = problem
         partition_columns = snapshot.listing.partitioning.columns
         binding = tuple(item.name for item in snapshot.schema.data_columns)
         files = [
@@ -204,6 +213,17 @@ class Table:
         snapshot.check_store()
         return [Index(self, entry, snapshot) for entry in snapshot.manifest.indexes]
 
+    def recorded_indexes(self) -> list[Index]:
+        """As :meth:`indexes`; where the table is gone or cannot be read, their status says so."""
+        try:
+            return self.indexes()
+        except (TableError, OrcError) as error:
+            manifest = self._store.load() or Manifest.empty(self.uri)
+            nothing = Snapshot(
+                self.name, self._store, Listing(self.uri, False, ()), manifest, TableSchema(()), ()
+            )
+            return [Index(self, entry, nothing, str(error)) for entry in manifest.indexes]
+
     def index(self, name: str) -> Index:
         """One index.
 
@@ -256,18 +276,29 @@ class Table:
                     f"No index will be created: no data file of table {self.name!r} is in the partitions "
                     f"{entries[0].where!r}"
                 )
-            files = run_build(self._session.spark(), plan, self._session.progress)
-            self._commit(entries, files, if_not_exists)
+            files = self._build(plan)
+            try:
+                self._commit(entries, files, if_not_exists)
+            except (IndexExistsError, CommitConflictError):
+                discard_build(plan)
+                raise
         after = self.snapshot()
         return [Index(self, after.manifest.index(spec.name), after) for spec in specs]
 
-    def _commit(self, entries: Sequence[IndexEntry], files: Sequence[object], if_not_exists: bool) -> None:
+    def _build(self, plan: BuildPlan) -> list[FileEntry]:
         try:
-            self._store.commit(lambda old: merge_build_result(old, new_indexes=entries, files=files))  # type: ignore[arg-type]
-        except IndexExistsError:
-            # another writer was faster with the same name; with IF NOT EXISTS that is as good
-            if not if_not_exists:
-                raise
+            return run_build(self._session.spark(), plan, self._session.progress)
+        except BaseException:
+            discard_build(plan)
+            raise
+
+    def _commit(self, entries: Sequence[IndexEntry], files: Sequence[FileEntry], if_not_exists: bool) -> None:
+        def change(old: Manifest) -> Manifest:
+            # another writer may have been faster with the same name; with IF NOT EXISTS that is as good
+            new = [e for e in entries if not (if_not_exists and old.find_index(e.name))]
+            return merge_build_result(old, new_indexes=new, files=files)
+
+        self._store.commit(change)
 
     def refresh_indexes(self, names: Sequence[str] | None = None) -> None:
         """Bring indexes (all if None) up to date in one pass over the files that changed or were added.
@@ -279,10 +310,11 @@ class Table:
         :raises BuildError: if the Spark job fails; the indexes are then as they were.
         """
         snapshot = self.snapshot()
+        snapshot.check_store()
         manifest = snapshot.manifest
         entries = list(manifest.indexes) if names is None else [manifest.index(name) for name in names]
         plan = plan_build(snapshot, entries, fresh=fresh_paths(snapshot))
-        files = run_build(self._session.spark(), plan, self._session.progress) if plan.tasks else []
+        files = self._build(plan) if plan.tasks else []
         vanished = snapshot.vanished
 
         def change(old: Manifest) -> Manifest:

@@ -52,14 +52,14 @@ def _sample(source: ByteSource, stream: StreamInformation, decompressor: Decompr
         chunk = next(decompressor.chunks_of(data))
         out = np.empty(min(_SAMPLE_BYTES, decompressor.block_size), np.uint8)
         head = out[: decompressor.into(chunk, out)]
-    data = np.concatenate([head, np.zeros(PADDING, np.uint8)])
+    padded = np.concatenate([head, np.zeros(PADDING, np.uint8)])
     positions: list[int] = []
     try:
-        follow(data.data, 0, len(head), _SAMPLE, positions)
+        follow(padded.data, 0, len(head), _SAMPLE, positions)
     except OrcError:
         # the sample ends within a run, or the stream is corrupt: who decodes it will tell
         positions = positions[:-1]
     if not positions:
         return _DEFAULT
-    values = int(headers.COUNT[unaligned(data, ">u2")[positions]].sum())
+    values = int(headers.COUNT[unaligned(padded, ">u2")[positions]].sum())
     return len(positions) / values

@@ -30,6 +30,10 @@ MAX_METADATA_SIZE = 1 << 30
 
 MAX_TYPE_DEPTH = 500
 
+#: Root types by the serialised type list, and how many are kept.
+_schemas: dict[tuple[bytes, ...], OrcType] = {}
+_MAX_SCHEMAS = 64
+
 _KNOWN_VERSIONS = {(0, 11), (0, 12), (1, 9999)}
 
 
@@ -150,7 +154,7 @@ def _read_tail(source: ByteSource) -> FileTail:
     footer.ParseFromString(
         decompressor.all(whole[metadata_length : metadata_length + footer_length], MAX_METADATA_SIZE)
     )
-    schema = _type_tree(footer.types)
+    schema = _schema(footer.types)
     if schema.kind != Kind.STRUCT:
         raise OrcError(f"the root type is {schema}, not a struct: such a file has no columns to read by name")
     return FileTail(
@@ -197,6 +201,17 @@ def _stripes(stripes: Sequence[pb.StripeInformation], end: int) -> tuple[StripeI
         )
         first_row += stripe.number_of_rows
     return tuple(found)
+
+
+def _schema(types: Sequence[pb.Type]) -> OrcType:
+    """The root type of a file; files of one table mostly share it."""
+    key = tuple(node.SerializeToString() for node in types)
+    found = _schemas.get(key)
+    if found is None:
+        if len(_schemas) >= _MAX_SCHEMAS:
+            _schemas.clear()
+        found = _schemas[key] = _type_tree(types)
+    return found
 
 
 def _type_tree(types: Sequence[pb.Type]) -> OrcType:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -14,7 +17,7 @@ from hindex.errors import BuildError, HindexError
 from hindex.plan.evaluate import prune
 from hindex.plan.filter import Never
 from hindex.progress import Progress
-from hindex.scan.planning import index_filter
+from hindex.scan.planning import columns_held, index_filter
 from hindex.spark.frames import task_frame
 from hindex.store.manifest import FileEntry, IndexEntry, IndexFileEntry
 from hindex.table.snapshot import Snapshot
@@ -36,21 +39,26 @@ class BuildPlan:
 def plan_build(
     snapshot: Snapshot, indexes: Sequence[IndexEntry], *, fresh: Collection[str] = ()
 ) -> BuildPlan:
-    """The tasks that build indexes over every file of a table, or of the partitions each covers.
+    """The tasks that build indexes over every file that has their columns, in the partitions each covers.
 
     :param fresh: paths of files that have not changed since they were indexed: what an index has of them
         is left as it is.
     """
-    wheres = [(index, index_filter(index, snapshot.schema)) for index in indexes]
+    wheres = [
+        (index, snapshot.schema.resolve(index.column).name, index_filter(index, snapshot.schema))
+        for index in indexes
+    ]
     columns = snapshot.listing.partitioning.columns
     binding = tuple(column.name for column in snapshot.schema.data_columns)
     store = snapshot.store
+    build_id = uuid.uuid4().hex
     tasks = []
     for view in snapshot.files:
         keys = {c.name: v.key for c, v in zip(columns, view.partition, strict=True)}
         targets = []
-        for index, where in wheres:
-            if isinstance(prune(where, keys), Never):
+        held = columns_held(binding, view.names)
+        for index, column, where in wheres:
+            if column not in held or isinstance(prune(where, keys), Never):
                 continue
             if view.file.path in fresh and view.entry is not None and view.entry.index_file(index.id):
                 continue
@@ -60,7 +68,7 @@ def plan_build(
                     index.id,
                     index.name,
                     index.type,
-                    index.column,
+                    column,
                     index.properties,
                     directory,
                     store.absolute(directory),
@@ -68,7 +76,9 @@ def plan_build(
             )
         if targets:
             file = view.file
-            tasks.append(BuildTask(file.path, file.uri, file.length, file.mtime_ns, binding, tuple(targets)))
+            tasks.append(
+                BuildTask(build_id, file.path, file.uri, file.length, file.mtime_ns, binding, tuple(targets))
+            )
     return BuildPlan(tuple(indexes), tuple(tasks))
 
 
@@ -88,6 +98,16 @@ def run_build(spark: SparkSession, plan: BuildPlan, progress: Progress) -> list[
     finally:
         progress.finish()
     return _entries(plan.tasks, table)
+
+
+def discard_build(plan: BuildPlan) -> None:
+    """Remove the index files that a failed build left; what cannot be removed stays as garbage of the store."""
+    for directory in {Path(target.absolute_directory) for task in plan.tasks for target in task.targets}:
+        for build_id in {task.build_id for task in plan.tasks}:
+            for file in directory.glob(f"{build_id}-*"):
+                file.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            directory.rmdir()
 
 
 def _collect(spark: SparkSession, tasks: Sequence[BuildTask], progress: Progress) -> pa.Table:

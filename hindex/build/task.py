@@ -39,9 +39,11 @@ class IndexTarget:
 class BuildTask:
     """Build index files for one data file, reading each of its columns once for all of them.
 
-    ``binding`` names the table's data columns, against which the file's own are matched.
+    ``binding`` names the table's data columns, against which the file's own are matched. Names of the files
+    written begin with ``build_id``, so that what a failed build left can be told from the rest.
     """
 
+    build_id: str
     path: str
     uri: str
     length: int
@@ -121,7 +123,7 @@ def _build(
         if target.column not in in_file:
             continue
         Path(target.absolute_directory).mkdir(parents=True, exist_ok=True)
-        names[target] = f"{uuid.uuid4().hex}.hidx"
+        names[target] = f"{task.build_id}-{uuid.uuid4().hex}.hidx"
         builders[target] = index_type(target.type).builder(
             f"{target.absolute_directory}/{names[target]}",
             types[in_file[target.column]],

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,7 @@ from hindex.index.base import Bounds, IndexReader
 from hindex.index.open_files import open_index_file
 from hindex.keys import key_kind
 from hindex.orc import DecodePath, OrcReader, RowSelection
+from hindex.orc.columns.arrays import bool_array
 from hindex.orc.types import INTEGER_KINDS, STRING_KINDS, Kind, OrcType
 from hindex.plan.evaluate import bounds, mask
 from hindex.plan.filter import Leaf
@@ -47,6 +49,13 @@ class StripeAnswer:
     @property
     def undecided(self) -> int:
         return len(self.bounds.upper) - len(self.bounds.lower)
+
+    def first(self, limit: int | None) -> StripeAnswer:
+        """Without certain rows beyond a limit: a stripe need not give more than are asked for."""
+        if limit is None or self.undecided or len(self.bounds.lower) <= limit:
+            return self
+        kept = BitMap(islice(self.bounds.lower, max(limit, 0)))
+        return StripeAnswer(self.stripe, self.num_rows, Bounds.exactly(kept), self.answers)
 
 
 class OpenTask:
@@ -146,7 +155,7 @@ class OpenTask:
             if len(lower):
                 rows, decoded = lower | BitMap(matching.astype(np.uint32)), {}
             else:
-                kept = pa.array(matches)
+                kept = bool_array(matches, None)
                 wanted = {column.name for column in columns}
                 decoded = {name: array.filter(kept) for name, array in decoded.items() if name in wanted}
                 selection = RowSelection.of(matching, answer.num_rows)

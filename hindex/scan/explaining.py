@@ -14,7 +14,7 @@ from hindex.plan.filter import Always, Leaf, leaves
 from hindex.plan.reasons import Note, Reason
 from hindex.scan.execute import OpenTask, StripeAnswer
 from hindex.scan.planning import ScanPlan
-from hindex.scan.running import run_stripes
+from hindex.scan.running import answered
 from hindex.sql.predicate import Predicate
 
 
@@ -42,14 +42,11 @@ def explain_plan(plan: ScanPlan, where: Predicate | None) -> Explanation:
     totals = _Totals()
     seen: dict[int, OpenTask] = {}
 
-    def look(task: OpenTask, answer: StripeAnswer) -> tuple[OpenTask, StripeAnswer, tuple[DecodePath, ...]]:
+    for task, answer in answered(plan.tasks, every=True):
         paths: tuple[DecodePath, ...] = ()
         if len(answer.bounds.upper):
             selection = RowSelection.of(answer.bounds.upper, answer.num_rows)
             paths = task.decode_paths(answer.stripe, selection)
-        return task, answer, paths
-
-    for task, answer, paths in run_stripes(plan.tasks, look, every=True):
         seen[id(task)] = task
         _add(totals, task, answer, paths)
     for task in seen.values():

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyroaring import BitMap
 
-from hindex.index.base import Bounds
 from hindex.plan.explain import Explanation
 from hindex.scan.execute import OpenTask, StripeAnswer, output_schema
 from hindex.scan.explaining import explain_plan
 from hindex.scan.planning import ScanPlan, plan_scan
-from hindex.scan.running import run_stripes
+from hindex.scan.running import Unit, answered, run_units
 from hindex.sql.predicate import Predicate
 from hindex.table.snapshot import Snapshot
 
@@ -49,6 +46,11 @@ class Scan:
         limit = "" if self._limit is None else f" LIMIT {self._limit}"
         return f"Scan(SELECT {columns}{where}{limit})"
 
+    @property
+    def limit(self) -> int | None:
+        """The greatest number of rows; None for all."""
+        return self._limit
+
     def plan(self) -> ScanPlan:
         """What reading will do, against the table as it is now.
 
@@ -80,7 +82,17 @@ class Scan:
         """How many rows there are; no data is read where the indexes decide."""
         if self._limit is not None and self._limit <= 0:
             return 0
-        total = sum(run_stripes(self.plan().tasks, OpenTask.count))
+        certain = 0
+
+        def undecided() -> Iterator[Unit]:
+            nonlocal certain
+            for task, answer in answered(self.plan().tasks):
+                if answer.undecided:
+                    yield task, answer
+                else:
+                    certain += len(answer.bounds.lower)
+
+        total = sum(run_units(undecided(), OpenTask.count)) + certain
         return total if self._limit is None else min(total, self._limit)
 
     def explain(self) -> Explanation:
@@ -99,9 +111,9 @@ class Scan:
             return
 
         def read(task: OpenTask, answer: StripeAnswer) -> pa.RecordBatch:
-            return task.read(_cut(answer, self._limit))
+            return task.read(answer.first(self._limit))
 
-        for batch in run_stripes(plan.tasks, read):
+        for batch in run_units(answered(plan.tasks), read):
             if left is not None:
                 batch = batch.slice(0, left)
                 left -= batch.num_rows
@@ -114,11 +126,3 @@ class Scan:
 def _typed(plan: ScanPlan) -> Sequence[Any]:
     """The plan's columns; a partition's value, where known, gives its type."""
     return plan.tasks[0].columns if plan.tasks else plan.columns
-
-
-def _cut(answer: StripeAnswer, limit: int | None) -> StripeAnswer:
-    """Leave out certain rows beyond the limit: a stripe need not give more than are asked for."""
-    if limit is None or answer.undecided or len(answer.bounds.lower) <= limit:
-        return answer
-    kept = BitMap(islice(answer.bounds.lower, limit))
-    return StripeAnswer(answer.stripe, answer.num_rows, Bounds.exactly(kept), answer.answers)

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyroaring import BitMap
 
-from hindex.index.base import Bounds
-from hindex.scan.execute import OpenTask, StripeAnswer
-from hindex.scan.running import run_stripes
+from hindex.scan.execute import OpenTask
+from hindex.scan.running import Unit, answered, run_units
 from hindex.scan.task import OutputColumn, ScanTask
 from hindex.spark.frames import task_frame
 from hindex.spark.types import has_wall_clock, spark_ddl
@@ -31,8 +27,6 @@ MAX_LOCAL_FILES = 1_000
 #: Rows that executors hand to Spark at a time.
 BATCH_ROWS = 1 << 16
 
-StripeRead = tuple[OpenTask, StripeAnswer]
-
 
 def scan_frame(spark: SparkSession, scan: Scan) -> DataFrame:
     """The rows of a scan as a DataFrame with the types that ``spark.read.orc`` gives.
@@ -42,7 +36,7 @@ def scan_frame(spark: SparkSession, scan: Scan) -> DataFrame:
 
     :raises ColumnError: for an unknown column, or one whose type Spark does not have.
     """
-    plan, limit = scan.plan(), scan._limit
+    plan, limit = scan.plan(), scan.limit
     columns = plan.columns
     types = [spark_ddl(column.type) for column in columns]
     if not columns:
@@ -77,14 +71,14 @@ def read_task(task: ScanTask, limit: int | None) -> Iterator[pa.RecordBatch]:
             answer = opened.answer(stripe)
             if not len(answer.bounds.upper):
                 continue
-            batch = _numbered(opened.read(_first(answer, limit)), schema).slice(0, limit)
+            batch = _numbered(opened.read(answer.first(limit)), schema).slice(0, limit)
             for at in range(0, batch.num_rows, BATCH_ROWS):
                 yield batch.slice(at, BATCH_ROWS)
             if limit is not None:
                 limit -= batch.num_rows
 
 
-def _few_reads(plan: ScanPlan, limit: int | None) -> list[StripeRead] | None:
+def _few_reads(plan: ScanPlan, limit: int | None) -> list[Unit] | None:
     """The stripes to read where they hold few candidate rows, by the indexes; None where there are many."""
     if limit == 0:
         return []
@@ -92,13 +86,10 @@ def _few_reads(plan: ScanPlan, limit: int | None) -> list[StripeRead] | None:
         return None
     most = MAX_LOCAL_VALUES // len(plan.columns)
     candidates = certain = 0
-    found: list[StripeRead] = []
+    found: list[Unit] = []
 
-    def look(task: OpenTask, answer: StripeAnswer) -> StripeRead:
-        return task, answer
-
-    for task, answer in run_stripes(plan.tasks, look):
-        answer = _first(answer, None if limit is None else limit - certain)
+    for task, answer in answered(plan.tasks):
+        answer = answer.first(None if limit is None else limit - certain)
         candidates += len(answer.bounds.upper)
         certain += len(answer.bounds.lower)
         if candidates > most:
@@ -109,9 +100,8 @@ def _few_reads(plan: ScanPlan, limit: int | None) -> list[StripeRead] | None:
     return found
 
 
-def _read(reads: Sequence[StripeRead], schema: pa.Schema, limit: int | None) -> pa.Table:
-    with ThreadPoolExecutor() as pool:
-        batches = list(pool.map(lambda read: _numbered(read[0].read(read[1]), schema), reads))
+def _read(reads: Sequence[Unit], schema: pa.Schema, limit: int | None) -> pa.Table:
+    batches = list(run_units(reads, lambda task, answer: _numbered(task.read(answer), schema)))
     # PySpark cannot take a table of no batches
     return pa.Table.from_batches(batches, schema).slice(0, limit) if batches else schema.empty_table()
 
@@ -120,14 +110,6 @@ def _frame(spark: SparkSession, table: pa.Table) -> DataFrame:
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return spark.createDataFrame(table, from_arrow_schema(table.schema))
-
-
-def _first(answer: StripeAnswer, limit: int | None) -> StripeAnswer:
-    """Leave out certain rows beyond the limit."""
-    if limit is None or answer.undecided or len(answer.bounds.lower) <= limit:
-        return answer
-    kept = BitMap(islice(answer.bounds.lower, limit))
-    return StripeAnswer(answer.stripe, answer.num_rows, Bounds.exactly(kept), answer.answers)
 
 
 def _numbered_schema(columns: Sequence[OutputColumn]) -> pa.Schema:

@@ -89,8 +89,9 @@ def decode(data: bytes, count: int, signed: bool) -> list[int]:
     start, limit = np.array([0]), np.array([len(data)])
     found = rle_v1.decode(buf, start, limit, np.array([count]), signed=signed)
     some = rle_v1.gather(buf, start, limit, np.arange(count), np.array([0, count]), signed=signed)
-    assert found.tolist() == some.tolist()
-    return found.tolist()
+    values: list[int] = found.tolist()
+    assert values == some.tolist()
+    return values
 
 
 @given(

@@ -96,7 +96,7 @@ def patched_base(rng: random.Random, signed: bool) -> tuple[bytes, list[int]]:
 
     def filling() -> int:
         used = patch_width + gap_width
-        return rng.choice([0, (1 << entry_width) - (1 << used)])
+        return int(rng.choice([0, (1 << entry_width) - (1 << used)]))
 
     return (
         header(2, code, count)

@@ -25,7 +25,8 @@ def encode(value: int) -> bytes:
 
 def numbers(words: tuple[np.ndarray, np.ndarray]) -> list[int]:
     low, high = words
-    assert (low.dtype, high.dtype) == (np.uint64, np.int64)
+    assert low.dtype == np.dtype(np.uint64)
+    assert high.dtype == np.dtype(np.int64)
     return [(h << 64) + n for n, h in zip(low.tolist(), high.tolist(), strict=True)]
 
 
