@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -16,7 +16,7 @@ from hindex.scan.scan import Scan
 from hindex.spark.catalog import describe_table
 from hindex.store.store import Store, list_stores
 from hindex.table.listing import normalize_uri
-from hindex.tables import Index, Table, indexes_table
+from hindex.tables import Index, Table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -155,7 +155,7 @@ class Connection:
                 raise IndexNotFoundError(
                     f"Index {statement.name!r} does not exist; SHOW INDEXES lists those that do"
                 )
-        return indexes_table(found)
+        return _indexes_table(found)
 
     def _drop(self, statement: DropIndex) -> None:
         try:
@@ -211,3 +211,30 @@ class Connection:
             )
         uri = normalize_uri(str(location))
         return Table(self, name, uri, Store.for_table(uri, self._store))
+
+
+def _indexes_table(indexes: Sequence[tuple[str, Index]]) -> pa.Table:
+    """Indexes with their tables' names, as SHOW INDEXES gives them."""
+    rows = [
+        {
+            "name": index.name,
+            "table": table,
+            "column": index.column,
+            "type": index.type,
+            "column_type": index.column_type,
+            "where": index.where,
+            "status": index.status,
+            "size_bytes": index.size_bytes,
+        }
+        for table, index in indexes
+    ]
+    schema = pa.schema(
+        [
+            *(
+                pa.field(n, pa.string())
+                for n in ("name", "table", "column", "type", "column_type", "where", "status")
+            ),
+            pa.field("size_bytes", pa.int64()),
+        ]
+    )
+    return pa.Table.from_pylist(rows, schema=schema)

@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-import pyarrow as pa
-
 from hindex.build.job import BuildPlan, discard_build, plan_build, run_build
 from hindex.errors import (
     ColumnError,
@@ -335,33 +333,6 @@ class Table:
             return drop_index(manifest, name)
 
         self._store.commit(change)
-
-
-def indexes_table(indexes: Sequence[tuple[str, Index]]) -> pa.Table:
-    """Indexes with their tables' names, as SHOW INDEXES gives them."""
-    rows = [
-        {
-            "name": index.name,
-            "table": table,
-            "column": index.column,
-            "type": index.type,
-            "column_type": index.column_type,
-            "where": index.where,
-            "status": index.status,
-            "size_bytes": index.size_bytes,
-        }
-        for table, index in indexes
-    ]
-    schema = pa.schema(
-        [
-            *(
-                pa.field(n, pa.string())
-                for n in ("name", "table", "column", "type", "column_type", "where", "status")
-            ),
-            pa.field("size_bytes", pa.int64()),
-        ]
-    )
-    return pa.Table.from_pylist(rows, schema=schema)
 
 
 def _predicate(where: str | Predicate | None) -> Predicate | None:

@@ -22,15 +22,17 @@ class DecodePath(enum.Enum):
     """The whole column by hindex's own decoders, then the wanted rows are taken."""
 
 
-#: Nanoseconds: of each touched row group, of each header of a run walked over, of each selected value, and of
-#: each compressed byte of the chunks that are decompressed.
-GROUP_NS = 25_000
-RUN_NS = 100
+#: Nanoseconds: of each touched row group, of each header of a run walked over, and of each selected value.
+GROUP_NS = 30_000
+RUN_NS = 115
 VALUE_NS = 100
-BYTE_NS = 2.5
+
+#: Nanoseconds of each compressed byte of the chunks that are decompressed: text is packed more tightly.
+BYTE_NS = 1.0
+TEXT_BYTE_NS = 3.0
 
 #: Nanoseconds that a direct string's length takes, for each value from a row group's start to the wanted one.
-LENGTH_NS = 10
+LENGTH_NS = 8
 
 #: With fewer touched row groups the sparse path wins whatever the data is like.
 FEW_GROUPS = 12
@@ -58,18 +60,17 @@ def sparse_cost(of: OrcType, work: Work, *, is_dictionary: bool) -> float:
     # of r values spread over a row group, the last lies r / (r + 1) of the way into it
     walked = work.stripe_rows * work.groups / work.all_groups * per_group / (per_group + 1)
     cost = work.groups * GROUP_NS + work.rows * VALUE_NS + walked * work.runs_per_value * RUN_NS
-    cost += work.stream_bytes * work.groups / work.all_groups * BYTE_NS
-    if not is_dictionary and (of.kind in STRING_KINDS or of.kind == Kind.BINARY):
-        cost += walked * LENGTH_NS
-    return cost
+    is_text = not is_dictionary and (of.kind in STRING_KINDS or of.kind == Kind.BINARY)
+    cost += work.stream_bytes * work.groups / work.all_groups * (TEXT_BYTE_NS if is_text else BYTE_NS)
+    return cost + walked * LENGTH_NS if is_text else cost
 
 
 def dense_cost(of: OrcType, stripe_rows: int, *, is_dictionary: bool) -> float:
     """Nanoseconds for pyarrow to decode the whole column."""
     if of.kind in STRING_KINDS or of.kind == Kind.BINARY:
-        return stripe_rows * (17.0 if is_dictionary else 34.0)
+        return stripe_rows * (18.0 if is_dictionary else 50.0)
     if of.kind in INTEGER_KINDS or of.kind in (Kind.FLOAT, Kind.DOUBLE):
-        return stripe_rows * 5.5
+        return stripe_rows * 6.1
     if of.kind == Kind.DECIMAL:
-        return stripe_rows * 17.0
-    return stripe_rows * 4.0
+        return stripe_rows * 20.0
+    return stripe_rows * 4.7

@@ -155,7 +155,7 @@ class Explanation:
         counts = [(name, count) for name, count in self._counts() if count is not None]
         number_width = max(len(str(count)) for _, count in counts)
         for name, count in counts:
-            share = "" if count.share is None else f"{count.share:8.2%}"
+            share = "" if count.share is None else f"{_percent(count.share):>8}"
             lines.append(f"{_INDENT}{name:<11}{count!s:>{number_width}}{share}")
         checked = (
             "exact: nothing is left to check" if self.exact else "the predicate is checked on undecided rows"
@@ -200,6 +200,13 @@ class Explanation:
             ("rows", self.rows),
             ("bytes", self.bytes),
         )
+
+
+def _percent(share: float) -> str:
+    """Two digits after the point, but never 0 % of something or 100 % of less than all."""
+    if 0 < share < 0.00005:
+        return "<0.01%"
+    return ">99.99%" if 0.99995 <= share < 1 else f"{share:.2%}"
 
 
 def _tree_rows(node: ExplainedNode, depth: int) -> list[tuple[str, str]]:

@@ -317,8 +317,8 @@ def _cast_literal(of: OrcType, common: SparkType, literal: Literal, zone: dateti
     if found is None:
         wanted = "bigint" if common.family is Family.INTEGER else common.family.value
         raise PredicateError(
-            f"the literal {_shown(literal)} cannot be cast to {wanted}, as Spark would to compare it with a "
-            f"{of} column; write a {wanted} literal"
+            f"the literal {_shown(literal)} cannot be cast to {wanted}, as Spark would to compare it with "
+            f"a column of type {of}; write a {wanted} literal"
         )
     return found
 

@@ -6,7 +6,7 @@ Nothing here knows Spark or SQL: executors import it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 import numpy as np
@@ -39,12 +39,16 @@ class LeafAnswer:
 
 @dataclass(slots=True)
 class StripeAnswer:
-    """The rows of one stripe that are certainly, and possibly, wanted."""
+    """The rows of one stripe that are certainly, and possibly, wanted.
+
+    ``unanswered`` are the leaves that no index could answer; leaves that no longer mattered are in neither.
+    """
 
     stripe: int
     num_rows: int
     bounds: Bounds
     answers: list[LeafAnswer] = field(default_factory=list)
+    unanswered: list[Leaf] = field(default_factory=list)
 
     @property
     def undecided(self) -> int:
@@ -55,7 +59,7 @@ class StripeAnswer:
         if limit is None or self.undecided or len(self.bounds.lower) <= limit:
             return self
         kept = BitMap(islice(self.bounds.lower, max(limit, 0)))
-        return StripeAnswer(self.stripe, self.num_rows, Bounds.exactly(kept), self.answers)
+        return replace(self, bounds=Bounds.exactly(kept))
 
 
 class OpenTask:
@@ -136,6 +140,7 @@ class OpenTask:
                     continue
                 found.answers.append(LeafAnswer(leaf, name, len(answer.upper)))
                 return answer
+            found.unanswered.append(leaf)
             return None
 
         found.bounds = bounds(self.task.filter, lookup, count)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hindex.orc import DecodePath, RowSelection
-from hindex.plan.evaluate import bounds
 from hindex.plan.explain import ExplainedNode, Explanation, Kept, LeafAnswer, ReadPath, explain_filter
 from hindex.plan.filter import Always, Leaf, leaves
 from hindex.plan.reasons import Note, Reason
@@ -103,15 +102,11 @@ def _add(totals: _Totals, task: OpenTask, answer: StripeAnswer, paths: Iterable[
             groups if whole or not stride else len(np.unique(np.asarray(upper.to_array()) // stride))
         )
         totals.paths.update(paths)
-    answered = {item.leaf for item in answer.answers}
     for item in answer.answers:
         totals.leaf_rows[item.leaf] = totals.leaf_rows.get(item.leaf, 0) + item.rows
         if item.index is not None:
             totals.leaf_index[item.leaf] = item.index
-    # a leaf that was asked and not answered is left to the data
-    bounds(
-        task.task.filter, lambda leaf: totals.undecided_leaves.add(leaf) if leaf not in answered else None, 1
-    )
+    totals.undecided_leaves.update(answer.unanswered)
 
 
 def _tree(plan: ScanPlan, totals: _Totals) -> ExplainedNode:

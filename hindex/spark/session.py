@@ -58,7 +58,6 @@ def default_conf(master: str) -> dict[str, str]:
     settings = {
         "spark.log.level": "ERROR",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
-        "spark.sql.session.timeZone": "UTC",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }

@@ -138,7 +138,7 @@ def normalize_uri(text: str) -> str:
     return f"{_SAME_SCHEMES.get(scheme, scheme)}:{place.rstrip('/')}{mark}{query}"
 
 
-def list_data_files(table: str) -> Listing:
+def list_data_files(table: str, *, name: str | None = None) -> Listing:
     """List the data files of a table: a directory, one file, or a URI.
 
     Left out, as Spark does: names that start with ``.``, or with ``_`` unless they contain ``=``, copies
@@ -146,9 +146,10 @@ def list_data_files(table: str) -> Listing:
     files gives an empty listing.
 
     :raises TableError: if the table does not exist, cannot be listed, is transactional, or its partition
-        directories contradict each other.
+        directories contradict each other; the message calls it ``name``.
     """
     uri = normalize_uri(table)
+    table = name or table
     if is_local(uri):
         is_file, found = _local_files(table, uri)
     else:

@@ -73,7 +73,7 @@ def take_snapshot(table: str, store: Store, *, name: str | None = None) -> Snaps
     :raises TableError: if the table does not exist or its files' schemas do not fit each other.
     :raises OrcError: if a file is not readable as ORC.
     """
-    listing = list_data_files(table)
+    listing = list_data_files(table, name=name)
     problem: HindexError | None = None
     manifest = Manifest.empty(listing.uri)
     try:

@@ -1,0 +1,189 @@
+"""Damaged, missing and newer index files and manifests: queries read instead, and EXPLAIN says why."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import google_crc32c
+import pytest
+
+import hindex
+from hindex.errors import NewerFormatError, StoreError
+from hindex.index import base
+from hindex.plan.reasons import Reason
+from hindex.sql import parse_predicate
+from hindex.store.store import Store
+from hindex.tables import Table
+from tests.support.small import ROWS, WHERE, expected, ids, reasons, store_state
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def index_files(path: Path, index: str = "by_a") -> list[Path]:
+    """The index files of the table's data files, in their order."""
+    store = Store.for_table(str(path))
+    manifest = store.load()
+    assert manifest is not None
+    entry = manifest.index(index)
+    files = [item.index_file(entry.id) for item in manifest.files]
+    return [Path(store.absolute(item.path)) for item in files if item is not None]
+
+
+def rewrite(change: Callable[[bytes], bytes]) -> Callable[[Path], object]:
+    return lambda file: file.write_bytes(change(file.read_bytes()))
+
+
+def flipped(at: int) -> Callable[[bytes], bytes]:
+    """One byte other than it was; counted from the end where negative."""
+
+    def change(data: bytes) -> bytes:
+        changed = bytearray(data)
+        changed[at] ^= 0x55
+        return bytes(changed)
+
+    return change
+
+
+def newer(data: bytes) -> bytes:
+    """The version is one of the numbers of the trailer, before its checksum and magic."""
+    at = len(data) - 16
+    return data[:at] + struct.pack("<I", 99) + data[at + 4 :]
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        pytest.param(Path.unlink, Reason.INDEX_MISSING, id="missing"),
+        pytest.param(rewrite(lambda data: b""), Reason.CORRUPT, id="empty"),
+        pytest.param(rewrite(lambda data: data[:-7]), Reason.CORRUPT, id="truncated"),
+        pytest.param(rewrite(flipped(10)), Reason.CORRUPT, id="page"),
+        pytest.param(rewrite(flipped(-30)), Reason.CORRUPT, id="footer"),
+        pytest.param(rewrite(flipped(-1)), Reason.CORRUPT, id="magic"),
+        pytest.param(rewrite(lambda data: b"\xff" * len(data)), Reason.CORRUPT, id="noise"),
+        pytest.param(rewrite(newer), Reason.NEWER_FORMAT, id="newer"),
+    ],
+)
+def test_a_damaged_index_file(
+    path: Path, table: Table, damage: Callable[[Path], object], reason: Reason
+) -> None:
+    damage(index_files(path)[0])
+    scan = table.scan(WHERE)
+    assert set(reasons(scan)) == {reason}
+    assert reasons(scan)[reason] == ["by_a on one.orc"]
+    assert ids(scan) == expected()
+    explained = scan.explain()
+    assert not explained.exact
+    # the other file's index still skips its rows
+    assert explained.rows is not None
+    assert explained.rows.kept == ROWS + len(expected(ROWS))
+    # and the other index answers what it can
+    assert table.scan("s = 's3'").explain().exact
+    both = table.scan("a = 3 AND s = 's3'")
+    assert ids(both) == [i for i in range(2 * ROWS) if i % 10 == 3]
+    assert both.explain().rows.kept == 2 * ROWS // 10  # type: ignore[union-attr]
+
+
+def test_an_index_file_in_the_place_of_another(path: Path, table: Table) -> None:
+    one, two = index_files(path)
+    shutil.copy(two, one)
+    scan = table.scan(WHERE)
+    assert ids(scan) == expected()
+    assert reasons(scan) == {Reason.CORRUPT: ["by_a on one.orc"]}
+
+
+def test_an_index_file_that_is_a_link_out_of_the_store(path: Path, table: Table, tmp_path: Path) -> None:
+    file = index_files(path)[0]
+    file.rename(tmp_path / "outside.hidx")
+    file.symlink_to(tmp_path / "outside.hidx")
+    scan = table.scan(WHERE)
+    assert ids(scan) == expected()
+    assert reasons(scan) == {Reason.CORRUPT: ["by_a on one.orc"]}
+
+
+def test_an_index_of_a_type_that_is_not_known_here(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "_BUILT_IN", {})
+    scan = table.scan(WHERE)
+    assert ids(scan) == expected()
+    assert reasons(scan) == {Reason.UNKNOWN_INDEX_TYPE: ["by_a on one.orc", "by_a on two.orc"]}
+
+
+def test_all_index_files_gone(path: Path, table: Table) -> None:
+    shutil.rmtree(path / "_hindex" / "data")
+    scan = table.scan("a = 3 OR s = 's4'")
+    assert ids(scan) == expected()
+    assert set(reasons(scan)) == {Reason.INDEX_MISSING}
+
+
+# Manifests
+
+
+def manifest_file(path: Path) -> Path:
+    return max((path / "_hindex" / "manifests").glob("*.manifest"))
+
+
+def newer_manifest(data: bytes) -> bytes:
+    """A frame of a later version, its checksum right."""
+    framed = data[:8] + struct.pack("<I", 99) + data[12:-4]
+    return framed + struct.pack("<I", google_crc32c.value(framed))
+
+
+def make_directory(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        pytest.param(rewrite(lambda data: b""), Reason.CORRUPT, id="empty"),
+        pytest.param(rewrite(lambda data: data[:-1]), Reason.CORRUPT, id="truncated"),
+        pytest.param(rewrite(flipped(40)), Reason.CORRUPT, id="byte"),
+        pytest.param(make_directory, Reason.CORRUPT, id="directory"),
+        pytest.param(rewrite(newer_manifest), Reason.NEWER_FORMAT, id="newer"),
+    ],
+)
+def test_a_damaged_manifest(
+    path: Path, spark: SparkSession, damage: Callable[[Path], object], reason: Reason
+) -> None:
+    table = hindex.connect(spark=spark).table(str(path))
+    damage(manifest_file(path))
+    scan = table.scan(WHERE)
+    assert ids(scan) == expected()
+    assert set(reasons(scan)) == {reason}
+    assert "manifest" in str(scan.explain())
+    assert table.scan().explain().notes == ()
+    assert table.scan().count() == 2 * ROWS
+
+    error = NewerFormatError if reason is Reason.NEWER_FORMAT else StoreError
+    before = store_state(table)
+    with pytest.raises(error, match="manifest"):
+        table.indexes()
+    with pytest.raises(error, match="manifest"):
+        table.index("by_a")
+    with pytest.raises(error, match="manifest"):
+        table.create_index("other", "id")
+    with pytest.raises(error, match="manifest"):
+        table.create_index("by_a", "a", if_not_exists=True)
+    with pytest.raises(error, match="manifest"):
+        table.drop_index("by_a", if_exists=True)
+    assert store_state(table) == before
+
+
+def test_a_recorded_schema_that_cannot_be_read(
+    path: Path, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hindex.table import snapshot
+
+    def refuse(text: str) -> None:
+        raise ValueError(f"{text[:5]} is of a later version")
+
+    snapshot._recorded_columns.cache_clear()
+    monkeypatch.setattr(snapshot, "parse_type", refuse)
+    assert ids(table.scan(parse_predicate(WHERE))) == expected()
+    assert table.scan(WHERE).explain().exact
+    snapshot._recorded_columns.cache_clear()

@@ -1,0 +1,237 @@
+"""Files of one table whose columns differ: rows are those of Spark given the wider schema, indexed or not."""
+
+from __future__ import annotations
+
+import decimal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+import hindex
+from hindex.errors import ColumnError, TableError
+from hindex.plan.reasons import Reason
+from hindex.tables import IndexSpec, Table
+from tests.support.oracle import assert_same_rows, spark_answers
+from tests.support.small import ids, reasons, write_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Decimal = decimal.Decimal
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "table"
+
+
+def check(table: Table, spark: SparkSession, schema: str, predicates: Sequence[str]) -> None:
+    """All rows, and those of every predicate, are Spark's."""
+    answers = spark_answers(spark, table.uri, predicates, schema)
+    assert_same_rows(table.scan().to_arrow(), answers.rows, schema)
+    for predicate, expected in zip(predicates, answers.ids, strict=True):
+        assert sorted(ids(table.scan(predicate))) == expected.tolist(), (
+            f"{predicate}\n{table.scan(predicate).explain()}"
+        )
+
+
+def test_integers_widen(path: Path, spark: SparkSession) -> None:
+    values = {
+        pa.int8(): [1, -1, None],
+        pa.int16(): [1, 300, 300],
+        pa.int32(): [1, 1 << 30, -1],
+        pa.int64(): [1, 1 << 40, None],
+    }
+    for number, (of, column) in enumerate(values.items()):
+        at = {"id": pa.array(range(number * 10, number * 10 + 3), pa.int64())}
+        write_columns(path / f"{number}.orc", at | {"a": pa.array(column, of)})
+    table = hindex.connect(spark=spark).table(str(path))
+    assert str(table.schema.resolve("a").type) == "bigint"
+    table.create_index("by_a", "a")
+    predicates = [
+        "a = 1",
+        "a <> 1",
+        "a > 127",
+        "a < 0",
+        "a = 1099511627776",
+        "a IS NULL",
+        "a IN (-1, 300)",
+        "NOT a >= 2",
+    ]
+    check(table, spark, "id bigint, a bigint", predicates)
+    for predicate in predicates:
+        assert table.scan(predicate).explain().exact, predicate
+        assert reasons(table.scan(predicate)) == {}
+
+
+def test_a_wider_file_that_comes_later(path: Path, spark: SparkSession) -> None:
+    """Indexes made when the column was narrow still answer."""
+    write_columns(
+        path / "1.orc",
+        {"id": pa.array([1, 2]), "a": pa.array([1, 2], pa.int8()), "f": pa.array([0.1, 2.5], pa.float32())},
+    )
+    table = hindex.connect(spark=spark).table(str(path))
+    table.create_indexes([IndexSpec("by_a", "a"), IndexSpec("by_f", "f")])
+    write_columns(
+        path / "2.orc", {"id": pa.array([3, 4]), "a": pa.array([2, 1 << 33]), "f": pa.array([0.1, 2.5])}
+    )
+    check(
+        table,
+        spark,
+        "id bigint, a bigint, f double",
+        ["a = 2", "a > 100", "a < 2", "f = 0.1D", "f = 2.5", "f > 0.1D"],
+    )
+    for where, kept in (("a = 2", 3), ("f = 2.5", 3)):
+        scan = table.scan(where)
+        assert set(reasons(scan)) == {Reason.NEW_FILE}
+        # one row by index, two to check in the new file
+        assert scan.explain().rows.kept == kept  # type: ignore[union-attr]
+
+
+def test_floats_widen(path: Path, spark: SparkSession) -> None:
+    special = [0.1, -0.0, 0.0, float("nan"), float("inf"), None]
+    for number, of in enumerate((pa.float32(), pa.float64())):
+        at = {"id": pa.array(range(number * 10, number * 10 + 6), pa.int64())}
+        write_columns(path / f"{number}.orc", at | {"f": pa.array(special, of)})
+    table = hindex.connect(spark=spark).table(str(path))
+    table.create_index("by_f", "f")
+    predicates = [
+        "f = 0.1D",
+        "f = 0",
+        "f = -0.0D",
+        "f > 1",
+        "f = CAST('NaN' AS DOUBLE)",
+        "f IS NULL",
+        "f < 0.1D",
+        "f >= 0.1D",
+    ]
+    check(table, spark, "id bigint, f double", predicates)
+    assert all(table.scan(predicate).explain().exact for predicate in predicates)
+
+
+@pytest.mark.parametrize("indexed_late", [False, True])
+def test_a_decimal_of_another_scale(path: Path, spark: SparkSession, indexed_late: bool) -> None:
+    """Keys are unscaled numbers, so that an index of another scale does not answer."""
+    one = [Decimal("1.00"), Decimal("1.50"), Decimal("-2.25"), None]
+    two = [Decimal("1.0000"), Decimal("1.5001"), Decimal("-2.2500"), None]
+    write_columns(path / "1.orc", {"id": pa.array([1, 2, 3, 4]), "d": pa.array(one, pa.decimal128(9, 2))})
+    table = hindex.connect(spark=spark).table(str(path))
+    if not indexed_late:
+        table.create_index("by_d", "d")
+        assert table.scan("d = 1").explain().exact
+    write_columns(path / "2.orc", {"id": pa.array([5, 6, 7, 8]), "d": pa.array(two, pa.decimal128(12, 4))})
+    if indexed_late:
+        table.create_index("by_d", "d")
+    assert str(table.schema.resolve("d").type) == "decimal(12,4)"
+    predicates = [
+        "d = 1",
+        "d = 1.5",
+        "d > 1.5",
+        "d < 0",
+        "d IS NULL",
+        "d <> 1.0",
+        "d IN (1, 1.5001)",
+        "d = 100",
+        "d = 10000",
+    ]
+    check(table, spark, "id bigint, d decimal(12,4)", predicates)
+    found = reasons(table.scan("d = 1.5"))
+    assert found[Reason.TYPE_MISMATCH] == ["by_d on 1.orc"]
+    assert (Reason.NEW_FILE in found) is not indexed_late
+
+
+def test_columns_added_and_reordered(path: Path, spark: SparkSession) -> None:
+    write_columns(path / "1.orc", {"id": pa.array([1, 2]), "a": pa.array([1, 2], pa.int32())})
+    table = hindex.connect(spark=spark).table(str(path))
+    table.create_index("by_a", "a")
+    write_columns(
+        path / "2.orc",
+        {"b": pa.array(["x", None]), "a": pa.array([2, 1], pa.int32()), "id": pa.array([3, 4])},
+    )
+    assert table.schema.names == ("id", "a", "b")
+    table.create_index("by_b", "b")
+    predicates = [
+        "a = 1",
+        "b = 'x'",
+        "b IS NULL",
+        "b IS NULL AND a = 1",
+        "b <> 'x' OR a = 2",
+        "NOT (b = 'x' AND a = 2)",
+    ]
+    check(table, spark, "id bigint, a int, b string", predicates)
+    assert reasons(table.scan("b IS NULL")) == {}
+    assert table.scan("b IS NULL").explain().exact
+    # the second file has an entry by now, for the other index
+    assert reasons(table.scan("a = 1")) == {Reason.NOT_BUILT: ["by_a on 2.orc"]}
+
+
+def test_a_column_renamed_by_case(path: Path, spark: SparkSession) -> None:
+    for number, name in ((5, "name"), (6, "NAME"), (7, "Name")):
+        write_columns(
+            path / f"{number}.orc", {"id": pa.array([number, number + 10]), name: pa.array(["x", "y"])}
+        )
+    table = hindex.connect(spark=spark).table(str(path))
+    assert table.schema.names == ("id", "name")
+    table.create_index("by_name", "Name")
+    predicates = ["name = 'x'", "NAME <> 'x'", "nAmE IS NULL", "name IN ('y', 'z')"]
+    check(table, spark, "id bigint, name string", predicates)
+    assert all(table.scan(predicate).explain().exact for predicate in predicates)
+    assert table.scan(columns=["NAME"]).schema.names == ["name"]
+
+    # a file that sorts first makes the table spell the column in another way
+    write_columns(path / "1.orc", {"ID": pa.array([1, 11]), "NAME": pa.array(["x", None])})
+    assert table.schema.names == ("ID", "NAME")
+    scan = table.scan("name = 'x'")
+    assert scan.to_arrow().column("ID").to_pylist() == [1, 5, 6, 7]
+    assert reasons(scan) == {Reason.NEW_FILE: ["1.orc"]}
+    assert scan.explain().rows.kept == 5  # type: ignore[union-attr]
+    assert table.index("by_name").status == "stale: 3 of 4 files indexed"
+
+
+def test_a_column_that_is_gone_from_every_file(path: Path, spark: SparkSession) -> None:
+    write_columns(path / "1.orc", {"id": pa.array([1, 2]), "a": pa.array([1, 2])})
+    table = hindex.connect(spark=spark).table(str(path))
+    table.create_index("by_a", "a")
+    write_columns(path / "1.orc", {"id": pa.array([1, 2]), "b": pa.array([1, 2])})
+    assert ids(table.scan("b = 2")) == [2]
+    with pytest.raises(ColumnError, match=r"^Column 'a' cannot be resolved"):
+        table.scan("a = 1").to_arrow()
+    (index,) = table.indexes()
+    assert index.status.startswith("unusable: Column 'a' cannot be resolved")
+    index.drop()
+    assert table.indexes() == []
+
+
+def test_types_that_do_not_fit(path: Path, spark: SparkSession) -> None:
+    write_columns(path / "1.orc", {"id": pa.array([1]), "a": pa.array([1])})
+    write_columns(path / "2.orc", {"id": pa.array([2]), "a": pa.array(["x"])})
+    table = hindex.connect(spark=spark).table(str(path))
+    message = "column 'a' is bigint in file '1.orc' but string in file '2.orc', and no type holds both"
+    for act in (lambda: table.scan("id = 1").to_arrow(), lambda: table.create_index("i", "id")):
+        with pytest.raises(TableError, match=message):
+            act()
+    assert not (path / "_hindex").exists()
+
+
+def test_a_partition_column_that_the_files_hold_too(path: Path, spark: SparkSession) -> None:
+    """The directory's value stands in the place of the file's."""
+    for part in (1, 2):
+        write_columns(
+            path / f"part={part}" / "x.orc",
+            {
+                "id": pa.array([part * 10, part * 10 + 1]),
+                "part": pa.array([7, 7], pa.int32()),
+                "a": pa.array([1, 2]),
+            },
+        )
+    table = hindex.connect(spark=spark).table(str(path))
+    table.create_index("by_a", "a")
+    answers = spark_answers(spark, path, ["part = 1", "part = 7", "part = 2 AND a = 1"])
+    assert_same_rows(table.scan().to_arrow(), answers.rows, "")
+    assert ids(table.scan("part = 1")) == answers.ids[0].tolist() == [10, 11]
+    assert ids(table.scan("part = 7")) == answers.ids[1].tolist() == []
+    assert ids(table.scan("part = 2 AND a = 1")) == answers.ids[2].tolist() == [20]
+    assert table.scan("part = 2 AND a = 1").explain().exact

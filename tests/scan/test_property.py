@@ -1,0 +1,165 @@
+"""Random tables times random predicates: the rows are Spark's, whatever is indexed, stale or missing.
+
+``HINDEX_CASES`` says how many (table, predicate) pairs are tried; ``HINDEX_TEST_SEED`` repeats a failure.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+import hindex
+from hindex.orc import DecodePath, OrcReader
+from hindex.scan import execute
+from hindex.sql import parse_predicate
+from hindex.sql.predicate import columns as named_columns
+from hindex.tables import IndexSpec, Table
+from tests.support.oracle import Ids, SparkAnswers, assert_same_rows, spark_answers, spark_where
+from tests.support.predicates import random_predicate
+from tests.support.tables import RandomTable
+from tests.support.values import Column
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CASES_PER_TABLE = 40
+TABLES = math.ceil(int(os.environ.get("HINDEX_CASES", "320")) / CASES_PER_TABLE)
+
+_PATHS = (None, DecodePath.SPARSE, DecodePath.DENSE)
+
+
+@contextmanager
+def readers(path: DecodePath | None) -> Iterator[list[OrcReader]]:
+    """The data file readers that scans open meanwhile, all made to decode in one way."""
+    opened: list[OrcReader] = []
+
+    def open_reader(source: str) -> OrcReader:
+        opened.append(OrcReader(source, path=path))
+        return opened[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(execute, "OrcReader", open_reader)
+        yield opened
+
+
+@pytest.mark.parametrize("turn", range(TABLES))
+def test_rows_are_those_of_spark(
+    turn: int, spark: SparkSession, rng: np.random.Generator, tmp_path: Path
+) -> None:
+    made = RandomTable(spark, rng, tmp_path / "table", turn)
+    table = hindex.connect(spark=spark).table(str(made.path))
+    indexed = create_indexes(made, table)
+    is_fresh = change(made)
+    searchable = [*made.columns, *made.partitioning]
+    predicates = [random_predicate(rng, searchable) for _ in range(CASES_PER_TABLE)]
+    answers = spark_answers(spark, made.path, predicates, made.schema)
+
+    everything = table.scan().to_arrow()
+    told = "\n".join(made.description)
+    assert_same_rows(everything, answers.rows, told)
+    order = np.asarray(everything.column("id"))
+    for number, predicate in enumerate(predicates):
+        named = {".".join(ref.parts).lower() for ref in named_columns(parse_predicate(predicate))}
+        all_indexed = is_fresh and named <= {*indexed, *(column.name for column in made.partitioning)}
+        check(table, predicate, answers, answers.ids[number], order, all_indexed, rng, told)
+    # Spark cannot push a list with NULL in it down into ORC
+    sound = [number for number, predicate in enumerate(predicates) if "NULL" not in predicate]
+    for spot in rng.permutation(sound)[:1].tolist():
+        kept = spark_where(spark, made.path, predicates[spot], made.schema)
+        assert answers.ids[spot].tolist() == kept, predicates[spot]
+
+
+def create_indexes(made: RandomTable, table: Table) -> frozenset[str]:
+    """Index some columns in one pass, maybe for some partitions only; returns those indexed everywhere."""
+    rng = made.rng
+    # most often some columns have none, so that rows known by index and rows to check meet in one stripe
+    share = (0.6, 1.0, 0.4, 1.0, 0.6, 0.0)[made.turn % 6]
+    chosen = [column for column in made.columns if rng.random() < share]
+    where = None
+    if made.partitioning and rng.random() < 0.4:
+        # the first file is in partition 1 or 2
+        where = str(rng.choice(["part IN (1, 2)", "part <> 30", "part = 1 OR NOT part = 1"]))
+    specs = [IndexSpec(f"by_{column.name}", column.name, where=where) for column in chosen]
+    if specs and _has_rows(made.files):
+        table.create_indexes(specs)
+        made.description.append(f"indexes: {', '.join(column.name for column in chosen)} where {where}")
+        return frozenset(column.name for column in chosen if where is None)
+    return frozenset()
+
+
+def _has_rows(files: Sequence[Path]) -> bool:
+    return any(path.stat().st_size for path in files)
+
+
+def change(made: RandomTable) -> bool:
+    """Maybe add, rewrite and delete files. Returns whether all files are still as they were indexed."""
+    rng = made.rng
+    if rng.random() < 0.5:
+        return True
+    for what in rng.permutation(["add", "rewrite", "delete"])[: int(rng.integers(1, 4))]:
+        if what == "add":
+            old = made.add_file()
+            os.utime(old, ns=(10**18, 10**18))
+        elif what == "rewrite":
+            made.add_file(made.files[int(rng.integers(0, len(made.files)))])
+        elif len(made.files) > 1:
+            # the first file has every column, and partition values that tell their types
+            made.files.pop(int(rng.integers(1, len(made.files)))).unlink()
+        made.description.append(str(what))
+    return False
+
+
+def check(
+    table: Table,
+    predicate: str,
+    answers: SparkAnswers,
+    expected: Ids,
+    order: Ids,
+    all_indexed: bool,
+    rng: np.random.Generator,
+    told: str,
+) -> None:
+    path = _PATHS[int(rng.integers(0, len(_PATHS)))]
+    scan = table.scan(predicate)
+    explained = scan.explain()
+    context = f"WHERE {predicate} ({path})\n{told}\n{explained}"
+    names = list(answers.rows.column_names)
+    wanted = [str(name) for name in rng.permutation(names)[: int(rng.integers(1, len(names) + 1))]]
+    with readers(path):
+        found = table.scan(predicate, sorted({"id", *wanted})).to_arrow()
+    in_order = order[np.isin(order, expected)]
+    ids = np.asarray(found.column("id"))
+    assert sorted(ids.tolist()) == sorted(expected.tolist()), f"ids differ; {context}"
+    assert ids.tolist() == in_order.tolist(), f"another order; {context}"
+    at = np.searchsorted(np.asarray(answers.rows.column("id")), np.sort(expected))
+    assert_same_rows(found, answers.rows.select(found.column_names).take(at), context)
+
+    with readers(path) as opened:
+        assert scan.count() == len(expected), context
+    assert explained.rows is not None
+    assert explained.rows.kept is not None
+    assert explained.rows.kept >= len(expected), context
+    if explained.exact or all_indexed:
+        assert explained.rows.kept == len(expected), context
+        assert sum(reader.counts.chunks + reader.counts.dense_columns for reader in opened) == 0, context
+    if all_indexed and not _is_constant(explained.tree.kind):
+        assert explained.exact, context
+
+
+def _is_constant(kind: str) -> bool:
+    return kind == "TRUE"
+
+
+def test_the_columns_of_random_tables_cover_every_type(rng: np.random.Generator) -> None:
+    from tests.support.values import TYPES, random_column, random_pool
+
+    for of in TYPES:
+        column = Column("c", of, random_pool(rng, of))
+        assert len(random_column(rng, column, 100)) == 100

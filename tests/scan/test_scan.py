@@ -1,0 +1,164 @@
+"""Scans of one table, some of whose columns are indexed: what is returned, and what was not read for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import hindex
+from hindex.orc import DecodePath, OrcReader
+from hindex.plan.explain import ReadPath
+from hindex.plan.reasons import Reason
+from hindex.scan import execute
+from hindex.tables import IndexSpec, Table
+from tests.support.small import ids, reasons, write_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Row = tuple[int, int | None, str | None]
+
+FILE_ROWS = 1500
+A: list[int | None] = [None if i % 7 == 0 else i % 50 for i in range(2 * FILE_ROWS)]
+S: list[str | None] = [None if i % 11 == 0 else f"s{i % 3}" for i in range(2 * FILE_ROWS)]
+ROWS: list[Row] = list(zip(range(2 * FILE_ROWS), A, S, strict=True))
+
+
+@pytest.fixture(scope="module")
+def table(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Table:
+    """Two files of a few stripes; ``a`` and ``s`` are indexed, ``id`` is not."""
+    path = tmp_path_factory.mktemp("scan") / "table"
+    for number in range(2):
+        part = slice(number * FILE_ROWS, (number + 1) * FILE_ROWS)
+        write_rows(path / f"{number}.orc", part.start, A[part], S[part])
+    found = hindex.connect(spark=spark).table(str(path))
+    found.create_indexes([IndexSpec("by_a", "a"), IndexSpec("by_s", "s")])
+    return found
+
+
+@pytest.fixture(params=[None, DecodePath.SPARSE, DecodePath.DENSE], ids=["cost", "sparse", "dense"])
+def opened(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> list[OrcReader]:
+    """The data files that were opened, made to decode in one way."""
+    readers: list[OrcReader] = []
+
+    def open_reader(source: str) -> OrcReader:
+        readers.append(OrcReader(source, path=request.param))
+        return readers[-1]
+
+    monkeypatch.setattr(execute, "OrcReader", open_reader)
+    return readers
+
+
+def test_indexed_columns_alone(table: Table, opened: list[OrcReader]) -> None:
+    """Every case is decided by indexes: counting reads no data."""
+    cases: list[tuple[str, Callable[[Row], bool]]] = [
+        ("a > 3 AND a < 7", lambda r: r[1] is not None and 3 < r[1] < 7),
+        ("a >= 3 AND a <= 7", lambda r: r[1] is not None and 3 <= r[1] <= 7),
+        ("a >= 200", lambda r: False),
+        ("a >= 49", lambda r: r[1] == 49),
+        ("a > 49", lambda r: False),
+        ("a > -1", lambda r: r[1] is not None),
+        ("a < 0", lambda r: False),
+        ("a <= 0", lambda r: r[1] == 0),
+        ("a BETWEEN 7 AND 3", lambda r: False),
+        ("a = 3 AND a = 4", lambda r: False),
+        ("a = 3 AND s = 's1'", lambda r: r[1] == 3 and r[2] == "s1"),
+        ("a = 3 OR s = 's1'", lambda r: r[1] == 3 or r[2] == "s1"),
+        ("NOT (a = 3)", lambda r: r[1] is not None and r[1] != 3),
+        ("a <> 3 OR s = 's2'", lambda r: (r[1] is not None and r[1] != 3) or r[2] == "s2"),
+        ("NOT (a = 3 AND s = 's2')", lambda r: (r[1] is not None and r[1] != 3) or (r[2] is not None and r[2] != "s2")),
+        ("a NOT IN (1, NULL)", lambda r: False),
+        ("a IN (1, NULL)", lambda r: r[1] == 1),
+        ("a NOT IN (1, 2)", lambda r: r[1] not in (None, 1, 2)),
+        ("a IS NULL", lambda r: r[1] is None),
+        ("a IS NOT NULL AND s IS NULL", lambda r: r[1] is not None and r[2] is None),
+        ("a <=> NULL", lambda r: r[1] is None),
+        ("NOT a <=> 3", lambda r: r[1] != 3),
+        ("a = NULL", lambda r: False),
+        ("a = 2.5", lambda r: False),
+        ("a > 2.5 AND a < 3.5D", lambda r: r[1] == 3),
+        ("a IS NULL OR a IS NOT NULL", lambda r: True),
+        (f"a IN ({', '.join(map(str, range(10, 10_010)))})", lambda r: r[1] is not None and r[1] >= 10),
+        ("a IN (5, 5, 5)", lambda r: r[1] == 5),
+        ("s >= 's1'", lambda r: r[2] is not None and r[2] >= "s1"),
+        ("s = ''", lambda r: False),
+        ("FALSE", lambda r: False),
+        ("NULL", lambda r: False),
+    ]  # fmt: skip
+    for where, keep in cases:
+        expected = [row for row in ROWS if keep(row)]
+        opened.clear()
+        scan = table.scan(where, ["id"])
+        assert scan.count() == len(expected), where
+        assert sum(reader.counts.chunks + reader.counts.bytes_fetched for reader in opened) == 0, where
+        assert scan.to_arrow().column("id").to_pylist() == [row[0] for row in expected], where
+        explained = scan.explain()
+        assert explained.rows is not None
+        assert explained.rows.kept == len(expected), where
+        if where != "a IS NULL OR a IS NOT NULL":
+            assert explained.exact, where
+        if not expected:
+            assert explained.path is ReadPath.NOTHING, where
+            assert explained.stripes.kept == 0, where
+
+
+def test_mixed_with_a_column_that_is_not_indexed(table: Table, opened: list[OrcReader]) -> None:
+    threes, s2 = sum(a == 3 for a in A), sum(s == "s2" for s in S)
+    cases: list[tuple[str, Callable[[Row], bool], int]] = [
+        # rows known by index, and all others to check
+        ("a = 3 OR id = 7", lambda r: r[1] == 3 or r[0] == 7, 3000),
+        ("a = 3 OR id < 0", lambda r: r[1] == 3, 3000),
+        # only the rows that the index keeps are to check
+        ("a = 3 AND id < 1000", lambda r: r[1] == 3 and r[0] < 1000, threes),
+        ("a = 3 AND NOT id < 1000", lambda r: r[1] == 3 and r[0] >= 1000, threes),
+        ("(a = 3 OR id = 8) AND s = 's2'", lambda r: (r[1] == 3 or r[0] == 8) and r[2] == "s2", s2),
+        (
+            "a = 3 AND (s = 's0' OR id >= 1000)",
+            lambda r: r[1] == 3 and (r[2] == "s0" or r[0] >= 1000),
+            threes,
+        ),
+        ("a = 200 AND id > 5", lambda r: False, 0),
+        ("id = 5", lambda r: r[0] == 5, 3000),
+    ]
+    for where, keep, kept in cases:
+        expected = [row[0] for row in ROWS if keep(row)]
+        scan = table.scan(where)
+        assert ids(scan) == expected, where
+        assert scan.to_arrow().column("a").to_pylist() == [A[i] for i in expected], where
+        assert table.scan(where, ["s"]).to_arrow().column("s").to_pylist() == [S[i] for i in expected], where
+        explained = scan.explain()
+        assert explained.rows is not None
+        assert explained.rows.kept == kept, where
+        if kept:
+            assert reasons(scan) == {Reason.NO_INDEX: ["id"]}, where
+            assert not explained.exact, where
+
+
+def test_no_predicate(table: Table, opened: list[OrcReader]) -> None:
+    assert ids(table.scan()) == list(range(2 * FILE_ROWS))
+    opened.clear()
+    assert table.scan().count() == 2 * FILE_ROWS
+    assert sum(reader.counts.bytes_fetched for reader in opened) == 0
+
+
+def test_columns_as_asked_for(table: Table) -> None:
+    found = table.scan("a = 3", ["s", "id", "S"]).to_arrow()
+    assert found.schema.names == ["s", "id", "s"]
+    assert found.column(0).to_pylist() == found.column(2).to_pylist()
+    assert table.scan("a = 3", []).to_arrow().num_columns == 0
+    assert table.scan("a = 3", ["id"]).schema == table.scan("a = 3", ["id"]).to_arrow().schema
+    assert table.scan("a = 999", ["id", "s"]).to_arrow().schema.names == ["id", "s"]
+
+
+def test_a_scan_looks_at_the_table_each_time(spark: SparkSession, tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "table" / "1.orc", 0, [1, 2]).parent
+    table = hindex.connect(spark=spark).table(str(path))
+    scan = table.scan("a = 2")
+    assert ids(scan) == [1]
+    table.create_index("by_a", "a")
+    write_rows(path / "2.orc", 5, [2])
+    assert ids(scan) == [1, 5]
+    assert scan.explain().rows.kept == 2  # type: ignore[union-attr]

@@ -1,0 +1,219 @@
+"""Tables that change after indexing: the rows are right, and EXPLAIN says why."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+import hindex
+from hindex.errors import TableError
+from hindex.orc import OrcReader
+from hindex.plan.reasons import Reason
+from hindex.scan.execute import OpenTask
+from hindex.scan.running import answered, run_units
+from hindex.tables import Table
+from tests.support.small import OLD, ROWS, WHERE, expected, ids, keep_stat, reasons, write_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_an_unchanged_table_is_answered_by_its_index_alone(table: Table) -> None:
+    scan = table.scan(WHERE)
+    assert ids(scan) == expected()
+    explained = scan.explain()
+    assert explained.exact
+    assert explained.notes == ()
+    assert explained.rows is not None
+    assert (explained.rows.kept, explained.rows.total) == (len(expected()), 2 * ROWS)
+    assert explained.stripes.total is not None
+    assert explained.stripes.total > 2
+
+
+def test_a_file_replaced_by_one_of_the_same_length_and_time(path: Path, table: Table) -> None:
+    file = path / "one.orc"
+    # only the statistics in the tail tell: values whose statistics are equal too would not be noticed
+    a = [i % 9 for i in range(ROWS)]
+    keep_stat(file, lambda: write_rows(file, 0, a))
+    scan = table.scan(WHERE)
+    assert ids(scan) == [i for i in range(ROWS) if a[i] in (3, 4)] + expected(ROWS)
+    assert reasons(scan) == {Reason.STALE_FILE: ["one.orc"]}
+    assert "checksum" in scan.explain().notes[0].detail
+    assert not scan.explain().exact
+
+
+def test_a_file_replaced_by_one_of_another_type_with_the_same_length_and_time(
+    path: Path, table: Table
+) -> None:
+    file = path / "one.orc"
+    data = OrcReader(file).read()
+    changed = data.set_column(1, "a", data.column("a").cast(pa.string()))
+
+    def replace() -> None:
+        from tests.support.writers import write_pyarrow
+
+        length = file.stat().st_size
+        write_pyarrow(file, changed.slice(0, 10), "none")
+        # what stands before the stripes is never read: pad the file to its old length
+        content = file.read_bytes()
+        file.write_bytes(content[:3] + bytes(length - len(content)) + content[3:])
+
+    keep_stat(file, replace)
+    with pytest.raises(
+        TableError, match=r"column 'a' is string in data file 'one.orc', which was planned to be int"
+    ):
+        ids(table.scan(WHERE))
+
+
+def test_a_file_rewritten(path: Path, table: Table) -> None:
+    write_rows(path / "one.orc", 0, [4] * 50)
+    scan = table.scan(WHERE)
+    assert ids(scan) == [*range(50), *expected(ROWS)]
+    assert reasons(scan) == {Reason.STALE_FILE: ["one.orc"]}
+    assert "length" in scan.explain().notes[0].detail
+    assert [index.status for index in table.indexes()] == ["stale: 1 of 2 files indexed"] * 2
+
+
+def test_a_file_touched_only(path: Path, table: Table) -> None:
+    os.utime(path / "one.orc", ns=(OLD, OLD))
+    scan = table.scan(WHERE)
+    assert ids(scan) == expected()
+    assert reasons(scan) == {Reason.STALE_FILE: ["one.orc"]}
+    assert "time" in scan.explain().notes[0].detail
+
+
+def test_a_file_added_with_an_older_time(path: Path, table: Table) -> None:
+    os.utime(write_rows(path / "added.orc", 9000, [3, 5, None]), ns=(OLD, OLD))
+    scan = table.scan(WHERE)
+    assert ids(scan) == [9000, *expected()]
+    assert reasons(scan) == {Reason.NEW_FILE: ["added.orc"]}
+    assert scan.explain().rows is not None
+    # the new file's rows are undecided, the others known
+    assert scan.explain().rows.kept == len(expected()) + 3  # type: ignore[union-attr]
+
+
+def test_a_file_deleted(path: Path, table: Table) -> None:
+    (path / "one.orc").unlink()
+    scan = table.scan(WHERE)
+    assert ids(scan) == expected(ROWS)
+    assert reasons(scan) == {Reason.FILE_GONE: ["one.orc"]}
+    assert scan.explain().exact
+    assert [index.status for index in table.indexes()] == ["stale: 1 of 1 files indexed, 1 gone"] * 2
+
+
+def test_a_file_renamed_is_a_new_one(path: Path, table: Table) -> None:
+    (path / "one.orc").rename(path / "zzz.orc")
+    scan = table.scan(WHERE)
+    assert ids(scan) == expected(ROWS) + expected(0, ROWS)
+    assert reasons(scan) == {Reason.FILE_GONE: ["one.orc"], Reason.NEW_FILE: ["zzz.orc"]}
+
+
+def test_two_files_that_change_places(path: Path, table: Table) -> None:
+    one, two, other = path / "one.orc", path / "two.orc", path / ".other"
+    one.rename(other)
+    two.rename(one)
+    other.rename(two)
+    # a = id % 10 in both, so that a wrong answer would show in a file of other rows only
+    write_rows(one, ROWS, [(i + 5) % 10 for i in range(ROWS)])
+    scan = table.scan(WHERE)
+    assert ids(scan) == [i + ROWS for i in range(ROWS) if (i + 5) % 10 in (3, 4)] + expected(0, ROWS)
+    assert set(reasons(scan)) == {Reason.STALE_FILE}
+
+
+def test_a_file_deleted_after_planning(path: Path, table: Table) -> None:
+    plan = table.scan(WHERE).plan()
+    (path / "two.orc").unlink()
+    with pytest.raises(TableError, match=r"data file 'two.orc' was deleted after the scan was planned: run"):
+        list(run_units(answered(plan.tasks), OpenTask.read))
+
+
+def test_a_file_rewritten_after_planning(path: Path, table: Table) -> None:
+    plan = table.scan(WHERE).plan()
+    # writers put a new file in the place of the old one
+    write_rows(path / ".new", 0, [4, 5, 3]).replace(path / "one.orc")
+    found = [
+        (id_, [note.reason for note in task.notes])
+        for task, batch in run_units(answered(plan.tasks), lambda task, answer: (task, task.read(answer)))
+        for id_ in batch.column("id").to_pylist()
+    ]
+    assert [id_ for id_, _ in found] == [0, 2, *expected(ROWS)]
+    assert {id_: notes for id_, notes in found if id_ < ROWS} == {i: [Reason.STALE_FILE] for i in (0, 2)}
+    assert all(notes == [] for id_, notes in found if id_ >= ROWS)
+
+
+def test_a_rewrite_back_to_the_same_bytes_is_fresh_again(path: Path, table: Table) -> None:
+    file = path / "one.orc"
+    content, before = file.read_bytes(), file.stat()
+    write_rows(file, 0, [4])
+    assert ids(table.scan(WHERE)) == [0, *expected(ROWS)]
+    file.write_bytes(content)
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert ids(table.scan(WHERE)) == expected()
+    assert table.scan(WHERE).explain().exact
+
+
+@pytest.mark.parametrize(
+    "spelling", ["{}/", "{}//", "file:{}", "file://{}", "{}/../table", "{}/./", "link", "relative"]
+)
+def test_every_spelling_of_a_table_finds_its_indexes(
+    spelling: str, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if spelling == "link":
+        link = path.with_name("link")
+        link.symlink_to(path)
+        text = str(link)
+    elif spelling == "relative":
+        monkeypatch.chdir(path.parent)
+        text = "table"
+    else:
+        text = spelling.format(path)
+    table = hindex.connect().table(text)
+    scan = table.scan(WHERE)
+    assert ids(scan) == expected()
+    assert scan.explain().exact
+    assert [index.status for index in table.indexes()] == ["fresh", "fresh"]
+    found = hindex.connect().sql(f"SELECT COUNT(*) FROM '{text}' WHERE {WHERE}")
+    assert isinstance(found, pa.Table)
+    assert found.column(0).to_pylist() == [len(expected())]
+
+
+def test_a_table_that_was_moved_keeps_its_indexes(path: Path) -> None:
+    moved = path.rename(path.with_name("moved"))
+    scan = hindex.connect().table(str(moved)).scan(WHERE)
+    assert ids(scan) == expected()
+    assert scan.explain().exact
+
+
+def test_partitions_added_and_dropped(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "table"
+    for part in (1, 2):
+        write_rows(path / f"part={part}" / "x.orc", part * 1000, [i % 10 for i in range(500)])
+    table = hindex.connect(spark=spark).table(str(path))
+    table.create_index("by_a", "a", where="part IN (1, 3)")
+    expected_rows = {part: [part * 1000 + i for i in range(500) if i % 10 == 4] for part in (1, 2, 3)}
+    scan = table.scan("a = 4")
+    assert ids(scan) == expected_rows[1] + expected_rows[2]
+    assert reasons(scan) == {Reason.PARTITION_NOT_INDEXED: ["by_a on part=2/x.orc"]}
+    assert table.scan("a = 4 AND part = 1").explain().exact
+    assert ids(table.scan("a = 4 AND part = 2")) == expected_rows[2]
+
+    write_rows(path / "part=3" / "x.orc", 3000, [i % 10 for i in range(500)])
+    assert ids(scan) == expected_rows[1] + expected_rows[2] + expected_rows[3]
+    assert reasons(scan) == {
+        Reason.PARTITION_NOT_INDEXED: ["by_a on part=2/x.orc"],
+        Reason.NEW_FILE: ["part=3/x.orc"],
+    }
+    assert table.index("by_a").status == "stale: 1 of 2 files indexed"
+    shutil.rmtree(path / "part=1")
+    assert ids(scan) == expected_rows[2] + expected_rows[3]
+    assert Reason.FILE_GONE in reasons(scan)
+
+    # a value that makes the partition column a string: the index's WHERE no longer fits it
+    write_rows(path / "part=x" / "x.orc", 4000, [4])
+    assert ids(scan) == [*expected_rows[2], *expected_rows[3], 4000]
+    assert set(reasons(scan)) >= {Reason.PARTITION_NOT_INDEXED, Reason.FILE_GONE}

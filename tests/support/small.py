@@ -1,0 +1,77 @@
+"""Small tables whose rows are told by plain Python."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from hindex.plan.reasons import Reason
+from hindex.scan.scan import Scan
+from hindex.store.store import Store
+from hindex.tables import Table
+from tests.support.writers import write_pyarrow
+
+#: An mtime that no test's files have by themselves, in nanoseconds.
+OLD = 1_000_000_000 * 10**9
+
+#: Rows of each of the two files of the table that tests of change and damage share; its row i has a = i % 10.
+ROWS = 3000
+WHERE = "a IN (3, 4)"
+
+
+def expected(start: int = 0, stop: int = 2 * ROWS) -> list[int]:
+    """The ids of that table that :data:`WHERE` keeps, of those in a range."""
+    return [i for i in range(start, stop) if i % 10 in (3, 4)]
+
+
+def write_rows(
+    path: Path, first_id: int, a: Sequence[int | None], s: Sequence[str | None] | None = None
+) -> Path:
+    """A file of columns ``id``, ``a`` int and ``s`` string, uncompressed, several stripes where it is long."""
+    texts = [None if value is None else f"s{value}" for value in a] if s is None else s
+    columns = {
+        "id": pa.array(range(first_id, first_id + len(a)), pa.int64()),
+        "a": pa.array(a, pa.int32()),
+        "s": pa.array(texts, pa.string()),
+    }
+    write_pyarrow(path, pa.table(columns), "none", stripe=4096, stride=100)
+    return path
+
+
+def write_columns(path: Path, columns: Mapping[str, pa.Array], **options: Any) -> Path:
+    """A file of any columns."""
+    write_pyarrow(path, pa.table(dict(columns)), **options)
+    return path
+
+
+def keep_stat(path: Path, change: Callable[[], object]) -> None:
+    """Run a change of a file and set its old mtime again; its length must not change."""
+    before = path.stat()
+    change()
+    assert path.stat().st_size == before.st_size
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def ids(scan: Scan) -> list[int]:
+    """The ids of a scan's rows, in order; counting them gives the same number."""
+    found: list[int] = scan.to_arrow().column("id").to_pylist()
+    assert scan.count() == len(found)
+    return found
+
+
+def reasons(scan: Scan) -> dict[Reason, list[str]]:
+    """What EXPLAIN says was not used: the subjects by reason."""
+    found: dict[Reason, list[str]] = {}
+    for note in scan.explain().notes:
+        found.setdefault(note.reason, []).append(note.subject)
+    return found
+
+
+def store_state(table: Table) -> dict[str, bytes]:
+    """Every file of the store beside a table with its content."""
+    root = Path(Store.for_table(table.uri).root)
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}

@@ -1,0 +1,165 @@
+"""Connections: how tables are found, and what each statement returns."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+import hindex
+from hindex.connection import STORE_VARIABLE
+from hindex.errors import IndexNotFoundError, StatementError, TableError
+from hindex.plan.explain import Explanation
+from hindex.scan.scan import Scan
+from hindex.tables import Index
+from tests.support.small import ids, write_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return write_rows(tmp_path / "users" / "x.orc", 0, [i % 10 for i in range(500)]).parent
+
+
+@pytest.fixture
+def catalog(spark: SparkSession, path: Path) -> Iterator[str]:
+    """The table under a name that needs quoting."""
+    spark.sql(f"CREATE TABLE `1users` USING orc LOCATION '{path}'")
+    yield "`1users`"
+    spark.sql("DROP TABLE `1users`")
+
+
+def test_what_statements_return(path: Path, spark: SparkSession) -> None:
+    hx = hindex.connect(spark=spark)
+    made = hx.sql(f"CREATE INDEX by_a USING BITMAP ON '{path}' (a)")
+    assert isinstance(made, Index)
+    assert repr(made) == "Index('by_a', BITMAP on 'a', fresh)"
+    scan = hx.sql(f"SELECT id, s FROM '{path}' WHERE a = 3 LIMIT 2")
+    assert isinstance(scan, Scan)
+    assert scan.to_arrow().to_pydict() == {"id": [3, 13], "s": ["s3", "s3"]}
+    assert repr(scan) == "Scan(SELECT id, s WHERE a = 3 LIMIT 2)"
+    count = hx.sql(f"SELECT COUNT(*) FROM '{path}' WHERE a IN (3, 4)")
+    assert isinstance(count, pa.Table)
+    assert count.to_pydict() == {"count": [100]}
+    explained = hx.sql(f"EXPLAIN SELECT id FROM '{path}' WHERE a = 3")
+    assert isinstance(explained, Explanation)
+    assert explained.columns == ("id",)
+    assert explained.exact
+    everything = hx.sql(f"SELECT * FROM orc.`{path}`")
+    assert isinstance(everything, Scan)
+    assert everything.schema.names == ["id", "a", "s"]
+    assert ids(everything) == list(range(500))
+    shown = hx.sql(f"SHOW INDEXES ON '{path}'")
+    assert isinstance(shown, pa.Table)
+    (row,) = shown.to_pylist()
+    assert row.pop("size_bytes") > 0
+    assert row == {
+        "name": "by_a",
+        "table": str(path),
+        "column": "a",
+        "type": "BITMAP",
+        "column_type": "int",
+        "where": None,
+        "status": "fresh",
+    }
+    assert hx.sql(f"DROP INDEX by_a ON '{path}'") is None
+    assert hx.sql(f"DROP INDEX IF EXISTS by_a ON '{path}'") is None
+    with pytest.raises(IndexNotFoundError):
+        hx.sql(f"DROP INDEX by_a ON '{path}'")
+
+
+def test_a_table_of_the_catalog(path: Path, catalog: str, spark: SparkSession) -> None:
+    hx = hindex.connect(spark=spark)
+    hx.sql(f"CREATE INDEX by_a USING bitmap ON {catalog} (a)")
+    for name in (catalog, f"default.{catalog}", f"spark_catalog.default.{catalog}"):
+        scan = hx.sql(f"SELECT id FROM {name} WHERE a = 3 LIMIT 1")
+        assert isinstance(scan, Scan)
+        assert ids(scan) == [3]
+        assert scan.explain().exact
+        assert ids(hx.table(name).scan("a = 3", ["id"], 1)) == [3]
+    # it is the same table by its path
+    assert hindex.connect().table(str(path)).scan("a = 3").explain().exact
+
+
+def test_names_that_are_no_tables_of_orc_files(spark: SparkSession, tmp_path: Path) -> None:
+    hx = hindex.connect(spark=spark)
+    spark.sql(f"CREATE TABLE texts (a STRING) USING csv LOCATION '{tmp_path / 'texts'}'")
+    spark.sql("CREATE TEMPORARY VIEW a_view AS SELECT 1 AS a")
+    try:
+        with pytest.raises(TableError, match=r"^Table 'texts' is invalid: it is not a table of ORC files"):
+            hx.table("texts")
+        with pytest.raises(TableError, match=r"^Table 'a_view' is invalid: "):
+            hx.table("a_view")
+    finally:
+        spark.sql("DROP TABLE texts")
+        spark.sql("DROP VIEW a_view")
+    with pytest.raises(TableError, match=r"^Table 'nope' is invalid: Spark's catalog has no such table"):
+        hx.sql("SELECT * FROM nope")
+
+
+def test_a_path_wins_over_a_name_where_there_is_no_session(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(path.parent)
+    assert ids(hindex.connect().table("users").scan("id < 3")) == [0, 1, 2]
+    with pytest.raises(TableError, match=r"^Table '.*nope' is invalid: no such file or directory"):
+        hindex.connect().table("nope").scan().to_arrow()
+
+
+def test_a_store_of_its_own(
+    path: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = write_rows(tmp_path / "others" / "x.orc", 0, [1, 2]).parent
+    monkeypatch.setenv(STORE_VARIABLE, str(tmp_path / "store"))
+    hx = hindex.connect(spark=spark)
+    for table in (path, other):
+        hx.sql(f"CREATE INDEX i USING bitmap ON '{table}' (a)")
+    hx.sql(f"CREATE INDEX j USING bitmap ON '{other}' (s)")
+    assert not (path / "_hindex").exists()
+    shown = hx.sql("SHOW INDEXES i")
+    assert isinstance(shown, pa.Table)
+    assert shown.column("table").to_pylist() == sorted(map(str, (path, other)))
+    with pytest.raises(
+        StatementError, match=r"^Index 'I' is on several tables, name one with ON: '.*', '.*'$"
+    ):
+        hx.sql("DROP INDEX I")
+
+    # a table that is gone is listed, and its index can be dropped
+    (other / "x.orc").unlink()
+    other.rmdir()
+    shown = hx.sql("SHOW INDEXES")
+    assert isinstance(shown, pa.Table)
+    found = {(row["name"], row["table"]): row["status"] for row in shown.to_pylist()}
+    assert found["i", str(path)] == "fresh"
+    assert found["j", str(other)].startswith(f"unusable: Table '{other}' is invalid: no such file")
+    hx.sql("DROP INDEX j")
+    hx.sql(f"DROP INDEX i ON '{other}'")
+    hx.sql("DROP INDEX i")
+    with pytest.raises(IndexNotFoundError, match=r"^Index 'i' does not exist in the store "):
+        hx.sql("DROP INDEX i")
+    assert hx.sql("DROP INDEX IF EXISTS i") is None
+
+    explicit = hindex.connect(store=str(tmp_path / "another"))
+    assert explicit.table(str(path)).indexes() == []
+    shown = explicit.sql("SHOW INDEXES")
+    assert isinstance(shown, pa.Table)
+    assert shown.num_rows == 0
+
+
+def test_nothing_of_spark_is_loaded_by_a_query(path: Path, tmp_path: Path) -> None:
+    import subprocess
+
+    code = f"""
+import sys, hindex
+scan = hindex.connect().table({str(path)!r}).scan("a = 3", ["id"])
+assert scan.count() == 50 and scan.to_arrow().num_rows == 50
+assert hindex.connect().table({str(path)!r}).indexes() == []
+assert "pyspark" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, cwd=tmp_path)
