@@ -1,0 +1,86 @@
+"""REFRESH INDEX reads what changed, forgets what is gone, and leaves the rest as it is."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import hindex
+from hindex.build.job import plan_build
+from hindex.errors import IndexNotFoundError
+from hindex.table.snapshot import fresh_paths
+from hindex.tables import IndexSpec, Table
+from tests.support.small import ROWS, WHERE, expected, ids, keep_stat, store_state, write_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "table"
+    write_rows(path / "one.orc", 0, [i % 10 for i in range(ROWS)])
+    write_rows(path / "two.orc", ROWS, [i % 10 for i in range(ROWS, 2 * ROWS)])
+    return path
+
+
+@pytest.fixture
+def table(spark: SparkSession, path: Path) -> Table:
+    table = hindex.connect(spark=spark).table(str(path))
+    table.create_indexes([IndexSpec("by_a", "a"), IndexSpec("by_s", "s")])
+    return table
+
+
+def test_nothing_changed_nothing_written(path: Path, table: Table) -> None:
+    before = store_state(table)
+    # a connection that could not build anything: no Spark is needed
+    hindex.connect(master="no-such-master").table(str(path)).refresh_indexes()
+    assert store_state(table) == before
+
+
+def test_only_what_changed_is_read(path: Path, table: Table) -> None:
+    (path / "two.orc").unlink()
+    write_rows(path / "three.orc", ROWS, [i % 10 for i in range(ROWS, 2 * ROWS)])
+    before = store_state(table)
+    snapshot = table.snapshot()
+    plan = plan_build(snapshot, snapshot.manifest.indexes, fresh=fresh_paths(snapshot))
+    assert [task.path for task in plan.tasks] == ["three.orc"]
+    assert not table.scan(WHERE).explain().exact
+
+    table.refresh_indexes()
+
+    explained = table.scan(WHERE).explain()
+    assert explained.exact
+    assert explained.notes == ()
+    assert ids(table.scan(WHERE)) == sorted(expected())
+    assert [index.status for index in table.indexes()] == ["fresh", "fresh"]
+    # what was there is there still, byte for byte; one file more for each index
+    after = store_state(table)
+    assert before.items() <= after.items()
+    assert len([name for name in after if name.endswith(".hidx")]) == 6
+
+
+def test_a_file_replaced_with_the_same_length_and_time(path: Path, table: Table) -> None:
+    file = path / "one.orc"
+    a = [i % 9 for i in range(ROWS)]
+    keep_stat(file, lambda: write_rows(file, 0, a))
+    assert table.index("by_a").status == "fresh"  # the listing cannot tell
+    table.index("by_a").refresh()
+    scan = table.scan(WHERE)
+    assert ids(scan) == [i for i in range(ROWS) if a[i] in (3, 4)] + expected(ROWS)
+    assert scan.explain().exact
+    # the other index of that file described the old one
+    assert table.index("by_s").status == "stale: 1 of 2 files indexed"
+
+
+def test_by_statement_and_by_name(path: Path, table: Table, spark: SparkSession) -> None:
+    hx = hindex.connect(spark=spark)
+    shutil.copy2(path / "one.orc", path / "copy.orc")
+    refreshed = hx.sql(f"REFRESH INDEX by_a ON '{path}'")
+    assert isinstance(refreshed, hindex.Index)
+    assert (refreshed.name, refreshed.status) == ("by_a", "fresh")
+    with pytest.raises(IndexNotFoundError, match=r"Index 'nope' does not exist; the table's indexes are"):
+        hx.sql(f"REFRESH INDEX nope ON '{path}'")
