@@ -1,0 +1,82 @@
+"""Files that Spark wrote, in every codec, are read as Spark reads them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from hindex.orc import DecodePath, OrcReader
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROWS = 30_000
+
+#: Many repeats, few repeats and none; nulls in runs and scattered; both calendars; zeros that writers trim.
+COLUMNS = """
+    id,
+    id % 3 = 0 AS flag,
+    CAST(id % 7 AS TINYINT) AS tiny,
+    CAST(id DIV 10 AS SMALLINT) AS small,
+    IF(id % 5 = 0, NULL, CAST(hash(id) AS INT)) AS number,
+    xxhash64(id) AS big,
+    CAST(id / 7 AS FLOAT) AS single,
+    IF(id % 1000 < 900, id / 7, NULL) AS double,
+    CAST(hash(id) / 100 AS DECIMAL(12, 2)) AS money,
+    CAST(CAST(xxhash64(id) AS DECIMAL(38, 0)) * 1000003 AS DECIMAL(34, 3)) AS huge,
+    concat('mode ', id % 6) AS mode,
+    IF(id BETWEEN 9000 AND 21000, NULL, repeat(hex(hash(id)), CAST(id % 4 AS INT))) AS text,
+    CAST(hex(hash(id)) AS BINARY) AS blob,
+    date_add(DATE '0001-01-01', CAST(pmod(hash(id), 900000) AS INT)) AS day,
+    timestamp_micros(pmod(xxhash64(id), 8000000000000000) - 4000000000000000) AS moment,
+    TIMESTAMP '1500-06-01 12:00:00' + make_dt_interval(CAST(id % 50000 AS INT)) AS old,
+    IF(id % 11 = 0, NULL, array(id, NULL, id + 1)) AS list,
+    named_struct('a', id, 'b', IF(id % 2 = 0, 'x', NULL)) AS pair,
+    map(concat('k', id % 3), id) AS map
+"""
+
+
+@pytest.fixture(scope="session")
+def as_spark_reads(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, tuple[Path, pa.Table]]:
+    """For each codec the file, and Spark's rows of it."""
+    found = {}
+    for codec in ("none", "zlib", "snappy", "lzo", "lz4", "zstd"):
+        path = tmp_path_factory.mktemp("spark") / codec
+        frame = spark.range(0, ROWS, 1, 1).selectExpr(*_items(COLUMNS))
+        frame.write.option("compression", codec).option("orc.row.index.stride", "2000").orc(str(path))
+        (file,) = path.glob("*.orc")
+        found[codec] = file, spark.read.orc(str(path)).toArrow()
+    return found
+
+
+@pytest.mark.parametrize("codec", ["none", "zlib", "snappy", "lzo", "lz4", "zstd"])
+def test_rows_of_a_file_that_spark_wrote(
+    as_spark_reads: dict[str, tuple[Path, pa.Table]], codec: str, rng: np.random.Generator
+) -> None:
+    file, expected = as_spark_reads[codec]
+    selections = {
+        "sparse": np.unique(rng.integers(0, ROWS, 200)),
+        "one group": np.arange(4000, 6000, 7),
+        "single": rng.integers(0, ROWS, 1),
+        "all": np.arange(ROWS),
+    }
+    for path in (*DecodePath, None):
+        reader = OrcReader(file, path=path)
+        assert reader.tail.compression == codec
+        for name, rows in selections.items():
+            found = reader.read(rows=rows)
+            wanted = expected.take(pa.array(rows))
+            for column in reader.names:
+                # Spark's timestamps have a zone, which a wall clock has not
+                theirs = wanted.column(column).cast(found.schema.field(column).type)
+                assert found.column(column).equals(theirs), (codec, path, name, column)
+
+
+def _items(columns: str) -> list[str]:
+    return [item.strip() for item in columns.split(",\n")]
