@@ -51,6 +51,7 @@ class DenseReader:
         """The wanted rows of columns, in the order asked for."""
         file = getattr(self._local, "file", None)
         try:
+            self._source.read([])  # a local file that was cut short is noticed here
             if file is None:
                 file = self._local.file = pyarrow.orc.ORCFile(self._source.open_arrow())
             batch = file.read_stripe(stripe, columns=[name for name, _ in columns])
@@ -64,7 +65,7 @@ class DenseReader:
                 path=self._tail.path,
                 stripe=stripe,
             )
-        indices = None if selection.is_all else pa.array(selection.to_array())
+        indices = None if selection.is_all else selection.to_indices()
         found = []
         for name, of in columns:
             array = batch.column(name)

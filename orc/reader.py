@@ -223,7 +223,7 @@ class _StripeRead:
             name = next(n for n, of in columns if any(c.column in tail.encrypted_columns for c in of.walk()))
             raise OrcError("the column is encrypted and there is no key for it: leave it out", column=name)
         if not len(selection) or not columns:
-            return [pa.array([], of.to_arrow()) for _, of in columns]
+            return [pa.nulls(0, of.to_arrow()) for _, of in columns]
         groups = selection.groups(tail.row_index_stride)
         paths = [self.choose(name, of, groups) for name, of in columns]
         found: list[pa.Array | None] = [None] * len(columns)
@@ -314,7 +314,7 @@ class _StripeRead:
                     array = WholeColumns(reader.tail, stripe, self.decompressor, self._streams).read(
                         of, selection.num_rows
                     )
-                    found[i] = array if selection.is_all else array.take(pa.array(selection.to_array()))
+                    found[i] = array if selection.is_all else array.take(selection.to_indices())
                     reader.counts.add(whole_columns=1)
             except OrcError as error:
                 raise error.at(column=name) from error

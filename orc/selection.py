@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 from pyroaring import BitMap, BitMap64
 
 Rows = npt.NDArray[np.int64]
@@ -44,6 +45,14 @@ class RowSelection:
 
     def to_array(self) -> Rows:
         return np.arange(self.num_rows, dtype=np.int64) if self.rows is None else self.rows
+
+    def to_indices(self) -> pa.Array:
+        """The rows as an Arrow array, for ``take``.
+
+        Made from its buffer: ``pyarrow.array`` would import pandas, where it is installed, to look for its types.
+        """
+        rows = np.ascontiguousarray(self.to_array())
+        return pa.Array.from_buffers(pa.int64(), len(rows), [None, pa.py_buffer(rows)])
 
     def groups(self, stride: int) -> GroupedRows:
         """The selection by row groups of ``stride`` rows; 0 makes the stripe one group."""

@@ -80,41 +80,60 @@ class BytesSource:
 
 
 class LocalSource:
-    """A memory-mapped local file."""
+    """A memory-mapped local file.
+
+    A file that is cut short in place while it is mapped would end the process at the next access, so its
+    length is looked at before every read.
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
+        self._descriptor = -1
         try:
-            descriptor = os.open(self.path, os.O_RDONLY)
+            self._descriptor = os.open(self.path, os.O_RDONLY)
+            self._size = os.fstat(self._descriptor).st_size
+            self._map = (
+                mmap.mmap(self._descriptor, self._size, access=mmap.ACCESS_READ) if self._size else None
+            )
         except OSError as error:
             raise OrcError(f"cannot open the file: {error.strerror}", path=self.path) from error
-        try:
-            stat = os.fstat(descriptor)
-            self.mtime_ns = stat.st_mtime_ns
-            self._size = stat.st_size
-            self._map = mmap.mmap(descriptor, self._size, access=mmap.ACCESS_READ) if self._size else None
-        except (OSError, ValueError) as error:
-            raise OrcError(f"cannot map the file: {error}", path=self.path) from error
-        finally:
-            os.close(descriptor)
+        except ValueError as error:
+            raise OrcError(
+                f"cannot map the file, it changed as it was opened: {error}", path=self.path
+            ) from error
         self._view = memoryview(self._map) if self._map is not None else memoryview(b"")
+
+    def __del__(self) -> None:
+        self.close()
 
     def size(self) -> int:
         return self._size
 
     def read(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
         _check(self.path, self._size, ranges)
+        self._check_length()
         return [self._view[offset : offset + length] for offset, length in ranges]
 
     def open_arrow(self) -> pa.NativeFile:
         # the bytes already mapped, so that both readers see one file even if it is replaced meanwhile
+        self._check_length()
         return pa.BufferReader(self._view)
 
     def close(self) -> None:
-        """Drop the reference: the map is freed when the last view of it goes."""
+        """Drop the references: the map is freed when the last view of it goes."""
         self._view = memoryview(b"")
         self._map = None
-        self._size = 0
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _check_length(self) -> None:
+        if self._descriptor >= 0 and os.fstat(self._descriptor).st_size < self._size:
+            raise OrcError(
+                f"the file had {self._size} bytes and was cut short while it was open: run again when nothing "
+                "writes to it",
+                path=self.path,
+            )
 
 
 class FileSystemSource:

@@ -77,6 +77,8 @@ def deal_positions(
     length = sum(place + extra for _, extra in full)
     # a writer that drops a PRESENT stream without nulls may leave its numbers in the entries
     dropped = 0 if has_present else present
+    if any(group >= len(entries) for group in groups):
+        return None
     wanted = sorted({g for group in groups for g in (group, group + 1) if g < len(entries)})
     rows = []
     for group in wanted:

@@ -126,6 +126,6 @@ def _micros(seconds: Ints, coded: Ints, base: int) -> Ints:
 
 def wall_clock(micros: Ints, zone: str) -> Ints:
     """What a clock in ``zone`` shows at instants of UTC, both in microseconds since 1970."""
-    instants = pa.array(micros, pa.int64()).cast(pa.timestamp("us")).cast(pa.timestamp("us", tz=zone))
+    instants = fixed_array(pa.timestamp("us", tz=zone), micros, None)
     local: Ints = np.asarray(pc.local_timestamp(instants).cast(pa.int64()))
     return local

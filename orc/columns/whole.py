@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hindex.errors import OrcError
-from hindex.orc.columns.arrays import validity
+from hindex.orc.columns.arrays import fixed_array, validity
 from hindex.orc.columns.context import ColumnContext
 from hindex.orc.columns.layout import has_present, stream_layout, whole_stream
 from hindex.orc.columns.primitive import read_primitive
@@ -75,7 +75,7 @@ class WholeColumns:
         children = [self.read(child, len(wanted.ranks)) for child in of.children]
         arrow = of.to_arrow()
         if wanted.valid is not None:
-            slots = pa.array(np.cumsum(wanted.valid) - 1, mask=~wanted.valid)
+            slots = fixed_array(pa.int64(), np.arange(len(wanted.ranks)), wanted.valid)
             children = [child.take(slots) for child in children]
         return pa.Array.from_buffers(arrow, count, [validity(wanted.valid)], children=children)
 
@@ -133,7 +133,9 @@ class WholeColumns:
             full_ids[context.wanted.valid], full_offsets[context.wanted.valid] = ids, offsets
             ids, offsets = full_ids, full_offsets
         names = [f"_union_{i}" for i in range(len(children))]
-        return pa.UnionArray.from_dense(pa.array(ids), pa.array(offsets), children, names)
+        return pa.UnionArray.from_dense(
+            fixed_array(pa.int8(), ids, None), fixed_array(pa.int32(), offsets, None), children, names
+        )
 
 
 _NO_INTS = np.zeros(0, np.int64)
