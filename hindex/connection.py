@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -13,6 +14,7 @@ from hindex.errors import ColumnError, IndexNotFoundError, StatementError, Table
 from hindex.plan.explain import Explanation
 from hindex.progress import NullProgress, Progress
 from hindex.scan.scan import Scan
+from hindex.spark.agreement import check_agreement
 from hindex.spark.catalog import describe_table
 from hindex.store.store import Store, list_stores
 from hindex.table.listing import normalize_uri
@@ -60,7 +62,8 @@ class Connection:
         conf: Mapping[str, str] | None = None,
         progress: Progress | None = None,
     ) -> None:
-        self._store = store
+        # one place for the connection's life, wherever the process changes its directory to
+        self._store = None if store is None else normalize_uri(store)
         self._spark = spark
         self._master = master
         self._conf = dict(conf or {})
@@ -102,7 +105,9 @@ class Connection:
         match parse(text):
             case Select() as select:
                 if select.count:
-                    return pa.table({"count": pa.array([self._scan(select).count()], pa.int64())})
+                    # LIMIT is of the result's one row, not of the rows that are counted
+                    counted = self._resolve(select.table).scan(select.where, []).count()
+                    return pa.table({"count": pa.array([counted], pa.int64())}).slice(0, select.limit)
                 scan = self._scan(select)
                 scan.plan()  # a mistake in the statement is told now, not when the rows are read
                 return scan
@@ -210,7 +215,8 @@ class Connection:
                 f"Table {name!r} is invalid: it is not a table of ORC files (provider {provider or 'none'!r})"
             )
         uri = normalize_uri(str(location))
-        return Table(self, name, uri, Store.for_table(uri, self._store))
+        check = partial(check_agreement, self.spark(), name)
+        return Table(self, name, uri, Store.for_table(uri, self._store), check)
 
 
 def _indexes_table(indexes: Sequence[tuple[str, Index]]) -> pa.Table:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import getpass
+import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -35,7 +36,7 @@ from hindex.store.manifest import (
     new_index_id,
 )
 from hindex.store.store import Store
-from hindex.table.listing import Listing
+from hindex.table.listing import Listing, list_data_files
 from hindex.table.schema import TableSchema
 from hindex.table.snapshot import Snapshot, fresh_paths, take_snapshot
 
@@ -165,20 +166,34 @@ class Index:
 
 
 class Table:
-    """A table of ORC files, by path, URI or Spark catalog name."""
+    """A table of ORC files, by path, URI or Spark catalog name.
 
-    def __init__(self, session: Session, name: str, uri: str, store: Store) -> None:
+    ``check`` is told every snapshot, and raises where it must not be used.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        name: str,
+        uri: str,
+        store: Store,
+        check: Callable[[Snapshot], None] | None = None,
+    ) -> None:
         self._session = session
         self.name = name
         self.uri = uri
         self._store = store
+        self._check = check
 
     def __repr__(self) -> str:
         return f"Table({self.name!r})"
 
     def snapshot(self) -> Snapshot:
         """The table as it is now: files, schema, and what its indexes cover."""
-        return take_snapshot(self.uri, self._store, name=self.name)
+        found = take_snapshot(self.uri, self._store, name=self.name)
+        if self._check is not None:
+            self._check(found)
+        return found
 
     @property
     def schema(self) -> TableSchema:
@@ -285,6 +300,9 @@ class Table:
 
     def _build(self, plan: BuildPlan) -> list[FileEntry]:
         try:
+            # a store that cannot be written is told before Spark is started
+            for index_id in {target.index_id for task in plan.tasks for target in task.targets}:
+                self._store.prepare_index_directory(index_id)
             return run_build(self._session.spark(), plan, self._session.progress)
         except BaseException:
             discard_build(plan)
@@ -325,11 +343,14 @@ class Table:
         """Remove an index.
 
         :raises IndexNotFoundError: if there is none of that name, unless ``if_exists``.
+        :raises TableError: if there is none because there is no such table.
         """
 
         def change(manifest: Manifest) -> Manifest:
-            if if_exists and manifest.find_index(name) is None:
-                return manifest
+            if manifest.find_index(name) is None:
+                if if_exists:
+                    return manifest
+                list_data_files(self.uri)  # a table that is not there is the mistake to tell
             return drop_index(manifest, name)
 
         self._store.commit(change)
@@ -380,5 +401,13 @@ def _entry(spec: IndexSpec, snapshot: Snapshot) -> IndexEntry:
         properties=tuple(resolve_properties(kind, spec.properties).items()),
         where=None if where is None else str(where),
         created_ms=time.time_ns() // 1_000_000,
-        creator=getpass.getuser(),
+        creator=_user(),
     )
+
+
+def _user() -> str:
+    """The user's name, or number where containers give users no name."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):
+        return str(os.getuid()) if hasattr(os, "getuid") else "unknown"

@@ -163,3 +163,25 @@ assert hindex.connect().table({str(path)!r}).indexes() == []
 assert "pyspark" not in sys.modules
 """
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, cwd=tmp_path)
+
+
+def test_the_limit_of_a_count_is_of_its_one_row(path: Path) -> None:
+    hx = hindex.connect()
+    for limit, rows in [(0, []), (1, [500]), (7, [500]), (1000, [500])]:
+        found = hx.sql(f"SELECT COUNT(*) FROM '{path}' LIMIT {limit}")
+        assert isinstance(found, pa.Table)
+        assert found.column("count").to_pylist() == rows
+
+
+def test_dropping_from_a_table_that_is_not_there(path: Path) -> None:
+    hx = hindex.connect()
+    with pytest.raises(TableError, match="no such file or directory"):
+        hx.sql(f"DROP INDEX x ON '{path}/nope'")
+    with pytest.raises(IndexNotFoundError):
+        hx.sql(f"DROP INDEX x ON '{path}'")
+    assert hx.sql(f"DROP INDEX IF EXISTS x ON '{path}/nope'") is None
+
+
+def test_a_path_that_is_too_long() -> None:
+    with pytest.raises(TableError, match="File name too long"):
+        hindex.connect().sql(f"SELECT * FROM '{'a' * 300}'")

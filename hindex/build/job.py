@@ -112,22 +112,47 @@ def discard_build(plan: BuildPlan) -> None:
 
 def _collect(spark: SparkSession, tasks: Sequence[BuildTask], progress: Progress) -> pa.Table:
     frame = task_frame(spark, tasks, run_build_task, RESULT_SCHEMA)
-    done = threading.Event()
-    watcher = threading.Thread(target=_watch, args=(spark, done, progress, len(tasks)), daemon=True)
+    tag = f"hindex-build-{tasks[0].build_id}"
+    done, succeeded = threading.Event(), threading.Event()
+    watcher = threading.Thread(
+        target=_watch, args=(spark, done, succeeded, progress, len(tasks)), daemon=True
+    )
     watcher.start()
+    spark.addTag(tag)
     try:
-        return frame.toArrow()
-    except HindexError:
-        raise
-    except Exception as error:
+        table = frame.toArrow()
+        succeeded.set()
+        return table
+    except BaseException as error:
+        # Spark does not notice that nobody waits for its job any more: it would go on to write index files
+        with contextlib.suppress(Exception):
+            spark.interruptTag(tag)
+        if isinstance(error, HindexError) or not isinstance(error, Exception):
+            raise
+        if _was_interrupted(error):
+            raise KeyboardInterrupt from error
         raise _build_error(error) from error
     finally:
         done.set()
         watcher.join()
+        with contextlib.suppress(Exception):
+            spark.removeTag(tag)
 
 
-def _watch(spark: SparkSession, done: threading.Event, progress: Progress, total: int) -> None:
-    """Report finished tasks until the job ends; where the session does not tell, only its end is reported."""
+def _was_interrupted(error: BaseException) -> bool:
+    """Whether an error arose while Ctrl-C was handled: PySpark raises the end of its job in its place."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, KeyboardInterrupt):
+            return True
+        seen = seen.__cause__ or seen.__context__
+    return False
+
+
+def _watch(
+    spark: SparkSession, done: threading.Event, succeeded: threading.Event, progress: Progress, total: int
+) -> None:
+    """Report finished tasks until the job ends; where the session does not tell, only its success is reported."""
     told = 0
     context = getattr(spark, "_sc", None)
     while not done.wait(_POLL_SECONDS):
@@ -139,7 +164,7 @@ def _watch(spark: SparkSession, done: threading.Event, progress: Progress, total
         if told < finished <= total:
             progress.advance(finished - told)
             told = finished
-    if told < total:
+    if told < total and succeeded.is_set():
         progress.advance(total - told)
 
 

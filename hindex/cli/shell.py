@@ -21,6 +21,7 @@ Statements end with ; and may take several lines. A table is a quoted path or UR
   EXPLAIN SELECT …;
   CREATE INDEX [IF NOT EXISTS] name USING BITMAP ON table (column) [WHERE partition predicate];
   SHOW INDEXES [name] [ON table];
+  REFRESH INDEX name [ON table];
   DROP INDEX [IF EXISTS] name [ON table];
 
 help shows this, quit (or Ctrl-D) leaves, Ctrl-C drops what is typed or stops what runs."""

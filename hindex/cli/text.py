@@ -7,7 +7,8 @@ values are JSON.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import pairwise
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,7 +34,7 @@ def texts(column: pa.Array) -> list[str | None]:
         # Arrow's own text goes to an exponent for small values
         return [value if value is None else format(value, "f") for value in column.to_pylist()]
     if pa.types.is_nested(kind):
-        return [value if value is None else json.dumps(value, default=str) for value in column.to_pylist()]
+        return [None if text == "null" else text for text in json_texts(column)]
     return _plain(pc.cast(column, pa.string()))
 
 
@@ -62,7 +63,7 @@ def json_texts(column: pa.Array) -> list[str]:
     """Each value as JSON: numbers and booleans as such with all their digits, all else as strings."""
     kind = column.type
     if pa.types.is_nested(kind):
-        return ["null" if text is None else text for text in texts(column)]
+        return _nested(column)
     encode: Callable[[str], str] = json.dumps
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind):
         encode = str
@@ -70,6 +71,38 @@ def json_texts(column: pa.Array) -> list[str]:
         # JSON knows no NaN and no infinity
         encode = _json_double
     return ["null" if text is None else encode(text) for text in texts(column)]
+
+
+def _nested(column: pa.Array) -> list[str]:
+    """Structs as objects, lists as arrays, maps as arrays of pairs; what they hold as :func:`json_texts`."""
+    kind = column.type
+    if pa.types.is_union(kind):
+        return [
+            "null" if not value.is_valid else json_texts(pa.array([value.as_py()], value.value.type))[0]
+            for value in column
+        ]
+    valid = column.is_valid().to_pylist()
+    if pa.types.is_struct(kind):
+        names = [json.dumps(field.name) for field in kind]
+        fields = [json_texts(column.field(at)) for at in range(kind.num_fields)]
+        rows = (", ".join(map(": ".join, zip(names, row, strict=True))) for row in _rows(fields, len(column)))
+        return [f"{{{row}}}" if ok else "null" for row, ok in zip(rows, valid, strict=True)]
+    offsets = column.offsets.to_pylist()
+    first, count = offsets[0], offsets[-1] - offsets[0]  # a slice keeps the values of the whole array
+    if pa.types.is_map(kind):
+        keys, items = column.keys.slice(first, count), column.items.slice(first, count)
+        held = [f"[{key}, {item}]" for key, item in zip(json_texts(keys), json_texts(items), strict=True)]
+    else:
+        held = json_texts(column.values.slice(first, count))
+    return [
+        f"[{', '.join(held[start - first : end - first])}]" if ok else "null"
+        for (start, end), ok in zip(pairwise(offsets), valid, strict=True)
+    ]
+
+
+def _rows(columns: list[list[str]], count: int) -> Iterable[tuple[str, ...]]:
+    """The columns' values row by row, also where there are no columns."""
+    return zip(*columns, strict=True) if columns else [()] * count
 
 
 def _json_double(text: str) -> str:

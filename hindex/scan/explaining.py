@@ -39,17 +39,19 @@ class _Totals:
 def explain_plan(plan: ScanPlan, where: Predicate | None) -> Explanation:
     """What a scan decides and why: indexes are asked stripe by stripe, data is not read."""
     totals = _Totals()
-    seen: dict[int, OpenTask] = {}
+    last: OpenTask | None = None
 
     for task, answer in answered(plan.tasks, every=True):
+        if last is not None and task is not last:
+            totals.notes += last.notes
+        last = task  # one at a time: a table may have more files than a process may hold open
         paths: tuple[DecodePath, ...] = ()
         if len(answer.bounds.upper):
             selection = RowSelection.of(answer.bounds.upper, answer.num_rows)
             paths = task.decode_paths(answer.stripe, selection)
-        seen[id(task)] = task
         _add(totals, task, answer, paths)
-    for task in seen.values():
-        totals.notes += task.notes
+    if last is not None:
+        totals.notes += last.notes
     pruned = _Pruned.of(plan)
     everything = isinstance(plan.filter, Always)
     return Explanation(

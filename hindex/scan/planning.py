@@ -22,14 +22,13 @@ from hindex.table.snapshot import FileView, Snapshot
 class ScanPlan:
     """What a scan will do. ``tasks`` are in order of the files' paths.
 
-    ``pruned_files`` were left out by their partition values alone; ``notes`` tell what was not used and why.
+    ``notes`` tell what was not used and why.
     """
 
     snapshot: Snapshot
     filter: Filter
     columns: tuple[OutputColumn, ...]
     tasks: tuple[ScanTask, ...]
-    pruned_files: int
     notes: tuple[Note, ...]
 
 
@@ -49,7 +48,6 @@ def plan_scan(snapshot: Snapshot, where: Predicate | None, names: Sequence[str] 
         filter=root,
         columns=wanted,
         tasks=tuple(tasks),
-        pruned_files=len(snapshot.files) - len(tasks),
         notes=tuple(planner.notes()),
     )
 

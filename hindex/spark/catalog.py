@@ -29,6 +29,9 @@ def describe_table(spark: SparkSession, name: str) -> dict[str, Any]:
                 f"Table {name!r} is invalid: Spark's catalog has no such table. "
                 "A path is written in quotes: FROM 'data/users'"
             ) from error
-        raise TableError(f"Table {name!r} is invalid: {str(error).splitlines()[0]}") from error
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        raise TableError(
+            f"Table {name!r} is invalid: {lines[0] if lines else type(error).__name__}"
+        ) from error
     found: dict[str, Any] = json.loads(rows[0][0])
     return found

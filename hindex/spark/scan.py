@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 #: Up to so many values (rows times columns) are read here: starting a Spark job takes longer.
 MAX_LOCAL_VALUES = 1_000_000
-#: The indexes of more files than these are not asked here.
-MAX_LOCAL_FILES = 1_000
+#: The indexes of more files than these are not asked here: each is held open, and systems often allow 1,024.
+MAX_LOCAL_FILES = 400
 #: Rows that executors hand to Spark at a time.
 BATCH_ROWS = 1 << 16
 

@@ -7,7 +7,7 @@ functions here are pure; :mod:`hindex.store.store` reads and writes.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from hindex.errors import IndexExistsError, IndexNotFoundError
@@ -207,15 +207,6 @@ def merge_build_result(
     for built in files:
         merged[built.path] = _joined(merged.get(built.path), built)
     return _pruned(replace(manifest, files=tuple(merged[path] for path in sorted(merged))))
-
-
-def coverage(manifest: Manifest) -> Mapping[str, int]:
-    """How many data files each index covers, by index id."""
-    counts = {item.id: 0 for item in manifest.indexes}
-    for entry in manifest.files:
-        for item in entry.index_files:
-            counts[item.index_id] += 1
-    return counts
 
 
 def _target(entry: IndexEntry) -> tuple[str, str, str | None]:

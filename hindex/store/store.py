@@ -11,16 +11,14 @@ import os
 import random
 import re
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hindex.errors import CommitConflictError, IndexFileError, NewerFormatError, OrcError, StoreError
-from hindex.orc.source import ByteSource, LocalSource
+from hindex.errors import CommitConflictError, NewerFormatError, StoreError
 from hindex.store.files import TEMPORARY_PREFIX, create_if_absent, make_directories, read_whole
 from hindex.store.format import MAX_BYTES, corrupt, decode, encode
-from hindex.store.manifest import IndexFileEntry, Manifest, is_safe_path
+from hindex.store.manifest import Manifest, is_safe_path
 from hindex.table.listing import is_local, local_path, normalize_uri
 
 #: The directory within a table; Spark and Hive skip names that begin with an underscore.
@@ -83,7 +81,7 @@ class Store:
                 f"the indexes of {uri!r} cannot be stored beside it: only local stores are supported; "
                 "pass store=<local directory>"
             )
-        if Path(uri).is_file():
+        if os.path.isfile(uri):  # noqa: PTH113 pathlib raises where a name is too long or may not be looked at
             directory, _, name = uri.rpartition("/")
             return cls(f"{directory}/{STORE_NAME}/files/{name}", uri)
         return cls(f"{uri.rstrip('/')}/{STORE_NAME}", uri)
@@ -165,11 +163,6 @@ class Store:
             "changed. Try again when fewer writers are active"
         )
 
-    def new_index_path(self, index_id: str) -> str:
-        """A fresh name for an index file, relative to the store; no directory is made."""
-        _check_index_id(index_id)
-        return f"{_DATA}/{index_id}/{uuid.uuid4().hex}.hidx"
-
     def index_directory(self, index_id: str) -> str:
         """The directory of an index's files, relative to the store; it is not made."""
         _check_index_id(index_id)
@@ -210,28 +203,6 @@ class Store:
                 "store=<another directory>"
             ) from error
         return path
-
-    def open_index(self, entry: IndexFileEntry) -> ByteSource:
-        """Open an index file for reading.
-
-        :raises IndexFileError: if it is missing, unreadable, or not of the recorded length.
-        """
-        try:
-            source = LocalSource(self.absolute(entry.path))
-        except (StoreError, OrcError) as error:
-            message = error.message if isinstance(error, OrcError) else str(error)
-            raise IndexFileError(
-                f"index file {entry.path!r} of store {self.root!r} cannot be opened: {message}; refresh the "
-                "index, or drop and create it again"
-            ) from error
-        if source.size() != entry.length:
-            found = source.size()
-            source.close()
-            raise IndexFileError(
-                f"index file {entry.path!r} of store {self.root!r} has {found} bytes, not the recorded "
-                f"{entry.length}; refresh the index, or drop and create it again"
-            )
-        return source
 
     def garbage(self) -> tuple[GarbageFile, ...]:
         """The index files and leftovers that the latest manifest does not name, sorted by path.

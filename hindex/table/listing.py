@@ -17,7 +17,7 @@ import pyarrow.fs
 
 from hindex.errors import TableError
 from hindex.orc.source import resolve_filesystem
-from hindex.table.fingerprint import Fingerprint, tail_checksum
+from hindex.table.fingerprint import Fingerprint
 from hindex.table.partitions import Partitioning, PartitionValue, RawPartition, discover
 
 __all__ = [
@@ -28,7 +28,6 @@ __all__ = [
     "list_data_files",
     "local_path",
     "normalize_uri",
-    "tail_checksum",
 ]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")

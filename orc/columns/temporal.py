@@ -114,8 +114,9 @@ def _micros(seconds: Ints, coded: Ints, base: int) -> Ints:
     zeros = coded & 7
     nanos = coded >> 3
     nanos = np.where(zeros == 0, nanos, nanos * 10 ** (zeros + 1))
-    if ((nanos < 0) | (nanos > 999_999_999)).any():
-        raise OrcError("a timestamp has more than 999,999,999 nanoseconds")
+    # some writers count nanoseconds downwards from a second that they cut towards zero
+    if (np.abs(nanos) > 999_999_999).any():
+        raise OrcError("a timestamp has more than 999,999,999 nanoseconds: the file is corrupt")
     seconds = seconds + base
     # writers cut seconds before 1970 towards zero, while nanoseconds always count upwards
     seconds = seconds - ((seconds < 0) & (nanos > 999_999))

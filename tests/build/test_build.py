@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,10 +16,11 @@ import pytest
 
 import hindex
 from hindex.build import task as build_task
-from hindex.build.job import plan_build
-from hindex.errors import BuildError, IndexExistsError
+from hindex.build.job import plan_build, run_build
+from hindex.errors import BuildError, IndexExistsError, StoreError
 from hindex.orc import OrcReader
 from hindex.plan.reasons import Reason
+from hindex.progress import NullProgress
 from hindex.store.manifest import IndexEntry, new_index_id
 from hindex.store.store import Store
 from hindex.tables import IndexSpec, Table
@@ -356,3 +360,76 @@ def test_many_stripes_and_more_files_than_threads(spark: SparkSession, tmp_path:
     assert table.create_index("by_a", "a").status == "fresh"
     assert ids(table.scan("a = 3")) == expected
     assert table.scan("a = 3").explain().exact
+
+
+@pytest.mark.parametrize("moment", ["the job is planned", "tasks run"])
+def test_ctrl_c_ends_the_job(tmp_path: Path, spark: SparkSession, moment: str) -> None:
+    """Also the Java side stops: it writes no more index files, and is free for the next job."""
+    path = tmp_path / "many"
+    for number in range(200):
+        write_rows(path / f"{number}.orc", number, [1])
+    collecting = threading.Event()
+
+    class Told(NullProgress):
+        def start(self, total_units: int, label: str) -> None:
+            collecting.set()
+
+    hx = hindex.connect(spark=spark, progress=Told())
+    table = hx.table(str(path))
+
+    def interrupt() -> None:
+        collecting.wait()
+        time.sleep(0.1)
+        while moment == "tasks run" and not list(path.glob("_hindex/data/*/*.hidx")):
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    watcher = threading.Thread(target=interrupt, daemon=True)
+    watcher.start()
+    with pytest.raises(KeyboardInterrupt):
+        table.create_index("by_a", "a")
+    watcher.join()
+    tracker = spark.sparkContext.statusTracker()
+    until = time.monotonic() + 30
+    while tracker.getActiveJobsIds() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not tracker.getActiveJobsIds()
+    # those of the tasks that were running
+    assert len(garbage(table)) < 20
+    assert table.indexes() == []
+    assert table.create_index("by_a", "a").status == "fresh"
+
+
+def test_progress_of_a_failed_build_does_not_end_full(path: Path, table: Table, spark: SparkSession) -> None:
+    class Told(NullProgress):
+        units = 0
+
+        def advance(self, units: int = 1) -> None:
+            self.units += units
+
+    told = Told()
+    plan = plan_build(table.snapshot(), [IndexEntry(new_index_id(), "x", "a", "BITMAP", "")])
+    (path / "two.orc").unlink()
+    with pytest.raises(BuildError, match=r"two\.orc"):
+        run_build(spark, plan, told)
+    assert told.units < len(plan.tasks)
+
+
+def test_a_store_that_cannot_be_written_is_told_before_spark_starts(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (path / "_hindex").write_text("in the way")
+    monkeypatch.setattr("hindex.spark.session.local_session", lambda *_: pytest.fail("Spark was started"))
+    with pytest.raises(StoreError, match=r"cannot create .*Not a directory; make room or grant access"):
+        hindex.connect().table(str(path)).create_index("by_a", "a")
+
+
+def test_a_user_without_a_name(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container whose user is a number."""
+
+    def nobody() -> str:
+        raise KeyError("getpwuid(): uid not found: 12345")
+
+    monkeypatch.setattr("getpass.getuser", nobody)
+    table.create_index("by_a", "a")
+    assert table.snapshot().manifest.index("by_a").creator == str(os.getuid())

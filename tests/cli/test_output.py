@@ -114,6 +114,13 @@ def test_wide_characters_stay_in_line() -> None:
         ([10_000_000], pa.timestamp("us", "Asia/Tokyo"), ["1970-01-01 00:00:10Z"], None),
         ([[1, None]], pa.list_(pa.int32()), ["[1, null]"], ["[1, null]"]),
         ([{"a": "x"}], pa.struct([("a", pa.string())]), ['{"a": "x"}'], ['{"a": "x"}']),
+        ([None], pa.struct([("a", pa.string())]), [None], ["null"]),
+        ([[float("nan"), -1.5]], pa.list_(pa.float64()), ['["NaN", -1.5]'], ['["NaN", -1.5]']),
+        ([[b"\xff"], None, []], pa.list_(pa.binary()), ['["FF"]', None, "[]"], ['["FF"]', "null", "[]"]),
+        ([[Decimal("1.50")]], pa.list_(pa.decimal128(5, 2)), ["[1.50]"], ["[1.50]"]),
+        # the year 10000, which Python's datetime does not have
+        ([[253402300800000000]], pa.list_(pa.timestamp("us")), ['["10000-01-01 00:00:00"]'], None),
+        ([[("a", 1), ("b", None)]], pa.map_(pa.string(), pa.int32()), ['[["a", 1], ["b", null]]'], None),
         (['"ü"'], pa.string(), ['"ü"'], [json.dumps('"ü"')]),
         ([2**63 - 1], pa.int64(), ["9223372036854775807"], ["9223372036854775807"]),
     ],
@@ -173,3 +180,18 @@ def test_results_of_statements(result: object, name: str, text: str) -> None:
     stream = io.StringIO()
     write_result(result, output_for(name, stream))
     assert stream.getvalue() == text
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([{"a": 1}, None, {"a": None}], pa.struct([("a", pa.int32())])),
+        pa.array([[1, 2], None, [3]], pa.list_(pa.int32())),
+        pa.array([[("a", 1), ("b", 2)], None, [("c", 3)]], pa.map_(pa.string(), pa.int32())),
+    ],
+)
+def test_slices_of_nested_values(column: pa.Array) -> None:
+    whole = json_texts(column)
+    for start in range(4):
+        for end in range(start, 4):
+            assert json_texts(column[start:end]) == whole[start:end]

@@ -216,3 +216,17 @@ def test_a_sparse_read_decompresses_only_the_chunks_that_hold_the_rows(tmp_path:
     whole.read()
     assert reader.counts.chunks < whole.counts.chunks / 2
     assert reader.counts.bytes_decompressed < whole.counts.bytes_decompressed / 6
+
+
+def test_fractions_of_seconds_before_1970_that_pyarrow_wrote(tmp_path: Path) -> None:
+    # pyarrow writes negative nanoseconds there, which Spark refuses
+    moments = [
+        datetime.datetime(1969, 12, 31, 23, 59, 59, 500_000),
+        datetime.datetime(1960, 1, 1, 0, 0, 0, 1),
+    ]
+    table = pa.table({"z": pa.array([*moments, None, datetime.datetime(1970, 1, 1)], pa.timestamp("us"))})
+    path = tmp_path / "t.orc"
+    pa.orc.write_table(table, path)
+    for forced in PATHS:
+        assert OrcReader(path, path=forced).read().equals(table)
+        assert OrcReader(path, path=forced).read(rows=[1]).equals(table.slice(1, 1))

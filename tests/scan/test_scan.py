@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +13,8 @@ import hindex
 from hindex.orc import DecodePath, OrcReader
 from hindex.plan.explain import ReadPath
 from hindex.plan.reasons import Reason
-from hindex.scan import execute
+from hindex.scan import execute, running
+from hindex.scan.task import ScanTask
 from hindex.tables import IndexSpec, Table
 from tests.support.small import ids, reasons, write_rows
 
@@ -162,3 +164,24 @@ def test_a_scan_looks_at_the_table_each_time(spark: SparkSession, tmp_path: Path
     write_rows(path / "2.orc", 5, [2])
     assert ids(scan) == [1, 5]
     assert scan.explain().rows.kept == 2  # type: ignore[union-attr]
+
+
+def test_an_explanation_holds_one_file_open_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[int] = []
+    alive: weakref.WeakSet[execute.OpenTask] = weakref.WeakSet()
+
+    class Counted(execute.OpenTask):
+        def __init__(self, task: ScanTask) -> None:
+            super().__init__(task)
+            alive.add(self)
+            held.append(len(alive))
+
+    for number in range(6):
+        write_rows(tmp_path / f"{number}.orc", number, [number])
+    monkeypatch.setattr(running, "OpenTask", Counted)
+    assert hindex.connect().table(str(tmp_path)).scan("a = 3").explain().files.total == 6
+    assert len(held) == 6
+    # the one before is let go once the next is open
+    assert max(held) <= 2

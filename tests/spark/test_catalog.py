@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import hindex
 from hindex.errors import TableError
 from hindex.spark.catalog import describe_table
 
@@ -38,6 +39,75 @@ def test_no_table(spark: SparkSession, name: str) -> None:
 
 
 def test_a_name_that_is_none(spark: SparkSession) -> None:
-    with pytest.raises(TableError, match="Table 'a b' is invalid: ") as caught:
+    with pytest.raises(TableError, match=r"Table 'a b' is invalid: .+") as caught:
         describe_table(spark, "a b")
     assert "\n" not in str(caught.value)
+
+
+@pytest.fixture
+def made(spark: SparkSession, tmp_path: Path) -> Iterator[str]:
+    """A partitioned table with two partitions; where it stands in the catalog is up to the test."""
+    spark.sql(
+        "CREATE TABLE made (a INT, s VARCHAR(9), t TIMESTAMP, n STRUCT<x: INT>, p INT) USING orc "
+        f"PARTITIONED BY (p) LOCATION '{tmp_path}/made'"
+    )
+    spark.sql("INSERT INTO made VALUES (1, 'x', now(), struct(1), 1), (2, NULL, NULL, NULL, 2)")
+    yield "made"
+    spark.sql("DROP TABLE made")
+
+
+def test_a_table_whose_files_say_what_the_catalog_says(spark: SparkSession, made: str) -> None:
+    found = hindex.connect(spark=spark).table(made).scan("p = 2").to_arrow()
+    assert found.column("a").to_pylist() == [2]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            "ALTER TABLE made ADD COLUMNS (z BIGINT)",
+            "column 'z' is in the catalog and not in the files",
+        ),
+        (
+            "ALTER TABLE made DROP PARTITION (p = 1)",
+            # the table is external: its files stay
+            "partition 'p=1' has files and is not in the catalog",
+        ),
+        (
+            "ALTER TABLE made ADD PARTITION (p = 3) LOCATION '{other}'",
+            "partition 'p=3' is in the catalog and has no files below the table's location",
+        ),
+    ],
+)
+def test_a_table_that_the_catalog_has_otherwise(
+    spark: SparkSession, made: str, tmp_path: Path, change: str, message: str
+) -> None:
+    table = hindex.connect(spark=spark).table(made)
+    assert table.scan("a > 0").count() == 2
+    spark.sql(change.format(other=tmp_path / "elsewhere"))
+    with pytest.raises(TableError, match=rf"^Table 'made' is invalid: {message}, and rows are read by"):
+        table.scan("a > 0").count()
+
+
+@pytest.mark.parametrize(
+    ("columns", "values", "message"),
+    [
+        ("a INT, p STRING", "1, '01'", "column 'p' is string in the catalog and int in the files"),
+        (
+            "a CHAR(4), p INT",
+            "'a', 1",
+            r"column 'a' is char\(4\) in the catalog, where Spark pads its values",
+        ),
+        ("a TIMESTAMP_NTZ, p INT", "NULL, 1", "column 'a' is timestamp_ntz in the catalog and bigint in"),
+    ],
+)
+def test_types_that_files_do_not_tell(
+    spark: SparkSession, tmp_path: Path, columns: str, values: str, message: str
+) -> None:
+    spark.sql(f"CREATE TABLE odd ({columns}) USING orc PARTITIONED BY (p) LOCATION '{tmp_path}/odd'")
+    try:
+        spark.sql(f"INSERT INTO odd VALUES ({values})")
+        with pytest.raises(TableError, match=f"^Table 'odd' is invalid: {message}"):
+            hindex.connect(spark=spark).sql("SELECT * FROM odd")
+    finally:
+        spark.sql("DROP TABLE odd")

@@ -20,7 +20,6 @@ from hindex.store.manifest import (
     IndexFileEntry,
     Manifest,
     add_indexes,
-    coverage,
     drop_index,
     is_safe_path,
     merge_build_result,
@@ -141,7 +140,6 @@ def test_merge_new_indexes_and_vanished_files() -> None:
     after = merge_build_result(before, new_indexes=[B], files=[data_file("y", B)], vanished=["x", "never"])
     assert after.indexes == (A, B)
     assert after.files == (data_file("y", A, B),)
-    assert coverage(after) == {A.id: 1, B.id: 1}
     with pytest.raises(IndexExistsError):
         merge_build_result(before, new_indexes=[A])
     assert merge_build_result(before) == before

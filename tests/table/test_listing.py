@@ -14,7 +14,7 @@ from pyarrow import orc
 
 from hindex.errors import TableError
 from hindex.table import listing
-from hindex.table.listing import Fingerprint, list_data_files, local_path, normalize_uri, tail_checksum
+from hindex.table.listing import Fingerprint, list_data_files, local_path, normalize_uri
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -272,8 +272,3 @@ def test_the_same_files_as_spark(spark: SparkSession, tmp_path: Path) -> None:
         rows = spark.read.orc(str(root)).select("_metadata.file_path").collect()
         read = sorted(unquote(row[0]).partition(f"{root}/")[2] for row in rows)
         assert paths(root) == read, names
-
-
-def test_tail_checksum() -> None:
-    # the check value of CRC-32C
-    assert tail_checksum(b"123456789") == tail_checksum(memoryview(b"123456789")) == 0xE3069283
