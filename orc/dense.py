@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.orc
@@ -40,10 +41,13 @@ class DenseReader:
         self._source = source
         self._tail = tail
         self._local = threading.local()
-        self._readable = _readable(tail)
 
     def can_read(self, name: str) -> bool:
         return name in self._readable
+
+    @cached_property
+    def _readable(self) -> frozenset[str]:
+        return _readable(self._tail)
 
     def read(
         self, stripe: int, columns: Sequence[tuple[str, OrcType]], selection: RowSelection

@@ -219,9 +219,11 @@ class _StripeRead:
 
     def run(self, columns: Sequence[tuple[str, OrcType]]) -> list[pa.Array]:
         reader, tail, selection = self._reader, self._reader.tail, self._selection
-        if any(c.column in tail.encrypted_columns for _, of in columns for c in of.walk()):
-            name = next(n for n, of in columns if any(c.column in tail.encrypted_columns for c in of.walk()))
-            raise OrcError("the column is encrypted and there is no key for it: leave it out", column=name)
+        for name, of in columns:
+            if tail.encrypted_columns and any(c.column in tail.encrypted_columns for c in of.walk()):
+                raise OrcError(
+                    "the column is encrypted and there is no key for it: leave it out", column=name
+                )
         if not len(selection) or not columns:
             return [pa.nulls(0, of.to_arrow()) for _, of in columns]
         groups = selection.groups(tail.row_index_stride)
@@ -241,16 +243,14 @@ class _StripeRead:
 
     def choose(self, name: str, of: OrcType, groups: GroupedRows) -> DecodePath:
         reader = self._reader
-        can_be_dense = reader._dense.can_read(name)
-        if reader._path is not None and of.is_primitive:
-            return (
-                DecodePath.SPARSE if reader._path is DecodePath.DENSE and not can_be_dense else reader._path
-            )
         if not of.is_primitive:
             return DecodePath.WHOLE
+        if reader._path is not None:
+            can_do = reader._path is not DecodePath.DENSE or reader._dense.can_read(name)
+            return reader._path if can_do else DecodePath.SPARSE
         if self._selection.is_all:
-            return DecodePath.DENSE if can_be_dense else DecodePath.WHOLE
-        if not can_be_dense or len(groups.ids) < FEW_GROUPS:
+            return DecodePath.DENSE if reader._dense.can_read(name) else DecodePath.WHOLE
+        if len(groups.ids) < FEW_GROUPS or not reader._dense.can_read(name):
             return DecodePath.SPARSE
         stripe = reader._stripe(self._index, self.decompressor)
         rows, stride = self._selection.num_rows, reader.tail.row_index_stride

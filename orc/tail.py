@@ -69,6 +69,7 @@ class FileTail:
     row_index_stride: int
     footer: pb.Footer
     checksum: int
+    encrypted_columns: frozenset[int]
 
     @property
     def num_rows(self) -> int:
@@ -82,14 +83,6 @@ class FileTail:
     def is_proleptic(self) -> bool:
         """Whether dates before 1582-10-15 are of the proleptic Gregorian calendar, not the Julian."""
         return self.footer.calendar == pb.CalendarKind.PROLEPTIC_GREGORIAN
-
-    @property
-    def encrypted_columns(self) -> frozenset[int]:
-        """Numbers of the columns that cannot be read without a key."""
-        roots = {variant.root for variant in self.footer.encryption.variants}
-        return frozenset(
-            below.column for node in self.schema.walk() if node.column in roots for below in node.walk()
-        )
 
     def decompressor(self) -> Decompressor:
         return Decompressor(self.codec, self.block_size)
@@ -169,7 +162,15 @@ def _read_tail(source: ByteSource) -> FileTail:
         row_index_stride=footer.row_index_stride,
         footer=footer,
         checksum=google_crc32c.value(bytes(whole)),
+        encrypted_columns=_encrypted(footer, schema),
     )
+
+
+def _encrypted(footer: pb.Footer, schema: OrcType) -> frozenset[int]:
+    roots = {variant.root for variant in footer.encryption.variants}
+    if not roots:
+        return frozenset()
+    return frozenset(below.column for node in schema.walk() if node.column in roots for below in node.walk())
 
 
 def _not_orc(source: ByteSource) -> OrcError:
