@@ -46,9 +46,11 @@ def _parse(text: str, kind: type[HindexParser], what: str) -> object:
         tokens = _one(Hindex().tokenize(text), what)
         if not tokens:
             raise SqlSyntaxError(f"expected a {what}, found nothing", 0)
-        node = new_parser(kind).parse(tokens, text)[0]
-        assert node is not None
-        return node.args[what]
+        found = new_parser(kind).parse(tokens, text)
+        if not found or found[0] is None:
+            # sqlglot takes a leading ELSE for the end of a block, and gives nothing
+            raise SqlSyntaxError(f"expected a {what}, found {tokens[0].text!r}", tokens[0].start)
+        return found[0].args[what]
     except SqlSyntaxError as problem:
         raise source.error(problem.message, problem.offset, unsupported=problem.unsupported) from None
     except TokenError:
