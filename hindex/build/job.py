@@ -105,7 +105,9 @@ def discard_build(plan: BuildPlan) -> None:
     for directory in {Path(target.absolute_directory) for task in plan.tasks for target in task.targets}:
         for build_id in {task.build_id for task in plan.tasks}:
             for file in directory.glob(f"{build_id}-*"):
-                file.unlink(missing_ok=True)
+                # a file that cannot be removed must not hide why the build failed
+                with contextlib.suppress(OSError):
+                    file.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             directory.rmdir()
 
