@@ -214,6 +214,29 @@ class Decompressor:
                 raise OrcError(f"a metadata section inflates beyond {limit} bytes")
         return b"".join(pieces)
 
+    @property
+    def tells_size(self) -> bool:
+        """Whether chunks mostly tell the length of their content."""
+        return self.codec is not None and self.codec.size is not _unknown
+
+    def size_of(self, head: memoryview) -> int | None:
+        """The content length of the chunk that begins with ``head``: its header and, if there are so many, the
+        next 18 bytes. None where the codec does not tell.
+        """
+        if len(head) < HEADER_LENGTH:
+            raise OrcError(
+                f"a chunk header has {len(head)} bytes, not {HEADER_LENGTH}: the stream is truncated"
+            )
+        if head[0] & 1:
+            return (head[0] | head[1] << 8 | head[2] << 16) >> 1
+        return self._size(head[HEADER_LENGTH:])
+
+    def add_counts(self, other: Decompressor) -> None:
+        """Count what another one did as well."""
+        self.chunks += other.chunks
+        self.bytes_in += other.bytes_in
+        self.bytes_out += other.bytes_out
+
     def _size(self, body: memoryview) -> int | None:
         assert self.codec is not None
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from hindex.orc.marks import VALUES_APART
 from hindex.orc.types import INTEGER_KINDS, STRING_KINDS, Kind, OrcType
 
 
@@ -43,7 +44,8 @@ class Work:
     """What the sparse path would have to do for one column of a stripe.
 
     ``groups`` of ``all_groups`` row groups are touched, for ``rows`` of ``stripe_rows`` rows; the column has
-    ``stream_bytes`` compressed bytes, and its run-length streams ``runs_per_value`` headers for each value.
+    ``stream_bytes`` compressed bytes, and its run-length streams ``runs_per_value`` headers for each value. Where it
+    is ``marked``, the way to a value starts near it.
     """
 
     groups: int
@@ -52,6 +54,7 @@ class Work:
     stripe_rows: int
     stream_bytes: int
     runs_per_value: float
+    marked: bool = False
 
 
 def sparse_cost(of: OrcType, work: Work, *, is_dictionary: bool) -> float:
@@ -59,8 +62,17 @@ def sparse_cost(of: OrcType, work: Work, *, is_dictionary: bool) -> float:
     per_group = work.rows / work.groups
     # of r values spread over a row group, the last lies r / (r + 1) of the way into it
     walked = work.stripe_rows * work.groups / work.all_groups * per_group / (per_group + 1)
-    cost = work.groups * GROUP_NS + work.rows * VALUE_NS + walked * work.runs_per_value * RUN_NS
+    if work.marked:
+        walked = min(walked, work.rows * VALUES_APART / 2)
+    cost: float = work.groups * GROUP_NS + work.rows * VALUE_NS
     is_text = not is_dictionary and (of.kind in STRING_KINDS or of.kind == Kind.BINARY)
+    runs = walked * work.runs_per_value * RUN_NS
+    if not is_text and not is_dictionary:
+        touched = work.groups / work.all_groups
+        # of the touched row groups, so many have another one before them
+        ranges = 1 + work.groups * (1 - touched)
+        runs = min(runs, handover_cost(work.stripe_rows * touched, ranges, work.runs_per_value))
+    cost += runs
     cost += work.stream_bytes * work.groups / work.all_groups * (TEXT_BYTE_NS if is_text else BYTE_NS)
     return cost + walked * LENGTH_NS if is_text else cost
 
@@ -74,3 +86,32 @@ def dense_cost(of: OrcType, stripe_rows: int, *, is_dictionary: bool) -> float:
     if of.kind == Kind.DECIMAL:
         return stripe_rows * 20.0
     return stripe_rows * 4.7
+
+
+#: Nanoseconds that pyarrow takes to decode integers: for a call, a value, a run; and to cut out a range first.
+_HANDOVER_CALL_NS = 200_000
+_HANDOVER_VALUE_NS = 2
+_HANDOVER_RUN_NS = 22
+_HANDOVER_RANGE_NS = 120_000
+#: And what numpy takes for each run and value when it decodes all, where it walks over them being :data:`RUN_NS`.
+_DECODE_RUN_NS = 350
+_DECODE_VALUE_NS = 6
+
+
+def handover_pays(total: int, ranges: int, runs_per_value: float, walked: int | None) -> bool:
+    """Whether pyarrow decodes integers faster than they are decoded here.
+
+    :param total: values of all touched row groups, which pyarrow decodes.
+    :param ranges: in so many ranges that do not adjoin.
+    :param walked: how many values lie before the last wanted ones; None where all are wanted.
+    """
+    theirs = handover_cost(total, ranges, runs_per_value)
+    if walked is None:
+        return theirs < total * (_DECODE_VALUE_NS + _DECODE_RUN_NS * runs_per_value)
+    return theirs < walked * RUN_NS * runs_per_value
+
+
+def handover_cost(total: float, ranges: float, runs_per_value: float) -> float:
+    """Nanoseconds for pyarrow to decode integers that are handed over; see :func:`handover_pays`."""
+    fixed = _HANDOVER_CALL_NS + ranges * _HANDOVER_RANGE_NS
+    return fixed + total * (_HANDOVER_VALUE_NS + _HANDOVER_RUN_NS * runs_per_value)

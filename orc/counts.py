@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, fields
 
+import pyarrow as pa
+
 from hindex.orc.compression import Decompressor
+from hindex.orc.source import ByteSource, Range
 
 
 @dataclass(slots=True)
 class ReadCounts:
     """Sums over all reads of one reader; bytes are of the file unless they say otherwise.
+
+    ``ranges`` are the requests that were made, near ones merged, and ``bytes_fetched`` what they brought, the
+    file's tail and all metadata included. Of columns that pyarrow decodes, which reads by itself, all bytes of
+    the stripe are counted and no request.
 
     ``row_groups`` counts each touched row group once a column; ``dense_columns`` and ``whole_columns`` count
     the columns of stripes that pyarrow, or hindex's own decoders, decoded whole.
@@ -41,3 +49,49 @@ class ReadCounts:
 
     def as_dict(self) -> dict[str, int]:
         return {f.name: getattr(self, f.name) for f in fields(self) if not f.name.startswith("_")}
+
+
+class CountedSource:
+    """A source that counts what is read from it."""
+
+    def __init__(self, source: ByteSource, counts: ReadCounts) -> None:
+        self._source = source
+        self._counts = counts
+        self.is_remote = source.is_remote
+
+    @property
+    def path(self) -> str:
+        return self._source.path
+
+    def size(self) -> int:
+        return self._source.size()
+
+    def identity(self) -> Hashable | None:
+        return self._source.identity()
+
+    def requests(self, ranges: Sequence[Range]) -> list[Range]:
+        return self._source.requests(ranges)
+
+    def read(self, ranges: Sequence[Range]) -> list[memoryview]:
+        views = self._source.read(ranges)
+        if ranges:
+            asked = self._source.requests(ranges)
+            self.count(len(asked), sum(length for _, length in asked))
+        return views
+
+    def peek(self, offset: int, length: int) -> memoryview:
+        """Bytes of a source that is not remote; whoever uses some of them counts these."""
+        (view,) = self._source.read([(offset, length)])
+        return view
+
+    def count(self, ranges: int, length: int) -> None:
+        self._counts.add(ranges=ranges, bytes_fetched=length)
+
+    def release(self, offset: int, length: int) -> None:
+        self._source.release(offset, length)
+
+    def open_arrow(self) -> pa.NativeFile:
+        return self._source.open_arrow()
+
+    def close(self) -> None:
+        self._source.close()

@@ -1,4 +1,4 @@
-"""The dense path: pyarrow decodes whole columns of a stripe, and the wanted rows are taken.
+"""The dense path: pyarrow decodes a whole column of a stripe, and the wanted rows are taken.
 
 Only flat columns whose values pyarrow gives as Spark does come here: its reader overflows on timestamps
 outside 64-bit nanoseconds and stops the process on some valid composite columns.
@@ -7,7 +7,8 @@ outside 64-bit nanoseconds and stops the process on some valid composite columns
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 
 import pyarrow as pa
@@ -15,10 +16,19 @@ import pyarrow.orc
 
 from hindex.errors import OrcError
 from hindex.orc.columns.temporal import rebased_dates
+from hindex.orc.handover import SHORT_PRECISION
 from hindex.orc.selection import RowSelection
 from hindex.orc.source import ByteSource
 from hindex.orc.tail import FileTail
 from hindex.orc.types import INTEGER_KINDS, STRING_KINDS, Kind, OrcType
+
+#: Bytes that columns being decoded at once may take; one alone may take more.
+_BUDGET = 64 << 20
+
+#: About what pyarrow holds for each value while it decodes a column, by kind.
+_VALUE_BYTES = {Kind.BOOLEAN: 1, Kind.BYTE: 2, Kind.SHORT: 4, Kind.INT: 8, Kind.FLOAT: 8, Kind.DATE: 8}
+_WIDE_BYTES = 16
+_TEXT_BYTES = 64
 
 _DENSE_KINDS = (
     INTEGER_KINDS
@@ -49,38 +59,67 @@ class DenseReader:
     def _readable(self) -> frozenset[str]:
         return _readable(self._tail)
 
-    def read(
-        self, stripe: int, columns: Sequence[tuple[str, OrcType]], selection: RowSelection
-    ) -> list[pa.Array]:
-        """The wanted rows of columns, in the order asked for."""
+    def read(self, stripe: int, name: str, of: OrcType, selection: RowSelection) -> pa.Array:
+        """The wanted rows of a column."""
+        size = selection.num_rows * _VALUE_BYTES.get(of.kind, _TEXT_BYTES if _is_text(of) else _WIDE_BYTES)
+        with _budget.taking(size):
+            array = self._decode(stripe, name, selection.num_rows)
+            if not selection.is_all:
+                array = array.take(selection.to_indices())
+        if array.type != of.to_arrow():
+            array = array.cast(of.to_arrow())
+        if of.kind == Kind.DATE and not self._tail.is_proleptic:
+            array = rebased_dates(array)
+        return array
+
+    def _decode(self, stripe: int, name: str, rows: int) -> pa.Array:
         file = getattr(self._local, "file", None)
         try:
             self._source.read([])  # a local file that was cut short is noticed here
             if file is None:
                 file = self._local.file = pyarrow.orc.ORCFile(self._source.open_arrow())
-            batch = file.read_stripe(stripe, columns=[name for name, _ in columns])
+            batch = file.read_stripe(stripe, columns=[name])
         except (pa.ArrowException, OSError) as error:
             raise OrcError(
-                f"the columns cannot be decoded: {error}", path=self._tail.path, stripe=stripe
+                f"the column cannot be decoded: {error}", path=self._tail.path, stripe=stripe, column=name
             ) from error
-        if batch.num_rows != selection.num_rows:
+        if batch.num_rows != rows:
             raise OrcError(
-                f"the stripe should have {selection.num_rows} rows but its columns have {batch.num_rows}",
+                f"the stripe should have {rows} rows but the column has {batch.num_rows}",
                 path=self._tail.path,
                 stripe=stripe,
+                column=name,
             )
-        indices = None if selection.is_all else selection.to_indices()
-        found = []
-        for name, of in columns:
-            array = batch.column(name)
-            if indices is not None:
-                array = array.take(indices)
-            if array.type != of.to_arrow():
-                array = array.cast(of.to_arrow())
-            if of.kind == Kind.DATE and not self._tail.is_proleptic:
-                array = rebased_dates(array)
-            found.append(array)
-        return found
+        return batch.column(0)
+
+
+class _Budget:
+    """Memory that threads take from for a while; they wait where it is not enough."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._taken = 0
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def taking(self, size: int) -> Iterator[None]:
+        with self._changed:
+            # the first comer is served however much it takes
+            self._changed.wait_for(lambda: not self._taken or self._taken + size <= self._size)
+            self._taken += size
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._taken -= size
+                self._changed.notify_all()
+
+
+_budget = _Budget(_BUDGET)
+
+
+def _is_text(of: OrcType) -> bool:
+    return of.kind in STRING_KINDS or of.kind == Kind.BINARY
 
 
 def _readable(tail: FileTail) -> frozenset[str]:
@@ -95,6 +134,9 @@ def _readable(tail: FileTail) -> frozenset[str]:
         if of.kind in _DENSE_KINDS
         and "." not in name
         and names.count(name) == 1
-        # a decimal without a precision is of Hive 0.11, with a scale of its own for each value
-        and not (of.kind == Kind.DECIMAL and of.precision == 0)
+        # a decimal without a precision is of Hive 0.11, with a scale of its own for each value; scales of long ones
+        # must be looked at before pyarrow gets them
+        and not (
+            of.kind == Kind.DECIMAL and not (0 < of.precision <= SHORT_PRECISION and tail.has_fitting_scales)
+        )
     )

@@ -25,7 +25,7 @@ class RowSelection:
     rows: Rows | None = None
 
     @classmethod
-    def of(cls, rows: BitMap | BitMap64 | Rows | Iterable[int], num_rows: int) -> RowSelection:
+    def of(cls, rows: BitMap | BitMap64 | Rows | pa.Array | Iterable[int], num_rows: int) -> RowSelection:
         """Any set of row numbers.
 
         :raises ValueError: where a row lies outside the stripe.
@@ -82,21 +82,41 @@ class GroupedRows:
     offsets: Rows
     rows: Rows
 
+    def part(self, begin: int, end: int) -> GroupedRows:
+        """Some of the touched groups."""
+        if begin == 0 and end == len(self.ids):
+            return self
+        first, last = int(self.offsets[begin]), int(self.offsets[end])
+        return GroupedRows(self.ids[begin:end], self.offsets[begin : end + 1] - first, self.rows[first:last])
+
     def last(self) -> Rows:
         """The last wanted row of each touched group."""
         return self.rows[self.offsets[1:] - 1]
 
 
-def as_rows(rows: BitMap | BitMap64 | npt.NDArray[Any] | Iterable[int]) -> Rows:
-    """Row numbers as a sorted, distinct int64 array."""
+def as_rows(rows: BitMap | BitMap64 | npt.NDArray[Any] | pa.Array | Iterable[int]) -> Rows:
+    """Row numbers as a sorted, distinct int64 array: a set of rows, in whatever order and how often given.
+
+    :raises ValueError: for anything but whole numbers.
+    """
     if isinstance(rows, BitMap):
         return (
             np.frombuffer(rows.to_array(), np.uint32).astype(np.int64) if len(rows) else np.zeros(0, np.int64)
         )
+    found: npt.NDArray[Any]
     if isinstance(rows, BitMap64):
-        return np.array(rows.to_array(), np.int64)
-    found = np.asarray(rows if isinstance(rows, np.ndarray) else list(rows))
+        found = np.array(rows.to_array(), np.uint64)
+    elif isinstance(rows, pa.Array | pa.ChunkedArray):
+        if rows.null_count:
+            raise ValueError(f"rows are whole numbers, and {rows.null_count} of {len(rows)} are null")
+        found = rows.to_numpy(zero_copy_only=False) if isinstance(rows, pa.Array) else rows.to_numpy()
+    else:
+        found = np.asarray(rows if isinstance(rows, np.ndarray) else list(rows))
+    if found.size and found.dtype.kind == "b":
+        raise ValueError("rows are row numbers, not a mask: numpy.flatnonzero(mask) gives those of a mask")
     if found.size and found.dtype.kind not in "iu":
-        raise ValueError(f"rows are whole numbers, not {found.dtype}")
+        raise ValueError(f"rows are whole numbers of at most 64 bits, not {found.dtype}")
+    if found.dtype.kind == "u" and found.size and int(found.max()) > np.iinfo(np.int64).max:
+        raise ValueError(f"row {int(found.max())} is outside of every file")
     found = found.astype(np.int64).ravel()
     return found if len(found) < 2 or bool(np.all(np.diff(found) > 0)) else np.unique(found)

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
@@ -17,8 +19,23 @@ import pyarrow.fs
 
 from hindex.errors import OrcError, TableError
 
-#: Two wanted ranges of a remote file closer than this are fetched as one (a request costs more than the gap).
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
+#: Two wanted ranges of a remote file closer than this may be fetched as one (a request costs more than the gap).
 COALESCE_GAP = 64 * 1024
+
+#: All gaps that are fetched together take at most this part of the wanted bytes, or so many bytes.
+GAPS_PART = 1 / 20
+GAPS_BYTES = 4096
+
+#: Requests that are under way at once for one read.
+REQUESTS = 8
+
+# schemes of object stores that pyarrow knows, and its name for them
+_BUCKETS = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs"}
+
+Range = tuple[int, int]
 
 
 class ByteSource(Protocol):
@@ -33,11 +50,28 @@ class ByteSource(Protocol):
         """Length in bytes."""
         ...
 
-    def read(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
+    def identity(self) -> Hashable | None:
+        """What tells this state of the file from every other, or None where nothing does."""
+        ...
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether a read costs a request, so that few and early ones are better."""
+        ...
+
+    def requests(self, ranges: Sequence[Range]) -> list[Range]:
+        """What :meth:`read` would ask for: the ranges ``(offset, length)``, ascending and coalesced."""
+        ...
+
+    def read(self, ranges: Sequence[Range]) -> list[memoryview]:
         """The bytes of each ``(offset, length)``, in order.
 
         :raises OrcError: where a range does not lie within the source.
         """
+        ...
+
+    def release(self, offset: int, length: int) -> None:
+        """Say that a part of the file is not wanted for now; views of it stay valid."""
         ...
 
     def open_arrow(self) -> pa.NativeFile:
@@ -49,7 +83,40 @@ class ByteSource(Protocol):
         ...
 
 
-def _check(path: str, size: int, ranges: Sequence[tuple[int, int]]) -> None:
+def coalesce(ranges: Sequence[Range], most: int) -> list[Range]:
+    """Ranges in ascending order, those merged that overlap, adjoin or are close.
+
+    :param most: the widest gap that may be fetched along. The smallest gaps come first, until they take the
+        part of the wanted bytes that :data:`GAPS_PART` allows.
+    """
+    merged: list[list[int]] = []
+    for offset, length in sorted(ranges):
+        if not length:
+            continue
+        if merged and offset <= merged[-1][1]:
+            merged[-1][1] = max(merged[-1][1], offset + length)
+        else:
+            merged.append([offset, offset + length])
+    if most and len(merged) > 1:
+        left = max(int(GAPS_PART * sum(end - start for start, end in merged)), GAPS_BYTES)
+        gaps = sorted((merged[i + 1][0] - merged[i][1], i) for i in range(len(merged) - 1))
+        closed = set()
+        for gap, i in gaps:
+            left -= gap
+            if gap > most or left < 0:
+                break
+            closed.add(i + 1)
+        wider: list[list[int]] = []
+        for i, (start, end) in enumerate(merged):
+            if i in closed:
+                wider[-1][1] = end
+            else:
+                wider.append([start, end])
+        merged = wider
+    return [(start, end - start) for start, end in merged]
+
+
+def _check(path: str, size: int, ranges: Sequence[Range]) -> None:
     for offset, length in ranges:
         if offset < 0 or length < 0 or offset + length > size:
             raise OrcError(
@@ -61,6 +128,8 @@ def _check(path: str, size: int, ranges: Sequence[tuple[int, int]]) -> None:
 class BytesSource:
     """Bytes in memory."""
 
+    is_remote = False
+
     def __init__(self, data: bytes | memoryview, path: str = "<memory>") -> None:
         self._view = memoryview(data).cast("B")
         self.path = path
@@ -68,9 +137,18 @@ class BytesSource:
     def size(self) -> int:
         return len(self._view)
 
-    def read(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
+    def requests(self, ranges: Sequence[Range]) -> list[Range]:
+        return coalesce(ranges, 0)
+
+    def read(self, ranges: Sequence[Range]) -> list[memoryview]:
         _check(self.path, len(self._view), ranges)
         return [self._view[offset : offset + length] for offset, length in ranges]
+
+    def identity(self) -> None:
+        """Nothing: other bytes may have the same name."""
+
+    def release(self, offset: int, length: int) -> None:
+        """Nothing to free."""
 
     def open_arrow(self) -> pa.NativeFile:
         return pa.BufferReader(self._view)
@@ -86,12 +164,24 @@ class LocalSource:
     length is looked at before every read.
     """
 
+    is_remote = False
+
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
         self._descriptor = -1
         try:
             self._descriptor = os.open(self.path, os.O_RDONLY)
-            self._size = os.fstat(self._descriptor).st_size
+            status = os.fstat(self._descriptor)
+            self._size = status.st_size
+            # a change of the content that restores the modification time still shows in the status' own
+            self._identity = (
+                self.path,
+                status.st_dev,
+                status.st_ino,
+                status.st_size,
+                status.st_mtime_ns,
+                status.st_ctime_ns,
+            )
             self._map = (
                 mmap.mmap(self._descriptor, self._size, access=mmap.ACCESS_READ) if self._size else None
             )
@@ -106,13 +196,25 @@ class LocalSource:
     def __del__(self) -> None:
         self.close()
 
+    def identity(self) -> Hashable | None:
+        return self._identity
+
     def size(self) -> int:
         return self._size
 
-    def read(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
+    def requests(self, ranges: Sequence[Range]) -> list[Range]:
+        return coalesce(ranges, 0)
+
+    def read(self, ranges: Sequence[Range]) -> list[memoryview]:
         _check(self.path, self._size, ranges)
         self._check_length()
         return [self._view[offset : offset + length] for offset, length in ranges]
+
+    def release(self, offset: int, length: int) -> None:
+        # the pages stay in the system's cache: only this process counts them no longer as its own
+        start = offset - offset % mmap.PAGESIZE
+        if self._map is not None and hasattr(mmap, "MADV_DONTNEED") and offset + length <= self._size:
+            self._map.madvise(mmap.MADV_DONTNEED, start, offset + length - start)
 
     def open_arrow(self) -> pa.NativeFile:
         # the bytes already mapped, so that both readers see one file even if it is replaced meanwhile
@@ -136,8 +238,50 @@ class LocalSource:
             )
 
 
-class FileSystemSource:
-    """A file of a :class:`pyarrow.fs.FileSystem`; near ranges are coalesced into one request."""
+class _RemoteSource:
+    """What remote sources share: near ranges are coalesced into one request, and requests run together."""
+
+    path: str
+    is_remote = True
+    _size: int
+
+    def size(self) -> int:
+        return self._size
+
+    def requests(self, ranges: Sequence[Range]) -> list[Range]:
+        return coalesce(ranges, COALESCE_GAP)
+
+    def read(self, ranges: Sequence[Range]) -> list[memoryview]:
+        _check(self.path, self._size, ranges)
+        wanted = self.requests(ranges)
+        blocks = [memoryview(block) for block in self._fetch(wanted)]
+        for (start, length), block in zip(wanted, blocks, strict=True):
+            if len(block) != length:
+                raise OrcError(
+                    f"bytes {start} to {start + length} came back short: the file changed", path=self.path
+                )
+        found: list[memoryview] = [memoryview(b"")] * len(ranges)
+        at = 0
+        for i in sorted((i for i, item in enumerate(ranges) if item[1]), key=lambda i: ranges[i]):
+            offset, length = ranges[i]
+            while offset >= sum(wanted[at]):
+                at += 1
+            skip = offset - wanted[at][0]
+            found[i] = blocks[at][skip : skip + length]
+        return found
+
+    def identity(self) -> None:
+        """Nothing: few stores tell a version of an object for certain."""
+
+    def release(self, offset: int, length: int) -> None:
+        """Nothing to free: what was fetched belongs to who holds its views."""
+
+    def _fetch(self, wanted: Sequence[Range]) -> Sequence[bytes | pa.Buffer]:
+        raise NotImplementedError
+
+
+class FileSystemSource(_RemoteSource):
+    """A file of a :class:`pyarrow.fs.FileSystem`."""
 
     def __init__(self, filesystem: pyarrow.fs.FileSystem, path: str, *, size: int | None = None) -> None:
         self.path = path
@@ -148,37 +292,57 @@ class FileSystemSource:
         except OSError as error:
             raise OrcError(f"cannot open the file: {error}", path=path) from error
 
-    def size(self) -> int:
-        return self._size
+    def _fetch(self, wanted: Sequence[Range]) -> Sequence[bytes | pa.Buffer]:
+        if len(wanted) < 2:
+            return [self._one(item) for item in wanted]
+        with ThreadPoolExecutor(min(REQUESTS, len(wanted))) as pool:
+            return list(pool.map(self._one, wanted))
 
-    def read(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
-        _check(self.path, self._size, ranges)
-        found: list[memoryview] = [memoryview(b"")] * len(ranges)
-        order = sorted((i for i, item in enumerate(ranges) if item[1]), key=lambda i: ranges[i])
-        at = 0
-        while at < len(order):
-            start, length = ranges[order[at]]
-            end, until = start + length, at + 1
-            while until < len(order) and ranges[order[until]][0] <= end + COALESCE_GAP:
-                end = max(end, sum(ranges[order[until]]))
-                until += 1
-            try:
-                block = memoryview(self._file.read_at(end - start, start))
-            except OSError as error:
-                raise OrcError(f"cannot read bytes {start} to {end}: {error}", path=self.path) from error
-            if len(block) != end - start:
-                raise OrcError(f"bytes {start} to {end} came back short: the file changed", path=self.path)
-            for i in order[at:until]:
-                offset, size = ranges[i]
-                found[i] = block[offset - start : offset - start + size]
-            at = until
-        return found
+    def _one(self, item: Range) -> bytes:
+        start, length = item
+        try:
+            data: bytes = self._file.read_at(length, start)
+        except OSError as error:
+            raise OrcError(
+                f"cannot read bytes {start} to {start + length}: {error}", path=self.path
+            ) from error
+        return data
 
     def open_arrow(self) -> pa.NativeFile:
         return self._filesystem.open_input_file(self.path)
 
     def close(self) -> None:
         self._file.close()
+
+
+class FsspecSource(_RemoteSource):
+    """A file of an fsspec file system, which runs the requests of one read together if it is asynchronous."""
+
+    def __init__(self, filesystem: AbstractFileSystem, path: str) -> None:
+        self.path = path
+        self._filesystem = filesystem
+        try:
+            self._size = int(filesystem.size(path))
+        except (OSError, TypeError) as error:
+            # a size of None stands for a file whose length its store does not tell
+            raise OrcError(f"cannot open the file: {error}", path=path) from error
+
+    def _fetch(self, wanted: Sequence[Range]) -> Sequence[bytes | pa.Buffer]:
+        starts = [start for start, _ in wanted]
+        ends = [start + length for start, length in wanted]
+        try:
+            found: list[bytes] = self._filesystem.cat_ranges(
+                [self.path] * len(wanted), starts, ends, max_gap=None, on_error="raise"
+            )
+        except OSError as error:
+            raise OrcError(f"cannot read {len(wanted)} ranges: {error}", path=self.path) from error
+        return found
+
+    def open_arrow(self) -> pa.NativeFile:
+        return pa.PythonFile(self._filesystem.open(self.path, "rb"), mode="r")
+
+    def close(self) -> None:
+        """Nothing to free: each request opens the file for itself."""
 
 
 def resolve_filesystem(uri: str) -> tuple[pyarrow.fs.FileSystem, str]:
@@ -191,18 +355,78 @@ def resolve_filesystem(uri: str) -> tuple[pyarrow.fs.FileSystem, str]:
         return pyarrow.fs.LocalFileSystem(), os.fspath(Path(uri).absolute())
     if scheme == "file":
         return pyarrow.fs.LocalFileSystem(), unquote(urlsplit(uri).path)
-    if scheme in ("s3a", "s3n"):
-        uri = "s3" + uri[len(scheme) :]
+    if scheme in _BUCKETS:
+        head, slash, rest = uri[len(scheme) + 3 :].partition("/")
+        # object names are taken literally, as Spark does: "%2F" in one is no slash
+        place, mark, query = rest.partition("?") if "=" in rest.rpartition("?")[2] else (rest, "", "")
+        if not slash:
+            head, mark, query = head.partition("?")
+        environment = tuple(sorted(item for item in os.environ.items() if item[0].startswith("AWS_")))
+        filesystem, bucket = _bucket(f"{_BUCKETS[scheme]}://{head}{mark}{query}", environment)
+        return filesystem, f"{bucket}{slash}{place}"
+    try:
+        filesystem, path = pyarrow.fs.FileSystem.from_uri(uri)
+    except (OSError, ValueError) as error:
+        found = _fsspec_filesystem(uri) if isinstance(error, ValueError) else None
+        if found is None:
+            raise TableError(f"Table {uri!r} is invalid: {error}") from error
+        # what it remembers of earlier listings may be out of date
+        found[0].invalidate_cache()
+        return pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(found[0])), found[1]
+    return filesystem, path
+
+
+@lru_cache(maxsize=32)
+def _bucket(uri: str, environment: tuple[tuple[str, str], ...]) -> tuple[pyarrow.fs.FileSystem, str]:
+    """The file system of a bucket, made once: it looks up the bucket's region, and keeps its connections."""
     try:
         filesystem, path = pyarrow.fs.FileSystem.from_uri(uri)
     except (OSError, ValueError) as error:
         raise TableError(f"Table {uri!r} is invalid: {error}") from error
+    return filesystem, path.rstrip("/")
+
+
+def _fsspec_filesystem(uri: str) -> tuple[AbstractFileSystem, str] | None:
+    """The same by fsspec, for schemes that pyarrow does not know; None where fsspec cannot help."""
+    try:
+        from fsspec.core import url_to_fs
+    except ImportError:
+        return None
+    try:
+        filesystem, path = url_to_fs(uri)
+    except (ImportError, OSError, ValueError):
+        return None
     return filesystem, path
 
 
-def open_source(uri: str | os.PathLike[str]) -> ByteSource:
-    """Open a local path (memory-mapped) or any URI that pyarrow knows."""
-    filesystem, path = resolve_filesystem(os.fspath(uri))
-    if isinstance(filesystem, pyarrow.fs.LocalFileSystem):
+Location = str | os.PathLike[str] | tuple[Any, str]
+
+
+def open_source(location: Location) -> ByteSource:
+    """Open a local path (memory-mapped), a URI, or a ``(file system, path)`` pair.
+
+    URIs are those that pyarrow knows, and where fsspec is installed those that it knows. A file system is
+    pyarrow's or fsspec's.
+
+    :raises OrcError: if there is no such file.
+    :raises TableError: if the scheme is unknown or the store cannot be reached.
+    """
+    if isinstance(location, tuple):
+        filesystem, path = location
+    else:
+        filesystem, path = resolve_filesystem(os.fspath(location))
+    if isinstance(filesystem, pyarrow.fs.PyFileSystem) and isinstance(
+        filesystem.handler, pyarrow.fs.FSSpecHandler
+    ):
+        filesystem = filesystem.handler.fs
+    if isinstance(filesystem, pyarrow.fs.LocalFileSystem) or "file" in _protocols(filesystem):
         return LocalSource(path)
-    return FileSystemSource(filesystem, path)
+    if isinstance(filesystem, pyarrow.fs.FileSystem):
+        return FileSystemSource(filesystem, path)
+    return FsspecSource(filesystem, path)
+
+
+def _protocols(filesystem: object) -> tuple[str, ...]:
+    """The names of an fsspec file system; none of pyarrow's."""
+    names = getattr(filesystem, "protocol", ())
+    return (names,) if isinstance(names, str) else tuple(names)

@@ -7,16 +7,16 @@ further than the last byte wanted, into one buffer.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from hindex.errors import OrcError
 from hindex.orc.compression import HEADER_LENGTH, Chunk, Decompressor
-from hindex.orc.stripe import StreamInformation
+from hindex.orc.fetched import Fetched, chunk_end
+from hindex.orc.runs import MAX_RUN_LENGTH
 
 #: Zero bytes after a buffer's logical end, so that decoders may read whole words.
 PADDING = 16
@@ -61,59 +61,63 @@ class Places:
             self.end_skip[groups],
         )
 
+    def part(self, begin: int, end: int) -> Places:
+        """Those of a range of the groups."""
+        return self if begin == 0 and end == len(self.chunk) else self.of(np.arange(begin, end))
+
+    def ranges(self) -> tuple[Ints, Ints]:
+        """The first and the last group of each range of groups that follow each other in the stream."""
+        follows = (
+            (self.chunk[1:] == self.end_chunk[:-1])
+            & (self.inner[1:] == self.end_inner[:-1])
+            & (self.skip[1:] == self.end_skip[:-1])
+        )
+        breaks = np.flatnonzero(~follows)
+        return np.concatenate([[0], breaks + 1]), np.append(breaks, len(self.chunk) - 1)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spans:
-    """Decompressed bytes with one span a row group: bytes ``starts[g]`` to ``limits[g]`` of ``buffer``."""
+    """Decompressed bytes with one span a row group: bytes ``starts[g]`` to ``limits[g]`` of ``buffer``.
+
+    ``ends[g]`` is the end position: only what is wanted of the run that begins there lies behind it.
+    """
 
     buffer: Bytes
     starts: Ints
+    ends: Ints
     limits: Ints
 
 
-@dataclass(slots=True)
-class Fetched:
-    """Byte ranges of a stream that were fetched, by offset within the stream."""
+#: Where chunks must be walked from header to header to find the wanted ones, so many steps are made, and more as
+#: long as so many bytes are ahead: then these are fetched instead.
+_ROUNDS = 8
+_ROUND_BYTES = 1 << 20
 
-    length: int
-    offsets: list[int] = field(default_factory=list)
-    views: list[memoryview] = field(default_factory=list)
-
-    def piece(self, offset: int) -> tuple[int, memoryview]:
-        """The fetched piece that holds a byte, and the piece's own offset."""
-        at = bisect_right(self.offsets, offset) - 1
-        if at < 0 or offset > self.offsets[at] + len(self.views[at]):
-            raise OrcError(f"a position points to byte {offset}, outside the stream's {self.length} bytes")
-        return self.offsets[at], self.views[at]
+#: Bytes after a chunk's header that tell the length of its content, for codecs that do.
+_SIZE_BYTES = 18
 
 
-def fetch_ranges(
-    stream: StreamInformation, places: Places, decompressor: Decompressor
-) -> list[tuple[int, int]]:
-    """The byte ranges ``(offset, length)`` within a stream that hold row groups, merged.
+@dataclass(slots=True, eq=False)
+class _Walk:
+    """One row group's way through its chunks: the next one, and what it has behind it."""
 
-    A chunk's length is known only from its header, so a group that ends inside a chunk asks for as much as
-    such a chunk, and a run that straddles into the next one, may take.
-    """
-    if not len(places.chunk):
-        return []
-    compressed = decompressor.codec is not None
-    slack = 2 * (HEADER_LENGTH + decompressor.block_size) if compressed else MAX_RUN_LENGTH
-    low = places.chunk
-    if int(low.max()) > stream.length or int(low.min()) < 0:
-        raise OrcError(f"a position points to byte {int(low.max())}, past the stream's {stream.length} bytes")
-    high = np.where(places.end_chunk < 0, stream.length, np.minimum(places.end_chunk + slack, stream.length))
-    if (np.diff(low) < 0).any():
-        raise OrcError("the row index's positions do not ascend")
-    reach = np.maximum.accumulate(high)
-    breaks = np.flatnonzero(low[1:] > reach[:-1])
-    lows = low[np.concatenate([[0], breaks + 1])].tolist()
-    highs = reach[np.append(breaks, len(low) - 1)].tolist()
-    return [(a, max(b - a, 0)) for a, b in zip(lows, highs, strict=True)]
+    start: int
+    at: int
+    passed: int
+    low: Ints
+    high: Ints
 
+    def ahead(self) -> int:
+        """About how many bytes there are from the next chunk to the end of the one with the last value."""
+        missing = int(self.high[-1]) - self.passed
+        return -(-(self.at - self.start) * missing // max(self.passed, 1)) + HEADER_LENGTH
 
-#: The longest run of any integer encoding, in bytes: 512 values of 8 bytes, a header and a full patch list.
-MAX_RUN_LENGTH = 512 * 8 + 4 + 8 + 32 * 16
+    def passes(self, size: int) -> bool:
+        """Go past a chunk of some content bytes; whether it holds bytes that are wanted."""
+        first = int(np.searchsorted(self.high, self.passed, "right"))
+        self.passed += size
+        return first < len(self.low) and int(self.low[first]) < self.passed
 
 
 class StreamWindow:
@@ -135,13 +139,9 @@ class StreamWindow:
         """The ordinal of the chunk whose header is at ``offset``."""
         found = self._by_offset.get(offset)
         if found is None:
-            base, view = self._fetched.piece(offset)
-            try:
-                chunk = next(self._decompressor.chunks_of(view, offset - base))
-            except StopIteration:
-                raise OrcError(f"a position points to byte {offset}, at the stream's end") from None
+            chunk = self._fetched.chunk(offset, self._decompressor)
             found = self._by_offset[offset] = len(self._chunks)
-            self._chunks.append(Chunk(offset, chunk.body, chunk.original, chunk.size))
+            self._chunks.append(chunk)
             self._wanted.append(0)
         return found
 
@@ -154,36 +154,58 @@ class StreamWindow:
         chunk = self._chunks[ordinal]
         if chunk.size is not None:
             return chunk.size
+        return len(self._content(ordinal))
+
+    def _content(self, ordinal: int) -> Bytes:
+        """All of a chunk's content; it is not decompressed again when it is loaded."""
         whole = self._whole.get(ordinal)
         if whole is None:
-            out = np.empty(self._decompressor.block_size, np.uint8)
+            chunk = self._chunks[ordinal]
+            out = np.empty(self._decompressor.block_size if chunk.size is None else chunk.size, np.uint8)
             whole = self._whole[ordinal] = out[: self._decompressor.into(chunk, out)]
-        return len(whole)
+        return whole
 
     def spans(self, places: Places, tails: Sequence[bool]) -> Spans:
         """Everything from each start to its end, decompressed.
 
-        Where ``tails[g]``, the run that begins at the end position is wanted too.
+        Where ``tails[g]``, the values of runs at the end position that belong to the row group are wanted too.
         """
         if self._plain:
             return self._plain_spans(places, tails)
         first: list[int] = []
         last: list[tuple[int, int]] = []
-        for start, end, end_inner, tail in zip(
-            places.chunk.tolist(), places.end_chunk.tolist(), places.end_inner.tolist(), tails, strict=True
+        skips = np.where(np.array(tails, bool), places.end_skip, 0)
+        for start, end, end_inner, skip in zip(
+            places.chunk.tolist(),
+            places.end_chunk.tolist(),
+            places.end_inner.tolist(),
+            skips.tolist(),
+            strict=True,
         ):
             first.append(self._chunk(start) if start < self._fetched.length else -1)
-            last.append(self._want_span(start, end, end_inner, tail))
+            last.append(self._want_span(start, end, end_inner, skip))
         buffer, bases, lengths = self._load()
         starts = np.zeros(len(first), np.int64)
         limits = np.zeros(len(first), np.int64)
+        ends = np.zeros(len(first), np.int64)
         for g, (ordinal, (final, until)) in enumerate(zip(first, last, strict=True)):
             if final >= 0:
                 starts[g] = bases[ordinal] + places.inner[g]
                 limits[g] = bases[final] + min(until, lengths[final])
-        return Spans(buffer, starts, np.maximum(limits, starts))
+                ends[g] = limits[g]
+                if skips[g]:
+                    ends[g] = self._position(bases, int(places.end_chunk[g]), int(places.end_inner[g]))
+        limits = np.maximum(limits, starts)
+        return Spans(buffer, starts, np.clip(ends, starts, limits), limits)
 
-    def _want_span(self, offset: int, end: int, end_inner: int, tail: bool) -> tuple[int, int]:
+    def _position(self, bases: Ints, offset: int, inner: int) -> int:
+        """Where a position within the loaded chunks lies in the buffer."""
+        ordinal = self._by_offset.get(offset)
+        if ordinal is None:
+            raise OrcError(f"a position points to byte {offset}, which is not a chunk's first")
+        return int(bases[ordinal]) + inner
+
+    def _want_span(self, offset: int, end: int, end_inner: int, skip: int) -> tuple[int, int]:
         """Mark the chunks of one span as wanted; the last one's ordinal and how far it reaches there.
 
         An ordinal of -1 is an empty span.
@@ -192,27 +214,36 @@ class StreamWindow:
         ordinal, until = -1, 0
         while offset < length:
             if end >= 0 and offset >= end:
-                # beyond the end position only the run that begins there can be wanted
-                if tail or end_inner:
-                    return self._want_head(offset, end_inner, tail)
+                # beyond the end position only the runs that begin there can be wanted
+                if skip or end_inner:
+                    return self._want_head(offset, end_inner, skip)
                 break
             ordinal, until = self._chunk(offset), block
             self._want(ordinal, until)
             offset = self._chunks[ordinal].end
         return ordinal, until
 
-    def _want_head(self, offset: int, inner: int, tail: bool) -> tuple[int, int]:
-        """Mark the head of the chunk in which a span ends, and of the next where a run may straddle into it."""
-        ordinal, until = self._chunk(offset), inner + (MAX_RUN_LENGTH if tail else 0)
-        size = self._size(ordinal) if tail else self._chunks[ordinal].size
-        if size is None or until <= size:
-            self._want(ordinal, until)
-            return ordinal, until
-        self._want(ordinal, size)
-        following = self._chunks[ordinal].end
-        if following >= self._fetched.length:
-            return ordinal, size
-        ordinal, until = self._chunk(following), min(until - size, self._decompressor.block_size)
+    def _want_head(self, offset: int, inner: int, skip: int) -> tuple[int, int]:
+        """Mark the head of the chunk in which a span ends, and of the next where its last runs reach into it.
+
+        :param skip: how many values of the runs at the end are wanted too.
+        """
+        ordinal, until = self._chunk(offset), inner + (MAX_RUN_LENGTH if skip else 0)
+        size = self._size(ordinal) if skip else self._chunks[ordinal].size
+        if skip and size is not None and until > size:
+            content = np.append(self._content(ordinal), np.uint8(0))
+            end = self._fetched.runs.end(content.data, inner, skip)
+            until = until if end is None else end
+        while size is not None and until > size:
+            self._want(ordinal, size)
+            following = self._chunks[ordinal].end
+            if following >= self._fetched.length:
+                return ordinal, size
+            ordinal, until = self._chunk(following), until - size
+            size = self._chunks[ordinal].size
+            # of chunks smaller than a run there may be several
+            if size is None and until > self._decompressor.block_size:
+                size = self._size(ordinal)
         self._want(ordinal, until)
         return ordinal, until
 
@@ -231,6 +262,8 @@ class StreamWindow:
         low, high = low + shift, high + shift
         in_chunk = np.zeros(len(low), np.int64)
         inner = np.zeros(len(low), np.int64)
+        if self._fetched.is_remote:
+            self._prefetch(places, offsets, low, high)
         cuts = offsets.tolist()
         for g, offset in enumerate(places.chunk.tolist()):
             if cuts[g] < cuts[g + 1]:
@@ -239,6 +272,47 @@ class StreamWindow:
         buffer, bases, _ = self._load()
         return buffer, (bases[in_chunk] + inner if len(bases) else inner)
 
+    def _prefetch(self, places: Places, offsets: Ints, low: Ints, high: Ints) -> None:
+        """Fetch the chunks of all groups' values together.
+
+        Chunks whose header does not tell are taken to be full, as most writers fill them. What this gets wrong
+        is fetched when it is asked for.
+        """
+        fetched, block = self._fetched, self._decompressor.block_size
+        # otherwise it takes a look at a chunk's head to know whether its content is needed to find the next one's
+        skips_heads = fetched.is_dense and self._decompressor.tells_size
+        wanted: list[tuple[int, int]] = []
+        walks = [
+            _Walk(start, start, 0, low[a:b], high[a:b])
+            for start, a, b in zip(
+                places.chunk.tolist(),
+                offsets[:-1].tolist(),
+                offsets[1:].tolist(),
+                strict=True,
+            )
+            if a < b and start < fetched.length
+        ]
+        rounds = 0
+        while walks and (rounds < _ROUNDS or sum(walk.ahead() for walk in walks) > _ROUND_BYTES):
+            rounds += 1
+            if not skips_heads:
+                fetched.look_at([walk.at for walk in walks], HEADER_LENGTH + _SIZE_BYTES)
+            for walk in walks:
+                if skips_heads:
+                    end, size = fetched.bound(walk.at, block), None
+                else:
+                    head = fetched.head(walk.at)
+                    end, size = chunk_end(head, walk.at, fetched.length), self._decompressor.size_of(head)
+                is_wanted = walk.passes(block if size is None else size)
+                # without its content its length is not known, and so not where the next one's begins
+                if is_wanted or (size is None and not skips_heads):
+                    wanted.append((walk.at, end - walk.at))
+                walk.at = end
+            walks = [walk for walk in walks if walk.at < fetched.length and walk.passed < int(walk.high[-1])]
+        # of the others about as much as is left up to their last value
+        wanted += [(walk.at, min(walk.ahead(), fetched.length - walk.at)) for walk in walks]
+        fetched.ensure(wanted)
+
     def _want_values(self, offset: int, low: Ints, high: Ints, in_chunk: Ints, inner: Ints) -> None:
         """Mark the chunks of one group's values as wanted, and fill in where each value begins."""
         count, last_end = len(low), int(high[-1])
@@ -246,19 +320,33 @@ class StreamWindow:
         while passed < last_end and not (done == count and passed >= reach):
             if offset >= self._fetched.length:
                 raise OrcError(f"values reach {last_end - passed} bytes past the stream's end")
-            ordinal = self._chunk(offset)
-            size = self._size(ordinal)
+            size, end = self._outline(offset)
             upto = done + int(np.searchsorted(low[done:], passed + size, "left"))
+            begins = slice(done, upto)
             if upto > done:
-                in_chunk[done:upto] = ordinal
-                inner[done:upto] = low[done:upto] - passed
                 reach = max(reach, int(high[upto - 1]))
             # a value that begins in an earlier chunk may reach into this one
             if reach > passed:
+                ordinal = self._chunk(offset)
+                in_chunk[begins] = ordinal
+                inner[begins] = low[begins] - passed
                 self._want(ordinal, min(size, reach - passed))
             done = upto
             passed += size
-            offset = self._chunks[ordinal].end
+            offset = end
+
+    def _outline(self, offset: int) -> tuple[int, int]:
+        """A chunk's content length, and where it ends; its body is not asked for where its head tells."""
+        ordinal = self._by_offset.get(offset)
+        if ordinal is None:
+            fetched = self._fetched
+            fetched.look_at([offset], HEADER_LENGTH + _SIZE_BYTES)
+            head = fetched.head(offset)
+            size = self._decompressor.size_of(head)
+            if size is not None:
+                return size, chunk_end(head, offset, fetched.length)
+            ordinal = self._chunk(offset)
+        return self._size(ordinal), self._chunks[ordinal].end
 
     def _load(self) -> tuple[Bytes, Ints, Ints]:
         """Decompress the wanted chunks into one buffer; where each begins there, and how much of it there is."""
@@ -290,7 +378,8 @@ class StreamWindow:
         high = np.where(places.end_chunk < 0, length, np.minimum(reach, length))
         high = np.maximum(high, places.chunk)
         buffer, placed = self._copy(places.chunk, high)
-        return Spans(buffer, placed, placed + high - places.chunk)
+        end = np.where(places.end_chunk < 0, high, np.minimum(places.end_chunk, high))
+        return Spans(buffer, placed, placed + end - places.chunk, placed + high - places.chunk)
 
     def _copy(self, low: Ints, high: Ints) -> tuple[Bytes, Ints]:
         """Copy ascending byte ranges of an uncompressed stream into one buffer, each byte once."""
@@ -298,6 +387,8 @@ class StreamWindow:
             return np.zeros(PADDING, np.uint8), np.zeros(0, np.int64)
         if int(high.max()) > self._fetched.length:
             raise OrcError(f"values reach past the stream's end at {self._fetched.length} bytes")
+        if (low[1:] < low[:-1]).any():
+            raise OrcError("the row groups' values overlap: the row index or the lengths are corrupt")
         # ranges that overlap or adjoin are copied as one
         reach = np.maximum.accumulate(high)
         breaks = np.flatnonzero(low[1:] > reach[:-1]) + 1
@@ -309,11 +400,9 @@ class StreamWindow:
         for i in range(len(block_low)):
             begin, end = int(block_low[i]), int(block_high[i])
             if end > begin:
-                base, view = self._fetched.piece(begin)
-                if end - base > len(view):
-                    raise OrcError(f"values reach past the bytes fetched at {base + len(view)}")
+                self._fetched.use(begin, end - begin)
                 buffer[int(block_base[i]) : int(block_base[i]) + end - begin] = np.frombuffer(
-                    view[begin - base : end - base], np.uint8
+                    self._fetched.bytes(begin, end - begin), np.uint8
                 )
         block = np.searchsorted(firsts, np.arange(len(low)), "right") - 1
         return buffer, block_base[block] + low - block_low[block]

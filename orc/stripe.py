@@ -14,8 +14,9 @@ from google.protobuf.message import DecodeError
 
 from hindex.errors import OrcError
 from hindex.orc.compression import Decompressor
+from hindex.orc.marks import ColumnMarks
 from hindex.orc.source import ByteSource
-from hindex.orc.tail import MAX_METADATA_SIZE, FileTail, StripeInformation
+from hindex.orc.tail import MAX_METADATA_SIZE, FileTail, StripeInformation, as_text
 from hindex.proto import orc_metadata_pb2 as pb
 
 
@@ -64,8 +65,10 @@ class StreamInformation:
 class Stripe:
     """A stripe's footer, decoded, and the row indexes that have been read so far.
 
-    ``positions[column]`` holds, for each row group, the numbers that its row index entry gives;
-    ``runs_per_value[column]`` is what :mod:`hindex.orc.density` found.
+    ``positions[column]`` holds, for each row group, the numbers that its row index entry gives, and
+    ``row_entries[column]`` the entries themselves, statistics included; ``bloom_encodings`` says how each column's
+    bloom filters hash timestamps. ``runs_per_value[column]`` is what :mod:`hindex.orc.density` found,
+    and ``marks[column]`` what reads of single rows have learnt.
     """
 
     information: StripeInformation
@@ -73,8 +76,11 @@ class Stripe:
     encodings: tuple[EncodingKind, ...]
     dictionary_sizes: tuple[int, ...]
     writer_timezone: str
+    bloom_encodings: tuple[int, ...] = ()
     positions: dict[int, list[Sequence[int]]] = field(default_factory=dict)
+    row_entries: dict[int, Sequence[pb.RowIndexEntry]] = field(default_factory=dict)
     runs_per_value: dict[int, float] = field(default_factory=dict)
+    marks: dict[int, ColumnMarks] = field(default_factory=dict)
 
     def data_length(self, column: int) -> int:
         """Bytes of a column's streams as stored, its indexes not counted."""
@@ -93,9 +99,9 @@ def read_stripe_footer(source: ByteSource, tail: FileTail, index: int, decompres
     try:
         footer = pb.StripeFooter.FromString(decompressor.all(data, MAX_METADATA_SIZE))
     except DecodeError as error:
-        raise OrcError(f"the stripe footer is corrupt: {error}", stripe=index) from error
+        raise OrcError(f"the stripe footer is corrupt: {error}", path=tail.path, stripe=index) from error
     except OrcError as error:
-        raise error.at(stripe=index) from error
+        raise error.at(path=tail.path, stripe=index) from error
     streams, offset = {}, information.offset
     for stream in footer.streams:
         try:
@@ -107,18 +113,21 @@ def read_stripe_footer(source: ByteSource, tail: FileTail, index: int, decompres
         offset += stream.length
         if offset > start:
             raise OrcError(
-                f"the streams end at byte {offset}, past the stripe footer at {start}", stripe=index
+                f"the streams end at byte {offset}, past the stripe footer at {start}",
+                path=tail.path,
+                stripe=index,
             )
     try:
         encodings = tuple(EncodingKind(column.kind) for column in footer.columns)
     except ValueError as error:
-        raise OrcError(f"unknown column encoding: {error}", stripe=index) from error
+        raise OrcError(f"unknown column encoding: {error}", path=tail.path, stripe=index) from error
     return Stripe(
         information=information,
         streams=streams,
         encodings=encodings,
         dictionary_sizes=tuple(column.dictionary_size for column in footer.columns),
-        writer_timezone=footer.writer_timezone,
+        writer_timezone=as_text(footer.writer_timezone),
+        bloom_encodings=tuple(column.bloom_encoding for column in footer.columns),
     )
 
 
@@ -138,4 +147,5 @@ def read_row_indexes(
             raise OrcError(f"the row index is corrupt: {error}", stream="ROW_INDEX") from error
         except OrcError as error:
             raise error.at(stream="ROW_INDEX") from error
+        stripe.row_entries[stream.column] = index.entry
         stripe.positions[stream.column] = [entry.positions for entry in index.entry]

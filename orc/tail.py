@@ -28,7 +28,18 @@ TAIL_GUESS = 16 * 1024
 #: A footer or metadata section larger than this once decompressed is refused as hostile.
 MAX_METADATA_SIZE = 1 << 30
 
-MAX_TYPE_DEPTH = 500
+MAX_TYPE_DEPTH = 150
+
+#: ``Footer.writer`` of the writers in Java: ORC's own, Presto and Trino.
+JAVA_WRITERS = frozenset({0, 2, 4})
+#: And of ORC's own writers, in Java and in C++.
+_OWN_WRITERS = frozenset({0, 1})
+
+#: Decimals have 128 bits.
+MAX_DECIMAL_DIGITS = 38
+
+#: Row numbers are 64-bit integers.
+MAX_ROWS = 1 << 62
 
 #: Root types by the serialised type list, and how many are kept.
 _schemas: dict[tuple[bytes, ...], OrcType] = {}
@@ -54,8 +65,9 @@ class StripeInformation:
 class FileTail:
     """What the tail says of a file.
 
-    ``checksum`` is the crc32c of the metadata, footer and postscript as they stand on disk: it changes with
-    nearly any rewrite of the file, whatever its length and modification time.
+    ``length`` is in bytes. ``checksum`` is the crc32c of them all as they stand on disk: it changes with
+    nearly any rewrite of the file, whatever its length and modification time. ``metadata`` is the section of the
+    stripes' statistics, as stored.
     """
 
     path: str
@@ -68,8 +80,10 @@ class FileTail:
     stripes: tuple[StripeInformation, ...]
     row_index_stride: int
     footer: pb.Footer
+    length: int
     checksum: int
     encrypted_columns: frozenset[int]
+    metadata: bytes = b""
 
     @property
     def num_rows(self) -> int:
@@ -83,6 +97,19 @@ class FileTail:
     def is_proleptic(self) -> bool:
         """Whether dates before 1582-10-15 are of the proleptic Gregorian calendar, not the Julian."""
         return self.footer.calendar == pb.CalendarKind.PROLEPTIC_GREGORIAN
+
+    @property
+    def is_by_java(self) -> bool:
+        """Whether the footer says that a writer in Java made the file; the first ones said nothing."""
+        return self.footer.HasField("writer") and self.footer.writer in JAVA_WRITERS
+
+    @property
+    def has_fitting_scales(self) -> bool:
+        """Whether no decimal has a greater scale than its column, which ORC's own writers see to.
+
+        pyarrow would cut the digits off, where Spark rounds.
+        """
+        return self.footer.HasField("writer") and self.footer.writer in _OWN_WRITERS
 
     def decompressor(self) -> Decompressor:
         return Decompressor(self.codec, self.block_size)
@@ -161,8 +188,10 @@ def _read_tail(source: ByteSource) -> FileTail:
         stripes=_stripes(footer.stripes, end),
         row_index_stride=footer.row_index_stride,
         footer=footer,
+        length=length,
         checksum=google_crc32c.value(bytes(whole)),
         encrypted_columns=_encrypted(footer, schema),
+        metadata=bytes(whole[:metadata_length]),
     )
 
 
@@ -201,7 +230,14 @@ def _stripes(stripes: Sequence[pb.StripeInformation], end: int) -> tuple[StripeI
             )
         )
         first_row += stripe.number_of_rows
+        if first_row > MAX_ROWS:
+            raise OrcError(f"the stripes should have {first_row} rows: the file is corrupt", stripe=index)
     return tuple(found)
+
+
+def as_text(value: str | bytes) -> str:
+    """A string of a message: those that are not UTF-8, which nothing forbids, come as bytes."""
+    return value if isinstance(value, str) else value.decode(errors="replace")
 
 
 def _schema(types: Sequence[pb.Type]) -> OrcType:
@@ -241,11 +277,16 @@ def _type_tree(types: Sequence[pb.Type]) -> OrcType:
             raise OrcError(
                 f"type {column} ({kind.name.lower()}) has {len(node.subtypes)} children, not {wanted}"
             )
+        if kind == Kind.DECIMAL and max(node.precision, node.scale) > MAX_DECIMAL_DIGITS:
+            raise OrcError(
+                f"type {column} is a decimal of {node.precision} digits, {node.scale} after the point: "
+                f"{MAX_DECIMAL_DIGITS} are the most there can be"
+            )
         return OrcType(
             kind=kind,
             column=column,
             children=tuple(build(child, depth + 1) for child in node.subtypes),
-            field_names=tuple(node.field_names),
+            field_names=tuple(map(as_text, node.field_names)),
             max_length=node.maximum_length,
             precision=node.precision,
             scale=node.scale,

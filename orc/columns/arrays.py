@@ -31,6 +31,13 @@ def spread(values: npt.NDArray[Any], valid: Bools | None) -> npt.NDArray[Any]:
     return full
 
 
+def take_valid(values: pa.Array, indices: Ints, valid: Bools | None) -> pa.Array:
+    """The values at some indices, one for each slot that is not null."""
+    if valid is None and len(indices) == len(values):
+        return values
+    return values.take(fixed_array(pa.int64(), indices, valid))
+
+
 def fixed_array(of: pa.DataType, values: npt.NDArray[Any], valid: Bools | None) -> pa.Array:
     """An array of a fixed-width type; ``values`` are those that are not null, in its physical dtype."""
     full = np.ascontiguousarray(spread(values, valid))
@@ -64,13 +71,17 @@ def slices(data: Bytes, begins: Ints, lengths: Ints, total: int) -> pa.Buffer:
     if not total:
         return pa.py_buffer(b"")
     ends = begins + lengths
-    if np.array_equal(begins[1:], ends[:-1]):
-        return pa.py_buffer(data[int(begins[0]) : int(ends[-1])])
+    # slices that follow each other in the buffer are copied as one
+    breaks = np.flatnonzero(begins[1:] != ends[:-1])
+    begins, ends = begins[np.concatenate(([0], breaks + 1))], ends[np.append(breaks, -1)]
+    if len(begins) == 1:
+        return pa.py_buffer(data[int(begins[0]) : int(ends[0])])
     if len(begins) < _JOIN_BELOW or total > 256 * len(begins):
         view = data.data
         return pa.py_buffer(
             b"".join([view[b:e] for b, e in zip(begins.tolist(), ends.tolist(), strict=True)])
         )
+    lengths = ends - begins
     moved = np.cumsum(lengths) - lengths
     at = np.repeat(begins - moved, lengths)
     at += np.arange(total)

@@ -11,9 +11,14 @@ import numpy.typing as npt
 
 from hindex.errors import OrcError
 from hindex.orc.compression import Decompressor
-from hindex.orc.encoding import boolean, byte_rle, rle_v1, rle_v2
+from hindex.orc.cost import handover_pays
+from hindex.orc.encoding import boolean, byte_rle, rle_v1, rle_v2, varint
+from hindex.orc.encoding.buffers import ragged, starts_of
+from hindex.orc.fetched import Fetched
+from hindex.orc.handover import Buffer, decode_integers
+from hindex.orc.marks import VARINTS_APART, ColumnMarks, Marks, Walks, apart
 from hindex.orc.selection import GroupedRows
-from hindex.orc.streams import Bytes, Fetched, Places, Spans, StreamWindow
+from hindex.orc.streams import Bytes, Places, Spans, StreamWindow
 from hindex.orc.stripe import EncodingKind, StreamKind
 from hindex.orc.types import OrcType
 
@@ -21,6 +26,15 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 Scalar = TypeVar("Scalar", bound=np.generic)
+
+#: Fewer values are never worth a call of pyarrow's.
+_LEAST_HANDED_OVER = 4096
+#: A walk that leaves marks may take so many times as long as another way.
+_PATIENCE = 4
+#: One in so many values of the row groups must be wanted for pyarrow to decode a column of them.
+_FILLED = 4
+#: Values at the first group's start that tell how long the runs are.
+_SAMPLE = 512
 
 
 class RunLengthEncoding(Protocol):
@@ -70,6 +84,8 @@ class ColumnContext:
         decompressor: Decompressor,
         *,
         dictionary_size: int = 0,
+        marks: ColumnMarks | None = None,
+        has_totals: bool = True,
     ) -> None:
         self.type = of
         self.encoding = encoding
@@ -78,6 +94,9 @@ class ColumnContext:
         self._places = places
         self._fetched = fetched
         self._decompressor = decompressor
+        self._ids = rows.ids
+        self._has_totals = has_totals
+        self._marks = marks if marks is not None else ColumnMarks()
         self.wanted = self._values(rows, group_rows)
 
     def window(self, kind: StreamKind) -> StreamWindow:
@@ -121,22 +140,150 @@ class ColumnContext:
     def spans(self, kind: StreamKind) -> tuple[Spans, Ints]:
         """The decompressed spans of the groups with wanted values, and the values to skip in each."""
         places = self.places(kind)
-        # the run that begins at a group's end holds its last end_skip values
-        tails = self.wanted.last() >= self.wanted.totals - places.end_skip
-        return self.window(kind).spans(places, tails.tolist()), places.skip
+        return self.window(kind).spans(places, self._tails(places).tolist()), places.skip
+
+    def _tails(self, places: Places) -> Bools:
+        """Whether a wanted value is in the run that begins at each group's end, which has the last ``end_skip``."""
+        tails: Bools = self.wanted.last() >= self.wanted.totals - places.end_skip
+        return tails
 
     def integers(self, kind: StreamKind, *, signed: bool) -> Ints:
         """The wanted values of an integer stream."""
+        wanted, places = self.wanted, self.places(kind)
         spans, skips = self.spans(kind)
-        wanted = self.wanted
+        ordinals = wanted.ranks + np.repeat(skips, np.diff(wanted.offsets))
+        walks = self._walks(kind, ordinals)
+        if signed and self.encoding.is_v2:
+            first, last = places.ranges()
+            if self._handover_pays(spans, places, len(first), walks):
+                found = self._handed_over(spans, places, first, last)
+                if found is not None:
+                    return found
+        if walks is not None:
+            return self._gather(kind, spans, walks, signed=signed)
         rle = self._rle()
         if wanted.is_all:
             values = rle.decode(
                 spans.buffer, spans.starts, spans.limits, skips + wanted.totals, signed=signed
             )
             return _drop_heads(values, skips, wanted.totals)
-        ordinals = wanted.ranks + np.repeat(skips, np.diff(wanted.offsets))
         return rle.gather(spans.buffer, spans.starts, spans.limits, ordinals, wanted.offsets, signed=signed)
+
+    def _walks(self, kind: StreamKind, ordinals: Ints) -> Walks | None:
+        """How to get to wanted values from the marks of a stream; None where none are used."""
+        if not self._marks.learns or not self.encoding.is_v2 or self.wanted.is_all:
+            return None
+        return Walks.to(self._marks.of(kind), self._ids[self.wanted.groups], ordinals, self.wanted.offsets)
+
+    def _gather(self, kind: StreamKind, spans: Spans, walks: Walks, *, signed: bool) -> Ints:
+        walked: list[rle_v2.Runs] = []
+        starts = spans.starts[walks.groups] + walks.starts.offsets
+        limits = spans.limits[walks.groups]
+        values = rle_v2.gather(
+            spans.buffer, starts, limits, walks.ordinals, walks.bounds, signed=signed, walked=walked
+        )
+        if walks.is_long:
+            self._learn(kind, spans, walks, walked[0])
+        return values
+
+    def _learn(
+        self, kind: StreamKind, spans: Spans, walks: Walks, runs: rle_v2.Runs, sums: Ints | None = None
+    ) -> None:
+        """Mark some of the runs walked over; ``sums`` are the running sums of all values, a zero before them."""
+        walk = np.repeat(np.arange(len(walks.groups)), np.diff(runs.bounds))
+        total = starts_of(runs.count)
+        passed = total[:-1] - total[runs.bounds[walk]]
+        chosen = apart(passed, runs.bounds)
+        walk, passed = walk[chosen], passed[chosen]
+        group = walks.groups[walk]
+        known = None
+        if sums is not None:
+            first = starts_of(walks.lengths())[walk]
+            known = walks.starts.sums[walk] + sums[first + passed] - sums[first]
+        self._marks.of(kind).learn(
+            self._ids[self.wanted.groups[group]],
+            walks.starts.ordinals[walk] + passed,
+            runs.at[chosen] - spans.starts[group],
+            known,
+        )
+
+    def _handover_pays(self, spans: Spans, places: Places, ranges: int, walks: Walks | None) -> bool:
+        wanted = self.wanted
+        total = int(wanted.totals.sum())
+        if total < _LEAST_HANDED_OVER or not self._has_totals:
+            return False
+        start, limit = int(spans.starts[0]), int(spans.limits[0])
+        # the run at the group's end is there only if a value of it is wanted
+        held = int(places.skip[0] + wanted.totals[0])
+        held -= 0 if self._tails(places)[0] else int(places.end_skip[0])
+        density = rle_v2.runs_per_value(spans.buffer, start, limit, min(held, _SAMPLE))
+        if wanted.is_all:
+            return handover_pays(total, ranges, density, None)
+        if walks is None:
+            return handover_pays(total, ranges, density, int(wanted.last().sum()) + len(wanted.groups))
+        # a walk that leaves marks is worth some patience
+        patience = _PATIENCE if walks.is_long else 1
+        return handover_pays(total, ranges, density, int(walks.lengths().sum()) // patience)
+
+    def _handed_over(self, spans: Spans, places: Places, first: Ints, last: Ints) -> Ints | None:
+        """The wanted values of a signed stream of which pyarrow decodes all ranges of groups, first to last."""
+        # what a range has of the run at its end is left out where nothing of it is wanted
+        left_out = np.where(self._tails(places)[last], 0, places.end_skip[last])
+        pieces = self._cut(spans, places, first, last, left_out, signed=True)
+        values = decode_integers(pieces, int(self.wanted.totals.sum() - left_out.sum()))
+        if values is None:
+            return None
+        begins = np.repeat(starts_of(left_out)[:-1], last - first + 1)
+        found: Ints = values[self.ordinals() - np.repeat(begins, np.diff(self.wanted.offsets))]
+        return found
+
+    def _cut(
+        self, spans: Spans, places: Places, first: Ints, last: Ints, left_out: Ints, *, signed: bool
+    ) -> list[Buffer]:
+        """The runs of ranges of groups without ``left_out`` values at each one's end, as a stream of their own."""
+        return rle_v2.cut(
+            spans.buffer,
+            spans.starts[first],
+            spans.ends[last],
+            spans.limits[last],
+            places.skip[first],
+            places.end_skip[last] - left_out,
+            np.add.reduceat(self.wanted.totals, first) - left_out,
+            signed=signed,
+        )
+
+    def ordinals(self) -> Ints:
+        """The wanted values, numbered over all groups that hold any."""
+        wanted = self.wanted
+        found: Ints = wanted.ranks + np.repeat(starts_of(wanted.totals)[:-1], np.diff(wanted.offsets))
+        return found
+
+    @property
+    def fills_groups(self) -> bool:
+        """Whether so many values of the touched row groups are wanted that pyarrow may as well decode them all."""
+        total = int(self.wanted.totals.sum())
+        return (
+            self._has_totals
+            and self.encoding.is_v2
+            and total >= _LEAST_HANDED_OVER
+            and total <= _FILLED * len(self.wanted.ranks)
+        )
+
+    def runs_of_groups(self, kind: StreamKind, *, signed: bool) -> list[Buffer]:
+        """The integers of the groups that hold wanted values, as a stream of their own."""
+        places = self.places(kind)
+        spans = self.window(kind).spans(places, (places.end_skip > 0).tolist())
+        first, last = places.ranges()
+        return self._cut(spans, places, first, last, np.zeros(len(first), np.int64), signed=signed)
+
+    def bytes_of_groups(self, kind: StreamKind) -> list[Buffer]:
+        """The bytes of the groups that hold wanted values, of a stream whose positions are exact."""
+        spans = self.window(kind).spans(self.places(kind), [False] * len(self.wanted.groups))
+        data = spans.buffer.data
+        return [
+            data[start:limit]
+            for start, limit in zip(spans.starts.tolist(), spans.limits.tolist(), strict=True)
+        ]
 
     def prefix_integers(self, kind: StreamKind) -> tuple[Ints, Ints]:
         """The values of an unsigned stream up to each group's last wanted one, and where each group's first is.
@@ -147,6 +294,62 @@ class ColumnContext:
         counts = skips + self.wanted.last() + 1
         values = self._rle().decode(spans.buffer, spans.starts, spans.limits, counts, signed=False)
         return values, np.cumsum(counts) - counts + skips
+
+    def extents(self) -> tuple[Ints, Ints]:
+        """Of each wanted value of a stream of bytes, where it ends and how long it is.
+
+        In bytes, counted from the first value of its group; by the stream of unsigned lengths.
+        """
+        spans, skips = self.spans(StreamKind.LENGTH)
+        wanted = self.wanted
+        ordinals = wanted.ranks + np.repeat(skips, np.diff(wanted.offsets))
+        walks = self._walks(StreamKind.LENGTH, ordinals)
+        if walks is None:
+            walks = Walks.to(Marks(), wanted.groups, ordinals, wanted.offsets)
+        walked: list[rle_v2.Runs] = []
+        counts = walks.lengths()
+        starts = spans.starts[walks.groups] + walks.starts.offsets
+        limits = spans.limits[walks.groups]
+        if self.encoding.is_v2:
+            lengths = rle_v2.decode(spans.buffer, starts, limits, counts, signed=False, walked=walked)
+        else:
+            lengths = rle_v1.decode(spans.buffer, starts, limits, counts, signed=False)
+        check_lengths(lengths)
+        ends = starts_of(lengths)
+        first = starts_of(counts)[:-1]
+        # a walk from the group's position passes the last values of the group before
+        unknown = np.flatnonzero(~walks.starts.known)
+        walks.starts.sums[unknown] = (
+            ends[first[unknown]] - ends[first[unknown] + skips[walks.groups[unknown]]]
+        )
+        per_walk = np.diff(walks.bounds)
+        at = walks.ordinals + np.repeat(first, per_walk)
+        base = walks.starts.sums - ends[first]
+        if walked and self._marks.learns and walks.is_long:
+            self._learn(StreamKind.LENGTH, spans, walks, walked[0], ends)
+        return ends[at + 1] + np.repeat(base, per_walk), lengths[at]
+
+    def decimals(self) -> tuple[npt.NDArray[np.uint64], Ints]:
+        """The wanted values of a DATA stream of varints, as 128-bit two's complement words."""
+        spans, _ = self.spans(StreamKind.DATA)
+        wanted = self.wanted
+        if wanted.is_all:
+            return varint.decode_decimal(spans.buffer, spans.starts, spans.limits, wanted.totals)
+        if not self._marks.learns:
+            return varint.gather_decimal(
+                spans.buffer, spans.starts, spans.limits, wanted.ranks, wanted.offsets
+            )
+        marks, ids = self._marks.of(StreamKind.DATA), self._ids[wanted.groups]
+        walks = Walks.to(marks, ids, wanted.ranks, wanted.offsets)
+        starts, limits = spans.starts[walks.groups] + walks.starts.offsets, spans.limits[walks.groups]
+        if (walks.lengths() > 2 * VARINTS_APART).any():
+            steps = (walks.lengths() - 1) // VARINTS_APART
+            walk = np.repeat(np.arange(len(steps)), steps)
+            passed = (ragged(steps) + 1) * VARINTS_APART
+            at = varint.starts_at(spans.buffer, starts, limits, passed, starts_of(steps))
+            group = walks.groups[walk]
+            marks.learn(ids[group], walks.starts.ordinals[walk] + passed, at - spans.starts[group])
+        return varint.gather_decimal(spans.buffer, starts, limits, walks.ordinals, walks.bounds)
 
     def bits(self, kind: StreamKind) -> Bools:
         spans, skips = self.spans(kind)
@@ -177,3 +380,9 @@ def _drop_heads(values: npt.NDArray[Scalar], skips: Ints, counts: Ints) -> npt.N
     for start, skip in zip(starts.tolist(), skips.tolist(), strict=True):
         keep[start : start + skip] = False
     return values[keep]
+
+
+def check_lengths(lengths: Ints) -> None:
+    """Refuse lengths that no string has; sums of the others cannot wrap unnoticed, they stay far below 2^63."""
+    if len(lengths) and (int(lengths.min()) < 0 or int(lengths.max()) >= 1 << 40):
+        raise OrcError("a string's length is negative or absurdly large")

@@ -10,11 +10,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hindex.errors import OrcError
-from hindex.orc.columns.arrays import fixed_array
+from hindex.orc.columns.arrays import fixed_array, take_valid
 from hindex.orc.columns.context import ColumnContext
 from hindex.orc.columns.layout import is_decimal64
-from hindex.orc.encoding import varint
+from hindex.orc.handover import SHORT_PRECISION, decode_column
 from hindex.orc.stripe import StreamKind
+from hindex.orc.tail import FileTail
 
 _WORDS = np.dtype([("low", "<u8"), ("high", "<i8")])
 _MASK = (1 << 64) - 1
@@ -25,25 +26,35 @@ Lows = npt.NDArray[np.uint64]
 Highs = npt.NDArray[np.int64]
 
 
-def read_decimal(context: ColumnContext, version: tuple[int, int]) -> pa.Array:
+def read_decimal(context: ColumnContext, tail: FileTail) -> pa.Array:
     wanted, arrow = context.wanted, context.type.to_arrow()
-    if is_decimal64(context.type, version):
+    if is_decimal64(context.type, tail.version):
         values = context.integers(StreamKind.DATA, signed=True)
         return fixed_array(arrow, _words(values.view(np.uint64), values >> 63), wanted.valid)
-    spans, _ = context.spans(StreamKind.DATA)
+    is_short = 0 < context.type.precision <= SHORT_PRECISION
+    if context.fills_groups and is_short and tail.has_fitting_scales:
+        found = _handed_over(context)
+        if found is not None:
+            return found
     try:
-        if wanted.is_all:
-            low, high = varint.decode_decimal(spans.buffer, spans.starts, spans.limits, wanted.totals)
-        else:
-            low, high = varint.gather_decimal(
-                spans.buffer, spans.starts, spans.limits, wanted.ranks, wanted.offsets
-            )
+        low, high = context.decimals()
     except OrcError as error:
         raise error.at(stream="DATA") from error
     scales = context.integers(StreamKind.SECONDARY, signed=True)
     if (scales != arrow.scale).any():
         low, high = _rescale(low, high, scales, arrow)
     return fixed_array(arrow, _words(low, high), wanted.valid)
+
+
+def _handed_over(context: ColumnContext) -> pa.Array | None:
+    streams = {
+        StreamKind.DATA: context.bytes_of_groups(StreamKind.DATA),
+        StreamKind.SECONDARY: context.runs_of_groups(StreamKind.SECONDARY, signed=True),
+    }
+    values = decode_column(context.type, context.encoding, streams, int(context.wanted.totals.sum()))
+    if values is None:
+        return None
+    return take_valid(values, context.ordinals(), context.wanted.valid)
 
 
 def _words(low: npt.NDArray[np.uint64], high: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:

@@ -7,12 +7,14 @@ run there belong to earlier row groups; boolean streams add the bit within the b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
 
-from hindex.errors import OrcError
+from hindex.orc.runs import Runs
 from hindex.orc.streams import Places
 from hindex.orc.stripe import EncodingKind, StreamKind, Stripe
 from hindex.orc.types import INTEGER_KINDS, STRING_KINDS, Kind, OrcType
@@ -26,7 +28,7 @@ _BYTES, _RUNS, _BITS = 0, 1, 2
 def stream_layout(
     of: OrcType, encoding: EncodingKind, version: tuple[int, int]
 ) -> tuple[tuple[StreamKind, int], ...]:
-    """The streams that hold a primitive column's values, in the order of its positions; PRESENT excluded."""
+    """The streams that hold a column's values, in the order of its positions; PRESENT excluded."""
     kind = of.kind
     if kind in STRING_KINDS or kind == Kind.BINARY:
         if encoding.is_dictionary:
@@ -44,7 +46,11 @@ def stream_layout(
         return ((StreamKind.DATA, _BYTES), (StreamKind.SECONDARY, _RUNS))
     if kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT):
         return ((StreamKind.DATA, _RUNS), (StreamKind.SECONDARY, _RUNS))
-    raise OrcError(f"values of type {of} have no row positions")
+    if kind in (Kind.LIST, Kind.MAP):
+        return ((StreamKind.LENGTH, _RUNS),)
+    if kind == Kind.UNION:
+        return ((StreamKind.DATA, _RUNS),)
+    return ()
 
 
 def run_streams(of: OrcType, encoding: EncodingKind, version: tuple[int, int]) -> tuple[StreamKind, ...]:
@@ -54,62 +60,112 @@ def run_streams(of: OrcType, encoding: EncodingKind, version: tuple[int, int]) -
     return tuple(kind for kind, extra in stream_layout(of, encoding, version) if extra == _RUNS)
 
 
+def by_value(of: OrcType, encoding: EncodingKind, kind: StreamKind) -> bool:
+    """Whether the bytes of single values can be found in a stream, so that not all of a row group is needed."""
+    if kind != StreamKind.DATA:
+        return False
+    if of.kind in STRING_KINDS or of.kind == Kind.BINARY:
+        return not encoding.is_dictionary
+    return of.kind in (Kind.FLOAT, Kind.DOUBLE)
+
+
+def runs_of(of: OrcType, encoding: EncodingKind, kind: StreamKind) -> Runs:
+    """How a stream's runs are encoded; of no use for streams without runs."""
+    if kind == StreamKind.PRESENT or of.kind == Kind.BOOLEAN:
+        return Runs.BITS
+    if of.kind in (Kind.BYTE, Kind.UNION):
+        return Runs.BYTES
+    return Runs.INTEGERS_V2 if encoding.is_v2 else Runs.INTEGERS_V1
+
+
 def is_decimal64(of: OrcType, version: tuple[int, int]) -> bool:
     """Whether a decimal is held as plain integers, as pre-releases of version 2.0 write short ones."""
     return version == (1, 9999) and 0 < of.precision <= 18
 
 
-def deal_positions(
-    layout: Sequence[tuple[StreamKind, int]],
-    entries: Sequence[Sequence[int]],
-    groups: Sequence[int],
-    *,
-    compressed: bool,
-    has_present: bool,
-) -> dict[StreamKind, Places] | None:
-    """The places of touched row groups, by stream.
+@dataclass(frozen=True, slots=True, eq=False)
+class PositionTable:
+    """The row index of one column as a table: a line of numbers for each row group of the stripe.
 
-    :returns: None where the entries do not have the numbers that the layout asks for.
+    ``columns[kind]`` is where a stream's numbers begin in a line, and how many follow the place itself.
     """
-    place = 2 if compressed else 1
-    present = place + _BITS
-    full = ((StreamKind.PRESENT, _BITS), *layout) if has_present else tuple(layout)
-    length = sum(place + extra for _, extra in full)
-    # a writer that drops a PRESENT stream without nulls may leave its numbers in the entries
-    dropped = 0 if has_present else present
-    if any(group >= len(entries) for group in groups):
-        return None
-    wanted = sorted({g for group in groups for g in (group, group + 1) if g < len(entries)})
-    rows = []
-    for group in wanted:
-        numbers = list(entries[group])
-        if len(numbers) == length + dropped:
-            numbers = numbers[dropped:]
-        elif len(numbers) != length:
+
+    lines: Ints
+    columns: Mapping[StreamKind, tuple[int, int]]
+    compressed: bool
+
+    @classmethod
+    def of(
+        cls,
+        layout: Sequence[tuple[StreamKind, int]],
+        entries: Sequence[Sequence[int]],
+        *,
+        compressed: bool,
+        has_present: bool,
+    ) -> PositionTable | None:
+        """The table of a row index's entries.
+
+        :returns: None where an entry does not have the numbers that the layout asks for, or they do not ascend.
+        """
+        place = 2 if compressed else 1
+        full = ((StreamKind.PRESENT, _BITS), *layout) if has_present else tuple(layout)
+        length = sum(place + extra for _, extra in full)
+        # a writer that drops a PRESENT stream without nulls may leave its numbers in the entries
+        dropped = 0 if has_present else place + _BITS
+        lengths = {len(entry) for entry in entries}
+        try:
+            if lengths == {length}:
+                numbers = np.fromiter(chain.from_iterable(entries), np.int64, len(entries) * length)
+            elif lengths <= {length, length + dropped}:
+                kept = [list(entry)[len(entry) - length :] for entry in entries]
+                numbers = np.fromiter(chain.from_iterable(kept), np.int64, len(entries) * length)
+            else:
+                return None
+        except OverflowError:
             return None
-        rows.append(numbers)
-    try:
-        table = np.array(rows, np.int64).reshape(len(rows), length)
-    except OverflowError:
-        return None
-    at_start = np.searchsorted(wanted, groups)
-    has_end = np.array([group + 1 < len(entries) for group in groups], bool)
-    at_end = np.where(has_end, at_start + 1, 0)
-    found: dict[StreamKind, Places] = {}
-    at = 0
-    for kind, extra in full:
-        chunk, inner = table[:, at], table[:, at + 1] if compressed else np.zeros(len(rows), np.int64)
-        skip = _skips(table, at + place, extra)
-        found[kind] = Places(
-            chunk=chunk[at_start],
-            inner=inner[at_start],
-            skip=skip[at_start],
-            end_chunk=np.where(has_end, chunk[at_end], -1),
-            end_inner=np.where(has_end, inner[at_end], 0),
-            end_skip=np.where(has_end, skip[at_end], 0),
-        )
-        at += place + extra
-    return found
+        columns, at = {}, 0
+        for kind, extra in full:
+            columns[kind] = at, extra
+            at += place + extra
+        found = cls(numbers.reshape(len(entries), length), columns, compressed)
+        if any((np.diff(found._chunks(kind)) < 0).any() for kind in columns):
+            return None
+        return found
+
+    def starts(self, kind: StreamKind) -> list[int]:
+        """Where the chunks begin that are known of a stream, ascending; none of an uncompressed one."""
+        return np.unique(self._chunks(kind)).tolist() if self.compressed else []
+
+    def places(self, groups: Ints) -> dict[StreamKind, Places]:
+        """Where some row groups lie in each stream."""
+        has_end = groups + 1 < len(self.lines)
+        begin, end = self.lines[groups], self.lines[np.where(has_end, groups + 1, 0)]
+        found = {}
+        for kind, (at, extra) in self.columns.items():
+            found[kind] = Places(
+                chunk=begin[:, at],
+                inner=self._inner(begin, at),
+                skip=self._skips(begin, at, extra),
+                end_chunk=np.where(has_end, end[:, at], -1),
+                end_inner=np.where(has_end, self._inner(end, at), 0),
+                end_skip=np.where(has_end, self._skips(end, at, extra), 0),
+            )
+        return found
+
+    def _chunks(self, kind: StreamKind) -> Ints:
+        chunks: Ints = self.lines[:, self.columns[kind][0]]
+        return chunks
+
+    def _inner(self, lines: Ints, at: int) -> Ints:
+        inner: Ints = lines[:, at + 1] if self.compressed else np.zeros(len(lines), np.int64)
+        return inner
+
+    def _skips(self, lines: Ints, at: int, extra: int) -> Ints:
+        at += 2 if self.compressed else 1
+        if extra == _BYTES:
+            return np.zeros(len(lines), np.int64)
+        skips: Ints = lines[:, at] if extra == _RUNS else lines[:, at] * 8 + lines[:, at + 1]
+        return skips
 
 
 def whole_stream(layout: Sequence[tuple[StreamKind, int]], *, has_present: bool) -> dict[StreamKind, Places]:
@@ -120,9 +176,3 @@ def whole_stream(layout: Sequence[tuple[StreamKind, int]], *, has_present: bool)
 
 def has_present(stripe: Stripe, column: int) -> bool:
     return (column, StreamKind.PRESENT) in stripe.streams
-
-
-def _skips(table: Ints, at: int, extra: int) -> Ints:
-    if extra == _BYTES:
-        return np.zeros(len(table), np.int64)
-    return table[:, at] if extra == _RUNS else table[:, at] * 8 + table[:, at + 1]

@@ -36,7 +36,7 @@ def read_primitive(context: ColumnContext, tail: FileTail, stripe: Stripe) -> pa
     if kind in (Kind.FLOAT, Kind.DOUBLE):
         return _floating(context)
     if kind == Kind.DECIMAL:
-        return read_decimal(context, tail.version)
+        return read_decimal(context, tail)
     if kind == Kind.DATE:
         return read_date(context, is_proleptic=tail.is_proleptic)
     if kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT):

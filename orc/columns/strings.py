@@ -10,12 +10,17 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hindex.errors import OrcError
-from hindex.orc.columns.arrays import bytes_array, validity
-from hindex.orc.columns.context import ColumnContext
+from hindex.orc.columns.arrays import bytes_array, take_valid, validity
+from hindex.orc.columns.context import ColumnContext, check_lengths
+from hindex.orc.handover import Buffer, decode_column
 from hindex.orc.streams import Places
 from hindex.orc.stripe import StreamKind
+from hindex.orc.types import Kind, OrcType
+from hindex.orc.vetting import is_dictionary
 
 Ints = npt.NDArray[np.int64]
+
+_TEXT = OrcType(Kind.STRING)
 
 
 def read_strings(context: ColumnContext) -> pa.Array:
@@ -25,29 +30,24 @@ def read_strings(context: ColumnContext) -> pa.Array:
 
 
 def _direct(context: ColumnContext) -> pa.Array:
-    wanted = context.wanted
-    lengths, firsts = context.prefix_integers(StreamKind.LENGTH)
-    _check_lengths(lengths)
-    ends = np.cumsum(lengths)
-    per_group = np.diff(wanted.offsets)
-    at = wanted.ranks + np.repeat(firsts, per_group)
-    # a group's bytes are counted from its own first value
-    base = np.repeat(ends[firsts] - lengths[firsts], per_group)
-    high = ends[at] - base
-    size = lengths[at]
-    places = context.places(StreamKind.DATA)
-    data, begins = context.window(StreamKind.DATA).values(places, wanted.offsets, high - size, high)
-    return bytes_array(context.type.to_arrow(), data, begins, size, wanted.valid)
+    ends, lengths = context.extents()
+    places, wanted = context.places(StreamKind.DATA), context.wanted
+    data, begins = context.window(StreamKind.DATA).values(places, wanted.offsets, ends - lengths, ends)
+    return bytes_array(context.type.to_arrow(), data, begins, lengths, wanted.valid)
 
 
 def _dictionary(context: ColumnContext) -> pa.Array:
+    if context.fills_groups:
+        handed_over = _handed_over(context)
+        if handed_over is not None:
+            return handed_over
     codes = context.integers(StreamKind.DATA, signed=False)
     count = context.dictionary_size
     low, high = int(codes.min()), int(codes.max())
     if low < 0 or high >= count:
         raise OrcError(f"a value is entry {high if low >= 0 else low} of a dictionary of {count}")
     lengths = context.whole_integers(StreamKind.LENGTH, count)
-    _check_lengths(lengths)
+    check_lengths(lengths)
     ends = np.cumsum(lengths)
     if len(codes) < count:
         entries, codes = np.unique(codes, return_inverse=True)
@@ -68,7 +68,26 @@ def _dictionary(context: ColumnContext) -> pa.Array:
     )
 
 
-def _check_lengths(lengths: Ints) -> None:
-    # a sum of valid lengths stays far below 2^48, so the running sums cannot wrap unnoticed
-    if len(lengths) and (int(lengths.min()) < 0 or int(lengths.max()) >= 1 << 40):
-        raise OrcError("a string's length is negative or absurdly large")
+def _handed_over(context: ColumnContext) -> pa.Array | None:
+    streams: dict[StreamKind, list[Buffer]] = {
+        StreamKind.DATA: context.runs_of_groups(StreamKind.DATA, signed=False)
+    }
+    for kind in (StreamKind.LENGTH, StreamKind.DICTIONARY_DATA):
+        spans = context.window(kind).spans(Places.whole(), [False])
+        streams[kind] = [spans.buffer.data[int(spans.starts[0]) : int(spans.limits[0])]]
+    size = context.dictionary_size
+    if not is_dictionary(
+        context.whole_integers(StreamKind.LENGTH, size), len(streams[StreamKind.DICTIONARY_DATA][0])
+    ):
+        return None
+    rows = int(context.wanted.totals.sum())
+    values = decode_column(_TEXT, context.encoding, streams, rows, dictionary_size=size)
+    if values is None:
+        return None
+    found = take_valid(values, context.ordinals(), context.wanted.valid)
+    of = context.type.to_arrow()
+    return (
+        found
+        if found.type == of
+        else pa.Array.from_buffers(of, len(found), found.buffers(), offset=found.offset)
+    )

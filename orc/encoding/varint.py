@@ -25,6 +25,12 @@ from hindex.orc.encoding.buffers import (
 MOST_BYTES = 10
 _MOST_BYTES_128 = 19
 
+#: Where each of more than so few groups wants no value behind so many, they are searched together; first in as
+#: many bytes as so many values mostly have.
+_FEW = 8
+_NEAR = 256
+_TYPICAL_BYTES = 6
+
 _ENDS = np.uint64(0x8080808080808080)
 _U1, _U2, _U63 = np.uint64(1), np.uint64(2), np.uint64(63)
 
@@ -167,6 +173,25 @@ def _ends_of(buf: Bytes, start: int, bound: int, ranks: Ints) -> tuple[Ints, Int
     return start + (word << 3), ranks - total[word] + ends[word]
 
 
+def _ends_together(buf: Bytes, starts: Ints, group: Ints, ranks: Ints, word: Ints, number: Ints) -> Ints:
+    """Fill in what :func:`_ends_of` gives for groups whose values are short and few.
+
+    :param group: int64[N], which group each of ``ranks`` belongs to.
+    :returns: the groups for which that was not enough.
+    """
+    width = (int(ranks.max() + 1) * _TYPICAL_BYTES + 7) >> 3
+    view = unaligned(buf, "<u8")
+    at = np.minimum(starts[:, None] + 8 * np.arange(width), len(view) - 1)
+    ends = np.bitwise_count(~view[at] & _ENDS)
+    total = np.cumsum(ends, axis=1, dtype=np.int32)
+    column = np.count_nonzero(total[group] <= ranks[:, None], axis=1)
+    inside = column < width
+    column[~inside] = 0
+    word[:] = at[group, column]
+    number[:] = ranks - total[group, column] + ends[group, column]
+    return np.unique(group[~inside])
+
+
 def _pick_ends(buf: Bytes, word: Ints, number: Ints) -> Ints:
     """The byte that is end ``number[i]`` of the eight bytes at ``word[i]``, for all i."""
     ends = ~unaligned(buf, "<u8")[word].astype(np.uint64) & _ENDS
@@ -193,28 +218,47 @@ def gather_decimal(
     check_groups(buf, starts, limits, wanted)
     if not len(ordinals):
         return np.zeros(0, np.uint64), np.zeros(0, np.int64)
+    first, last = _locate(buf, starts, limits, ordinals, offsets, wanted)
+    return _decimals(buf, first, last)
+
+
+def starts_at(buf: Bytes, starts: Ints, limits: Ints, ordinals: Ints, offsets: Ints) -> Ints:
+    """Where the decimals at some ordinals of each group begin; arguments as for :func:`gather_decimal`."""
+    wanted = wanted_counts(ordinals, offsets)
+    check_groups(buf, starts, limits, wanted)
+    if not len(ordinals):
+        return np.zeros(0, np.int64)
+    return _locate(buf, starts, limits, ordinals, offsets, wanted)[0]
+
+
+def _locate(
+    buf: Bytes, starts: Ints, limits: Ints, ordinals: Ints, offsets: Ints, wanted: Ints
+) -> tuple[Ints, Ints]:
+    """The first and the last byte of each wanted value."""
     bounds = _extents(starts, limits, wanted)
-    words: list[Ints] = []
-    numbers: list[Ints] = []
-    for group in np.flatnonzero(wanted).tolist():
-        mine = ordinals[offsets[group] : offsets[group + 1]]
-        start, bound, limit = int(starts[group]), int(bounds[group]), int(limits[group])
-        # A value begins after the one before it; what stands for the first one's is corrected below.
-        ranks = np.concatenate((np.maximum(mine - 1, 0), mine))
-        found = _ends_of(buf, start, bound, ranks) if bound > start else None
+    # A value begins after the one before it; what stands for the first one's is corrected below.
+    ranks = np.concatenate((np.maximum(ordinals - 1, 0), ordinals))
+    word = np.empty(len(ranks), np.int64)
+    number = np.empty(len(ranks), np.int64)
+    far = np.flatnonzero(wanted)
+    if len(far) > _FEW and int(wanted.max()) <= _NEAR:
+        group = np.tile(np.repeat(np.arange(len(starts)), np.diff(offsets)), 2)
+        far = _ends_together(buf, starts, group, ranks, word, number)
+    for g in far.tolist():
+        mine = np.r_[offsets[g] : offsets[g + 1]]
+        mine = np.concatenate((mine, mine + len(ordinals)))
+        start, bound, limit = int(starts[g]), int(bounds[g]), int(limits[g])
+        found = _ends_of(buf, start, bound, ranks[mine]) if bound > start else None
         if found is None:
             raise _missing(start, bound, limit)
-        words.append(found[0].reshape(2, -1))
-        numbers.append(found[1].reshape(2, -1))
-    before, last = _pick_ends(
-        buf, np.concatenate(words, axis=1).reshape(-1), np.concatenate(numbers, axis=1).reshape(-1)
-    ).reshape(2, -1)
+        word[mine], number[mine] = found
+    before, last = _pick_ends(buf, word, number).reshape(2, -1)
     sizes = np.diff(offsets)
     over = last >= np.repeat(bounds, sizes)
     if over.any():
-        group = int(np.searchsorted(offsets, np.argmax(over), side="right")) - 1
-        raise _missing(int(starts[group]), int(bounds[group]), int(limits[group]))
-    return _decimals(buf, np.where(ordinals == 0, np.repeat(starts, sizes), before + 1), last)
+        bad = int(np.searchsorted(offsets, np.argmax(over), side="right")) - 1
+        raise _missing(int(starts[bad]), int(bounds[bad]), int(limits[bad]))
+    return np.where(ordinals == 0, np.repeat(starts, sizes), before + 1), last
 
 
 def decode_decimal(buf: Bytes, starts: Ints, limits: Ints, counts: Ints) -> tuple[Words, Ints]:

@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
-from hindex.orc.columns.layout import deal_positions
+from collections.abc import Sequence
+
+import numpy as np
+
+from hindex.orc.columns.layout import PositionTable
+from hindex.orc.streams import Places
 from hindex.orc.stripe import StreamKind
 
 #: A direct string: DATA has a place, LENGTH a place and values to skip.
 LAYOUT = ((StreamKind.DATA, 0), (StreamKind.LENGTH, 1))
+
+
+def deal_positions(
+    layout: Sequence[tuple[StreamKind, int]],
+    entries: Sequence[Sequence[int]],
+    groups: Sequence[int],
+    *,
+    compressed: bool,
+    has_present: bool,
+) -> dict[StreamKind, Places] | None:
+    table = PositionTable.of(layout, entries, compressed=compressed, has_present=has_present)
+    return None if table is None else table.places(np.array(groups, np.int64))
 
 
 def test_compressed_with_present() -> None:
@@ -50,5 +67,12 @@ def test_numbers_left_over_from_a_dropped_present_stream_are_passed_over() -> No
 def test_entries_of_another_shape_are_not_guessed_at() -> None:
     for entries in ([[1, 2, 3]], [[0] * 9, [0] * 8], [[0] * 4 + [1 << 63] * 5]):
         assert deal_positions(LAYOUT, entries, [0], compressed=True, has_present=True) is None
-    # a row group without an entry
-    assert deal_positions(LAYOUT, [[0] * 9], [1], compressed=True, has_present=True) is None
+    # chunks that go backwards
+    assert deal_positions(LAYOUT, [[9] * 5, [0] * 5], [0], compressed=True, has_present=False) is None
+
+
+def test_the_chunks_that_row_groups_begin_in_are_known() -> None:
+    entries = [[0, 0, 0, 0, 0], [0, 7, 5, 0, 0], [40, 8, 30, 3, 1], [40, 9, 30, 4, 0]]
+    table = PositionTable.of(LAYOUT, entries, compressed=True, has_present=False)
+    assert table is not None
+    assert (table.starts(StreamKind.DATA), table.starts(StreamKind.LENGTH)) == ([0, 40], [0, 5, 30])

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import os
+import threading
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
+import fsspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.fs
 import pyarrow.orc
@@ -12,7 +17,17 @@ import pytest
 
 from hindex.errors import OrcError, TableError
 from hindex.orc import DecodePath, OrcReader
-from hindex.orc.source import COALESCE_GAP, BytesSource, FileSystemSource, LocalSource, open_source
+from hindex.orc.source import (
+    COALESCE_GAP,
+    GAPS_BYTES,
+    GAPS_PART,
+    BytesSource,
+    FileSystemSource,
+    FsspecSource,
+    LocalSource,
+    coalesce,
+    open_source,
+)
 
 DATA = bytes(range(256)) * 4096
 
@@ -59,10 +74,117 @@ def test_near_ranges_are_one_request(file: Path) -> None:
         DATA[:100],
         DATA[50:70],
     ]
-    assert counting.asked == [(0, 100), (far, 10)]
+    assert sorted(counting.asked) == source.requests([(far, 10), (0, 100), (50, 20)]) == [(0, 100), (far, 10)]
     counting.asked.clear()
-    source.read([(0, 100), (100 + COALESCE_GAP, 10)])
-    assert counting.asked == [(0, 110 + COALESCE_GAP)]
+    source.read([(0, 100), (100 + GAPS_BYTES, 10)])
+    assert counting.asked == [(0, 110 + GAPS_BYTES)]
+
+
+@pytest.mark.parametrize(
+    ("ranges", "most", "expected"),
+    [
+        ([], 100, []),
+        ([(5, 0)], 100, []),
+        ([(10, 5), (0, 10), (12, 1)], 0, [(0, 15)]),
+        ([(0, 10), (11, 10)], 0, [(0, 10), (11, 10)]),
+        ([(0, 10), (11, 10)], 1, [(0, 21)]),
+        # gaps take no more than their part of the wanted bytes, the smallest first
+        ([(0, 100_000), (104_000, 10), (107_000, 10)], 1 << 20, [(0, 100_000), (104_000, 3010)]),
+        ([(0, 100_000), (104_000, 90_000), (200_000, 10)], 1 << 20, [(0, 194_000), (200_000, 10)]),
+        ([(0, 100_000), (104_000, 90_000), (199_000, 10)], 1 << 20, [(0, 199_010)]),
+        ([(0, 1 << 30), ((1 << 30) + 101, 1)], 100, [(0, 1 << 30), ((1 << 30) + 101, 1)]),
+    ],
+)
+def test_what_is_fetched_together(
+    ranges: list[tuple[int, int]], most: int, expected: list[tuple[int, int]]
+) -> None:
+    assert coalesce(ranges, most) == expected
+
+
+def test_coalesced_ranges_hold_all_that_is_wanted(rng: np.random.Generator) -> None:
+    for most in (0, 50, 1 << 20):
+        starts, lengths = rng.integers(0, 50_000, 40), rng.integers(0, 3000, 40)
+        ranges = list(zip(starts.tolist(), lengths.tolist(), strict=True))
+        found = coalesce(ranges, most)
+        assert found == sorted(found)
+        assert all(a + n < b for (a, n), (b, _) in pairwise(found))
+        for start, length in ranges:
+            assert not length or any(a <= start and start + length <= a + n for a, n in found)
+        wanted = len({i for start, length in ranges for i in range(start, start + length)})
+        assert wanted <= sum(n for _, n in found) <= wanted + max(wanted * GAPS_PART, GAPS_BYTES)
+
+
+def test_requests_of_one_read_run_together(file: Path) -> None:
+    class Waiting(FileSystemSource):
+        """Answers none of two requests before both are made."""
+
+        both = threading.Barrier(2, timeout=30)
+
+        def _one(self, item: tuple[int, int]) -> bytes:
+            self.both.wait()
+            return super()._one(item)
+
+    source = Waiting(pyarrow.fs.LocalFileSystem(), str(file))
+    found = source.read([(0, 10), (500_000, 10)])
+    assert [bytes(view) for view in found] == [DATA[:10], DATA[500_000:500_010]]
+
+
+def test_fsspec_uris_and_file_systems() -> None:
+    table = pa.table({"a": pa.array(range(20_000)), "s": [f"{i:x}" * 3 for i in range(20_000)]})
+    sink = pa.BufferOutputStream()
+    pa.orc.write_table(table, sink, row_index_stride=1000, compression="zlib")
+    memory = fsspec.filesystem("memory")
+    memory.pipe("/dir/t.orc", sink.getvalue().to_pybytes())
+    wanted = [5, 7000, 19_999]
+    locations: list[Any] = [
+        "memory://dir/t.orc",
+        (memory, "/dir/t.orc"),
+        (pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(memory)), "/dir/t.orc"),
+    ]
+    for location in locations:
+        for path in (DecodePath.SPARSE, DecodePath.DENSE, None):
+            with OrcReader(location, path=path) as reader:
+                assert isinstance(reader._source, FsspecSource)
+                assert reader.read(rows=wanted).equals(table.take(wanted))
+                assert reader.read().equals(table)
+    with pytest.raises(OrcError, match="cannot open the file"):
+        OrcReader("memory://dir/nope.orc")
+    memory.pipe("/dir/short.orc", b"")
+    with pytest.raises(OrcError, match="empty"):
+        OrcReader((memory, "/dir/short.orc"))
+
+
+def test_a_remote_file_that_changed(tmp_path: Path) -> None:
+    memory = fsspec.filesystem("memory")
+    memory.pipe("/changed", DATA)
+    source = FsspecSource(memory, "/changed")
+    memory.pipe("/changed", DATA[:1000])
+    with pytest.raises(OrcError, match="came back short: the file changed"):
+        source.read([(0, 10), (990, 20)])
+
+
+def test_local_files_of_any_file_system_are_mapped(file: Path) -> None:
+    local = fsspec.filesystem("file")
+    for location in (
+        str(file),
+        file,
+        file.as_uri(),
+        (pyarrow.fs.LocalFileSystem(), str(file)),
+        (local, str(file)),
+    ):
+        assert isinstance(open_source(location), LocalSource)
+
+
+def test_released_bytes_are_still_there(file: Path) -> None:
+    source = LocalSource(file)
+    (view,) = source.read([(100, 200_000)])
+    source.release(50, 100_000)
+    assert view == DATA[100:200_100]
+    source.release(len(DATA) - 10, 10)
+    source.release(len(DATA), 100)
+    source.close()
+    source.release(0, 10)
+    assert view == DATA[100:200_100]
 
 
 def test_a_missing_file_and_an_unknown_scheme(tmp_path: Path) -> None:

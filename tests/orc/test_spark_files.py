@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from hindex.orc import DecodePath, OrcReader
@@ -36,8 +38,15 @@ COLUMNS = """
     TIMESTAMP '1500-06-01 12:00:00' + make_dt_interval(CAST(id % 50000 AS INT)) AS old,
     IF(id % 11 = 0, NULL, array(id, NULL, id + 1)) AS list,
     named_struct('a', id, 'b', IF(id % 2 = 0, 'x', NULL)) AS pair,
-    map(concat('k', id % 3), id) AS map
+    map(concat('k', id % 3), id) AS map,
+    IF(id % 13 = 0, NULL, named_struct('n', id, 'in', IF(id % 5 = 0 OR id BETWEEN 9000 AND 13000, NULL,
+        named_struct('s', repeat(hex(id), CAST(id % 9 AS INT)), 'd', IF(id % 3 = 0, NULL, id / 7))))) AS deep,
+    IF(id % 17 = 0, NULL, transform(sequence(0, CAST(pmod(hash(id), 5) AS INT)),
+        i -> IF(i = 2, NULL, named_struct('i', i + id, 's', map(concat('k', i), array(id, NULL, i)))))) AS lists
 """
+
+#: Fields of structs, with their values in a table of the columns.
+PATHS = ("pair.a", "pair.b", "deep.n", "deep.in.s", "deep.in.d", "deep.in")
 
 
 @pytest.fixture(scope="session")
@@ -76,7 +85,18 @@ def test_rows_of_a_file_that_spark_wrote(
                 # Spark's timestamps have a zone, which a wall clock has not
                 theirs = wanted.column(column).cast(found.schema.field(column).type)
                 assert found.column(column).equals(theirs), (codec, path, name, column)
+            fields = reader.read(columns=PATHS, rows=rows)
+            assert fields.column_names == list(PATHS)
+            for column in PATHS:
+                theirs = field(wanted, column).cast(fields.schema.field(column).type)
+                assert fields.column(column).equals(theirs), (codec, path, name, column)
+
+
+def field(table: pa.Table, path: str) -> pa.ChunkedArray:
+    """A field within structs: null where one of them is."""
+    top, *names = path.split(".")
+    return pc.struct_field(table.column(top), names)
 
 
 def _items(columns: str) -> list[str]:
-    return [item.strip() for item in columns.split(",\n")]
+    return [item.strip() for item in re.split(r",\n(?=    \S)", columns)]

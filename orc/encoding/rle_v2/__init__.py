@@ -7,18 +7,34 @@ but the walk over their headers. Arithmetic wraps at 64 bits as the writers' doe
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
-from hindex.orc.encoding.buffers import Bytes, Ints, starts_of, wanted_counts
+from hindex.errors import OrcError
+from hindex.orc.encoding.buffers import Bytes, Ints, starts_of, unaligned, wanted_counts
 from hindex.orc.encoding.byte_rle import clip_last
-from hindex.orc.encoding.rle_v2 import delta, direct, headers, patched_base
+from hindex.orc.encoding.rle_v2 import delta, direct, headers, patched_base, ranges
+from hindex.orc.encoding.rle_v2.chain import follow
 from hindex.orc.encoding.rle_v2.headers import Encoding
-from hindex.orc.encoding.rle_v2.walk import find_runs
+from hindex.orc.encoding.rle_v2.walk import Runs, find_runs
 
-__all__ = ["decode", "gather"]
+#: Runs that fit between a stream's end and the byte behind it.
+_ZEROS = 2
+
+__all__ = ["Runs", "cut", "decode", "gather", "greatest", "runs_per_value"]
 
 
-def gather(buf: Bytes, starts: Ints, limits: Ints, ordinals: Ints, offsets: Ints, *, signed: bool) -> Ints:
+def gather(
+    buf: Bytes,
+    starts: Ints,
+    limits: Ints,
+    ordinals: Ints,
+    offsets: Ints,
+    *,
+    signed: bool,
+    walked: list[Runs] | None = None,
+) -> Ints:
     """The integers at some ordinals of each group.
 
     :param starts: int64[G], byte of a run's header.
@@ -27,10 +43,13 @@ def gather(buf: Bytes, starts: Ints, limits: Ints, ordinals: Ints, offsets: Ints
         non-decreasing in each group.
     :param offsets: int64[G + 1]; group g wants ``ordinals[offsets[g]:offsets[g + 1]]``.
     :param signed: whether values are zigzag coded. Unsigned values of 2**63 and above come out negative.
+    :param walked: the runs that were walked over are appended to it.
     :returns: int64[N].
     :raises OrcError: if runs go past the limit before the last ordinal is reached, or are impossible.
     """
     runs = find_runs(buf, starts, limits, wanted_counts(ordinals, offsets))
+    if walked is not None:
+        walked.append(runs)
     if not len(ordinals):
         return np.zeros(0, np.int64)
     first = starts_of(runs.count)
@@ -61,14 +80,25 @@ def gather(buf: Bytes, starts: Ints, limits: Ints, ordinals: Ints, offsets: Ints
     return values
 
 
-def decode(buf: Bytes, starts: Ints, limits: Ints, counts: Ints, *, signed: bool) -> Ints:
+def decode(
+    buf: Bytes,
+    starts: Ints,
+    limits: Ints,
+    counts: Ints,
+    *,
+    signed: bool,
+    walked: list[Runs] | None = None,
+) -> Ints:
     """The first ``counts[g]`` integers of each group, concatenated.
 
+    :param walked: the runs that were walked over are appended to it.
     :returns: int64[sum(counts)].
     :raises OrcError: if runs go past the limit before the last value is reached, or are impossible.
     """
     runs = find_runs(buf, starts, limits, counts)
-    lengths = runs.count
+    if walked is not None:
+        walked.append(runs)
+    lengths = runs.count.copy()
     clip_last(lengths, runs.bounds, counts)
     encoding = headers.ENCODING[runs.pair]
     kinds = np.flatnonzero(np.bincount(encoding, minlength=1)).tolist()
@@ -82,6 +112,74 @@ def decode(buf: Bytes, starts: Ints, limits: Ints, counts: Ints, *, signed: bool
             Encoding(kind), buf, runs.at[chosen], runs.pair[chosen], lengths[chosen], signed
         )
     return values
+
+
+def runs_per_value(buf: Bytes, start: int, limit: int, values: int) -> float:
+    """How many runs the first ``values`` values of a group take, for each of them.
+
+    :raises OrcError: if runs go past the limit, or are impossible.
+    """
+    positions: list[int] = []
+    follow(buf.data, start, limit, values, positions)
+    held = int(headers.COUNT[unaligned(buf, ">u2")[positions]].sum()) if positions else 1
+    return len(positions) / held
+
+
+def greatest(buf: Bytes, start: int, limit: int, values: int) -> int:
+    """At least the greatest of at most the first ``values`` values of an unsigned stream, at a look at its headers.
+
+    It is no error if the stream ends before. Values of 2**63 and above count as 2**63.
+
+    :raises OrcError: if a run goes beyond the limit, or a header is impossible.
+    """
+    positions: list[int] = []
+    try:
+        follow(buf.data, start, limit, values, positions)
+    except OrcError:
+        # where the last run ends with the stream, the zeros behind it were taken for another
+        if limit not in positions[-_ZEROS:]:
+            raise
+    at = np.array(positions, np.int64)
+    at = at[at < limit]
+    pair = unaligned(buf, ">u2")[at].astype(np.int64)
+    encoding = headers.ENCODING[pair]
+    width = headers.WIDTH[pair[encoding == Encoding.DIRECT]]
+    found = (1 << min(int(width.max()), 63)) if len(width) else 0
+    for kind in (Encoding.SHORT_REPEAT, Encoding.PATCHED_BASE, Encoding.DELTA):
+        chosen = np.flatnonzero(encoding == kind)
+        if len(chosen):
+            known = _decode_kind(
+                kind, buf, at[chosen], pair[chosen], headers.COUNT[pair[chosen]], signed=False
+            )
+            found = max(found, int(known.max()), 1 << 63 if int(known.min()) < 0 else 0)
+    return found
+
+
+def cut(
+    buf: Bytes,
+    starts: Ints,
+    ends: Ints,
+    limits: Ints,
+    skips: Ints,
+    tails: Ints,
+    counts: Ints,
+    *,
+    signed: bool,
+) -> list[bytes | memoryview]:
+    """The values of some ranges of a stream, as a stream of their own; see :mod:`.ranges`.
+
+    :param starts: int64[R], byte of a run's header.
+    :param ends: int64[R], byte where the last run that ends in the range does.
+    :param limits: int64[R], exclusive byte bound of each range.
+    :param skips: int64[R], values from the start that come before the range.
+    :param tails: int64[R], values of the range from ``ends`` on.
+    :param counts: int64[R], values of the range.
+    :returns: the stream's bytes, in pieces.
+    :raises OrcError: if runs go past their bounds, or are impossible.
+    """
+
+    known = partial(decode, buf, signed=signed)
+    return ranges.cut(buf, starts, ends, limits, skips, tails, counts, known, signed=signed)
 
 
 def _decode_kind(encoding: Encoding, buf: Bytes, at: Ints, pair: Ints, lengths: Ints, signed: bool) -> Ints:

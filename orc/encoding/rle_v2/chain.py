@@ -50,7 +50,7 @@ def follow(data: memoryview, at: int, limit: int, missing: int, positions: list[
                 more = _PATCHED_SIZE[data[at + 2] << 8 | data[at + 3]]
                 if more < 0:
                     raise OrcError(
-                        f"the patched run at byte {at} has patches of more than 64 bits: "
+                        f"the patched run at byte {at} has no patches, or patches of more than 64 bits: "
                         "the stream is corrupt"
                     )
                 at += more - size - headers.PATCHED_MARK

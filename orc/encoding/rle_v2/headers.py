@@ -69,7 +69,8 @@ GAP_WIDTH: NDArray[np.int64] = (_SECOND >> 5) + 1
 PATCHES: NDArray[np.int64] = _SECOND & 31
 #: Bits of an entry of the patch list; meaningless where gap and patch together have more than 64.
 ENTRY_WIDTH: NDArray[np.int64] = CLOSEST_WIDTH[np.minimum(PATCH_WIDTH + GAP_WIDTH, 64)]
-#: Bytes of base value and patch list; -1 where an entry would have more than 64 bits.
+#: Bytes of base value and patch list; -1 where an entry would have more than 64 bits, or there is none: no writer
+#: makes such runs, and neither Java's nor the C++ reader takes them.
 PATCHED_SIZE: NDArray[np.int64] = np.where(
-    PATCH_WIDTH + GAP_WIDTH > 64, -1, BASE_SIZE + (PATCHES * ENTRY_WIDTH + 7) // 8
+    (PATCH_WIDTH + GAP_WIDTH > 64) | (PATCHES == 0), -1, BASE_SIZE + (PATCHES * ENTRY_WIDTH + 7) // 8
 )

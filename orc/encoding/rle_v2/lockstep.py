@@ -21,6 +21,8 @@ _WINDOW_BYTES = 1 << 16
 _MOST_WIDTH = 2048
 #: With fewer groups left than that, each is followed on its own.
 _FEW = 12
+#: With fewer runs in all groups, too.
+_LEAST_RUNS = 12_000
 #: Bytes that are looked at after the first of a header: a second one and eight of varints.
 _AHEAD = 12
 #: Steps between two looks at whether all groups have left their windows.
@@ -39,12 +41,12 @@ _OUTSIDE = 1 << 16
 _COUNT = np.append(headers.COUNT, 0).astype(np.int32)
 
 
-def pays(groups: int, bytes_per_run: float) -> bool:
-    """Whether stepping together is faster than following each group.
+def pays(groups: int, bytes_per_run: float, runs: float) -> bool:
+    """Whether stepping together over so many runs is faster than following each group.
 
     The cost here is one for each byte and one for each step of all groups, there one for each run (measured).
     """
-    return groups > _FEW and 8 * bytes_per_run + 1200 / groups < 110
+    return groups > _FEW and runs > _LEAST_RUNS and 8 * bytes_per_run + 1200 / groups < 110
 
 
 def follow_together(buf: Bytes, starts: Ints, limits: Ints, wanted: Ints) -> tuple[Ints, Ints]:

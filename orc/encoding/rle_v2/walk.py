@@ -40,9 +40,15 @@ def find_runs(buf: Bytes, starts: Ints, limits: Ints, wanted: Ints) -> Runs:
         end = follow(data, start, limit, count, found)
         sizes.append(len(found) - known)
         rest = len(starts) - len(sizes)
+        others = slice(len(sizes), None)
         # The first group with values tells what the others are like.
-        if count and not known and lockstep.pays(rest, (end - start) / len(found)):
-            others = slice(len(sizes), None)
+        if (
+            count
+            and not known
+            and lockstep.pays(
+                rest, (end - start) / len(found), len(found) / count * int(wanted[others].sum())
+            )
+        ):
             more = lockstep.follow_together(buf, starts[others], limits[others], wanted[others])
             break
     at, size = np.array(found, np.int64), np.array(sizes, np.int64)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -12,128 +11,8 @@ from hypothesis import strategies as st
 
 from hindex.errors import OrcError
 from hindex.orc.encoding import rle_v2
-
-WIDTHS = [*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64]
-MASK = (1 << 64) - 1
-
-# --- A scalar encoder: each function gives the bytes of one run and the values that it stands for.
-
-
-def wrap(value: int) -> int:
-    """The number that is left of ``value`` in 64 bits of two's complement."""
-    value &= MASK
-    return value - (1 << 64) if value >> 63 else value
-
-
-def plain(raw: int, signed: bool) -> int:
-    return wrap(raw >> 1 ^ -(raw & 1)) if signed else wrap(raw)
-
-
-def varint(raw: int) -> bytes:
-    out = bytearray()
-    while raw > 127:
-        out.append(raw & 127 | 128)
-        raw >>= 7
-    out.append(raw)
-    return bytes(out)
-
-
-def zigzag(value: int) -> int:
-    return (value << 1 ^ value >> 63) & MASK
-
-
-def pack(values: list[int], width: int) -> bytes:
-    bits = "".join(format(value, f"0{width}b") for value in values) if width else ""
-    bits += "0" * (-len(bits) % 8)
-    return int(bits, 2).to_bytes(len(bits) // 8, "big") if bits else b""
-
-
-def header(kind: int, code: int, count: int) -> bytes:
-    return bytes([kind << 6 | code << 1 | count - 1 >> 8, count - 1 & 255])
-
-
-def short_repeat(rng: random.Random, signed: bool) -> tuple[bytes, list[int]]:
-    size, count = rng.randint(1, 8), rng.randint(3, 10)
-    raw = rng.getrandbits(8 * size)
-    return bytes([size - 1 << 3 | count - 3]) + raw.to_bytes(size, "big"), [plain(raw, signed)] * count
-
-
-def some_count(rng: random.Random) -> int:
-    return rng.choice([1, 2, 3, 7, 8, 9, 16, rng.randint(1, 512), 511, 512])
-
-
-def direct(rng: random.Random, signed: bool) -> tuple[bytes, list[int]]:
-    code, count = rng.randrange(32), some_count(rng)
-    width = WIDTHS[code]
-    raw = [rng.choice([rng.getrandbits(width), (1 << width) - 1, 0]) for _ in range(count)]
-    return header(1, code, count) + pack(raw, width), [plain(value, signed) for value in raw]
-
-
-def patched_base(rng: random.Random, signed: bool) -> tuple[bytes, list[int]]:
-    code, count = rng.randrange(31), some_count(rng)
-    width = WIDTHS[code]
-    patch_code, gap_width = rng.choice(
-        [(c, g) for c in range(32) for g in range(1, 9) if WIDTHS[c] + g <= 64]
-    )
-    patch_width = WIDTHS[patch_code]
-    base_size = rng.randint(1, 8)
-    magnitude = rng.getrandbits(8 * base_size - 1)
-    negative = rng.random() < 0.5
-    base = -magnitude if negative else magnitude
-    raw = [rng.getrandbits(width) for _ in range(count)]
-    entries: list[tuple[int, int]] = []
-    values, place = list(raw), 0
-    while len(entries) < rng.randint(0, 31):
-        gap = rng.randint(0 if not entries else 1, (1 << gap_width) - 1)
-        steps = rng.choice([0, 0, 1, 2]) if gap_width == 8 else 0
-        if place + gap + 255 * steps >= count or len(entries) + steps >= 31:
-            break
-        place += gap + 255 * steps
-        patch = rng.randint(1, (1 << patch_width) - 1)
-        entries += [(255, 0)] * steps + [(gap, patch)]
-        values[place] |= patch << width
-    entry_width = next(w for w in WIDTHS if w >= patch_width + gap_width)
-
-    def filling() -> int:
-        used = patch_width + gap_width
-        return int(rng.choice([0, (1 << entry_width) - (1 << used)]))
-
-    return (
-        header(2, code, count)
-        + bytes([base_size - 1 << 5 | patch_code, gap_width - 1 << 5 | len(entries)])
-        + (negative << (8 * base_size - 1) | magnitude).to_bytes(base_size, "big")
-        + pack(raw, width)
-        + pack([filling() | gap << patch_width | patch for gap, patch in entries], entry_width),
-        [wrap(base + value) for value in values],
-    )
-
-
-def delta(rng: random.Random, signed: bool) -> tuple[bytes, list[int]]:
-    code, count = rng.randrange(32), some_count(rng)
-    width = WIDTHS[code] if code else 0
-    big = rng.choice([4, 20, 62])
-    first = rng.randint(-(1 << big), 1 << big) if signed else rng.getrandbits(rng.choice([5, 30, 64]))
-    step = rng.choice([0, rng.randint(-100, 100), rng.randint(-(1 << 63), (1 << 63) - 1)])
-    further = [rng.getrandbits(width) for _ in range(max(count - 2, 0))] if width else []
-    values = [first, first + step][:count]
-    for i in range(2, count):
-        size = further[i - 2] if width else abs(step)
-        values.append(values[-1] - size if step < 0 else values[-1] + size)
-    return (
-        header(3, code, count)
-        + varint(zigzag(first) if signed else first)
-        + varint(zigzag(step))
-        + pack(further, width),
-        [wrap(value) for value in values],
-    )
-
-
-ENCODERS: list[Callable[[random.Random, bool], tuple[bytes, list[int]]]] = [
-    short_repeat,
-    direct,
-    patched_base,
-    delta,
-]
+from hindex.orc.encoding.rle_v2 import lockstep
+from tests.support.rle_v2 import ENCODERS, MASK, WIDTHS, header, pack, plain, runs_of, varint, wrap, zigzag
 
 # --- A scalar decoder: one value at a time, from the bytes alone.
 
@@ -194,7 +73,7 @@ def scalar_run(reader: Reader, signed: bool) -> list[int]:
     third, fourth = reader.byte(), reader.byte()
     base_bits = 8 * ((third >> 5) + 1)
     patch_width, gap_width = WIDTHS[third & 31], (fourth >> 5) + 1
-    if patch_width + gap_width > 64:
+    if patch_width + gap_width > 64 or not fourth & 31:
         raise BadStreamError
     base = reader.big(base_bits // 8)
     if base >> (base_bits - 1):
@@ -252,11 +131,6 @@ def check(groups: list[tuple[bytes, list[int]]], rng: random.Random, signed: boo
         assert found.tolist() == [v[o] for v, w in zip(expected, wanted, strict=True) for o in w]
 
 
-def runs_of(rng: random.Random, kinds: list[int], signed: bool) -> tuple[bytes, list[int]]:
-    runs = [ENCODERS[kind](rng, signed) for kind in kinds]
-    return b"".join(data for data, _ in runs), [value for _, values in runs for value in values]
-
-
 KINDS = st.lists(st.lists(st.integers(0, 3), max_size=8), min_size=1, max_size=5)
 
 
@@ -284,6 +158,13 @@ def test_many_runs(kinds: tuple[int, ...], signed: bool, seed: int) -> None:
     check(groups, rng, signed)
 
 
+@pytest.fixture
+def stepping_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Walk over even few runs as over many."""
+    monkeypatch.setattr(lockstep, "_LEAST_RUNS", 0)
+
+
+@pytest.mark.usefixtures("stepping_together")
 @pytest.mark.parametrize("kinds", [(0,), (0, 3), (3,), (0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3)])
 @pytest.mark.parametrize("groups", [20, 64, 150])
 def test_many_groups_of_short_runs(kinds: tuple[int, ...], groups: int) -> None:
@@ -302,6 +183,7 @@ def test_many_groups_of_short_runs(kinds: tuple[int, ...], groups: int) -> None:
     check(made, rng, True)
 
 
+@pytest.mark.usefixtures("stepping_together")
 @pytest.mark.parametrize("wrong", [0, 1, 17, 59])
 @pytest.mark.parametrize("tail", [b"", bytes(5000)])
 def test_one_of_many_groups_is_truncated(wrong: int, tail: bytes) -> None:
@@ -328,14 +210,16 @@ def test_garbage_in_many_groups(data: list[bytes], count: int) -> None:
     ends = np.cumsum([len(group) for group in groups])
     starts = np.append(0, ends[:-1])
     buf = np.frombuffer(b"".join(groups) + bytes(5000), np.uint8)
-    try:
-        expected = [value for group in groups for value in scalar(group, count, False)]
-    except BadStreamError:
-        with pytest.raises(OrcError):
-            rle_v2.decode(buf, starts, ends, np.full(len(groups), count), signed=False)
-    else:
-        found = rle_v2.decode(buf, starts, ends, np.full(len(groups), count), signed=False)
-        assert found.tolist() == expected
+    counts = np.full(len(groups), count)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lockstep, "_LEAST_RUNS", 0)
+        try:
+            expected = [value for group in groups for value in scalar(group, count, False)]
+        except BadStreamError:
+            with pytest.raises(OrcError):
+                rle_v2.decode(buf, starts, ends, counts, signed=False)
+        else:
+            assert rle_v2.decode(buf, starts, ends, counts, signed=False).tolist() == expected
 
 
 @pytest.mark.parametrize("code", range(32))
@@ -404,6 +288,7 @@ def test_garbage_is_read_alike_or_refused(data: bytes, count: int, signed: bool)
         ("0a2710", 1 << 40, "row index is corrupt"),
         ("0a2710", -1, "row index is corrupt"),
         ("8000" + "1f01" + "00" * 20, 1, "patches of more than 64 bits"),
+        ("8000" + "0000" + "00" * 20, 1, "has no patches"),
         ("c001" + "80" * 12 + "00" * 9, 2, "varint at byte 2 has more than 10 bytes"),
         ("c001" + "00" + "80" * 12 + "00" * 9, 2, "varint at byte 3 has more than 10 bytes"),
     ],

@@ -1,0 +1,268 @@
+"""Bloom filters that ORC writers keep of every row group, tested for many row groups and values at once.
+
+A value has one 64-bit hash: Thomas Wang's integer hash of numbers, and of bytes a 64-bit variant of Murmur3 that is
+Hive's own. Its two halves are combined in 32 bits into as many positions as the filter has hash functions.
+
+Source: ORC specification v1, "Bloom Filter Index"; Kirsch and Mitzenmacher, "Less Hashing, Same Performance".
+"""
+
+from __future__ import annotations
+
+import decimal
+import math
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+import numpy as np
+import numpy.typing as npt
+
+from hindex.orc.columns.temporal import GREGORIAN_START
+from hindex.orc.statistics import Nulls
+from hindex.orc.stripe import StreamKind
+from hindex.orc.tail import FileTail
+from hindex.orc.trust import WRITER_ORC_101, WRITER_ORC_135, Distrust, Value, is_utc
+from hindex.orc.types import INTEGER_KINDS, STRING_KINDS, Kind, OrcType
+from hindex.proto import orc_metadata_pb2 as pb
+
+Words = npt.NDArray[np.uint64]
+Mask = npt.NDArray[np.bool_]
+
+#: More hash functions than any writer uses; the optimum for one false answer in a billion is 30.
+MAX_FUNCTIONS = 64
+#: Values tested at a time, which bounds the memory for many values and many row groups.
+_SLICE = 1024
+
+_SEED = 104_729
+_C1, _C2 = 0x87C37B91114253D5, 0x4CF5AD432745937F
+_ADD = 0x52DCE729
+_FINAL_1, _FINAL_2 = 0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53
+_MASK = (1 << 64) - 1
+
+#: ``ColumnEncoding.bloom_encoding`` of filters that hold timestamps in UTC.
+_ENCODING_UTC = 1
+#: More digits than any decimal of a file or a predicate has.
+_DECIMALS = decimal.Context(prec=400)
+
+_TYPES = frozenset({*INTEGER_KINDS, *STRING_KINDS, Kind.FLOAT, Kind.DOUBLE, Kind.BINARY, Kind.DECIMAL})
+_TIMES = frozenset({Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT})
+
+
+def bytes_hash(data: bytes) -> int:
+    """Hive's Murmur3 of bytes: one state of 64 bits where the published one of 128 bits has two."""
+    found = _SEED
+    whole = len(data) & ~7
+    for (word,) in struct.iter_unpack("<Q", data[:whole]):
+        found ^= _mixed(word)
+        found = (_rotated(found, 27) * 5 + _ADD) & _MASK
+    if len(data) > whole:
+        found ^= _mixed(int.from_bytes(data[whole:], "little"))
+    found ^= len(data)
+    found ^= found >> 33
+    found = found * _FINAL_1 & _MASK
+    found ^= found >> 33
+    found = found * _FINAL_2 & _MASK
+    return found ^ found >> 33
+
+
+def _mixed(word: int) -> int:
+    return _rotated(word * _C1 & _MASK, 31) * _C2 & _MASK
+
+
+def _rotated(word: int, by: int) -> int:
+    return (word << by | word >> (64 - by)) & _MASK
+
+
+def integer_hash(value: int, *, unsigned_shifts: bool = False) -> int:
+    """Thomas Wang's hash of an integer in 64 bits.
+
+    Its shifts to the right are those of signed numbers, except in files of the C++ writer before ORC-1024.
+    """
+
+    def shifted(word: int, by: int) -> int:
+        signed = word - (1 << 64) if word >> 63 and not unsigned_shifts else word
+        return signed >> by & _MASK
+
+    word = value & _MASK
+    word = (~word + (word << 21)) & _MASK
+    word ^= shifted(word, 24)
+    word = word * 265 & _MASK
+    word ^= shifted(word, 14)
+    word = word * 21 & _MASK
+    word ^= shifted(word, 28)
+    return (word + (word << 31)) & _MASK
+
+
+def usable_filters(
+    kinds: Iterable[StreamKind], of: OrcType, tail: FileTail, *, encoding: int, zone: str
+) -> StreamKind | Distrust | None:
+    """Which stream of bloom filters of a column can be relied on, why none, or None where there is none.
+
+    :param kinds: the kinds of streams that the column has in the stripe.
+    :param of: the column's type in the file.
+    :param encoding: the stripe's ``bloom_encoding`` of the column.
+    :param zone: the stripe's writer time zone.
+    """
+    present = set(kinds)
+    if not present & {StreamKind.BLOOM_FILTER, StreamKind.BLOOM_FILTER_UTF8}:
+        return None
+    if of.column in tail.encrypted_columns:
+        return Distrust.ENCRYPTED
+    if of.kind not in _TYPES and of.kind not in _TIMES:
+        return Distrust.NO_FILTER_KIND
+    if of.kind == Kind.BYTE and not tail.is_by_java:
+        # it overwrites a batch with its bytes, and then goes on to hash what is left of the batch
+        return Distrust.CPP_BYTES
+    if of.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT):
+        if tail.writer_version < WRITER_ORC_135:
+            return Distrust.OLD_TIMESTAMPS
+        # filters hold what a clock in the writer's zone showed by the writer's own edition of the zones' rules
+        sure = of.kind == Kind.TIMESTAMP_INSTANT or is_utc(zone)
+        if StreamKind.BLOOM_FILTER_UTF8 not in present or encoding != _ENCODING_UTC or not sure:
+            return Distrust.LOCAL_FILTER
+    if StreamKind.BLOOM_FILTER_UTF8 in present:
+        return StreamKind.BLOOM_FILTER_UTF8
+    if of.kind in STRING_KINDS and tail.writer_version < WRITER_ORC_101:
+        return Distrust.OLD_CHARSET
+    return Distrust.OLD_DECIMALS if of.kind == Kind.DECIMAL else StreamKind.BLOOM_FILTER
+
+
+def value_hashes(value: Value, of: OrcType, tail: FileTail) -> list[int] | None:
+    """The hashes under which a writer may have put a value into a filter; None where it cannot be told.
+
+    :param value: as :class:`~hindex.orc.trust.ValueRange` has it.
+    :param of: the column's type in the file.
+    """
+    match value:
+        case float():
+            return _double_hashes(value, tail)
+        case bytes():
+            forms = {value}
+            if of.kind == Kind.CHAR:
+                characters = sum(byte & 0xC0 != 0x80 for byte in value)
+                forms |= {value.rstrip(b" "), value + b" " * max(of.max_length - characters, 0)}
+            return [bytes_hash(form) for form in forms]
+        case Decimal():
+            return [bytes_hash(text.encode()) for text in _decimal_texts(value, of.scale)]
+        case int():
+            return _integer_hashes(value, of, tail)
+
+
+def _double_hashes(value: float, tail: FileTail) -> list[int] | None:
+    if math.isnan(value):
+        return None  # there are many NaNs, and writers keep them apart
+    signs = (value,) if value else (0.0, -0.0)
+    return [h for sign in signs for h in _long_hashes(struct.unpack("<q", struct.pack("<d", sign))[0], tail)]
+
+
+def _integer_hashes(value: int, of: OrcType, tail: FileTail) -> list[int] | None:
+    match of.kind:
+        case Kind.DATE if value < GREGORIAN_START and not tail.is_proleptic:
+            return None
+        case Kind.TIMESTAMP | Kind.TIMESTAMP_INSTANT:
+            # writers disagree on fractions of seconds before 1970
+            return None if value < 2_000_000 else _long_hashes(value // 1000, tail)
+        case _:
+            return _long_hashes(value, tail)
+
+
+def _long_hashes(value: int, tail: FileTail) -> list[int]:
+    found = {integer_hash(value)}
+    if not tail.is_by_java:
+        found.add(integer_hash(value, unsigned_shifts=True))
+    return list(found)
+
+
+def _decimal_texts(value: Decimal, scale: int) -> set[str]:
+    """A decimal without zeros at the end of its fraction, as most writers put it, and with all of them."""
+    with decimal.localcontext(_DECIMALS):
+        whole = value == value.to_integral_value()
+        texts = {format(value.quantize(Decimal(1)) if whole else value.normalize(), "f")}
+        full = value.quantize(Decimal(1).scaleb(-scale))
+        return texts | {format(full, "f")} if full == value else texts
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Block:
+    """Filters of one shape: those of row groups ``groups``, ``bits[i]`` being the words of the i-th."""
+
+    groups: npt.NDArray[np.int64]
+    functions: int
+    bits: Words
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BloomFilters:
+    """The filters of one column of one stripe, one for each row group.
+
+    A filter that is not well-formed rules nothing out; ``bad`` counts those.
+    """
+
+    count: int
+    blocks: tuple[_Block, ...]
+    bad: int = 0
+
+    @classmethod
+    def of(cls, message: pb.BloomFilterIndex, nulls: Sequence[Nulls]) -> BloomFilters:
+        """The filters of a bloom filter stream.
+
+        :param nulls: of each row group. A filter without a bit set is bad unless all values are null: some writers
+            leave the filters of some types so.
+        """
+        shaped: dict[tuple[int, int], list[tuple[int, Words]]] = {}
+        bad = 0
+        for group, item in enumerate(message.bloom_filter):
+            words = _words(item)
+            functions = item.num_hash_functions
+            is_empty = words is not None and not words.any() and nulls[group] is not Nulls.ALL
+            if words is None or is_empty or not 0 < functions <= MAX_FUNCTIONS:
+                bad += 1
+            else:
+                shaped.setdefault((functions, len(words)), []).append((group, words))
+        blocks = tuple(
+            _Block(
+                np.array([group for group, _ in items], np.int64),
+                functions,
+                np.stack([words for _, words in items]),
+            )
+            for (functions, _), items in shaped.items()
+        )
+        return cls(len(message.bloom_filter), blocks, bad)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all well-formed filters."""
+        return sum(block.bits.nbytes for block in self.blocks)
+
+    def might_contain_any(self, hashes: Sequence[int]) -> Mask:
+        """Which row groups may hold a value of any of these hashes; one boolean a row group."""
+        found = np.ones(self.count, np.bool_)
+        for block in self.blocks:
+            found[block.groups] = False
+        for start in range(0, len(hashes), _SLICE):
+            part = np.array(hashes[start : start + _SLICE], np.uint64)
+            for block in self.blocks:
+                found[block.groups] |= _tested(block, part)
+        return found
+
+
+def _tested(block: _Block, hashes: Words) -> Mask:
+    first = hashes.astype(np.uint32).view(np.int32).astype(np.int64)
+    second = (hashes >> np.uint64(32)).astype(np.uint32).view(np.int32).astype(np.int64)
+    rounds = np.arange(1, block.functions + 1, dtype=np.int64)
+    combined = (first[:, None] + rounds * second[:, None]).astype(np.int32)
+    combined = np.where(combined < 0, ~combined, combined).astype(np.int64)
+    position = combined % (block.bits.shape[1] * 64)
+    bit = block.bits[:, position >> 6] >> (position & 63).astype(np.uint64) & np.uint64(1)
+    answers: Mask = (bit != 0).all(axis=2).any(axis=1)
+    return answers
+
+
+def _words(item: pb.BloomFilter) -> Words | None:
+    """The bits of a filter as words; None where they are not whole words, or none."""
+    if item.HasField("utf8bitset"):
+        if len(item.utf8bitset) % 8 or not item.utf8bitset:
+            return None
+        return np.frombuffer(item.utf8bitset, "<u8").astype(np.uint64, copy=False)
+    return np.array(item.bitset, np.uint64) if len(item.bitset) else None

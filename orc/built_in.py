@@ -1,0 +1,135 @@
+"""The indexes that ORC files carry in themselves: statistics of the file, its stripes and row groups, bloom filters.
+
+Only what is asked for is read, and once; it is counted in the reader's :class:`~hindex.orc.counts.ReadCounts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from google.protobuf.message import DecodeError
+
+from hindex.errors import OrcError
+from hindex.orc.bloom import BloomFilters, usable_filters
+from hindex.orc.reader import OrcReader
+from hindex.orc.statistics import ColumnStatistics
+from hindex.orc.stripe import StreamKind, Stripe, read_row_indexes
+from hindex.orc.tail import MAX_METADATA_SIZE
+from hindex.orc.trust import Distrust
+from hindex.orc.types import OrcType
+from hindex.proto import orc_metadata_pb2 as pb
+
+Section = TypeVar("Section", pb.Metadata, pb.BloomFilterIndex)
+
+#: More row groups than this for each byte of a stripe's indexes, compressed, there cannot be.
+_GROUPS_PER_BYTE = 64
+
+
+class BuiltInIndexes:
+    """Reads the statistics and bloom filters of one file, by column number.
+
+    Statistics that cannot be read are :attr:`Distrust.CORRUPT`, and None where the file has none.
+    """
+
+    def __init__(self, reader: OrcReader) -> None:
+        self._file = reader._file
+        self._tail = reader.tail
+        self._metadata: Sequence[pb.StripeStatistics] | Distrust | None = None
+        self._groups: dict[tuple[int, int], list[ColumnStatistics] | Distrust | None] = {}
+
+    def file_statistics(self, column: int) -> ColumnStatistics | None:
+        """Those of the whole file."""
+        found = self._tail.footer.statistics
+        return ColumnStatistics.of(found[column]) if column < len(found) else None
+
+    def stripe_statistics(self, stripe: int, column: int) -> ColumnStatistics | Distrust | None:
+        """Those of one stripe; they lie in the file's tail."""
+        if self._metadata is None:
+            self._metadata = self._parse_metadata()
+        if isinstance(self._metadata, Distrust):
+            return self._metadata
+        # files that were put together of others without a look at them may lack some
+        if len(self._metadata) != len(self._tail.stripes):
+            return None
+        found = self._metadata[stripe].col_stats
+        return ColumnStatistics.of(found[column]) if column < len(found) else None
+
+    def group_statistics(self, stripe: int, column: int) -> list[ColumnStatistics] | Distrust | None:
+        """Those of each row group of one stripe, from the row index."""
+        key = (stripe, column)
+        if key not in self._groups:
+            self._groups[key] = self._read_groups(stripe, column)
+        return self._groups[key]
+
+    def writer_timezone(self, stripe: int) -> str:
+        """The time zone that a stripe's timestamps were written in."""
+        return self._stripe(stripe).writer_timezone
+
+    def bloom_stream(self, stripe: int, of: OrcType) -> tuple[StreamKind, int] | Distrust | None:
+        """The stream of a column's filters that can be relied on and its length in bytes, why none can, or None."""
+        found = self._stripe(stripe)
+        encodings = found.bloom_encodings
+        kind = usable_filters(
+            [kind for column, kind in found.streams if column == of.column],
+            of,
+            self._tail,
+            encoding=encodings[of.column] if of.column < len(encodings) else 0,
+            zone=found.writer_timezone,
+        )
+        if isinstance(kind, StreamKind):
+            return kind, found.streams[of.column, kind].length
+        return kind
+
+    def bloom_filters(self, stripe: int, column: int, kind: StreamKind) -> BloomFilters | Distrust:
+        """The filters of one stream, one for each row group."""
+        statistics = self.group_statistics(stripe, column)
+        rows = self.group_rows(stripe)
+        if not isinstance(statistics, list):
+            return Distrust.CORRUPT
+        stream = self._stripe(stripe).streams[column, kind]
+        (data,) = self._file.source.read([(stream.offset, stream.length)])
+        message = self._parse(pb.BloomFilterIndex, data)
+        if message is None or len(message.bloom_filter) != len(rows):
+            return Distrust.BAD_FILTER
+        nulls = [item.nulls(count) for item, count in zip(statistics, rows, strict=True)]
+        filters = BloomFilters.of(message, nulls)
+        return filters if filters.blocks else Distrust.BAD_FILTER
+
+    def group_rows(self, stripe: int) -> list[int]:
+        """The number of rows of each row group; empty where the file has no row index, or none of so many."""
+        information, stride = self._tail.stripes[stripe], self._tail.row_index_stride
+        rows = information.num_rows
+        # a corrupt file may claim any number of rows
+        if not stride or rows > stride * _GROUPS_PER_BYTE * information.index_length:
+            return []
+        return [min(stride, rows - start) for start in range(0, rows, stride)]
+
+    def _read_groups(self, stripe: int, column: int) -> list[ColumnStatistics] | Distrust | None:
+        try:
+            found = self._stripe(stripe)
+            stream = found.streams.get((column, StreamKind.ROW_INDEX))
+            if stream is None or not self._tail.row_index_stride:
+                return None
+            if column not in found.row_entries:
+                read_row_indexes(self._file.source, found, [column], self._tail.decompressor())
+        except OrcError:
+            return Distrust.CORRUPT
+        entries = found.row_entries[column]
+        if len(entries) != len(self.group_rows(stripe)):
+            return Distrust.CORRUPT
+        return [ColumnStatistics.of(entry.statistics) for entry in entries]
+
+    def _stripe(self, stripe: int) -> Stripe:
+        return self._file.stripe(stripe, self._tail.decompressor())
+
+    def _parse_metadata(self) -> Sequence[pb.StripeStatistics] | Distrust:
+        message = self._parse(pb.Metadata, memoryview(self._tail.metadata))
+        return Distrust.CORRUPT if message is None else message.stripe_stats
+
+    def _parse(self, of: type[Section], data: memoryview) -> Section | None:
+        """A message of one section of the file; None where it cannot be read."""
+        try:
+            return of.FromString(self._tail.decompressor().all(data, MAX_METADATA_SIZE))
+        except (OrcError, DecodeError):
+            return None

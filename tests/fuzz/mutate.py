@@ -1,0 +1,258 @@
+"""Damaged files: a seed and a number give the same one each time."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
+
+from hindex.orc.stripe import StreamKind
+from tests.fuzz.corpus import CODECS
+from tests.fuzz.parts import FileParts, Hooks, compressed, put_together
+from tests.support.rle_v2 import runs_of
+
+#: Numbers at which something changes: bounds of types, of the format and of what fits in memory.
+_EDGES = [
+    *range(20),
+    *(1 << n for n in (7, 8, 10, 14, 16, 20, 23, 24, 27, 30, 31, 32, 33, 40, 48, 62, 63)),
+    *((1 << n) - 1 for n in (7, 8, 14, 16, 23, 31, 32, 33, 40, 62, 63, 64)),
+    *range(99, 104),
+    512,
+    513,
+    130,
+    9999,
+]
+
+#: By protobuf type: the bits of a field, and whether it has a sign.
+_WIDTHS = {
+    FieldDescriptor.TYPE_UINT32: (32, False),
+    FieldDescriptor.TYPE_UINT64: (64, False),
+    FieldDescriptor.TYPE_FIXED64: (64, False),
+    FieldDescriptor.TYPE_INT32: (32, True),
+    FieldDescriptor.TYPE_SINT32: (32, True),
+    FieldDescriptor.TYPE_SINT64: (64, True),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """The sound files, and those that can be put together anew."""
+
+    files: Mapping[str, bytes]
+    parts: Mapping[str, FileParts]
+
+
+def damaged(corpus: Corpus, seed: int, number: int) -> tuple[str, bytes]:
+    """The damaged file of a number, and what was done to which file."""
+    rng = random.Random(f"{seed} {number}")
+    (way,) = rng.choices(list(_WAYS), list(_WAYS.values()))
+    if way in (_bytes, _shape):
+        name = rng.choice(list(corpus.files))
+        data = bytearray(corpus.files[name])
+        way(rng, data, corpus)
+        return f"{name}: {way.__name__}", bytes(data)
+    name = rng.choice(list(corpus.parts))
+    codec = rng.choice((0, 0, *CODECS))
+    block = rng.choice([64, 256, 1000, 1 << 16, 1 << 18])
+    return f"{name}: {way.__name__} codec {codec} block {block}", way(rng, corpus.parts[name], codec, block)
+
+
+def _times(rng: random.Random) -> range:
+    return range(rng.choice([1, 1, 1, 2, 3, 8]))
+
+
+def _bytes(rng: random.Random, data: bytearray, corpus: Corpus) -> None:
+    """Single bytes and bits, most of them where the metadata are."""
+    for _ in _times(rng):
+        at = rng.randrange(len(data))
+        if rng.random() < 0.5:
+            at = max(len(data) - 1 - int(rng.expovariate(1 / 80)), 0)
+        match rng.randrange(3):
+            case 0:
+                data[at] ^= 1 << rng.randrange(8)
+            case 1:
+                data[at] = rng.choice([0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)])
+            case _:
+                data[at] = (data[at] + rng.choice([-1, 1])) % 256
+
+
+def _shape(rng: random.Random, data: bytearray, corpus: Corpus) -> None:
+    """Cut, spliced, doubled, emptied or longer."""
+    at = rng.randrange(len(data))
+    size = min(int(rng.expovariate(1 / 40)) + 1, len(data) - at)
+    match rng.randrange(7):
+        case 0:
+            del data[at:]
+        case 1:
+            del data[at : at + size]
+        case 2:
+            data[at:at] = data[at : at + size]
+        case 3:
+            data[at : at + size] = bytes(size)
+        case 4:
+            data[at:at] = rng.randbytes(size)
+        case 5:
+            data += rng.randbytes(rng.randrange(1, 40))
+        case _:
+            other = corpus.files[rng.choice(list(corpus.files))]
+            data[at:] = other[min(at, len(other) - 1) :] if rng.random() < 0.5 else other[-len(data) + at :]
+
+
+def _field(rng: random.Random, parts: FileParts, codec: int, block: int) -> bytes:
+    """A field of the file's messages, after all lengths and offsets were made to fit."""
+    names = ["postscript", "footer", "metadata", "stripe footer", "row index", "bloom filters"]
+    (target,) = rng.choices(names, [2, 5, 1, 5, 4, 1])
+    left = [rng.randrange(3)]
+
+    def change(name: str, message: Message) -> None:
+        if name == target:
+            if left[0] == 0:
+                for _ in _times(rng):
+                    _change_message(rng, message)
+            left[0] -= 1
+
+    return put_together(parts, codec, block, Hooks(message=change))
+
+
+def _change_message(rng: random.Random, message: Message) -> None:
+    """One field of a message or of one that is in it."""
+    while True:
+        held = [field for field, _ in message.ListFields()]
+        known: Sequence[Any] = held if held and rng.random() < 0.9 else list(message.DESCRIPTOR.fields)
+        field: FieldDescriptor = rng.choice(known)
+        if field.type != FieldDescriptor.TYPE_MESSAGE or rng.random() < 0.1:
+            break
+        below = getattr(message, field.name)
+        if isinstance(below, Message):
+            message = below
+        elif len(below):
+            message = rng.choice(below)
+        else:
+            break
+    if rng.random() < 0.1:
+        message.ClearField(field.name)
+        return
+    value = getattr(message, field.name)
+    if not isinstance(value, Message | int | float | str | bytes):
+        _change_list(rng, value, field)
+    elif not isinstance(value, Message):
+        setattr(message, field.name, _changed(rng, value, field))
+
+
+def _change_list(rng: random.Random, values: object, field: FieldDescriptor) -> None:
+    items = list(values)  # type: ignore[call-overload]
+    at = rng.randrange(len(items) + 1)
+    match rng.randrange(5):
+        case 0 if items:
+            del items[at % len(items)]
+        case 1 if items:
+            items.insert(at, rng.choice(items))
+        case 2 if len(items) > 1:
+            rng.shuffle(items)
+        case _ if field.type == FieldDescriptor.TYPE_MESSAGE:
+            items = items[:at]
+        case 3 if items:
+            items[at % len(items)] = _changed(rng, items[at % len(items)], field)
+        case _:
+            blank: object = "" if field.type == FieldDescriptor.TYPE_STRING else 0
+            items.insert(at, _changed(rng, blank, field))
+    del values[:]  # type: ignore[attr-defined]
+    values.extend(items)  # type: ignore[attr-defined]
+
+
+def _changed(rng: random.Random, value: object, field: FieldDescriptor) -> object:
+    match field.type:
+        case FieldDescriptor.TYPE_STRING:
+            return rng.choice(
+                ["", "x", "UTC", "Asia/Tokyo", "No/Where", "../x", "a.b", "𝄞" * 50, f"{value}{value}"]
+            )
+        case FieldDescriptor.TYPE_BYTES:
+            return rng.choice([b"", b"\xff", rng.randbytes(9), rng.randbytes(64)])
+        case FieldDescriptor.TYPE_BOOL:
+            return not value
+        case FieldDescriptor.TYPE_DOUBLE:
+            return rng.choice([0.0, float("nan"), float("inf"), -1.5])
+    old, (width, signed) = int(value), _WIDTHS[field.type]  # type: ignore[call-overload]
+    near = [old + 1, old - 1, old * 2, old // 2, old ^ 1 << rng.randrange(width), old + 128]
+    new = rng.choice([rng.choice(_EDGES), rng.choice(near)]) * (rng.choice([1, -1]) if signed else 1)
+    new &= (1 << width) - 1
+    return new - (1 << width) if signed and new >> (width - 1) else new
+
+
+def _stream(rng: random.Random, parts: FileParts, codec: int, block: int) -> bytes:
+    """The content of data streams, before it is compressed."""
+    parts = parts.copy()
+    for _ in _times(rng):
+        stripe = rng.choice(parts.stripes)
+        known = [i for i, s in enumerate(stripe.footer.streams) if s.kind < StreamKind.ROW_INDEX and s.length]
+        if not known:
+            continue
+        at = rng.choice(known)
+        stripe.streams[at] = _changed_stream(rng, stripe.streams[at], stripe.streams)
+    return put_together(parts, codec, block)
+
+
+def _changed_stream(rng: random.Random, data: bytes, others: Sequence[bytes]) -> bytes:
+    found = bytearray(data)
+    at = rng.randrange(len(found)) if found else 0
+    if rng.random() < 0.3:
+        at = min(at, rng.randrange(4))
+    match rng.randrange(10):
+        case 0:
+            del found[at:]
+        case 1:
+            del found[at : at + rng.randrange(1, 10)]
+        case 2:
+            found[at:at] = rng.randbytes(rng.randrange(1, 10))
+        case 3:
+            found[at : at + 9] = bytes([rng.choice([0, 0x7F, 0x80, 0xFF])]) * 9
+        case 4:
+            found = bytearray(rng.choice(others))
+        case 5:
+            kinds = [rng.randrange(4) for _ in range(rng.choice([1, 3, 20]))]
+            found[at:] = runs_of(rng, kinds, signed=rng.random() < 0.5)[0]
+        case _ if found:
+            for _ in _times(rng):
+                found[rng.randrange(at, len(found))] = rng.choice(
+                    [0, 0x7F, 0x80, 0xC1, 0xFF, rng.randrange(256)]
+                )
+    return bytes(found)
+
+
+def _chunk(rng: random.Random, parts: FileParts, codec: int, block: int) -> bytes:
+    """Chunks: their headers, their packed bytes, and content that is larger than a block."""
+    codec = codec or rng.choice(CODECS[1:])
+    wanted = rng.randrange(40)
+    seen = [0]
+
+    def change(chunk: bytes) -> bytes:
+        seen[0] += 1
+        if seen[0] - 1 != wanted:
+            return chunk
+        header, body = int.from_bytes(chunk[:3], "little"), bytearray(chunk[3:])
+        match rng.randrange(6):
+            case 0:
+                header ^= 1
+            case 1:
+                header = (
+                    rng.choice([0, 1, 2, 3, 0xFFFFFF, header + 2, header - 2, rng.getrandbits(24)]) & 0xFFFFFF
+                )
+            case 2:
+                bomb = compressed(codec, bytes(rng.choice([block + 1, 4 * block, 1 << 20])))
+                header, body = len(bomb) << 1, bytearray(bomb)
+            case 3:
+                header, body = 1, bytearray()
+            case _ if body:
+                for _ in _times(rng):
+                    body[rng.randrange(len(body))] = rng.choice([0, 0x7F, 0x80, 0xFF, rng.randrange(256)])
+        return (header & 0xFFFFFF).to_bytes(3, "little") + body
+
+    return put_together(parts, codec, block, Hooks(chunk=change))
+
+
+#: Ways to damage a file, and how often each is chosen.
+_WAYS: dict[Callable[..., Any], int] = {_bytes: 25, _shape: 10, _field: 30, _stream: 25, _chunk: 10}

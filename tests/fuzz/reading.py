@@ -1,0 +1,149 @@
+"""Reading one file in several ways, and telling a refusal from a fault."""
+
+from __future__ import annotations
+
+import random
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from hindex.errors import OrcError
+from hindex.orc import DecodePath, OrcReader
+from hindex.orc.built_in import BuiltInIndexes
+from hindex.orc.source import BytesSource
+from hindex.orc.stripe import StreamKind
+from hindex.orc.types import Kind, OrcType
+
+#: The name that errors must tell.
+PATH = "damaged.orc"
+
+#: Complaints about values, which nothing in the format vouches for.
+_DATA = ("UTF8", "does not fit in precision")
+
+
+#: In so many ways each input is read: as a user would read all of it, and others that chance picks.
+WAYS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something other than rows or an :class:`OrcError` that tells the place."""
+
+    way: str
+    what: str
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of one file: how many reads gave rows and how many were refused, and what was wrong."""
+
+    read: int = 0
+    refused: int = 0
+    with_column: int = 0
+    is_open: bool = False
+    faults: tuple[Fault, ...] = ()
+
+
+def read_in_ways(data: bytes, rng: random.Random) -> Outcome:
+    """Read a file whole, and sparsely, by some decode path, in batches, by fields, or its own indexes."""
+    outcome = Outcome()
+    try:
+        tail = OrcReader(BytesSource(data, PATH)).tail
+    except OrcError as error:
+        outcome.refused += 1
+        if error.path != PATH:
+            outcome.faults += (Fault("open", f"the error does not name the file: {error}"),)
+        return outcome
+    except Exception:  # noqa: BLE001  whatever it is, it is a finding
+        outcome.faults += (Fault("open", traceback.format_exc(limit=-6)),)
+        return outcome
+    outcome.is_open = True
+    (first, *others) = _ways(data, tail.schema, [stripe.num_rows for stripe in tail.stripes], rng)
+    for name, way in (first, *rng.sample(others, WAYS - 1)):
+        try:
+            way()
+        except OrcError as error:
+            outcome.refused += 1
+            outcome.with_column += error.column is not None
+            if error.path != PATH or error.stripe is None:
+                outcome.faults += (Fault(name, f"the error does not name file and stripe: {error}"),)
+        except Exception:  # noqa: BLE001  whatever it is, it is a finding
+            outcome.faults += (Fault(name, traceback.format_exc(limit=-6)),)
+        else:
+            outcome.read += 1
+    return outcome
+
+
+def _ways(
+    data: bytes, schema: OrcType, stripes: list[int], rng: random.Random
+) -> Iterator[tuple[str, Callable[[], None]]]:
+    def reader(path: DecodePath | None) -> OrcReader:
+        return OrcReader(BytesSource(data, PATH), path=path)
+
+    total = sum(stripes)
+    some = {i: sorted({rng.randrange(n) for _ in range(4)}) for i, n in enumerate(stripes) if n}
+    group = {i: range(min(n, 100), min(n, 200)) for i, n in enumerate(stripes)}
+    fields = sorted(_fields(schema))
+    name = rng.choice(fields) if fields else None
+
+    def rows(path: DecodePath | None, wanted: Any, columns: list[str] | None = None) -> Callable[[], None]:
+        def read() -> None:
+            found = reader(path).read(columns, wanted, threads=1)
+            if wanted is None:
+                assert found.num_rows == total, (found.num_rows, total)
+            elif isinstance(wanted, dict):
+                assert found.num_rows == sum(map(len, wanted.values())), found.num_rows
+            _check(found)
+
+        return read
+
+    yield "all", rows(None, None)
+    yield "all, whole", rows(DecodePath.WHOLE, None)
+    yield "some, sparse", rows(DecodePath.SPARSE, some)
+    yield "row group, sparse", rows(DecodePath.SPARSE, group)
+    yield "some, dense", rows(DecodePath.DENSE, some)
+    if name is not None:
+        yield "field, sparse", rows(DecodePath.SPARSE, some, [name])
+        yield "field, all", rows(None, None, [name])
+
+    def batches() -> None:
+        for batch in reader(None).batches(rows=some, batch_size=rng.choice([1, 50])):
+            _check(pa.Table.from_batches([batch]))
+
+    yield "batches", batches
+    yield "indexes", lambda: _indexes(reader(None), schema)
+
+
+def _fields(of: OrcType, prefix: str = "") -> Iterator[str]:
+    """The dotted paths of a struct's fields, as far as names tell them apart."""
+    for name, child in zip(of.field_names, of.children, strict=True):
+        if name and "." not in name and list(of.field_names).count(name) == 1:
+            yield prefix + name
+            if child.kind == Kind.STRUCT:
+                yield from _fields(child, f"{prefix}{name}.")
+
+
+def _check(table: pa.Table) -> None:
+    """That the arrays are well-formed, whatever their values are."""
+    try:
+        table.validate(full=True)
+    except pa.ArrowInvalid as error:
+        if not any(known in str(error) for known in _DATA):
+            raise
+
+
+def _indexes(reader: OrcReader, schema: OrcType) -> None:
+    indexes = BuiltInIndexes(reader)
+    for stripe in range(min(len(reader.stripes), 3)):
+        for of in schema.walk():
+            indexes.file_statistics(of.column)
+            indexes.stripe_statistics(stripe, of.column)
+            indexes.group_statistics(stripe, of.column)
+            found = indexes.bloom_stream(stripe, of)
+            if isinstance(found, tuple):
+                filters = indexes.bloom_filters(stripe, of.column, StreamKind(found[0]))
+                if not hasattr(filters, "is_fault"):
+                    filters.might_contain_any([1, 2, 3])

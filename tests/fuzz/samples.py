@@ -1,0 +1,134 @@
+"""Compare ORC files of other writers with Spark, on every decode path and at random rows.
+
+    python -m tests.fuzz.samples FOLDER [--seed N]
+
+Prints a line for each file of the folder; the exit code is 1 where hindex reads something else than Spark, or refuses
+what Spark reads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from hindex.errors import HindexError
+from hindex.orc import DecodePath, OrcReader
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def orc_files(folder: Path) -> Iterator[Path]:
+    """Files that begin as ORC files do, or are called so."""
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and (path.suffix == ".orc" or path.read_bytes()[:3] == b"ORC"):
+            yield path
+
+
+def compare(spark: SparkSession, path: Path, rng: random.Random) -> tuple[bool, str]:
+    """Whether hindex reads a file as Spark does, and what came of it."""
+    expected, refusal = _by_spark(spark, path)
+    try:
+        found = OrcReader(path).read()
+    except HindexError as error:
+        told = str(error).replace(str(path), path.name)
+        return expected is None, f"refused{' by both' if expected is None else ', Spark reads it'}: {told}"
+    if expected is None:
+        return True, f"{found.num_rows} rows, {_paths_agree(path, found, rng)}; Spark refuses it: {refusal}"
+    difference = _difference(found, expected)
+    if difference is not None:
+        return False, difference
+    told = _paths_agree(path, found, rng)
+    return told == "each path alike", f"{found.num_rows} rows as Spark reads them, {told}"
+
+
+def _by_spark(spark: SparkSession, path: Path) -> tuple[pa.Table | None, str]:
+    from pyspark.errors import PySparkException
+
+    # the driver's own reader: Spark hides files whose names begin with an underscore or a dot
+    try:
+        return spark.read.orc(str(path)).toArrow(), ""
+    except (PySparkException, pa.ArrowException, TypeError, ValueError) as error:
+        return None, str(error).strip().split("\n")[0][:160]
+    except Exception as error:  # noqa: BLE001  py4j's, which has no name to import without Spark
+        causes = [line for line in str(error).split("\n") if "Exception" in line]
+        return None, (causes[-1] if causes else str(error))[:160]
+
+
+def _difference(found: pa.Table, expected: pa.Table) -> str | None:
+    """What is different first, or None."""
+    if (found.num_rows, found.num_columns) != (expected.num_rows, expected.num_columns):
+        shape = f"{expected.num_rows} of {expected.num_columns}"
+        return f"{found.num_rows} rows of {found.num_columns} columns, Spark has {shape}"
+    for i, name in enumerate(found.column_names):
+        mine, theirs = found.column(i), expected.column(i)
+        try:
+            mine = mine.cast(theirs.type)
+        except pa.ArrowException as error:
+            return f"column {name} is {mine.type}, Spark has {theirs.type}: {error}"
+        if mine.equals(theirs):
+            continue
+        if pa.types.is_timestamp(theirs.type):
+            mine, theirs = mine.cast(pa.int64()), theirs.cast(pa.int64())
+        for row, (one, other) in enumerate(zip(mine.to_pylist(), theirs.to_pylist(), strict=True)):
+            # a NaN is not equal to itself
+            if one != other and str(one) != str(other):
+                return f"column {name}, row {row}: {str(one)[:100]!r} where Spark has {str(other)[:100]!r}"
+    return None
+
+
+def _paths_agree(path: Path, expected: pa.Table, rng: random.Random) -> str:
+    count = expected.num_rows
+    selections: list[list[int]] = [list(range(count))]
+    if count:
+        start = rng.randrange(count)
+        selections += [
+            [rng.randrange(count)],
+            sorted({rng.randrange(count) for _ in range(50)}),
+            list(range(start, min(count, start + 700))),
+        ]
+    for forced in DecodePath:
+        for rows in selections:
+            found = OrcReader(path, path=forced).read(rows=rows)
+            for i, name in enumerate(expected.column_names):
+                if not _same(found.column(i), expected.column(i), rows):
+                    return f"but {forced.value} differs in column {name} at {len(rows)} rows"
+    return "each path alike"
+
+
+def _same(found: pa.ChunkedArray, expected: pa.ChunkedArray, rows: list[int]) -> bool:
+    if pa.types.is_union(expected.type):
+        values = expected.to_pylist()
+        return bool(found.to_pylist() == [values[row] for row in rows])
+    wanted = expected.take(pa.array(rows, pa.int64()))
+    return bool(found.equals(wanted)) or str(found.to_pylist()) == str(wanted.to_pylist())
+
+
+def main() -> int:
+    from hindex.spark.session import local_session
+
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--seed", type=int, default=time.time_ns() % 2**32)
+    options = parser.parse_args()
+    conf = {"spark.sql.session.timeZone": "UTC", "spark.driver.memory": "2g", "spark.ui.enabled": "false"}
+    spark = local_session(master="local[2]", conf=conf, app_name="hindex-samples")
+    print(f"seed {options.seed}")
+    wrong = 0
+    for path in orc_files(options.folder):
+        agrees, told = compare(spark, path, random.Random(options.seed))
+        wrong += not agrees
+        print(f"{'ok   ' if agrees else 'WRONG'} {path.relative_to(options.folder)}: {told}", flush=True)
+    spark.stop()
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,50 @@
+"""A small part of the fuzz run, the same each time; ``python -m tests.fuzz`` is the long one."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from hindex.orc import DecodePath, OrcReader
+from hindex.orc.source import BytesSource
+from tests.fuzz.mutate import Corpus, damaged
+from tests.fuzz.reading import read_in_ways
+from tests.fuzz.worker import load
+
+INPUTS, SEED = 250, 2026
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    return load(tmp_path_factory.mktemp("fuzz"))
+
+
+def test_sound_files_are_read_on_every_path(corpus: Corpus) -> None:
+    for name, data in corpus.files.items():
+        expected = OrcReader(BytesSource(data), path=DecodePath.WHOLE).read()
+        rows = sorted({0, expected.num_rows // 2, expected.num_rows - 1})
+        values = expected.to_pylist()
+        for path in (DecodePath.SPARSE, DecodePath.DENSE):
+            found = OrcReader(BytesSource(data), path=path).read(rows=rows)
+            # as text, because a NaN is not equal to itself
+            assert str(found.to_pylist()) == str([values[row] for row in rows]), (name, path)
+
+
+def test_damaged_files_give_rows_or_an_error(corpus: Corpus) -> None:
+    read = refused = opened = 0
+    for number in range(INPUTS):
+        what, data = damaged(corpus, SEED, number)
+        outcome = read_in_ways(data, random.Random(number))
+        assert not outcome.faults, f"seed {SEED}, input {number}, {what}: {outcome.faults}"
+        read, refused, opened = read + outcome.read, refused + outcome.refused, opened + outcome.is_open
+    # both sides of the checks are reached
+    assert read > INPUTS
+    assert refused > INPUTS // 2
+    assert INPUTS // 2 < opened < INPUTS
+
+
+def test_a_number_gives_the_same_input(corpus: Corpus, tmp_path: Path) -> None:
+    again = load(tmp_path)
+    assert [damaged(corpus, SEED, n) for n in range(60)] == [damaged(again, SEED, n) for n in range(60)]

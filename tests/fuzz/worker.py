@@ -1,0 +1,84 @@
+"""Reads a range of damaged files in a process of its own, which may end badly.
+
+What it is at stands in a small shared file, so that whoever started it knows which input ended or held it up.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import mmap
+import random
+import resource
+import struct
+import sys
+import time
+import warnings
+from pathlib import Path
+
+from tests.fuzz import corpus as corpora
+from tests.fuzz.mutate import Corpus, damaged
+from tests.fuzz.reading import read_in_ways
+
+#: Address space of a worker, so that no input takes the machine's memory.
+ADDRESS_SPACE = 6 << 30
+
+#: What one input may take beyond what the process had before: resident bytes, and seconds of processor time.
+MOST_BYTES = 256 << 20
+MOST_SECONDS = 3.0
+
+STATE = struct.Struct("<qd")
+
+
+def load(folder: Path) -> Corpus:
+    return Corpus(corpora.files(folder), dict(corpora.parts(folder)))
+
+
+def _peak_bytes() -> int:
+    """The most resident bytes since :func:`_forget_peak`."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) << 10
+    return 0
+
+
+def _forget_peak() -> None:
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def main(folder: str, state: str, seed: int, begin: int, step: int, end: int) -> None:
+    warnings.simplefilter("error")
+    resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
+    corpus = load(Path(folder))
+    with Path(state).open("r+b") as file:
+        shared = mmap.mmap(file.fileno(), STATE.size)
+    for number in range(begin, end, step):
+        STATE.pack_into(shared, 0, number, time.monotonic())
+        what, data = damaged(corpus, seed, number)
+        gc.collect(0)
+        _forget_peak()
+        before, began = _peak_bytes(), time.process_time()
+        outcome = read_in_ways(data, random.Random(number))
+        seconds, grown = time.process_time() - began, _peak_bytes() - before
+        faults = [(fault.way, fault.what) for fault in outcome.faults]
+        if seconds > MOST_SECONDS:
+            faults.append(("time", f"took {seconds:.1f} s"))
+        if grown > MOST_BYTES:
+            faults.append(("memory", f"took {grown >> 20} MiB"))
+        record: dict[str, object] = {
+            "number": number,
+            "read": outcome.read,
+            "refused": outcome.refused,
+            "with_column": outcome.with_column,
+            "open": outcome.is_open,
+            "seconds": seconds,
+            "bytes": grown,
+        }
+        if faults:
+            record |= {"what": what, "faults": faults}
+        print(json.dumps(record), flush=bool(faults))
+    STATE.pack_into(shared, 0, -1, time.monotonic())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], *map(int, sys.argv[3:]))

@@ -1,0 +1,172 @@
+"""What a read holds at once, and which rows it is asked for."""
+
+from __future__ import annotations
+
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.fs
+import pyarrow.orc
+import pytest
+from pyroaring import BitMap, BitMap64
+
+from hindex.orc import DecodePath, OrcReader, RowSelection, stripe_read
+from hindex.orc.source import FileSystemSource
+
+ROWS, STRIDE = 32_000, 500
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pa.Table]:
+    """A stripe of 64 row groups of 256 kB each: 14 MB of text, and 2 MB of numbers."""
+    rng = np.random.default_rng(2)
+    words = np.array([f"{v:016x}" * 28 for v in rng.integers(0, 1 << 62, 500)])
+    table = pa.table(
+        {
+            "text": pa.array(words[rng.integers(0, len(words), ROWS)]),
+            "n": rng.integers(0, 1 << 60, ROWS),
+            "d": rng.random(ROWS),
+            "s": pa.StructArray.from_arrays([pa.array(rng.integers(0, 1 << 60, ROWS))], ["n"]),
+        }
+    )
+    path = tmp_path_factory.mktemp("wide") / "t.orc"
+    pa.orc.write_table(
+        table,
+        path,
+        compression="snappy",
+        row_index_stride=STRIDE,
+        compression_block_size=65_536,
+        batch_size=500,
+    )
+    with OrcReader(path) as reader:
+        assert len(reader.stripes) == 1
+    return path, table
+
+
+@pytest.mark.parametrize("rows_of_group", [1, 4])
+@pytest.mark.parametrize("is_remote", [False, True])
+def test_what_is_held_follows_the_selection(
+    wide: tuple[Path, pa.Table], monkeypatch: pytest.MonkeyPatch, is_remote: bool, rows_of_group: int
+) -> None:
+    path, table = wide
+    monkeypatch.setattr(stripe_read, "WINDOW_BYTES", 512 << 10)
+    monkeypatch.setattr(stripe_read, "FETCH_BYTES", 512 << 10)
+    rng = np.random.default_rng(4)
+    rows = np.concatenate(
+        [np.sort(rng.choice(STRIDE, rows_of_group, replace=False)) + s for s in range(0, ROWS, STRIDE)]
+    )
+
+    def peak(way: DecodePath) -> int:
+        source = FileSystemSource(pyarrow.fs.LocalFileSystem(), str(path)) if is_remote else path
+        reader = OrcReader(source, path=way)
+        total = 0
+        tracemalloc.start()
+        for batch in reader.batches(rows=rows, batch_size=20):
+            assert batch.num_rows <= 20
+            expected = table.slice(0).take(rows[total : total + batch.num_rows])
+            assert pa.Table.from_batches([batch]).equals(expected)
+            total += batch.num_rows
+        (_, most) = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert total == len(rows)
+        return most
+
+    # some windows of half a megabyte, and what is fetched for them; the stripe has 16 MB
+    sparse, whole = peak(DecodePath.SPARSE), peak(DecodePath.WHOLE)
+    assert sparse < 3 << 19, sparse
+    assert 2 * sparse < whole, (sparse, whole)
+
+
+def test_batches_end_with_a_stripe_and_a_row_group_is_decoded_once(wide: tuple[Path, pa.Table]) -> None:
+    path, table = wide
+    reader = OrcReader(path, path=DecodePath.SPARSE)
+    rows = np.arange(3 * STRIDE + 10, 5 * STRIDE)
+    batches = list(reader.batches(["n", "text"], rows, batch_size=128))
+    assert [b.num_rows for b in batches] == [128, 128, 128, 106, 128, 128, 128, 116]
+    assert pa.Table.from_batches(batches).equals(table.select(["n", "text"]).take(rows))
+    assert reader.counts.row_groups == 2 * 2
+    assert [b.num_rows for b in reader.batches([], rows, batch_size=600)] == [600, 390]
+    assert list(reader.batches(rows=[])) == []
+    with pytest.raises(ValueError, match="a batch has at least 1 row, not 0"):
+        reader.batches(rows=rows, batch_size=0)
+    with pytest.raises(ValueError, match="row 32000 is outside the file's 32000 rows"):
+        reader.batches(rows=[ROWS])
+
+
+def test_the_whole_file_in_batches(wide: tuple[Path, pa.Table]) -> None:
+    path, table = wide
+    batches = list(OrcReader(path).batches(batch_size=5000))
+    assert [b.num_rows for b in batches] == [5000] * 6 + [2000]
+    assert pa.Table.from_batches(batches).equals(table)
+
+
+FORMS: list[tuple[Any, list[int]]] = [
+    (BitMap([7, 3, 11_999]), [3, 7, 11_999]),
+    (BitMap(), []),
+    (BitMap64([3, 11_000]), [3, 11_000]),
+    (BitMap64(), []),
+    ([11, 2, 5], [2, 5, 11]),
+    ([5, 5, 2, 5], [2, 5]),
+    ((4,), [4]),
+    (range(3, 10, 3), [3, 6, 9]),
+    ({8, 1}, [1, 8]),
+    (iter([2, 1]), [1, 2]),
+    (np.array([9, 1, 9], np.uint8), [1, 9]),
+    (np.array([9, 1], np.int16), [1, 9]),
+    (np.array([], np.float64), []),
+    (np.array([[4, 3], [2, 1]]), [1, 2, 3, 4]),
+    (pa.array([6, 5]), [5, 6]),
+    (pa.chunked_array([[6], [5, 6]], pa.uint32()), [5, 6]),
+    ([], []),
+    ({0: [1, 0], 2: BitMap([0])}, [0, 1, 8000]),
+    ({1: RowSelection.of([2], 4000).to_array()}, [4002]),
+    ({}, []),
+]
+
+
+@pytest.fixture(scope="module")
+def striped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """12,000 rows in three stripes."""
+    path = tmp_path_factory.mktemp("striped") / "t.orc"
+    with pyarrow.orc.ORCWriter(str(path), stripe_size=1, row_index_stride=1000, batch_size=4000) as writer:
+        for start in range(0, 12_000, 4000):
+            writer.write(pa.table({"n": np.arange(start, start + 4000)}))
+    with OrcReader(path) as reader:
+        assert [stripe.num_rows for stripe in reader.stripes] == [4000] * 3
+    return path
+
+
+@pytest.mark.parametrize(("rows", "expected"), FORMS)
+def test_forms_of_rows(striped: Path, rows: Any, expected: list[int]) -> None:
+    assert OrcReader(striped).read(rows=rows).column("n").to_pylist() == expected
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([-1], "row -1 is outside the file's 12000 rows"),
+        ([5, 12_000], "row 12000 is outside the file's 12000 rows"),
+        (BitMap([1 << 31]), "row 2147483648 is outside"),
+        (BitMap64([1 << 40]), f"row {1 << 40} is outside"),
+        (BitMap64([(1 << 64) - 1]), f"row {(1 << 64) - 1} is outside"),
+        (np.array([1 << 63], np.uint64), f"row {1 << 63} is outside of every file"),
+        ([1 << 70], "rows are whole numbers of at most 64 bits, not object"),
+        ([1.0], "rows are whole numbers of at most 64 bits, not float64"),
+        (["1"], "rows are whole numbers"),
+        ([None], "rows are whole numbers"),
+        (np.ones(12_000, bool), r"not a mask: numpy.flatnonzero\(mask\)"),
+        ([True, False], "not a mask"),
+        (pa.array([True]), "not a mask"),
+        (pa.array([1, None]), "rows are whole numbers, and 1 of 2 are null"),
+        ({3: [0]}, "stripe 3 is outside the file's 3 stripes"),
+        ({-1: [0]}, "stripe -1 is outside"),
+        ({1: [4000]}, "row 4000 is outside the stripe's 4000 rows"),
+        ({1: [-1]}, "row -1 is outside the stripe's 4000 rows"),
+    ],
+)
+def test_rows_that_cannot_be(striped: Path, rows: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        OrcReader(striped).read(rows=rows)

@@ -1,0 +1,149 @@
+"""A sparse read fetches the chunks that hold the rows, and next to nothing else."""
+
+from __future__ import annotations
+
+import decimal
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.fs
+import pyarrow.orc
+import pytest
+
+from hindex.orc import DecodePath, OrcReader
+from hindex.orc.counts import CountedSource
+from hindex.orc.known_files import KNOWN_FILES
+from hindex.orc.source import ByteSource, FileSystemSource, LocalSource
+from hindex.orc.tail import TAIL_GUESS
+from tests.orc.chunks import bytes_that_hold
+
+#: More than the chunks and metadata that hold the rows may be fetched by so much.
+MOST = 1.1
+
+ROWS = 40_000
+
+CODECS = ["zlib", "snappy", "lz4", "zstd"]
+SIZES = [(1000, 64 << 10), (10_000, 64 << 10), (1000, 256 << 10)]
+
+Ints = npt.NDArray[np.int64]
+
+
+def table(rng: np.random.Generator) -> pa.Table:
+    """Row groups of a part of a chunk (numbers), of about one (texts) and of many (long texts)."""
+    words = [f"{v:x}" for v in rng.integers(0, 1 << 60, 2000)]
+    picks = rng.integers(0, len(words), (ROWS, 3))
+    nulls = rng.random(ROWS) < 0.1
+    # so many digits of so large a number that neither is compressed away
+    money = [decimal.Decimal(int(v)).scaleb(-2) for v in rng.integers(0, 1 << 40, ROWS)]
+    return pa.table(
+        {
+            "n": rng.integers(0, 1 << 60, ROWS),
+            "d": pa.array(rng.random(ROWS), mask=nulls),
+            "day": pa.array(rng.integers(0, 20_000, ROWS).astype(np.int32)).cast(pa.date32()),
+            "money": pa.array(money, pa.decimal128(15, 2)),
+            "mode": pa.array([words[i % 7] for i in picks[:, 0]]).take(pa.array(np.arange(ROWS))),
+            "text": pa.array([f"{words[a]} {words[b]}" for a, b in picks[:, :2]], mask=nulls),
+            "long": pa.array([words[a] * 9 + words[b] * (b % 40) for a, b in picks[:, :2]]),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def written() -> pa.Table:
+    return table(np.random.default_rng(11))
+
+
+def selections(rng: np.random.Generator, stride: int) -> dict[str, Ints]:
+    starts = np.arange(0, ROWS, stride)
+    some = rng.choice(starts, max(len(starts) // 6, 1), replace=False)
+    return {
+        "whole row groups": np.sort(np.concatenate([np.arange(s, s + stride) for s in some])),
+        "rows of some row groups": np.sort(np.concatenate([s + rng.choice(stride, 4) for s in some])),
+        "rows of every row group": np.sort(np.concatenate([s + rng.choice(stride, 2) for s in starts])),
+        "one row": rng.choice(ROWS, 1),
+    }
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize(("stride", "block"), SIZES)
+def test_only_the_chunks_of_the_rows_are_fetched(
+    tmp_path: Path, written: pa.Table, codec: str, stride: int, block: int, rng: np.random.Generator
+) -> None:
+    path = tmp_path / "t.orc"
+    pa.orc.write_table(
+        written,
+        path,
+        compression=codec,
+        row_index_stride=stride,
+        compression_block_size=block,
+        stripe_size=16 << 20,
+        batch_size=1000,
+        dictionary_key_size_threshold=0.5,
+    )
+    for name, rows in selections(rng, stride).items():
+        # of a remote file where a row group has dozens of chunks, not each is looked at before it is fetched
+        texts = ["text", "long", "d"] if stride == 1000 else ["text", "d"]
+        for columns in (["n", "day", "mode"], texts, [*texts, "money"]):
+            needed = bytes_that_hold(path, columns, rows, written)
+            expected = written.select(columns).take(rows if len(rows) == 1 else np.unique(rows))
+            sources: list[ByteSource] = [
+                LocalSource(path),
+                FileSystemSource(pyarrow.fs.LocalFileSystem(), str(path)),
+            ]
+            for source in sources:
+                KNOWN_FILES.clear()
+                reader = OrcReader(source, path=DecodePath.SPARSE)
+                opened = reader.counts.bytes_fetched
+                assert (reader.counts.ranges, opened) == (1, min(TAIL_GUESS, path.stat().st_size))
+                assert reader.read(columns, rows).equals(expected)
+                fetched = reader.counts.bytes_fetched - opened
+                allowed = (needed + opened) * MOST - opened
+                assert fetched <= allowed, (name, columns, source.is_remote, fetched / needed)
+                # runs that only the end of a row group needs are counted above and not always fetched, which is
+                # much of one row's; and of a local file only what is used counts, little where that row is null
+                least = needed * 0.8 if name != "one row" else needed * 0.4 if source.is_remote else 1
+                assert fetched >= least, (name, columns, source.is_remote, fetched / needed)
+                assert reader.counts.dense_columns == reader.counts.whole_columns == 0
+
+
+def test_ranges_are_planned_and_fetched_together(tmp_path: Path, written: pa.Table) -> None:
+    path = tmp_path / "t.orc"
+    pa.orc.write_table(written, path, compression="zstd", row_index_stride=10_000, batch_size=1000)
+    asked: list[int] = []
+
+    class Steps(FileSystemSource):
+        def read(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
+            if ranges:
+                asked.append(len(ranges))
+            return super().read(ranges)
+
+    reader = OrcReader(Steps(pyarrow.fs.LocalFileSystem(), str(path)), path=DecodePath.SPARSE)
+    assert len(reader.stripes) == 1
+    asked.clear()
+    rows = np.concatenate([np.arange(s, s + 10_000) for s in (10_000, 30_000)])
+    assert reader.read(rows=rows).equals(written.take(rows))
+    # the footer, the row indexes of all columns, their chunks, and those in which a row group ends
+    assert len(asked) <= 4 + 2, asked
+    assert asked[:2] == [1, len(written.column_names)]
+    assert asked[2] >= 2 * len(written.column_names)
+
+
+def test_what_is_counted_is_what_was_read(tmp_path: Path, written: pa.Table) -> None:
+    path = tmp_path / "t.orc"
+    pa.orc.write_table(written, path, compression="zstd", row_index_stride=1000)
+
+    class Asked(FileSystemSource):
+        total = count = 0
+
+        def _one(self, item: tuple[int, int]) -> bytes:
+            type(self).total += item[1]
+            type(self).count += 1
+            return super()._one(item)
+
+    reader = OrcReader(Asked(pyarrow.fs.LocalFileSystem(), str(path)), path=DecodePath.SPARSE)
+    reader.read(["n", "text"], rows=range(0, ROWS, 2503))
+    assert isinstance(reader._file.source, CountedSource)
+    assert (reader.counts.bytes_fetched, reader.counts.ranges) == (Asked.total, Asked.count)

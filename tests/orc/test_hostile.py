@@ -1,0 +1,410 @@
+"""Files made to mislead: each ends in an error that names the place, in bounded memory, on every decode path.
+
+Most of them were found by ``python -m tests.fuzz``. Where pyarrow's own reader ends the process, hangs or takes memory
+without bound on a file, the case says so.
+"""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from google.protobuf.message import Message
+
+from hindex.errors import OrcError
+from hindex.orc import DecodePath, OrcReader
+from hindex.orc.built_in import BuiltInIndexes
+from hindex.orc.source import BytesSource
+from hindex.orc.stripe import StreamKind
+from tests.fuzz.parts import FileParts, Hooks, put_together, take_apart
+from tests.support.rle_v2 import pack, varint, zigzag
+from tests.support.writers import write_pyarrow
+
+PATHS = [DecodePath.SPARSE, DecodePath.DENSE, DecodePath.WHOLE, None]
+ROWS, STRIDE = 900, 100
+NONE, ZLIB, SNAPPY, LZO, LZ4, ZSTD = range(6)
+
+#: Beyond what the same file takes as it was written.
+MOST_BYTES = 64 << 20
+
+TABLE = pa.table(
+    {
+        "number": pa.array([None if i % 9 == 8 else i * i for i in range(ROWS)], pa.int64()),
+        "tiny": pa.array([i % 128 for i in range(ROWS)], pa.int8()),
+        "flag": pa.array([i % 7 < 3 for i in range(ROWS)]),
+        "double": pa.array([i / 7 for i in range(ROWS)]),
+        "text": pa.array([f"text {i * i}" for i in range(ROWS)]),
+        "mode": pa.array([f"mode {i % 5}" for i in range(ROWS)]),
+        "money": pa.array(range(ROWS), pa.decimal128(9, 0)),
+        "huge": pa.array(range(ROWS), pa.decimal128(38, 0)),
+        "moment": pa.array(range(ROWS), pa.timestamp("us")),
+        "list": pa.array([[i, None] if i % 3 else [] for i in range(ROWS)], pa.list_(pa.int32())),
+        "pair": pa.array([{"a": i, "b": str(i)} for i in range(ROWS)]),
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory: pytest.TempPathFactory) -> FileParts:
+    path = tmp_path_factory.mktemp("hostile") / "t.orc"
+    write_pyarrow(path, TABLE, "none", stride=STRIDE, dictionary_key_size_threshold=0.5)
+    return take_apart(path.read_bytes())
+
+
+def column_of(parts: FileParts, name: str) -> int:
+    top, *below = name.split("/")
+    of = parts.schema.children[parts.schema.field_names.index(top)]
+    for child in below:
+        of = of.children[int(child)]
+    return of.column
+
+
+def with_stream(parts: FileParts, name: str, kind: StreamKind, content: bytes) -> FileParts:
+    """The file with other content of one stream of a column."""
+    found = parts.copy()
+    stripe = found.stripes[0]
+    places = [(s.column, s.kind) for s in stripe.footer.streams]
+    stripe.streams[places.index((column_of(parts, name), kind))] = content
+    return found
+
+
+def with_message(name: str, change: Callable[[Any], None]) -> Hooks:
+    def apply(found: str, message: Message) -> None:
+        if found == name:
+            change(message)
+
+    return Hooks(message=apply)
+
+
+def repeated(value: int, count: int) -> bytes:
+    """Runs of the second encoding of one unsigned value."""
+    run = bytes([0xC0 | 511 >> 8, 511 & 255]) + varint(value) + b"\0"
+    return run * -(-count // 512)
+
+
+def direct_64(values: list[int]) -> bytes:
+    """Direct runs of 64 bits."""
+    return b"".join(
+        bytes([0x7E | len(part) - 1 >> 8, len(part) - 1 & 255]) + pack([v % 2**64 for v in part], 64)
+        for part in (values[at : at + 512] for at in range(0, len(values), 512))
+    )
+
+
+#: Streams of a column that are not what they should be, and the error.
+STREAMS: list[tuple[str, StreamKind, bytes, str]] = [
+    # pyarrow ends the process
+    ("text", StreamKind.LENGTH, direct_64([-1] * ROWS), "length is negative"),
+    ("text", StreamKind.LENGTH, direct_64([1 << 62] * ROWS), "length is negative or absurdly large"),
+    # pyarrow takes gigabytes
+    ("text", StreamKind.LENGTH, repeated(1 << 30, ROWS), "past the stream's end|more than one array"),
+    ("text", StreamKind.LENGTH, b"", "past byte 0"),
+    ("text", StreamKind.DATA, b"", "past the stream's end"),
+    ("mode", StreamKind.LENGTH, direct_64([1 << 63, 1 << 63, 2, 2, 2]), "length is negative"),
+    ("mode", StreamKind.LENGTH, repeated(1 << 39, 5), "past the stream's end|more than one array"),
+    ("mode", StreamKind.DATA, repeated(5, ROWS), "entry 5 of a dictionary of 5"),
+    # pyarrow counts to two billion for each value
+    (
+        "huge",
+        StreamKind.SECONDARY,
+        direct_64([zigzag((1 << 31) - 1)] * ROWS),
+        "scale .* is outside the format's bounds",
+    ),
+    ("money", StreamKind.SECONDARY, direct_64([zigzag(-(1 << 30))] * ROWS), "is outside the format's bounds"),
+    ("money", StreamKind.DATA, b"\xff" * 2000, "128 bits|past byte"),
+    ("moment", StreamKind.SECONDARY, direct_64([(1 << 40) << 3] * ROWS), "more than 999,999,999 nanoseconds"),
+    ("list", StreamKind.LENGTH, repeated(1 << 29, ROWS), "more than one array holds|run past"),
+    ("list", StreamKind.LENGTH, repeated(1 << 21, ROWS), "run past byte"),
+    ("list", StreamKind.LENGTH, direct_64([-1] * ROWS), "length is negative"),
+    ("number", StreamKind.PRESENT, b"\x7f", "run past|past byte"),
+    ("double", StreamKind.DATA, bytes(8), "past the stream's end"),
+    ("pair/1", StreamKind.LENGTH, direct_64([1 << 63] * ROWS), "length is negative"),
+]
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("codec", [NONE, ZSTD])
+@pytest.mark.parametrize(
+    ("name", "kind", "content", "message"),
+    STREAMS,
+    ids=[f"{n}-{k.name}-{i}" for i, (n, k, _, _) in enumerate(STREAMS)],
+)
+def test_streams_of_hostile_content(
+    parts: FileParts,
+    name: str,
+    kind: StreamKind,
+    content: bytes,
+    message: str,
+    codec: int,
+    path: DecodePath | None,
+) -> None:
+    data = put_together(with_stream(parts, name, kind, content), codec)
+    top = name.partition("/")[0]
+    with pytest.raises(OrcError, match=message) as caught:
+        bounded(lambda: OrcReader(BytesSource(data, "x.orc"), path=path).read([top]))
+    assert (caught.value.path, caught.value.stripe, caught.value.column) == ("x.orc", 0, top)
+    others = [other for other in TABLE.column_names if other != top]
+    assert OrcReader(BytesSource(data), path=path).read(others).equals(TABLE.select(others))
+
+
+def bounded(act: Callable[[], object]) -> None:
+    """Run something that does not take more memory than a small file may."""
+    tracemalloc.start()
+    before = pa.total_allocated_bytes()
+    try:
+        act()
+    finally:
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < MOST_BYTES
+        assert pa.total_allocated_bytes() - before < MOST_BYTES
+
+
+@pytest.mark.parametrize("rows", [ROWS + STRIDE, 1 << 22, 1 << 27, (1 << 31) - 1, 1 << 40])
+@pytest.mark.parametrize("name", TABLE.column_names)
+def test_more_rows_than_there_are(parts: FileParts, name: str, rows: int) -> None:
+    def claim(footer: Any) -> None:
+        footer.stripes[0].number_of_rows = rows
+
+    data = put_together(parts, ZLIB, 1 << 18, with_message("footer", claim))
+    for path in PATHS:
+        for wanted in (None, [rows - 1]):
+            reader = OrcReader(BytesSource(data, "x.orc"), path=path)
+            with pytest.raises(OrcError) as caught:
+                bounded(lambda reader=reader, wanted=wanted: reader.read([name], wanted))  # type: ignore[misc]
+            assert (caught.value.path, caught.value.stripe) == ("x.orc", 0)
+
+
+#: Messages that are not what they should be, and the error of opening the file and reading it.
+MESSAGES: list[tuple[str, str, Callable[[Any], None], str]] = [
+    (
+        "rows beyond 64 bits",
+        "footer",
+        lambda m: setattr(m.stripes[0], "number_of_rows", (1 << 64) - 1),
+        "should have",
+    ),
+    ("a type of itself", "footer", lambda m: m.types[10].subtypes.__setitem__(0, 10), "not a tree"),
+    ("a type of the root", "footer", lambda m: m.types[10].subtypes.__setitem__(0, 0), "not a tree"),
+    ("a child twice", "footer", lambda m: m.types[0].subtypes.__setitem__(1, 1), "not a tree"),
+    (
+        "a child that is not there",
+        "footer",
+        lambda m: m.types[0].subtypes.__setitem__(1, 4_000_000_000),
+        "not a tree",
+    ),
+    (
+        "a list of nothing",
+        "footer",
+        lambda m: m.types[10].ClearField("subtypes"),
+        "children, not 1|not a tree",
+    ),
+    ("an unknown kind", "footer", lambda m: setattr(m.types[1], "kind", 77), "unknown kind 77"),
+    ("too many digits", "footer", lambda m: setattr(m.types[8], "precision", 39), "38 are the most"),
+    ("too many decimals", "footer", lambda m: setattr(m.types[8], "scale", 1 << 31), "38 are the most"),
+    (
+        "a stripe behind the end",
+        "footer",
+        lambda m: setattr(m.stripes[0], "offset", 1 << 63),
+        "truncated or corrupt",
+    ),
+    (
+        "a block beyond the format's",
+        "postscript",
+        lambda m: setattr(m, "compression_block_size", 1 << 40),
+        "block size",
+    ),
+    (
+        "a footer before the file",
+        "postscript",
+        lambda m: setattr(m, "footer_length", 1 << 62),
+        "truncated or corrupt",
+    ),
+    ("an unknown codec", "postscript", lambda m: setattr(m, "compression", 9), "unknown compression codec 9"),
+    ("an unknown version", "postscript", lambda m: m.version.__setitem__(0, 7), "version 7.12 is not known"),
+    (
+        "a stream behind the end",
+        "stripe footer",
+        lambda m: setattr(m.streams[3], "length", 1 << 62),
+        "past the stripe",
+    ),
+    (
+        "an unknown encoding",
+        "stripe footer",
+        lambda m: setattr(m.columns[1], "kind", 9),
+        "unknown column encoding",
+    ),
+    (
+        "too few encodings",
+        "stripe footer",
+        lambda m: m.columns.__delitem__(slice(3, None)),
+        "column encodings",
+    ),
+    (
+        "an endless dictionary",
+        "stripe footer",
+        lambda m: setattr(m.columns[6], "dictionary_size", (1 << 32) - 1),
+        "past|values",
+    ),
+    (
+        "a zone that is not",
+        "stripe footer",
+        lambda m: setattr(m, "writer_timezone", "No/Where"),
+        "'No/Where' is not known",
+    ),
+    (
+        "a zone that is a folder",
+        "stripe footer",
+        lambda m: setattr(m, "writer_timezone", "America"),
+        "is not known",
+    ),
+    (
+        "a zone outside",
+        "stripe footer",
+        lambda m: setattr(m, "writer_timezone", "../../etc/passwd"),
+        "is not known",
+    ),
+    (
+        "a zone without end",
+        "stripe footer",
+        lambda m: setattr(m, "writer_timezone", "x" * 5000),
+        "is not known",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"), [m[1:] for m in MESSAGES], ids=[m[0] for m in MESSAGES]
+)
+@pytest.mark.parametrize("path", PATHS)
+def test_messages_of_hostile_content(
+    parts: FileParts, name: str, change: Callable[[Any], None], message: str, path: DecodePath | None
+) -> None:
+    data = put_together(parts, ZLIB, 1 << 16, with_message(name, change))
+    with pytest.raises(OrcError, match=message) as caught:
+        bounded(lambda: OrcReader(BytesSource(data, "x.orc"), path=path).read())
+    assert caught.value.path == "x.orc"
+    assert (caught.value.stripe == 0) >= (name == "stripe footer")
+
+
+def test_the_built_in_indexes_name_file_and_stripe(parts: FileParts) -> None:
+    data = put_together(
+        parts, hooks=with_message("stripe footer", lambda m: setattr(m.streams[0], "length", 1 << 62))
+    )
+    with pytest.raises(OrcError) as caught:
+        BuiltInIndexes(OrcReader(BytesSource(data, "x.orc"))).bloom_stream(0, parts.schema.children[0])
+    assert (caught.value.path, caught.value.stripe) == ("x.orc", 0)
+
+
+#: What becomes of the second chunk of the file, by its header and body; and the error.
+CHUNKS: list[tuple[str, Callable[[bytes], bytes], str]] = [
+    ("longer than the stream", lambda chunk: b"\xfe\xff\xff" + chunk[3:], "past the stream's end"),
+    ("header cut", lambda chunk: b"\x01", "header|past the stream's end"),
+    ("larger than a block", lambda chunk: _header(1 << 17, 1) + bytes(1 << 17), "larger than the block size"),
+]
+
+
+def _header(length: int, original: int) -> bytes:
+    return (length << 1 | original).to_bytes(3, "little")
+
+
+@pytest.mark.parametrize("codec", [ZLIB, SNAPPY, LZO, LZ4, ZSTD])
+@pytest.mark.parametrize(("change", "message"), [c[1:] for c in CHUNKS], ids=[c[0] for c in CHUNKS])
+def test_chunks_of_hostile_content(
+    parts: FileParts, codec: int, change: Callable[[bytes], bytes], message: str
+) -> None:
+    wanted = with_stream(parts, "text", StreamKind.LENGTH, repeated(8, ROWS))
+    body = put_together(wanted, codec)
+    target = repeated(8, ROWS)
+    packed = next(c for c in _chunks_seen(wanted, codec) if _content(codec, c) == target)
+    data = put_together(wanted, codec, hooks=Hooks(chunk=lambda c: change(c) if c == packed else c))
+    assert data != body
+    for path in PATHS:
+        with pytest.raises(OrcError, match=message) as caught:
+            bounded(lambda path=path: OrcReader(BytesSource(data, "x.orc"), path=path).read(["text"]))  # type: ignore[misc]
+        assert (caught.value.path, caught.value.stripe) == ("x.orc", 0)
+
+
+def _chunks_seen(parts: FileParts, codec: int) -> list[bytes]:
+    seen: list[bytes] = []
+
+    def see(chunk: bytes) -> bytes:
+        seen.append(chunk)
+        return chunk
+
+    put_together(parts, codec, hooks=Hooks(chunk=see))
+    return seen
+
+
+def _content(codec: int, chunk: bytes) -> bytes:
+    from hindex.orc.compression import Decompressor, codec_of
+
+    return Decompressor(codec_of(codec, ""), 1 << 16).all(memoryview(chunk), 1 << 20)
+
+
+@pytest.mark.parametrize("codec", [NONE, ZLIB, SNAPPY, LZO, LZ4, ZSTD])
+@pytest.mark.parametrize("block", [16, 64, 257, 1000, 5000])
+def test_chunks_smaller_than_a_run(parts: FileParts, codec: int, block: int) -> None:
+    # sound files: a run of the end of a row group reaches over several chunks; pyarrow refuses some of the LZO chunks
+    data = put_together(parts, codec, block)
+    rng = np.random.default_rng(block)
+    selections = [np.arange(ROWS), np.array([99, 100, 299, 899]), np.unique(rng.integers(0, ROWS, 40))]
+    for path in PATHS:
+        for rows in selections:
+            found = OrcReader(BytesSource(data), path=path).read(rows=rows)
+            assert found.equals(TABLE.take(pa.array(rows))), (path, rows)
+
+
+#: Zones that Java writes, the offset to UTC then, and what the time zone database has of them.
+ZONES = [
+    ("GMT+08:00", 8),
+    ("GMT-3", -3),
+    ("PST", -8),
+    ("IST", 5.5),
+    ("Asia/Tokyo", 9),
+    ("Etc/GMT+5", -5),
+    ("EST", -5),
+]
+
+
+@pytest.mark.parametrize(("zone", "hours"), ZONES)
+def test_zones_that_java_names(parts: FileParts, zone: str, hours: float) -> None:
+    def move(message: Any) -> None:
+        message.writer_timezone = zone
+
+    data = put_together(parts, hooks=with_message("stripe footer", move))
+    found = OrcReader(BytesSource(data)).read(["moment"])
+    # the seconds are counted from 2015 in the writer's zone, so that its clock shows the same
+    expected = TABLE.select(["moment"])
+    assert found.num_rows == ROWS
+    assert abs(found["moment"][0].as_py() - expected["moment"][0].as_py()).total_seconds() <= 3600
+    assert hours != 0
+
+
+def test_names_that_are_not_utf8(parts: FileParts) -> None:
+    data = put_together(parts)
+    name = TABLE.column_names[4].encode()
+    broken = data.replace(b"\x04" + name + b"\x1a", b"\x04" + name[:2] + b"\xff\xfe" + b"\x1a")
+    assert broken != data
+    reader = OrcReader(BytesSource(broken))
+    assert reader.names[4] == "te\ufffd\ufffd"
+    assert reader.read([reader.names[4]]).column(0).equals(TABLE["text"])
+
+
+def test_no_rows_of_a_union(tmp_path: Path) -> None:
+    from tests.fuzz.corpus import parts as corpus
+
+    found = next(part for name, part in corpus(tmp_path) if name.startswith("union"))
+    for path in PATHS:
+        table = OrcReader(BytesSource(put_together(found)), path=path).read(rows=[])
+        assert table.num_rows == 0
+        assert pa.types.is_union(table.schema.field(0).type)
+
+
+@pytest.mark.parametrize("extra", [b"\0", b"trailing", bytes(300)])
+def test_bytes_behind_the_file_are_refused(parts: FileParts, extra: bytes) -> None:
+    with pytest.raises(OrcError, match=r"not an ORC file, or a truncated one|corrupt"):
+        OrcReader(BytesSource(put_together(parts, ZLIB) + extra))

@@ -1,0 +1,117 @@
+"""What is remembered of files serves the same file only, and within its bound."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.orc
+import pytest
+
+from hindex.orc import DecodePath, OrcReader
+from hindex.orc.known_files import KNOWN_FILES, KnownFiles
+from hindex.orc.source import BytesSource, LocalSource
+
+ROWS = 30_000
+
+
+@pytest.fixture(autouse=True)
+def forgotten() -> None:
+    KNOWN_FILES.clear()
+
+
+def write(path: Path, values: np.ndarray) -> None:
+    pa.orc.write_table(pa.table({"x": values}), path, compression="zstd", row_index_stride=1000)
+
+
+def rows_of(path: Path, rows: list[int]) -> tuple[list[int], int]:
+    """Some values, and the bytes fetched for them."""
+    with OrcReader(path, path=DecodePath.SPARSE) as reader:
+        return reader.read(["x"], rows)["x"].to_pylist(), reader.counts.bytes_fetched
+
+
+def test_the_second_reader_fetches_no_metadata_but_the_tail(tmp_path: Path, rng: np.random.Generator) -> None:
+    values = rng.integers(0, 1 << 40, ROWS)
+    write(tmp_path / "t.orc", values)
+    rows = [17, 1234, 29_000]
+    first, second, third = (rows_of(tmp_path / "t.orc", rows) for _ in range(3))
+    assert first[0] == second[0] == third[0] == values[rows].tolist()
+    tail = OrcReader(tmp_path / "t.orc").tail
+    stripe = tail.stripes[0]
+    assert first[1] - second[1] > stripe.footer_length
+    assert second[1] == third[1]
+
+
+@pytest.mark.parametrize("replace", [True, False], ids=["renamed over", "written in place"])
+def test_a_file_of_the_same_length_time_and_tail_is_another(
+    tmp_path: Path, replace: bool, rng: np.random.Generator
+) -> None:
+    path, other = tmp_path / "t.orc", tmp_path / "other.orc"
+    values = rng.integers(1 << 39, 1 << 40, 40 * 512)
+    # runs of the same values in another order: the same lengths and statistics
+    turned = values.reshape(40, -1)[:, ::-1].reshape(-1)
+    for to, data in ((path, values), (other, turned)):
+        pa.orc.write_table(pa.table({"x": data}), to, compression="uncompressed", row_index_stride=1024)
+    status, tail = path.stat(), OrcReader(path).tail.checksum
+    rows = [5, 20_007]
+    for _ in range(2):
+        assert rows_of(path, rows)[0] == values[rows].tolist()
+    if replace:
+        other.replace(path)
+    else:
+        path.write_bytes(other.read_bytes())
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert (path.stat().st_size, OrcReader(path).tail.checksum) == (status.st_size, tail)
+    known = len(KNOWN_FILES)
+    assert rows_of(path, rows)[0] == turned[rows].tolist()
+    assert known == 2
+
+
+def test_the_bound(tmp_path: Path, rng: np.random.Generator) -> None:
+    for i in range(6):
+        write(tmp_path / f"{i}.orc", rng.integers(0, 1 << 40, ROWS))
+    sources = [LocalSource(tmp_path / f"{i}.orc") for i in range(6)]
+    size = KnownFiles(1 << 30).open(sources[0]).nbytes
+    few = KnownFiles(3 * size + size // 2)
+    known = [few.open(source) for source in sources]
+    assert len(few) == 3
+    assert few.nbytes == sum(file.nbytes for file in known[3:])
+    assert few.open(sources[5]) is known[5]
+    assert few.open(sources[0]) is not known[0]
+    # the one used longest ago went
+    assert few.open(sources[4]) is known[4]
+    assert few.open(sources[3]) is not known[3]
+    for limit in (0, size // 2):
+        none = KnownFiles(limit)
+        assert none.open(sources[0]) is not none.open(sources[0])
+        assert not len(none)
+
+
+def test_what_was_learnt_counts(tmp_path: Path, rng: np.random.Generator) -> None:
+    write(tmp_path / "t.orc", rng.integers(0, 1 << 40, ROWS))
+    source = LocalSource(tmp_path / "t.orc")
+    held = KnownFiles(1 << 30)
+    held.open(source)
+    before = held.nbytes
+    reader = OrcReader(tmp_path / "t.orc", path=DecodePath.SPARSE)
+    for _ in range(3):
+        reader.read(rows=np.arange(999, ROWS, 1000))
+    assert reader._known.nbytes > before + 8 * 100
+
+
+def test_bytes_are_not_remembered(tmp_path: Path) -> None:
+    write(tmp_path / "t.orc", np.arange(ROWS))
+    OrcReader(BytesSource((tmp_path / "t.orc").read_bytes())).read(rows=[1])
+    assert not len(KNOWN_FILES)
+
+
+def test_readers_in_threads_share_it(tmp_path: Path, rng: np.random.Generator) -> None:
+    values = np.repeat(rng.integers(0, 1 << 40, ROWS), 3)[:ROWS]
+    write(tmp_path / "t.orc", values)
+    wanted = [np.unique(rng.integers(0, ROWS, 40)).tolist() for _ in range(60)]
+    with ThreadPoolExecutor(6) as pool:
+        found = list(pool.map(lambda rows: rows_of(tmp_path / "t.orc", rows)[0], wanted))
+    assert found == [values[rows].tolist() for rows in wanted]

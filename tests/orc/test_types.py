@@ -1,0 +1,299 @@
+"""Types and shapes that few writers make: what is read, and the errors of what cannot be."""
+
+from __future__ import annotations
+
+import decimal
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.orc
+import pyorc
+import pytest
+
+from hindex.errors import OrcError
+from hindex.orc import DecodePath, OrcReader
+from hindex.orc.compression import Decompressor
+from hindex.orc.source import BytesSource
+from hindex.orc.tail import MAX_TYPE_DEPTH
+from hindex.proto import orc_metadata_pb2 as pb
+
+PATHS = [DecodePath.SPARSE, DecodePath.DENSE, DecodePath.WHOLE, None]
+STRIDE = 100
+
+#: Rows of a file.
+ROWS = 900
+
+
+def write(path: Path, schema: str, rows: list[Any], **options: Any) -> Path:
+    with (
+        path.open("wb") as file,
+        pyorc.Writer(file, schema, **{"row_index_stride": STRIDE} | options) as writer,
+    ):
+        writer.writerows(rows)
+    return path
+
+
+def deep(depth: int) -> str:
+    return "struct<f:" * depth + "int" + ">" * depth
+
+
+#: Schemas of one column, and a maker of its values.
+SHAPES: list[tuple[str, Any]] = [
+    ("map<int,map<string,array<double>>>", lambda r: {i: {"k": [0.5, None]} for i in range(r.randrange(3))}),
+    ("array<array<array<string>>>", lambda r: r.choice([None, [], [None, [], [["a", None], None]]])),
+    (
+        "struct<l:array<struct<m:map<string,int>,b:binary>>>",
+        lambda r: r.choice([None, (r.choice([None, [], [({"k": None}, b"\0"), None]]),)]),
+    ),
+    ("map<string,struct<c:char(3),v:varchar(5)>>", lambda r: r.choice([None, {}, {"k": ("abc", "v")}])),
+    ("array<boolean>", lambda r: [r.choice([True, False, None]) for _ in range(r.randrange(20))]),
+    ("array<tinyint>", lambda r: [r.choice([1, 1, 1, -128, None]) for _ in range(r.randrange(20))]),
+    ("array<timestamp>", lambda r: r.choice([None, [], [None]])),
+    ("array<decimal(30,4)>", lambda r: [decimal.Decimal(r.randrange(10**20)).scaleb(-4)] * r.randrange(3)),
+    ("array<date>", lambda r: r.choice([[], None])),
+]
+
+
+def plain(value: Any) -> Any:
+    """pyorc's values as pyarrow gives them."""
+    if isinstance(value, dict):
+        return [(plain(k), plain(v)) for k, v in value.items()]
+    if isinstance(value, list):
+        return [plain(v) for v in value]
+    return value
+
+
+@pytest.mark.parametrize(("schema", "make"), SHAPES, ids=[schema for schema, _ in SHAPES])
+@pytest.mark.parametrize("stride", [0, STRIDE])
+def test_composites_at_some_rows(tmp_path: Path, schema: str, make: Any, stride: int) -> None:
+    rng = random.Random(schema)
+    rows = [(make(rng) if rng.random() < 0.9 else None,) for _ in range(ROWS)]
+    file = write(
+        tmp_path / "t.orc",
+        f"struct<c:{schema}>",
+        rows,
+        row_index_stride=stride,
+        compression_block_size=65_536,
+    )
+    whole = OrcReader(file, path=DecodePath.WHOLE).read().column("c").to_pylist()
+    if "struct" not in schema:
+        assert whole == [plain(row[0]) for row in rows]
+    for wanted in ([3], sorted(rng.sample(range(ROWS), 60)), list(range(420, 790)), list(range(ROWS))):
+        for path in PATHS:
+            reader = OrcReader(file, path=path)
+            found = reader.read(rows=wanted).column("c")
+            found.validate(full=True)
+            assert found.to_pylist() == [whole[row] for row in wanted], (path, len(wanted))
+            sparse = path is not DecodePath.WHOLE and bool(stride) and len(wanted) < ROWS
+            assert (reader.counts.row_groups > 0) == sparse
+
+
+@pytest.mark.parametrize("codec", ["uncompressed", "zlib", "zstd"])
+def test_unions(tmp_path: Path, codec: str) -> None:
+    # written by pyarrow: pyorc loses values of unions, and Spark has none
+    rng = np.random.default_rng(8)
+    tags = rng.choice(np.array([0, 1, 1, 2], np.int8), ROWS)
+    children = [
+        pa.array(rng.integers(0, 99, ROWS), mask=rng.random(ROWS) < 0.2),
+        pa.array([f"{v:x}" * (v % 5) for v in rng.integers(0, 1 << 40, ROWS)]),
+        pa.array([[v, None] for v in range(ROWS)], pa.list_(pa.int32())),
+    ]
+    unions = pa.UnionArray.from_dense(
+        pa.array(tags),
+        pa.array([int((tags[:i] == tag).sum()) for i, tag in enumerate(tags)], pa.int32()),
+        [child.take(np.arange((tags == tag).sum())) for tag, child in enumerate(children)],
+    )
+    file = tmp_path / "t.orc"
+    pa.orc.write_table(
+        pa.table({"u": unions}),
+        file,
+        compression=codec,
+        row_index_stride=STRIDE,
+        batch_size=50,
+    )
+    expected = pa.orc.read_table(file).column("u").to_pylist()
+    assert expected == unions.to_pylist()
+    for wanted in (
+        [3],
+        np.unique(rng.integers(0, ROWS, 60)).tolist(),
+        list(range(420, 790)),
+        list(range(ROWS)),
+    ):
+        for path in PATHS:
+            reader = OrcReader(file, path=path)
+            found = reader.read(["u"], wanted).column("u")
+            found.validate(full=True)
+            assert found.to_pylist() == [expected[row] for row in wanted], (path, len(wanted))
+
+
+def test_unions_with_nulls_of_a_writer_that_misplaces_their_values(tmp_path: Path) -> None:
+    """The C++ writer keeps a child's value for a null of the union, and its reader takes it for the next one's."""
+    rng = random.Random(4)
+    rows = [(None if rng.random() < 0.4 else rng.randrange(99),) for _ in range(ROWS)]
+    file = write(tmp_path / "t.orc", "struct<u:uniontype<int>>", rows)
+    with file.open("rb") as opened:
+        expected = [row[0] for row in pyorc.Reader(opened)]
+    # what the row index says is another story
+    assert expected != [row[0] for row in rows]
+    for wanted in ([150], [3, 420, 421, 899], list(range(200, 300)), list(range(0, ROWS, 2))):
+        for path in PATHS:
+            found = OrcReader(file, path=path).read(rows=wanted).column("u").to_pylist()
+            assert found == [expected[row] for row in wanted], (path, len(wanted))
+
+
+def test_a_struct_a_hundred_deep(tmp_path: Path) -> None:
+    depth = 100
+    value: Any = 7
+    for _ in range(depth):
+        value = (value,)
+    file = write(tmp_path / "t.orc", deep(depth + 1), [((value),), (None,), ((value),)] * 200)
+    path = ".".join(["f"] * (depth + 1))
+    for way in PATHS:
+        reader = OrcReader(file, path=way)
+        assert reader.read([path], [0, 1, 500]).column(0).to_pylist() == [7, None, 7]
+        found = reader.read(rows=[300, 301]).column(0).combine_chunks()
+        for _ in range(depth):
+            found = found.field(0)
+        assert (found.to_pylist()[0], found.type) == (7, pa.int32())
+
+
+def rewritten(data: bytes, change: Any) -> bytes:
+    """An uncompressed file with another footer."""
+    length = data[-1]
+    postscript = pb.PostScript.FromString(data[-1 - length : -1])
+    body = data[: len(data) - 1 - length - postscript.footer_length]
+    footer = pb.Footer.FromString(
+        Decompressor(None, 0).all(memoryview(data)[len(body) : len(data) - 1 - length], 1 << 20)
+    )
+    change(footer)
+    content = footer.SerializeToString()
+    postscript.footer_length = len(content)
+    tail = postscript.SerializeToString()
+    return body + content + tail + bytes([len(tail)])
+
+
+def small() -> tuple[pa.Table, bytes]:
+    table = pa.table({"a": pa.array(range(3000)), "s": pa.array([f"{i:x}" for i in range(3000)])})
+    sink = pa.BufferOutputStream()
+    pa.orc.write_table(table, sink, compression="uncompressed", row_index_stride=1000)
+    return table, sink.getvalue().to_pybytes()
+
+
+def test_types_nested_too_deep_are_refused() -> None:
+    def nest(footer: pb.Footer) -> None:
+        del footer.types[:]
+        for i in range(MAX_TYPE_DEPTH + 2):
+            footer.types.add(kind=pb.Type.STRUCT, subtypes=[i + 1], field_names=["f"])
+        footer.types.add(kind=pb.Type.INT)
+
+    with pytest.raises(OrcError, match=f"nested more than {MAX_TYPE_DEPTH} deep"):
+        OrcReader(BytesSource(rewritten(small()[1], nest)))
+
+
+@pytest.mark.parametrize("depth", [10, MAX_TYPE_DEPTH - 1])
+def test_types_as_deep_as_allowed_are_described(depth: int) -> None:
+    def nest(footer: pb.Footer) -> None:
+        del footer.types[:]
+        for i in range(depth):
+            footer.types.add(kind=pb.Type.STRUCT, subtypes=[i + 1], field_names=["f"])
+        footer.types.add(kind=pb.Type.INT)
+
+    reader = OrcReader(BytesSource(rewritten(small()[1], nest)))
+    assert str(reader.tail.schema).count("struct") == depth
+    assert reader.column_type(".".join("f" * depth)).column == depth
+    assert reader.schema.names == ["f"]
+
+
+@pytest.mark.parametrize("claimed", [0, 7, 1 << 60])
+def test_a_footer_that_lies_about_the_number_of_rows(claimed: int) -> None:
+    table, data = small()
+
+    def lie(footer: pb.Footer) -> None:
+        footer.number_of_rows = claimed
+
+    # Spark, too, goes by the stripes
+    reader = OrcReader(BytesSource(rewritten(data, lie)))
+    assert reader.num_rows == 3000
+    assert reader.read().equals(table)
+    assert reader.read(rows=[2999]).equals(table.slice(2999))
+
+
+@pytest.mark.parametrize("claimed", [3001, 5000, 1 << 31, 1 << 40])
+@pytest.mark.parametrize("path", PATHS)
+def test_a_stripe_that_has_fewer_rows_than_it_says(claimed: int, path: DecodePath | None) -> None:
+    def lie(footer: pb.Footer) -> None:
+        footer.stripes[0].number_of_rows = claimed
+
+    reader = OrcReader(BytesSource(rewritten(small()[1], lie)), path=path)
+    for rows in ([claimed - 1], [0, claimed - 1], *([None] if claimed > 1 << 30 else [])):
+        with pytest.raises(OrcError, match="stripe 0"):
+            reader.read(rows=rows)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_decimals_of_a_greater_scale_than_their_column(path: DecodePath | None) -> None:
+    """Spark rounds them, half away from zero; pyarrow cuts them."""
+    table = pa.table({"m": [decimal.Decimal(v).scaleb(-3) for v in (1255, 1254, -1255, 7, 12) * 1000]})
+    sink = pa.BufferOutputStream()
+    pa.orc.write_table(table, sink, compression="uncompressed", row_index_stride=1000)
+
+    def coarser(footer: pb.Footer) -> None:
+        footer.types[1].scale = 2
+        footer.ClearField("writer")
+
+    reader = OrcReader(BytesSource(rewritten(sink.getvalue().to_pybytes(), coarser)), path=path)
+    expected = [decimal.Decimal(v).scaleb(-2) for v in (126, 125, -126, 1, 1) * 1000]
+    for rows in (range(5000), range(1000, 3000), [2]):
+        assert reader.read(rows=rows).column("m").to_pylist() == [expected[row] for row in rows]
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("rows", [None, [0, 2500], list(range(1000, 2000))])
+def test_columns_beside_an_encrypted_one(path: DecodePath | None, rows: list[int] | None) -> None:
+    table, data = small()
+    reader = OrcReader(
+        BytesSource(rewritten(data, lambda footer: footer.encryption.variants.add(root=2))), path=path
+    )
+    expected = table if rows is None else table.take(rows)
+    assert reader.read(["a"], rows).equals(expected.select(["a"]))
+    for columns in (["s"], ["a", "s"], None):
+        with pytest.raises(OrcError, match=r"stripe 0, column s: the column is encrypted.*leave it out"):
+            reader.read(columns, rows)
+
+
+def test_map_keys_that_are_null(tmp_path: Path) -> None:
+    rows = [({"a": 1},)] * 500 + [({None: 2},)] + [({"b": None},)] * 500
+    file = write(tmp_path / "t.orc", "struct<m:map<string,int>>", rows)
+    for path in PATHS:
+        reader = OrcReader(file, path=path)
+        # only who asks for such a row is told
+        assert reader.read(rows=[0, 499, 501]).column("m").to_pylist() == [
+            [("a", 1)],
+            [("a", 1)],
+            [("b", None)],
+        ]
+        for wanted in ([500], [0, 500], None):
+            with pytest.raises(
+                OrcError, match=r"stripe 0, column m: a map of the selected rows has a null key.*leave"
+            ):
+                reader.read(rows=wanted)
+
+
+@pytest.mark.parametrize(
+    ("schema", "rows"), [("int", [1, None]), ("array<int>", [[1]]), ("map<int,int>", [{1: 1}])]
+)
+def test_a_root_that_is_not_a_struct(tmp_path: Path, schema: str, rows: list[Any]) -> None:
+    # neither does Spark read them, with or without a schema of the user's
+    with pytest.raises(OrcError, match=r"the root type is .*, not a struct"):
+        OrcReader(write(tmp_path / "t.orc", schema, rows))
+
+
+def test_an_empty_file_and_one_without_columns(tmp_path: Path) -> None:
+    with pytest.raises(OrcError, match=r"the file is empty \(0 bytes\)"):
+        OrcReader(BytesSource(b""))
+    with OrcReader(write(tmp_path / "t.orc", "struct<a:int>", [])) as reader:
+        assert (reader.num_rows, reader.read().num_rows, list(reader.batches())) == (0, 0, [])
+        assert reader.read().schema == pa.schema([("a", pa.int32())])
