@@ -110,6 +110,17 @@ def key_float(key: int) -> float:
     return value
 
 
+def same_keys(a: OrcType, b: OrcType) -> bool:
+    """Whether values of two types that are equal have equal keys, so that one's index answers for the other."""
+    if a.same_as(b):
+        return True
+    if a.kind == Kind.DECIMAL and b.kind == Kind.DECIMAL:
+        return a.scale == b.scale and key_kind(a) is key_kind(b)
+    # keys of CHAR are filled with blanks to its own length
+    families = (INTEGER_KINDS, STRING_KINDS - {Kind.CHAR}, frozenset({Kind.FLOAT, Kind.DOUBLE}))
+    return any(a.kind in family and b.kind in family for family in families)
+
+
 def decimal_key(unscaled: int, of: OrcType) -> Key:
     """The key of a decimal given as its unscaled integer at the type's scale."""
     if key_kind(of) is KeyKind.INT64:

@@ -84,3 +84,129 @@ class BitmapStripe(_message.Message):
     int_bounds: _containers.RepeatedScalarFieldContainer[int]
     byte_bounds: _containers.RepeatedScalarFieldContainer[bytes]
     def __init__(self, rows: _Optional[int] = ..., null_count: _Optional[int] = ..., nulls: _Optional[_Union[PageRef, _Mapping]] = ..., key_count: _Optional[int] = ..., leaf_offset: _Optional[int] = ..., leaf_length: _Optional[_Iterable[int]] = ..., leaf_crc32c: _Optional[_Iterable[int]] = ..., leaf_keys: _Optional[_Iterable[int]] = ..., leaf_rows: _Optional[_Iterable[int]] = ..., int_bounds: _Optional[_Iterable[int]] = ..., byte_bounds: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class MinMaxBody(_message.Message):
+    __slots__ = ("row_group_rows", "stripes")
+    ROW_GROUP_ROWS_FIELD_NUMBER: _ClassVar[int]
+    STRIPES_FIELD_NUMBER: _ClassVar[int]
+    row_group_rows: int
+    stripes: _containers.RepeatedCompositeFieldContainer[MinMaxStripe]
+    def __init__(self, row_group_rows: _Optional[int] = ..., stripes: _Optional[_Iterable[_Union[MinMaxStripe, _Mapping]]] = ...) -> None: ...
+
+class MinMaxStripe(_message.Message):
+    __slots__ = ("rows", "extent", "groups")
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    EXTENT_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    rows: int
+    extent: Extent
+    groups: PageRef
+    def __init__(self, rows: _Optional[int] = ..., extent: _Optional[_Union[Extent, _Mapping]] = ..., groups: _Optional[_Union[PageRef, _Mapping]] = ...) -> None: ...
+
+class Extent(_message.Message):
+    __slots__ = ("null_count", "int_min", "int_max", "byte_min", "byte_max", "max_is_prefix")
+    NULL_COUNT_FIELD_NUMBER: _ClassVar[int]
+    INT_MIN_FIELD_NUMBER: _ClassVar[int]
+    INT_MAX_FIELD_NUMBER: _ClassVar[int]
+    BYTE_MIN_FIELD_NUMBER: _ClassVar[int]
+    BYTE_MAX_FIELD_NUMBER: _ClassVar[int]
+    MAX_IS_PREFIX_FIELD_NUMBER: _ClassVar[int]
+    null_count: int
+    int_min: int
+    int_max: int
+    byte_min: bytes
+    byte_max: bytes
+    max_is_prefix: bool
+    def __init__(self, null_count: _Optional[int] = ..., int_min: _Optional[int] = ..., int_max: _Optional[int] = ..., byte_min: _Optional[bytes] = ..., byte_max: _Optional[bytes] = ..., max_is_prefix: bool = ...) -> None: ...
+
+class BloomBody(_message.Message):
+    __slots__ = ("row_group_rows", "hashes", "stripes")
+    ROW_GROUP_ROWS_FIELD_NUMBER: _ClassVar[int]
+    HASHES_FIELD_NUMBER: _ClassVar[int]
+    STRIPES_FIELD_NUMBER: _ClassVar[int]
+    row_group_rows: int
+    hashes: int
+    stripes: _containers.RepeatedCompositeFieldContainer[BloomStripe]
+    def __init__(self, row_group_rows: _Optional[int] = ..., hashes: _Optional[int] = ..., stripes: _Optional[_Iterable[_Union[BloomStripe, _Mapping]]] = ...) -> None: ...
+
+class BloomStripe(_message.Message):
+    __slots__ = ("rows", "filter", "bits", "groups", "group_bits", "group_nulls")
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    FILTER_FIELD_NUMBER: _ClassVar[int]
+    BITS_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    GROUP_BITS_FIELD_NUMBER: _ClassVar[int]
+    GROUP_NULLS_FIELD_NUMBER: _ClassVar[int]
+    rows: int
+    filter: PageRef
+    bits: int
+    groups: PageRef
+    group_bits: _containers.RepeatedScalarFieldContainer[int]
+    group_nulls: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, rows: _Optional[int] = ..., filter: _Optional[_Union[PageRef, _Mapping]] = ..., bits: _Optional[int] = ..., groups: _Optional[_Union[PageRef, _Mapping]] = ..., group_bits: _Optional[_Iterable[int]] = ..., group_nulls: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class BTreeBody(_message.Message):
+    __slots__ = ("locations", "location_pages", "null_count", "nulls", "key_count", "runs", "leaf_length", "leaf_crc32c", "leaf_keys", "leaf_rows", "int_bounds", "byte_bounds")
+    LOCATIONS_FIELD_NUMBER: _ClassVar[int]
+    LOCATION_PAGES_FIELD_NUMBER: _ClassVar[int]
+    NULL_COUNT_FIELD_NUMBER: _ClassVar[int]
+    NULLS_FIELD_NUMBER: _ClassVar[int]
+    KEY_COUNT_FIELD_NUMBER: _ClassVar[int]
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    LEAF_LENGTH_FIELD_NUMBER: _ClassVar[int]
+    LEAF_CRC32C_FIELD_NUMBER: _ClassVar[int]
+    LEAF_KEYS_FIELD_NUMBER: _ClassVar[int]
+    LEAF_ROWS_FIELD_NUMBER: _ClassVar[int]
+    INT_BOUNDS_FIELD_NUMBER: _ClassVar[int]
+    BYTE_BOUNDS_FIELD_NUMBER: _ClassVar[int]
+    locations: int
+    location_pages: _containers.RepeatedCompositeFieldContainer[LocationPage]
+    null_count: int
+    nulls: PageRef
+    key_count: int
+    runs: _containers.RepeatedCompositeFieldContainer[LeafRun]
+    leaf_length: _containers.RepeatedScalarFieldContainer[int]
+    leaf_crc32c: _containers.RepeatedScalarFieldContainer[int]
+    leaf_keys: _containers.RepeatedScalarFieldContainer[int]
+    leaf_rows: _containers.RepeatedScalarFieldContainer[int]
+    int_bounds: _containers.RepeatedScalarFieldContainer[int]
+    byte_bounds: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, locations: _Optional[int] = ..., location_pages: _Optional[_Iterable[_Union[LocationPage, _Mapping]]] = ..., null_count: _Optional[int] = ..., nulls: _Optional[_Union[PageRef, _Mapping]] = ..., key_count: _Optional[int] = ..., runs: _Optional[_Iterable[_Union[LeafRun, _Mapping]]] = ..., leaf_length: _Optional[_Iterable[int]] = ..., leaf_crc32c: _Optional[_Iterable[int]] = ..., leaf_keys: _Optional[_Iterable[int]] = ..., leaf_rows: _Optional[_Iterable[int]] = ..., int_bounds: _Optional[_Iterable[int]] = ..., byte_bounds: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class LeafRun(_message.Message):
+    __slots__ = ("offset", "leaves")
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LEAVES_FIELD_NUMBER: _ClassVar[int]
+    offset: int
+    leaves: int
+    def __init__(self, offset: _Optional[int] = ..., leaves: _Optional[int] = ...) -> None: ...
+
+class LocationPage(_message.Message):
+    __slots__ = ("page", "first")
+    PAGE_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    page: PageRef
+    first: int
+    def __init__(self, page: _Optional[_Union[PageRef, _Mapping]] = ..., first: _Optional[int] = ...) -> None: ...
+
+class Locations(_message.Message):
+    __slots__ = ("files",)
+    FILES_FIELD_NUMBER: _ClassVar[int]
+    files: _containers.RepeatedCompositeFieldContainer[LocatedFile]
+    def __init__(self, files: _Optional[_Iterable[_Union[LocatedFile, _Mapping]]] = ...) -> None: ...
+
+class LocatedFile(_message.Message):
+    __slots__ = ("path", "length", "mtime_ns", "tail_checksum", "row_group_rows", "stripe_rows")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    LENGTH_FIELD_NUMBER: _ClassVar[int]
+    MTIME_NS_FIELD_NUMBER: _ClassVar[int]
+    TAIL_CHECKSUM_FIELD_NUMBER: _ClassVar[int]
+    ROW_GROUP_ROWS_FIELD_NUMBER: _ClassVar[int]
+    STRIPE_ROWS_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    length: int
+    mtime_ns: int
+    tail_checksum: int
+    row_group_rows: int
+    stripe_rows: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, path: _Optional[str] = ..., length: _Optional[int] = ..., mtime_ns: _Optional[int] = ..., tail_checksum: _Optional[int] = ..., row_group_rows: _Optional[int] = ..., stripe_rows: _Optional[_Iterable[int]] = ...) -> None: ...

@@ -2,38 +2,63 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
 import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from hindex.build.btree_job import BTreePlan, plan_btree, run_btree
+from hindex.build.collect import collect
 from hindex.build.task import RESULT_SCHEMA, BuildTask, IndexTarget, run_build_task
-from hindex.errors import BuildError, HindexError
+from hindex.errors import ColumnError
+from hindex.index.base import Level
+from hindex.index.rowsets import group_count
+from hindex.lifecycle.results import megabytes
 from hindex.plan.evaluate import prune
 from hindex.plan.filter import Never
 from hindex.progress import Progress
-from hindex.scan.planning import columns_held, index_filter
+from hindex.proto import manifest_pb2 as pb
+from hindex.scan.planning import holds, index_filter
 from hindex.spark.frames import task_frame
+from hindex.store.extents import decode_extents
 from hindex.store.manifest import FileEntry, IndexEntry, IndexFileEntry
-from hindex.table.snapshot import Snapshot
+from hindex.store.new_files import discard_files
+from hindex.table.schema import TableSchema
+from hindex.table.snapshot import FileView, Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_POLL_SECONDS = 0.2
-
 
 @dataclass(frozen=True, slots=True)
 class BuildPlan:
-    """What a build will read and write: a task for each data file that needs one."""
+    """What a build will read and write.
+
+    :ivar tasks: one for each data file, of the indexes that have a file for each: they are built in one pass.
+    :ivar shared: of the indexes whose files cover many data files: each is a Spark job of its own.
+    """
 
     indexes: tuple[IndexEntry, ...]
     tasks: tuple[BuildTask, ...]
+    shared: tuple[BTreePlan, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is to be done."""
+        return not self.tasks and not self.shared
+
+    @property
+    def data_files(self) -> frozenset[str]:
+        """The paths of the data files that are read."""
+        return frozenset(task.path for task in self.tasks).union(*(item.data_files for item in self.shared))
+
+    @property
+    def index_ids(self) -> frozenset[str]:
+        """The indexes that are written."""
+        own = {target.index_id for task in self.tasks for target in task.targets}
+        return frozenset(own | {item.index.id for item in self.shared})
 
 
 def plan_build(
@@ -43,22 +68,25 @@ def plan_build(
 
     :param fresh: paths of files that have not changed since they were indexed: what an index has of them
         is left as it is.
+    :raises ColumnError: if the table no longer has an index's column.
     """
     wheres = [
-        (index, snapshot.schema.resolve(index.column).name, index_filter(index, snapshot.schema))
-        for index in indexes
+        (index, _column(index, snapshot.schema), index_filter(index, snapshot.schema)) for index in indexes
     ]
     columns = snapshot.listing.partitioning.columns
     binding = tuple(column.name for column in snapshot.schema.data_columns)
     store = snapshot.store
     build_id = uuid.uuid4().hex
     tasks = []
+    covered: dict[str, list[FileView]] = {index.id: [] for index in indexes if is_shared(index)}
     for view in snapshot.files:
         keys = {c.name: v.key for c, v in zip(columns, view.partition, strict=True)}
         targets = []
-        held = columns_held(binding, view.names)
         for index, column, where in wheres:
-            if column not in held or isinstance(prune(where, keys), Never):
+            if not holds(view, binding, column) or isinstance(prune(where, keys), Never):
+                continue
+            if index.id in covered:
+                covered[index.id].append(view)
                 continue
             if view.file.path in fresh and view.entry is not None and view.entry.index_file(index.id):
                 continue
@@ -77,113 +105,80 @@ def plan_build(
         if targets:
             file = view.file
             tasks.append(
-                BuildTask(build_id, file.path, file.uri, file.length, file.mtime_ns, binding, tuple(targets))
+                BuildTask(
+                    build_id,
+                    file.path,
+                    file.uri,
+                    file.length,
+                    file.mtime_ns,
+                    binding,
+                    tuple(targets),
+                    file.changed_ns or 0,
+                )
             )
-    return BuildPlan(tuple(indexes), tuple(tasks))
+    planned = [
+        plan_btree(snapshot, index, covered[index.id], build_id, fresh)
+        for index in indexes
+        if index.id in covered
+    ]
+    return BuildPlan(tuple(indexes), tuple(tasks), tuple(item for item in planned if item is not None))
+
+
+def _column(index: IndexEntry, schema: TableSchema) -> str:
+    """The table's spelling of an index's column."""
+    try:
+        return schema.resolve(index.column).name
+    except ColumnError as error:
+        raise ColumnError(
+            f"Index {index.name!r} is on a column that the table does not have any more: drop the index ({error})"
+        ) from error
+
+
+def is_shared(index: IndexEntry) -> bool:
+    """Whether the files of an index cover many data files each."""
+    return index.level != Level.STRIPE.value
 
 
 def run_build(spark: SparkSession, plan: BuildPlan, progress: Progress) -> list[FileEntry]:
-    """Run a build as one Spark job and return a manifest entry for each data file.
+    """Run a build as Spark jobs and return manifest entries of the data files, one for each job.
 
     Nothing is committed: whoever calls does that with the result.
 
     :raises BuildError: if a task failed; the message names its data file.
     """
-    if not plan.tasks:
-        return []
-    names = ", ".join(index.name for index in plan.indexes)
-    progress.start(len(plan.tasks), f"building {names}")
-    try:
-        table = _collect(spark, plan.tasks, progress)
-    finally:
-        progress.finish()
-    return _entries(plan.tasks, table)
+    found: list[FileEntry] = []
+    if plan.tasks:
+        names = ", ".join(index.name for index in plan.indexes if not is_shared(index))
+        size = megabytes(sum(task.length for task in plan.tasks))
+        progress.start(len(plan.tasks), f"building {names} from data files of {size}")
+        try:
+            table = _collect(spark, plan.tasks, progress)
+        finally:
+            progress.finish()
+        found += _entries(plan.tasks, table)
+    for item in plan.shared:
+        found += run_btree(spark, item, progress)
+    return found
 
 
 def discard_build(plan: BuildPlan) -> None:
     """Remove the index files that a failed build left; what cannot be removed stays as garbage of the store."""
-    for directory in {Path(target.absolute_directory) for task in plan.tasks for target in task.targets}:
-        for build_id in {task.build_id for task in plan.tasks}:
-            for file in directory.glob(f"{build_id}-*"):
-                # a file that cannot be removed must not hide why the build failed
-                with contextlib.suppress(OSError):
-                    file.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):
-            directory.rmdir()
+    directories = {target.absolute_directory for task in plan.tasks for target in task.targets}
+    directories.update(item.absolute_directory for item in plan.shared)
+    build_ids = {task.build_id for task in plan.tasks} | {item.build_id for item in plan.shared}
+    for directory in directories:
+        for build_id in build_ids:
+            discard_files(directory, f"{build_id}-")
 
 
 def _collect(spark: SparkSession, tasks: Sequence[BuildTask], progress: Progress) -> pa.Table:
     frame = task_frame(spark, tasks, run_build_task, RESULT_SCHEMA)
-    tag = f"hindex-build-{tasks[0].build_id}"
-    done, succeeded = threading.Event(), threading.Event()
-    watcher = threading.Thread(
-        target=_watch, args=(spark, done, succeeded, progress, len(tasks)), daemon=True
-    )
-    watcher.start()
-    spark.addTag(tag)
-    try:
-        table = frame.toArrow()
-        succeeded.set()
-        return table
-    except BaseException as error:
-        # Spark does not notice that nobody waits for its job any more: it would go on to write index files
-        with contextlib.suppress(Exception):
-            spark.interruptTag(tag)
-        if isinstance(error, HindexError) or not isinstance(error, Exception):
-            raise
-        if _was_interrupted(error):
-            raise KeyboardInterrupt from error
-        raise _build_error(error) from error
-    finally:
-        done.set()
-        watcher.join()
-        with contextlib.suppress(Exception):
-            spark.removeTag(tag)
-
-
-def _was_interrupted(error: BaseException) -> bool:
-    """Whether an error arose while Ctrl-C was handled: PySpark raises the end of its job in its place."""
-    seen: BaseException | None = error
-    while seen is not None:
-        if isinstance(seen, KeyboardInterrupt):
-            return True
-        seen = seen.__cause__ or seen.__context__
-    return False
-
-
-def _watch(
-    spark: SparkSession, done: threading.Event, succeeded: threading.Event, progress: Progress, total: int
-) -> None:
-    """Report finished tasks until the job ends; where the session does not tell, only its success is reported."""
-    told = 0
-    context = getattr(spark, "_sc", None)
-    while not done.wait(_POLL_SECONDS):
-        if context is None:
-            continue
-        tracker = context.statusTracker()
-        infos = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-        finished = max((info.numCompletedTasks for info in infos if info is not None), default=0)
-        if told < finished <= total:
-            progress.advance(finished - told)
-            told = finished
-    if told < total and succeeded.is_set():
-        progress.advance(total - told)
-
-
-def _build_error(error: Exception) -> BuildError:
-    """The error of a failed Spark job, in one line: what the task said, where it can be found."""
-    text = str(error)
-    mark = "hindex.errors.BuildError: "
-    at = text.find(mark)
-    if at >= 0:
-        return BuildError(text[at + len(mark) :].splitlines()[0])
-    first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
-    return BuildError(f"the Spark job failed: {first}")
+    return collect(spark, frame, tasks[0].build_id, progress, len(tasks))
 
 
 def _entries(tasks: Sequence[BuildTask], table: pa.Table) -> list[FileEntry]:
     stripes: dict[str, dict[int, int]] = {}
-    ends: dict[str, dict[str, object]] = {}
+    ends: dict[str, dict[str, Any]] = {}
     for row in table.to_pylist():
         if row["stripe"] >= 0:
             stripes.setdefault(row["path"], {})[row["stripe"]] = row["num_rows"]
@@ -195,17 +190,25 @@ def _entries(tasks: Sequence[BuildTask], table: pa.Table) -> list[FileEntry]:
         if end is None:
             continue
         rows = tuple(count for _, count in sorted(stripes.get(task.path, {}).items()))
-        files = [IndexFileEntry(**item) for item in end["index_files"]]  # type: ignore[attr-defined]
+        files = [_index_file(item, rows) for item in end["index_files"]]
         entries.append(
             FileEntry(
                 path=task.path,
                 length=task.length,
                 mtime_ns=task.mtime_ns,
-                tail_checksum=int(end["tail_checksum"]),  # type: ignore[call-overload]
+                tail_checksum=end["tail_checksum"],
                 num_rows=sum(rows),
                 stripe_rows=rows,
-                schema=str(end["schema"]),
+                schema=end["schema"],
                 index_files=tuple(files),
+                changed_ns=task.changed_ns,
+                num_row_groups=sum(group_count(end["row_group_rows"], count) for count in rows),
             )
         )
     return entries
+
+
+def _index_file(item: dict[str, Any], stripe_rows: Sequence[int]) -> IndexFileEntry:
+    extents = item.pop("extents")
+    found = decode_extents(pb.StripeExtents.FromString(extents), stripe_rows) if extents else ()
+    return IndexFileEntry(**item, extents=found)

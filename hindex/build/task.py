@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import asdict, dataclass
 
 import pyarrow as pa
 
+from hindex.build.statistics import StatisticsExtents
 from hindex.errors import BuildError, HindexError
-from hindex.index.base import IndexBuilder, index_type
-from hindex.orc import OrcReader
-from hindex.table.schema import bind_columns
+from hindex.index.base import ExtentBuilder, IndexBuilder, file_index_type
+from hindex.orc import OrcReader, OrcType
+from hindex.store.extents import encode_extents
+from hindex.store.new_files import NewFile
+from hindex.table.paths import bind_paths
 from hindex.table.type_text import type_text
 
 
@@ -50,16 +52,18 @@ class BuildTask:
     mtime_ns: int
     binding: tuple[str, ...]
     targets: tuple[IndexTarget, ...]
+    changed_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class BuiltFile:
-    """An index file that was written."""
+    """An index file that was written. ``extents`` is a message of the stripes' extents, empty if there are none."""
 
     index_id: str
     path: str
     length: int
     footer_checksum: int
+    extents: bytes
 
 
 #: What a task returns: a row per stripe; the last one of a file carries what is known only at its end.
@@ -69,6 +73,7 @@ RESULT_SCHEMA = pa.schema(
         pa.field("stripe", pa.int32()),
         pa.field("num_rows", pa.int64()),
         pa.field("tail_checksum", pa.int64()),
+        pa.field("row_group_rows", pa.int64()),
         pa.field("schema", pa.string()),
         pa.field(
             "index_files",
@@ -79,6 +84,7 @@ RESULT_SCHEMA = pa.schema(
                         pa.field("path", pa.string()),
                         pa.field("length", pa.int64()),
                         pa.field("footer_checksum", pa.int64()),
+                        pa.field("extents", pa.binary()),
                     ]
                 )
             ),
@@ -93,6 +99,7 @@ def run_build_task(task: BuildTask) -> Iterator[pa.RecordBatch]:
     :raises BuildError: naming the file; its unfinished index files are removed.
     """
     builders: dict[IndexTarget, IndexBuilder] = {}
+    files: dict[IndexTarget, NewFile] = {}
     try:
         with OrcReader(task.uri) as reader:
             if reader.tail.file_length != task.length:
@@ -100,15 +107,21 @@ def run_build_task(task: BuildTask) -> Iterator[pa.RecordBatch]:
                     f"it had {task.length} bytes when the build began and has {reader.tail.file_length} now: run the "
                     "build again when nothing writes to the table"
                 )
-            yield from _build(task, reader, builders)
+            yield from _build(task, reader, builders, files)
     except (HindexError, OSError) as error:
         for builder in builders.values():
             builder.abort()
         raise BuildError(f"index build failed on data file {task.path!r}: {error}") from error
+    finally:
+        for file in files.values():
+            file.close()
 
 
 def _build(
-    task: BuildTask, reader: OrcReader, builders: dict[IndexTarget, IndexBuilder]
+    task: BuildTask,
+    reader: OrcReader,
+    builders: dict[IndexTarget, IndexBuilder],
+    files: dict[IndexTarget, NewFile],
 ) -> Iterator[pa.RecordBatch]:
     in_file = _file_columns(task, reader)
     types = {name: reader.column_type(name) for name in in_file.values()}
@@ -122,48 +135,68 @@ def _build(
     for target in task.targets:
         if target.column not in in_file:
             continue
-        Path(target.absolute_directory).mkdir(parents=True, exist_ok=True)
         names[target] = f"{task.build_id}-{uuid.uuid4().hex}.hidx"
-        builders[target] = index_type(target.type).builder(
-            f"{target.absolute_directory}/{names[target]}",
+        files[target] = NewFile(target.absolute_directory, names[target])
+        builders[target] = file_index_type(target.type).builder(
+            files[target].sink,
             types[in_file[target.column]],
             column=target.column,
             properties=dict(target.properties),
             metadata=metadata,
+            row_group_rows=reader.tail.row_index_stride,
         )
-    columns = sorted({in_file[target.column] for target in builders})
+    statistics = StatisticsExtents(reader)
     last = len(reader.stripes) - 1
     for number, stripe in enumerate(reader.stripes):
-        batch = reader.read_stripe(number, columns)
+        waiting: dict[IndexTarget, IndexBuilder] = {}
         for target, builder in builders.items():
-            builder.add_stripe(batch.column(in_file[target.column]))
+            if not _told(builder, statistics, number, stripe.num_rows, types[in_file[target.column]]):
+                waiting[target] = builder
+        # each column once for all indexes on it
+        columns = sorted({in_file[target.column] for target in waiting})
+        batch = reader.read_stripe(number, columns)
+        for target, builder in waiting.items():
+            builder.add_stripe(batch.column(columns.index(in_file[target.column])))
         if number < last:
             yield _row(task, reader, number, stripe.num_rows, ())
     built = []
     for target, builder in sorted(builders.items(), key=lambda item: item[0].index_id):
         summary = builder.finish()
+        files[target].publish()
         path = f"{target.directory}/{names[target]}"
-        built.append(BuiltFile(target.index_id, path, summary.length, summary.footer_crc32c))
+        extents = b""
+        if file_index_type(target.type).summarizes:
+            extents = encode_extents([item.extent for item in summary.stripes]).SerializeToString()
+        built.append(BuiltFile(target.index_id, path, summary.length, summary.footer_crc32c, extents))
     yield _row(task, reader, last, reader.stripes[last].num_rows if reader.stripes else 0, built)
 
 
+def _told(builder: IndexBuilder, statistics: StatisticsExtents, stripe: int, rows: int, of: OrcType) -> bool:
+    """Whether the file's own statistics told a builder all that it needs of a stripe."""
+    if not isinstance(builder, ExtentBuilder):
+        return False
+    extents = statistics.extents(stripe, of)
+    if extents is None:
+        return False
+    builder.add_extents(rows, extents)
+    return True
+
+
 def _file_columns(task: BuildTask, reader: OrcReader) -> dict[str, str]:
-    at = bind_columns(task.binding, reader.names)
-    return {name: reader.names[i] for name, i in zip(task.binding, at, strict=True) if i is not None}
+    bound = bind_paths(task.binding, reader.tail.schema, {target.column for target in task.targets})
+    return {name: found.path for name, found in bound.items()}
 
 
 def _row(
     task: BuildTask, reader: OrcReader, stripe: int, num_rows: int, built: Sequence[BuiltFile]
 ) -> pa.RecordBatch:
-    files = [
-        {"index_id": b.index_id, "path": b.path, "length": b.length, "footer_checksum": b.footer_checksum}
-        for b in built
-    ]
+    files = [asdict(item) for item in built]
     row = {
         "path": task.path,
         "stripe": stripe,
         "num_rows": num_rows,
         "tail_checksum": reader.tail.checksum,
+        "row_group_rows": reader.tail.row_index_stride,
         "schema": type_text(reader.tail.schema),
         "index_files": files,
     }

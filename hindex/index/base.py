@@ -3,7 +3,10 @@
 An index type answers a leaf of a predicate, which is a :class:`~hindex.domain.Domain` of one column, with
 :class:`Bounds`: two sets of row numbers of one stripe. The planner combines bounds and never looks inside
 an index. A type is found by its name: the built-in ones are listed here, others register an object that
-satisfies :class:`IndexType` under the entry-point group ``hindex.indexes``.
+satisfies :class:`IndexType` under the entry-point group ``hindex.indexes``. ``docs/index-types.md`` shows how.
+
+Where a column has several indexes, all are asked, those of the least :attr:`IndexType.order` first: what one says
+narrows what the others say, until nothing is left to decide.
 """
 
 from __future__ import annotations
@@ -11,23 +14,40 @@ from __future__ import annotations
 import enum
 import importlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
-from typing import Protocol, cast
+from typing import Protocol, cast, runtime_checkable
 
 import pyarrow as pa
 from pyroaring import BitMap
 
-from hindex.domain import Domain, Key
-from hindex.errors import HindexError
+from hindex.domain import Domain
+from hindex.errors import BuildError, ColumnError, HindexError
+from hindex.index.extent import Extent
 from hindex.index.file import BinarySink, IndexFileReader
+from hindex.keys import KeyKind, key_kind
 from hindex.orc.types import OrcType
 
 ENTRY_POINT_GROUP = "hindex.indexes"
 
 #: Built-in types: upper-case name to ``module:attribute``, imported when first asked for.
-_BUILT_IN = {"BITMAP": "hindex.index.bitmap:BITMAP"}
+_BUILT_IN = {
+    "BITMAP": "hindex.index.bitmap:BITMAP",
+    "BLOOM": "hindex.index.bloom:BLOOM",
+    "BTREE": "hindex.index.btree:BTREE",
+    "MINMAX": "hindex.index.minmax:MINMAX",
+}
+
+#: What other systems call the types: Hive's short names and handler classes, in upper case.
+SYNONYMS = {
+    "COMPACT": "BTREE",
+    "ORG.APACHE.HADOOP.HIVE.QL.INDEX.COMPACT.COMPACTINDEXHANDLER": "BTREE",
+    "ORG.APACHE.HADOOP.HIVE.QL.INDEX.BITMAP.BITMAPINDEXHANDLER": "BITMAP",
+}
+
+#: Ranges of more integers than this are not looked up one by one.
+MAX_ENUMERATED = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +92,14 @@ class Bounds:
     def __or__(self, other: Bounds) -> Bounds:
         return self._combine(other, BitMap.__or__)
 
+    def narrowed(self, other: Bounds) -> Bounds:
+        """What two answers to one question say together: what either is sure of, and neither rules out."""
+        if self.exact:
+            return self
+        if other.exact:
+            return other
+        return Bounds(self.lower | other.lower, self.upper & other.upper)
+
     def _combine(self, other: Bounds, operation: Callable[[BitMap, BitMap], BitMap]) -> Bounds:
         lower = operation(self.lower, other.lower)
         if self.lower is self.upper and other.lower is other.upper:
@@ -87,18 +115,51 @@ class Level(enum.Enum):
     TABLE = "table"
 
 
+class Operator(enum.Enum):
+    """What part of a predicate an index type can help with; the value is shown to people."""
+
+    EQUAL = "= IN"
+    RANGE = "<> < <= > >= BETWEEN NOT IN LIKE 'prefix%'"
+    NULL = "IS [NOT] NULL"
+
+    @classmethod
+    def of(cls, domain: Domain) -> frozenset[Operator]:
+        """The operators with any of which an index may narrow a domain down."""
+        found = {cls.NULL} if domain.null_allowed or domain.has_every_value else set()
+        if any(not item.is_point for item in domain.ranges):
+            found.add(cls.RANGE)
+        if any(item.is_point for item in domain.ranges) or (domain.ranges and enumerable(domain)):
+            found.add(cls.EQUAL)
+        return frozenset(found)
+
+
+def enumerable(domain: Domain) -> bool:
+    """Whether the non-null members are few enough to be looked up one by one: points, and short integer ranges.
+
+    Neighboring integers of an IN list are one range of a domain.
+    """
+    total = 0
+    for item in domain.ranges:
+        if item.is_point:
+            total += 1
+        elif isinstance(item.low, int) and isinstance(item.high, int):
+            total += item.high - item.low + 1
+        else:
+            return False
+        if total > MAX_ENUMERATED:
+            return False
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class StripeSummary:
     """What a builder learnt of one stripe.
 
-    ``min_key`` and ``max_key`` are None where no value is non-null; bytes keys are whole, however long.
+    Its keys are whole, however long. ``key_count`` is None where the builder does not count distinct keys.
     """
 
-    rows: int
-    null_count: int
-    key_count: int
-    min_key: Key | None
-    max_key: Key | None
+    extent: Extent
+    key_count: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +187,15 @@ class IndexBuilder(Protocol):
 
     def abort(self) -> None:
         """Give up; a file that the builder opened is removed."""
+        ...
+
+
+@runtime_checkable
+class ExtentBuilder(IndexBuilder, Protocol):
+    """A builder that needs no values where it is told what they span, as ORC files often do."""
+
+    def add_extents(self, rows: int, groups: Sequence[Extent]) -> None:
+        """Index the next stripe, of which the extents of its row groups are known."""
         ...
 
 
@@ -165,14 +235,22 @@ class Property:
 class IndexType(Protocol):
     """An index type: a stateless object.
 
-    ``name`` is upper case. ``levels`` are what one index file may cover.
+    ``name`` is upper case. ``order`` says when the type is asked among the indexes of a column: the cheaper, the
+    lower (MINMAX 10, BLOOM 20, BTREE 25, BITMAP 30). ``levels`` are what one index file may cover, ``operators`` what
+    the type can help with: it is not asked about domains that need others.
     """
 
     @property
     def name(self) -> str: ...
 
     @property
+    def order(self) -> int: ...
+
+    @property
     def levels(self) -> frozenset[Level]: ...
+
+    @property
+    def operators(self) -> frozenset[Operator]: ...
 
     @property
     def properties(self) -> tuple[Property, ...]: ...
@@ -180,6 +258,21 @@ class IndexType(Protocol):
     def supports(self, of: OrcType) -> bool:
         """Whether columns of this type can be indexed."""
         ...
+
+    def estimate_bytes(self, of: OrcType, rows: int, distinct: int) -> int:
+        """About how many bytes an index takes on ``rows`` rows with so many distinct values, for advice only."""
+        ...
+
+
+class FileIndexType(IndexType, Protocol):
+    """An index type of :attr:`Level.STRIPE`: one index file for each data file, answers stripe by stripe.
+
+    With ``summarizes``, the extents of the stripes go into the manifest too, and whole files are skipped by them
+    before anything is opened.
+    """
+
+    @property
+    def summarizes(self) -> bool: ...
 
     def builder(
         self,
@@ -189,11 +282,14 @@ class IndexType(Protocol):
         column: str = "",
         properties: Mapping[str, str] | None = None,
         metadata: Mapping[str, str] | None = None,
+        row_group_rows: int = 0,
     ) -> IndexBuilder:
         """Start an index file.
 
         :param sink: a path that must not exist, or something to write to that the caller closes.
         :param metadata: kept in the footer as it is, such as the data file's fingerprint.
+        :param row_group_rows: rows of the data file's row groups, of which the last in a stripe may have fewer; 0
+            where the file has no row index.
         :raises ColumnError: if the type is not supported.
         :raises HindexError: if a property is unknown or ill-formed.
         """
@@ -208,11 +304,11 @@ class IndexType(Protocol):
 
 
 def index_type(name: str) -> IndexType:
-    """The index type of a name, in any case.
+    """The index type of a name or synonym, in any case.
 
     :raises HindexError: if there is none; the message lists those that there are.
     """
-    wanted = name.upper()
+    wanted = SYNONYMS.get(name.upper(), name.upper())
     if wanted in _BUILT_IN:
         module, attribute = _BUILT_IN[wanted].split(":")
         return cast("IndexType", getattr(importlib.import_module(module), attribute))
@@ -228,19 +324,62 @@ def index_type(name: str) -> IndexType:
     return cast("IndexType", loaded() if isinstance(loaded, type) else loaded)
 
 
+def file_index_type(name: str) -> FileIndexType:
+    """The index type of a name, if it is one of index files that each belong to one data file.
+
+    :raises HindexError: if there is none, or it is of another level.
+    """
+    found = index_type(name)
+    if Level.STRIPE not in found.levels:
+        raise HindexError(f"Index type {found.name} does not make an index file for each data file")
+    return cast("FileIndexType", found)
+
+
 def index_type_names() -> tuple[str, ...]:
     """The names that :func:`index_type` knows, sorted."""
     others = (point.name.upper() for point in entry_points(group=ENTRY_POINT_GROUP))
     return tuple(sorted({*_BUILT_IN, *others}))
 
 
-def open_index(file: IndexFileReader) -> IndexReader:
-    """The reader of an index file, whatever its type.
+def check_column(of: IndexType, column: str, type_: OrcType) -> KeyKind:
+    """The kind of a column's keys; a column whose values have none is refused.
 
-    :raises HindexError: if the type is unknown here.
-    :raises IndexFileError: if the file is corrupt.
+    :raises ColumnError: naming it.
     """
-    return index_type(file.footer.index_type).reader(file)
+    kind = key_kind(type_)
+    if kind is None:
+        named = f"Column {column!r}" if column else "A column"
+        raise ColumnError(
+            f"{named} of type {type_} cannot have {_article(of.name)} {of.name} index: index a primitive field of it"
+        )
+    return kind
+
+
+def _article(word: str) -> str:
+    return "an" if word[:1] in "AEIOU" else "a"
+
+
+def check_array(of: OrcType, given: pa.DataType) -> None:
+    """Refuse values that would be indexed as others: a timestamp of another unit, a decimal of another scale.
+
+    :raises BuildError: naming both types.
+    """
+    expected = of.to_arrow()
+    if pa.types.is_dictionary(given):
+        given = given.value_type
+    if given == expected:
+        return
+    textual = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
+    if expected in textual and given in textual:
+        return
+    raise BuildError(
+        f"values of Arrow type {given} were given for a column of type {of}: {expected} is expected"
+    )
+
+
+def mean_key_bytes(of: OrcType) -> int:
+    """About how many bytes a distinct key takes, for estimates: of strings nothing better is known."""
+    return 3 if key_kind(of) is KeyKind.INT64 else 12
 
 
 def resolve_properties(of: IndexType, given: Mapping[str, str] | None) -> dict[str, str]:

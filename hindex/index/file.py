@@ -10,16 +10,17 @@ from __future__ import annotations
 import os
 import struct
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar, cast
 
 import google_crc32c
 import zstandard
 from google.protobuf.message import DecodeError
 
 from hindex.errors import IndexFileError, NewerFormatError, OrcError
+from hindex.index.cache import Cache
 from hindex.keys import KeyKind
 from hindex.orc.source import ByteSource
 from hindex.proto import index_file_pb2 as pb
@@ -49,6 +50,11 @@ _BLOCK = struct.Struct("<BII")
 
 _KEY_KINDS = {pb.KEY_KIND_INT64: KeyKind.INT64, pb.KEY_KIND_BYTES: KeyKind.BYTES}
 _KEY_KIND_NUMBERS = {kind: number for number, kind in _KEY_KINDS.items()}
+
+#: Bytes of decoded pages kept by a reader that is given no cache.
+OWN_CACHE_BYTES = 16 * 1024 * 1024
+
+T = TypeVar("T")
 
 Buffer = bytes | bytearray | memoryview
 
@@ -122,29 +128,16 @@ class IndexFileWriter:
         """Bytes written so far."""
         return self._length
 
-    def write_page(self, blocks: Sequence[Buffer]) -> PageRef:
+    def write_page(self, blocks: Sequence[Buffer], *, compress: bool = True) -> PageRef:
         """Append a page, each block compressed where that pays.
 
+        :param compress: False stores blocks raw, so that they can be used where they lie in a memory-mapped file.
         :raises IndexFileError: if a block or the page is too long for the format.
         """
-        if len(blocks) > MAX_BLOCKS:
-            raise IndexFileError(
-                f"a page of {len(blocks)} blocks cannot be written: the most is {MAX_BLOCKS}"
-            )
-        headers, bodies = bytearray([len(blocks)]), []
-        for block in blocks:
-            raw, codec, stored = len(block), CODEC_NONE, block
-            if raw > MAX_BLOCK:
-                raise IndexFileError(f"a block of {raw} bytes cannot be written: the most is {MAX_BLOCK}")
-            if raw >= _COMPRESS_FROM:
-                packed = _codecs.compressor.compress(block)
-                if len(packed) < raw - raw // 16:
-                    codec, stored = CODEC_ZSTD, packed
-            headers += _BLOCK.pack(codec, len(stored), raw)
-            bodies.append(stored)
-        page = b"".join((headers, *bodies))
-        if len(page) > MAX_PAGE:
-            raise IndexFileError(f"a page of {len(page)} bytes cannot be written: the most is {MAX_PAGE}")
+        return self.append_page(encode_page(blocks, compress=compress))
+
+    def append_page(self, page: bytes) -> PageRef:
+        """Append a page that was encoded before."""
         found = PageRef(self._length, len(page), google_crc32c.value(page))
         self._write(page)
         return found
@@ -179,6 +172,30 @@ class IndexFileWriter:
     def _write(self, data: bytes) -> None:
         self._sink.write(data)
         self._length += len(data)
+
+
+def encode_page(blocks: Sequence[Buffer], *, compress: bool = True) -> bytes:
+    """The bytes of a page of some blocks.
+
+    :raises IndexFileError: if a block or the page is too long for the format.
+    """
+    if len(blocks) > MAX_BLOCKS:
+        raise IndexFileError(f"a page of {len(blocks)} blocks cannot be written: the most is {MAX_BLOCKS}")
+    headers, bodies = bytearray([len(blocks)]), []
+    for block in blocks:
+        raw, codec, stored = len(block), CODEC_NONE, block
+        if raw > MAX_BLOCK:
+            raise IndexFileError(f"a block of {raw} bytes cannot be written: the most is {MAX_BLOCK}")
+        if compress and raw >= _COMPRESS_FROM:
+            packed = _codecs.compressor.compress(block)
+            if len(packed) < raw - raw // 16:
+                codec, stored = CODEC_ZSTD, packed
+        headers += _BLOCK.pack(codec, len(stored), raw)
+        bodies.append(stored)
+    page = b"".join((headers, *bodies))
+    if len(page) > MAX_PAGE:
+        raise IndexFileError(f"a page of {len(page)} bytes cannot be written: the most is {MAX_PAGE}")
+    return page
 
 
 def _sync_directory(path: Path) -> None:
@@ -229,6 +246,11 @@ class Page:
     def __len__(self) -> int:
         return len(self._blocks)
 
+    @property
+    def sizes(self) -> list[tuple[int, int, int]]:
+        """The codec of each block, and its lengths as stored and raw."""
+        return [(codec, len(stored), raw) for codec, stored, raw in self._blocks]
+
     def error(self, message: str) -> IndexFileError:
         """The error of this page that says what is wrong with it."""
         return IndexFileError(f"{self._what} is corrupt: {message}; rebuild the index")
@@ -264,12 +286,14 @@ class IndexFileReader:
 
     ``pages_read`` and ``bytes_read`` count what was fetched after the footer.
 
+    :param cache: where decoded pages are kept; by default a small one of its own.
     :raises IndexFileError: if the file is not an index file, truncated or corrupt.
     :raises NewerFormatError: if a newer version wrote it.
     """
 
-    def __init__(self, source: ByteSource) -> None:
+    def __init__(self, source: ByteSource, cache: Cache | None = None) -> None:
         self._source = source
+        self._cache = Cache(OWN_CACHE_BYTES) if cache is None else cache
         self.path = source.path
         self.length = source.size()
         self.pages_read = 0
@@ -345,6 +369,32 @@ class IndexFileReader:
         self.pages_read += len(refs)
         self.bytes_read += sum(ref.length for ref in refs)
         return pages
+
+    def decoded(
+        self, refs: Sequence[PageRef], decode: Callable[[int, Page], T], nbytes: Callable[[T], int]
+    ) -> Iterator[T]:
+        """What pages hold, in the order asked for: from the cache, or decoded when it is their turn.
+
+        Those that are not cached are fetched together. The values are shared: they must not be changed.
+
+        :param decode: makes the value of a page, given its place in ``refs``.
+        :param nbytes: about how much memory a value takes.
+        :raises IndexFileError: as :meth:`read_pages`, and what ``decode`` raises.
+        """
+        found = [self._cache.get((self._identity, ref.offset)) for ref in refs]
+        missing = [at for at, value in enumerate(found) if value is None]
+        pages = iter(self.read_pages([refs[at] for at in missing]))
+        for at, (ref, known) in enumerate(zip(refs, found, strict=True)):
+            if known is not None:
+                yield cast("T", known)
+                continue
+            value = decode(at, next(pages))
+            self._cache.put((self._identity, ref.offset), value, nbytes(value))
+            yield value
+
+    @property
+    def _identity(self) -> tuple[str, int, int]:
+        return self.path, self.length, self.footer_crc32c
 
     def _fetch(self, ranges: list[tuple[int, int]]) -> list[memoryview]:
         try:

@@ -8,7 +8,7 @@ a row are held at most, and one where the keys span less than 32 bits.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -49,6 +49,44 @@ def group(of: OrcType, array: pa.Array) -> Groups:
     return _group_bytes(of, array)
 
 
+def group_pairs(
+    keys: Int64s | pa.LargeBinaryArray,
+    rows: npt.NDArray[np.uint32],
+    *,
+    counts: npt.NDArray[Any] | None = None,
+) -> Groups:
+    """Group pairs of a key and a number, in any order but each given once, by key.
+
+    :param keys: as in :class:`Groups`, but not distinct; none is null.
+    :param rows: the number of each pair.
+    :param counts: how many of ``rows``, one behind the other, each key has; one if not given.
+    """
+    if not isinstance(keys, np.ndarray):
+        encoded = keys.dictionary_encode()
+        order = pc.array_sort_indices(encoded.dictionary)
+        rank = np.empty(len(order), np.int64)
+        rank[np.asarray(order)] = np.arange(len(order))
+        ranked = group_pairs(rank[np.asarray(encoded.indices)], rows, counts=counts)
+        return replace(ranked, keys=encoded.dictionary.take(order.take(pa.array(ranked.keys))))
+    if counts is not None:
+        keys = np.repeat(keys, counts)
+    nulls = np.zeros(0, np.uint32)
+    if not len(keys):
+        return Groups(keys, np.zeros(1, np.int64), nulls, nulls)
+    low, high = int(keys.min()), int(keys.max())
+    layout = _layout(high - low, int(rows.max()) + 1)
+    if layout is None:
+        return _group_wide(keys, rows)
+    dtype, shift = layout
+    base = np.array(low, np.int64).view(np.uint64)
+    packed = np.empty(len(keys), dtype)
+    for block in _blocks(len(keys)):
+        offsets = (keys[block].view(np.uint64) - base).astype(dtype)
+        packed[block] = (offsets << dtype.type(shift)) | rows[block].astype(dtype)
+    found, starts, numbers = _unpack(packed, shift)
+    return Groups((found + base).view(np.int64), starts, numbers, nulls)
+
+
 def _blocks(count: int) -> Iterator[slice]:
     return (slice(start, min(start + _BLOCK, count)) for start in range(0, count, _BLOCK))
 
@@ -80,7 +118,11 @@ def _group_integers(of: OrcType, array: pa.Array) -> Groups:
     base = np.array(low, np.int64).view(np.uint64)
     layout = _layout(high - low, len(array))
     if layout is None:
-        return _group_wide(np.concatenate([keys_of(block) for block in _blocks(len(array))]), valid, nulls)
+        rows_of = (
+            np.arange(count, dtype=np.uint32) if valid is None else np.flatnonzero(valid).astype(np.uint32)
+        )
+        wide = _group_wide(np.concatenate([keys_of(block) for block in _blocks(len(array))]), rows_of)
+        return replace(wide, nulls=nulls)
     dtype, shift = layout
     packed = np.empty(count, dtype)
     at = 0
@@ -139,8 +181,11 @@ def _unpack(
     return keys, starts, rows
 
 
-def _group_wide(keys: Int64s, valid: npt.NDArray[np.bool_] | None, nulls: npt.NDArray[np.uint32]) -> Groups:
-    """Where a key and a row number do not fit one word: keys become ranks first."""
+def _group_wide(keys: Int64s, rows_of: npt.NDArray[np.uint32]) -> Groups:
+    """Where a key and a row number do not fit one word: keys become ranks first.
+
+    :param rows_of: the row number of each key.
+    """
     order = np.argsort(keys)
     ordered = keys[order]
     del keys
@@ -152,24 +197,22 @@ def _group_wide(keys: Int64s, valid: npt.NDArray[np.bool_] | None, nulls: npt.ND
     np.cumsum(rank, out=rank)
     # the sort need not be stable: equal keys get their rows in order when rank and row are sorted together
     rank <<= np.uint64(32)
-    rows_of = (
-        np.arange(len(order), dtype=np.uint32) if valid is None else np.flatnonzero(valid).astype(np.uint32)
-    )
     for block in _blocks(len(order)):
         rank[block] |= rows_of[order[block]]
     del order
     _, starts, rows = _unpack(rank, 32)
-    return Groups(distinct, starts, rows, nulls)
+    return Groups(distinct, starts, rows, np.zeros(0, np.uint32))
 
 
 def _group_bytes(of: OrcType, array: pa.Array) -> Groups:
-    if isinstance(array, pa.DictionaryArray):
-        # the values may repeat, be null, or be used by no row
-        encoded = cast("pa.LargeBinaryArray", array_keys(of, array.dictionary)).dictionary_encode()
-        codes = pc.take(encoded.indices, array.indices)
-    else:
-        encoded = cast("pa.LargeBinaryArray", array_keys(of, array)).dictionary_encode()
-        codes = encoded.indices
+    if not isinstance(array, pa.DictionaryArray):
+        # first, so that keys are made of different values only
+        array = array.dictionary_encode()
+    # the values' keys may repeat, be null, or be used by no row
+    encoded = cast("pa.LargeBinaryArray", array_keys(of, array.dictionary)).dictionary_encode()
+    codes = array.indices
+    if len(encoded.dictionary) < len(array.dictionary):
+        codes = pc.take(encoded.indices, codes)
     valid = _validity(codes)
     nulls = _null_rows(valid)
     count = len(codes) - len(nulls)

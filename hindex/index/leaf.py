@@ -171,14 +171,14 @@ class Leaf:
         if len(page) != self._at + (1 if outside_count else 0):
             raise page.error(f"it has {len(page)} blocks")
         #: inline rows of each key: 0 for a key outside
-        self._inline_counts = self.counts
+        self.inline_counts = self.counts
         if outside_count:
             numbers = self._pointers["key"].astype(np.int64)
             if int(numbers.max()) >= count or bool((np.diff(numbers) <= 0).any()):
                 raise page.error("its pointers are not in order")
-            self._inline_counts = self.counts.copy()
-            self._inline_counts[numbers] = 0
-        self._starts: Int64s = np.concatenate([np.zeros(1, np.int64), np.cumsum(self._inline_counts)])
+            self.inline_counts = self.counts.copy()
+            self.inline_counts[numbers] = 0
+        self._starts: Int64s = np.concatenate([np.zeros(1, np.int64), np.cumsum(self.inline_counts)])
         if int(self._starts[-1]) != self._inline:
             raise page.error("its inline rows do not add up")
 
@@ -217,7 +217,7 @@ class Leaf:
     @cached_property
     def _packed(self) -> tuple[Int64s, Int64s, UInt32s]:
         """First rows, the position of each key's first gap, and the gaps."""
-        keep = self._inline_counts > 0
+        keep = self.inline_counts > 0
         keys = int(np.count_nonzero(keep))
         width = self._first_width
         blocks = [self._page.block(self._firsts_at + plane, keys) for plane in range(width)]
@@ -232,14 +232,14 @@ class Leaf:
         blocks = [
             self._page.block(self._firsts_at + width + plane, inner) for plane in range(self._gap_width)
         ]
-        gap_counts = self._inline_counts - keep
+        gap_counts = self.inline_counts - keep
         gap_starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(gap_counts)])
         return firsts, gap_starts, planes.join(blocks, inner, np.uint32)
 
     def rows(self, start: int, end: int) -> UInt32s:
         """The inline rows of keys ``start`` to ``end`` (exclusive), key after key."""
         firsts, gap_starts, gaps = self._packed
-        counts = self._inline_counts[start:end]
+        counts = self.inline_counts[start:end]
         count = int(self._starts[end] - self._starts[start])
         if end - start == 1:
             found = np.empty(count, np.int64)
@@ -273,7 +273,7 @@ class Leaf:
             return [self.rows(number, number + 1) for number in numbers.tolist()]
         start = int(numbers[0])
         rows = self.rows(start, int(numbers[-1]) + 1)
-        counts = self._inline_counts[numbers]
+        counts = self.inline_counts[numbers]
         # positions of the wanted keys' rows among all that were decoded
         heads = np.repeat(self._starts[numbers] - self._starts[start] - (np.cumsum(counts) - counts), counts)
         return [rows[heads + np.arange(len(heads))]]

@@ -5,50 +5,75 @@ Index files never change once written, so an open one, with the pages it has dec
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
+from dataclasses import dataclass
 
-from hindex.errors import IndexFileError, OrcError
-from hindex.index.base import IndexReader, open_index
+from hindex.errors import IndexFileError, OrcError, TableError
+from hindex.index.base import FileIndexType, IndexReader, file_index_type
+from hindex.index.btree_reader import BTreeReader
+from hindex.index.cache import Cache, shared_cache
 from hindex.index.file import Footer, IndexFileReader
-from hindex.orc.source import LocalSource
+from hindex.orc.source import open_source
 
-#: Index files kept open; each holds a memory map and a few decoded pages.
-MAX_OPEN = 256
-
-_lock = threading.Lock()
-_open: OrderedDict[tuple[str, int, int], tuple[Footer, IndexReader]] = OrderedDict()
+# the memory that a reader takes beside its directory, which is about four times as long once it is parsed
+_OPEN_BYTES = 8 * 1024
+_DIRECTORY_FACTOR = 4
 
 
-def open_index_file(path: str, length: int, footer_checksum: int) -> tuple[Footer, IndexReader]:
-    """The reader of an index file and its footer; opened once.
+@dataclass(frozen=True, slots=True)
+class OpenIndex:
+    """An index file that is open: its type, its footer, and who answers from it."""
+
+    type: FileIndexType
+    footer: Footer
+    reader: IndexReader
+
+
+def open_index_file(path: str, length: int, footer_checksum: int) -> OpenIndex:
+    """An index file of one data file; opened once.
 
     :param length: bytes, as recorded when it was written.
     :param footer_checksum: crc32c of its footer, as recorded.
     :raises IndexFileError: if the file is missing, corrupt or not the one recorded.
     :raises NewerFormatError: if a newer version wrote it.
+    :raises HindexError: if its type is unknown here.
     """
     key = (path, length, footer_checksum)
-    with _lock:
-        found = _open.get(key)
-        if found is not None:
-            _open.move_to_end(key)
-            return found
+    cache = shared_cache()
+    found = cache.get(key)
+    if isinstance(found, OpenIndex):
+        return found
+    file = _opened(path, length, footer_checksum, cache)
+    of = file_index_type(file.footer.index_type)
+    opened = OpenIndex(of, file.footer, of.reader(file))
+    cache.put(key, opened, _OPEN_BYTES + _DIRECTORY_FACTOR * len(file.footer.body), files=1)
+    return opened
+
+
+def open_btree_file(path: str, length: int, footer_checksum: int) -> BTreeReader:
+    """A BTREE index file; opened once.
+
+    :raises IndexFileError: if the file is missing, corrupt or not the one recorded.
+    :raises NewerFormatError: if a newer version wrote it.
+    """
+    key = (path, length, footer_checksum)
+    cache = shared_cache()
+    found = cache.get(key)
+    if isinstance(found, BTreeReader):
+        return found
+    reader = BTreeReader(_opened(path, length, footer_checksum, cache))
+    cache.put(key, reader, _OPEN_BYTES + _DIRECTORY_FACTOR * len(reader.file.footer.body), files=1)
+    return reader
+
+
+def _opened(path: str, length: int, footer_checksum: int, cache: Cache) -> IndexFileReader:
     try:
-        file = IndexFileReader(LocalSource(path))
-    except OrcError as error:
-        raise IndexFileError(
-            f"Index file {path!r} cannot be opened: {error.message}; rebuild the index"
-        ) from error
+        file = IndexFileReader(open_source(path), cache)
+    except (OrcError, TableError) as error:
+        told = error.message if isinstance(error, OrcError) else error
+        raise IndexFileError(f"Index file {path!r} cannot be opened: {told}; rebuild the index") from error
     if (file.length, file.footer_crc32c) != (length, footer_checksum):
         file.close()
         raise IndexFileError(
             f"Index file {path!r} is not the one that the manifest records; rebuild the index"
         )
-    opened = (file.footer, open_index(file))
-    with _lock:
-        _open[key] = opened
-        while len(_open) > MAX_OPEN:
-            # not closed: a scan may still be using it; the last reference frees it
-            _open.popitem(last=False)
-    return opened
+    return file

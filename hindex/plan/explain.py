@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from hindex.index.cache import CacheCounts
 from hindex.plan.filter import AllOf, AnyOf, Filter, Leaf
 from hindex.plan.reasons import Note, Reason, group_notes
 
@@ -55,14 +56,37 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
+class AskedIndex:
+    """One of those that were asked about a leaf, and the rows that it and those before it leave.
+
+    ``index`` is None where it is what the data files say of themselves: ``index_type`` then names that, and
+    ``row_groups`` are those left of the row groups that it was asked about.
+    """
+
+    index: str | None
+    index_type: str | None
+    rows: int
+    row_groups: Kept | None = None
+
+    def __str__(self) -> str:
+        words = " ".join(word for word in (self.index_type, self.index) if word)
+        if self.row_groups is None or self.row_groups.kept is None or self.row_groups.total is None:
+            return words
+        out = self.row_groups.total - self.row_groups.kept
+        return f"{words} (rules out {out:,} of {self.row_groups.total:,} row groups)"
+
+
+@dataclass(frozen=True, slots=True)
 class LeafAnswer:
     """What decided one leaf of the predicate: an index, partition values, or nothing for a reason.
 
-    :param index: name of the index, or None.
-    :param index_type: ``BITMAP`` and so on, or ``PARTITION`` where directory names decided.
+    :param index: name of the index, or None; the last one of several.
+    :param index_type: ``BITMAP`` and so on, ``PARTITION`` where directory names decided, or what of the data file
+        itself did.
     :param exact: whether the rows are certain, so that nothing is left to check on the data.
     :param rows: rows that may match, where known.
     :param reason: why no index, or not only an index, was used.
+    :param asked: those that were asked, in their order; may be empty where there is at most one.
     """
 
     index: str | None = None
@@ -70,9 +94,12 @@ class LeafAnswer:
     exact: bool = False
     rows: int | None = None
     reason: Reason | None = None
+    asked: tuple[AskedIndex, ...] = ()
 
     def __str__(self) -> str:
         by = " ".join(word for word in (self.index_type, self.index) if word) or "no index"
+        if self.asked:
+            by = ", ".join(map(str, self.asked))
         parts = [by]
         if self.index_type:
             parts.append("exact" if self.exact else "may match")
@@ -122,6 +149,8 @@ class Explanation:
     :param path: how it is read.
     :param exact: whether indexes alone decided every row, so that no predicate is checked on data.
     :param notes: everything that was not used, in any order, duplicates allowed.
+    :param cache: what of the index files was found in memory, and what was read; in JSON only, as it changes from one
+        time to the next.
     """
 
     table: str
@@ -136,6 +165,7 @@ class Explanation:
     columns: tuple[str, ...] = ()
     exact: bool = False
     notes: tuple[Note, ...] = field(default=())
+    cache: CacheCounts | None = None
 
     def to_text(self) -> str:
         """Plain text, at most 100 characters wide where no name is longer."""
@@ -177,12 +207,12 @@ class Explanation:
             "columns": list(self.columns),
             "predicate": self.predicate or None,
             "tree": _node_json(self.tree),
-            "kept": {
-                name.replace(" ", "_"): None if count is None else {"kept": count.kept, "total": count.total}
-                for name, count in self._counts()
-            },
+            "kept": {name.replace(" ", "_"): _kept_json(count) for name, count in self._counts()},
             "exact": self.exact,
             "path": self.path.name,
+            "cache": None
+            if self.cache is None
+            else {"hits": self.cache.hits, "misses": self.cache.misses, "bytes": self.cache.bytes},
             "notes": [
                 {"reason": note.reason.name, "subject": note.subject, "detail": note.detail}
                 for note in dict.fromkeys(self.notes)
@@ -219,6 +249,10 @@ def _tree_rows(node: ExplainedNode, depth: int) -> list[tuple[str, str]]:
     return [(indent + " ".join(node.text.split()), "" if node.answer is None else str(node.answer))]
 
 
+def _kept_json(count: Kept | None) -> dict[str, int | None] | None:
+    return None if count is None else {"kept": count.kept, "total": count.total}
+
+
 def _node_json(node: ExplainedNode) -> dict[str, Any]:
     if node.kind != "LEAF":
         shape: dict[str, Any] = {"kind": node.kind}
@@ -234,6 +268,15 @@ def _node_json(node: ExplainedNode) -> dict[str, Any]:
         "exact": None if answer is None else answer.exact,
         "rows": None if answer is None else answer.rows,
         "reason": None if answer is None or answer.reason is None else answer.reason.name,
+        "asked": [
+            {
+                "index": item.index,
+                "index_type": item.index_type,
+                "rows": item.rows,
+                "row_groups": _kept_json(item.row_groups),
+            }
+            for item in (answer.asked if answer is not None else ())
+        ],
     }
 
 

@@ -9,12 +9,15 @@ import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from hindex.errors import HindexError, IndexFileError, NewerFormatError, OrcError, StoreError
+
 
 class Reason(enum.Enum):
     """The code is the member's name, ``noun`` what it happens to, ``sentence`` what happened and the remedy."""
 
     NO_INDEX = ("column", "No index covers the column; CREATE INDEX on it lets a scan skip rows.")
     INDEX_MISSING = ("index file", "The index file is not in the store any more; build the index again.")
+    DEFERRED = ("index", "The index was created without being built; REFRESH INDEX builds it.")
     NOT_BUILT = ("file", "The index has no entry for this file; build the index again to add it.")
     NEW_FILE = ("file", "The file was added after indexing, so it is read; build the index again to add it.")
     STALE_FILE = ("file", "The file changed after indexing, so it is read; build the index again to use it.")
@@ -29,6 +32,10 @@ class Reason(enum.Enum):
     UNSUPPORTED_TYPE = ("column", "Values of this type cannot be indexed; the column is read.")
     NOT_SELECTIVE = ("index", "Most rows match, so reading without the index is cheaper.")
     NO_ROW_INDEX = ("file", "The file has no row index, so the stripes that are needed are read whole.")
+    UNRELIABLE_STATISTICS = (
+        "column",
+        "What the file itself tells of the column's values is not reliable here.",
+    )
     SPARSE_UNSUPPORTED = ("column", "The column cannot be decoded row by row, so its stripes are read whole.")
 
     def __init__(self, noun: str, sentence: str) -> None:
@@ -68,6 +75,17 @@ class NoteGroup:
         noun = plural(self.count, self.reason.noun)
         such = ", e.g." if self.count > 1 else ":" if self.example.subject else ""
         return f"{self.reason.name}: {self.count:,} {noun}{such} {self.example}".rstrip()
+
+
+def failure_reason(error: HindexError) -> Reason:
+    """What kept an index file from being used."""
+    if isinstance(error, NewerFormatError):
+        return Reason.NEWER_FORMAT
+    if not isinstance(error, IndexFileError | StoreError):
+        return Reason.UNKNOWN_INDEX_TYPE
+    cause = error.__cause__
+    is_missing = isinstance(cause, OrcError) and isinstance(cause.__cause__, FileNotFoundError)
+    return Reason.INDEX_MISSING if is_missing else Reason.CORRUPT
 
 
 def group_notes(notes: Iterable[Note]) -> tuple[NoteGroup, ...]:

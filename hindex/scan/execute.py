@@ -5,7 +5,7 @@ Nothing here knows Spark or SQL: executors import it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -13,28 +13,53 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
-from hindex.errors import HindexError, IndexFileError, NewerFormatError, OrcError, TableError
-from hindex.index.base import Bounds, IndexReader
+from hindex.domain import Domain
+from hindex.errors import HindexError, IndexFileError, OrcError, TableError
+from hindex.index.base import Bounds, Operator
+from hindex.index.btree import BTREE
+from hindex.index.btree_locations import group_rows
 from hindex.index.open_files import open_index_file
-from hindex.keys import key_kind
+from hindex.index.rowsets import group_count
+from hindex.keys import same_keys
 from hindex.orc import DecodePath, OrcReader, RowSelection
 from hindex.orc.columns.arrays import bool_array
-from hindex.orc.types import INTEGER_KINDS, STRING_KINDS, Kind, OrcType
+from hindex.orc.types import OrcType
 from hindex.plan.evaluate import bounds, mask
 from hindex.plan.filter import Leaf
-from hindex.plan.reasons import Note, Reason
-from hindex.scan.task import IndexUse, OutputColumn, ScanTask
-from hindex.table.schema import bind_columns, common_type
+from hindex.plan.reasons import Note, Reason, failure_reason
+from hindex.scan.orc_answers import OrcAnswer, OrcAnswers, Source
+from hindex.scan.task import IndexUse, LocatedGroups, OutputColumn, ScanTask
+from hindex.table.paths import bind_paths
+from hindex.table.schema import common_type
 from hindex.table.type_text import parse_type
 
 
 @dataclass(frozen=True, slots=True)
 class LeafAnswer:
-    """What one stripe's index said of one leaf; ``index`` is None where the file itself has no such column."""
+    """What one source said of one leaf in one stripe; a leaf has one for each that was asked, in their order.
+
+    ``index`` is None where the file itself has no such column. ``rows`` may match by this answer and those before
+    it, and ``exact`` says that these leave nothing to check. What the file's own statistics and filters say has its
+    ``source`` in place of an index; of the ``groups`` row groups that it was asked about, ``groups_kept`` are left.
+    """
 
     leaf: Leaf
     index: str | None
     rows: int
+    exact: bool = True
+    source: Source | None = None
+    groups_kept: int = 0
+    groups: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Answerer:
+    """Something that answers a leaf for a stripe. Those of a low ``order`` are asked first."""
+
+    name: str
+    order: int
+    operators: frozenset[Operator]
+    lookup: Callable[[int, Domain], Bounds]
 
 
 @dataclass(slots=True)
@@ -62,6 +87,11 @@ class StripeAnswer:
         return replace(self, bounds=Bounds.exactly(kept))
 
 
+#: What is known of each leaf in a stripe; None where nothing is.
+Known = dict[Leaf, Bounds | None]
+_Step = Callable[[StripeAnswer, Leaf, Bounds | None], Bounds | None]
+
+
 class OpenTask:
     """A scan task with its data file and index files open. Its stripes may be read from several threads.
 
@@ -85,17 +115,17 @@ class OpenTask:
         self.is_fresh = (
             self.reader.tail.file_length == task.length and self.reader.tail.checksum == task.tail_checksum
         )
-        at = bind_columns(task.binding, self.reader.names)
-        self._file_names = {
-            name: self.reader.names[i] for name, i in zip(task.binding, at, strict=True) if i is not None
-        }
+        wanted = {column.name for column in (*task.filter_columns, *task.columns) if not column.is_partition}
+        bound = bind_paths(task.binding, self.reader.tail.schema, wanted)
+        self._file_names = {name: found.path for name, found in bound.items()}
         try:
             self._check_types()
         except TableError:
             self.reader.close()
             raise
-        self._indexes: dict[str, list[tuple[str, IndexReader]]] = {}
-        if task.indexes:
+        self._orc = OrcAnswers(self.reader, task.path, self.notes)
+        self._answerers: dict[str, list[_Answerer]] = {}
+        if task.indexes or task.located:
             self._open_indexes()
 
     def close(self) -> None:
@@ -113,8 +143,7 @@ class OpenTask:
 
     def row_groups(self, rows: int) -> int:
         """How many row groups a stripe of so many rows has."""
-        stride = self.reader.tail.row_index_stride
-        return -(-rows // stride) if stride else min(rows, 1)
+        return group_count(self.reader.tail.row_index_stride, rows)
 
     def decode_paths(self, stripe: int, selection: RowSelection) -> tuple[DecodePath, ...]:
         """How the output columns of a selection would be decoded."""
@@ -122,29 +151,78 @@ class OpenTask:
         return self.reader.decode_paths(stripe, names, selection)
 
     def answer(self, stripe: int) -> StripeAnswer:
-        """Ask the indexes for the wanted rows of a stripe; no data is read."""
+        """Ask the indexes for the wanted rows of a stripe, then the file itself; no data is read.
+
+        Each is asked about everything before the next one is, which the rest may then not need.
+        """
         count = self.reader.stripes[stripe].num_rows
-        found = StripeAnswer(stripe, count, Bounds.none())
+        found = StripeAnswer(stripe, count, Bounds.unknown(count))
+        known: dict[Leaf, Bounds | None] = {}
+        for step in (self._by_indexes, self._by_statistics, self._by_filters):
+            known = self._refine(found, step, known)
+            if not found.undecided:
+                break
+        return found
+
+    def _refine(self, found: StripeAnswer, step: _Step, before: Known) -> Known:
+        """Answer the filter anew, each leaf by one more step. Leaves that no longer matter are left out."""
+        known: Known = {}
 
         def lookup(leaf: Leaf) -> Bounds | None:
-            if leaf.column not in self._file_names:
-                # a column that the file does not have is null in every row
-                answer = Bounds.all(count) if leaf.domain.null_allowed else Bounds.none()
-                found.answers.append(LeafAnswer(leaf, None, len(answer.upper)))
-                return answer
-            for name, reader in list(self._indexes.get(leaf.column, ())):
-                try:
-                    answer = reader.lookup(stripe, leaf.domain)
-                except IndexFileError as error:
-                    self._give_up(leaf.column, name, error)
-                    continue
-                found.answers.append(LeafAnswer(leaf, name, len(answer.upper)))
-                return answer
-            found.unanswered.append(leaf)
-            return None
+            if leaf not in known:
+                known[leaf] = step(found, leaf, before.get(leaf))
+            return known[leaf]
 
-        found.bounds = bounds(self.task.filter, lookup, count)
-        return found
+        found.bounds = bounds(self.task.filter, lookup, found.num_rows)
+        return known
+
+    def _by_indexes(self, found: StripeAnswer, leaf: Leaf, _: Bounds | None) -> Bounds | None:
+        if leaf.column not in self._file_names:
+            # a column that the file does not have is null in every row
+            answer = Bounds.all(found.num_rows) if leaf.domain.null_allowed else Bounds.none()
+            found.answers.append(LeafAnswer(leaf, None, len(answer.upper)))
+            return answer
+        combined = self._combined(found.stripe, leaf, found.answers)
+        if combined is None:
+            found.unanswered.append(leaf)
+        return combined
+
+    def _by_statistics(self, found: StripeAnswer, leaf: Leaf, so_far: Bounds | None) -> Bounds | None:
+        if so_far is not None and (so_far.exact or self._is_small(so_far.upper)):
+            return so_far
+        of = self.reader.column_type(self._file_names[leaf.column])
+        return _narrowed(found, leaf, so_far, self._orc.statistics(found.stripe, leaf, of))
+
+    def _by_filters(self, found: StripeAnswer, leaf: Leaf, so_far: Bounds | None) -> Bounds | None:
+        candidates = found.bounds.upper - found.bounds.lower
+        if so_far is not None:
+            if so_far.exact or self._is_small(so_far.upper):
+                return so_far
+            candidates &= so_far.upper - so_far.lower
+        of = self.reader.column_type(self._file_names[leaf.column])
+        return _narrowed(found, leaf, so_far, self._orc.filters(found.stripe, leaf, of, candidates))
+
+    def _is_small(self, rows: BitMap) -> bool:
+        """Whether an answer leaves so few rows that what the file tells of itself saves nothing."""
+        return len(rows) <= self.reader.tail.row_index_stride
+
+    def _combined(self, stripe: int, leaf: Leaf, answers: list[LeafAnswer]) -> Bounds | None:
+        """What all that know of a leaf's column say together; None where there is none."""
+        combined: Bounds | None = None
+        needed = Operator.of(leaf.domain)
+        for item in list(self._answerers.get(leaf.column, ())):
+            if not item.operators & needed:
+                continue
+            try:
+                found = item.lookup(stripe, leaf.domain)
+            except IndexFileError as error:
+                self._give_up(leaf.column, item, error)
+                continue
+            combined = found if combined is None else combined.narrowed(found)
+            answers.append(LeafAnswer(leaf, item.name, len(combined.upper), combined.exact))
+            if combined.exact:
+                break
+        return combined
 
     def read(self, answer: StripeAnswer, columns: Sequence[OutputColumn] | None = None) -> pa.RecordBatch:
         """The wanted rows of a stripe: those certain by index, and of the undecided those that match."""
@@ -248,9 +326,9 @@ class OpenTask:
             if name is None:
                 continue
             try:
-                footer, reader = open_index_file(use.path, use.length, use.footer_checksum)
-                indexed = _recorded_type(footer.column_type, use)
-                if reader.stripe_rows != stripe_rows:
+                opened = open_index_file(use.path, use.length, use.footer_checksum)
+                indexed = _recorded_type(opened.footer.column_type, use)
+                if opened.reader.stripe_rows != stripe_rows:
                     raise IndexFileError(
                         f"Index file {use.path!r} has other stripes than its data file; rebuild the index"
                     )
@@ -263,28 +341,56 @@ class OpenTask:
                     Note(
                         Reason.TYPE_MISMATCH,
                         f"{use.name} on {task.path}",
-                        f"it indexes {footer.column_type} and the table's column is {wanted}",
+                        f"it indexes {opened.footer.column_type} and the table's column is {wanted}",
                     )
                 )
                 continue
-            self._indexes.setdefault(use.column, []).append((use.name, reader))
+            answerer = _Answerer(use.name, opened.type.order, opened.type.operators, opened.reader.lookup)
+            self._answerers.setdefault(use.column, []).append(answerer)
+        for column, answerer in _located_answerers(task.located, stripe_rows):
+            self._answerers.setdefault(column, []).append(answerer)
+        for known in self._answerers.values():
+            known.sort(key=lambda item: item.order)
 
-    def _give_up(self, column: str, index: str, error: HindexError) -> None:
+    def _give_up(self, column: str, index: _Answerer, error: HindexError) -> None:
         """Use an index no more: a page of it could not be read."""
-        self._indexes[column] = [item for item in self._indexes.get(column, []) if item[0] != index]
-        self._note_failure(index, error)
+        self._answerers[column] = [item for item in self._answerers[column] if item is not index]
+        self._note_failure(index.name, error)
 
     def _note_failure(self, index: str, error: HindexError) -> None:
-        reason = Reason.CORRUPT
-        if isinstance(error, NewerFormatError):
-            reason = Reason.NEWER_FORMAT
-        elif not isinstance(error, IndexFileError):
-            reason = Reason.UNKNOWN_INDEX_TYPE
-        elif isinstance(error.__cause__, OrcError) and isinstance(
-            error.__cause__.__cause__, FileNotFoundError
-        ):
-            reason = Reason.INDEX_MISSING
-        self.notes.append(Note(reason, f"{index} on {self.task.path}", str(error)))
+        self.notes.append(Note(failure_reason(error), f"{index} on {self.task.path}", str(error)))
+
+
+def _located_answerers(
+    located: Sequence[LocatedGroups], stripe_rows: Sequence[int]
+) -> Iterator[tuple[str, _Answerer]]:
+    """The answers that the driver had looked up, by column."""
+    by_index: dict[tuple[str, str], dict[Domain, LocatedGroups]] = {}
+    for item in located:
+        by_index.setdefault((item.column, item.name), {})[item.domain] = item
+    for (column, name), known in by_index.items():
+
+        def lookup(stripe: int, domain: Domain, known: Mapping[Domain, LocatedGroups] = known) -> Bounds:
+            item = known.get(domain)
+            if item is None:
+                return Bounds.unknown(stripe_rows[stripe])
+            groups = BitMap.deserialize(item.groups)
+            return Bounds(BitMap(), group_rows(groups, item.row_group_rows, stripe_rows, stripe))
+
+        yield column, _Answerer(name, BTREE.order, BTREE.operators, lookup)
+
+
+def _narrowed(
+    found: StripeAnswer, leaf: Leaf, so_far: Bounds | None, answer: OrcAnswer | None
+) -> Bounds | None:
+    """What is known of a leaf with one more answer, which is noted."""
+    if answer is None:
+        return so_far
+    narrowed = answer.bounds if so_far is None else so_far.narrowed(answer.bounds)
+    found.answers.append(
+        LeafAnswer(leaf, None, len(narrowed.upper), narrowed.exact, answer.source, answer.kept, answer.groups)
+    )
+    return narrowed
 
 
 def output_schema(columns: Sequence[OutputColumn]) -> pa.Schema:
@@ -307,14 +413,3 @@ def _recorded_type(text: str, use: IndexUse) -> OrcType:
         raise IndexFileError(
             f"Index file {use.path!r} is of a column type that cannot be read ({error}); rebuild the index"
         ) from error
-
-
-def same_keys(a: OrcType, b: OrcType) -> bool:
-    """Whether values of two types that are equal have equal keys, so that one's index answers for the other."""
-    if a.same_as(b):
-        return True
-    if a.kind == Kind.DECIMAL and b.kind == Kind.DECIMAL:
-        return a.scale == b.scale and key_kind(a) is key_kind(b)
-    # keys of CHAR are filled with blanks to its own length
-    families = (INTEGER_KINDS, STRING_KINDS - {Kind.CHAR}, frozenset({Kind.FLOAT, Kind.DOUBLE}))
-    return any(a.kind in family and b.kind in family for family in families)

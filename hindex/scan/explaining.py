@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from hindex.index.cache import shared_cache
 from hindex.orc import DecodePath, RowSelection
-from hindex.plan.explain import ExplainedNode, Explanation, Kept, LeafAnswer, ReadPath, explain_filter
+from hindex.plan.explain import (
+    AskedIndex,
+    ExplainedNode,
+    Explanation,
+    Kept,
+    LeafAnswer,
+    ReadPath,
+    explain_filter,
+)
 from hindex.plan.filter import Always, Leaf, leaves
 from hindex.plan.reasons import Note, Reason
+from hindex.scan.execute import LeafAnswer as Answered
 from hindex.scan.execute import OpenTask, StripeAnswer
+from hindex.scan.orc_answers import Source
 from hindex.scan.planning import ScanPlan
 from hindex.scan.running import answered
 from hindex.sql.predicate import Predicate
@@ -32,14 +43,30 @@ class _Totals:
     paths: set[DecodePath] = field(default_factory=set)
     notes: list[Note] = field(default_factory=list)
     leaf_rows: dict[Leaf, int] = field(default_factory=dict)
-    leaf_index: dict[Leaf, str] = field(default_factory=dict)
-    undecided_leaves: set[Leaf] = field(default_factory=set)
+    # what was said of each leaf by each index, and by what the files say of themselves, in the order of asking
+    leaf_asked: dict[Leaf, dict[str | Source, _Said]] = field(default_factory=dict)
+    uses_index: bool = False
+    inexact_leaves: set[Leaf] = field(default_factory=set)
+    unanswered_leaves: set[Leaf] = field(default_factory=set)
+    blind_leaves: set[Leaf] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class _Said:
+    """Rows left, and row groups left of so many."""
+
+    rows: int = 0
+    kept: int = 0
+    groups: int = 0
 
 
 def explain_plan(plan: ScanPlan, where: Predicate | None) -> Explanation:
     """What a scan decides and why: indexes are asked stripe by stripe, data is not read."""
     totals = _Totals()
+    before = shared_cache().counts
     last: OpenTask | None = None
+    for skipped in plan.skipped:
+        _add_answers(totals, skipped.answers)
 
     for task, answer in answered(plan.tasks, every=True):
         if last is not None and task is not last:
@@ -61,20 +88,21 @@ def explain_plan(plan: ScanPlan, where: Predicate | None) -> Explanation:
         path=_path(plan, totals),
         files=Kept(len(totals.files), len(plan.snapshot.files)),
         stripes=Kept(totals.stripes, _sum(totals.all_stripes, pruned.stripes)),
-        row_groups=Kept(totals.groups, None if pruned.files else totals.all_groups),
+        row_groups=Kept(totals.groups, _sum(totals.all_groups, pruned.row_groups)),
         rows=Kept(totals.rows, _sum(totals.all_rows, pruned.rows)),
         columns=tuple(column.name for column in plan.columns),
         exact=not totals.undecided and not everything,
         notes=(*plan.notes, *totals.notes),
+        cache=shared_cache().counts.since(before),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Pruned:
-    """What the files that partition values ruled out hold; None where no manifest tells."""
+    """What the files that are not looked at hold; None where no manifest tells."""
 
-    files: int
     stripes: int | None
+    row_groups: int | None
     rows: int | None
 
     @classmethod
@@ -83,8 +111,14 @@ class _Pruned:
         gone = [view for view in plan.snapshot.files if view.file.path not in planned]
         entries = [view.entry for view in gone if view.entry is not None and view.is_listed_fresh]
         if len(entries) < len(gone):
-            return cls(len(gone), None, None)
-        return cls(len(gone), sum(len(e.stripe_rows) for e in entries), sum(e.num_rows for e in entries))
+            return cls(None, None, None)
+        # older builds did not record row groups
+        known = all(entry.num_row_groups or not entry.num_rows for entry in entries)
+        return cls(
+            sum(len(entry.stripe_rows) for entry in entries),
+            sum(entry.num_row_groups for entry in entries) if known else None,
+            sum(entry.num_rows for entry in entries),
+        )
 
 
 def _add(totals: _Totals, task: OpenTask, answer: StripeAnswer, paths: Iterable[DecodePath]) -> None:
@@ -104,11 +138,26 @@ def _add(totals: _Totals, task: OpenTask, answer: StripeAnswer, paths: Iterable[
             groups if whole or not stride else len(np.unique(np.asarray(upper.to_array()) // stride))
         )
         totals.paths.update(paths)
-    for item in answer.answers:
-        totals.leaf_rows[item.leaf] = totals.leaf_rows.get(item.leaf, 0) + item.rows
-        if item.index is not None:
-            totals.leaf_index[item.leaf] = item.index
-    totals.undecided_leaves.update(answer.unanswered)
+    _add_answers(totals, answer.answers)
+    totals.unanswered_leaves.update(answer.unanswered)
+    told = {item.leaf for item in answer.answers}
+    totals.blind_leaves.update(leaf for leaf in answer.unanswered if leaf not in told)
+
+
+def _add_answers(totals: _Totals, answers: Sequence[Answered]) -> None:
+    last = {item.leaf: item for item in answers}
+    for leaf, item in last.items():
+        totals.leaf_rows[leaf] = totals.leaf_rows.get(leaf, 0) + item.rows
+        if not item.exact:
+            totals.inexact_leaves.add(leaf)
+    for item in answers:
+        by = item.source or item.index
+        if by is not None:
+            said = totals.leaf_asked.setdefault(item.leaf, {}).setdefault(by, _Said())
+            said.rows += item.rows
+            said.kept += item.groups_kept
+            said.groups += item.groups
+            totals.uses_index |= item.index is not None
 
 
 def _tree(plan: ScanPlan, totals: _Totals) -> ExplainedNode:
@@ -122,21 +171,30 @@ def _tree(plan: ScanPlan, totals: _Totals) -> ExplainedNode:
         if plan.snapshot.schema.is_partition(leaf.column):
             answers[leaf] = LeafAnswer(None, "PARTITION", exact=True)
             continue
-        index = totals.leaf_index.get(leaf)
-        undecided = leaf in totals.undecided_leaves
+        asked = [_asked(by, said, types) for by, said in totals.leaf_asked.get(leaf, {}).items()]
+        blind = leaf in totals.blind_leaves
         reason = None
-        if undecided:
+        if leaf in totals.unanswered_leaves:
             reason = reasons.get(leaf.column) or next((r for r in others if r is not Reason.NO_INDEX), None)
-        if index is None and not undecided and leaf not in totals.leaf_rows:
+        if not asked and not blind and leaf not in totals.leaf_rows:
             continue
+        indexes = [item for item in asked if item.index is not None]
+        last = next(reversed(indexes or asked), None)
         answers[leaf] = LeafAnswer(
-            index,
-            types.get(index) if index else None,
-            exact=not undecided,
-            rows=None if undecided else totals.leaf_rows.get(leaf),
+            last.index if last else None,
+            last.index_type if last else None,
+            exact=not blind and leaf not in totals.inexact_leaves,
+            rows=None if blind else totals.leaf_rows.get(leaf),
             reason=reason,
+            asked=tuple(asked),
         )
     return explain_filter(plan.filter, answers)
+
+
+def _asked(by: str | Source, said: _Said, types: Mapping[str, str]) -> AskedIndex:
+    if isinstance(by, Source):
+        return AskedIndex(None, by.value, said.rows, Kept(said.kept, said.groups))
+    return AskedIndex(by, types.get(by), said.rows)
 
 
 def _path(plan: ScanPlan, totals: _Totals) -> ReadPath:
@@ -144,7 +202,7 @@ def _path(plan: ScanPlan, totals: _Totals) -> ReadPath:
         return ReadPath.NOTHING
     if not totals.undecided and not plan.columns:
         return ReadPath.INDEX_ONLY
-    if totals.rows == totals.all_rows and not totals.leaf_index:
+    if totals.rows == totals.all_rows and not totals.uses_index:
         return ReadPath.FULL_SCAN
     if totals.paths == {DecodePath.SPARSE}:
         return ReadPath.SPARSE

@@ -7,14 +7,18 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from hindex.errors import ColumnError, HindexError, NewerFormatError, StoreError
+from hindex.orc.types import Kind, OrcType
 from hindex.plan.evaluate import prune
 from hindex.plan.filter import ALWAYS, NEVER, Filter, Never, columns, leaves
 from hindex.plan.normalize import normalize
 from hindex.plan.reasons import Note, Reason
+from hindex.scan.file_bounds import FileBounds, ManifestExtents, SkippedFile, skip_file
+from hindex.scan.shared import SharedBounds
 from hindex.scan.task import IndexUse, OutputColumn, ScanTask
 from hindex.sql.predicate import Predicate
 from hindex.store.manifest import IndexEntry, IndexFileEntry
-from hindex.table.schema import TableSchema, bind_columns
+from hindex.table.paths import bind_paths
+from hindex.table.schema import ResolvedColumn, TableSchema, bind_columns
 from hindex.table.snapshot import FileView, Snapshot
 
 
@@ -22,7 +26,7 @@ from hindex.table.snapshot import FileView, Snapshot
 class ScanPlan:
     """What a scan will do. ``tasks`` are in order of the files' paths.
 
-    ``notes`` tell what was not used and why.
+    ``notes`` tell what was not used and why, ``skipped`` are the files that what the driver knows rules out.
     """
 
     snapshot: Snapshot
@@ -30,6 +34,7 @@ class ScanPlan:
     columns: tuple[OutputColumn, ...]
     tasks: tuple[ScanTask, ...]
     notes: tuple[Note, ...]
+    skipped: tuple[SkippedFile, ...] = ()
 
 
 def plan_scan(snapshot: Snapshot, where: Predicate | None, names: Sequence[str] | None) -> ScanPlan:
@@ -40,7 +45,7 @@ def plan_scan(snapshot: Snapshot, where: Predicate | None, names: Sequence[str] 
     """
     schema = snapshot.schema
     wanted = output_columns(schema, names)
-    root = ALWAYS if where is None else normalize(where, _FlatColumns(schema))
+    root = ALWAYS if where is None else normalize(where, _Columns(schema))
     planner = _Planner(snapshot, root, wanted)
     tasks = [task for view in snapshot.files if (task := planner.task(view)) is not None]
     return ScanPlan(
@@ -49,6 +54,7 @@ def plan_scan(snapshot: Snapshot, where: Predicate | None, names: Sequence[str] 
         columns=wanted,
         tasks=tuple(tasks),
         notes=tuple(planner.notes()),
+        skipped=tuple(planner.skipped),
     )
 
 
@@ -59,29 +65,32 @@ def output_columns(schema: TableSchema, names: Sequence[str] | None) -> tuple[Ou
     found = []
     for name in names:
         resolved = schema.resolve(name)
-        if resolved.is_nested:
-            raise ColumnError(
-                f"Column {resolved.name!r} is a field within a struct, which cannot be read on its own yet: read "
-                f"{resolved.path[0]!r} instead"
-            )
+        check_path(resolved, schema)
         found.append(OutputColumn(resolved.name, resolved.type, resolved.is_partition))
     return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
-class _FlatColumns:
-    """Resolves the columns of predicates, refusing those that predicates cannot be answered on yet."""
+class _Columns:
+    """Resolves the columns of predicates."""
 
     schema: TableSchema
 
     def resolve(self, name: Sequence[str], /) -> OutputColumn:
         found = self.schema.resolve(tuple(name))
-        if found.is_nested:
-            raise ColumnError(
-                f"Column {found.name!r} is a field within a struct, and predicates on fields are not supported "
-                "yet: filter after reading, or with Spark"
-            )
+        check_path(found, self.schema)
         return OutputColumn(found.name, found.type, found.is_partition)
+
+
+def check_path(found: ResolvedColumn, schema: TableSchema) -> None:
+    """Refuse a field within a struct whose dotted path could stand for something else.
+
+    :raises ColumnError: naming it.
+    """
+    if found.is_nested and (found.name in schema.names or any("." in part for part in found.path[1:])):
+        raise ColumnError(
+            f"Column {found.name!r} cannot be told from another of that name: read {found.path[0]!r} instead"
+        )
 
 
 class _Planner:
@@ -100,6 +109,7 @@ class _Planner:
         ] = {}
         self._notes: list[Note] = []
         self._unindexed: set[str] = set()
+        self._deferred: set[str] = set()
         for entry in snapshot.manifest.indexes:
             try:
                 name = snapshot.schema.resolve(entry.column).name
@@ -112,11 +122,18 @@ class _Planner:
             except HindexError:
                 # it no longer fits the partition columns: the files indexed stay so, no other is expected to be
                 self._where[entry.id] = NEVER
+        self._shared = SharedBounds(snapshot, self._indexes)
+        self._file_bounds: list[FileBounds] = [ManifestExtents(self._indexes, self._binding), self._shared]
+        self.skipped: list[SkippedFile] = []
 
     def task(self, view: FileView) -> ScanTask | None:
-        """The task of one file, or None where its partition's values rule it out."""
+        """The task of one file, or None where its partition's values or what the manifest says rule it out."""
         root, wanted, covered = self._partition(view)
         if isinstance(root, Never):
+            return None
+        skipped = skip_file(root, view, self._file_bounds)
+        if skipped is not None:
+            self.skipped.append(skipped)
             return None
         names = columns(root)
         return ScanTask(
@@ -129,6 +146,7 @@ class _Planner:
             columns=wanted,
             binding=self._binding,
             indexes=tuple(self._uses(view, names, covered)) if names else (),
+            located=self._shared.located(view, root),
             partition=view.file.partition,
         )
 
@@ -140,7 +158,12 @@ class _Planner:
         found = [
             Note(Reason.NO_INDEX, column, "no index on this column") for column in sorted(self._unindexed)
         ]
+        found += [
+            Note(Reason.DEFERRED, name, "it was created WITH DEFERRED REBUILD")
+            for name in sorted(self._deferred)
+        ]
         found += self._notes
+        found += self._shared.notes
         if self._types:
             found += [
                 Note(Reason.FILE_GONE, path, "it was indexed and is not there any more")
@@ -169,15 +192,20 @@ class _Planner:
         """The index files to ask for this file; what cannot be used is noted."""
         uses: list[IndexUse] = []
         told = False
-        held = columns_held(self._binding, view.names)
         for name in names:
-            if name not in held:
+            if not holds(view, self._binding, name):
                 # null in every row: known without an index
                 continue
             indexes = self._indexes.get(name, [])
             if not indexes:
                 self._unindexed.add(name)
             for index in indexes:
+                if index.deferred:
+                    self._deferred.add(index.name)
+                    continue
+                if view.is_listed_fresh and view.entry is not None and view.entry.shared_index(index.id):
+                    # asked here, not by the task
+                    continue
                 file = self._index_file(view, index)
                 if file is not None and view.is_listed_fresh:
                     try:
@@ -218,11 +246,25 @@ class _Planner:
         return Note(Reason.NOT_BUILT, f"{index.name} on {file.path}", "the index has no entry for this file")
 
 
+def holds(view: FileView, binding: tuple[str, ...], column: str) -> bool:
+    """Whether a file has a column of the table, or a field within a struct by its dotted path."""
+    if column in binding:
+        return column in columns_held(binding, view.names)
+    return _holds_field(binding, view.columns, column)
+
+
 @lru_cache(maxsize=256)
 def columns_held(binding: tuple[str, ...], names: tuple[str, ...]) -> frozenset[str]:
     """Which of the table's columns a file of these column names has."""
     bound = bind_columns(binding, names)
     return frozenset(name for name, at in zip(binding, bound, strict=True) if at is not None)
+
+
+@lru_cache(maxsize=256)
+def _holds_field(binding: tuple[str, ...], columns: tuple[tuple[str, OrcType], ...], field: str) -> bool:
+    names, types = tuple(name for name, _ in columns), tuple(of for _, of in columns)
+    root = OrcType(Kind.STRUCT, children=types, field_names=names)
+    return field in bind_paths(binding, root, [field])
 
 
 def index_filter(entry: IndexEntry, schema: TableSchema) -> Filter:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from hindex.domain import Domain
 from hindex.orc.types import OrcType
 from hindex.plan.filter import Filter
 
@@ -33,10 +34,25 @@ class IndexUse:
 
 
 @dataclass(frozen=True, slots=True)
+class LocatedGroups:
+    """What an index of many data files said, on the driver, of one leaf: the row groups that may have a row of it.
+
+    :ivar row_group_rows: rows of a row group, of which the last in a stripe may have fewer; 0 where a stripe is one.
+    :ivar groups: a roaring bitmap of row groups, numbered from 0 through all stripes.
+    """
+
+    name: str
+    column: str
+    domain: Domain
+    row_group_rows: int
+    groups: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class ScanTask:
     """Read the rows of one data file that a filter keeps. Small and picklable: any engine can run it.
 
-    ``filter`` has no partition columns left. ``indexes`` may be used only if the file's length and tail
+    ``filter`` has no partition columns left. ``indexes`` and ``located`` may be used only if the file's length and tail
     checksum are still ``length`` and ``tail_checksum``. ``binding`` names the table's data columns, against
     which the file's own columns are matched by name.
     """
@@ -50,4 +66,5 @@ class ScanTask:
     columns: tuple[OutputColumn, ...]
     binding: tuple[str, ...]
     indexes: tuple[IndexUse, ...] = ()
+    located: tuple[LocatedGroups, ...] = ()
     partition: tuple[str | None, ...] = ()

@@ -10,9 +10,7 @@ import uuid
 from pathlib import Path
 
 from hindex.errors import StoreError
-
-#: How the names of unfinished files begin.
-TEMPORARY_PREFIX = ".tmp-"
+from hindex.store.storage import TEMPORARY_PREFIX
 
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV}
 
@@ -22,7 +20,7 @@ def create_if_absent(directory: Path, name: str, data: bytes) -> bool:
 
     :returns: False if the name exists already: it is left alone.
     :raises OSError: if it cannot be written; nothing is left behind.
-    :raises StoreError: if the file system has no hard links.
+    :raises StoreError: if the file system has no hard links, or the file is there but may not be durable.
     """
     temporary = directory / f"{TEMPORARY_PREFIX}{os.getpid()}-{uuid.uuid4().hex}"
     try:
@@ -47,8 +45,33 @@ def create_if_absent(directory: Path, name: str, data: bytes) -> bool:
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink()
-    sync_directory(directory)
+    try:
+        sync_directory(directory)
+    except OSError as error:
+        # others may have seen it and built on it, so it cannot be taken back
+        raise StoreError(
+            f"{str(directory / name)!r} was committed, but its directory could not be written to disk "
+            f"({error.strerror}): the change is visible now and may be lost if the machine fails. Check the disk"
+        ) from error
     return True
+
+
+def write_new(path: Path, data: bytes) -> None:
+    """Write a file that does not exist, durable once its directory is synced.
+
+    :raises OSError: if it cannot be written; nothing is left behind.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    try:
+        try:
+            _write_all(descriptor, data)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError:
+        with contextlib.suppress(OSError):
+            path.unlink()
+        raise
 
 
 def read_whole(path: Path, limit: int) -> bytes:

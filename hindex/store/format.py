@@ -6,34 +6,51 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from typing import TypeAlias
 
 import google_crc32c
 from google.protobuf.message import DecodeError
 
+from hindex.domain import Key
 from hindex.errors import NewerFormatError, StoreError
+from hindex.index.extent import Extent
 from hindex.proto import manifest_pb2 as pb
-from hindex.store.manifest import FileEntry, IndexEntry, IndexFileEntry, Manifest, is_safe_path
+from hindex.store.entries import FileEntries, Load, Segment
+from hindex.store.manifest import (
+    FileEntry,
+    IndexEntry,
+    IndexFileEntry,
+    Manifest,
+    SharedFileEntry,
+    SharedIndexEntry,
+    is_safe_path,
+)
+from hindex.store.segment import MAX_SEGMENT_BYTES, IndexSummary, StoredSegment, Summary
 
 MAGIC = b"HINDEXMF"
-VERSION = 1
+VERSION = 2
 
 #: Longer manifests are refused: they are hostile or damaged.
 MAX_BYTES = 1 << 30
 
+#: A table of one segment no longer than this keeps it within the manifest: that is one file fewer to read.
+INLINE_BYTES = 1 << 18
+
 _HEADER = struct.Struct("<8sIQ")
 _CHECKSUM = struct.Struct("<I")
 
-#: File entries of one segment; segments may move to files of their own in a later version.
-_SEGMENT_FILES = 65_536
+Places: TypeAlias = Mapping[Segment, StoredSegment]
 
 
-def encode(manifest: Manifest) -> bytes:
+def encode(manifest: Manifest, places: Places | None = None, commit_id: bytes = b"") -> bytes:
     """The bytes of a manifest.
 
+    :param places: where segments that are in no file yet are going to be; the others are put within the manifest.
+    :param commit_id: distinguishes this manifest from one of another writer that says the same.
     :raises StoreError: if it is larger than :data:`MAX_BYTES`.
     """
-    payload = _to_message(manifest).SerializeToString()
+    payload = _to_message(manifest, places or {}, commit_id).SerializeToString()
     if len(payload) > MAX_BYTES:
         raise StoreError(
             f"the manifest of table {manifest.table_uri!r} would take {len(payload)} bytes, more than the "
@@ -43,10 +60,29 @@ def encode(manifest: Manifest) -> bytes:
     return framed + _CHECKSUM.pack(google_crc32c.value(framed))
 
 
-def decode(data: bytes, path: str) -> Manifest:
+def unplaced(manifest: Manifest) -> list[Segment]:
+    """The segments that are in no file yet and do not belong within the manifest."""
+    segments = manifest.entries.segments
+    found = [segment for segment in segments if segment.stored is None]
+    return [] if len(segments) == 1 and found and len(found[0].data) <= INLINE_BYTES else found
+
+
+def no_segments(wanted: Sequence[StoredSegment]) -> Sequence[bytes]:
+    """Loads segments where there is no store."""
+    raise StoreError(f"there is no store to read {wanted[0].path!r} from")
+
+
+def decode(
+    data: bytes,
+    path: str,
+    load: Load = no_segments,
+    known: MutableMapping[StoredSegment, Segment] | None = None,
+) -> Manifest:
     """The manifest that bytes hold.
 
     :param path: name of the file for messages.
+    :param load: reads segments that are files of their own, when their entries are asked for.
+    :param known: segments that were met in other manifests, and may have been read; those met here are added.
     :raises StoreError: if the bytes are damaged.
     :raises NewerFormatError: if a newer version of hindex wrote them.
     """
@@ -69,7 +105,7 @@ def decode(data: bytes, path: str) -> Manifest:
     message = pb.Manifest()
     try:
         message.ParseFromString(data[_HEADER.size : _HEADER.size + length])
-        return _from_message(message)
+        return _from_message(message, version, load, {} if known is None else known)
     except (DecodeError, ValueError, IndexError) as error:
         raise corrupt(path, " ".join(str(error).split()) or "it is not a manifest message") from error
 
@@ -82,9 +118,12 @@ def corrupt(path: str, what: str) -> StoreError:
     )
 
 
-def _to_message(manifest: Manifest) -> pb.Manifest:
+def _to_message(manifest: Manifest, places: Places, commit_id: bytes) -> pb.Manifest:
     message = pb.Manifest(
-        number=manifest.number, table_uri=manifest.table_uri, created_ms=manifest.created_ms
+        number=manifest.number,
+        table_uri=manifest.table_uri,
+        created_ms=manifest.created_ms,
+        commit_id=commit_id,
     )
     index_at = {item.id: at for at, item in enumerate(manifest.indexes)}
     for item in manifest.indexes:
@@ -98,32 +137,43 @@ def _to_message(manifest: Manifest) -> pb.Manifest:
             where=item.where,
             created_ms=item.created_ms,
             creator=item.creator,
+            level=item.level,
+            refreshed_ms=item.refreshed_ms,
+            deferred=item.deferred,
+            comment=item.comment,
+            annotations=[pb.Property(key=key, value=value) for key, value in item.annotations],
         )
+    shared = manifest.shared_indexes()
+    shared_at = {item.id: at for at, item in enumerate(shared)}
+    message.shared_indexes.extend(_shared_message(item, index_at[item.index_id]) for item in shared)
     schema_at: dict[str, int] = {}
-    for start in range(0, len(manifest.files), _SEGMENT_FILES):
-        segment = message.segments.add()
-        for entry in manifest.files[start : start + _SEGMENT_FILES]:
-            data_file = segment.files.add(
-                path=entry.path,
-                length=entry.length,
-                mtime_ns=entry.mtime_ns,
-                tail_checksum=entry.tail_checksum,
-                num_rows=entry.num_rows,
-                stripe_rows=entry.stripe_rows,
-                schema=schema_at.setdefault(entry.schema, len(schema_at)),
+    for segment in manifest.entries.segments:
+        summary = segment.summary
+        stored = segment.stored or places.get(segment)
+        found = message.segments.add(
+            num_files=summary.num_files,
+            first_path=summary.first,
+            last_path=summary.last,
+            data=segment.data if stored is None else None,
+            schemas=[schema_at.setdefault(schema, len(schema_at)) for schema in summary.schemas],
+            shared_indexes=[shared_at[of.id] for of in summary.shared],
+        )
+        if stored is not None:
+            found.path, found.length, found.checksum = stored.path, stored.length, stored.checksum
+        for index_id, has in summary.indexes.items():
+            found.indexes.add(
+                index=index_at[index_id],
+                num_files=has.num_files,
+                length=has.length,
+                extent=None if has.extent is None else _extent_message(has.extent),
             )
-            for file in entry.index_files:
-                data_file.index_files.add(
-                    index=index_at[file.index_id],
-                    path=file.path,
-                    length=file.length,
-                    footer_checksum=file.footer_checksum,
-                )
     message.schemas.extend(schema_at)
     return message
 
 
-def _from_message(message: pb.Manifest) -> Manifest:
+def _from_message(
+    message: pb.Manifest, version: int, load: Load, known: MutableMapping[StoredSegment, Segment]
+) -> Manifest:
     indexes = tuple(
         IndexEntry(
             id=item.id,
@@ -135,17 +185,65 @@ def _from_message(message: pb.Manifest) -> Manifest:
             where=item.where if item.HasField("where") else None,
             created_ms=item.created_ms,
             creator=item.creator,
+            level=item.level or "stripe",
+            refreshed_ms=item.refreshed_ms,
+            deferred=item.deferred,
+            comment=item.comment if item.HasField("comment") else None,
+            annotations=tuple((pair.key, pair.value) for pair in item.annotations),
         )
         for item in message.indexes
     )
     if len({item.id for item in indexes}) < len(indexes):
         raise ValueError("two indexes have the same id")
     schemas = tuple(message.schemas)
-    files = tuple(
-        _file_entry(item, indexes, schemas) for segment in message.segments for item in segment.files
-    )
-    _check_order(files)
+    shared = tuple(_shared_entry(item, indexes) for item in message.shared_indexes)
+    if len({item.id for item in shared}) < len(shared):
+        raise ValueError("two shared indexes have the same id")
+    files: Sequence[FileEntry]
+    if version == 1:
+        files = [
+            _file_entry(item, indexes, schemas) for segment in message.segments for item in segment.files
+        ]
+        _check_order(item.path for item in files)
+    else:
+        segments = [_segment(item, indexes, schemas, shared, load, known) for item in message.segments]
+        _check_order(path for item in segments for path in sorted({item.summary.first, item.summary.last}))
+        files = FileEntries(segments)
     return Manifest(message.number, message.table_uri, message.created_ms, indexes, files)
+
+
+def _segment(
+    item: pb.FileSegment,
+    indexes: tuple[IndexEntry, ...],
+    schemas: tuple[str, ...],
+    shared: tuple[SharedIndexEntry, ...],
+    load: Load,
+    known: MutableMapping[StoredSegment, Segment],
+) -> Segment:
+    if not item.num_files or item.first_path > item.last_path:
+        raise ValueError(f"a segment of {item.num_files} data files begins with {item.first_path!r}")
+    summary = Summary(
+        num_files=item.num_files,
+        first=item.first_path,
+        last=item.last_path,
+        schemas=tuple(schemas[at] for at in item.schemas),
+        shared=tuple(shared[at] for at in item.shared_indexes),
+        indexes={
+            indexes[of.index].id: IndexSummary(
+                of.num_files, of.length, _extent(of.extent) if of.HasField("extent") else None
+            )
+            for of in item.indexes
+        },
+    )
+    if item.HasField("data"):
+        return Segment(summary, None, None, data=item.data)
+    if not is_safe_path(item.path) or item.length > MAX_SEGMENT_BYTES:
+        raise ValueError(f"a segment is {item.path!r} of {item.length} bytes")
+    stored = StoredSegment(item.path, item.length, item.checksum)
+    found = known.get(stored)
+    if found is None or found.summary != summary:
+        found = known[stored] = Segment(summary, stored, load)
+    return found
 
 
 def _file_entry(item: pb.DataFile, indexes: tuple[IndexEntry, ...], schemas: tuple[str, ...]) -> FileEntry:
@@ -171,9 +269,72 @@ def _file_entry(item: pb.DataFile, indexes: tuple[IndexEntry, ...], schemas: tup
     )
 
 
-def _check_order(files: Iterable[FileEntry]) -> None:
+def _shared_message(item: SharedIndexEntry, index: int) -> pb.SharedIndex:
+    message = pb.SharedIndex(
+        id=item.id,
+        index=index,
+        column_type=item.column_type,
+        partition=item.partition,
+        num_files=item.num_files,
+        num_row_groups=item.num_row_groups,
+    )
+    for file in item.files:
+        message.files.add(
+            path=file.path,
+            length=file.length,
+            footer_checksum=file.footer_checksum,
+            extent=_extent_message(file.extent),
+        )
+    return message
+
+
+def _shared_entry(item: pb.SharedIndex, indexes: tuple[IndexEntry, ...]) -> SharedIndexEntry:
+    files = []
+    for file in item.files:
+        if not is_safe_path(file.path):
+            raise ValueError(f"index file name {file.path!r} leaves the store")
+        files.append(SharedFileEntry(file.path, file.length, file.footer_checksum, _extent(file.extent)))
+    return SharedIndexEntry(
+        id=item.id,
+        index_id=indexes[item.index].id,
+        column_type=item.column_type,
+        partition=item.partition if item.HasField("partition") else None,
+        num_files=item.num_files,
+        num_row_groups=item.num_row_groups,
+        files=tuple(files),
+    )
+
+
+def _extent_message(extent: Extent) -> pb.KeyExtent:
+    extent = extent.cut()
+    low, high = extent.min_key, extent.max_key
+    return pb.KeyExtent(
+        rows=extent.rows,
+        null_count=extent.null_count,
+        int_min=low if isinstance(low, int) else None,
+        int_max=high if isinstance(high, int) else None,
+        byte_min=low if isinstance(low, bytes) else None,
+        byte_max=high if isinstance(high, bytes) else None,
+        max_is_prefix=extent.max_is_prefix,
+    )
+
+
+def _extent(message: pb.KeyExtent) -> Extent:
+    present = tuple(name for name in ("int_min", "int_max", "byte_min", "byte_max") if message.HasField(name))
+    low: Key | None = None
+    high: Key | None = None
+    if present == ("int_min", "int_max"):
+        low, high = message.int_min, message.int_max
+    elif present == ("byte_min", "byte_max"):
+        low, high = message.byte_min, message.byte_max
+    elif present:
+        raise ValueError(f"an extent has {', '.join(present)}: that is no least and greatest key")
+    return Extent(message.rows, message.null_count, low, high, message.max_is_prefix)
+
+
+def _check_order(paths: Iterable[str]) -> None:
     last = ""
-    for entry in files:
-        if entry.path <= last:
-            raise ValueError(f"data file {entry.path!r} is out of order or occurs twice")
-        last = entry.path
+    for path in paths:
+        if path <= last:
+            raise ValueError(f"data file {path!r} is out of order or occurs twice")
+        last = path

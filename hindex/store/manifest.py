@@ -7,11 +7,30 @@ functions here are pure; :mod:`hindex.store.store` reads and writes.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from hindex.errors import IndexExistsError, IndexNotFoundError
-from hindex.table.fingerprint import Fingerprint
+from hindex.store.entries import FileEntries, Segment
+from hindex.store.entry import FileEntry, IndexFileEntry, SharedFileEntry, SharedIndexEntry, is_safe_path
+
+__all__ = [
+    "FileEntry",
+    "IndexEntry",
+    "IndexFileEntry",
+    "Manifest",
+    "SharedFileEntry",
+    "SharedIndexEntry",
+    "add_indexes",
+    "check_new_index",
+    "drop_index",
+    "forget_index_files",
+    "is_safe_path",
+    "merge_build_result",
+    "new_index_id",
+    "rename_index",
+    "update_index",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +44,11 @@ class IndexEntry:
     :param properties: sorted by key.
     :param where: the predicate on partition columns that chose what is indexed, or None.
     :param created_ms: milliseconds since 1970.
-    :param creator: version of hindex that made it, such as ``hindex 0.1.0``.
+    :param creator: the user who made it.
+    :param level: what one index file covers: ``stripe``, ``partition`` or ``table``.
+    :param refreshed_ms: when files were last added or exchanged; 0 where that never happened.
+    :param deferred: created without being built, and not built since: it has no files.
+    :param annotations: sorted by key; kept for people, they do not change what is written.
     """
 
     id: str
@@ -37,49 +60,11 @@ class IndexEntry:
     where: str | None = None
     created_ms: int = 0
     creator: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class IndexFileEntry:
-    """One index file of one data file.
-
-    :param path: relative to the store's directory, with forward slashes.
-    :param length: bytes.
-    :param footer_checksum: crc32c of the index file's footer.
-    """
-
-    index_id: str
-    path: str
-    length: int
-    footer_checksum: int
-
-
-@dataclass(frozen=True, slots=True)
-class FileEntry:
-    """One indexed data file as it was when it was read.
-
-    :param path: relative to the table, with forward slashes.
-    :param stripe_rows: rows of each stripe, in file order.
-    :param schema: text of the file's root type (:func:`hindex.table.type_text.type_text`).
-    :param index_files: sorted by index id; at most one an index.
-    """
-
-    path: str
-    length: int
-    mtime_ns: int
-    tail_checksum: int
-    num_rows: int
-    stripe_rows: tuple[int, ...]
-    schema: str
-    index_files: tuple[IndexFileEntry, ...] = ()
-
-    @property
-    def fingerprint(self) -> Fingerprint:
-        return Fingerprint(self.length, self.mtime_ns, self.tail_checksum)
-
-    def index_file(self, index_id: str) -> IndexFileEntry | None:
-        """The file of one index, or None where this data file is not indexed by it."""
-        return next((item for item in self.index_files if item.index_id == index_id), None)
+    level: str = "stripe"
+    refreshed_ms: int = 0
+    deferred: bool = False
+    comment: str | None = None
+    annotations: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +73,25 @@ class Manifest:
 
     :param number: 0 before the first commit, then 1, 2, ...
     :param indexes: in order of creation.
-    :param files: sorted by path; each has at least one index file.
+    :param files: sorted by path; each has at least one index file, its own or shared. They become
+        :class:`~hindex.store.entries.FileEntries`, whose parts are read from the store when they are asked for.
     """
 
     number: int
     table_uri: str
     created_ms: int = 0
     indexes: tuple[IndexEntry, ...] = ()
-    files: tuple[FileEntry, ...] = field(default=(), repr=False)
+    files: Sequence[FileEntry] = field(default=(), repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.files, FileEntries):
+            object.__setattr__(self, "files", FileEntries.of(self.files))
+
+    @property
+    def entries(self) -> FileEntries:
+        """The files, with what they can beside being a sequence."""
+        assert isinstance(self.files, FileEntries)
+        return self.files
 
     @classmethod
     def empty(cls, table_uri: str) -> Manifest:
@@ -121,19 +117,28 @@ class Manifest:
         """A new dict of the file entries; keep it when looking up many."""
         return {item.path: item for item in self.files}
 
+    def shared_indexes(self) -> tuple[SharedIndexEntry, ...]:
+        """Everything that covers several data files and is named by one at least, in the order of these."""
+        return tuple(self.entries.shared().values())
+
+    def index_file_paths(self) -> frozenset[str]:
+        """Every index file that is named."""
+        shared = {file.path for item in self.shared_indexes() for file in item.files}
+        return frozenset({*self.entries.own_paths(), *shared})
+
+    def segment_paths(self) -> frozenset[str]:
+        """The files that hold its segments."""
+        stored = (segment.stored for segment in self.entries.segments)
+        return frozenset(item.path for item in stored if item is not None)
+
+    def index_bytes(self, index_id: str) -> int:
+        """How long the files of an index are together."""
+        shared = (item for item in self.shared_indexes() if item.index_id == index_id)
+        return self.entries.own_bytes(index_id) + sum(file.length for item in shared for file in item.files)
+
     def same_content(self, other: Manifest) -> bool:
         """Whether both say the same, whatever their number and time."""
         return (self.indexes, self.files) == (other.indexes, other.files)
-
-
-def is_safe_path(path: str) -> bool:
-    """Whether a name stays below the directory it is relative to, whatever it is joined to."""
-    return (
-        bool(path)
-        and "\0" not in path
-        and not path.startswith("/")
-        and all(part not in ("", ".", "..") for part in path.split("/"))
-    )
 
 
 def new_index_id() -> str:
@@ -178,7 +183,31 @@ def drop_index(manifest: Manifest, name: str) -> Manifest:
     """
     gone = manifest.index(name).id
     kept = tuple(item for item in manifest.indexes if item.id != gone)
-    return _pruned(replace(manifest, indexes=kept))
+    return _without(replace(manifest, indexes=kept), gone, lambda entry: True)
+
+
+def rename_index(manifest: Manifest, name: str, new_name: str) -> Manifest:
+    """The manifest with another name for an index.
+
+    :raises IndexNotFoundError: if there is none of that name.
+    :raises IndexExistsError: if another index has the new name.
+    """
+    entry = manifest.index(name)
+    taken = manifest.find_index(new_name)
+    if taken is not None and taken.id != entry.id:
+        raise IndexExistsError(f"Index {taken.name!r} already exists; drop it first, or choose another name")
+    return update_index(manifest, replace(entry, name=new_name))
+
+
+def update_index(manifest: Manifest, entry: IndexEntry) -> Manifest:
+    """The manifest with what is recorded of an index, by its id, exchanged; unchanged where there is no such id."""
+    found = tuple(entry if item.id == entry.id else item for item in manifest.indexes)
+    return replace(manifest, indexes=found)
+
+
+def forget_index_files(manifest: Manifest, index_id: str, paths: Collection[str]) -> Manifest:
+    """The manifest without what an index has of some data files."""
+    return _without(manifest, index_id, lambda entry: entry.path in paths)
 
 
 def merge_build_result(
@@ -199,37 +228,52 @@ def merge_build_result(
     :raises IndexExistsError: see :func:`check_new_index`.
     """
     manifest = add_indexes(manifest, new_indexes)
-    if not files and not vanished:
-        return manifest
-    merged: dict[str, FileEntry] = manifest.files_by_path()
-    for path in vanished:
-        merged.pop(path, None)
+    alive = {item.id for item in manifest.indexes}
+    old = manifest.entries.find(built.path for built in files)
+    changes: dict[str, FileEntry | None] = dict.fromkeys(vanished)
     for built in files:
-        merged[built.path] = _joined(merged.get(built.path), built)
-    return _pruned(replace(manifest, files=tuple(merged[path] for path in sorted(merged))))
+        # several jobs of one build may have read a file
+        before = changes[built.path] if built.path in changes else old.get(built.path)
+        joined = _joined(before, built, alive)
+        changes[built.path] = joined if joined.index_files or joined.shared else None
+    return replace(manifest, files=manifest.entries.updated(changes))
 
 
 def _target(entry: IndexEntry) -> tuple[str, str, str | None]:
     return entry.column.lower(), entry.type.lower(), entry.where
 
 
-def _joined(old: FileEntry | None, new: FileEntry) -> FileEntry:
-    by_index = {item.index_id: item for item in new.index_files}
+def _joined(old: FileEntry | None, new: FileEntry, alive: Collection[str]) -> FileEntry:
+    """A new entry with what is still good of the old one, and without indexes that are gone."""
+    own = {item.index_id: item for item in new.index_files if item.index_id in alive}
+    shared = {item.index_id: item for item in new.shared if item.index_id in alive}
+    changed_ns = new.changed_ns
     if old is not None and old.fingerprint == new.fingerprint:
-        by_index = {item.index_id: item for item in old.index_files} | by_index
-    return replace(new, index_files=tuple(by_index[key] for key in sorted(by_index)))
+        own = {item.index_id: item for item in old.index_files} | own
+        shared = {item.index_id: item for item in old.shared} | shared
+        if old.changed_ns != changed_ns:
+            # whether the file that the older indexes are of is still this one shows when it is opened
+            changed_ns = 0
+    return replace(
+        new,
+        index_files=tuple(own[key] for key in sorted(own)),
+        shared=tuple(shared[key] for key in sorted(shared)),
+        changed_ns=changed_ns,
+    )
 
 
-def _pruned(manifest: Manifest) -> Manifest:
-    """Without files of indexes that are gone, and without data files that have none left."""
-    alive = {item.id for item in manifest.indexes}
-    kept: list[FileEntry] = []
-    for entry in manifest.files:
-        if all(item.index_id in alive for item in entry.index_files):
-            found = entry.index_files
-        else:
-            found = tuple(item for item in entry.index_files if item.index_id in alive)
-            entry = replace(entry, index_files=found)
-        if found:
-            kept.append(entry)
-    return replace(manifest, files=tuple(kept))
+def _without(manifest: Manifest, index_id: str, goes: Callable[[FileEntry], bool]) -> Manifest:
+    """The manifest without what an index has of some data files; those with nothing left are left out."""
+
+    def change(entry: FileEntry) -> FileEntry | None:
+        if not entry.is_covered_by(index_id) or not goes(entry):
+            return entry
+        own = tuple(item for item in entry.index_files if item.index_id != index_id)
+        shared = tuple(item for item in entry.shared if item.index_id != index_id)
+        return replace(entry, index_files=own, shared=shared) if own or shared else None
+
+    def needed(segment: Segment) -> bool:
+        summary = segment.summary
+        return index_id in summary.indexes or any(item.index_id == index_id for item in summary.shared)
+
+    return replace(manifest, files=manifest.entries.mapped(change, needed))

@@ -6,20 +6,27 @@ writers one sees that it lost, rebases and tries again. Readers take the highest
 
 from __future__ import annotations
 
+import contextlib
+import enum
 import hashlib
 import os
 import random
 import re
 import time
-from collections.abc import Callable, Iterator
+import uuid
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from weakref import WeakValueDictionary
+
+import google_crc32c
 
 from hindex.errors import CommitConflictError, NewerFormatError, StoreError
-from hindex.store.files import TEMPORARY_PREFIX, create_if_absent, make_directories, read_whole
-from hindex.store.format import MAX_BYTES, corrupt, decode, encode
+from hindex.store.entries import Segment
+from hindex.store.format import MAX_BYTES, corrupt, decode, encode, unplaced
 from hindex.store.manifest import Manifest, is_safe_path
-from hindex.table.listing import is_local, local_path, normalize_uri
+from hindex.store.segment import MAX_SEGMENT_BYTES, StoredSegment
+from hindex.store.storage import TEMPORARY_PREFIX, open_storage, reason
+from hindex.table.listing import is_local, join_uri, normalize_uri
 
 #: The directory within a table; Spark and Hive skip names that begin with an underscore.
 STORE_NAME = "_hindex"
@@ -31,37 +38,53 @@ _MAX_WAIT_S = 0.2
 _LOAD_ATTEMPTS = 20
 _MANIFESTS = "manifests"
 _DATA = "data"
+_SEGMENTS = "segments"
 _MANIFEST_NAME = re.compile(r"([0-9]{20})\.manifest", re.ASCII)
 _INDEX_ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
 
 
+class GarbageKind(enum.Enum):
+    """Why a file of the store is not needed; the value is for people."""
+
+    INDEX_FILE = "index file that no manifest names"
+    SEGMENT = "segment that no manifest names"
+    TEMPORARY = "left by a commit that was killed"
+    MANIFEST = "superseded manifest"
+    TABLE_GONE = "the table is gone"
+
+
 @dataclass(frozen=True, slots=True)
 class GarbageFile:
-    """A file of the store that no manifest needs.
+    """A file of the store that is not needed.
 
     :param path: relative to the store's directory.
     :param length: bytes.
-    :param mtime_ns: modification time; a young file may belong to a build that has not committed yet.
+    :param mtime_ns: since when it is not needed, as far as that can be told: a superseded manifest since the next
+        one, all else since its modification time. A young one may belong to a build that has not committed yet.
     """
 
     path: str
     length: int
     mtime_ns: int
+    kind: GarbageKind = GarbageKind.INDEX_FILE
 
 
 class Store:
     """The index store of one table. Cheap to make: nothing is read or created before it is needed.
 
-    :param root: local directory that holds ``manifests/`` and ``data/``.
+    :param root: local directory, or URI, that holds ``manifests/`` and ``data/``.
     :param table_uri: the table's normalised URI.
     """
 
     def __init__(self, root: str, table_uri: str) -> None:
         self.root = root
         self.table_uri = table_uri
-        self._safe: set[str] = set()
-        self._cached: tuple[tuple[str, int, int, int], Manifest] | None = None
+        self._storage = open_storage(root)
+        self._cached: tuple[Hashable, Manifest] | None = None
+        # segments that some manifest in use has: most of one are those of the manifest before
+        self._segments: WeakValueDictionary[StoredSegment, Segment] = WeakValueDictionary()
+        self._latest_seen = 0
 
     def __repr__(self) -> str:
         return f"Store(root={self.root!r}, table_uri={self.table_uri!r})"
@@ -71,20 +94,18 @@ class Store:
         """The store of a table: ``_hindex`` within (or beside) it, or a place of its own within ``store``.
 
         :param table_uri: any spelling of the table's place.
-        :raises StoreError: if the store would not be on a local file system.
+        :param store: any spelling of a directory or of a URI.
+        :raises StoreError: if nothing here can hold a store of that URI.
         """
         uri = normalize_uri(table_uri)
         if store is not None:
-            return cls(f"{_shared_root(store)}/{shared_name(uri)}", uri)
-        if not is_local(uri):
-            raise StoreError(
-                f"the indexes of {uri!r} cannot be stored beside it: only local stores are supported; "
-                "pass store=<local directory>"
-            )
-        if os.path.isfile(uri):  # noqa: PTH113 pathlib raises where a name is too long or may not be looked at
+            return cls(join_uri(normalize_uri(store), shared_name(uri)), uri)
+        # elsewhere the name has to tell: a directory that is called so finds its store again just as well
+        is_file = os.path.isfile(uri) if is_local(uri) else uri.endswith(".orc")  # noqa: PTH113 pathlib raises
+        if is_file:
             directory, _, name = uri.rpartition("/")
             return cls(f"{directory}/{STORE_NAME}/files/{name}", uri)
-        return cls(f"{uri.rstrip('/')}/{STORE_NAME}", uri)
+        return cls(join_uri(uri, STORE_NAME), uri)
 
     def load(self) -> Manifest | None:
         """The latest manifest, or None where nothing was ever committed.
@@ -93,40 +114,45 @@ class Store:
         :raises NewerFormatError: if a newer version of hindex wrote it.
         """
         manifest = self._load_as_written()
+        self._latest_seen = 0 if manifest is None else manifest.number
         # a table that was moved keeps its indexes: all other names in the manifest are relative
         return None if manifest is None else replace(manifest, table_uri=self.table_uri)
 
     def _load_as_written(self) -> Manifest | None:
-        directory = Path(self.root, _MANIFESTS)
         for _ in range(_LOAD_ATTEMPTS):
-            number = self._latest_number()
+            number = max(self._numbers(), default=0)
             if number == 0:
                 return None
-            path = directory / _manifest_name(number)
-            try:
-                status = path.stat()
-                # a manifest never changes, so one that was decoded serves until there is a later one
-                identity = (str(path), status.st_ino, status.st_mtime_ns, status.st_size)
-                if self._cached is not None and self._cached[0] == identity:
-                    return self._cached[1]
-                data = read_whole(path, MAX_BYTES + 64)
-            except FileNotFoundError:
-                # cleaned up since it was listed: a later one exists
-                continue
-            except OSError as error:
-                raise StoreError(
-                    f"cannot read manifest {str(path)!r}: {error.strerror}; check its access"
-                ) from error
-            except ValueError as error:
-                raise corrupt(str(path), str(error)) from error
-            manifest = decode(data, str(path))
-            if manifest.number != number:
-                raise corrupt(str(path), f"it is number {manifest.number} under another name")
-            self._cached = (identity, manifest)
-            return manifest
+            # None: cleaned up since it was listed, so that a later one exists
+            manifest = self._read(number)
+            if manifest is not None:
+                return manifest
         raise StoreError(
-            f"manifests vanish from {str(directory)!r} as they are listed; stop what deletes them"
+            f"manifests vanish from {self._named(_MANIFESTS)!r} as they are listed; stop what deletes them"
         )
+
+    def _read(self, number: int) -> Manifest | None:
+        """One manifest as it was written; None where there is none."""
+        path = f"{_MANIFESTS}/{_manifest_name(number)}"
+        name = self._named(path)
+        try:
+            # a manifest never changes, so one that was decoded serves until there is a later one
+            identity = (path, self._storage.version(path))
+            if self._cached is not None and self._cached[0] == identity:
+                return self._cached[1]
+            data = self._storage.read(path, MAX_BYTES + 64)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StoreError(f"cannot read manifest {name!r}: {reason(error)}; check its access") from error
+        except ValueError as error:
+            raise corrupt(name, str(error)) from error
+        manifest = decode(data, name, self._load_segments, self._segments)
+        if manifest.number != number:
+            raise corrupt(name, f"it is number {manifest.number} under another name")
+        if self._cached is None or self._cached[1].number <= number:
+            self._cached = (identity, manifest)
+        return manifest
 
     def commit(self, change: Callable[[Manifest], Manifest]) -> Manifest:
         """Apply a change to the latest manifest and make the result the latest.
@@ -136,32 +162,82 @@ class Store:
 
         :returns: the manifest as committed, or the latest as it is.
         :raises CommitConflictError: if other writers were faster every time.
-        :raises StoreError: if the store cannot be read or written; the old state is intact.
+        :raises StoreError: if the store cannot be read or written; the old state is intact, unless the message
+            says otherwise.
         """
-        directory = Path(self.root, _MANIFESTS)
-        for attempt in range(COMMIT_ATTEMPTS):
-            old = self.load() or Manifest.empty(self.table_uri)
-            new = change(old)
-            if new.same_content(old):
-                return old
-            new = replace(
-                new, number=old.number + 1, table_uri=self.table_uri, created_ms=time.time_ns() // 1_000_000
-            )
-            data = encode(new)
-            try:
-                make_directories(directory)
-                if create_if_absent(directory, _manifest_name(new.number), data):
+        with self._storage.turn(_MANIFESTS):
+            for attempt in range(COMMIT_ATTEMPTS):
+                new = self._try_commit(change)
+                if new is not None:
                     return new
-            except OSError as error:
-                raise StoreError(
-                    f"cannot write to the store {self.root!r}: {error.strerror}; nothing was changed. Make "
-                    "room or grant access there, or pass store=<another directory>"
-                ) from error
-            time.sleep(random.uniform(0, min(_MAX_WAIT_S, 0.002 * 2 ** min(attempt, 10))))  # noqa: S311 no secret
+                time.sleep(random.uniform(0, min(_MAX_WAIT_S, 0.002 * 2 ** min(attempt, 10))))  # noqa: S311 no secret
         raise CommitConflictError(
             f"other writers committed to {self.root!r} {COMMIT_ATTEMPTS} times in a row first; nothing was "
             "changed. Try again when fewer writers are active"
         )
+
+    def _try_commit(self, change: Callable[[Manifest], Manifest]) -> Manifest | None:
+        """One try of a commit; None if another writer was faster."""
+        seen = self._latest_seen
+        old = self.load() or Manifest.empty(self.table_uri)
+        if old.number < seen:
+            raise StoreError(
+                f"the store {self.root!r} vanished: its manifest {seen} was there before, now "
+                f"{old.number or 'none'} is the latest; nothing was changed. Bring it back, or run the statement "
+                "again to start anew"
+            )
+        new = change(old)
+        if new.same_content(old):
+            return old
+        new = replace(
+            new, number=old.number + 1, table_uri=self.table_uri, created_ms=time.time_ns() // 1_000_000
+        )
+        if not self._put(new, is_first=old.number == 0):
+            return None
+        self._latest_seen = new.number
+        return new
+
+    def _put(self, manifest: Manifest, *, is_first: bool) -> bool:
+        """Write a manifest and those of its segments that are in no file yet; False if another writer was faster."""
+        path = f"{_MANIFESTS}/{_manifest_name(manifest.number)}"
+        places: dict[Segment, StoredSegment] = {}
+        for segment in unplaced(manifest):
+            data = segment.data
+            name = f"{_SEGMENTS}/{uuid.uuid4().hex}.segment"
+            places[segment] = StoredSegment(name, len(data), google_crc32c.value(data))
+        encoded = encode(manifest, places, uuid.uuid4().bytes)
+        try:
+            if places:
+                self._storage.write({stored.path: segment.data for segment, stored in places.items()})
+            is_done = self._storage.create(path, encoded, is_first=is_first)
+        except OSError as error:
+            self._discard(places.values())
+            raise StoreError(
+                f"cannot write to the store {self.root!r}: {reason(error)}; nothing was changed. Make "
+                "room or grant access there, or pass store=<another directory>"
+            ) from error
+        if not is_done:
+            self._discard(places.values())
+            return False
+        for segment, stored in places.items():
+            segment.keep(stored, self._load_segments)
+            self._segments[stored] = segment
+        return True
+
+    def _discard(self, segments: Iterable[StoredSegment]) -> None:
+        """Delete segments of a manifest that was not written; what cannot be deleted stays as garbage."""
+        for stored in segments:
+            with contextlib.suppress(OSError):
+                self._storage.delete(stored.path)
+
+    def _load_segments(self, wanted: Sequence[StoredSegment]) -> list[bytes]:
+        try:
+            return self._storage.read_all([stored.path for stored in wanted], MAX_SEGMENT_BYTES)
+        except (OSError, ValueError) as error:
+            raise StoreError(
+                f"cannot read a segment of a manifest in {self.root!r}: {reason(error)}; check its access, and that "
+                "no VACUUM INDEXES ran with a retention shorter than this statement"
+            ) from error
 
     def index_directory(self, index_id: str) -> str:
         """The directory of an index's files, relative to the store; it is not made."""
@@ -169,7 +245,7 @@ class Store:
         return f"{_DATA}/{index_id}"
 
     def absolute(self, path: str) -> str:
-        """The local path of a file of the store.
+        """The local path, or URI, of a file of the store.
 
         :raises StoreError: if the name would leave the store.
         """
@@ -177,81 +253,108 @@ class Store:
             raise StoreError(
                 f"file {path!r} is not within the store {self.root!r}; drop the index that names it"
             )
-        found = f"{self.root}/{path}"
-        directory = found.rpartition("/")[0]
-        # a table has many index files in few directories, and resolving a path asks the system at every step
-        if directory in self._safe and not os.path.islink(found):  # noqa: PTH114 pathlib takes ten times as long
-            return found
-        if not Path(found).resolve().is_relative_to(Path(self.root).resolve()):
-            raise StoreError(f"{found!r} is a symbolic link that leaves the store; remove the link")
-        if Path(directory).resolve().is_relative_to(Path(self.root).resolve()):
-            self._safe.add(directory)
-        return found
+        return self._storage.locate(path)
 
     def prepare_index_directory(self, index_id: str) -> str:
-        """Create the directory of an index's files and return its absolute path.
+        """Create the directory of an index's files and return its absolute path, or URI.
 
-        :raises StoreError: if it cannot be created.
+        :raises StoreError: if it cannot be created, or nothing can be committed there.
         """
-        _check_index_id(index_id)
-        path = self.absolute(f"{_DATA}/{index_id}")
+        path = self.index_directory(index_id)
         try:
-            make_directories(Path(path))
+            found = self.absolute(path)
+            self._storage.prepare(path)
         except OSError as error:
             raise StoreError(
-                f"cannot create {path!r}: {error.strerror}; make room or grant access there, or pass "
+                f"cannot create {self._named(path)!r}: {reason(error)}; make room or grant access there, or pass "
                 "store=<another directory>"
             ) from error
-        return path
+        return found
 
-    def garbage(self) -> tuple[GarbageFile, ...]:
-        """The index files and leftovers that the latest manifest does not name, sorted by path.
+    def index_files(self) -> dict[str, int]:
+        """The length of every file below ``data/``, by path relative to the store.
 
         :raises StoreError: if the store cannot be read.
         """
+        return {item.path: item.length for item in self._files(_DATA)}
+
+    def garbage(self, kept_since_ns: int | None = None) -> tuple[GarbageFile, ...]:
+        """What is not needed, sorted by path: index files that no live manifest names, and leftovers of commits.
+
+        :param kept_since_ns: manifests that were superseded at this time or later are live too, so that who reads
+            one finds its index files, and the others are garbage themselves. None: only the latest is live.
+        :raises StoreError: if the store cannot be read.
+        """
         # files first: one that a commit makes live in between is then seen as live
-        present = list(self._files())
+        present = list(self._files(_DATA))
+        present += [replace(item, kind=GarbageKind.SEGMENT) for item in self._files(_SEGMENTS)]
+        manifests = list(self._files(_MANIFESTS))
+        present += [replace(item, kind=GarbageKind.TEMPORARY) for item in manifests if _is_temporary(item)]
         manifest = self.load()
-        live = {file.path for entry in manifest.files for file in entry.index_files} if manifest else set()
-        return tuple(sorted((item for item in present if item.path not in live), key=lambda item: item.path))
+        live = _named_files(manifest)
+        superseded: list[GarbageFile] = []
+        if kept_since_ns is not None and manifest is not None:
+            for item in _superseded(manifests, manifest.number):
+                if item.mtime_ns < kept_since_ns:
+                    superseded.append(item)
+                else:
+                    live |= _named_files(self._read(_number(item.path)))
+        found = [item for item in present if item.path not in live and not _is_foreign(item.path)]
+        return tuple(sorted([*found, *superseded], key=lambda item: item.path))
 
-    def _files(self) -> Iterator[GarbageFile]:
-        """Every file below ``data/``, and temporary files beside the manifests."""
-        for directory in (_MANIFESTS, _DATA):
-            for place, _, names in os.walk(Path(self.root, directory), onerror=self._listing_failed):
-                for name in names:
-                    if directory == _MANIFESTS and not name.startswith(TEMPORARY_PREFIX):
-                        continue
-                    path = Path(place, name)
-                    try:
-                        status = path.lstat()
-                    except FileNotFoundError:
-                        continue
-                    relative = path.relative_to(self.root).as_posix()
-                    yield GarbageFile(relative, status.st_size, status.st_mtime_ns)
+    def everything(self) -> tuple[GarbageFile, ...]:
+        """Every file of the store, for a table that is gone; sorted by path.
 
-    def _listing_failed(self, error: OSError) -> None:
-        if not isinstance(error, FileNotFoundError):
-            raise StoreError(
-                f"cannot list {error.filename!r}: {error.strerror}; check its permissions"
-            ) from error
+        :raises StoreError: if the store cannot be read.
+        """
+        found = [*self._files(_DATA), *self._files(_MANIFESTS), *self._files(_SEGMENTS)]
+        return tuple(
+            replace(item, kind=GarbageKind.TABLE_GONE) for item in sorted(found, key=lambda item: item.path)
+        )
 
-    def _latest_number(self) -> int:
-        directory = Path(self.root, _MANIFESTS)
-        latest = 0
+    def remove(self, garbage: Iterable[GarbageFile]) -> None:
+        """Delete files, and the directories that are empty then; a symbolic link goes, what it leads to stays.
+
+        :raises StoreError: at the first that cannot be deleted.
+        """
+        directories: set[str] = set()
+        for item in garbage:
+            if not is_safe_path(item.path):
+                raise ValueError(f"{item.path!r} leaves the store")
+            try:
+                self._storage.delete(item.path)
+            except OSError as error:
+                raise StoreError(
+                    f"cannot delete {self._named(item.path)!r}: {reason(error)}; grant access there and run VACUUM "
+                    "INDEXES again"
+                ) from error
+            directories.add(item.path.rpartition("/")[0])
+        for directory in directories:
+            self._storage.tidy(directory)
+
+    def _files(self, directory: str) -> Iterator[GarbageFile]:
+        """Every file below ``data/`` or ``manifests/``."""
         try:
-            with os.scandir(directory) as entries:
-                for entry in entries:
-                    found = _MANIFEST_NAME.fullmatch(entry.name)
-                    if found is not None:
-                        latest = max(latest, int(found[1]))
-        except (FileNotFoundError, NotADirectoryError):
-            return 0
+            for item in self._storage.files(directory):
+                yield GarbageFile(item.path, item.length, item.mtime_ns)
         except OSError as error:
-            raise StoreError(
-                f"cannot list {str(directory)!r}: {error.strerror}; check its permissions"
-            ) from error
-        return latest
+            raise self._cannot_list(directory, error) from error
+
+    def _numbers(self) -> list[int]:
+        """The numbers of the manifests that are there, in any order."""
+        try:
+            names = self._storage.names(_MANIFESTS)
+        except OSError as error:
+            raise self._cannot_list(_MANIFESTS, error) from error
+        return [int(found[1]) for name in names if (found := _MANIFEST_NAME.fullmatch(name))]
+
+    def _cannot_list(self, directory: str, error: OSError) -> StoreError:
+        place = error.filename or self._named(directory)
+        return StoreError(f"cannot list {place!r}: {reason(error)}; check its permissions")
+
+    def _named(self, path: str) -> str:
+        """A file of the store for messages."""
+        return f"{self.root}/{path}"
 
 
 def shared_name(table_uri: str) -> str:
@@ -261,22 +364,20 @@ def shared_name(table_uri: str) -> str:
 
 
 def list_stores(store: str) -> tuple[Store, ...]:
-    """The stores of all tables in a shared store directory, sorted by table URI.
+    """The stores of all tables in a shared store, sorted by table URI.
 
     Directories without a readable manifest are left out.
 
     :raises StoreError: if the directory cannot be listed.
     """
-    root = _shared_root(store)
+    root = normalize_uri(store)
     try:
-        names = [entry.name for entry in os.scandir(root) if entry.is_dir()]
-    except FileNotFoundError:
-        return ()
+        names = open_storage(root).directories()
     except OSError as error:
-        raise StoreError(f"cannot list the store {root!r}: {error.strerror}") from error
+        raise StoreError(f"cannot list the store {root!r}: {reason(error)}; check its permissions") from error
     found: list[Store] = []
     for name in names:
-        place = f"{root}/{name}"
+        place = join_uri(root, name)
         try:
             manifest = Store(place, "")._load_as_written()
         except (StoreError, NewerFormatError):
@@ -286,18 +387,41 @@ def list_stores(store: str) -> tuple[Store, ...]:
     return tuple(sorted(found, key=lambda item: item.table_uri))
 
 
-def _shared_root(store: str) -> str:
-    if not is_local(store):
-        raise StoreError(
-            f"the store {store!r} is not on a local file system, and no other is supported yet; "
-            "pass store=<local directory>"
-        )
-    return local_path(store)
-
-
 def _check_index_id(index_id: str) -> None:
     if not _INDEX_ID.fullmatch(index_id):
         raise ValueError(f"{index_id!r} is not the id of an index")
+
+
+def _named_files(manifest: Manifest | None) -> frozenset[str]:
+    """The index files and segments that a manifest names."""
+    return manifest.index_file_paths() | manifest.segment_paths() if manifest else frozenset()
+
+
+def _is_foreign(path: str) -> bool:
+    """Whether a file below ``data/`` is in none of the directories that are made for indexes."""
+    parts = path.split("/")
+    return parts[0] == _DATA and (len(parts) < 3 or not _INDEX_ID.fullmatch(parts[1]))
+
+
+def _is_temporary(item: GarbageFile) -> bool:
+    return item.path.rpartition("/")[2].startswith(TEMPORARY_PREFIX)
+
+
+def _superseded(manifests: Iterable[GarbageFile], latest: int) -> Iterator[GarbageFile]:
+    """The manifests below the latest, each with the time when the next one was written."""
+    following: int | None = None
+    numbered = [item for item in manifests if _MANIFEST_NAME.fullmatch(item.path.rpartition("/")[2])]
+    for item in sorted(numbered, key=lambda item: item.path, reverse=True):
+        if _number(item.path) > latest:
+            continue
+        if following is not None:
+            yield replace(item, mtime_ns=following, kind=GarbageKind.MANIFEST)
+        following = item.mtime_ns
+
+
+def _number(path: str) -> int:
+    """The number of a manifest's path."""
+    return int(path.rpartition("/")[2].partition(".")[0])
 
 
 def _manifest_name(number: int) -> str:

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 import pyarrow.fs
 
-from hindex.errors import TableError
+from hindex.errors import TableError, TableNotFoundError
 from hindex.orc.source import resolve_filesystem
 from hindex.table.fingerprint import Fingerprint
 from hindex.table.partitions import Partitioning, PartitionValue, RawPartition, discover
@@ -25,6 +25,7 @@ __all__ = [
     "Fingerprint",
     "Listing",
     "is_local",
+    "join_uri",
     "list_data_files",
     "local_path",
     "normalize_uri",
@@ -46,6 +47,8 @@ class DataFile:
     :param length: bytes; a file of 0 bytes has no rows and no ORC tail.
     :param mtime_ns: modification time, nanoseconds since 1970; 0 where the store has none.
     :param partition: the values as written in the directory names, in order of the partition columns.
+    :param changed_ns: when a local file's status last changed, which nobody can set back; None of remote files, whose
+        stores set ``mtime_ns`` themselves.
     """
 
     path: str
@@ -53,6 +56,7 @@ class DataFile:
     length: int
     mtime_ns: int
     partition: RawPartition = ()
+    changed_ns: int | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -61,6 +65,13 @@ class DataFile:
     def may_match(self, fingerprint: Fingerprint) -> bool:
         """Whether length and time are those recorded; whoever opens the file compares the tail's checksum."""
         return self.length == fingerprint.length and self.mtime_ns == fingerprint.mtime_ns
+
+    def is_untouched_since(self, changed_ns: int) -> bool:
+        """Whether a file that :meth:`may_match` is certainly the one whose status changed at a recorded time.
+
+        A local file that was copied, moved or had its access changed is not, though it may be as it was.
+        """
+        return self.changed_ns is None or self.changed_ns == changed_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +101,7 @@ class _Found:
     name: str
     length: int
     mtime_ns: int
+    changed_ns: int | None = None
 
 
 def is_local(uri: str) -> bool:
@@ -137,6 +149,16 @@ def normalize_uri(text: str) -> str:
     return f"{_SAME_SCHEMES.get(scheme, scheme)}:{place.rstrip('/')}{mark}{query}"
 
 
+def join_uri(base: str, path: str) -> str:
+    """The normalised path or URI of something below another; the options of a URI stay at its end.
+
+    >>> join_uri("s3://bucket/table?region=eu-west-1", "p=1/x.orc"), join_uri("/", "x")
+    ('s3://bucket/table/p=1/x.orc?region=eu-west-1', '/x')
+    """
+    place, mark, query = (base, "", "") if is_local(base) else base.partition("?")
+    return f"{place.rstrip('/')}/{path}{mark}{query}"
+
+
 def list_data_files(table: str, *, name: str | None = None) -> Listing:
     """List the data files of a table: a directory, one file, or a URI.
 
@@ -144,8 +166,9 @@ def list_data_files(table: str, *, name: str | None = None) -> Listing:
     under way (``._COPYING_``), and files in directories that belong to no partition. A directory without data
     files gives an empty listing.
 
-    :raises TableError: if the table does not exist, cannot be listed, is transactional, or its partition
-        directories contradict each other; the message calls it ``name``.
+    :raises TableNotFoundError: if the table does not exist; the message calls it ``name``.
+    :raises TableError: if it cannot be listed, is transactional, or its partition directories contradict each
+        other.
     """
     uri = normalize_uri(table)
     table = name or table
@@ -155,15 +178,18 @@ def list_data_files(table: str, *, name: str | None = None) -> Listing:
         is_file, found = _remote_files(table, uri)
     if is_file:
         only = found[0]
-        return Listing(uri, True, (DataFile(only.name, uri, only.length, only.mtime_ns),))
+        return Listing(
+            uri, True, (DataFile(only.name, uri, only.length, only.mtime_ns, (), only.changed_ns),)
+        )
     partitioning, partition_of = discover(table, dict.fromkeys(item.directory for item in found))
-    base = uri.rstrip("/")
     files: list[DataFile] = []
     for item in found:
         partition = partition_of.get(item.directory)
         if partition is not None:
             path = f"{item.directory}/{item.name}" if item.directory else item.name
-            files.append(DataFile(path, f"{base}/{path}", item.length, item.mtime_ns, partition))
+            files.append(
+                DataFile(path, join_uri(uri, path), item.length, item.mtime_ns, partition, item.changed_ns)
+            )
     files.sort(key=lambda item: item.path)
     return Listing(uri, False, tuple(files), partitioning)
 
@@ -172,11 +198,11 @@ def _local_files(table: str, root: str) -> tuple[bool, list[_Found]]:
     try:
         status = Path(root).stat()
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise TableError(f"Table {table!r} is invalid: no such file or directory: {root}") from error
+        raise TableNotFoundError(f"Table {table!r} is invalid: no such file or directory: {root}") from error
     except OSError as error:
         raise TableError(f"Table {table!r} is invalid: cannot read {root}: {error.strerror}") from error
     if stat.S_ISREG(status.st_mode):
-        return True, [_Found("", Path(root).name, status.st_size, status.st_mtime_ns)]
+        return True, [_Found("", Path(root).name, status.st_size, status.st_mtime_ns, status.st_ctime_ns)]
     if not stat.S_ISDIR(status.st_mode):
         raise TableError(f"Table {table!r} is invalid: {root} is neither a file nor a directory")
     try:
@@ -201,7 +227,7 @@ def _walk(table: str, root: str, directory: str, above: tuple[tuple[int, int], .
                 # a dangling link, or a file that vanished since: Spark skips both
                 continue
             if stat.S_ISREG(status.st_mode):
-                yield _Found(directory, name, status.st_size, status.st_mtime_ns)
+                yield _Found(directory, name, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
             elif stat.S_ISDIR(status.st_mode):
                 below = f"{directory}/{name}" if directory else name
                 _check_directory(table, name, below)
@@ -219,7 +245,7 @@ def _remote_files(table: str, uri: str) -> tuple[bool, list[_Found]]:
     try:
         kind = filesystem.get_file_info(root)
         if kind.type == pyarrow.fs.FileType.NotFound:
-            raise TableError(f"Table {table!r} is invalid: no such file or directory: {uri}")
+            raise TableNotFoundError(f"Table {table!r} is invalid: no such file or directory: {uri}")
         if kind.type == pyarrow.fs.FileType.File:
             return True, [_Found("", root.rsplit("/", 1)[-1], kind.size, kind.mtime_ns or 0)]
         infos = filesystem.get_file_info(pyarrow.fs.FileSelector(root, recursive=True))

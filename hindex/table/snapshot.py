@@ -28,17 +28,30 @@ class FileView:
 
     ``entry`` is its manifest entry, whether or not it still fits; ``is_listed_fresh`` says that length and
     time are those recorded (the tail's checksum is compared by whoever opens the file). ``names`` are the
-    file's own columns.
+    file's own columns and ``columns`` these with their types, ``num_rows`` and ``num_stripes`` are how many rows
+    and stripes it has.
     """
 
     file: DataFile
     entry: FileEntry | None
     partition: tuple[PartitionValue, ...]
     names: tuple[str, ...] = ()
+    num_rows: int = 0
+    num_stripes: int = 0
+    columns: tuple[tuple[str, OrcType], ...] = field(default=(), repr=False)
 
     @property
     def is_listed_fresh(self) -> bool:
         return self.entry is not None and self.file.may_match(self.entry.fingerprint)
+
+    @property
+    def is_certainly_fresh(self) -> bool:
+        """Whether the file need not be opened to know that it is the one recorded."""
+        return (
+            self.entry is not None
+            and self.is_listed_fresh
+            and self.file.is_untouched_since(self.entry.changed_ns)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,17 +89,21 @@ def take_snapshot(table: str, store: Store, *, name: str | None = None) -> Snaps
     listing = list_data_files(table, name=name)
     problem: HindexError | None = None
     manifest = Manifest.empty(listing.uri)
+    entries: dict[str, FileEntry] = {}
     try:
-        manifest = store.load() or manifest
+        latest = store.load()
+        if latest is not None:
+            # reads what is in files of its own, so that nothing of it can fail later
+            entries, manifest = latest.files_by_path(), latest
     except (StoreError, NewerFormatError) as error:
         problem = error
-    entries = manifest.files_by_path()
     views = [
         FileView(file, entries.get(file.path), listing.partition_values(file))
         for file in listing.files
         if not file.is_empty
     ]
-    columns = _file_columns(views)
+    contents = _file_contents(views)
+    columns = [content.columns for content in contents]
     names = {id(item): tuple(name for name, _ in item) for item in columns}
     present = {file.path for file in listing.files}
     partition_columns = [TableColumn(c.name, c.type) for c in listing.partitioning.columns]
@@ -98,7 +115,16 @@ def take_snapshot(table: str, store: Store, *, name: str | None = None) -> Snaps
         schema=merge_schemas(
             zip((view.file.path for view in views), columns, strict=True), partition_columns
         ),
-        files=tuple(replace(view, names=names[id(item)]) for view, item in zip(views, columns, strict=True)),
+        files=tuple(
+            replace(
+                view,
+                names=names[id(content.columns)],
+                num_rows=content.num_rows,
+                num_stripes=content.num_stripes,
+                columns=content.columns,
+            )
+            for view, content in zip(views, contents, strict=True)
+        ),
         vanished=tuple(path for path in entries if path not in present),
         store_problem=problem,
     )
@@ -111,7 +137,7 @@ def fresh_paths(snapshot: Snapshot) -> frozenset[str]:
     """
     listed = [view for view in snapshot.files if view.is_listed_fresh]
     with ThreadPoolExecutor(_TAIL_READERS) as pool:
-        sums = list(pool.map(lambda view: _read_tail(view.file).checksum, listed))
+        sums = list(pool.map(lambda view: read_file_tail(view.file).checksum, listed))
     return frozenset(
         view.file.path
         for view, found in zip(listed, sums, strict=True)
@@ -119,10 +145,19 @@ def fresh_paths(snapshot: Snapshot) -> frozenset[str]:
     )
 
 
-def _file_columns(views: Sequence[FileView]) -> list[tuple[tuple[str, OrcType], ...]]:
-    """Each file's columns; files of one recorded schema share one tuple."""
+@dataclass(frozen=True, slots=True)
+class _Content:
+    """What a file's tail says of it."""
+
+    columns: tuple[tuple[str, OrcType], ...]
+    num_rows: int
+    num_stripes: int
+
+
+def _file_contents(views: Sequence[FileView]) -> list[_Content]:
+    """Each file's columns and rows; files of one recorded schema share one tuple of columns."""
     recorded = {
-        view.file.path: columns
+        view.file.path: _Content(columns, view.entry.num_rows, len(view.entry.stripe_rows))
         for view in views
         if view.is_listed_fresh
         and view.entry
@@ -131,18 +166,23 @@ def _file_columns(views: Sequence[FileView]) -> list[tuple[tuple[str, OrcType], 
     unknown = [view.file for view in views if view.file.path not in recorded]
     if len(unknown) > 1:
         with ThreadPoolExecutor(_TAIL_READERS) as pool:
-            read = dict(zip((file.path for file in unknown), pool.map(_read_columns, unknown), strict=True))
+            read = dict(zip((file.path for file in unknown), pool.map(_read_content, unknown), strict=True))
     else:
-        read = {file.path: _read_columns(file) for file in unknown}
+        read = {file.path: _read_content(file) for file in unknown}
     known = recorded | read
     return [known[view.file.path] for view in views]
 
 
-def _read_columns(file: DataFile) -> tuple[tuple[str, OrcType], ...]:
-    return _columns(_read_tail(file).schema)
+def _read_content(file: DataFile) -> _Content:
+    tail = read_file_tail(file)
+    return _Content(_columns(tail.schema), tail.num_rows, len(tail.stripes))
 
 
-def _read_tail(file: DataFile) -> FileTail:
+def read_file_tail(file: DataFile) -> FileTail:
+    """The tail of a data file, read now.
+
+    :raises OrcError: if it is not readable as ORC.
+    """
     source = open_source(file.uri)
     try:
         return read_tail(source)

@@ -115,6 +115,28 @@ def test_several_indexes_are_one_job_and_one_commit(table: Table, spark: SparkSe
     assert ids(scan) == [i for i in range(100, 4001) if i % 10 == 1] == spark_where(spark, table.uri, where)
 
 
+def test_indexes_of_every_type_are_one_commit(table: Table) -> None:
+    types = ("bitmap", "bloom", "btree", "minmax")
+    made = table.create_indexes([IndexSpec(f"{c}_{name}", c, name) for c in "as" for name in types])
+    assert {(index.type, index.status) for index in made} == {(name.upper(), "fresh") for name in types}
+    assert table.snapshot().manifest.number == 1
+    assert garbage(table) == []
+    for where, keep in [
+        ("a = 3 AND s = 's3'", lambda i: i % 10 == 3),
+        ("a > 7 OR s IN ('s0', 's1')", lambda i: i % 10 in (8, 9, 0, 1)),
+        ("a = 11", lambda i: False),
+    ]:
+        scan = table.scan(where)
+        assert ids(scan) == [i for i in range(5000) if keep(i)], where  # type: ignore[no-untyped-call]
+        assert (scan.explain().exact, scan.explain().notes) == (True, ()), where
+    before = store_state(table)
+    table.refresh_indexes()
+    assert store_state(table) == before
+    for name in types[1:]:
+        table.drop_index(f"a_{name}")
+    assert ids(table.scan("a = 3")) == [i for i in range(5000) if i % 10 == 3]
+
+
 def test_a_second_index_keeps_the_first(table: Table) -> None:
     first = table.create_index("by_a", "a")
     before = store_state(table)

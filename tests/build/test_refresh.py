@@ -6,14 +6,27 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
 import hindex
 from hindex.build.job import plan_build
-from hindex.errors import IndexNotFoundError
+from hindex.errors import ColumnError, IndexNotFoundError
+from hindex.lifecycle.results import RefreshResult
 from hindex.table.snapshot import fresh_paths
 from hindex.tables import IndexSpec, Table
-from tests.support.small import ROWS, WHERE, expected, ids, keep_stat, store_state, write_rows
+from tests.support import local_build
+from tests.support.local_build import LocalConnection
+from tests.support.small import (
+    ROWS,
+    WHERE,
+    expected,
+    ids,
+    keep_stat,
+    store_state,
+    write_columns,
+    write_rows,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,14 +86,31 @@ def test_a_file_replaced_with_the_same_length_and_time(path: Path, table: Table)
     assert ids(scan) == [i for i in range(ROWS) if a[i] in (3, 4)] + expected(ROWS)
     assert scan.explain().exact
     # the other index of that file described the old one
-    assert table.index("by_s").status == "stale: 1 of 2 files indexed"
+    assert table.index("by_s").status == "stale: 1 added; 1 of 2 files indexed, 50 % of the rows"
 
 
 def test_by_statement_and_by_name(path: Path, table: Table, spark: SparkSession) -> None:
     hx = hindex.connect(spark=spark)
     shutil.copy2(path / "one.orc", path / "copy.orc")
     refreshed = hx.sql(f"REFRESH INDEX by_a ON '{path}'")
-    assert isinstance(refreshed, hindex.Index)
-    assert (refreshed.name, refreshed.status) == ("by_a", "fresh")
+    assert isinstance(refreshed, RefreshResult)
+    assert (refreshed.indexes, refreshed.files_read, refreshed.changed) == (("by_a",), 1, True)
+    assert hx.table(str(path)).index("by_a").status == "fresh"
     with pytest.raises(IndexNotFoundError, match=r"Index 'nope' does not exist; the table's indexes are"):
         hx.sql(f"REFRESH INDEX nope ON '{path}'")
+
+
+def test_a_column_that_is_gone(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    local_build.install(monkeypatch)
+    table = LocalConnection().table(str(path))
+    table.create_indexes([IndexSpec("by_a", "a"), IndexSpec("by_s", "s", "btree")])
+    for file in path.glob("*.orc"):
+        write_columns(file, {"id": pa.array([1, 2]), "a": pa.array([3, 5], pa.int32())})
+    before = store_state(table)
+    with pytest.raises(ColumnError, match=r"Index 'by_s' is on a column .* any more: drop the index"):
+        table.refresh_indexes()
+    assert store_state(table) == before
+    table.drop_index("by_s")
+    table.refresh_indexes()
+    assert ids(table.scan(WHERE)) == [1, 1]
+    assert table.scan(WHERE).explain().exact

@@ -13,9 +13,10 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from hindex.domain import Domain, Key, Range
-from hindex.index.bitmap import BitmapBuilder
+from hindex.index.base import IndexReader, file_index_type
 from hindex.index.bitmap_reader import BitmapReader
-from hindex.index.file import IndexFileReader
+from hindex.index.cache import Cache
+from hindex.index.file import OWN_CACHE_BYTES, IndexFileReader
 from hindex.keys import array_keys
 from hindex.orc.source import BytesSource
 from hindex.orc.types import Kind, OrcType
@@ -122,23 +123,45 @@ def domain(of: OrcType, pieces: Sequence[tuple[Any, Any, bool, bool]], null_allo
     return Domain.of(found, null_allowed=null_allowed)
 
 
+#: Types of one index file for each data file.
+FILE_TYPES = ("BITMAP", "BLOOM", "MINMAX")
+
+
 def build(
-    of: OrcType, stripes: Sequence[pa.Array], metadata: Mapping[str, str] | None = None, **properties: object
+    of: OrcType,
+    stripes: Sequence[pa.Array],
+    metadata: Mapping[str, str] | None = None,
+    *,
+    using: str = "BITMAP",
+    row_group_rows: int = 0,
+    **properties: object,
 ) -> bytes:
     """An index file in memory."""
     sink = io.BytesIO()
-    builder = BitmapBuilder(
-        sink, of, {name: str(value) for name, value in properties.items()}, column="c", metadata=metadata
+    builder = file_index_type(using).builder(
+        sink,
+        of,
+        column="c",
+        properties={name: str(value) for name, value in properties.items()},
+        metadata=metadata,
+        row_group_rows=row_group_rows,
     )
     for array in stripes:
         builder.add_stripe(array)
     summary = builder.finish()
     assert summary.length == len(sink.getvalue())
+    assert [item.extent.rows for item in summary.stripes] == [len(array) for array in stripes]
     return sink.getvalue()
 
 
-def read(data: bytes, **options: Any) -> BitmapReader:
-    return BitmapReader(IndexFileReader(BytesSource(data, "test.hidx")), **options)
+def open_index(data: bytes) -> IndexReader:
+    """The reader of an index file of any type, in memory."""
+    file = IndexFileReader(BytesSource(data, "test.hidx"))
+    return file_index_type(file.footer.index_type).reader(file)
+
+
+def read(data: bytes, cache_bytes: int = OWN_CACHE_BYTES) -> BitmapReader:
+    return BitmapReader(IndexFileReader(BytesSource(data, "test.hidx"), Cache(cache_bytes)))
 
 
 def rows(reader: BitmapReader, stripe: int, of: Domain) -> list[int]:

@@ -71,5 +71,34 @@ def test_types_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
     assert index_type("aclass").name == "BITMAP"
     with pytest.raises(HindexError, match=r"'broken' cannot be loaded from 'hindex.nowhere:X'"):
         index_type("broken")
-    with pytest.raises(HindexError, match="known types are ACLASS, BITMAP, BROKEN, LENGTH"):
+    with pytest.raises(
+        HindexError, match=r"known types are ACLASS, BITMAP, BLOOM, .*BROKEN, .*LENGTH, MINMAX"
+    ):
         index_type("nonsense")
+
+
+@pytest.mark.parametrize(
+    ("spelled", "name"),
+    [
+        ("bitmap", "BITMAP"),
+        ("Bloom", "BLOOM"),
+        ("MINMAX", "MINMAX"),
+        ("btree", "BTREE"),
+        ("COMPACT", "BTREE"),
+        ("compact", "BTREE"),
+        ("org.apache.hadoop.hive.ql.index.compact.CompactIndexHandler", "BTREE"),
+        ("org.apache.hadoop.hive.ql.index.bitmap.BitmapIndexHandler", "BITMAP"),
+    ],
+)
+def test_names_of_other_systems(spelled: str, name: str) -> None:
+    assert index_type(spelled).name == name
+
+
+def test_what_two_answers_say_together() -> None:
+    rows = BitMap(range(ROWS))
+    first, second = Bounds(BitMap([1]), BitMap([1, 2, 3])), Bounds(BitMap([3]), BitMap([1, 3, 4]))
+    assert first.narrowed(second) == Bounds(BitMap([1, 3]), BitMap([1, 3]))
+    assert first.narrowed(second).exact
+    assert first.narrowed(Bounds.unknown(ROWS)) == first
+    assert Bounds.unknown(ROWS).narrowed(first) == first
+    assert Bounds(BitMap(), rows).narrowed(Bounds.none()) == Bounds.none()

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import struct
 from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
 
 import google_crc32c
+import mmh3
 import numpy as np
 import pyarrow as pa
 import zstandard
@@ -107,6 +110,112 @@ def test_the_example_of_the_page() -> None:
     header, *rest = blocks(data, stripe.leaf_offset, stripe.leaf_length[0], stripe.leaf_crc32c[0])
     assert struct.unpack("<IIqQBBBBB", header) == (2, 0, 5, 3, 1, 1, 0, 1, 1)
     assert rest == [b"\0\1", b"\0\1", b"\2\0", b"\2"]
+
+
+def body_of(data: bytes) -> bytes:
+    return pb.FileFooter.FromString(data[_footer(data) : -20]).body
+
+
+def extents(data: bytes) -> list[list[tuple[int, object, object, bool]]]:
+    """Null rows, least and greatest key, and whether that is cut, of every row group of a MINMAX file."""
+    kind = pb.FileFooter.FromString(data[_footer(data) : -20]).key_kind
+    body = pb.MinMaxBody.FromString(body_of(data))
+    found: list[list[tuple[int, object, object, bool]]] = []
+    for stripe in body.stripes:
+        whole = stripe.extent
+        ends: tuple[object, object]
+        if kind == pb.KEY_KIND_INT64:
+            ends = (whole.int_min, whole.int_max) if whole.HasField("int_min") else (None, None)
+        else:
+            ends = (whole.byte_min, whole.byte_max) if whole.HasField("byte_min") else (None, None)
+        if not stripe.HasField("groups"):
+            found.append([(whole.null_count, *ends, whole.max_is_prefix)] if stripe.rows else [])
+            continue
+        place = stripe.groups
+        parts = blocks(data, place.offset, place.length, place.crc32c)
+        count, filled, *widths, first, second = struct.unpack("<IIBBBBqq", parts.pop(0))
+        nulls = array(parts, widths[0], count)
+        lows, highs = array(parts, widths[1], filled), array(parts, widths[2], filled)
+        cut = array(parts, widths[3], filled)
+        keys: list[tuple[object, object, bool]] = []
+        if kind == pb.KEY_KIND_INT64:
+            for low, span, is_cut in zip(lows, highs, cut, strict=True):
+                keys.append((first + low, first + low + span, bool(is_cut)))
+        elif filled:
+            low_text, high_text = parts
+            assert (len(low_text), len(high_text)) == (first, second)
+            for low, high, is_cut in zip(lows, highs, cut, strict=True):
+                keys.append((low_text[:low], high_text[:high], bool(is_cut)))
+                low_text, high_text = low_text[low:], high_text[high:]
+        groups: list[tuple[int, object, object, bool]] = []
+        for number, missing in enumerate(nulls):
+            rows = min(body.row_group_rows, stripe.rows - number * body.row_group_rows)
+            groups.append((missing, *(keys.pop(0) if missing < rows else (None, None, False))))
+        assert not keys
+        assert sum(nulls) == whole.null_count
+        found.append(groups)
+    return found
+
+
+def test_the_extents_of_the_page() -> None:
+    column = [5, None, -(1 << 63), (1 << 63) - 1, None, None, 3]
+    data = build(TYPES["bigint"], [pa.array(column, pa.int64())] * 2, using="MINMAX", row_group_rows=2)
+    groups = [
+        (1, 5, 5, False),
+        (0, -(1 << 63), (1 << 63) - 1, False),
+        (2, None, None, False),
+        (0, 3, 3, False),
+    ]
+    assert extents(data) == [groups, groups]
+    texts = ["b", "a", None, None, "z" * 1025]
+    data = build(TYPES["string"], [pa.array(texts)], using="MINMAX", row_group_rows=2)
+    expected = [(0, b"a", b"b", False), (2, None, None, False), (0, b"z" * 1024, b"z" * 1024, True)]
+    assert extents(data) == [expected]
+    assert extents(build(TYPES["string"], [pa.array(texts)], using="MINMAX")) == [
+        [(2, b"a", b"z" * 1024, True)]
+    ]
+
+
+def is_set(filter_: bytes, bits: int, hashes: int, key: bytes) -> bool:
+    a, b = mmh3.hash64(key, signed=False)
+    places = [(a + i * (1 + b % (bits - 1))) % bits for i in range(hashes)]
+    return all(filter_[place // 8] >> place % 8 & 1 for place in places)
+
+
+def test_the_filters_of_the_page() -> None:
+    cases: list[tuple[str, list[Any], Callable[[Any], bytes]]] = [
+        ("bigint", [7, None, 5, 7, None, None, 9], lambda key: key.to_bytes(8, "little", signed=True)),
+        ("string", ["x", None, "", "x", None, None, "longer than a block of 16"], str.encode),
+    ]
+    for of, column, key_bytes in cases:
+        array_ = pa.array(column, TYPES[of].to_arrow())
+        data = build(TYPES[of], [array_], using="BLOOM", row_group_rows=2, fpp=1e-6)
+        body = pb.BloomBody.FromString(body_of(data))
+        (stripe,) = body.stripes
+        assert (body.hashes, body.row_group_rows, list(stripe.group_nulls)) == (20, 2, [1, 0, 2, 0])
+        place = stripe.filter
+        (whole,) = blocks(data, place.offset, place.length, place.crc32c)
+        assert len(whole) == (stripe.bits + 7) // 8
+        place = stripe.groups
+        (rest,) = blocks(data, place.offset, place.length, place.crc32c)
+        values = {value for value in column if value is not None}
+        for number, bits in enumerate(stripe.group_bits):
+            held = {value for value in column[2 * number : 2 * number + 2] if value is not None}
+            assert bool(bits) == bool(held)
+            size = (bits + 7) // 8
+            one, rest = rest[:size], rest[size:]
+            if held:
+                assert {v for v in values if is_set(one, bits, 20, key_bytes(v))} == held
+        assert not rest
+        assert all(is_set(whole, stripe.bits, 20, key_bytes(v)) for v in values)
+
+
+def test_the_filter_of_the_example() -> None:
+    data = build(TYPES["bigint"], [pa.array([7], pa.int64())], using="BLOOM", fpp=0.001)
+    (stripe,) = pb.BloomBody.FromString(body_of(data)).stripes
+    assert stripe.bits == 59
+    (bits,) = blocks(data, stripe.filter.offset, stripe.filter.length, stripe.filter.crc32c)
+    assert {n for n in range(59) if bits[n // 8] >> n % 8 & 1} == {(9 + 40 * i) % 59 for i in range(10)}
 
 
 def _footer(data: bytes) -> int:

@@ -136,8 +136,6 @@ def test_rows_are_sparks(spark: SparkSession, section: Section, tmp_path: Path) 
     zone: datetime.tzinfo = datetime.UTC if section.zone == "UTC" else zoneinfo.ZoneInfo(section.zone)
     with session_zone(spark, section.zone):
         frame = spark_column(spark, section, tmp_path)
-        # a file's pushed-down `IN (x, NULL)` makes Spark's ORC reader fail, so the data is held in memory
-        spark.conf.set("spark.sql.orc.filterPushdown", "false")
         answers = frame.selectExpr(*(f"({p}) AS p{i}" for i, p in enumerate(section.answered))).toArrow()
         column = arrow_column(frame, section.orc_type)
     wrong = []

@@ -82,14 +82,14 @@ def rows(table: Table, where: str | None = None, columns: list[str] | None = Non
             r"^Column 'a.b' cannot be resolved: a value of type int has no fields",
         ),
         (
-            lambda t: rows(t, "person.age = 1"),
+            lambda t: rows(t, "person.age.x = 1"),
             ColumnError,
-            r"^Column 'person.age' is a field within a struct, and predicates on fields are not supported yet",
+            r"^Column 'person.age.x' cannot be resolved: a value of type bigint has no fields",
         ),
         (
-            lambda t: rows(t, None, ["person.age"]),
+            lambda t: rows(t, None, ["items.x"]),
             ColumnError,
-            r"^Column 'person.age' is a field within a struct, which cannot be read on its own yet",
+            r"^Column 'items.x' cannot be resolved: a value of type array<bigint> has no fields",
         ),
         (
             lambda t: rows(t, "person.size = 1"),
@@ -137,9 +137,9 @@ def rows(table: Table, where: str | None = None, columns: list[str] | None = Non
             r"^Column 'person' is of type struct<name:string,age:bigint>, which BITMAP cannot index",
         ),
         (
-            lambda t: t.create_index("i", "person.age"),
+            lambda t: t.create_index("i", "items", "btree"),
             ColumnError,
-            r"^Column 'person.age' is a field within a struct, which BITMAP cannot index",
+            r"^Column 'items' is of type array<bigint>, which BTREE cannot index",
         ),
         (
             lambda t: t.create_index("i", "part"),
@@ -235,8 +235,6 @@ def test_one_clear_error(path: Path, act: Action, error: type[Exception], messag
         ),
         ("SHOW INDEXES nope ON '{}'", IndexNotFoundError, r"^Index 'nope' does not exist"),
         ("DROP INDEX nope ON '{}'", IndexNotFoundError, r"^Index 'nope' does not exist"),
-        ("DROP INDEX by_a", StatementError, r"DROP INDEX by_a needs ON and a table here"),
-        ("SHOW INDEXES", StatementError, r"SHOW INDEXES needs ON and a table here"),
     ],
 )
 def test_one_clear_error_from_statements(

@@ -17,10 +17,17 @@ from hindex.plan.reasons import Reason
 from hindex.scan.execute import OpenTask
 from hindex.scan.running import answered, run_units
 from hindex.tables import Table
+from tests.support import local_build
+from tests.support.local_build import LocalConnection
 from tests.support.small import OLD, ROWS, WHERE, expected, ids, keep_stat, reasons, write_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def built_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    local_build.install(monkeypatch)
 
 
 def test_an_unchanged_table_is_answered_by_its_index_alone(table: Table) -> None:
@@ -45,6 +52,52 @@ def test_a_file_replaced_by_one_of_the_same_length_and_time(path: Path, table: T
     assert reasons(scan) == {Reason.STALE_FILE: ["one.orc"]}
     assert "checksum" in scan.explain().notes[0].detail
     assert not scan.explain().exact
+
+
+@pytest.mark.usefixtures("built_here")
+@pytest.mark.parametrize("using", ["bitmap", "bloom", "btree", "minmax"])
+@pytest.mark.parametrize("in_place", [True, False], ids=["in place", "renamed over"])
+def test_a_file_without_matches_is_skipped_unopened_only_while_it_is_the_same(
+    tmp_path: Path, using: str, in_place: bool
+) -> None:
+    table = LocalConnection().table(str(tmp_path / "t"))
+    for number in range(2):
+        write_rows(
+            tmp_path / "t" / f"{number}.orc",
+            1000 * number,
+            list(range(1000 + 500 * number, 1500 + 500 * number)),
+        )
+    table.create_index("by_a", "a", using)
+    assert ids(table.scan("a = 2050")) == []
+    skipped = {task.path for task in table.scan("a = 2050").plan().tasks}
+    assert skipped == (set() if using in ("btree", "minmax") else {"0.orc", "1.orc"})
+
+    file, new = tmp_path / "t" / "1.orc", tmp_path / "new"
+    write_rows(new, 1000, list(range(1600, 2100)))
+    keep_stat(file, lambda: file.write_bytes(new.read_bytes()) if in_place else new.replace(file))
+    scan = table.scan("a = 2050")
+    assert [task.path for task in scan.plan().tasks] == (
+        ["1.orc"] if using in ("btree", "minmax") else ["0.orc", "1.orc"]
+    )
+    assert ids(scan) == [1450]
+    assert reasons(scan) == {Reason.STALE_FILE: ["1.orc"]}
+
+
+@pytest.mark.usefixtures("built_here")
+def test_a_copied_table_opens_its_files_before_it_skips_them(tmp_path: Path) -> None:
+    table = LocalConnection().table(str(tmp_path / "t"))
+    write_rows(tmp_path / "t" / "0.orc", 0, list(range(500)))
+    table.create_index("by_a", "a", "minmax")
+    assert not table.scan("a = 2300").plan().tasks
+    shutil.copytree(tmp_path / "t", tmp_path / "copy")
+    scan = LocalConnection().table(str(tmp_path / "copy")).scan("a = 2300")
+    assert [task.path for task in scan.plan().tasks] == ["0.orc"]
+    assert ids(scan) == []
+    # the index is used all the same: the file is the one that it is of
+    assert reasons(scan) == {}
+    rows = scan.explain().rows
+    assert rows is not None
+    assert rows.kept == 0
 
 
 def test_a_file_replaced_by_one_of_another_type_with_the_same_length_and_time(
@@ -76,7 +129,9 @@ def test_a_file_rewritten(path: Path, table: Table) -> None:
     assert ids(scan) == [*range(50), *expected(ROWS)]
     assert reasons(scan) == {Reason.STALE_FILE: ["one.orc"]}
     assert "length" in scan.explain().notes[0].detail
-    assert [index.status for index in table.indexes()] == ["stale: 1 of 2 files indexed"] * 2
+    assert [index.status for index in table.indexes()] == [
+        "stale: 1 changed; 1 of 2 files indexed, 98.3 % of the rows"
+    ] * 2
 
 
 def test_a_file_touched_only(path: Path, table: Table) -> None:
@@ -103,7 +158,9 @@ def test_a_file_deleted(path: Path, table: Table) -> None:
     assert ids(scan) == expected(ROWS)
     assert reasons(scan) == {Reason.FILE_GONE: ["one.orc"]}
     assert scan.explain().exact
-    assert [index.status for index in table.indexes()] == ["stale: 1 of 1 files indexed, 1 gone"] * 2
+    assert [index.status for index in table.indexes()] == [
+        "stale: 1 gone; 1 of 1 file indexed, 100 % of the rows"
+    ] * 2
 
 
 def test_a_file_renamed_is_a_new_one(path: Path, table: Table) -> None:
@@ -208,7 +265,7 @@ def test_partitions_added_and_dropped(spark: SparkSession, tmp_path: Path) -> No
         Reason.PARTITION_NOT_INDEXED: ["by_a on part=2/x.orc"],
         Reason.NEW_FILE: ["part=3/x.orc"],
     }
-    assert table.index("by_a").status == "stale: 1 of 2 files indexed"
+    assert table.index("by_a").status.startswith("stale: 1 added; 1 of 2 files indexed, ")
     shutil.rmtree(path / "part=1")
     assert ids(scan) == expected_rows[2] + expected_rows[3]
     assert Reason.FILE_GONE in reasons(scan)

@@ -46,7 +46,7 @@ def main(root: str, rounds: int, seed: int) -> None:
             finally:
                 os._exit(1)
         os.close(writer)
-        time.sleep(rng.uniform(0, 0.03))
+        time.sleep(rng.uniform(0, 0.06))
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         with os.fdopen(reader) as lines:

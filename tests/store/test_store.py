@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import subprocess
@@ -23,6 +24,7 @@ from hindex.errors import (
 )
 from hindex.store import store as store_module
 from hindex.store.files import read_whole
+from hindex.store.format import VERSION
 from hindex.store.manifest import (
     FileEntry,
     IndexEntry,
@@ -100,10 +102,29 @@ def test_shared_names_are_plain(uri: str) -> None:
     assert "/" not in name
 
 
-@pytest.mark.parametrize(("table_uri", "place"), [("s3://b/t", None), ("/t", "s3://b/store")])
-def test_only_local_stores(table_uri: str, place: str | None) -> None:
-    with pytest.raises(StoreError, match="pass store=<local directory>"):
-        Store.for_table(table_uri, place)
+@pytest.mark.parametrize(
+    ("table_uri", "place", "root"),
+    [
+        ("s3a://b/t//", None, "s3://b/t/_hindex"),
+        ("S3N://b/t", None, "s3://b/t/_hindex"),
+        ("s3://b/t/x.orc", None, "s3://b/t/_hindex/files/x.orc"),
+        ("s3://b", None, "s3://b/_hindex"),
+        ("/t", "s3a://b/store/", f"s3://b/store/{shared_name('/t')}"),
+        ("memory://t/", None, "memory://t/_hindex"),
+    ],
+)
+def test_places_elsewhere(table_uri: str, place: str | None, root: str) -> None:
+    assert Store.for_table(table_uri, place).root == root
+
+
+def test_a_store_is_the_same_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+    assert Store.for_table("/t", str(tmp_path / "link")).root == Store.for_table("/t", str(tmp_path)).root
+
+
+def test_options_in_the_uri_of_a_store() -> None:
+    with pytest.raises(StoreError, match="give them in the environment, such as AWS_ENDPOINT_URL"):
+        Store.for_table("s3://b/t?region=eu-west-1")
 
 
 def test_nothing_committed(store: Store, table: Path) -> None:
@@ -240,6 +261,83 @@ def test_failing_writes(
     assert store.commit(adding("b")).number == 2
 
 
+def test_a_commit_that_may_not_last(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once the name is there a commit cannot be taken back, so nobody is told that nothing was changed."""
+    store.commit(adding("a"))
+
+    def fail(path: Path) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("hindex.store.files.sync_directory", fail)
+        with pytest.raises(
+            StoreError, match=r"was committed, but .*Input/output error.* visible now"
+        ) as caught:
+            store.commit(adding("b"))
+    assert "nothing was changed" not in str(caught.value)
+    assert names(store) == ["a", "b"]
+    assert store.commit(adding("c")).number == 3
+
+
+def test_a_writer_that_stopped_is_not_waited_for_long(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hindex.store.local.TURN_S", 0.05)
+    store.commit(adding("a"))
+    descriptor = os.open(Path(store.root, "manifests"), os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        assert store.commit(adding("b")).number == 2
+    finally:
+        os.close(descriptor)
+
+
+@pytest.mark.parametrize("seen", [1, 3])
+def test_a_vanished_store(store: Store, table: Path, seen: int) -> None:
+    for number in range(3):
+        store.commit(adding(f"i{number}"))
+    gone = sorted(Path(store.root, "manifests").iterdir())[seen - 1 :]
+    for path in gone:
+        path.unlink()
+    before = all_files(table)
+    with pytest.raises(StoreError, match=r"vanished: its manifest 3 was there before, now .* is the latest"):
+        store.commit(adding("late"))
+    assert all_files(table) == before
+    # whoever starts from what is there now may go on
+    assert len(names(store)) == seen - 1
+    assert store.commit(adding("late")).number == seen
+
+
+def torture(root: Path, processes: int, rounds: int, seed: int, kills: int) -> dict[str, Any]:
+    command = [
+        sys.executable,
+        str(HERE / "torture.py"),
+        str(root),
+        *map(str, (processes, rounds, seed, kills)),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    report: dict[str, Any] = json.loads(done.stdout)
+    assert report["problems"] == [], done.stderr
+    assert report["next_commit"] == 1
+    assert report["segments"] > 1
+    return report
+
+
+#: Rounds of the long run, such as 50; then with sixteen processes and four kills a round.
+LONG = int(os.environ.get("HINDEX_ROUNDS", "0"))
+
+
+def test_many_writers_of_one_table(tmp_path: Path, rng: np.random.Generator) -> None:
+    processes, rounds = (16, LONG) if LONG else (4, 4)
+    report = torture(tmp_path / "s", processes, rounds, int(rng.integers(2**32)), 0)
+    assert report["commits"] == processes * rounds
+
+
+def test_many_writers_some_of_them_killed(tmp_path: Path, rng: np.random.Generator) -> None:
+    processes, rounds, kills = (16, LONG, 4 * LONG) if LONG else (4, 6, 8)
+    report = torture(tmp_path / "s", processes, rounds, int(rng.integers(2**32)), kills)
+    assert report["kills"] == kills
+
+
 def test_a_file_system_without_hard_links(store: Store, table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*args: object) -> None:
         raise OSError(errno.EPERM, os.strerror(errno.EPERM))
@@ -304,7 +402,7 @@ def test_manifests_that_are_no_files(store: Store) -> None:
 
 def test_a_manifest_of_a_newer_version(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr("hindex.store.format.VERSION", 2)
+        patch.setattr("hindex.store.format.VERSION", VERSION + 1)
         store.commit(adding("a"))
     with pytest.raises(NewerFormatError, match="upgrade hindex"):
         store.load()
@@ -328,7 +426,7 @@ def test_a_manifest_that_vanishes_while_it_is_read(store: Store, monkeypatch: py
             raise FileNotFoundError(errno.ENOENT, "gone", str(path))
         return read_whole(path, limit)
 
-    monkeypatch.setattr("hindex.store.store.read_whole", vanish_once)
+    monkeypatch.setattr("hindex.store.local.read_whole", vanish_once)
     assert names(store) == ["a", "b"]
 
 

@@ -1,0 +1,413 @@
+"""Building BTREE indexes: what to read or to merge, and the Spark job that sorts it.
+
+An index has one set of files for the table, or for each partition. A refresh writes one more set, for the data files
+that changed or were added; when sets become many, or most of what one covers has changed, they are merged.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from hindex.build.btree_task import (
+    WRITTEN_SCHEMA,
+    BTreeJob,
+    CopyTask,
+    EntryTask,
+    Part,
+    ReadTask,
+    chunk_schema,
+    entry_chunks,
+    kept_locations,
+    table_values,
+    unpack_key,
+    write_parts,
+)
+from hindex.build.collect import collect
+from hindex.domain import Key
+from hindex.errors import BuildError, HindexError
+from hindex.index.btree_locations import IndexedFile, first_locations
+from hindex.index.extent import Extent
+from hindex.index.open_files import open_btree_file
+from hindex.keys import array_keys, same_keys
+from hindex.orc import OrcReader, RowSelection
+from hindex.orc.tail import FileTail
+from hindex.orc.types import OrcType
+from hindex.progress import Progress
+from hindex.spark.frames import task_frame
+from hindex.store.manifest import FileEntry, IndexEntry, SharedFileEntry, SharedIndexEntry
+from hindex.store.store import Store
+from hindex.table.fingerprint import Fingerprint
+from hindex.table.paths import bind_paths
+from hindex.table.snapshot import FileView, Snapshot, read_file_tail
+from hindex.table.type_text import parse_type, type_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: Sets of files of one table or partition beyond which a refresh merges them.
+MAX_SETS = 8
+#: Rows, or entries that are merged, for each index file of a set, and most files of a set.
+PART_ROWS = 4 << 20
+MAX_PARTS = 1024
+#: Tasks that write, at most: more files than that are written one after the other.
+MAX_WRITERS = 1000
+
+#: Entries that a writer may have to hold back, where the keys of all runs overlap: what chunks are sized by.
+HELD_ENTRIES = 8 << 20
+_CHUNK_ENTRIES = (128, 1024)
+
+_TAIL_READERS = 8
+# stripes and rows of each that are looked at to see how keys are spread
+_SAMPLED_STRIPES = 32
+_SAMPLED_ROWS = 512
+
+
+@dataclass(frozen=True, slots=True)
+class BTreeGroup:
+    """The data files of a table or partition for which a set of index files is to be written.
+
+    :ivar partition: the partition as its directories are named; None for the table.
+    :ivar read: those whose column has to be read.
+    :ivar kept: those whose entries are taken from ``merged``, the sets that are replaced.
+    """
+
+    partition: str | None
+    read: tuple[FileView, ...]
+    kept: tuple[FileView, ...] = ()
+    merged: tuple[SharedIndexEntry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BTreePlan:
+    """What a build of one BTREE index reads and writes."""
+
+    build_id: str
+    index: IndexEntry
+    column: str
+    type: OrcType
+    binding: tuple[str, ...]
+    store: Store
+    groups: tuple[BTreeGroup, ...]
+
+    @property
+    def directory(self) -> str:
+        """Where the files go, relative to the store."""
+        return self.store.index_directory(self.index.id)
+
+    @property
+    def absolute_directory(self) -> str:
+        return self.store.absolute(self.directory)
+
+    @property
+    def data_files(self) -> frozenset[str]:
+        """The paths of the data files that are read."""
+        return frozenset(view.file.path for group in self.groups for view in group.read)
+
+
+def plan_btree(
+    snapshot: Snapshot, index: IndexEntry, views: Sequence[FileView], build_id: str, fresh: Collection[str]
+) -> BTreePlan | None:
+    """The plan of a build, or None where nothing is to be done.
+
+    :param views: the data files that the index covers.
+    :param fresh: paths of files that have not changed since they were indexed.
+    """
+    resolved = snapshot.schema.resolve(index.column)
+    columns = snapshot.listing.partitioning.columns
+    by_partition: dict[tuple[str | None, ...], list[FileView]] = {}
+    for view in views:
+        place = view.file.partition if index.level == "partition" else ()
+        by_partition.setdefault(place, []).append(view)
+    names = _referring(snapshot, index)
+    groups = []
+    for place, some in by_partition.items():
+        name = (
+            "/".join(f"{c.name}={value}" for c, value in zip(columns, place, strict=False)) if place else None
+        )
+        group = _plan_group(name, some, index, resolved.type, names, fresh)
+        if group is not None:
+            groups.append(group)
+    if not groups:
+        return None
+    binding = tuple(column.name for column in snapshot.schema.data_columns)
+    return BTreePlan(build_id, index, resolved.name, resolved.type, binding, snapshot.store, tuple(groups))
+
+
+def _referring(snapshot: Snapshot, index: IndexEntry) -> dict[str, set[str]]:
+    """The data files that name each set of an index, without those that are gone."""
+    gone = set(snapshot.vanished)
+    found: dict[str, set[str]] = {}
+    for entry in snapshot.manifest.files:
+        held = entry.shared_index(index.id)
+        if held is not None and entry.path not in gone:
+            found.setdefault(held.id, set()).add(entry.path)
+    return found
+
+
+def _plan_group(
+    name: str | None,
+    views: Sequence[FileView],
+    index: IndexEntry,
+    of: OrcType,
+    referring: dict[str, set[str]],
+    fresh: Collection[str],
+) -> BTreeGroup | None:
+    covered: dict[str, list[FileView]] = {}
+    sets: dict[str, SharedIndexEntry] = {}
+    read = []
+    for view in views:
+        held = view.entry.shared_index(index.id) if view.entry is not None else None
+        if held is None or view.file.path not in fresh or not _has_keys_of(held, of):
+            read.append(view)
+        else:
+            sets[held.id] = held
+            covered.setdefault(held.id, []).append(view)
+    sparse = any(2 * len(covered[key]) < held.num_files for key, held in sets.items())
+    if len(sets) + bool(read) > MAX_SETS or sparse:
+        here = {view.file.path for view in views}
+        # one that covers files elsewhere too has to stay
+        merged = tuple(held for key, held in sets.items() if referring[key] <= here and held.files)
+        if len(merged) + bool(read) > 1 or (merged and sparse):
+            kept = tuple(view for held in merged for view in covered[held.id])
+            return BTreeGroup(name, tuple(read), kept, merged)
+    return BTreeGroup(name, tuple(read)) if read else None
+
+
+def _has_keys_of(held: SharedIndexEntry, of: OrcType) -> bool:
+    """Whether the keys of a set are those of the column's present type."""
+    try:
+        return same_keys(parse_type(held.column_type), of)
+    except ValueError:  # a type of a later version
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A group whose data files are known in every detail. ``files`` are sorted by path."""
+
+    group: BTreeGroup
+    files: tuple[IndexedFile, ...]
+    tails: dict[str, FileTail]
+    old_files: tuple[tuple[SharedIndexEntry, tuple[IndexedFile, ...]], ...]
+    lows: tuple[Key | None, ...]
+
+
+def run_btree(spark: SparkSession, plan: BTreePlan, progress: Progress) -> list[FileEntry]:
+    """Run a build as one Spark job and return a manifest entry for each data file that it covers.
+
+    :raises BuildError: if a task failed; the message names its data file.
+    """
+    prepared = [_prepare(plan, group) for group in plan.groups]
+    job = _job(plan, prepared)
+    tasks = _tasks(plan, prepared)
+    progress.start(len(tasks), f"building {plan.index.name}")
+    try:
+        table = _collect(spark, job, tasks, progress)
+    finally:
+        progress.finish()
+    return _entries(plan, prepared, job, table)
+
+
+def _collect(spark: SparkSession, job: BTreeJob, tasks: Sequence[EntryTask], progress: Progress) -> pa.Table:
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    # what is sorted has no need of the list of all files
+    lean = replace(job, groups=())
+
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return write_parts(job, batches)
+
+    frame = (
+        task_frame(spark, tasks, partial(entry_chunks, lean), chunk_schema(job.kind))
+        .repartitionById(min(len(job.parts), MAX_WRITERS), "part")
+        .sortWithinPartitions("part", "first")
+        .mapInArrow(write, from_arrow_schema(WRITTEN_SCHEMA))
+    )
+    return collect(spark, frame, job.build_id, progress, len(tasks))
+
+
+def _prepare(plan: BTreePlan, group: BTreeGroup) -> _Prepared:
+    with ThreadPoolExecutor(_TAIL_READERS) as pool:
+        tails = dict(zip((v.file.path for v in group.read), pool.map(_tail, group.read), strict=True))
+    old = []
+    for held in group.merged:
+        file = held.files[0]
+        try:
+            reader = open_btree_file(plan.store.absolute(file.path), file.length, file.footer_checksum)
+            old.append((held, tuple(reader.all_files())))
+        except HindexError as error:
+            raise BuildError(
+                f"index {plan.index.name!r} cannot be merged: {error}; drop it and create it again"
+            ) from error
+    fingerprints = {view.file.path: view.entry.fingerprint for view in group.kept if view.entry is not None}
+    files = [_indexed(view, tails[view.file.path]) for view in group.read]
+    files += [file for _, some in old for file in some if fingerprints.get(file.path) == file.fingerprint]
+    files.sort(key=lambda file: file.path)
+    return _Prepared(group, tuple(files), tails, tuple(old), _lows(plan, group, tails))
+
+
+def _tail(view: FileView) -> FileTail:
+    try:
+        tail = read_file_tail(view.file)
+    except HindexError as error:
+        raise BuildError(f"index build failed on data file {view.file.path!r}: {error}") from error
+    if tail.file_length != view.file.length:
+        raise BuildError(
+            f"index build failed on data file {view.file.path!r}: it had {view.file.length} bytes when the build "
+            f"began and has {tail.file_length} now: run the build again when nothing writes to the table"
+        )
+    return tail
+
+
+def _indexed(view: FileView, tail: FileTail) -> IndexedFile:
+    return IndexedFile(
+        view.file.path,
+        Fingerprint(view.file.length, view.file.mtime_ns, tail.checksum),
+        tail.row_index_stride,
+        tuple(stripe.num_rows for stripe in tail.stripes),
+    )
+
+
+def _lows(plan: BTreePlan, group: BTreeGroup, tails: dict[str, FileTail]) -> tuple[Key | None, ...]:
+    """Where the files of a set begin, the first one at the least key: so that each gets about as many entries."""
+    rows = sum(tail.num_rows for tail in tails.values())
+    old = [file.extent for held in group.merged for file in held.files]
+    total = rows + sum(extent.rows for extent in old)
+    parts = min(-(-total // PART_ROWS), MAX_PARTS)
+    if parts < 2:
+        return (None,)
+    weighted = [(extent.min_key, extent.rows) for extent in old if extent.min_key is not None]
+    sample = _sample(plan, group, tails)
+    weighted += [(key, rows // max(len(sample), 1)) for key in sample]
+    weighted.sort(key=lambda item: item[0])
+    if not weighted:
+        return (None,)
+    ends = np.cumsum([weight for _, weight in weighted])
+    at = np.searchsorted(ends, [ends[-1] * part // parts for part in range(1, parts)])
+    lows = sorted({weighted[i][0] for i in at.tolist()})
+    return (None, *(low for low in lows if low > weighted[0][0]))
+
+
+def _sample(plan: BTreePlan, group: BTreeGroup, tails: dict[str, FileTail]) -> list[Key]:
+    """Keys of some rows here and there."""
+    stripes = [
+        (view, number, stripe.num_rows)
+        for view in group.read
+        for number, stripe in enumerate(tails[view.file.path].stripes)
+        if stripe.num_rows
+    ]
+    if len(stripes) > _SAMPLED_STRIPES:
+        stripes = [stripes[at * len(stripes) // _SAMPLED_STRIPES] for at in range(_SAMPLED_STRIPES)]
+    found: list[Key] = []
+    for turn, (view, number, rows) in enumerate(stripes):
+        # another place in each, or a column that restarts in every stripe would give the same keys
+        start = max(rows - _SAMPLED_ROWS, 0) * turn // len(stripes)
+        wanted = RowSelection.of(np.arange(start, min(start + _SAMPLED_ROWS, rows)), rows)
+        try:
+            with OrcReader(view.file.uri) as reader:
+                bound = bind_paths(plan.binding, reader.tail.schema, [plan.column])
+                if plan.column not in bound or number >= len(reader.stripes):
+                    continue
+                array = reader.read_stripe(number, [bound[plan.column].path], wanted).column(0)
+            values = table_values(array, plan.type).drop_null()
+        except HindexError as error:
+            raise BuildError(f"index build failed on data file {view.file.path!r}: {error}") from error
+        keys = array_keys(plan.type, values)
+        found += keys.tolist() if isinstance(keys, np.ndarray) else keys.to_pylist()
+    return found
+
+
+def _job(plan: BTreePlan, prepared: Sequence[_Prepared]) -> BTreeJob:
+    runs = max(
+        sum(len(tail.stripes) for tail in item.tails.values())
+        + sum(len(held.files) for held, _ in item.old_files)
+        for item in prepared
+    )
+    least, most = _CHUNK_ENTRIES
+    return BTreeJob(
+        build_id=plan.build_id,
+        column=plan.column,
+        type=plan.type,
+        binding=plan.binding,
+        properties=plan.index.properties,
+        metadata=(("level", plan.index.level),),
+        directory=plan.directory,
+        absolute_directory=plan.absolute_directory,
+        parts=tuple(Part(group, low) for group, item in enumerate(prepared) for low in item.lows),
+        groups=tuple(item.files for item in prepared),
+        chunk_entries=min(max(HELD_ENTRIES // max(runs, 1), least), most),
+    )
+
+
+def _tasks(plan: BTreePlan, prepared: Sequence[_Prepared]) -> list[EntryTask]:
+    tasks: list[EntryTask] = []
+    for number, item in enumerate(prepared):
+        first = dict(zip((file.path for file in item.files), first_locations(item.files), strict=False))
+        files = {file.path: file for file in item.files}
+        tasks += [
+            ReadTask(view.file.uri, files[view.file.path], number, first[view.file.path])
+            for view in item.group.read
+        ]
+        for held, old in item.old_files:
+            kept = kept_locations(old, item.files)
+            tasks += [
+                CopyTask(plan.store.absolute(file.path), file.length, file.footer_checksum, number, kept)
+                for file in held.files
+            ]
+    return tasks
+
+
+def _entries(
+    plan: BTreePlan, prepared: Sequence[_Prepared], job: BTreeJob, table: pa.Table
+) -> list[FileEntry]:
+    written: dict[int, list[SharedFileEntry]] = {}
+    for row in sorted(table.to_pylist(), key=lambda row: row["part"]):
+        low, high = (
+            None if row[name] is None else unpack_key(row[name], job.kind) for name in ("min_key", "max_key")
+        )
+        extent = Extent(row["entries"], row["null_count"], low, high).cut()
+        written.setdefault(job.parts[row["part"]].group, []).append(
+            SharedFileEntry(row["path"], row["length"], row["footer_checksum"], extent)
+        )
+    entries = []
+    for number, item in enumerate(prepared):
+        shared = SharedIndexEntry(
+            id=uuid.uuid4().hex,
+            index_id=plan.index.id,
+            column_type=str(plan.type),
+            partition=item.group.partition,
+            num_files=len(item.files),
+            num_row_groups=first_locations(item.files)[-1],
+            files=tuple(written.get(number, ())),
+        )
+        now = {file.path: file for file in item.files}
+        for view in item.group.read:
+            file, tail = now[view.file.path], item.tails[view.file.path]
+            entries.append(
+                FileEntry(
+                    path=file.path,
+                    length=file.fingerprint.length,
+                    mtime_ns=file.fingerprint.mtime_ns,
+                    tail_checksum=file.fingerprint.tail_checksum,
+                    num_rows=tail.num_rows,
+                    stripe_rows=file.stripe_rows,
+                    schema=type_text(tail.schema),
+                    shared=(shared,),
+                    changed_ns=view.file.changed_ns or 0,
+                    num_row_groups=file.num_groups,
+                )
+            )
+        entries += [
+            replace(view.entry, index_files=(), shared=(shared,))
+            for view in item.group.kept
+            if view.entry is not None and view.file.path in now
+        ]
+    return sorted(entries, key=lambda entry: entry.path)

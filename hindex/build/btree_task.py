@@ -1,0 +1,427 @@
+"""Building BTREE index files out of core: what executors run, before and after Spark's sort.
+
+Before it, each stripe becomes a sorted run of keys with the row groups that hold them, cut into chunks. Spark sorts
+chunks by their first key. After it, chunks of many runs arrive in that order: keys below the first key of the latest
+chunk cannot come any more, so they are merged and written, and only the overlap of the runs is held back.
+
+Nothing here knows Spark's session or SQL: executors import it for every task.
+"""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hindex.domain import Key
+from hindex.errors import BuildError, HindexError
+from hindex.index.btree import BTreeWriter
+from hindex.index.btree_entries import stripe_entries
+from hindex.index.btree_locations import IndexedFile, first_locations
+from hindex.index.grouping import Groups, group_pairs
+from hindex.index.leaf import ByteKeys
+from hindex.index.open_files import open_btree_file
+from hindex.index.tree_writer import Int64s, byte_keys, key_at
+from hindex.keys import KeyKind, key_kind
+from hindex.orc import OrcReader
+from hindex.orc.types import OrcType
+from hindex.store.new_files import NewFile
+from hindex.table.paths import bind_paths
+
+#: Bytes of keys after which a chunk is closed.
+CHUNK_KEY_BYTES = 64 * 1024
+#: Entries that are brought together before any is written: fewer would make the leaves ragged.
+MERGE_ENTRIES = 1 << 20
+
+UInt32s = npt.NDArray[np.uint32]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One index file to write: which group of data files it is of, and its keys: from ``low`` (None: the least) on."""
+
+    group: int
+    low: Key | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTask:
+    """Index the column of one data file, which is as ``file`` says. ``first`` is the number of its first row group."""
+
+    uri: str
+    file: IndexedFile
+    group: int
+    first: int
+
+
+@dataclass(frozen=True, slots=True)
+class CopyTask:
+    """Take the entries of an index file that is to be replaced.
+
+    ``kept`` are the data files that are still as they were: number of the first row group in the old file, how many
+    there are, and number of the first one now.
+    """
+
+    path: str
+    length: int
+    footer_checksum: int
+    group: int
+    kept: tuple[tuple[int, int, int], ...]
+
+
+EntryTask = ReadTask | CopyTask
+
+
+@dataclass(frozen=True, slots=True)
+class BTreeJob:
+    """What every task of a build has to know.
+
+    :ivar type: the column's type in the table, whose keys are indexed.
+    :ivar binding: the table's data columns, against which a file's own are matched.
+    :ivar parts: the index files to write, by group and then by key.
+    :ivar groups: the data files of each group, sorted by path.
+    :ivar chunk_entries: entries of one chunk of a run.
+    """
+
+    build_id: str
+    column: str
+    type: OrcType
+    binding: tuple[str, ...]
+    properties: tuple[tuple[str, str], ...]
+    metadata: tuple[tuple[str, str], ...]
+    directory: str
+    absolute_directory: str
+    parts: tuple[Part, ...]
+    groups: tuple[tuple[IndexedFile, ...], ...]
+    chunk_entries: int
+
+    @property
+    def kind(self) -> KeyKind:
+        kind = key_kind(self.type)
+        assert kind is not None
+        return kind
+
+
+def chunk_schema(kind: KeyKind) -> pa.Schema:
+    """Columns of the chunks that Spark sorts: by part, then by first key. A chunk without one holds nulls."""
+    return pa.schema(
+        [
+            pa.field("part", pa.int32()),
+            pa.field("first", pa.int64() if kind is KeyKind.INT64 else pa.binary()),
+            # distinct keys, ascending: 64-bit integers, or bytes that the 32-bit lengths cut
+            pa.field("keys", pa.binary()),
+            pa.field("lengths", pa.binary()),
+            # 32-bit: entries of each key, and their row groups
+            pa.field("counts", pa.binary()),
+            pa.field("locations", pa.binary()),
+        ]
+    )
+
+
+#: A row for each index file that was written.
+WRITTEN_SCHEMA = pa.schema(
+    [
+        pa.field("part", pa.int32()),
+        pa.field("path", pa.string()),
+        pa.field("length", pa.int64()),
+        pa.field("footer_checksum", pa.int64()),
+        pa.field("entries", pa.int64()),
+        pa.field("null_count", pa.int64()),
+        # the least and greatest key: bytes, or eight bytes of an integer
+        pa.field("min_key", pa.binary()),
+        pa.field("max_key", pa.binary()),
+    ]
+)
+_INTEGER = struct.Struct("<q")
+
+
+# Before the sort
+
+
+def entry_chunks(job: BTreeJob, task: EntryTask) -> Iterator[pa.RecordBatch]:
+    """The chunks of one data file or of an old index file, run after run.
+
+    :raises BuildError: naming the file.
+    """
+    parts = [(number, part.low) for number, part in enumerate(job.parts) if part.group == task.group]
+    runs = _read_runs(job, task) if isinstance(task, ReadTask) else _copied_runs(task)
+    named = f"data file {task.file.path!r}" if isinstance(task, ReadTask) else f"index file {task.path!r}"
+    try:
+        for run in runs:
+            batch = _chunks(job, run, parts)
+            if batch.num_rows:
+                yield batch
+    except (HindexError, OSError) as error:
+        raise BuildError(f"index build failed on {named}: {error}") from error
+
+
+def _read_runs(job: BTreeJob, task: ReadTask) -> Iterator[Groups]:
+    file, first = task.file, task.first
+    with OrcReader(task.uri) as reader:
+        tail = reader.tail
+        if (tail.file_length, tail.checksum) != (file.fingerprint.length, file.fingerprint.tail_checksum):
+            raise BuildError(
+                "it changed since the build began: run the build again when nothing writes to the table"
+            )
+        bound = bind_paths(job.binding, tail.schema, [job.column])
+        if job.column not in bound:
+            raise BuildError(f"it has no column {job.column!r} any more")
+        name = bound[job.column].path
+        for number, groups in enumerate(file.stripe_groups):
+            array = table_values(reader.read_stripe(number, [name]).column(0), job.type)
+            yield stripe_entries(job.type, array, row_group_rows=file.row_group_rows, first=first)
+            first += groups
+
+
+def table_values(array: pa.Array, of: OrcType) -> pa.Array:
+    """A file's values as a query sees them: of the table's type.
+
+    :raises BuildError: if one does not fit.
+    """
+    wanted = of.to_arrow()
+    if array.type == wanted:
+        return array
+    try:
+        return array.cast(wanted)
+    except pa.ArrowException as error:
+        raise BuildError(f"a value of type {array.type} does not fit the table's {of}: {error}") from error
+
+
+def _copied_runs(task: CopyTask) -> Iterator[Groups]:
+    reader = open_btree_file(task.path, task.length, task.footer_checksum)
+    olds = np.array([old for old, _, _ in task.kept], np.int64)
+    ends = olds + np.array([count for _, count, _ in task.kept], np.int64)
+    news = np.array([new for _, _, new in task.kept], np.int64)
+
+    def moved(locations: npt.NDArray[np.uint32]) -> tuple[npt.NDArray[np.bool_], UInt32s]:
+        """Which locations are kept, and what these are now."""
+        if not len(olds):
+            return np.zeros(len(locations), np.bool_), np.zeros(0, np.uint32)
+        at = np.searchsorted(olds, locations, side="right") - 1
+        kept = (at >= 0) & (locations < ends[at])
+        at = at[kept]
+        return kept, (locations[kept] - olds[at] + news[at]).astype(np.uint32)
+
+    nulls = moved(np.asarray(reader.nulls().to_array()).astype(np.uint32))[1]
+    yield Groups(_no_keys(reader.file.footer.key_kind), np.zeros(1, np.int64), np.zeros(0, np.uint32), nulls)
+    for leaf in reader.all_leaves():
+        numbers, locations = reader.entries(leaf)
+        kept, found = moved(locations)
+        ranked = group_pairs(numbers[kept], found)
+        keys = leaf.keys
+        if isinstance(keys, np.ndarray):
+            yield Groups(keys[ranked.keys], ranked.starts, ranked.rows, nulls[:0])
+        else:
+            values = pa.array([keys[int(number)] for number in ranked.keys], pa.large_binary())
+            yield Groups(values, ranked.starts, ranked.rows, nulls[:0])
+
+
+def _no_keys(kind: KeyKind) -> Int64s | pa.LargeBinaryArray:
+    return np.zeros(0, np.int64) if kind is KeyKind.INT64 else pa.array([], pa.large_binary())
+
+
+def _chunks(job: BTreeJob, run: Groups, parts: Sequence[tuple[int, Key | None]]) -> pa.RecordBatch:
+    """The chunks of a run: none holds keys of two parts."""
+    keys = run.keys if isinstance(run.keys, np.ndarray) else byte_keys(run.keys)
+    count = len(keys)
+    cuts = {0, count, *(_below(keys, low) for _, low in parts if low is not None)}
+    # cuts that keep a chunk small: by entries, and by the bytes of its keys
+    cuts.update(np.searchsorted(run.starts, np.arange(0, run.starts[-1], job.chunk_entries)).tolist())
+    if isinstance(keys, ByteKeys):
+        cuts.update(np.searchsorted(keys.offsets, np.arange(0, keys.offsets[-1], CHUNK_KEY_BYTES)).tolist())
+    lows = [0, *(_below(keys, low) for _, low in parts[1:] if low is not None)]
+    columns: dict[str, list[object]] = {name: [] for name in chunk_schema(job.kind).names}
+    rows, starts = np.ascontiguousarray(run.rows), run.starts
+    for start, end in pairwise(sorted(cuts)):
+        at = bisect_right(lows, start) - 1
+        part = keys.part(start, end) if isinstance(keys, ByteKeys) else keys[start:end]
+        columns["part"].append(parts[at][0])
+        columns["first"].append(key_at(keys, start))
+        columns["keys"].append(bytes(part.data) if isinstance(part, ByteKeys) else part.tobytes())
+        lengths = np.diff(part.offsets).astype("<u4").tobytes() if isinstance(part, ByteKeys) else b""
+        columns["lengths"].append(lengths)
+        columns["counts"].append(np.diff(starts[start : end + 1]).astype("<u4").tobytes())
+        columns["locations"].append(rows[starts[start] : starts[end]].astype("<u4").tobytes())
+    if len(run.nulls):
+        for values in columns.values():
+            values.append(b"")
+        columns["part"][-1], columns["first"][-1] = parts[0][0], None
+        columns["locations"][-1] = run.nulls.astype("<u4").tobytes()
+    return pa.RecordBatch.from_pydict(columns, schema=chunk_schema(job.kind))
+
+
+def _below(keys: Int64s | ByteKeys, bound: Key) -> int:
+    """How many of ascending keys are below a bound."""
+    if isinstance(keys, ByteKeys):
+        return bisect_left(range(len(keys)), bound, key=keys.__getitem__)
+    return int(np.searchsorted(keys, bound))
+
+
+# After the sort
+
+
+def write_parts(job: BTreeJob, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Write the index files whose chunks come, sorted by part and first key; a row for each when it is done.
+
+    :raises BuildError: if one cannot be written; it is removed.
+    """
+    current: _PartWriter | None = None
+    try:
+        for batch in batches:
+            numbers = np.asarray(batch.column("part"))
+            changes = np.flatnonzero(numbers[1:] != numbers[:-1]) + 1
+            for start, end in pairwise([0, *changes.tolist(), len(numbers)]):
+                if start == end:
+                    continue
+                number = int(numbers[start])
+                if current is not None and current.number != number:
+                    yield current.finish()
+                    current = None
+                if current is None:
+                    current = _PartWriter(job, number)
+                current.add(batch.slice(start, end - start))
+        if current is not None:
+            done, current = current.finish(), None
+            yield done
+    except (HindexError, OSError, ValueError) as error:
+        raise BuildError(f"index build failed on column {job.column!r}: {error}") from error
+    finally:
+        if current is not None:
+            current.abort()
+
+
+class _PartWriter:
+    """Merges the chunks of one part as they come."""
+
+    def __init__(self, job: BTreeJob, number: int) -> None:
+        self.number = number
+        self._job = job
+        self._name = f"{job.build_id}-{uuid.uuid4().hex}.hidx"
+        self._file = NewFile(job.absolute_directory, self._name)
+        self._writer = BTreeWriter(
+            self._file.sink,
+            job.type,
+            job.groups[job.parts[number].group],
+            column=job.column,
+            properties=dict(job.properties),
+            metadata=dict(job.metadata),
+        )
+        # distinct keys of chunks or of what was merged before, entries of each, and their locations
+        self._keys: list[Int64s | pa.LargeBinaryArray] = []
+        self._counts: list[UInt32s] = []
+        self._locations: list[UInt32s] = []
+        self._held = 0
+        self._latest: Key | None = None
+
+    def add(self, chunks: pa.RecordBatch) -> None:
+        """Take chunks, in order of their first keys, and write what is complete."""
+        first = chunks.column("first")
+        nulls = first.null_count
+        if nulls:
+            # they come first
+            self._writer.add_nulls(_numbers(chunks.column("locations").slice(0, nulls)))
+            chunks = chunks.slice(nulls)
+        if not chunks.num_rows:
+            return
+        self._keys.append(self._chunk_keys(chunks))
+        self._counts.append(_numbers(chunks.column("counts")))
+        self._locations.append(_numbers(chunks.column("locations")))
+        self._held += len(self._locations[-1])
+        self._latest = first[len(first) - 1].as_py()
+        if self._held >= MERGE_ENTRIES:
+            self._merge(self._latest)
+
+    def finish(self) -> pa.RecordBatch:
+        """Write the rest; a row that tells of the file."""
+        self._merge(None)
+        done = self._writer.finish()
+        self._file.publish()
+        low, high = done.extent.min_key, done.extent.max_key
+        row = {
+            "part": self.number,
+            "path": f"{self._job.directory}/{self._name}",
+            "length": done.length,
+            "footer_checksum": done.footer_crc32c,
+            "entries": done.extent.rows,
+            "null_count": done.extent.null_count,
+            "min_key": None if low is None else pack_key(low),
+            "max_key": None if high is None else pack_key(high),
+        }
+        return pa.RecordBatch.from_pylist([row], schema=WRITTEN_SCHEMA)
+
+    def abort(self) -> None:
+        self._writer.abort()
+        self._file.close()
+
+    def _chunk_keys(self, chunks: pa.RecordBatch) -> Int64s | pa.LargeBinaryArray:
+        data = _content(chunks.column("keys"))
+        if self._job.kind is KeyKind.INT64:
+            return np.frombuffer(data, "<i8")
+        lengths = _numbers(chunks.column("lengths"))
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
+        return pa.LargeBinaryArray.from_buffers(
+            pa.large_binary(), len(lengths), [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+        )
+
+    def _merge(self, end: Key | None) -> None:
+        """Write the keys below ``end`` (all if None) and hold the others back."""
+        if not self._held:
+            return
+        keys = (
+            np.concatenate(self._keys)
+            if isinstance(self._keys[0], np.ndarray)
+            else pa.concat_arrays(self._keys)
+        )
+        found = group_pairs(keys, np.concatenate(self._locations), counts=np.concatenate(self._counts))
+        held = found.keys if isinstance(found.keys, np.ndarray) else byte_keys(found.keys)
+        cut = len(held) if end is None else _below(held, end)
+        done = int(found.starts[cut])
+        part = held.part(0, cut) if isinstance(held, ByteKeys) else held[:cut]
+        self._writer.add(part, found.starts[: cut + 1], found.rows[:done])
+        self._keys = [found.keys[cut:]]
+        self._counts = [np.diff(found.starts[cut:]).astype(np.uint32)]
+        self._locations = [np.ascontiguousarray(found.rows[done:])]
+        self._held = len(self._locations[0])
+
+
+def _content(array: pa.BinaryArray) -> memoryview:
+    """The bytes of all values, one behind the other."""
+    _, offsets, data = array.buffers()
+    ends = np.frombuffer(offsets, np.int32, count=len(array) + 1, offset=4 * array.offset)
+    return memoryview(data)[ends[0] : ends[-1]] if data is not None else memoryview(b"")
+
+
+def _numbers(array: pa.BinaryArray) -> UInt32s:
+    return np.frombuffer(_content(array), "<u4")
+
+
+def pack_key(key: Key) -> bytes:
+    """A key as bytes."""
+    return key if isinstance(key, bytes) else _INTEGER.pack(key)
+
+
+def unpack_key(data: bytes, kind: KeyKind) -> Key:
+    """The key of :func:`pack_key`."""
+    if kind is KeyKind.BYTES:
+        return data
+    key: int = _INTEGER.unpack(data)[0]
+    return key
+
+
+def kept_locations(
+    old: Sequence[IndexedFile], new: Sequence[IndexedFile]
+) -> tuple[tuple[int, int, int], ...]:
+    """What a :class:`CopyTask` keeps: the files of an old index that are among the new ones, unchanged."""
+    now = dict(zip(new, first_locations(new), strict=False))
+    return tuple(
+        (first, file.num_groups, now[file])
+        for file, first in zip(old, first_locations(old), strict=False)
+        if file in now and file.num_groups
+    )

@@ -1,0 +1,192 @@
+"""Writing keys and their rows as leaf pages: what BITMAP and BTREE files have in common."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyroaring import BitMap
+
+from hindex.domain import Key
+from hindex.index import leaf, rowsets
+from hindex.index.file import Buffer, IndexFileWriter, PageRef, encode_page
+from hindex.index.leaf import ByteKeys
+
+#: Bytes of pages that are put aside in memory.
+HELD_BYTES = 1 << 20
+#: Raw bytes after which a leaf is closed, whatever its number of keys.
+LEAF_BYTES = 64 * 1024
+#: Keys of fewer rows are always inline: there may be many of them, and none must cost a Python step.
+OUTSIDE_FROM = 256
+#: Keys of more rows are never inline: one lookup decodes all of a leaf's rows.
+OUTSIDE_AFTER = 1 << 16
+#: Most bytes kept of a tree's first key in the directory.
+FIRST_BOUND = 64
+# one row in this many, or closer, is a bitset to roaring, which is then as small as gaps are; it decides that for
+# so many rows at once, and fewer than 4096 of them it holds as 16-bit numbers, which are larger
+_DENSE = 16
+_CONTAINER = 1 << 16
+# mean length of a run of neighboring rows from which roaring's run containers win
+_LONG_RUN = 4
+# rough raw bytes of an inline row, and of a key beside its bytes
+_ROW_BYTES = 2.5
+_KEY_BYTES = 4
+
+Int64s = npt.NDArray[np.int64]
+UInt32s = npt.NDArray[np.uint32]
+
+
+class HeldPages:
+    """Pages that are put aside until those are written that must come before them: on disk where they are many."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.SpooledTemporaryFile(max_size=HELD_BYTES)  # noqa: SIM115 - closed when released
+        self._lengths: list[int] = []
+
+    def write_page(self, blocks: Sequence[Buffer]) -> None:
+        """Put a page aside."""
+        page = encode_page(blocks)
+        self._file.write(page)
+        self._lengths.append(len(page))
+
+    def release(self, writer: IndexFileWriter) -> list[PageRef]:
+        """Write them one behind the other, and hold none any more."""
+        self._file.seek(0)
+        found = [writer.append_page(self._file.read(length)) for length in self._lengths]
+        self._file.close()
+        return found
+
+
+class TreeWriter:
+    """Writes one tree, its keys ascending; they may come piece by piece. What the directory needs is kept in lists.
+
+    :param held: where leaf pages go that must lie one behind the other; they are not in ``pages`` then.
+    :ivar pages: the leaf pages.
+    :ivar keys: keys of each leaf.
+    :ivar rows: rows of these keys, inline and outside.
+    :ivar bounds: a lower bound of each leaf, above every key of the leaf before it.
+    """
+
+    def __init__(self, writer: IndexFileWriter, values_per_page: int, held: HeldPages | None = None) -> None:
+        self._writer = writer
+        self._held = held
+        self._values_per_page = values_per_page
+        self._last: Key | None = None
+        self.pages: list[PageRef] = []
+        self.keys: list[int] = []
+        self.rows: list[int] = []
+        self.bounds: list[Key] = []
+
+    def add(self, keys: Int64s | ByteKeys, starts: Int64s, rows: UInt32s) -> None:
+        """Write the leaves of some keys, all above those before.
+
+        :param starts: the rows of key ``i`` are ``rows[starts[i]:starts[i + 1]]``, ascending; none is without rows.
+        """
+        if not len(keys):
+            return
+        counts = np.diff(starts)
+        outside = {
+            number: write_bitmap(self._writer, rowsets.from_sorted(_part(rows, starts, number, number + 1)))
+            for number in _outside(starts, rows, counts).tolist()
+        }
+        numbers = np.array(sorted(outside), np.int64)
+        for start, end in _leaf_spans(keys, counts, numbers, self._values_per_page):
+            inner = _part(rows, starts, start, end)
+            here = numbers[np.searchsorted(numbers, start) : np.searchsorted(numbers, end)]
+            if len(here):
+                inline = np.ones(len(inner), np.bool_)
+                for number in here:
+                    inline[starts[number] - starts[start] : starts[number + 1] - starts[start]] = False
+                inner = inner[inline]
+            part = keys.part(start, end) if isinstance(keys, ByteKeys) else keys[start:end]
+            pages = {number - start: outside[number] for number in here.tolist()}
+            blocks = leaf.encode(part, counts[start:end], inner, pages)
+            if self._held is None:
+                self.pages.append(self._writer.write_page(blocks))
+            else:
+                self._held.write_page(blocks)
+            self.keys.append(end - start)
+            self.rows.append(int(starts[end] - starts[start]))
+            self.bounds.append(self._bound(keys, start))
+        self._last = key_at(keys, len(keys) - 1)
+
+    def _bound(self, keys: Int64s | ByteKeys, start: int) -> Key:
+        if not isinstance(keys, ByteKeys):
+            return int(keys[start])
+        last = keys[start - 1] if start else self._last
+        if last is None:
+            return keys[0][:FIRST_BOUND]
+        assert isinstance(last, bytes)
+        return _separator(last, keys[start])
+
+
+def write_bitmap(writer: IndexFileWriter, rows: BitMap) -> PageRef:
+    """Write a page that is a set of rows."""
+    rows.run_optimize()
+    return writer.write_page([rows.serialize()])
+
+
+def byte_keys(keys: pa.LargeBinaryArray) -> ByteKeys:
+    """An array without nulls, as leaves take it; nothing is copied."""
+    if not len(keys):
+        return ByteKeys(np.zeros(1, np.int64), b"")
+    buffers = keys.buffers()
+    offsets = np.frombuffer(buffers[1], np.int64, count=len(keys) + 1, offset=8 * keys.offset)
+    return ByteKeys(offsets, memoryview(buffers[2]) if buffers[2] is not None else b"")
+
+
+def key_at(keys: Int64s | ByteKeys, number: int) -> Key:
+    key = keys[number]
+    return key if isinstance(key, bytes) else int(key)
+
+
+def _part(rows: UInt32s, starts: Int64s, start: int, end: int) -> UInt32s:
+    return np.ascontiguousarray(rows[starts[start] : starts[end]])
+
+
+def _outside(starts: Int64s, rows: UInt32s, counts: Int64s) -> Int64s:
+    """The numbers of the keys whose rows go to a roaring bitmap of their own."""
+    many = np.flatnonzero(counts >= OUTSIDE_FROM)
+    if not len(many):
+        return many
+    count = counts[many]
+    span = rows[starts[many + 1] - 1].astype(np.int64) - rows[starts[many]] + 1
+    dense = (count * _DENSE >= np.maximum(span, _CONTAINER)) | (count > OUTSIDE_AFTER)
+    runs = np.zeros(len(many), np.int64)
+    for at in np.flatnonzero(~dense).tolist():
+        number = many[at]
+        own = rows[starts[number] : starts[number + 1]]
+        runs[at] = np.count_nonzero(own[1:] - own[:-1] != 1) + 1
+    found: Int64s = many[dense | (runs * _LONG_RUN < count)]
+    return found
+
+
+def _leaf_spans(
+    keys: Int64s | ByteKeys, counts: Int64s, outside: Int64s, values_per_page: int
+) -> list[tuple[int, int]]:
+    """Which keys each leaf holds: ``(start, end)``, none of them empty."""
+    cost = counts * _ROW_BYTES
+    cost[outside] = 0
+    cost += _KEY_BYTES
+    if isinstance(keys, ByteKeys):
+        cost += np.diff(keys.offsets)
+    total = np.cumsum(cost)
+    spans = []
+    start, before = 0, 0.0
+    while start < len(counts):
+        full = int(np.searchsorted(total, before + LEAF_BYTES, side="right"))
+        end = min(max(full, start + 1), start + values_per_page, len(counts))
+        spans.append((start, end))
+        start, before = end, float(total[end - 1])
+    return spans
+
+
+def _separator(last: bytes, first: bytes) -> bytes:
+    """The shortest prefix of ``first`` that is above ``last``, which is below ``first``."""
+    short = min(len(last), len(first))
+    differs = np.frombuffer(last, np.uint8, short) != np.frombuffer(first, np.uint8, short)
+    same = int(differs.argmax()) if differs.any() else short
+    return first[: same + 1]

@@ -1,0 +1,117 @@
+"""Skipping whole data files by what the driver knows of their stripes, before anything of them is opened.
+
+Whatever knows something is a :class:`FileBounds`. It answers a leaf for a file with bounds of *stripe* numbers, which
+are combined over the predicate as bounds of rows are: a file without a stripe that may have a wanted row is skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol
+
+from pyroaring import BitMap
+
+from hindex.index.base import Bounds
+from hindex.keys import same_keys
+from hindex.orc.types import OrcType
+from hindex.plan.evaluate import bounds
+from hindex.plan.filter import Filter, Leaf
+from hindex.scan.execute import LeafAnswer
+from hindex.store.manifest import FileEntry, IndexEntry
+from hindex.table.paths import bind_paths
+from hindex.table.snapshot import FileView
+from hindex.table.type_text import parse_type
+
+
+@dataclass(frozen=True, slots=True)
+class StripeBounds:
+    """What one index says of a leaf in a data file.
+
+    ``bounds`` are numbers of stripes: of those where every row is certainly wanted, and those where some may be.
+    """
+
+    index: str
+    bounds: Bounds
+
+
+class FileBounds(Protocol):
+    """Something that the driver knows of data files that are as they were indexed."""
+
+    def lookup(self, view: FileView, leaf: Leaf) -> Iterable[StripeBounds]:
+        """What each index says of a leaf in a file; nothing where nothing is known."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedFile:
+    """A data file in which no row can match, and what each index said of it, as if its stripes were one."""
+
+    path: str
+    answers: tuple[LeafAnswer, ...]
+
+
+def skip_file(root: Filter, view: FileView, sources: Sequence[FileBounds]) -> SkippedFile | None:
+    """Why a file need not be looked at, or None where it must be.
+
+    :param root: the filter on the file's columns, its partition's values decided.
+    """
+    if view.entry is None or not view.is_certainly_fresh or not sources:
+        return None
+    stripe_rows = view.entry.stripe_rows
+    answers: list[LeafAnswer] = []
+
+    def lookup(leaf: Leaf) -> Bounds | None:
+        combined: Bounds | None = None
+        for source in sources:
+            for found in source.lookup(view, leaf):
+                combined = found.bounds if combined is None else combined.narrowed(found.bounds)
+                rows = sum(stripe_rows[stripe] for stripe in combined.upper)
+                answers.append(LeafAnswer(leaf, found.index, rows, combined.exact))
+        return combined
+
+    if bounds(root, lookup, len(stripe_rows)).upper or not stripe_rows:
+        return None
+    return SkippedFile(view.file.path, tuple(answers))
+
+
+class ManifestExtents:
+    """What the extents say that a manifest keeps of stripes.
+
+    :param indexes: the table's indexes by column.
+    :param binding: the table's data columns.
+    """
+
+    def __init__(self, indexes: Mapping[str, Sequence[IndexEntry]], binding: tuple[str, ...]) -> None:
+        self._indexes = indexes
+        self._binding = binding
+
+    def lookup(self, view: FileView, leaf: Leaf) -> Iterable[StripeBounds]:
+        assert view.entry is not None
+        for index in self._indexes.get(leaf.column, ()):
+            file = view.entry.index_file(index.id)
+            if file is None or not file.extents or not self._has_keys_of(view.entry, leaf):
+                continue
+            lower, upper = BitMap(), BitMap()
+            for number, extent in enumerate(file.extents):
+                if extent.can_match(leaf.domain):
+                    upper.add(number)
+                    if extent.all_match(leaf.domain):
+                        lower.add(number)
+            yield StripeBounds(index.name, Bounds(lower, upper))
+
+    def _has_keys_of(self, entry: FileEntry, leaf: Leaf) -> bool:
+        """Whether the file's keys of a column are those of the leaf's type."""
+        of = _recorded_type(entry.schema, self._binding, leaf.column)
+        return of is not None and same_keys(of, leaf.type)
+
+
+@lru_cache(maxsize=256)
+def _recorded_type(schema: str, binding: tuple[str, ...], column: str) -> OrcType | None:
+    """The type that a file of a recorded schema has for a column of the table."""
+    try:
+        found = bind_paths(binding, parse_type(schema), [column]).get(column)
+    except ValueError:
+        return None
+    return None if found is None else found.type

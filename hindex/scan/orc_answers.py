@@ -1,0 +1,304 @@
+"""What an ORC file's own statistics and bloom filters say of a leaf, as verdicts a row group.
+
+They serve where no index answers, or none exactly. The file's statistics are looked at first, then the stripe's,
+then those of the row groups, and bloom filters last: each only where the one before left something open.
+"""
+
+from __future__ import annotations
+
+import decimal
+import enum
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from pyroaring import BitMap
+
+from hindex.domain import Domain, Key
+from hindex.index.base import Bounds, enumerable
+from hindex.index.extent import Extent
+from hindex.keys import (
+    INT64_MAX,
+    INT64_MIN,
+    KeyKind,
+    decimal_key,
+    float_key,
+    key_decimal,
+    key_float,
+    key_kind,
+    key_limits,
+)
+from hindex.orc import OrcReader
+from hindex.orc.bloom import value_hashes
+from hindex.orc.built_in import BuiltInIndexes
+from hindex.orc.statistics import ColumnStatistics, Nulls
+from hindex.orc.trust import Distrust, Value, ValueRange, value_range
+from hindex.orc.types import Kind, OrcType
+from hindex.plan.filter import Leaf
+from hindex.plan.reasons import Note, Reason
+
+#: Filters are tested for at most so many values of a leaf.
+MAX_FILTER_VALUES = 4096
+#: Testing filters is a few times quicker a byte than decoding is a row: beyond so many bytes for each row that they
+#: may rule out, they do not pay.
+_FILTER_BYTES_PER_ROW = 4
+
+
+class Source(enum.Enum):
+    """Where an answer comes from; the value is shown to people."""
+
+    STATISTICS = "ORC statistics"
+    BLOOM_FILTER = "ORC bloom filter"
+
+
+class Verdict(enum.Enum):
+    """What is known of all rows of a row group, a stripe or a file."""
+
+    NO_ROW_MATCHES = "no row matches"
+    ROWS_MIGHT_MATCH = "rows might match"
+    EVERY_ROW_MATCHES = "every row matches"
+
+
+@dataclass(frozen=True, slots=True)
+class OrcAnswer:
+    """What one source says of one leaf in one stripe.
+
+    Of the ``groups`` row groups that it was asked about, ``kept`` may have rows that match. A stripe without row index
+    counts as one.
+    """
+
+    source: Source
+    bounds: Bounds
+    kept: int
+    groups: int
+
+
+class OrcAnswers:
+    """Answers leaves for one data file.
+
+    :param path: the file's path in its table, for notes.
+    :param notes: is told once of everything that is not relied on.
+    """
+
+    def __init__(self, reader: OrcReader, path: str, notes: list[Note]) -> None:
+        self._tail = reader.tail
+        self._built_in = BuiltInIndexes(reader)
+        self._path = path
+        self._notes = notes
+        self._told: set[tuple[str, Distrust]] = set()
+        self._whole: dict[tuple[int, Domain], Verdict] = {}
+
+    def statistics(self, stripe: int, leaf: Leaf, of: OrcType) -> OrcAnswer | None:
+        """What statistics say of a stripe's rows; None where they say nothing.
+
+        :param of: the type of the leaf's column in the file.
+        """
+        if not _comparable(of, leaf.type):
+            return None
+        column, domain = _Column(leaf.column, of, leaf.type), leaf.domain
+        rows = self._tail.stripes[stripe].num_rows
+        groups = len(self._built_in.group_rows(stripe)) or 1
+        verdict = self._of_file(column, domain)
+        if verdict is Verdict.ROWS_MIGHT_MATCH:
+            verdict = self._of_stripe(stripe, column, domain)
+        if verdict is Verdict.NO_ROW_MATCHES:
+            return OrcAnswer(Source.STATISTICS, Bounds.none(), 0, groups)
+        if verdict is Verdict.EVERY_ROW_MATCHES:
+            return OrcAnswer(Source.STATISTICS, Bounds.all(rows), groups, groups)
+        verdicts = self._of_groups(stripe, column, domain)
+        return self._answer(stripe, verdicts) if verdicts else None
+
+    def filters(self, stripe: int, leaf: Leaf, of: OrcType, candidates: BitMap) -> OrcAnswer | None:
+        """What bloom filters say of a stripe's rows; None where they say nothing, or are not worth reading.
+
+        :param candidates: the rows that the answer may still make a difference to.
+        """
+        domain = leaf.domain
+        # a filter says nothing of nulls, and nothing of values that cannot be named one by one
+        if domain.null_allowed or not domain.ranges or not enumerable(domain):
+            return None
+        sizes = self._built_in.group_rows(stripe)
+        if not sizes or not _comparable(of, leaf.type):
+            return None
+        column = _Column(leaf.column, of, leaf.type)
+        stream = self._built_in.bloom_stream(stripe, of)
+        if isinstance(stream, Distrust):
+            self._note(column, stream)
+        if not isinstance(stream, tuple) or stream[1] > _FILTER_BYTES_PER_ROW * len(candidates):
+            return None
+        hashes = self._hashes(column, domain)
+        if hashes is None:
+            return None
+        filters = self._built_in.bloom_filters(stripe, of.column, stream[0])
+        if isinstance(filters, Distrust):
+            self._note(column, filters)
+            return None
+        if filters.bad:
+            self._note(column, Distrust.BAD_FILTER)
+        upper = BitMap()
+        kept = asked = start = 0
+        for size, might in zip(sizes, filters.might_contain_any(hashes).tolist(), strict=True):
+            is_candidate = candidates.range_cardinality(start, start + size) > 0
+            asked += is_candidate
+            if might:
+                upper.add_range(start, start + size)
+                kept += is_candidate
+            start += size
+        bounds = Bounds(BitMap(), upper) if len(upper) else Bounds.none()
+        return OrcAnswer(Source.BLOOM_FILTER, bounds, kept, asked)
+
+    def _answer(self, stripe: int, verdicts: Sequence[Verdict]) -> OrcAnswer:
+        lower, upper = BitMap(), BitMap()
+        start = 0
+        for size, verdict in zip(self._built_in.group_rows(stripe), verdicts, strict=True):
+            if verdict is not Verdict.NO_ROW_MATCHES:
+                upper.add_range(start, start + size)
+                if verdict is Verdict.EVERY_ROW_MATCHES:
+                    lower.add_range(start, start + size)
+            start += size
+        kept = sum(verdict is not Verdict.NO_ROW_MATCHES for verdict in verdicts)
+        bounds = Bounds.exactly(lower) if len(lower) == len(upper) else Bounds(lower, upper)
+        return OrcAnswer(Source.STATISTICS, bounds, kept, len(verdicts))
+
+    def _of_file(self, column: _Column, domain: Domain) -> Verdict:
+        key = (column.of.column, domain)
+        if key not in self._whole:
+            statistics = self._built_in.file_statistics(column.of.column)
+            self._whole[key] = self._judged(statistics, column, domain, self._tail.num_rows)
+        return self._whole[key]
+
+    def _of_stripe(self, stripe: int, column: _Column, domain: Domain) -> Verdict:
+        statistics = self._built_in.stripe_statistics(stripe, column.of.column)
+        return self._judged(statistics, column, domain, self._tail.stripes[stripe].num_rows)
+
+    def _of_groups(self, stripe: int, column: _Column, domain: Domain) -> list[Verdict]:
+        """A verdict for each row group; empty where the stripe has no usable row index."""
+        statistics = self._built_in.group_statistics(stripe, column.of.column)
+        if not isinstance(statistics, list):
+            if statistics is not None:
+                self._note(column, statistics)
+            return []
+        zone = self._built_in.writer_timezone(stripe) if column.of.kind == Kind.TIMESTAMP else None
+        sizes = self._built_in.group_rows(stripe)
+        return [
+            self._judged(item, column, domain, rows, zone)
+            for item, rows in zip(statistics, sizes, strict=True)
+        ]
+
+    def _judged(
+        self,
+        statistics: ColumnStatistics | Distrust | None,
+        column: _Column,
+        domain: Domain,
+        rows: int,
+        zone: str | None = None,
+    ) -> Verdict:
+        if statistics is None:
+            return Verdict.ROWS_MIGHT_MATCH
+        if isinstance(statistics, Distrust):
+            self._note(column, statistics)
+            return Verdict.ROWS_MIGHT_MATCH
+        nulls = statistics.nulls(rows)
+        if column.of.column in self._tail.encrypted_columns:
+            nulls = Nulls.UNKNOWN
+        found = value_range(statistics, column.of, self._tail, zone=zone)
+        if isinstance(found, Distrust):
+            self._note(column, found)
+            found = ValueRange(None, None)
+        return judge(domain, column.extent(found, nulls, rows))
+
+    def _hashes(self, column: _Column, domain: Domain) -> list[int] | None:
+        """The hashes of a domain's values; None where there are too many, or one has none."""
+        found: list[int] = []
+        for count, key in enumerate(_members(domain)):
+            if count >= MAX_FILTER_VALUES:
+                return None
+            hashes = value_hashes(column.value(key), column.of, self._tail)
+            if hashes is None:
+                return None
+            found += hashes
+        return found
+
+    def _note(self, column: _Column, why: Distrust) -> None:
+        if why.is_fault and (column.name, why) not in self._told:
+            self._told.add((column.name, why))
+            subject = f"{column.name} in {self._path}"
+            self._notes.append(Note(Reason.UNRELIABLE_STATISTICS, subject, why.value))
+
+
+def judge(domain: Domain, extent: Extent) -> Verdict:
+    """What is known of rows whose keys lie in an extent."""
+    if not extent.can_match(domain):
+        return Verdict.NO_ROW_MATCHES
+    return Verdict.EVERY_ROW_MATCHES if extent.all_match(domain) else Verdict.ROWS_MIGHT_MATCH
+
+
+def _comparable(of: OrcType, wanted: OrcType) -> bool:
+    """Whether values of the file's type have keys, and these are of the kind that the table's type asks for."""
+    kind = key_kind(wanted)
+    if kind is None or key_kind(of) is None:
+        return False
+    return of.kind == Kind.DECIMAL if wanted.kind == Kind.DECIMAL else key_kind(of) is kind
+
+
+def _members(domain: Domain) -> Iterable[Key]:
+    for item in domain.ranges:
+        if isinstance(item.low, int) and isinstance(item.high, int):
+            yield from range(item.low, item.high + 1)
+        elif item.low is not None:
+            yield item.low
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A column of a file, and the type that the table gives it."""
+
+    name: str
+    of: OrcType
+    wanted: OrcType
+
+    def extent(self, found: ValueRange, nulls: Nulls, rows: int) -> Extent:
+        """The extent of the keys of ``rows`` rows. Unknown nulls count as some."""
+        if nulls is Nulls.ALL:
+            return Extent(rows, rows, None, None)
+        null_count = 0 if nulls is Nulls.NONE else 1
+        low = None if found.low is None else self._key(found.low, decimal.ROUND_FLOOR)
+        high = None if found.high is None else self._key(found.high, decimal.ROUND_CEILING)
+        if key_kind(self.wanted) is KeyKind.INT64:
+            least, greatest = key_limits(self.wanted) or (INT64_MIN, INT64_MAX)
+            return Extent(rows, null_count, least if low is None else low, greatest if high is None else high)
+        if high is None:
+            # every key begins with nothing
+            return Extent(rows, null_count, b"" if low is None else low, b"", max_is_prefix=True)
+        return Extent(rows, null_count, b"" if low is None else low, high, found.high_is_prefix)
+
+    def value(self, key: Key) -> Value:
+        """The value of a key as ORC's filters know it."""
+        if self.wanted.kind in (Kind.FLOAT, Kind.DOUBLE):
+            assert isinstance(key, int)
+            return key_float(key)
+        if self.wanted.kind == Kind.DECIMAL:
+            with decimal.localcontext(_DECIMALS):
+                return Decimal(key_decimal(key)).scaleb(-_scale(self.wanted))
+        return key
+
+    def _key(self, value: Value, rounding: str) -> Key | None:
+        """The key of a bound; None where keys do not reach that far."""
+        if isinstance(value, float):
+            return float_key(value)
+        if isinstance(value, bytes):
+            return value
+        if isinstance(value, Decimal):
+            with decimal.localcontext(_DECIMALS):
+                value = int(value.scaleb(_scale(self.wanted)).to_integral_value(rounding))
+            if key_kind(self.wanted) is KeyKind.BYTES:
+                return decimal_key(value, self.wanted) if abs(value) < _MOST_UNSCALED else None
+        return value if INT64_MIN <= value <= INT64_MAX else None
+
+
+_DECIMALS = decimal.Context(prec=400)
+_MOST_UNSCALED = 1 << 127
+
+
+def _scale(of: OrcType) -> int:
+    return of.scale if of.precision else 18

@@ -1,0 +1,336 @@
+"""The entries of all data files of a manifest: a sequence whose parts are read when they are asked for."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from itertools import pairwise
+from typing import TypeAlias, overload
+
+import google_crc32c
+import numpy as np
+
+from hindex.domain import Domain
+from hindex.errors import StoreError
+from hindex.store.entry import FileEntry, SharedIndexEntry
+from hindex.store.segment import (
+    Mask,
+    StoredSegment,
+    Summary,
+    batch_entries,
+    batch_indexes,
+    decode_segment,
+    encode_segment,
+    index_paths,
+    may_match,
+    summarize,
+)
+
+#: Data files of one segment: what a commit writes anew of a large table for each file that changed, at most.
+SEGMENT_FILES = 2048
+
+# segments that are read at once
+_READ_TOGETHER = 64
+
+#: Reads segments: the bytes of each, in order. :raises StoreError: if one cannot be read.
+Load: TypeAlias = Callable[[Sequence[StoredSegment]], Sequence[bytes]]
+
+
+class Segment:
+    """A run of entries sorted by path: either given, or read when they are asked for. Immutable.
+
+    :ivar summary: what is known without reading.
+    :ivar stored: the file that holds it, if there is one.
+    """
+
+    def __init__(
+        self,
+        summary: Summary,
+        stored: StoredSegment | None,
+        load: Load | None,
+        *,
+        data: bytes | None = None,
+        entries: tuple[FileEntry, ...] | None = None,
+    ) -> None:
+        self.summary = summary
+        self.stored = stored
+        self._load = load
+        self._data = data
+        self._entries = entries
+
+    @classmethod
+    def of(cls, entries: Sequence[FileEntry]) -> Segment:
+        """A segment of given entries, one at least."""
+        return cls(summarize(entries), None, None, entries=tuple(entries))
+
+    @property
+    def has_entries(self) -> bool:
+        """Whether its entries are here already."""
+        return self._entries is not None
+
+    @property
+    def data(self) -> bytes:
+        """Its bytes."""
+        if self._data is None:
+            if self._entries is not None:
+                self._data = encode_segment(self._entries)
+            else:
+                self.fetch([self])
+        assert self._data is not None
+        return self._data
+
+    @property
+    def entries(self) -> tuple[FileEntry, ...]:
+        """Its entries, kept once they were asked for.
+
+        :raises StoreError: if it cannot be read or is corrupt.
+        """
+        if self._entries is None:
+            with self._named():
+                batch = decode_segment(self.data)
+                told = {index_id: item.num_files for index_id, item in self.summary.indexes.items()}
+                if (batch.num_rows, batch_indexes(batch)) != (self.summary.num_files, told):
+                    raise ValueError("it is not what the manifest says of it")
+                found = batch_entries(batch, self.summary.shared)
+                if (found[0].path, found[-1].path) != (self.summary.first, self.summary.last):
+                    raise ValueError("its paths are not those that the manifest says")
+            self._entries = found
+            if self.stored is not None:
+                self._data = None  # it can be read again
+        return self._entries
+
+    def index_paths(self) -> list[str]:
+        """Every index file that its data files have of their own. :raises StoreError: as :attr:`entries`."""
+        if self._entries is not None:
+            return [file.path for entry in self._entries for file in entry.index_files]
+        with self._named():
+            return index_paths(self.data)
+
+    def may_match(self, index_id: str, domain: Domain, fits: Callable[[str], bool]) -> Mask:
+        """See :meth:`FileEntries.may_match`. :raises StoreError: as :attr:`entries`."""
+        with self._named():
+            return may_match(self.data, self.summary.num_files, index_id, domain, fits)
+
+    def keep(self, stored: StoredSegment, load: Load) -> None:
+        """Say where it was written."""
+        self.stored, self._load, self._data = stored, load, None
+
+    @staticmethod
+    def fetch(segments: Iterable[Segment]) -> None:
+        """Read those that are not here yet, together."""
+        missing = [segment for segment in segments if segment._data is None]
+        if not missing:
+            return
+        load = missing[0]._load
+        assert load is not None
+        found = load([segment.stored for segment in missing if segment.stored is not None])
+        for segment, data in zip(missing, found, strict=True):
+            stored = segment.stored
+            assert stored is not None
+            if len(data) != stored.length or google_crc32c.value(data) != stored.checksum:
+                raise segment._corrupt("its length or checksum does not match")
+            segment._data = data
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """What is wrong with the bytes, as an error that names the segment."""
+        try:
+            yield
+        except (ValueError, TypeError) as error:
+            raise self._corrupt(error) from error
+
+    def _corrupt(self, what: object) -> StoreError:
+        place = "within the manifest" if self.stored is None else repr(self.stored.path)
+        return StoreError(
+            f"segment {place} is corrupt: {' '.join(str(what).split())}; restore it from a copy, or delete the "
+            "manifests that name it to go back to an older state"
+        )
+
+
+class FileEntries(Sequence[FileEntry]):
+    """Entries of data files in ascending order of path, in segments. Immutable, equal to any sequence of the same."""
+
+    def __init__(self, segments: Sequence[Segment] = ()) -> None:
+        self.segments = tuple(segments)
+
+    @classmethod
+    def of(cls, entries: Iterable[FileEntry]) -> FileEntries:
+        """Given entries, sorted by path."""
+        return cls(_split(list(entries)))
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        return np.cumsum([segment.summary.num_files for segment in self.segments]).tolist()  # type: ignore[no-any-return]
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self.segments else 0
+
+    @overload
+    def __getitem__(self, at: int) -> FileEntry: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> tuple[FileEntry, ...]: ...
+
+    def __getitem__(self, at: int | slice) -> FileEntry | tuple[FileEntry, ...]:
+        if isinstance(at, slice):
+            return tuple(self[i] for i in range(*at.indices(len(self))))
+        number = at + len(self) if at < 0 else at
+        if not 0 <= number < len(self):
+            raise IndexError(f"there are {len(self)} data files, not {at}")
+        segment = bisect_right(self._ends, number)
+        return self.segments[segment].entries[number - (self._ends[segment - 1] if segment else 0)]
+
+    def __iter__(self) -> Iterator[FileEntry]:
+        for segment in self._fetched(self.segments):
+            yield from segment.entries
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, FileEntries):
+            if self._stored() == other._stored() and None not in self._stored():
+                return True
+        elif not isinstance(other, tuple):
+            return NotImplemented
+        return len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return f"<entries of {len(self)} data files>"
+
+    def _stored(self) -> list[StoredSegment | None]:
+        return [segment.stored for segment in self.segments]
+
+    def shared(self) -> dict[str, SharedIndexEntry]:
+        """Everything that covers several data files, by id, in the order of these."""
+        return {item.id: item for segment in self.segments for item in segment.summary.shared}
+
+    def own_bytes(self, index_id: str) -> int:
+        """How long the files of an index are that data files have of their own."""
+        found = (segment.summary.indexes.get(index_id) for segment in self.segments)
+        return sum(item.length for item in found if item is not None)
+
+    def own_paths(self) -> Iterator[str]:
+        """Every index file that a data file has of its own."""
+        for segment in self._fetched(self.segments):
+            yield from segment.index_paths()
+
+    def may_match(self, index_id: str, domain: Domain, fits: Callable[[str], bool]) -> Mask:
+        """Which data files may hold a member of a domain, by an index's extents: False is certain.
+
+        Segments that are known to hold none are not read.
+
+        :param fits: whether the keys of a file of some schema are of the domain's kind.
+        """
+        found = np.ones(len(self), np.bool_)
+        wanted, places = [], []
+        for segment, end in zip(self.segments, self._ends if self.segments else (), strict=True):
+            place = slice(end - segment.summary.num_files, end)
+            known = segment.summary.indexes.get(index_id)
+            if known is None:
+                continue
+            fitting = all(map(fits, segment.summary.schemas))
+            if known.extent is not None and fitting and not known.extent.can_match(domain):
+                found[place] = False
+                continue
+            wanted.append(segment)
+            places.append(place)
+        for segment, place in zip(self._fetched(wanted), places, strict=True):
+            found[place] = segment.may_match(index_id, domain, fits)
+        return found
+
+    def updated(self, changes: Mapping[str, FileEntry | None]) -> FileEntries:
+        """With the entries of some paths put in or exchanged, or taken out where there is None.
+
+        Segments without such a path are kept as they are.
+        """
+        firsts = [segment.summary.first for segment in self.segments]
+        touched: dict[int, dict[str, FileEntry | None]] = {}
+        for path, entry in changes.items():
+            touched.setdefault(max(bisect_right(firsts, path) - 1, 0), {})[path] = entry
+
+        def change(at: int, segment: Segment | None) -> Sequence[FileEntry] | None:
+            if at not in touched:
+                return None
+            held: dict[str, FileEntry | None] = {}
+            if segment is not None:
+                held.update((item.path, item) for item in segment.entries)
+            held.update(touched[at])
+            found = tuple(item for _, item in sorted(held.items()) if item is not None)
+            return None if segment is not None and found == segment.entries else found
+
+        return self._changed(change)
+
+    def mapped(
+        self, change: Callable[[FileEntry], FileEntry | None], needed: Callable[[Segment], bool]
+    ) -> FileEntries:
+        """With each entry changed, or taken out where that gives None; only segments for which it is needed."""
+
+        def change_all(at: int, segment: Segment | None) -> Sequence[FileEntry] | None:
+            if segment is None or not needed(segment):
+                return None
+            changed = [change(item) for item in segment.entries]
+            if all(a is b for a, b in zip(changed, segment.entries, strict=True)):
+                return None
+            return [item for item in changed if item is not None]
+
+        return self._changed(change_all)
+
+    def find(self, paths: Iterable[str]) -> dict[str, FileEntry]:
+        """The entries of those paths that have one."""
+        firsts = [segment.summary.first for segment in self.segments]
+        wanted: dict[int, list[str]] = {}
+        for path in paths:
+            at = bisect_right(firsts, path) - 1
+            if at >= 0 and path <= self.segments[at].summary.last:
+                wanted.setdefault(at, []).append(path)
+        found: dict[str, FileEntry] = {}
+        for at, segment in zip(wanted, self._fetched([self.segments[at] for at in wanted]), strict=True):
+            entries = {item.path: item for item in segment.entries}
+            found.update((path, entries[path]) for path in wanted[at] if path in entries)
+        return found
+
+    def _changed(self, change: Callable[[int, Segment | None], Sequence[FileEntry] | None]) -> FileEntries:
+        """With the entries of segments exchanged where ``change`` gives any; neighbours that changed are joined."""
+        found: list[Segment] = []
+        waiting: list[FileEntry] = []
+        segments: Sequence[Segment | None] = self.segments or (None,)
+        for at, segment in enumerate(segments):
+            entries = change(at, segment)
+            if entries is not None:
+                waiting += entries
+            elif segment is not None:
+                # few entries join the segment behind them, so that no table ends up in crumbs
+                if (
+                    waiting
+                    and len(waiting) < SEGMENT_FILES // 4
+                    and segment.summary.num_files < SEGMENT_FILES
+                ):
+                    waiting += segment.entries
+                    continue
+                found += _split(waiting)
+                waiting = []
+                found.append(segment)
+        if found and 0 < len(waiting) < SEGMENT_FILES // 4 and found[-1].summary.num_files < SEGMENT_FILES:
+            waiting = [*found.pop().entries, *waiting]
+        found += _split(waiting)
+        same = len(found) == len(self.segments) and all(
+            a is b for a, b in zip(found, self.segments, strict=True)
+        )
+        return self if same else FileEntries(found)
+
+    def _fetched(self, segments: Sequence[Segment]) -> Iterator[Segment]:
+        """Segments in order; those whose entries are not here are read some at once."""
+        for start in range(0, len(segments), _READ_TOGETHER):
+            together = segments[start : start + _READ_TOGETHER]
+            Segment.fetch(segment for segment in together if not segment.has_entries)
+            yield from together
+
+
+def _split(entries: Sequence[FileEntry]) -> list[Segment]:
+    """Segments of about the same length, none too long."""
+    parts = -(-len(entries) // SEGMENT_FILES)
+    cuts = [len(entries) * part // parts for part in range(parts + 1)] if parts else []
+    return [Segment.of(entries[start:end]) for start, end in pairwise(cuts)]

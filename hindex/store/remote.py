@@ -1,0 +1,280 @@
+"""Stores on object stores and other file systems that fsspec knows."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import errno
+import inspect
+import threading
+import time
+import uuid
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from hindex.errors import MissingRuntimeError, StoreError
+from hindex.store.storage import TEMPORARY_PREFIX, StoredFile, reason
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
+#: fsspec's names of file systems whose exclusive creation is one step of the server (or, in memory, of this module).
+EXCLUSIVE = frozenset({"s3", "gs", "gcs", "abfs", "abfss", "az", "memory"})
+
+#: What to install for a scheme that fsspec knows only with the help of another package.
+_PACKAGES = {
+    "s3": "hindex[s3]",
+    "gs": "gcsfs",
+    "gcs": "gcsfs",
+    "abfs": "adlfs",
+    "abfss": "adlfs",
+    "az": "adlfs",
+}
+#: Requests of one call that are under way at once.
+_REQUESTS = 16
+_TIMES = ("LastModified", "mtime", "last_modified", "updated", "modified", "created")
+_TAKEN = {"PreconditionFailed", "412"}
+#: Another writer is at it in this very moment: neither has won yet.
+_UNDER_WAY = {"ConditionalRequestConflict", "OperationAborted", "409"}
+
+# in memory, looking for a name and taking it are two steps
+_memory = threading.Lock()
+# roots' first parts where creating twice was seen to fail
+_proven: set[str] = set()
+
+
+class RemoteStorage:
+    """All files below a prefix of an object store, or a directory of some other file system of fsspec.
+
+    :param root: its URI, normalised and without options.
+    """
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self._opened: tuple[AbstractFileSystem, str] | None = None
+
+    def locate(self, path: str) -> str:
+        return f"{self.root}/{path}" if path else self.root
+
+    def names(self, directory: str) -> list[str]:
+        return [place.rpartition("/")[2] for place, kind in self._list(directory) if kind != "directory"]
+
+    def directories(self) -> list[str]:
+        return [place.rstrip("/").rpartition("/")[2] for place, kind in self._list("") if kind == "directory"]
+
+    def files(self, directory: str) -> Iterator[StoredFile]:
+        found: dict[str, dict[str, Any]] = {}
+        top = self._path(directory)
+        with _as_os_error(), contextlib.suppress(FileNotFoundError):
+            self._filesystem.invalidate_cache()
+            found = self._filesystem.find(top, detail=True)
+        for place, info in found.items():
+            name = place[len(top) :].strip("/")
+            # an empty object that stands for a directory ends in a slash
+            if name and not place.endswith("/"):
+                yield StoredFile(f"{directory}/{name}", int(info["size"] or 0), _mtime_ns(info))
+
+    def version(self, path: str) -> Hashable:
+        with _as_os_error():
+            self._filesystem.invalidate_cache()
+            info = self._filesystem.info(self._path(path))
+        return str(info.get("ETag") or info.get("etag")), _mtime_ns(info), info["size"]
+
+    def read(self, path: str, limit: int) -> bytes:
+        with _as_os_error():
+            data: bytes = self._filesystem.cat_file(self._path(path))
+        if len(data) > limit:
+            raise ValueError(f"it has {len(data)} bytes, more than the {limit} that are supported")
+        return data
+
+    def read_all(self, paths: Sequence[str], limit: int) -> list[bytes]:
+        if len(paths) < 2:
+            return [self.read(path, limit) for path in paths]
+        with ThreadPoolExecutor(min(_REQUESTS, len(paths))) as pool:
+            return list(pool.map(lambda path: self.read(path, limit), paths))
+
+    def create(self, path: str, data: bytes, *, is_first: bool = True) -> bool:
+        self._prove_exclusive()
+        try:
+            self._create(path, data)
+        except OSError as error:
+            if error.errno == errno.EAGAIN:
+                return False
+            return self._settled(path, data, error)
+        return True
+
+    def write(self, files: Mapping[str, bytes]) -> None:
+        def put(item: tuple[str, bytes]) -> None:
+            with _as_os_error():
+                self._filesystem.pipe_file(self._path(item[0]), item[1])
+
+        with ThreadPoolExecutor(_REQUESTS) as pool:
+            list(pool.map(put, files.items()))
+
+    def upload(self, path: str, local: str) -> None:
+        """Write a file from a local one, under a name that nobody else uses."""
+        with _as_os_error():
+            self._filesystem.put_file(local, self._path(path))
+
+    def delete(self, path: str) -> None:
+        with _as_os_error(), contextlib.suppress(FileNotFoundError):
+            self._filesystem.rm_file(self._path(path))
+
+    def prepare(self, directory: str) -> None:
+        self._prove_exclusive()
+
+    def turn(self, directory: str) -> contextlib.AbstractContextManager[None]:
+        """No waiting: writers do not know of each other."""
+        return contextlib.nullcontext()
+
+    def tidy(self, directory: str) -> None:
+        """Nothing to do: where a directory is not a name of its own, an empty one does not exist."""
+
+    @property
+    def _filesystem(self) -> AbstractFileSystem:
+        return self._open()[0]
+
+    def _path(self, path: str) -> str:
+        base = self._open()[1].rstrip("/")
+        return f"{base}/{path}" if path else base
+
+    def _open(self) -> tuple[AbstractFileSystem, str]:
+        if self._opened is None:
+            scheme = self.root.partition(":")[0]
+            try:
+                from fsspec.core import url_to_fs
+
+                filesystem, path = url_to_fs(self.root)
+            except ImportError as error:
+                needed = _PACKAGES.get(scheme, "fsspec")
+                raise MissingRuntimeError(
+                    f"the store {self.root!r} needs a package that is missing ({reason(error)}); pip install {needed!r}"
+                ) from error
+            except (OSError, ValueError) as error:
+                raise StoreError(
+                    f"cannot open the store {self.root!r}: {reason(error)}; check the URI, or pass "
+                    "store=<local directory>"
+                ) from error
+            self._opened = filesystem, path
+        return self._opened
+
+    def _list(self, directory: str) -> list[tuple[str, str]]:
+        with _as_os_error(), contextlib.suppress(FileNotFoundError):
+            self._filesystem.invalidate_cache()
+            infos = self._filesystem.ls(self._path(directory), detail=True)
+            return [(str(info["name"]), str(info["type"])) for info in infos]
+        return []
+
+    def _create(self, path: str, data: bytes) -> None:
+        """Create a file.
+
+        :raises FileExistsError: if there is one.
+        :raises OSError: with ``EAGAIN`` if another writer is creating it just now; if it cannot be written.
+        """
+        place, filesystem = self._path(path), self._filesystem
+        try:
+            with _as_os_error(), _memory if "memory" in _names(filesystem) else contextlib.nullcontext():
+                filesystem.pipe_file(place, data, mode="create")
+        except OSError as error:
+            code = _code(error)
+            if code in _TAKEN:
+                raise FileExistsError(errno.EEXIST, "it exists already", place) from error
+            if code in _UNDER_WAY:
+                raise OSError(errno.EAGAIN, "another writer is creating it", place) from error
+            raise
+
+    def _settled(self, path: str, data: bytes, error: OSError) -> bool:
+        """Whether a file that could not be created is ours: the answer of a request that went well may be lost."""
+        try:
+            found = self.read(path, len(data))
+        except FileNotFoundError:
+            if isinstance(error, FileExistsError):
+                return False  # there was one, and it is deleted already
+            raise error from None
+        except ValueError:
+            return False
+        except OSError as unreadable:
+            if isinstance(error, PermissionError):
+                raise error from None
+            raise StoreError(
+                f"it is not known whether {self.locate(path)!r} was written: {reason(error)}, and looking for it "
+                f"fails too ({reason(unreadable)}). When the store answers again, SHOW INDEXES tells"
+            ) from error
+        return found == data
+
+    def _prove_exclusive(self) -> None:
+        """Make sure that a file cannot be created twice here: commits rely on it.
+
+        :raises StoreError: if it can.
+        """
+        names = _names(self._filesystem)
+        place = self._path("").strip("/").partition("/")[0]
+        key = f"{names[0]}://{place}"
+        if key in _proven:
+            return
+        known = bool(EXCLUSIVE.intersection(names))
+        probe = f"manifests/{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
+        if known and _takes_mode(self._filesystem):
+            self._create(probe, b"first")
+            try:
+                self._create(probe, b"second")
+            except FileExistsError:
+                _proven.add(key)
+                return
+            finally:
+                with contextlib.suppress(OSError):
+                    self.delete(probe)
+        raise StoreError(
+            f"cannot commit to the store {self.root!r}: the file system {names[0]!r} cannot create a file only if it "
+            "is absent, so that two writers could undo each other's work; use S3, Google Cloud Storage or Azure with "
+            "a current fsspec, or pass store=<local directory>"
+        )
+
+
+def _names(filesystem: AbstractFileSystem) -> tuple[str, ...]:
+    protocol = filesystem.protocol
+    return (protocol,) if isinstance(protocol, str) else tuple(protocol)
+
+
+def _takes_mode(filesystem: AbstractFileSystem) -> bool:
+    """Whether this version of a file system knows exclusive creation, and does not make it of two steps."""
+    from fsspec import AbstractFileSystem
+    from fsspec.asyn import AsyncFileSystem
+
+    of = type(filesystem)
+    if isinstance(filesystem, AsyncFileSystem):
+        return "mode" in inspect.signature(of._pipe_file).parameters
+    is_own = of.pipe_file is not AbstractFileSystem.pipe_file
+    return is_own and "mode" in inspect.signature(of.pipe_file).parameters
+
+
+def _mtime_ns(info: Mapping[str, Any]) -> int:
+    """When a file was written; now where the store does not tell, so that nothing takes it for old."""
+    for name in _TIMES:
+        value = info.get(name)
+        if isinstance(value, datetime.datetime):
+            return int(value.timestamp() * 1_000_000) * 1000
+        if isinstance(value, int | float):
+            return int(value * 1_000_000_000)
+        if isinstance(value, str):
+            with contextlib.suppress(ValueError):
+                return int(datetime.datetime.fromisoformat(value).timestamp() * 1_000_000) * 1000
+    return time.time_ns()
+
+
+def _code(error: OSError) -> str:
+    """The code of a store's own error, where there is one."""
+    response = getattr(error.__cause__, "response", None)
+    return str(response.get("Error", {}).get("Code", "")) if isinstance(response, dict) else ""
+
+
+@contextlib.contextmanager
+def _as_os_error() -> Iterator[None]:
+    """Errors of the library below, of whatever family, as :class:`OSError`."""
+    try:
+        yield
+    except (OSError, StoreError, MissingRuntimeError):
+        raise
+    except Exception as error:  # each library has a family of its own
+        raise OSError(errno.EIO, reason(error)) from error

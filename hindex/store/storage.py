@@ -1,0 +1,128 @@
+"""Storage: the few things that a store needs of the file system or object store it lies on."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from hindex.errors import StoreError
+from hindex.table.listing import is_local, local_path, normalize_uri
+
+#: How the names of unfinished files begin.
+TEMPORARY_PREFIX = ".tmp-"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file of the store: its path relative to the root, bytes, and when it was written (ns since 1970)."""
+
+    path: str
+    length: int
+    mtime_ns: int
+
+
+class Storage(Protocol):
+    """A directory, or all objects below a prefix. Paths are relative to it, with forward slashes.
+
+    All methods raise :class:`OSError`, whatever the library below does; see :func:`reason`.
+    """
+
+    @property
+    def root(self) -> str:
+        """The absolute local path or URI."""
+        ...
+
+    def locate(self, path: str) -> str:
+        """The absolute local path or URI of a file, which need not exist.
+
+        :raises StoreError: if it would not lie within the root.
+        """
+        ...
+
+    def names(self, directory: str) -> list[str]:
+        """The names of the files directly in a directory; none where there is no such directory."""
+        ...
+
+    def directories(self) -> list[str]:
+        """The names of the directories directly in the root; none where there is no root."""
+        ...
+
+    def files(self, directory: str) -> Iterator[StoredFile]:
+        """Every file below a directory; nothing where there is no such directory."""
+        ...
+
+    def version(self, path: str) -> Hashable:
+        """What changes when a file is written again. :raises FileNotFoundError: if there is none."""
+        ...
+
+    def read(self, path: str, limit: int) -> bytes:
+        """The content of a file of at most ``limit`` bytes.
+
+        :raises FileNotFoundError: if there is none.
+        :raises ValueError: if it is longer, or no regular file.
+        """
+        ...
+
+    def read_all(self, paths: Sequence[str], limit: int) -> list[bytes]:
+        """As :meth:`read`, of several files at once."""
+        ...
+
+    def create(self, path: str, data: bytes, *, is_first: bool = True) -> bool:
+        """Put if absent: create a file with its whole content, durably, and only if there is none of that name.
+
+        :param is_first: whether its directory may have to be made.
+        :returns: False if there is another one: it is left alone.
+        :raises StoreError: if this storage cannot do that, or it is not known whether it was done.
+        """
+        ...
+
+    def write(self, files: Mapping[str, bytes]) -> None:
+        """Write files durably, under names that nobody else uses."""
+        ...
+
+    def delete(self, path: str) -> None:
+        """Delete a file; nothing where there is none."""
+        ...
+
+    def prepare(self, directory: str) -> None:
+        """Make a directory, where there are such things, and fail where nothing can be written there."""
+        ...
+
+    def turn(self, directory: str) -> AbstractContextManager[None]:
+        """Let writers of the same machine finish first, where that can be told.
+
+        Only a courtesy, so that nobody loses every race: nothing relies on it, and the waiting ends after some seconds.
+        """
+        ...
+
+    def tidy(self, directory: str) -> None:
+        """Remove a directory and those above it, up to the root, as long as they are empty."""
+        ...
+
+
+def open_storage(place: str) -> Storage:
+    """The storage of a local path or URI. Cheap: nothing is read or created.
+
+    :raises StoreError: if nothing here can read such a URI.
+    """
+    if is_local(place):
+        from hindex.store.local import LocalStorage
+
+        return LocalStorage(local_path(place))
+    from hindex.store.remote import RemoteStorage
+
+    uri = normalize_uri(place)
+    if "?" in uri:
+        raise StoreError(
+            f"the store {place!r} cannot have options in its URI; give them in the environment, such as "
+            "AWS_ENDPOINT_URL, or pass store=<local directory>"
+        )
+    return RemoteStorage(uri)
+
+
+def reason(error: BaseException) -> str:
+    """What an error says, in one line."""
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return " ".join(text.split()) or type(error).__name__

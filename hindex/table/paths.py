@@ -1,0 +1,62 @@
+"""Where a file holds the table's columns, and fields within its structs, by dotted path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from hindex.orc.types import Kind, OrcType
+from hindex.table.schema import bind_columns
+
+
+@dataclass(frozen=True, slots=True)
+class FilePath:
+    """A column of a file: its dotted path as the file spells it, and its type there."""
+
+    path: str
+    type: OrcType
+
+
+def bind_paths(binding: tuple[str, ...], root: OrcType, wanted: Iterable[str]) -> dict[str, FilePath]:
+    """Where a file holds each of some columns; those that it lacks are left out.
+
+    Fields are matched as columns are: exactly, or else by letter case alone where one field does so.
+
+    :param binding: the table's data columns.
+    :param root: the file's type.
+    :param wanted: names of data columns, or dotted paths of fields within them.
+    """
+    at = dict(zip(binding, bind_columns(binding, root.field_names), strict=True))
+    found: dict[str, FilePath] = {}
+    for name in wanted:
+        for top, rest in _splits(name, at):
+            position = at[top]
+            if position is None:
+                continue
+            path = _descend(FilePath(root.field_names[position], root.children[position]), rest)
+            if path is not None:
+                found[name] = path
+                break
+    return found
+
+
+def _splits(name: str, columns: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
+    """The ways to take a name for a column and fields within it; a column of just that name comes first."""
+    parts = name.split(".")
+    for count in range(len(parts), 0, -1):
+        top = ".".join(parts[:count])
+        if top in columns:
+            yield top, parts[count:]
+
+
+def _descend(at: FilePath, fields: list[str]) -> FilePath | None:
+    for field in fields:
+        if at.type.kind is not Kind.STRUCT:
+            return None
+        names = at.type.field_names
+        same = [name for name in names if name == field]
+        same = same or [name for name in names if name.lower() == field.lower()]
+        if len(same) != 1:
+            return None
+        at = FilePath(f"{at.path}.{same[0]}", at.type.children[names.index(same[0])])
+    return at

@@ -1,0 +1,140 @@
+"""MINMAX from ORC's own statistics: the same extents as the values have, and nothing read where that is sure."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from hindex.build.statistics import StatisticsExtents
+from hindex.domain import Domain
+from hindex.index.extent import Extent
+from hindex.index.minmax import array_extent
+from hindex.index.open_files import open_index_file
+from hindex.orc import OrcReader
+from hindex.tables import Table
+from tests.support import local_build
+from tests.support.local_build import LocalConnection
+from tests.support.values import TYPES, Column, random_column, random_pool
+from tests.support.writers import write_pyarrow, write_pyorc, write_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROWS, STRIDE = 1000, 100
+
+
+def truth(reader: OrcReader, stripe: int, name: str) -> list[Extent]:
+    of = reader.column_type(name)
+    array = reader.read_stripe(stripe, [name]).column(0)
+    return [array_extent(of, array.slice(at, STRIDE)) for at in range(0, len(array), STRIDE)]
+
+
+@pytest.mark.parametrize("write", [write_pyarrow, write_pyorc], ids=["pyarrow", "pyorc"])
+@pytest.mark.parametrize("of", TYPES)
+def test_what_is_told_is_what_the_values_have(tmp_path: Path, write: Any, of: str) -> None:
+    seed = 77
+    rng = np.random.default_rng(seed)
+    column = Column("c", of, random_pool(rng, of))
+    values = random_column(rng, column, ROWS)
+    file = tmp_path / "x.orc"
+    write(file, pa.table({"c": values}), "zlib", stride=STRIDE)
+    told = 0
+    with OrcReader(file) as reader:
+        statistics = StatisticsExtents(reader)
+        for stripe in range(len(reader.stripes)):
+            found = statistics.extents(stripe, reader.column_type("c"))
+            if found is None:
+                continue
+            told += 1
+            for extent, true in zip(found, truth(reader, stripe, "c"), strict=True):
+                assert (extent.rows, extent.null_count) == (true.rows, true.null_count), (seed, of)
+                if not extent.max_is_prefix:
+                    assert extent == true, (seed, of)
+    if of in ("int", "bigint", "date") and write is write_pyorc:
+        assert told
+
+
+def test_no_data_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "t"
+    columns = {
+        "i": pa.array([i // 7 if i % 11 else None for i in range(ROWS)], pa.int32()),
+        "s": pa.array([f"v{i:05}" for i in range(ROWS)]),
+        "f": pa.array([float(i) for i in range(ROWS)]),
+        "n": pa.array([math.nan if i == 500 else float(i) for i in range(ROWS)]),
+    }
+    write_pyarrow(path / "x.orc", pa.table(columns), "none", stride=STRIDE)
+    local_build.install(monkeypatch)
+    table = LocalConnection().table(str(path))
+    read: list[tuple[str, ...]] = []
+    real = OrcReader.read_stripe
+
+    def read_stripe(self: OrcReader, stripe: int, names: Any = None, rows: Any = None) -> pa.RecordBatch:
+        read.append(tuple(names))
+        return real(self, stripe, names, rows)
+
+    monkeypatch.setattr(OrcReader, "read_stripe", read_stripe)
+    for name in columns:
+        table.create_index(name, name, "minmax")
+    # a NaN among the values: statistics do not tell it, so the column is read
+    assert {names for names in read if names} == {("n",)}
+    monkeypatch.undo()
+    for name in columns:
+        reader = _reader(table, path, name)
+        with OrcReader(path / "x.orc") as orc:
+            for stripe in range(len(orc.stripes)):
+                for start, true in enumerate(truth(orc, stripe, name)):
+                    found = reader.lookup(stripe, Domain.between(true.min_key, true.max_key))
+                    assert start * STRIDE in found.upper
+    for where, keep in [
+        ("i = 70", lambda row: row // 7 == 70 and row % 11 > 0),
+        ("s = 'v00490'", lambda row: row == 490),
+        ("f > 989", lambda row: row > 989),
+        ("n > 1e10", lambda row: row == 500),
+        ("n = CAST('NaN' AS DOUBLE)", lambda row: row == 500),
+    ]:
+        assert table.scan(where).count() == len([row for row in range(ROWS) if keep(row)]), where  # type: ignore[no-untyped-call]
+
+
+def test_strings_that_the_writer_cut(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Java's writer keeps 1024 bytes of a least and greatest string, cut at a character."""
+    most = "y" * 1023
+    groups = [most + "a", most + "z" * 77, "é" * 900, most + "b", "y" * 2000]
+    values = pa.array([text for text in groups for _ in range(ROWS)])
+    ids = pa.array(range(len(values)), pa.int64())
+    write_spark(spark, tmp_path / "t" / "x.orc", pa.table({"id": ids, "s": values}), "none", stride=ROWS)
+    local_build.install(monkeypatch)
+    table = LocalConnection().table(str(tmp_path / "t"))
+    monkeypatch.setattr(OrcReader, "read_stripe", _unexpected)
+    table.create_index("s", "s", "minmax")
+    monkeypatch.undo()
+    reader = _reader(table, tmp_path / "t", "s")
+    for number, text in enumerate(groups):
+        found = reader.lookup(0, Domain.points([text.encode()]))
+        assert number * ROWS in found.upper, number
+        assert table.scan(f"s = '{text}'").count() == ROWS, number
+    explained = table.scan(f"s = '{groups[2]}'").explain()
+    assert (explained.notes, explained.rows and explained.rows.kept) == ((), ROWS)
+
+
+def _unexpected(self: OrcReader, stripe: int, names: Any = None, rows: Any = None) -> Any:
+    assert not names, "the file's statistics tell all that is needed"
+    return _READ_STRIPE(self, stripe, names, rows)
+
+
+_READ_STRIPE = OrcReader.read_stripe
+
+
+def _reader(table: Table, path: Path, name: str) -> Any:
+    snapshot = table.snapshot()
+    (view,) = snapshot.files
+    assert view.entry is not None
+    file = view.entry.index_file(snapshot.manifest.index(name).id)
+    assert file is not None
+    return open_index_file(snapshot.store.absolute(file.path), file.length, file.footer_checksum).reader

@@ -1,0 +1,170 @@
+"""BLOOM: what it promises of false positives, and what its filters are made of."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import mmh3
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from hindex.domain import Domain
+from hindex.errors import HindexError
+from hindex.index.bloom import bit_count, hash_count
+from hindex.index.bloom_reader import BloomReader
+from hindex.index.file import IndexFileReader
+from hindex.index.hashing import hash_bytes, hash_integers
+from hindex.orc.source import BytesSource, LocalSource
+from tests.index.support import TYPES, build, key_of, open_index
+
+LONG, STRING, DOUBLE = TYPES["bigint"], TYPES["string"], TYPES["double"]
+
+
+def test_hashes_are_those_of_the_library() -> None:
+    rng = np.random.default_rng(1)
+    keys = np.concatenate(
+        [rng.integers(-(1 << 63), (1 << 63) - 1, 500), [0, -1, 1, (1 << 63) - 1, -(1 << 63)]]
+    )
+    first, second = hash_integers(keys.astype(np.int64))
+    expected = [mmh3.hash64(int(key).to_bytes(8, "little", signed=True), signed=False) for key in keys]
+    assert list(zip(first.tolist(), second.tolist(), strict=True)) == expected
+    texts = [rng.bytes(int(n)) for n in rng.integers(0, 70, 300)]
+    first, second = hash_bytes(pa.array(texts, pa.large_binary()))
+    expected = [mmh3.hash64(text, signed=False) for text in texts]
+    assert list(zip(first.tolist(), second.tolist(), strict=True)) == expected
+
+
+# so many probes that five standard deviations of the expected count stay within a few percent of it
+PROBES = {0.1: 100_000, 0.01: 300_000, 0.001: 1_000_000}
+
+
+@pytest.mark.parametrize("fpp", PROBES)
+@pytest.mark.parametrize("distinct", [1, 7, 100, 1500])
+def test_false_positives_of_row_groups(fpp: float, distinct: int) -> None:
+    """Counted over many row groups, because a single small filter may be lucky or not."""
+    rng = np.random.default_rng(7)
+    groups = 4000 // distinct if distinct > 1 else 2000
+    size = 2 * distinct
+    keys = rng.choice(1 << 40, groups * distinct, replace=False)
+    # every key twice in its row group: filters are sized for distinct keys
+    rows = np.concatenate([np.repeat(part, 2) for part in np.split(keys, groups)])
+    data = build(LONG, [pa.array(rows, pa.int64())], using="BLOOM", row_group_rows=size, fpp=fpp)
+    reader = open_index(data)
+    assert isinstance(reader, BloomReader)
+    held = reader._stripes[0]
+    assert held.groups is not None
+    bits = reader._bits(held.groups, int(((held.group_bits + 7) // 8).sum()))
+    starts = (8 * (np.cumsum((held.group_bits + 7) // 8) - (held.group_bits + 7) // 8)).tolist()
+    hits = total = 0
+    for number in range(0, groups, max(1, groups * distinct // 4000 // 4)):
+        # keys of other groups are no member of this one, but for those that are
+        m, start = int(held.group_bits[number]), starts[number]
+        probes = (1 << 41) + rng.integers(0, 1 << 50, max(1, PROBES[fpp] // groups))
+        first, second = hash_integers(probes)
+        found = np.ones(len(probes), np.bool_)
+        for i in range(hash_count(fpp)):
+            # the formula of the format's page, in its own words
+            place = (first % m + i * (1 + second % (m - 1))) % m
+            at = start + place.astype(np.int64)
+            found &= (bits[at // 8] >> (at % 8).astype(np.uint8)) & 1 > 0
+        hits += int(found.sum())
+        total += len(probes)
+    assert hits / total <= 1.2 * fpp, (hits, total, hits / total)
+    # and not much larger than it must be
+    assert hits / total >= fpp / 3 or distinct < 10, (hits, total)
+
+
+@pytest.mark.parametrize("fpp", [0.05, 0.001])
+def test_false_positives_of_a_stripe_as_lookups_see_them(fpp: float) -> None:
+    rng = np.random.default_rng(9)
+    keys = rng.choice(1 << 30, 20_000, replace=False)
+    reader = open_index(build(LONG, [pa.array(keys, pa.int64())], using="BLOOM", fpp=fpp))
+    assert all(reader.lookup(0, Domain.points([int(key)])).upper for key in keys[:500])
+    probes = (1 << 31) + rng.choice(1 << 30, 15_000, replace=False)
+    hits = sum(bool(reader.lookup(0, Domain.points([int(key)])).upper) for key in probes)
+    # three standard deviations above the promise are allowed to chance
+    assert hits <= 1.2 * fpp * len(probes) + 3 * math.sqrt(fpp * len(probes)), hits
+    assert hits > 0.5 * fpp * len(probes), hits
+
+
+def test_zeros_and_nans_are_one_value_each() -> None:
+    payload = np.array([0x7FF8000000000001, 0xFFF0000000000123], np.uint64).view(np.float64)
+    column = pa.array(np.concatenate([[-0.0], np.ones(3), payload]), pa.float64())
+    reader = open_index(build(DOUBLE, [column], using="BLOOM", row_group_rows=1))
+    assert list(reader.lookup(0, Domain.points([key_of(DOUBLE, 0.0)])).upper) == [0]
+    assert list(reader.lookup(0, Domain.points([key_of(DOUBLE, math.nan)])).upper) == [4, 5]
+    assert list(reader.lookup(0, Domain.points([key_of(DOUBLE, 1.0)])).upper) == [1, 2, 3]
+
+
+def test_what_it_answers() -> None:
+    column = pa.array([1, 2, None, 4, 5, 6, None, None], pa.int64())
+    reader = open_index(build(LONG, [column], using="BLOOM", row_group_rows=2, fpp=1e-9))
+    for domain, upper in [
+        (Domain.points([2]), [0, 1]),
+        (Domain.points([2, 5]), [0, 1, 4, 5]),
+        # neighbors of an IN list are one range
+        (Domain.points([4, 5, 6]), [2, 3, 4, 5]),
+        (Domain.points([99]), []),
+        (Domain.points([99], null_allowed=True), [2, 3, 6, 7]),
+        (Domain.points([1 << 70, 6]), [4, 5]),
+        (Domain.between(3, 1 << 20), list(range(8))),
+        (Domain.between(4, None), list(range(8))),
+        (Domain.points(range(1000, 60_000)), []),
+    ]:
+        found = reader.lookup(0, domain)
+        assert list(found.upper) == upper, domain
+        assert not found.lower
+
+
+def test_the_first_filter_rules_out_without_the_others() -> None:
+    column = pa.array(range(10_000), pa.int64())
+    data = build(LONG, [column], using="BLOOM", row_group_rows=1000)
+    file = IndexFileReader(BytesSource(data, "x.hidx"))
+    reader = BloomReader(file)
+    assert not reader.lookup(0, Domain.points([123_456])).upper
+    assert file.pages_read == 1
+    assert list(reader.lookup(0, Domain.points([4321])).upper) == list(range(4000, 5000))
+    assert file.pages_read == 2
+
+
+def test_filters_are_probed_where_they_lie(tmp_path: Path) -> None:
+    path = tmp_path / "x.hidx"
+    path.write_bytes(build(LONG, [pa.array(range(5000), pa.int64())], using="BLOOM"))
+    source = LocalSource(path)
+    reader = BloomReader(IndexFileReader(source))
+    assert list(reader.lookup(0, Domain.points([7])).upper)
+    held = reader._stripes[0].filter
+    assert held is not None
+    bits = reader._bits(held, held.length - 10)
+    whole = np.frombuffer(source.read([(0, source.size())])[0], np.uint8)
+    assert np.shares_memory(bits, whole)
+
+
+def test_filters_are_sized_for_their_own_keys() -> None:
+    constant = build(STRING, [pa.array(["x"] * 50_000)], using="BLOOM", row_group_rows=10_000)
+    assert len(constant) < 400
+    unique = build(LONG, [pa.array(range(50_000), pa.int64())], using="BLOOM", row_group_rows=10_000)
+    # 14.4 bits a key, for stripe and row groups each
+    assert len(unique) < 1.02 * 50_000 * 2 * 14.4 / 8
+    assert bit_count(0, 0.01) == 0
+    for keys in (1, 2, 10, 100, 1000):
+        m = bit_count(keys, 0.001)
+        assert m > 2 * hash_count(0.001)
+        assert all(m % divisor for divisor in range(2, math.isqrt(m) + 1))
+
+
+@pytest.mark.parametrize(
+    ("given", "recorded"), [({}, "0.001"), ({"fpp": "0.01"}, "0.01"), ({"bloom.fpp": "1e-3"}, "0.001")]
+)
+def test_the_property(given: dict[str, Any], recorded: str) -> None:
+    data = build(LONG, [], using="BLOOM", **given)
+    assert IndexFileReader(BytesSource(data)).footer.properties == {"fpp": recorded}
+
+
+@pytest.mark.parametrize("text", ["0", "1", "nan", "many", "-0.1", "1e-12"])
+def test_bad_probabilities(text: str) -> None:
+    with pytest.raises(HindexError, match=r"a probability from 1e-09 to 0\.5 is expected"):
+        build(LONG, [], using="BLOOM", fpp=text)

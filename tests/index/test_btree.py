@@ -1,0 +1,357 @@
+"""BTREE lookups against an oracle made of the values themselves."""
+
+from __future__ import annotations
+
+import io
+import random
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hindex.domain import Domain
+from hindex.errors import ColumnError, HindexError, IndexFileError
+from hindex.index import btree_locations
+from hindex.index.base import Level, index_type, resolve_properties
+from hindex.index.btree import BTREE, BTreeWriter
+from hindex.index.btree_locations import IndexedFile, first_locations
+from hindex.index.btree_reader import BTreeReader
+from hindex.index.file import Footer, IndexFileReader, IndexFileWriter
+from hindex.index.grouping import group_pairs
+from hindex.keys import KeyKind
+from hindex.orc.source import BytesSource
+from hindex.orc.types import Kind, OrcType
+from hindex.proto import index_file_pb2 as pb
+from hindex.table.fingerprint import Fingerprint
+from tests.index import support
+from tests.index.btree_support import ModelFile, Place, build, places, read
+from tests.index.support import TYPES
+
+LONG = TYPES["bigint"]
+STRING = TYPES["string"]
+
+
+def found(reader: BTreeReader, domain: Domain) -> list[Place]:
+    """What a lookup finds, in the order of files and row groups."""
+    locations = reader.locate(domain)
+    assert locations is not None
+    return [(item.file.path, number) for item in reader.files(locations) for number in item.groups.tolist()]
+
+
+@pytest.mark.parametrize("name", TYPES)
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_random_domains_of_every_type(name: str, data: st.DataObject) -> None:
+    of = TYPES[name]
+    some = support.values(of)
+    pool = data.draw(st.lists(some, min_size=1, max_size=12), "pool")
+    stripe = st.lists(st.none() | st.sampled_from(pool) | some, max_size=25)
+    stripes = data.draw(st.lists(st.lists(stripe, max_size=3), max_size=4), "files")
+    files = [
+        ModelFile(f"part={i}/f{i}.orc", data.draw(st.sampled_from([0, 1, 3, 10]), "row group"), column)
+        for i, column in enumerate(stripes)
+    ]
+    pages = data.draw(st.sampled_from([1, 2, 7, 4096]), "values_per_page")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            btree_locations, "PAGE_FILES", data.draw(st.sampled_from([1, 2, 512]), "files of a page")
+        )
+        file, summary = build(of, files, pieces=data.draw(st.integers(1, 4), "pieces"), values_per_page=pages)
+    reader = read(file)
+    assert list(reader.all_files()) == [item.indexed for item in files]
+    bound = st.none() | st.sampled_from(pool) | some
+    piece = st.tuples(bound, bound, st.booleans(), st.booleans()) | st.sampled_from(pool).map(
+        lambda value: (value, value, True, True)
+    )
+    for _ in range(4):
+        pieces = data.draw(st.lists(piece, max_size=5), "pieces")
+        null_allowed = data.draw(st.booleans(), "null_allowed")
+        domain = support.domain(of, pieces, null_allowed)
+        wanted = places(
+            files, lambda value, p=pieces, n=null_allowed: bool(support.expected(of, [value], p, n))
+        )
+        assert found(reader, domain) == wanted
+        # what the manifest keeps of the file never rules out what is there
+        assert summary.extent.can_match(domain) or not wanted
+    assert summary.extent.null_count == len(places(files, lambda value: value is None))
+
+
+SHAPES: dict[str, Any] = {
+    "unique": lambda rng, n: rng.permutation(n),
+    "near-unique": lambda rng, n: rng.integers(0, n, n),
+    "few values": lambda rng, n: rng.integers(0, 7, n),
+    "sorted": lambda rng, n: np.arange(n) // 3,
+    "clustered": lambda rng, n: np.arange(n) // 900,
+    "whole range": lambda rng, n: rng.integers(-(1 << 63), (1 << 63) - 1, n, endpoint=True),
+}
+
+
+@pytest.mark.parametrize("kind", ["bigint", "string"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_large_files(shape: str, kind: str, rng: np.random.Generator) -> None:
+    """Keys of so many row groups that they are bitmaps of their own, and leaves of every kind."""
+    values = SHAPES[shape](rng, 60_000).tolist()
+    text = (lambda value: f"{value:022}") if kind == "string" else (lambda value: value)
+    column = [
+        None if missing else text(value)
+        for value, missing in zip(values, rng.random(60_000) < 0.01, strict=True)
+    ]
+    files = [
+        ModelFile(
+            f"f{i}",
+            20,
+            [column[i * 20_000 : i * 20_000 + 12_345], column[i * 20_000 + 12_345 : (i + 1) * 20_000]],
+        )
+        for i in range(3)
+    ]
+    reader = read(build(TYPES[kind], files, pieces=5, values_per_page=500)[0])
+    where: dict[Any, list[Place]] = defaultdict(list)
+    for file in files:
+        for number, group in enumerate(file.row_groups()):
+            for value in set(group):
+                where[value].append((file.path, number))
+    some = rng.choice(60_000, 40)
+    for at in some.tolist():
+        value = column[at]
+        if value is not None:
+            key = value.encode() if isinstance(value, str) else value
+            assert found(reader, Domain.points([key])) == where[value]
+    assert found(reader, Domain.only_null()) == where[None]
+    low, high = sorted(text(values[at]) for at in some[:2].tolist())
+    domain = support.domain(TYPES[kind], [(low, high, True, False)], False)
+    between = {
+        place for value, at in where.items() if value is not None and low <= value < high for place in at
+    }
+    assert set(found(reader, domain)) == between
+    assert len(found(reader, Domain.all())) == sum(file.indexed.num_groups for file in files)
+
+
+def test_a_needle_in_a_hundred_thousand_stripes(rng: np.random.Generator) -> None:
+    """A lookup reads the end of the file, one leaf, and one page of the locations, however many there are."""
+    stripes, groups, width = 10, 13, 10_000
+    files = [
+        IndexedFile(
+            f"region={i % 7}/part-{i:05}-0f0f0f0f-1234.c000.zstd.orc",
+            Fingerprint(100_000_000 + i, 1_700_000_000_000_000_000 + i, i),
+            width,
+            (groups * width,) * stripes,
+        )
+        for i in range(10_000)
+    ]
+    total = first_locations(files)[-1]
+    assert sum(len(file.stripe_rows) for file in files) == 100_000
+    keys = np.sort(rng.choice(1 << 40, 1_000_000, replace=False))
+    locations = rng.integers(0, total, len(keys)).astype(np.uint32)
+    sink = io.BytesIO()
+    writer = BTreeWriter(sink, LONG, files)
+    for start in range(0, len(keys), 100_000):
+        part = keys[start : start + 100_000]
+        writer.add(part, np.arange(len(part) + 1), locations[start : start + 100_000])
+    summary = writer.finish()
+    source = CountingSource(sink.getvalue())
+    reader = BTreeReader(IndexFileReader(source))
+    assert len(source.reads) == 1
+    assert source.reads[0] == 64 * 1024 < summary.length // 10
+    for at in rng.choice(len(keys), 5).tolist():
+        before, pages = len(source.reads), reader.file.pages_read
+        (hit,) = reader.files(reader.locate(Domain.points([int(keys[at])])) or pytest.fail("not found"))
+        file, inside = divmod(int(locations[at]), stripes * groups)
+        assert (hit.file, hit.groups.tolist()) == (files[file], [inside])
+        assert reader.file.pages_read - pages <= 2
+        assert sum(source.reads[before:]) < 64 * 1024
+    # a key that is not there needs the leaf alone; one beyond all needs no more than that
+    missing = next(
+        key
+        for key in range(int(keys[500_000]) + 1, 1 << 40)
+        if key not in set(keys[500_000:500_010].tolist())
+    )
+    pages = reader.file.pages_read
+    assert found(reader, Domain.points([missing])) == []
+    assert found(reader, Domain.points([-5])) == []
+    assert reader.file.pages_read - pages <= 1
+
+
+class CountingSource(BytesSource):
+    """Counts the bytes of each read."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data, "test.hidx")
+        self.reads: list[int] = []
+
+    def read(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
+        self.reads += [length for _, length in ranges]
+        return super().read(ranges)
+
+
+def test_a_row_group_is_found_once_whatever_its_keys() -> None:
+    """Few of many row groups, each by two keys of the range."""
+    files = [ModelFile("f", 2, [list(range(40_000))])]
+    reader = read(build(LONG, files)[0])
+    assert list(reader.locate(Domain.between(1000, 1399)) or ()) == list(range(500, 700))
+
+
+def test_too_wide_a_range_can_be_declined() -> None:
+    files = [ModelFile("f", 10, [list(range(1000))])]
+    reader = read(build(LONG, files, values_per_page=10)[0])
+    assert reader.locate(Domain.between(100, 299), most_leaves=5) is None
+    assert reader.file.pages_read == 0
+    assert list(reader.locate(Domain.between(100, 129), most_leaves=5) or ()) == [10, 11, 12]
+
+
+def test_a_range_stops_where_every_row_group_is_found() -> None:
+    rng = np.random.default_rng(8)
+    files = [ModelFile("f", 10, [rng.permutation(20_000).tolist()])]
+    reader = read(build(LONG, files, values_per_page=10)[0])
+    assert len(found(reader, Domain.not_null())) == 2000
+    assert reader.file.pages_read < 2000
+
+
+def test_the_type() -> None:
+    assert index_type("compact") is index_type("btree") is BTREE
+    assert BTREE.levels == {Level.PARTITION, Level.TABLE}
+    assert BTREE.supports(LONG)
+    assert not BTREE.supports(OrcType(Kind.LIST, children=(LONG,)))
+    # rarer keys cost more, and never nothing
+    sizes = [BTREE.estimate_bytes(LONG, 1_000_000, distinct) for distinct in (1, 1000, 1_000_000)]
+    assert 0 < sizes[0] < sizes[1] < sizes[2]
+    with pytest.raises(ColumnError, match="a primitive field of it"):
+        BTreeWriter(io.BytesIO(), OrcType(Kind.LIST, children=(LONG,)), [])
+    with pytest.raises(HindexError, match="Unknown property 'fpp' of index type BTREE"):
+        BTreeWriter(io.BytesIO(), LONG, [], properties={"fpp": "1"})
+    for wrong in ("0", "x", "1e3", str(1 << 21)):
+        with pytest.raises(HindexError, match="a whole number from 1 to 1048576 is expected"):
+            BTreeWriter(io.BytesIO(), LONG, [], properties={"values_per_page": wrong})
+    assert resolve_properties(BTREE, {"btree.Values_Per_Page": " 07 "}) == {"values_per_page": "7"}
+    huge = IndexedFile("f", Fingerprint(1, 1, 1), 1, (1 << 32,))
+    with pytest.raises(ValueError, match="4294967296 row groups are more than can be numbered"):
+        BTreeWriter(io.BytesIO(), LONG, [huge])
+
+
+@pytest.mark.parametrize("kind", ["bigint", "string"])
+def test_pairs_come_back_grouped(kind: str, rng: np.random.Generator) -> None:
+    for span in (5, 1 << 20, 1 << 62):
+        pairs = {
+            (int(k), int(n))
+            for k, n in zip(rng.integers(-span, span, 500), rng.integers(0, 1 << 31, 500), strict=True)
+        }
+        shuffled = list(pairs)
+        random.Random(int(rng.integers(1 << 30))).shuffle(shuffled)
+        expected: dict[Any, list[int]] = defaultdict(list)
+        for key, number in sorted(pairs):
+            expected[key if kind == "bigint" else str(key).encode()].append(number)
+        keys: Any = np.array([key for key, _ in shuffled], np.int64)
+        if kind == "string":
+            keys = pa.array([str(key).encode() for key, _ in shuffled], pa.large_binary())
+        grouped = group_pairs(keys, np.array([number for _, number in shuffled], np.uint32))
+        names = pa.array(grouped.keys).to_pylist()
+        ends = grouped.starts.tolist()
+        assert names == sorted(expected)
+        assert [grouped.rows[a:b].tolist() for a, b in pairwise(ends)] == [expected[name] for name in names]
+
+
+# Damage
+
+EXAMPLE = [
+    ModelFile("a=1/x.orc", 2, [[5, 7, None, 5], [9]]),
+    ModelFile("a=2/y.orc", 0, [[-3, 5], []]),
+    ModelFile("a=2/z.orc", 5, [list(range(100, 120)), [None, 5]]),
+]
+DOMAINS = [
+    Domain.points([5]),
+    Domain.only_null(),
+    Domain.between(8, 104),
+    Domain.not_null(),
+    Domain.points([6]),
+]
+#: A key in so many row groups that they are a page of their own.
+MANY = [ModelFile("many.orc", 1, [[1] * 300 + [2]])]
+
+
+def answers(data: bytes) -> list[list[Place]]:
+    reader = read(data)
+    return [found(reader, domain) for domain in DOMAINS]
+
+
+@pytest.mark.parametrize("files", [EXAMPLE, MANY], ids=["example", "many"])
+def test_every_flipped_byte_and_truncation_is_found(files: list[ModelFile]) -> None:
+    data, summary = build(LONG, files, values_per_page=4)
+    assert all(len(answers(data)[at]) > 1 for at in ((0, 1, 2, 3) if files is EXAMPLE else (3,)))
+    for at in range(len(data)):
+        changed = bytearray(data)
+        changed[at] ^= 0x41
+        with pytest.raises(IndexFileError, match=r"test\.hidx"):
+            answers(bytes(changed))
+    for length in range(len(data)):
+        with pytest.raises(IndexFileError):
+            answers(data[:length])
+    assert summary.length == len(data)
+
+
+def rewritten(data: bytes, change: Any) -> bytes:
+    """The same file with another directory, its checksum right."""
+    reader = IndexFileReader(BytesSource(data, "test.hidx"))
+    body = pb.BTreeBody.FromString(reader.footer.body)
+    change(body)
+    sink = io.BytesIO()
+    writer = IndexFileWriter(sink)
+    sink.write(data[8 : reader.pages_end])
+    footer = reader.footer
+    writer.finish(
+        Footer(footer.index_type, "c", footer.column_type, KeyKind.INT64, {}, {}, body.SerializeToString())
+    )
+    return sink.getvalue()
+
+
+CONTRADICTIONS = {
+    "fewer locations": lambda body: setattr(body, "locations", body.locations - 1),
+    "more locations": lambda body: setattr(body, "locations", body.locations + 1),
+    "too many locations": lambda body: setattr(body, "locations", 1 << 32),
+    "no location pages": lambda body: body.ClearField("location_pages"),
+    "a first that is not 0": lambda body: setattr(body.location_pages[0], "first", 1),
+    "fewer keys": lambda body: setattr(body, "key_count", body.key_count - 1),
+    "more nulls": lambda body: setattr(body, "null_count", body.null_count + 1),
+    "nulls nowhere": lambda body: body.ClearField("nulls"),
+    "nulls uncounted": lambda body: setattr(body, "null_count", 0),
+    "a leaf less in a run": lambda body: setattr(body.runs[0], "leaves", body.runs[0].leaves - 1),
+    "a run elsewhere": lambda body: setattr(body.runs[0], "offset", body.runs[0].offset + 1),
+    "a leaf's rows": lambda body: body.leaf_rows.__setitem__(0, body.leaf_rows[0] + 1),
+    "bounds out of order": lambda body: body.int_bounds.__setitem__(1, body.int_bounds[0]),
+    "a checksum less": lambda body: body.leaf_crc32c.pop(),
+    "no bounds": lambda body: body.ClearField("int_bounds"),
+}
+
+
+@pytest.mark.parametrize("name", CONTRADICTIONS)
+def test_contradictions_under_right_checksums(name: str) -> None:
+    data, _ = build(LONG, EXAMPLE, values_per_page=4)
+    assert answers(rewritten(data, lambda body: None)) == answers(data)
+    with pytest.raises(IndexFileError, match="corrupt"):
+        answers(rewritten(data, CONTRADICTIONS[name]))
+
+
+def test_a_file_of_another_type() -> None:
+    with pytest.raises(IndexFileError, match="holds a 'BITMAP' index where BTREE is expected"):
+        read(support.build(LONG, [pa.array([1], pa.int64())]))
+
+
+def test_keys_of_many_row_groups_take_few_bits_for_each() -> None:
+    rng = np.random.default_rng(1)
+    files = [IndexedFile("f.orc", Fingerprint(1, 1, 1), 10, (12_000,))]
+    held = [np.sort(rng.choice(1200, 450, replace=False)).astype(np.uint32) for _ in range(200)]
+    sink = io.BytesIO()
+    writer = BTreeWriter(sink, LONG, files, column="c")
+    writer.add(np.arange(200), np.arange(0, 201 * 450, 450), np.concatenate(held))
+    summary = writer.finish()
+    reader = read(sink.getvalue())
+    for key, groups in enumerate(held):
+        locations = reader.locate(Domain.points([key]))
+        assert locations is not None
+        assert locations.to_array().tolist() == groups.tolist()
+    # three bits a row group where a key is in three of eight; a set of 16-bit numbers takes 16
+    assert 8 * summary.length < 4 * 200 * 450

@@ -1,0 +1,134 @@
+"""Fields within structs by dotted path: indexed, filtered by, and read on their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from hindex.errors import ColumnError
+from hindex.tables import IndexSpec, Table
+from tests.support import local_build
+from tests.support.local_build import LocalConnection
+from tests.support.small import ids, write_columns
+
+ROWS = 3000
+CITIES = ("Athens", "Berlin", "Cairo", None)
+
+
+def address(row: int) -> dict[str, Any] | None:
+    """Every 7th is null, every 4th has no city; streets are within another struct, null for every 5th."""
+    if row % 7 == 0:
+        return None
+    place = None if row % 5 == 0 else {"street": f"st{row // 10}", "number": row}
+    return {"city": CITIES[row // 100 % 4], "place": place, "tags": [row]}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    place = pa.struct({"street": pa.string(), "number": pa.int32()})
+    of = pa.struct({"city": pa.string(), "place": place, "tags": pa.list_(pa.int32())})
+    for number in range(2):
+        rows = range(number * ROWS, (number + 1) * ROWS)
+        columns = {"id": pa.array(rows, pa.int64()), "address": pa.array(map(address, rows), of)}
+        write_columns(tmp_path / "t" / f"{number}.orc", columns, stripe=40_000, stride=100)
+    # a file without the street, its fields in another order and spelled otherwise; and one without the column
+    place = pa.struct({"NUMBER": pa.int32()})
+    of = pa.struct({"place": place, "City": pa.string(), "tags": pa.list_(pa.int32())})
+    values = [{"place": {"NUMBER": 5}, "City": "Berlin", "tags": None}, None]
+    write_columns(
+        tmp_path / "t" / "2.orc", {"id": pa.array([90_000, 90_001]), "address": pa.array(values, of)}
+    )
+    write_columns(tmp_path / "t" / "3.orc", {"id": pa.array([90_002])})
+    return tmp_path / "t"
+
+
+@pytest.fixture
+def table(path: Path, monkeypatch: pytest.MonkeyPatch) -> Table:
+    local_build.install(monkeypatch)
+    return LocalConnection().table(str(path))
+
+
+def values(of: Table) -> dict[int, Any]:
+    found = {row: address(row) for row in range(2 * ROWS)}
+    found[90_000] = {"city": "Berlin", "place": {"number": 5, "street": None}}
+    return found | {90_001: None, 90_002: None}
+
+
+def get(value: Any, *names: str) -> Any:
+    for name in names:
+        value = None if value is None else value.get(name)
+    return value
+
+
+CASES: list[tuple[str, Any]] = [
+    ("address.city = 'Berlin'", lambda v: get(v, "city") == "Berlin"),
+    ("address.city IS NULL", lambda v: get(v, "city") is None),
+    ("address.city <> 'Cairo'", lambda v: get(v, "city") not in (None, "Cairo")),
+    ("address.place.number = 1234", lambda v: get(v, "place", "number") == 1234),
+    ("ADDRESS.PLACE.NUMBER BETWEEN 5 AND 9", lambda v: 5 <= (get(v, "place", "number") or 0) <= 9),
+    ("address.place.street LIKE 'st12%'", lambda v: str(get(v, "place", "street")).startswith("st12")),
+    ("address.place.street IS NULL AND address.city = 'Berlin'",
+     lambda v: get(v, "place", "street") is None and get(v, "city") == "Berlin"),
+    ("address.city = 'Athens' OR address.place.number < 3",
+     lambda v: get(v, "city") == "Athens" or (get(v, "place", "number") or 9) < 3),
+    ("address.place.number > 100000", lambda v: False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "using", [(), ("bitmap",), ("bloom",), ("minmax",), ("bitmap", "bloom", "minmax")], ids=str
+)
+def test_predicates_on_fields(table: Table, using: tuple[str, ...]) -> None:
+    fields = ("address.city", "address.place.number", "address.place.street")
+    specs = [IndexSpec(f"x{at}_{name}", field, name) for at, field in enumerate(fields) for name in using]
+    if specs:
+        table.create_indexes(specs)
+        assert {index.status for index in table.indexes()} == {"fresh"}
+    known = values(table)
+    for where, keep in CASES:
+        scan = table.scan(where)
+        assert ids(scan) == [row for row, value in known.items() if keep(value)], where
+        explained = scan.explain()
+        if "bitmap" in using:
+            assert explained.exact, where
+            assert explained.notes == (), where
+
+
+def test_fields_are_read_on_their_own(table: Table) -> None:
+    found = table.scan("address.place.number < 30", ["id", "address.city", "address.place.number"]).to_arrow()
+    assert found.column_names == ["id", "address.city", "address.place.number"]
+    expected = [
+        {"id": row, "address.city": get(value, "city"), "address.place.number": get(value, "place", "number")}
+        for row, value in values(table).items()
+        if get(value, "place", "number") is not None and get(value, "place", "number") < 30
+    ]
+    assert found.to_pylist() == expected
+    assert len(expected) > 10
+
+
+def test_what_cannot_be_indexed(table: Table, path: Path) -> None:
+    for column, message in [
+        ("address", "struct"),
+        ("address.place", "struct"),
+        ("address.tags", "array"),
+        ("address.tags.item", "has no fields"),
+        ("address.zip", "Column 'address.zip' cannot be resolved"),
+    ]:
+        for using in ("bitmap", "bloom", "minmax"):
+            with pytest.raises(ColumnError, match=message):
+                table.create_index("x", column, using)
+    assert table.indexes() == []
+
+
+def test_a_path_that_is_also_a_columns_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    local_build.install(monkeypatch)
+    of = pa.struct({"b": pa.int32()})
+    columns = {"id": pa.array([1, 2]), "a": pa.array([{"b": 5}, {"b": 6}], of), "a.b": pa.array([6, 5])}
+    write_columns(tmp_path / "t" / "0.orc", columns)
+    table = LocalConnection().table(str(tmp_path / "t"))
+    assert ids(table.scan("`a.b` = 5")) == [2]
+    with pytest.raises(ColumnError, match=r"Column 'a\.b' cannot be told from another"):
+        table.scan("a.b = 5").count()

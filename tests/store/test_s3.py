@@ -1,0 +1,299 @@
+"""Tables and stores on an S3 server, from the first index to its end, and what may go wrong there."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import fsspec
+import pyarrow as pa
+import pyarrow.fs
+import pyarrow.orc
+import pytest
+
+from hindex.errors import IndexExistsError, StoreError
+from hindex.plan.reasons import Reason
+from hindex.store.manifest import IndexEntry, Manifest, add_indexes, drop_index, new_index_id
+from hindex.store.remote import RemoteStorage
+from hindex.store.store import Store, list_stores
+from tests.support import local_build
+from tests.support.local_build import LocalConnection
+from tests.support.s3 import S3Server
+
+ROWS = 1000
+
+
+def adding(name: str) -> Callable[[Manifest], Manifest]:
+    entry = IndexEntry(new_index_id(), name, f"c_{name}", "bitmap", "int")
+    return lambda old: add_indexes(old, [entry])
+
+
+def names(store: Store) -> list[str]:
+    found = store.load()
+    return [] if found is None else [item.name for item in found.indexes]
+
+
+def keys(uri: str) -> set[str]:
+    """The objects below a URI, relative to it."""
+    filesystem, path = fsspec.url_to_fs(uri)
+    filesystem.invalidate_cache()
+    return {name[len(path) + 1 :] for name in filesystem.find(path)}
+
+
+def rows(number: int) -> pa.Table:
+    ids = range(number * ROWS, (number + 1) * ROWS)
+    return pa.table({"id": pa.array(ids, pa.int64()), "g": [f"g{i % 7}" for i in ids]})
+
+
+def put(uri: str, data: pa.Table) -> None:
+    sink = pa.BufferOutputStream()
+    pyarrow.orc.write_table(data, sink, stripe_size=1 << 16)
+    filesystem, path = fsspec.url_to_fs(uri)
+    filesystem.pipe_file(path, sink.getvalue().to_pybytes())
+
+
+@pytest.fixture
+def table(bucket: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The URI of a table of three files; their partition has a name that must not be decoded twice."""
+    local_build.install(monkeypatch)
+    for number in range(3):
+        put(f"{bucket}/t/p=a%2Fb {number}/x.orc", rows(number))
+    return f"{bucket}/t"
+
+
+@pytest.mark.parametrize("store", [None, "{bucket}/indexes/", "local"])
+def test_an_indexs_life(table: str, bucket: str, store: str | None, tmp_path: Any) -> None:
+    place = (
+        str(tmp_path) if store == "local" else store and store.format(bucket=bucket.replace("s3:", "s3a:"))
+    )
+    hx = LocalConnection(place)
+    t = hx.table(table.replace("s3:", "s3n:") + "/")
+    t.create_index("g", "g", "bitmap")
+    t.create_index("i", "id", "minmax")
+
+    def check(number: int, values: range) -> None:
+        found = hx.table(table).scan(f"g = 'g3' AND id >= {values.start} AND id < {values.stop}")
+        expected = [
+            row["id"]
+            for n in range(number)
+            for row in rows(n).to_pylist()
+            if row["g"] == "g3" and row["id"] in values
+        ]
+        assert sorted(found.to_arrow().column("id").to_pylist()) == expected
+        assert expected
+        kept = found.explain().files
+        assert (kept.kept, kept.total) == (1, number)
+        assert not found.explain().notes
+
+    check(3, range(1000, 1500))
+    put(f"{table}/p=a%2Fb 3/x.orc", rows(3))
+    t.refresh_indexes()
+    check(4, range(3200, 3300))
+    assert [index.status for index in t.indexes()] == ["fresh", "fresh"]
+    assert not hx.table(table).refresh_indexes().changed
+    t.drop_index("g")
+    t.drop_index("i")
+    t.vacuum(retain_hours=0)
+    where = {None: f"{table}/_hindex", "local": ""}.get(store, f"{bucket}/indexes")
+    if where:
+        # the manifests stay for an hour
+        assert all(".manifest" in key for key in keys(where))
+
+
+def test_tables_of_a_shared_store(bucket: str) -> None:
+    for uri in ("s3://b/t", "/t"):
+        Store.for_table(uri, f"{bucket}/s").commit(adding("a"))
+    fsspec.filesystem("s3").pipe_file(f"{bucket}/s/junk/x", b"")
+    assert [store.table_uri for store in list_stores(f"{bucket}/s/")] == ["/t", "s3://b/t"]
+    assert list_stores(f"{bucket}/nothing") == ()
+
+
+def test_racing_writers_lose_nothing(bucket: str, s3: S3Server) -> None:
+    problems: list[Exception] = []
+
+    def write(writer: int) -> None:
+        try:
+            store = Store(f"{bucket}/s", "/t")
+            for change in range(4):
+                store.commit(adding(f"w{writer}_{change}"))
+        except Exception as error:  # noqa: BLE001 told below
+            problems.append(error)
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+    store = Store(f"{bucket}/s", "/t")
+    found = store.load()
+    assert found is not None
+    assert found.number == 16
+    assert {item.name for item in found.indexes} == {f"w{w}_{c}" for w in range(4) for c in range(4)}
+    assert store.garbage() == ()
+
+
+@pytest.fixture
+def store(bucket: str) -> Store:
+    """A store with one index, whose bucket is known to create exclusively."""
+    found = Store(f"{bucket}/s", "/t")
+    found.commit(adding("a"))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "code", "message"),
+    [
+        ("PUT", "manifest$", "InternalError", "cannot write to the store .*injected; nothing was changed"),
+        ("PUT", "manifest$", "AccessDenied", "cannot write to the store .*; nothing was changed"),
+        ("PUT", "manifest$", "NoSuchBucket", "cannot write to the store .*; nothing was changed"),
+        ("GET", "^/b[0-9a-f]*/?$", "InternalError", "cannot list .*injected; check its permissions"),
+        ("GET", "^/b[0-9a-f]*/?$", "AccessDenied", "cannot list .*; check its permissions"),
+        ("GET", "manifest$", "InternalError", "cannot read manifest .*injected; check its access"),
+        ("GET", "manifest$", "AccessDenied", "cannot read manifest .*; check its access"),
+        ("HEAD", "manifest$", "AccessDenied", "cannot read manifest .*; check its access"),
+    ],
+)
+def test_injected_errors(store: Store, s3: S3Server, method: str, path: str, code: str, message: str) -> None:
+    before = keys(store.root)
+    with s3.failing(method, path, code) as fault:
+        with pytest.raises(StoreError, match=message) as caught:
+            Store(store.root, "/t").commit(adding("b"))
+        assert fault.seen
+    assert "\n" not in str(caught.value)
+    assert keys(store.root) == before
+    assert names(store) == ["a"]
+    assert store.commit(adding("b")).number == 2
+
+
+def test_a_slow_server(store: Store, s3: S3Server) -> None:
+    with s3.failing("PUT", "manifest$", delay=0.5) as fault:
+        assert store.commit(adding("b")).number == 2
+    assert fault.seen == 1
+
+
+@pytest.mark.parametrize("code", ["ConditionalRequestConflict", "PreconditionFailed"])
+def test_conflicts_are_tried_again(store: Store, s3: S3Server, code: str) -> None:
+    with s3.failing("PUT", "manifest$", code, times=2) as fault:
+        assert store.commit(adding("b")).number == 2
+    assert fault.seen == 2
+    assert names(store) == ["a", "b"]
+
+
+@pytest.mark.parametrize("code", ["InternalError", "PreconditionFailed"])
+def test_an_answer_that_is_lost(store: Store, s3: S3Server, code: str) -> None:
+    """The manifest is written and the answer says that it is not: as after a request that was sent twice."""
+    with s3.failing("PUT", "manifest$", code, served=True, times=1) as fault:
+        assert store.commit(adding("b")).number == 2
+    assert fault.seen == 1
+    assert names(store) == ["a", "b"]
+
+
+def test_an_answer_that_is_lost_to_another_writer(store: Store, s3: S3Server) -> None:
+    rival = Store(store.root, "/t")
+    beaten = False
+
+    def late(old: Manifest) -> Manifest:
+        nonlocal beaten
+        if not beaten:
+            beaten = True
+            rival.commit(adding("rival"))
+        return adding("late")(old)
+
+    with s3.failing("PUT", "00002.manifest$", "InternalError", served=True):
+        assert store.commit(late).number == 3
+    assert names(store) == ["a", "rival", "late"]
+
+
+def test_an_outcome_that_is_not_known(store: Store, s3: S3Server) -> None:
+    with (
+        s3.failing("PUT", "00002.manifest$", "InternalError", served=True),
+        s3.failing("GET", "00002.manifest$", "InternalError"),
+        pytest.raises(
+            StoreError, match=r"it is not known whether .*00002.manifest' was written: .*SHOW INDEXES tells"
+        ),
+    ):
+        store.commit(adding("b"))
+    assert names(store) == ["a", "b"]
+
+
+def test_a_server_that_is_not_there(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    fsspec.get_filesystem_class("s3").clear_instance_cache()
+    with pytest.raises(StoreError, match=r"cannot list .*127.0.0.1:9") as caught:
+        Store(store.root, "/t").load()
+    assert "\n" not in str(caught.value)
+
+
+def test_a_bucket_that_is_not_there(s3: S3Server) -> None:
+    store = Store("s3://no-such-bucket-here/s", "/t")
+    assert store.load() is None
+    with pytest.raises(
+        StoreError, match=r"cannot write to the store .*bucket does not exist; nothing was changed"
+    ):
+        store.commit(adding("a"))
+
+
+def test_a_vanished_store(store: Store, bucket: str) -> None:
+    assert names(store) == ["a"]
+    fsspec.filesystem("s3").rm(f"{bucket}/s", recursive=True)
+    with pytest.raises(StoreError, match="vanished: its manifest 1 was there before, now none is the latest"):
+        store.commit(lambda old: drop_index(old, "a"))
+    assert keys(store.root) == set()
+
+
+def test_a_server_without_conditional_writes(
+    store: Store, bucket: str, s3: S3Server, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr("hindex.store.remote._proven", set())
+    s3.ignores_conditions = True
+    with pytest.raises(
+        StoreError, match=r"cannot commit to the store .*the file system 's3' cannot create a file only"
+    ):
+        store.commit(adding("b"))
+    with pytest.raises(StoreError, match="cannot commit"):
+        store.prepare_index_directory(new_index_id())
+    assert names(store) == ["a"]
+    assert {key.partition("/")[0] for key in keys(store.root)} == {"manifests"}
+
+
+def test_a_failed_build_leaves_nothing(table: str, s3: S3Server) -> None:
+    t = LocalConnection().table(table)
+    t.create_index("i", "id", "minmax")
+    before = keys(table)
+    with s3.failing("PUT", "hidx$", "InternalError"), pytest.raises(Exception, match="injected"):
+        t.create_index("g", "g", "bitmap")
+    assert keys(table) == before
+    assert [index.name for index in t.indexes()] == ["i"]
+    with pytest.raises(IndexExistsError):
+        t.create_index("i", "id", "minmax")
+
+
+def test_index_files_that_cannot_be_read_are_named(table: str, s3: S3Server) -> None:
+    LocalConnection().table(table).create_index("g", "g", "bitmap")
+    with s3.failing("HEAD", "hidx$", "AccessDenied"):
+        found = LocalConnection().table(table).scan("g = 'g3'")
+        assert len(found.to_arrow()) == sum(i % 7 == 3 for i in range(3 * ROWS))
+        assert {note.reason for note in found.explain().notes} == {Reason.CORRUPT}
+
+
+def test_other_file_systems() -> None:
+    """In memory an exclusive creation is one step; where the library looks first and writes then, it is not."""
+    name = f"memory://{new_index_id()}"
+    store = Store(name, "/t")
+    assert store.load() is None
+    store.commit(adding("a"))
+    store.commit(adding("b"))
+    assert names(store) == ["a", "b"]
+    assert RemoteStorage(name).create(f"manifests/{2:020d}.manifest", b"x") is False
+    assert names(Store(name, "/t")) == ["a", "b"]
+    assert store.garbage() == ()
+    other = Store("dir://somewhere", "/t")
+    with pytest.raises(StoreError, match="cannot"):
+        other.commit(adding("a"))
+
+
+def test_schemes_that_nothing_knows() -> None:
+    with pytest.raises(StoreError, match="cannot open the store 'nope://x/s'"):
+        Store("nope://x/s", "/t").load()

@@ -1,0 +1,339 @@
+"""Segments: what they keep, what of them a commit writes, and pruning by the extents in them."""
+
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hindex.domain import Domain, Key, Range
+from hindex.errors import StoreError
+from hindex.index.extent import Extent
+from hindex.store.entries import FileEntries
+from hindex.store.format import decode, encode
+from hindex.store.manifest import (
+    FileEntry,
+    IndexEntry,
+    IndexFileEntry,
+    Manifest,
+    SharedFileEntry,
+    SharedIndexEntry,
+    drop_index,
+    forget_index_files,
+    merge_build_result,
+    rename_index,
+)
+from hindex.store.store import Store
+
+INT = IndexEntry("1" * 32, "int", "i", "minmax", "bigint")
+TEXT = IndexEntry("2" * 32, "text", "t", "minmax", "string")
+BITS = IndexEntry("3" * 32, "bits", "b", "bitmap", "int")
+TREE = IndexEntry("4" * 32, "tree", "b", "BTREE", "int", level="table")
+SHARED = SharedIndexEntry(
+    "5" * 32, TREE.id, "int", None, 2, 9, (SharedFileEntry("data/s", 1, 2, Extent(1, 0, 1, 2)),)
+)
+
+
+@pytest.fixture(autouse=True)
+def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hindex.store.entries.SEGMENT_FILES", 8)
+
+
+def own(of: IndexEntry, path: str, extents: tuple[Extent, ...] = (), version: int = 1) -> IndexFileEntry:
+    return IndexFileEntry(of.id, f"data/{of.id}/{path}-{version}.hidx", 7, version, extents)
+
+
+def entry(number: int, version: int = 1) -> FileEntry:
+    path = f"f{number:05}.orc"
+    return FileEntry(path, 10, version, 3, 4, (4,), "struct<b:int>", (own(BITS, path, version=version),))
+
+
+def table(files: int) -> Manifest:
+    return Manifest(1, "/t", 1, (BITS,), tuple(entry(number) for number in range(files)))
+
+
+def random_key(rng: np.random.Generator, kind: str) -> Key:
+    if kind == "int":
+        return (
+            int(rng.integers(-50, 50)) if rng.random() < 0.9 else int(rng.choice([-(1 << 63), (1 << 63) - 1]))
+        )
+    letters = bytes(rng.choice([0, 97, 98, 255], size=int(rng.choice([0, 1, 2, 3, 63, 64, 65, 70]))).tolist())
+    # long ones that are alike for as long as a manifest keeps them
+    return b"a" * int(rng.choice([62, 64])) + letters[:6] if rng.random() < 0.4 else letters
+
+
+def random_extent(rng: np.random.Generator, kind: str, rows: int) -> Extent:
+    nulls = int(rng.choice([0, 0, 1, rows]))
+    if nulls >= rows:
+        return Extent(rows, rows, None, None)
+    low, high = sorted([random_key(rng, kind), random_key(rng, kind)])
+    return Extent(rows, nulls, low, high)
+
+
+def random_domain(rng: np.random.Generator, kind: str) -> Domain:
+    keys = sorted({random_key(rng, kind) for _ in range(int(rng.choice([0, 1, 2, 4, 60])))})
+    if rng.random() < 0.5:
+        ranges = [Range(key, key) for key in keys]
+    else:
+        ends = [bool(end) for end in rng.random(2) < 0.5] if kind == "text" else [True, True]
+        ranges = [Range(a, b, *ends) for a, b in zip(keys[::2], keys[1::2], strict=False)]
+        if ranges and rng.random() < 0.3:
+            ranges[0] = replace(ranges[0], low=None, low_inclusive=True)
+        if ranges and rng.random() < 0.3:
+            ranges[-1] = replace(ranges[-1], high=None, high_inclusive=True)
+    return Domain(tuple(ranges), bool(rng.random() < 0.3))
+
+
+@pytest.mark.parametrize("kind", ["int", "text"])
+def test_pruning_against_each_extent(kind: str, rng: np.random.Generator) -> None:
+    """Files are ruled out if no extent of theirs can match, as a loop over all extents says, and never otherwise."""
+    of = INT if kind == "int" else TEXT
+    ruled_out = 0
+    for _ in range(60):
+        files = []
+        for number in range(30):
+            path = f"f{number:03}"
+            stripes = tuple(int(rows) for rows in rng.integers(1, 5, int(rng.integers(0, 4))))
+            extents = tuple(random_extent(rng, kind, rows) for rows in stripes) if rng.random() < 0.9 else ()
+            mine = (own(of, path, extents),) if rng.random() < 0.9 else ()
+            schema = str(rng.choice(["struct<a:int>", "struct<a:other>"], p=[0.9, 0.1]))
+            rest = (own(BITS, path),)
+            files.append(FileEntry(path, 1, 1, 1, sum(stripes), stripes, schema, mine + rest))
+        found = decode(encode(Manifest(1, "/t", 1, (INT, TEXT, BITS), tuple(files))), "m").entries
+        domain = random_domain(rng, kind)
+        mask = found.may_match(of.id, domain, lambda schema: "other" not in schema)
+        for item, kept in zip(found, mask.tolist(), strict=True):
+            file = item.index_file(of.id)
+            known = file is not None and file.extents and "other" not in item.schema
+            expected = not known or any(extent.can_match(domain) for extent in file.extents)  # type: ignore[union-attr]
+            if len(domain.ranges) > 16 and kind == "text":
+                assert kept or not expected, (domain, item)
+            else:
+                assert kept == expected, (domain, item)
+        ruled_out += int((~mask).sum())
+        assert found.may_match(BITS.id, domain, lambda schema: True).all()
+    assert ruled_out > 100
+
+
+def test_more_row_groups_than_rows_are_refused() -> None:
+    data = encode(Manifest(1, "/t", 1, (BITS,), (replace(entry(0), num_row_groups=5),)))
+    with pytest.raises(StoreError, match=r"has 5 row groups of 4 rows"):
+        tuple(decode(data, "m").entries)
+
+
+def test_the_extent_of_a_segment_rules_it_out_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = [
+        FileEntry(
+            f"f{n:03}", 1, 1, 1, 4, (4,), "struct<i:bigint>", (own(INT, f"f{n:03}", (Extent(4, 0, n, n),)),)
+        )
+        for n in range(64)
+    ]
+    store = Store(str(tmp_path / "s"), "/t")
+    store.commit(lambda old: merge_build_result(old, new_indexes=[INT], files=files))
+    found = Store(store.root, "/t").load()
+    assert found is not None
+    read: list[str] = []
+
+    monkeypatch.setattr(
+        "hindex.store.local.read_whole",
+        lambda path, limit: (read.append(path.name), path.read_bytes())[1],  # type: ignore[func-returns-value]
+    )
+    mask = found.entries.may_match(INT.id, Domain((Range(20, 20),)), lambda schema: True)
+    assert mask.nonzero()[0].tolist() == [20]
+    assert len(read) == 1
+    # files of another type are not judged by keys of this one
+    assert found.entries.may_match(INT.id, Domain((Range(20, 20),)), lambda schema: False).all()
+
+
+def files_in(store: Store) -> dict[str, int]:
+    root = Path(store.root)
+    return {str(p.relative_to(root)): p.stat().st_size for p in root.rglob("*") if p.is_file()}
+
+
+def test_ten_changed_files_write_ten_segments(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "s"), "/t")
+    first = store.commit(lambda old: replace(table(400), number=0))
+    assert len(first.entries.segments) == 50
+    before = files_in(store)
+    assert len(before) == 51
+    changed = [entry(number, 2) for number in range(0, 400, 40)]
+    again = Store(store.root, "/t")
+    second = again.commit(lambda old: merge_build_result(old, files=changed))
+    after = files_in(store)
+    assert {path: after[path] for path in before} == before
+    new = sorted(set(after) - set(before))
+    assert [path.partition("/")[0] for path in new] == ["manifests"] + ["segments"] * 10
+    assert sum(after[path] for path in new if path.startswith("segments")) < sum(before.values()) / 4
+    expected = [entry(number, 2 if number % 40 == 0 else 1) for number in range(400)]
+    assert list(second.files) == expected
+    latest = Store(store.root, "/t").load()
+    assert latest is not None
+    assert list(latest.files) == expected
+    assert len({s.stored for s in first.entries.segments} & {s.stored for s in latest.entries.segments}) == 40
+    # of the first manifest only what the second does not have is garbage
+    assert {item.path for item in store.garbage()} == {
+        s.stored.path for s in first.entries.segments if s.stored
+    } - {s.stored.path for s in latest.entries.segments if s.stored}
+    assert {item.path for item in store.garbage(0)} == set()
+    # a name is in the manifest alone
+    store.commit(lambda old: rename_index(old, "bits", "other"))
+    assert len(files_in(store)) == len(after) + 1
+
+
+def test_a_small_table_is_one_file(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "s"), "/t")
+    store.commit(lambda old: replace(table(8), number=0))
+    assert len(files_in(store)) == 1
+    assert list(Store(store.root, "/t").load().files) == list(table(8).files)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_changes_against_a_dict(seed: int, tmp_path: Path) -> None:
+    """Random changes give the entries that the same changes of a dict give, in segments that are not too long."""
+    rng = np.random.default_rng(seed)
+    store = Store(str(tmp_path / "s"), "/t")
+    store.commit(lambda old: replace(old, indexes=(BITS, TREE)))
+    expected: dict[str, FileEntry] = {}
+    for turn in range(30):
+        some = rng.choice(60, int(rng.choice([1, 3, 30])), replace=False).tolist()
+        match int(rng.integers(4)):
+            case 0 | 1:
+                built = [
+                    replace(entry(n, turn), shared=(SHARED,) if rng.random() < 0.3 else ()) for n in some
+                ]
+                expected.update((item.path, item) for item in built)
+                store.commit(lambda old, built=built: merge_build_result(old, files=built))  # type: ignore[misc]
+            case 2:
+                gone = [entry(n).path for n in some]
+                expected = {path: item for path, item in expected.items() if path not in gone}
+                store.commit(lambda old, gone=gone: merge_build_result(old, vanished=gone))  # type: ignore[misc]
+            case _:
+                gone = [entry(n).path for n in some]
+                for path in set(gone) & set(expected):
+                    expected[path] = replace(expected[path], index_files=())
+                expected = {path: item for path, item in expected.items() if item.index_files or item.shared}
+                store.commit(lambda old, gone=gone: forget_index_files(old, BITS.id, gone))  # type: ignore[misc]
+        found = Store(store.root, "/t").load()
+        assert found is not None
+        assert list(found.files) == [expected[path] for path in sorted(expected)]
+        assert len(found.files) == len(expected)
+        sizes = [segment.summary.num_files for segment in found.entries.segments]
+        assert all(size <= 8 for size in sizes)
+        assert found.shared_indexes() == ((SHARED,) if any(item.shared for item in expected.values()) else ())
+        some_paths = [entry(n).path for n in some]
+        assert found.entries.find(some_paths) == {p: expected[p] for p in some_paths if p in expected}
+    store.commit(lambda old: drop_index(old, "bits"))
+    found = store.load()
+    assert found is not None
+    assert [item.path for item in found.files] == sorted(p for p, item in expected.items() if item.shared)
+    assert all(not item.index_files for item in found.files)
+
+
+def test_as_a_sequence() -> None:
+    files = tuple(entry(number) for number in range(20))
+    found = FileEntries.of(files)
+    assert (len(found), found[0], found[-1], found[7:9]) == (20, files[0], files[19], files[7:9])
+    assert found == files
+    assert files == found
+    assert found != files[:19]
+    assert found == decode(encode(table(20)), "m").files
+    assert hash(found) == hash(files)
+    assert entry(3) in found
+    for at in (20, -21):
+        with pytest.raises(IndexError):
+            found[at]
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "gone"])
+def test_a_damaged_segment_is_named(tmp_path: Path, damage: str) -> None:
+    store = Store(str(tmp_path / "s"), "/t")
+    store.commit(lambda old: replace(table(40), number=0))
+    path = sorted(Path(store.root, "segments").iterdir())[0]
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    if damage == "gone":
+        path.unlink()
+    else:
+        path.write_bytes(data if damage == "flip" else data[:-1])
+    found = Store(store.root, "/t").load()
+    assert found is not None
+    with pytest.raises(StoreError, match="segment") as caught:
+        list(found.files)
+    assert "\n" not in str(caught.value)
+    assert damage == "gone" or path.name in str(caught.value)
+
+
+def test_every_damaged_byte_is_noticed(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "s"), "/t")
+    store.commit(lambda old: replace(table(9), number=0))
+    path = sorted(Path(store.root, "segments").iterdir())[0]
+    data = path.read_bytes()
+    for at in range(0, len(data), 5):
+        path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+        found = Store(store.root, "/t").load()
+        assert found is not None
+        with pytest.raises(StoreError, match=f"segment 'segments/{path.name}' is corrupt"):
+            list(found.files)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES, errno.EDQUOT])
+@pytest.mark.parametrize("after", [0, 1, 4, 5])
+def test_segments_that_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, after: int
+) -> None:
+    """Wherever a disk is full in a commit of several files, nothing of the commit is left."""
+    store = Store(str(tmp_path / "s"), "/t")
+    store.commit(lambda old: replace(table(40), number=0))
+    before = files_in(store)
+    real, calls = os.write, 0
+
+    def fail(*args: Any) -> int:
+        nonlocal calls
+        calls += 1
+        if calls > after:
+            raise OSError(number, os.strerror(number))
+        return real(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", fail)
+        with pytest.raises(StoreError, match=f"{os.strerror(number)}; nothing was changed"):
+            store.commit(lambda old: merge_build_result(old, files=[entry(n, 2) for n in range(0, 40, 8)]))
+    assert calls > after
+    assert files_in(store) == before
+    assert list(store.load().files) == list(table(40).files)  # type: ignore[union-attr]
+    changed = [entry(n, 2) for n in range(0, 40, 8)]
+    assert store.commit(lambda old: merge_build_result(old, files=changed)).number == 2
+    assert Store(store.root, "/t").load().files[0] == entry(0, 2)  # type: ignore[union-attr]
+
+
+def test_a_file_size_limit(tmp_path: Path) -> None:
+    """The system itself refuses to write on, in the middle of a file."""
+    import subprocess
+    import sys
+
+    program = """
+import resource, signal, sys
+from dataclasses import replace
+from hindex.errors import StoreError
+from tests.store.test_segments import table
+from hindex.store.store import Store
+store = Store(sys.argv[1], "/t")
+store.commit(lambda old: replace(table(4), number=0))
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+try:
+    store.commit(lambda old: replace(old, files=table(5).files))
+except StoreError as error:
+    assert str(error).count("File too large; nothing was changed") == 1, error
+    assert len(store.load().files) == 4
+    print("refused")
+"""
+    command = [sys.executable, "-c", program, str(tmp_path / "s")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
+    assert done.stdout == "refused\n", done.stderr
+    assert len(files_in(Store(str(tmp_path / "s"), "/t"))) == 1

@@ -1,0 +1,110 @@
+"""An S3 server on loopback, and what may go wrong with one."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+from werkzeug.serving import make_server
+
+ENVIRONMENT = {
+    "AWS_ACCESS_KEY_ID": "tests",
+    "AWS_SECRET_ACCESS_KEY": "tests",
+    "AWS_DEFAULT_REGION": "us-east-1",
+    "AWS_EC2_METADATA_DISABLED": "true",
+    # one try, so that injected errors are not waited for
+    "AWS_MAX_ATTEMPTS": "1",
+}
+
+_STATUS = {
+    "InternalError": "500 Internal Server Error",
+    "AccessDenied": "403 Forbidden",
+    "ConditionalRequestConflict": "409 Conflict",
+    "PreconditionFailed": "412 Precondition Failed",
+    "NoSuchBucket": "404 Not Found",
+    "NotImplemented": "501 Not Implemented",
+}
+
+
+@dataclass
+class Fault:
+    """What happens to the requests whose method and path match.
+
+    ``code`` answers with an S3 error instead of serving, or after having served where ``served`` is set: the answer
+    is lost. ``delay`` seconds pass before. After ``times`` requests all is well again.
+    """
+
+    method: str
+    path: str
+    code: str = ""
+    delay: float = 0.0
+    served: bool = False
+    times: int = 1_000_000
+    seen: int = 0
+
+
+@dataclass
+class S3Server:
+    """The server: its address, the requests it has seen as ``(method, path)``, and the faults under way."""
+
+    endpoint: str = ""
+    requests: list[tuple[str, str]] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    ignores_conditions: bool = False
+
+    @contextmanager
+    def failing(self, method: str, path: str, code: str = "", **options: Any) -> Iterator[Fault]:
+        """Let requests fail for a while; ``path`` is a regular expression that is searched for."""
+        fault = Fault(method, path, code, **options)
+        self.faults.append(fault)
+        try:
+            yield fault
+        finally:
+            self.faults.remove(fault)
+
+    def count(self, method: str, path: str) -> int:
+        """How many requests were seen."""
+        return sum(m == method and re.search(path, p) is not None for m, p in self.requests)
+
+
+@contextmanager
+def s3_server() -> Iterator[S3Server]:
+    """A server of its own; its buckets go with it."""
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    served = DomainDispatcherApplication(create_backend_app)
+    server = S3Server()
+
+    def application(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
+        server.requests.append((method, path))
+        if server.ignores_conditions:
+            environ.pop("HTTP_IF_NONE_MATCH", None)
+        for fault in list(server.faults):
+            if fault.method != method or not re.search(fault.path, path) or fault.seen >= fault.times:
+                continue
+            fault.seen += 1
+            time.sleep(fault.delay)
+            if fault.code:
+                if fault.served:
+                    b"".join(served(environ, lambda *_: None))
+                start(_STATUS[fault.code], [("Content-Type", "application/xml")])
+                return [f"<Error><Code>{fault.code}</Code><Message>injected</Message></Error>".encode()]
+        return served(environ, start)  # type: ignore[no-any-return]
+
+    listener = make_server("127.0.0.1", 0, application, threaded=True)
+    thread = threading.Thread(target=listener.serve_forever, daemon=True)
+    thread.start()
+    server.endpoint = f"http://127.0.0.1:{listener.server_port}"
+    try:
+        yield server
+    finally:
+        listener.shutdown()
+        thread.join()
+        listener.server_close()
