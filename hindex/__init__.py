@@ -18,8 +18,9 @@ if __name__ != "hindex":
 if TYPE_CHECKING:
     from hindex.connection import Connection, connect
     from hindex.errors import HindexError
+    from hindex.indexes import Index, IndexSpec
     from hindex.scan.scan import Scan
-    from hindex.tables import Index, IndexSpec, Table
+    from hindex.tables import Table
 
 __version__ = "0.1.0"
 
@@ -29,8 +30,8 @@ __all__ = ["Connection", "HindexError", "Index", "IndexSpec", "Scan", "Table", "
 _HOMES = {
     "Connection": "hindex.connection",
     "HindexError": "hindex.errors",
-    "Index": "hindex.tables",
-    "IndexSpec": "hindex.tables",
+    "Index": "hindex.indexes",
+    "IndexSpec": "hindex.indexes",
     "Scan": "hindex.scan.scan",
     "Table": "hindex.tables",
     "connect": "hindex.connection",

@@ -18,6 +18,10 @@ class TableError(HindexError):
     """A table cannot be found, listed or understood."""
 
 
+class TableNotFoundError(TableError):
+    """There is nothing at the table's place."""
+
+
 class ColumnError(HindexError):
     """A column cannot be resolved, or its type does not support the operation."""
 

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-import getpass
-import os
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal, Protocol, overload
 
 from hindex.build.job import BuildPlan, discard_build, plan_build, run_build
 from hindex.errors import (
     ColumnError,
     CommitConflictError,
-    HindexError,
     IndexExistsError,
+    IndexNotFoundError,
     OrcError,
     TableError,
+    TableNotFoundError,
 )
-from hindex.index.base import index_type, resolve_properties
-from hindex.plan.evaluate import prune
-from hindex.plan.filter import ALWAYS, Filter, Never, columns
-from hindex.plan.normalize import normalize
+from hindex.indexes import Index, IndexSpec, new_entry, now_ms, parsed
+from hindex.lifecycle.changes import files_of, narrowed, refreshed
+from hindex.lifecycle.checking import check_index
+from hindex.lifecycle.cleaning import RETAIN_HOURS, vacuum_store
+from hindex.lifecycle.coverage import check_contains, partition_filter, within, without
+from hindex.lifecycle.estimate import estimate_build
+from hindex.lifecycle.results import (
+    BuildEstimate,
+    CheckResult,
+    DropResult,
+    RefreshResult,
+    RenameResult,
+    VacuumResult,
+)
 from hindex.progress import Progress
-from hindex.scan.planning import columns_held, index_filter
 from hindex.scan.scan import Scan
 from hindex.sql.predicate import Predicate
 from hindex.store.manifest import (
@@ -33,7 +40,7 @@ from hindex.store.manifest import (
     check_new_index,
     drop_index,
     merge_build_result,
-    new_index_id,
+    rename_index,
 )
 from hindex.store.store import Store
 from hindex.table.listing import Listing, list_data_files
@@ -42,6 +49,8 @@ from hindex.table.snapshot import Snapshot, fresh_paths, take_snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+__all__ = ["Index", "IndexSpec", "Session", "Table"]
 
 
 class Session(Protocol):
@@ -53,116 +62,6 @@ class Session(Protocol):
     def spark(self) -> SparkSession:
         """The Spark session, started if there is none."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class IndexSpec:
-    """An index to create; ``where`` is a predicate on partition columns, as text or parsed."""
-
-    name: str
-    column: str
-    using: str = "bitmap"
-    where: str | Predicate | None = None
-    properties: Mapping[str, str] | None = None
-
-
-class Index:
-    """One index of a table, as it was when it was looked up."""
-
-    def __init__(self, table: Table, entry: IndexEntry, snapshot: Snapshot, problem: str = "") -> None:
-        self._table = table
-        self._entry = entry
-        where: Filter = ALWAYS
-        column = entry.column
-        try:
-            column = snapshot.schema.resolve(entry.column).name
-            where = index_filter(entry, snapshot.schema)
-        except HindexError as error:
-            problem = problem or str(error)
-        self._problem = problem
-        partition_columns = snapshot.listing.partitioning.columns
-        binding = tuple(item.name for item in snapshot.schema.data_columns)
-        files = [
-            view
-            for view in snapshot.files
-            if column in columns_held(binding, view.names)
-            and not isinstance(
-                prune(where, {c.name: v.key for c, v in zip(partition_columns, view.partition, strict=True)}),
-                Never,
-            )
-        ]
-        #: Data files that the index should cover, and those it does cover as they are now.
-        self.num_files = len(files)
-        self.num_fresh_files = sum(
-            1 for view in files if view.is_listed_fresh and view.entry and view.entry.index_file(entry.id)
-        )
-        vanished = set(snapshot.vanished)
-        self._vanished = sum(
-            1 for item in snapshot.manifest.files if item.path in vanished and item.index_file(entry.id)
-        )
-        self.size_bytes = sum(
-            file.length
-            for item in snapshot.manifest.files
-            for file in item.index_files
-            if file.index_id == entry.id
-        )
-
-    def __repr__(self) -> str:
-        return f"Index({self.name!r}, {self.type} on {self.column!r}, {self.status})"
-
-    @property
-    def name(self) -> str:
-        return self._entry.name
-
-    @property
-    def column(self) -> str:
-        return self._entry.column
-
-    @property
-    def type(self) -> str:
-        return self._entry.type
-
-    @property
-    def column_type(self) -> str:
-        return self._entry.column_type
-
-    @property
-    def where(self) -> str | None:
-        """The partitions that it covers, as a predicate; all if None."""
-        return self._entry.where
-
-    @property
-    def properties(self) -> dict[str, str]:
-        return dict(self._entry.properties)
-
-    @property
-    def created_ms(self) -> int:
-        """When it was created, in milliseconds since 1970."""
-        return self._entry.created_ms
-
-    @property
-    def status(self) -> str:
-        """``fresh``, ``stale`` with how many of the files that should be covered are, or ``unusable`` and why."""
-        if self._problem:
-            return f"unusable: {self._problem}"
-        if self.num_fresh_files == self.num_files and not self._vanished:
-            return "fresh"
-        text = f"stale: {self.num_fresh_files} of {self.num_files} files indexed"
-        return f"{text}, {self._vanished} gone" if self._vanished else text
-
-    def refresh(self) -> None:
-        """Index the files that changed or were added, and forget those that are gone.
-
-        :raises BuildError: if the Spark job fails; the index is then as it was.
-        """
-        self._table.refresh_indexes([self.name])
-
-    def drop(self) -> None:
-        """Remove the index.
-
-        :raises IndexNotFoundError: if it is gone already.
-        """
-        self._table.drop_index(self.name)
 
 
 class Table:
@@ -214,7 +113,7 @@ class Table:
             raise ColumnError(f"columns is a list of names, such as [{columns!r}], not one text")
         if limit is not None and limit < 0:
             raise ValueError(f"limit is {limit}: it cannot be negative")
-        return Scan(self.snapshot, _predicate(where), columns, limit)
+        return Scan(self.snapshot, parsed(where), columns, limit)
 
     def indexes(self) -> list[Index]:
         """The table's indexes in order of creation, with how fresh they are.
@@ -222,8 +121,7 @@ class Table:
         :raises TableError: if the table does not exist.
         :raises StoreError: if the manifest cannot be read.
         """
-        snapshot = self.snapshot()
-        snapshot.check_store()
+        snapshot = self._writable()
         return [Index(self, entry, snapshot) for entry in snapshot.manifest.indexes]
 
     def recorded_indexes(self) -> list[Index]:
@@ -235,7 +133,16 @@ class Table:
             nothing = Snapshot(
                 self.name, self._store, Listing(self.uri, False, ()), manifest, TableSchema(()), ()
             )
-            return [Index(self, entry, nothing, str(error)) for entry in manifest.indexes]
+            is_gone = isinstance(error, TableNotFoundError)
+            return [Index(self, entry, nothing, str(error), is_gone=is_gone) for entry in manifest.indexes]
+
+    def has_index(self, name: str) -> bool:
+        """Whether the table's store records an index of a name; the table itself is not looked at.
+
+        :raises StoreError: if the manifest cannot be read.
+        """
+        manifest = self._store.load()
+        return manifest is not None and manifest.find_index(name) is not None
 
     def index(self, name: str) -> Index:
         """One index.
@@ -243,9 +150,40 @@ class Table:
         :raises IndexNotFoundError: if there is none of that name.
         :raises StoreError: if the manifest cannot be read.
         """
-        snapshot = self.snapshot()
-        snapshot.check_store()
+        snapshot = self._writable()
         return Index(self, snapshot.manifest.index(name), snapshot)
+
+    @overload
+    def create_index(
+        self,
+        name: str,
+        column: str,
+        using: str = ...,
+        where: str | Predicate | None = ...,
+        properties: Mapping[str, str] | None = ...,
+        *,
+        comment: str | None = ...,
+        annotations: Mapping[str, str] | None = ...,
+        deferred: bool = ...,
+        if_not_exists: bool = ...,
+        dry_run: Literal[False] = ...,
+    ) -> Index: ...
+
+    @overload
+    def create_index(
+        self,
+        name: str,
+        column: str,
+        using: str = ...,
+        where: str | Predicate | None = ...,
+        properties: Mapping[str, str] | None = ...,
+        *,
+        comment: str | None = ...,
+        annotations: Mapping[str, str] | None = ...,
+        deferred: bool = ...,
+        if_not_exists: bool = ...,
+        dry_run: bool,
+    ) -> Index | BuildEstimate: ...
 
     def create_index(
         self,
@@ -255,10 +193,25 @@ class Table:
         where: str | Predicate | None = None,
         properties: Mapping[str, str] | None = None,
         *,
+        comment: str | None = None,
+        annotations: Mapping[str, str] | None = None,
+        deferred: bool = False,
         if_not_exists: bool = False,
-    ) -> Index:
-        """Build an index with Spark and commit it. See :meth:`create_indexes`."""
-        spec = IndexSpec(name, column, using, where, properties)
+        dry_run: bool = False,
+    ) -> Index | BuildEstimate:
+        """Build an index with Spark and commit it. See :meth:`create_indexes` and :class:`IndexSpec`.
+
+        :param dry_run: build nothing: return what would be read and about how large the index would be.
+        """
+        spec = IndexSpec(name, column, using, where, properties, comment, annotations, deferred)
+        if dry_run:
+            snapshot = self._filled()
+            there = snapshot.manifest.find_index(name)
+            if if_not_exists and there is not None:
+                return Index(self, there, snapshot)
+            entry = new_entry(spec, snapshot)
+            check_new_index(snapshot.manifest, entry)
+            return estimate_build(self.name, snapshot, entry, self._planned(snapshot, [entry]))
         return self.create_indexes([spec], if_not_exists=if_not_exists)[0]
 
     def create_indexes(self, specs: Sequence[IndexSpec], *, if_not_exists: bool = False) -> list[Index]:
@@ -270,38 +223,192 @@ class Table:
         :raises BuildError: if the Spark job fails; the table's indexes are then as they were.
         :raises StoreError: if the manifest cannot be read or written.
         """
-        snapshot = self.snapshot()
-        snapshot.check_store()
-        if not snapshot.files:
-            raise TableError(f"The table is empty. No index will be created. No data files in {self.uri!r}")
-        entries, planned = [], snapshot.manifest
+        snapshot = self._filled()
+        entries, manifest = [], snapshot.manifest
         for spec in specs:
-            if if_not_exists and planned.find_index(spec.name) is not None:
+            if if_not_exists and manifest.find_index(spec.name) is not None:
                 continue
-            entry = _entry(spec, snapshot)
-            check_new_index(planned, entry)
-            planned = merge_build_result(planned, new_indexes=[entry])
+            entry = new_entry(spec, snapshot)
+            check_new_index(manifest, entry)
+            manifest = merge_build_result(manifest, new_indexes=[entry])
             entries.append(entry)
         if entries:
-            plan = plan_build(snapshot, entries)
-            if not plan.tasks:
-                raise TableError(
-                    f"No index will be created: no data file of table {self.name!r} is in the partitions "
-                    f"{entries[0].where!r}"
-                )
-            files = self._build(plan)
+            built = [entry for entry in entries if not entry.deferred]
+            plan = self._planned(snapshot, built)
+            files = self._build(plan) if built else []
+            now = now_ms()
+            finished = [e if e.deferred else replace(e, refreshed_ms=now) for e in entries]
             try:
-                self._commit(entries, files, if_not_exists)
+                self._commit(finished, files, if_not_exists)
             except (IndexExistsError, CommitConflictError):
                 discard_build(plan)
                 raise
         after = self.snapshot()
         return [Index(self, after.manifest.index(spec.name), after) for spec in specs]
 
+    def refresh_indexes(
+        self,
+        names: Sequence[str] | None = None,
+        *,
+        where: str | Predicate | None = None,
+        dry_run: bool = False,
+    ) -> RefreshResult:
+        """Bring indexes (all if None) up to date in one pass over the files that changed or were added.
+
+        Entries of files that are gone are forgotten. Where nothing changed, nothing is written and Spark is
+        not started.
+
+        :param where: only files of these partitions, a predicate on partition columns.
+        :param dry_run: only tell what would be done.
+        :raises IndexNotFoundError: if there is no index of a name, or it does not cover these partitions.
+        :raises BuildError: if the Spark job fails; the indexes are then as they were.
+        """
+        snapshot = self._writable()
+        manifest = snapshot.manifest
+        entries = list(manifest.indexes) if names is None else [manifest.index(name) for name in names]
+        part = self._part(snapshot, entries if names is not None else [], where, "refresh")
+        plan = plan_build(part, entries, fresh=fresh_paths(part))
+        return self._bring_up_to_date(snapshot, plan, entries, dry_run=dry_run)
+
+    def rebuild_index(self, name: str, *, where: str | Predicate | None = None) -> RefreshResult:
+        """Build an index anew from every file, or from those of some partitions; until then the old one serves.
+
+        Parameters and errors are those of :meth:`refresh_indexes`.
+        """
+        snapshot = self._writable()
+        entry = snapshot.manifest.index(name)
+        part = self._part(snapshot, [entry], where, "rebuild")
+        return self._bring_up_to_date(snapshot, plan_build(part, [entry]), [entry])
+
+    def drop_index(
+        self, name: str, *, if_exists: bool = False, where: str | Predicate | None = None
+    ) -> DropResult:
+        """Remove an index, or its part for some partitions.
+
+        :param where: partitions by their values, such as ``p = 1`` or ``p IN (1, 2)``.
+        :raises IndexNotFoundError: if there is none of that name, unless ``if_exists``; if it was not created with
+            ``where``, or does not cover these partitions.
+        :raises TableError: if there is none because there is no such table.
+        """
+        predicate = parsed(where)
+        snapshot = None if predicate is None else self._writable()
+        result = DropResult(name, self.name, None, 0, False)
+
+        def change(manifest: Manifest) -> Manifest:
+            nonlocal result
+            entry = manifest.find_index(name)
+            if entry is None:
+                result = DropResult(name, self.name, None, 0, False)
+                if if_exists:
+                    return manifest
+                list_data_files(self.uri, name=self.name)  # a table that is not there is the mistake to tell
+                return drop_index(manifest, name)
+            left = None
+            if predicate is not None and snapshot is not None:
+                left = without(entry, predicate, snapshot)
+            new = drop_index(manifest, name) if left is None else narrowed(manifest, entry, left, snapshot)
+            before, after = files_of(manifest, entry.id), files_of(new, entry.id)
+            result = DropResult(
+                entry.name,
+                self.name,
+                None if left is None else str(predicate),
+                len(before) - len(after),
+                True,
+            )
+            return new
+
+        self._store.commit(change)
+        return result
+
+    def rename_index(self, name: str, new_name: str) -> RenameResult:
+        """Give an index another name.
+
+        :raises IndexNotFoundError: if there is none of that name.
+        :raises IndexExistsError: if the new name is taken.
+        """
+        if not new_name:
+            raise ColumnError("an index needs a name")
+        self._store.commit(lambda manifest: rename_index(manifest, name, new_name))
+        return RenameResult(name, new_name, self.name)
+
+    def check_indexes(self, names: Sequence[str] | None = None, *, verify: bool = False) -> list[CheckResult]:
+        """How indexes (all if None) stand to the table: stale, and whether their files are there.
+
+        :param verify: also read a sample of stripes, and compare what the index says with their values.
+        :raises IndexNotFoundError: if there is no index of a name.
+        :raises StoreError: if the manifest cannot be read.
+        """
+        found = self.recorded_indexes()
+        if names is not None:
+            known = {index.name.lower(): index for index in found}
+            missing = [name for name in names if name.lower() not in known]
+            if missing:
+                raise IndexNotFoundError(
+                    f"Index {missing[0]!r} does not exist; the table's indexes are: "
+                    f"{', '.join(repr(index.name) for index in found) or 'none'}"
+                )
+            found = [known[name.lower()] for name in names]
+        return [check_index(index, self._store, self.snapshot if verify else None) for index in found]
+
+    def vacuum(self, *, retain_hours: float = RETAIN_HOURS, dry_run: bool = False) -> VacuumResult:
+        """Delete what the store does not need: files of failed builds and dropped indexes, superseded manifests.
+
+        Where the table is gone, the whole store is deleted.
+
+        :param retain_hours: how long what is not needed stays. A file that a running build has written is not
+            named by any manifest yet, so use less than the longest build takes only where none runs.
+        :param dry_run: only tell what would be deleted.
+        :raises TableNotFoundError: if the table is gone and has no store.
+        :raises StoreError: if the store cannot be read, or something cannot be deleted.
+        """
+        gone: TableNotFoundError | None = None
+        try:
+            list_data_files(self.uri, name=self.name)
+        except TableNotFoundError as error:
+            gone = error
+        return vacuum_store(self.name, self._store, retain_hours, dry_run=dry_run, table_gone=gone)
+
+    def _writable(self) -> Snapshot:
+        """The table now; an error where its manifest cannot be read."""
+        snapshot = self.snapshot()
+        snapshot.check_store()
+        return snapshot
+
+    def _filled(self) -> Snapshot:
+        snapshot = self._writable()
+        if not snapshot.files:
+            raise TableError(f"The table is empty. No index will be created. No data files in {self.uri!r}")
+        return snapshot
+
+    def _planned(self, snapshot: Snapshot, entries: Sequence[IndexEntry]) -> BuildPlan:
+        plan = plan_build(snapshot, entries)
+        if entries and plan.is_empty:
+            raise TableError(
+                f"No index will be created: no data file of table {self.name!r} is in the partitions "
+                f"{entries[0].where!r}"
+            )
+        return plan
+
+    def _part(
+        self,
+        snapshot: Snapshot,
+        entries: Sequence[IndexEntry],
+        where: str | Predicate | None,
+        statement: str,
+    ) -> Snapshot:
+        """The table's files in the partitions of a predicate, all of which the indexes must cover."""
+        predicate = parsed(where)
+        if predicate is None:
+            return snapshot
+        found = partition_filter(predicate, snapshot.schema, statement)
+        for entry in entries:
+            check_contains(entry, predicate, snapshot)
+        return within(snapshot, found)
+
     def _build(self, plan: BuildPlan) -> list[FileEntry]:
         try:
             # a store that cannot be written is told before Spark is started
-            for index_id in {target.index_id for task in plan.tasks for target in task.targets}:
+            for index_id in plan.index_ids:
                 self._store.prepare_index_directory(index_id)
             return run_build(self._session.spark(), plan, self._session.progress)
         except BaseException:
@@ -316,98 +423,46 @@ class Table:
 
         self._store.commit(change)
 
-    def refresh_indexes(self, names: Sequence[str] | None = None) -> None:
-        """Bring indexes (all if None) up to date in one pass over the files that changed or were added.
-
-        Entries of files that are gone are forgotten. Where nothing changed, nothing is written and Spark is
-        not started.
-
-        :raises IndexNotFoundError: if there is no index of a name.
-        :raises BuildError: if the Spark job fails; the indexes are then as they were.
-        """
-        snapshot = self.snapshot()
-        snapshot.check_store()
-        manifest = snapshot.manifest
-        entries = list(manifest.indexes) if names is None else [manifest.index(name) for name in names]
-        plan = plan_build(snapshot, entries, fresh=fresh_paths(snapshot))
-        files = self._build(plan) if plan.tasks else []
-        vanished = snapshot.vanished
+    def _bring_up_to_date(
+        self, snapshot: Snapshot, plan: BuildPlan, entries: Sequence[IndexEntry], *, dry_run: bool = False
+    ) -> RefreshResult:
+        """Build what is planned and commit it, with what vanished forgotten."""
+        ids = {entry.id for entry in entries}
+        vanished = set(snapshot.vanished)
+        forgotten = {
+            item.path: item
+            for item in snapshot.manifest.files
+            if item.path in vanished and any(item.is_covered_by(index_id) for index_id in ids)
+        }
+        read = plan.data_files
+        rows = sum(view.num_rows for view in snapshot.files if view.file.path in read)
+        names = tuple(entry.name for entry in entries)
+        if dry_run:
+            return RefreshResult(names, self.name, len(read), len(forgotten), rows, False, True)
+        files = [] if plan.is_empty else self._build(plan)
+        number = snapshot.manifest.number
+        now = now_ms()
 
         def change(old: Manifest) -> Manifest:
-            # an index that was dropped meanwhile stays dropped: its files are left out
-            return merge_build_result(old, files=files, vanished=vanished)
+            # an index that was dropped meanwhile stays dropped, a file that came back and was indexed stays so
+            gone = [
+                e.path
+                for e in old.files
+                if e.path in forgotten and e.fingerprint == forgotten[e.path].fingerprint
+            ]
+            new = merge_build_result(old, files=files, vanished=gone)
+            return refreshed(old, new, ids, now)
 
-        self._store.commit(change)
-
-    def drop_index(self, name: str, *, if_exists: bool = False) -> None:
-        """Remove an index.
-
-        :raises IndexNotFoundError: if there is none of that name, unless ``if_exists``.
-        :raises TableError: if there is none because there is no such table.
-        """
-
-        def change(manifest: Manifest) -> Manifest:
-            if manifest.find_index(name) is None:
-                if if_exists:
-                    return manifest
-                list_data_files(self.uri)  # a table that is not there is the mistake to tell
-            return drop_index(manifest, name)
-
-        self._store.commit(change)
-
-
-def _predicate(where: str | Predicate | None) -> Predicate | None:
-    if isinstance(where, str):
-        from hindex.sql import parse_predicate
-
-        return parse_predicate(where)
-    return where
-
-
-def _entry(spec: IndexSpec, snapshot: Snapshot) -> IndexEntry:
-    """The manifest entry of a new index, everything about it checked."""
-    kind = index_type(spec.using)
-    if not spec.name:
-        raise ColumnError("an index needs a name")
-    resolved = snapshot.schema.resolve(spec.column)
-    if resolved.is_partition:
-        raise ColumnError(
-            f"Column {resolved.name!r} is a partition column: its values are in the directory names, so it needs no "
-            "index"
+        try:
+            committed = self._store.commit(change)
+        except CommitConflictError:
+            discard_build(plan)
+            raise
+        return RefreshResult(
+            names,
+            self.name,
+            len(read),
+            len(forgotten),
+            rows,
+            committed.number > number and bool(read or forgotten),
         )
-    if resolved.is_nested or not kind.supports(resolved.type):
-        named = "a field within a struct" if resolved.is_nested else f"of type {resolved.type}"
-        raise ColumnError(
-            f"Column {resolved.name!r} is {named}, which {kind.name} cannot index: choose a column of a primitive type"
-        )
-    where = _predicate(spec.where)
-    if where is not None:
-        outside = [
-            name
-            for name in columns(normalize(where, snapshot.schema))
-            if not snapshot.schema.is_partition(name)
-        ]
-        if outside:
-            raise ColumnError(
-                "index creation is only supported for predicates on partition columns: "
-                f"{outside[0]!r} is not one of {', '.join(c.name for c in snapshot.schema.partition_columns) or 'none'}"
-            )
-    return IndexEntry(
-        id=new_index_id(),
-        name=spec.name,
-        column=resolved.name,
-        type=kind.name,
-        column_type=str(resolved.type),
-        properties=tuple(resolve_properties(kind, spec.properties).items()),
-        where=None if where is None else str(where),
-        created_ms=time.time_ns() // 1_000_000,
-        creator=_user(),
-    )
-
-
-def _user() -> str:
-    """The user's name, or number where containers give users no name."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError, ImportError):
-        return str(os.getuid()) if hasattr(os, "getuid") else "unknown"

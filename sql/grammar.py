@@ -1,29 +1,21 @@
-"""The statements: one function each, listed by the words they begin with.
+"""The statements by the words they begin with, and SELECT; :mod:`hindex.sql.index_grammar` has those of indexes.
 
-To add one: write a function from the parser to a value of :mod:`hindex.sql.statements` and list it below.
+To add one: write a function from the parser to a value of :mod:`hindex.sql.statements`, list it below, and
+explain it in :mod:`hindex.sql.help`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
+from hindex.sql import index_grammar as grammar
+from hindex.sql.help import HELP
 from hindex.sql.predicate import ColumnRef
-from hindex.sql.statements import (
-    CreateIndex,
-    DropIndex,
-    Explain,
-    RefreshIndex,
-    Select,
-    ShowIndexes,
-    Statement,
-    TableRef,
-)
+from hindex.sql.statements import Explain, Select, Statement
 
 if TYPE_CHECKING:
     from hindex.sql.dialect import HindexParser
-
-T = TypeVar("T")
 
 SPARK_REMEDY = "hindex reads one table at a time here; use Spark on scan(...).to_spark() for the rest"
 
@@ -73,52 +65,12 @@ def statement(parser: HindexParser) -> Statement:
     first = {words.split()[0]: words for words in STATEMENTS}
     word = parser.word()
     if word in first:
-        second = [words.split()[1] for words in STATEMENTS if words.split()[0] == word]
+        second = list(dict.fromkeys(words.split()[1] for words in STATEMENTS if words.split()[0] == word))
         parser.accept(word)
         parser.fail(f"expected {' or '.join(second)}, found {parser.found()}{parser.meant(*second)}")
     close = parser.meant(*first)
-    known = ", ".join(dict.fromkeys(STATEMENTS))
+    known = ", ".join(HELP)
     return parser.fail(f"unknown statement {parser.found()}{close or f'; hindex knows {known}'}")
-
-
-def create_index(parser: HindexParser) -> CreateIndex:
-    """``CREATE INDEX [IF NOT EXISTS] i USING type ON t (c, ...) [WITH (k = v, ...)] [WHERE predicate]``."""
-    if_not_exists = _if(parser, "NOT", "EXISTS")
-    name = parser.name("the index's name")
-    parser.expect("USING")
-    using = parser.name("an index type such as bitmap")
-    parser.expect("ON")
-    parser.accept("TABLE")
-    table = parser.table()
-    parser.expect("(")
-    columns = _list(parser, parser.column)
-    properties = _list(parser, lambda: _property(parser)) if parser.accept("WITH", "(") else ()
-    where = parser.predicate() if parser.accept("WHERE") else None
-    if not parser.at_end and where is None:
-        options = ("WHERE",) if properties else ("WITH", "WHERE")
-        if parser.accept("WITH"):
-            parser.expect("(")
-        parser.fail(f"unexpected {parser.found()}{parser.meant(*options)}")
-    return CreateIndex(name, table, columns, using, if_not_exists, where, properties)
-
-
-def show_indexes(parser: HindexParser) -> ShowIndexes:
-    """``SHOW INDEX[ES] [i] [ON | FROM | IN t]``."""
-    if parser.at_end:
-        return ShowIndexes()
-    name = None if parser.word() in ("ON", "FROM", "IN") else parser.name("an index's name or ON")
-    return ShowIndexes(name, _on_table(parser, "ON", "FROM", "IN"))
-
-
-def drop_index(parser: HindexParser) -> DropIndex:
-    """``DROP INDEX [IF EXISTS] i [ON t]``."""
-    if_exists = _if(parser, "EXISTS")
-    return DropIndex(parser.name("the index's name"), _on_table(parser, "ON"), if_exists)
-
-
-def refresh_index(parser: HindexParser) -> RefreshIndex:
-    """``REFRESH INDEX i [ON t]``."""
-    return RefreshIndex(parser.name("the index's name"), _on_table(parser, "ON"))
 
 
 def explain(parser: HindexParser) -> Explain:
@@ -145,57 +97,26 @@ def select(parser: HindexParser) -> Select:
 
 
 STATEMENTS: dict[str, Callable[[HindexParser], Statement]] = {
-    "CREATE INDEX": create_index,
-    "SHOW INDEXES": show_indexes,
-    "SHOW INDEX": show_indexes,
-    "DROP INDEX": drop_index,
-    "REFRESH INDEX": refresh_index,
+    "CREATE INDEX": grammar.create_index,
+    "SHOW INDEXES": grammar.show_indexes,
+    "SHOW INDEX": grammar.show_indexes,
+    "SHOW FORMATTED INDEXES": grammar.show_indexes,
+    "SHOW FORMATTED INDEX": grammar.show_indexes,
+    "DESCRIBE INDEX": grammar.describe_index,
+    "DESC INDEX": grammar.describe_index,
+    "DROP INDEX": grammar.drop_index,
+    "REFRESH INDEX": grammar.refresh_index,
+    "REFRESH INDEXES": grammar.refresh_indexes,
+    "UPDATE INDEX": grammar.refresh_index,
+    "UPDATE INDEXES": grammar.refresh_indexes,
+    "ALTER INDEX": grammar.alter_index,
+    "CHECK INDEXES": grammar.check_indexes,
+    "CHECK INDEX": grammar.check_indexes,
+    "VACUUM INDEXES": grammar.vacuum_indexes,
+    "VACUUM INDEX": grammar.vacuum_indexes,
     "EXPLAIN": explain,
     "SELECT": select,
 }
-
-
-def _if(parser: HindexParser, *words: str) -> bool:
-    """``IF [NOT] EXISTS``; an index that is named `if` is written in backquotes."""
-    if not parser.accept("IF"):
-        return False
-    parser.expect(*words)
-    return True
-
-
-def _list(parser: HindexParser, item: Callable[[], T]) -> tuple[T, ...]:
-    """Items separated by commas up to a closing parenthesis."""
-    items = [item()]
-    while not parser.accept(")"):
-        if not parser.accept(","):
-            parser.fail(f"expected , or ), found {parser.found()}")
-        items.append(item())
-    return tuple(items)
-
-
-def _property(parser: HindexParser) -> tuple[str, str]:
-    """``key = value``: both plain or quoted; a key may be dotted, a value may be a number."""
-    key = parser.name("a property's name")
-    while parser.accept("."):
-        key += "." + parser.identifier("a property's name")
-    parser.expect("=")
-    quoted = parser.string()
-    if quoted is not None:
-        return key, quoted
-    sign = "-" if parser.accept("-") else ""
-    value = parser.number_text() or ("" if sign else parser.identifier("a property's value"))
-    if not value:
-        parser.fail(f"expected a number, found {parser.found()}")
-    return key, sign + value
-
-
-def _on_table(parser: HindexParser, *words: str) -> TableRef | None:
-    if parser.at_end:
-        return None
-    if not parser.accept_any(*words):
-        parser.fail(f"expected {words[0]}, found {parser.found()}{parser.meant(*words)}")
-    parser.accept("TABLE")
-    return parser.table()
 
 
 def _limit(parser: HindexParser) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from hindex.sql.predicate import ColumnRef, Predicate, quote_name, quote_string
+from hindex.sql.predicate import ColumnRef, Comparison, Predicate, quote_name, quote_string
 
 
 class TableRefKind(enum.Enum):
@@ -42,9 +42,10 @@ class TableRef:
 
 @dataclass(frozen=True, slots=True)
 class CreateIndex:
-    """``CREATE INDEX [IF NOT EXISTS] name USING using ON table (columns) [WITH (properties)] [WHERE where]``.
+    """``CREATE INDEX``, in the spelling of openLooKeng (``USING``) or of Hive (``AS``).
 
-    ``using`` is the index type as written; property keys and values are the strings as written, in order.
+    ``using`` is the index type as written; keys and values of ``properties`` (``WITH`` or ``IDXPROPERTIES``) and
+    of ``annotations`` (``TBLPROPERTIES``) are the strings as written, in order.
     """
 
     name: str
@@ -54,18 +55,21 @@ class CreateIndex:
     if_not_exists: bool = False
     where: Predicate | None = None
     properties: tuple[tuple[str, str], ...] = ()
+    annotations: tuple[tuple[str, str], ...] = ()
+    comment: str | None = None
+    deferred: bool = False
+    dry_run: bool = False
 
     def __str__(self) -> str:
         exists = "IF NOT EXISTS " if self.if_not_exists else ""
         columns = ", ".join(map(str, self.columns))
         text = f"CREATE INDEX {exists}{quote_name(self.name)} USING {quote_name(self.using)}"
         text += f" ON {self.table} ({columns})"
-        if self.properties:
-            pairs = ", ".join(
-                f"{quote_string(key)} = {quote_string(value)}" for key, value in self.properties
-            )
-            text += f" WITH ({pairs})"
-        return text if self.where is None else f"{text} WHERE {self.where}"
+        text += " WITH DEFERRED REBUILD" if self.deferred else ""
+        text += f" WITH ({_pairs(self.properties)})" if self.properties else ""
+        text += f" TBLPROPERTIES ({_pairs(self.annotations)})" if self.annotations else ""
+        text += "" if self.comment is None else f" COMMENT {quote_string(self.comment)}"
+        return text + _where(self.where) + _dry_run(self.dry_run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,27 +85,94 @@ class ShowIndexes:
 
 
 @dataclass(frozen=True, slots=True)
+class DescribeIndex:
+    """``DESCRIBE INDEX name [ON table]``."""
+
+    name: str
+    table: TableRef | None = None
+
+    def __str__(self) -> str:
+        return f"DESCRIBE INDEX {quote_name(self.name)}{_on(self.table)}"
+
+
+@dataclass(frozen=True, slots=True)
 class DropIndex:
-    """``DROP INDEX [IF EXISTS] name [ON table]``."""
+    """``DROP INDEX [IF EXISTS] name [ON table] [WHERE where]``: all of it, or some partitions."""
 
     name: str
     table: TableRef | None = None
     if_exists: bool = False
+    where: Predicate | None = None
 
     def __str__(self) -> str:
         exists = "IF EXISTS " if self.if_exists else ""
-        return f"DROP INDEX {exists}{quote_name(self.name)}{_on(self.table)}"
+        return f"DROP INDEX {exists}{quote_name(self.name)}{_on(self.table)}{_where(self.where)}"
 
 
 @dataclass(frozen=True, slots=True)
 class RefreshIndex:
-    """``REFRESH INDEX name [ON table]``."""
+    """``REFRESH INDEX name [ON table] [WHERE where] [DRY RUN]``; without a name all indexes of the table."""
+
+    name: str | None
+    table: TableRef | None = None
+    where: Predicate | None = None
+    dry_run: bool = False
+
+    def __str__(self) -> str:
+        what = "INDEXES" if self.name is None else f"INDEX {quote_name(self.name)}"
+        return f"REFRESH {what}{_on(self.table)}{_where(self.where)}{_dry_run(self.dry_run)}"
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildIndex:
+    """``ALTER INDEX name [ON table] [PARTITION (column = value, ...)] REBUILD``."""
 
     name: str
     table: TableRef | None = None
+    partition: tuple[Comparison, ...] = ()
 
     def __str__(self) -> str:
-        return f"REFRESH INDEX {quote_name(self.name)}{_on(self.table)}"
+        values = ", ".join(map(str, self.partition))
+        partition = f" PARTITION ({values})" if values else ""
+        return f"ALTER INDEX {quote_name(self.name)}{_on(self.table)}{partition} REBUILD"
+
+
+@dataclass(frozen=True, slots=True)
+class RenameIndex:
+    """``ALTER INDEX name [ON table] RENAME TO new_name``."""
+
+    name: str
+    new_name: str
+    table: TableRef | None = None
+
+    def __str__(self) -> str:
+        return f"ALTER INDEX {quote_name(self.name)}{_on(self.table)} RENAME TO {quote_name(self.new_name)}"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckIndexes:
+    """``CHECK INDEXES [name] [ON table] [VERIFY]``: all that are not narrowed."""
+
+    name: str | None = None
+    table: TableRef | None = None
+    verify: bool = False
+
+    def __str__(self) -> str:
+        name = "" if self.name is None else f" {quote_name(self.name)}"
+        return f"CHECK INDEXES{name}{_on(self.table)}{' VERIFY' if self.verify else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class VacuumIndexes:
+    """``VACUUM INDEXES ON table [RETAIN n HOURS] [DRY RUN]``."""
+
+    table: TableRef
+    retain_hours: int | None = None
+    dry_run: bool = False
+
+    def __str__(self) -> str:
+        retain = "" if self.retain_hours is None else f" RETAIN {self.retain_hours} HOURS"
+        return f"VACUUM INDEXES{_on(self.table)}{retain}{_dry_run(self.dry_run)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +192,8 @@ class Select:
         items = (
             "COUNT(*)" if self.count else "*" if self.columns is None else ", ".join(map(str, self.columns))
         )
-        where = "" if self.where is None else f" WHERE {self.where}"
         limit = "" if self.limit is None else f" LIMIT {self.limit}"
-        return f"SELECT {items} FROM {self.table}{where}{limit}"
+        return f"SELECT {items} FROM {self.table}{_where(self.where)}{limit}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +206,32 @@ class Explain:
         return f"EXPLAIN {self.statement}"
 
 
-Statement = CreateIndex | ShowIndexes | DropIndex | RefreshIndex | Select | Explain
+Statement = (
+    CreateIndex
+    | ShowIndexes
+    | DescribeIndex
+    | DropIndex
+    | RefreshIndex
+    | RebuildIndex
+    | RenameIndex
+    | CheckIndexes
+    | VacuumIndexes
+    | Select
+    | Explain
+)
 
 
 def _on(table: TableRef | None) -> str:
     return "" if table is None else f" ON {table}"
+
+
+def _where(where: Predicate | None) -> str:
+    return "" if where is None else f" WHERE {where}"
+
+
+def _dry_run(dry_run: bool) -> str:
+    return " DRY RUN" if dry_run else ""
+
+
+def _pairs(pairs: tuple[tuple[str, str], ...]) -> str:
+    return ", ".join(f"{quote_string(key)} = {quote_string(value)}" for key, value in pairs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 import hindex
 from hindex.connection import STORE_VARIABLE
 from hindex.errors import IndexNotFoundError, StatementError, TableError
+from hindex.lifecycle.results import DropResult
 from hindex.plan.explain import Explanation
 from hindex.scan.scan import Scan
 from hindex.tables import Index
@@ -59,17 +61,22 @@ def test_what_statements_return(path: Path, spark: SparkSession) -> None:
     assert isinstance(shown, pa.Table)
     (row,) = shown.to_pylist()
     assert row.pop("size_bytes") > 0
+    assert row.pop("created") <= row.pop("refreshed")
     assert row == {
         "name": "by_a",
         "table": str(path),
         "column": "a",
         "type": "BITMAP",
-        "column_type": "int",
-        "where": None,
+        "level": "stripe",
         "status": "fresh",
+        "partitions": None,
+        "properties": '{"values_per_page": "4096"}',
+        "column_type": "int",
+        "creator": getpass.getuser(),
+        "comment": None,
     }
-    assert hx.sql(f"DROP INDEX by_a ON '{path}'") is None
-    assert hx.sql(f"DROP INDEX IF EXISTS by_a ON '{path}'") is None
+    assert hx.sql(f"DROP INDEX by_a ON '{path}'") == DropResult("by_a", str(path), None, 1, True)
+    assert hx.sql(f"DROP INDEX IF EXISTS by_a ON '{path}'") == DropResult("by_a", str(path), None, 0, False)
     with pytest.raises(IndexNotFoundError):
         hx.sql(f"DROP INDEX by_a ON '{path}'")
 
@@ -137,13 +144,13 @@ def test_a_store_of_its_own(
     assert isinstance(shown, pa.Table)
     found = {(row["name"], row["table"]): row["status"] for row in shown.to_pylist()}
     assert found["i", str(path)] == "fresh"
-    assert found["j", str(other)].startswith(f"unusable: Table '{other}' is invalid: no such file")
+    assert found["j", str(other)].startswith(f"table gone: Table '{other}' is invalid: no such file")
     hx.sql("DROP INDEX j")
     hx.sql(f"DROP INDEX i ON '{other}'")
     hx.sql("DROP INDEX i")
     with pytest.raises(IndexNotFoundError, match=r"^Index 'i' does not exist in the store "):
         hx.sql("DROP INDEX i")
-    assert hx.sql("DROP INDEX IF EXISTS i") is None
+    assert hx.sql("DROP INDEX IF EXISTS i") == DropResult("i", None, None, 0, False)
 
     explicit = hindex.connect(store=str(tmp_path / "another"))
     assert explicit.table(str(path)).indexes() == []
@@ -179,7 +186,8 @@ def test_dropping_from_a_table_that_is_not_there(path: Path) -> None:
         hx.sql(f"DROP INDEX x ON '{path}/nope'")
     with pytest.raises(IndexNotFoundError):
         hx.sql(f"DROP INDEX x ON '{path}'")
-    assert hx.sql(f"DROP INDEX IF EXISTS x ON '{path}/nope'") is None
+    nope = f"{path}/nope"
+    assert hx.sql(f"DROP INDEX IF EXISTS x ON '{nope}'") == DropResult("x", nope, None, 0, False)
 
 
 def test_a_path_that_is_too_long() -> None:

@@ -65,7 +65,7 @@ def run_demo(scale: float, directory: str, *, master: str | None = None, conf: M
         _say(f"Using {where} of an earlier run")
     else:
         _say(f"Making TPC-H lineitem, scale {scale:g}, as zstd ORC in {where}")
-        _make_lineitem(spark, scale, where)
+        make_lineitem(spark, scale, where)
     _say(f"{_size(where)} of data in {len(list(where.glob('*.orc')))} files")
 
     _index(where, master, conf)
@@ -90,11 +90,16 @@ def _say(line: str) -> None:
     print(line, flush=True)
 
 
-def _make_lineitem(spark: SparkSession, scale: float, where: Path) -> None:
+def make_lineitem(spark: SparkSession, scale: float, where: Path) -> None:
+    """Write TPC-H lineitem as four zstd ORC files, with Spark's own defaults for stripes and row groups.
+
+    :raises MissingRuntimeError: if tpchgen-cli is missing.
+    :raises HindexError: if it fails.
+    """
     beside = Path(sys.executable).with_name("tpchgen-cli")
     generator = str(beside) if beside.exists() else shutil.which("tpchgen-cli")
     if generator is None:
-        raise MissingRuntimeError("the demo generates its data with tpchgen-cli: pip install 'hindex[demo]'")
+        raise MissingRuntimeError("the data is generated with tpchgen-cli: pip install 'hindex[demo]'")
     raw = where.with_name(f"{where.name}-parquet")
     options = ["--tables=lineitem", "--output-dir", str(raw), "--no-progress"]
     made = subprocess.run(

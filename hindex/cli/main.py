@@ -1,4 +1,4 @@
-"""The command ``hindex``: ``sql``, ``explain``, ``demo``, and a shell without any of them."""
+"""The command ``hindex``: ``sql``, ``explain``, ``check``, ``inspect``, ``demo``, and a shell without any of them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 import click
 
@@ -14,6 +14,7 @@ from hindex.errors import HindexError, StatementError
 
 if TYPE_CHECKING:
     from hindex.cli.output import Output
+    from hindex.lifecycle.results import CheckResult
 
 #: Exit code of everything that goes wrong.
 FAILURE = 2
@@ -58,11 +59,15 @@ class Context:
 
     def execute(self, statement: str) -> int | None:
         """Run one statement and write its result; the number of rows, where it has rows."""
+        return self.write(self.connection().sql(statement))
+
+    def write(self, result: object) -> int | None:
+        """Write a statement's result; the number of rows, where it has rows."""
         from hindex.cli.output import output_for
         from hindex.cli.results import write_result
 
         output: Output = output_for(self.output, sys.stdout)
-        count = write_result(self.connection().sql(statement), output)
+        count = write_result(result, output)
         sys.stdout.flush()
         return count
 
@@ -129,6 +134,33 @@ def explain(context: Context, select: str) -> None:
 
 
 @cli.command()
+@click.argument("table")
+@click.option("--verify", is_flag=True, help="Read a sample of stripes and compare them with the indexes.")
+@click.pass_obj
+def check(context: Context, table: str, verify: bool) -> None:
+    """Tell which indexes of a TABLE are stale; fail if one is damaged or wrong."""
+    from hindex.sql.predicate import quote_string
+
+    statement = f"CHECK INDEXES ON {quote_string(table)}{' VERIFY' if verify else ''}"
+    results = cast("list[CheckResult]", context.connection().sql(statement))
+    context.write(results)
+    bad = [result.index for result in results if not result.ok]
+    if bad:
+        raise HindexError(f"{len(bad)} of {len(results)} indexes of {table!r} are damaged: {', '.join(bad)}")
+
+
+@cli.command()
+@click.argument("file")
+@click.option("--row-groups", "--verbose", is_flag=True, help="Show the statistics of row groups, too.")
+@click.pass_obj
+def inspect(context: Context, file: str, row_groups: bool) -> None:
+    """Show what is in an ORC file or an index file; of a directory, a line for each file."""
+    from hindex.cli.inspect import inspect_path
+
+    context.write(inspect_path(file, row_groups=row_groups))
+
+
+@cli.command()
 @click.option("--scale", type=click.FloatRange(min=0.001), default=1.0, help="TPC-H scale factor. Default: 1")
 @click.option(
     "--dir", "directory", default="demo-data", metavar="DIR", help="Where the data goes. Default: demo-data"
@@ -143,12 +175,11 @@ def demo(context: Context, scale: float, directory: str) -> None:
 
 def _execute_all(context: Context, text: str) -> None:
     from hindex.sql import split
+    from hindex.sql.help import HELP
 
     statements = split(text)
     if not statements:
-        raise StatementError(
-            "there is no statement: try SELECT, EXPLAIN, CREATE INDEX, SHOW INDEXES, DROP INDEX"
-        )
+        raise StatementError(f"there is no statement: try {', '.join(HELP)}")
     for statement in statements:
         context.execute(statement)
 

@@ -34,8 +34,8 @@ class Output(Protocol):
         """Write an explanation, given as text and as a JSON document."""
         ...
 
-    def done(self) -> None:
-        """A statement without result succeeded."""
+    def outcome(self, text: str, rows: pa.Table) -> None:
+        """Write what a statement did, given as a sentence and as rows."""
         ...
 
 
@@ -92,8 +92,8 @@ class TableOutput:
     def explanation(self, text: str, document: object) -> None:
         self._stream.write(text.rstrip("\n") + "\n")
 
-    def done(self) -> None:
-        self._stream.write("OK\n")
+    def outcome(self, text: str, rows: pa.Table) -> None:
+        self._stream.write(text + "\n")
 
 
 def _cells(batch: pa.RecordBatch) -> list[list[str]]:
@@ -150,8 +150,8 @@ class JsonOutput:
     def explanation(self, text: str, document: object) -> None:
         self._stream.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
 
-    def done(self) -> None:
-        """Nothing: the exit code says it."""
+    def outcome(self, text: str, rows: pa.Table) -> None:
+        self.rows(rows.schema, rows.to_batches())
 
 
 class CsvOutput:
@@ -175,8 +175,8 @@ class CsvOutput:
     def explanation(self, text: str, document: object) -> None:
         self._stream.write(text.rstrip("\n") + "\n")
 
-    def done(self) -> None:
-        """Nothing: the exit code says it."""
+    def outcome(self, text: str, rows: pa.Table) -> None:
+        self.rows(rows.schema, rows.to_batches())
 
 
 def _field(text: str | None) -> str:

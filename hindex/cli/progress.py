@@ -37,6 +37,8 @@ class BarProgress:
             bars.BarColumn(),
             bars.MofNCompleteColumn(),
             bars.TimeElapsedColumn(),
+            bars.TextColumn("left:"),
+            bars.TimeRemainingColumn(),
             console=rich.console.Console(file=self._stream),
             transient=True,
         )
@@ -73,7 +75,8 @@ class LogProgress:
         now = time.monotonic()
         if self._done < self._total and now - self._logged >= LOG_INTERVAL:
             self._logged = now
-            self._log(f"{self._label}: {self._done} of {self._total}")
+            left = (now - self._started) / self._done * (self._total - self._done)
+            self._log(f"{self._label}: {self._done} of {self._total}, about {left:.0f} s left")
 
     def finish(self) -> None:
         if self._label is not None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
 from hindex.cli.output import Output
+from hindex.lifecycle.results import CheckResult, Record, records_table
 
 if TYPE_CHECKING:
+    from hindex.indexes import Index
     from hindex.plan.explain import Explanation
     from hindex.scan.scan import Scan
-    from hindex.tables import Index
 
 _INDEX_SCHEMA = pa.schema(
     [
@@ -27,9 +27,6 @@ _INDEX_SCHEMA = pa.schema(
 
 def write_result(result: object, output: Output) -> int | None:
     """Write a statement's result; the number of rows, where it has rows."""
-    if result is None:
-        output.done()
-        return None
     if isinstance(result, pa.Table) and result.schema.names == ["count"] and result.num_rows == 1:
         output.number("count", result["count"][0].as_py())
         return None
@@ -40,15 +37,18 @@ def write_result(result: object, output: Output) -> int | None:
         explanation = cast("Explanation", result)
         output.explanation(explanation.to_text(), explanation.to_json())
         return None
-    indexes = cast("Iterable[Index]", result if isinstance(result, Iterable) else [result])
-    described = [
-        {
-            "name": index.name,
-            "column": index.column,
-            "type": index.type,
-            "status": index.status,
-            "size_bytes": index.size_bytes,
-        }
-        for index in indexes
-    ]
-    return output.rows(_INDEX_SCHEMA, pa.Table.from_pylist(described, _INDEX_SCHEMA).to_batches())
+    if isinstance(result, list):
+        checked = records_table(CheckResult, result)
+        return output.rows(checked.schema, checked.to_batches())
+    if isinstance(result, Record):
+        output.outcome(str(result), result.to_arrow())
+        return None
+    index = cast("Index", result)
+    described = {
+        "name": index.name,
+        "column": index.column,
+        "type": index.type,
+        "status": index.status,
+        "size_bytes": index.size_bytes,
+    }
+    return output.rows(_INDEX_SCHEMA, pa.Table.from_pylist([described], _INDEX_SCHEMA).to_batches())

@@ -17,15 +17,12 @@ HISTORY_LINES = 1000
 HELP = """\
 Statements end with ; and may take several lines. A table is a quoted path or URI, or a Spark catalog name.
 
-  SELECT columns | * | COUNT(*) FROM table [WHERE …] [LIMIT n];
-  EXPLAIN SELECT …;
-  CREATE INDEX [IF NOT EXISTS] name USING BITMAP ON table (column) [WHERE partition predicate];
-  SHOW INDEXES [name] [ON table];
-  REFRESH INDEX name [ON table];
-  DROP INDEX [IF EXISTS] name [ON table];
+{statements}
 
+help STATEMENT tells more, such as: help create index
 help shows this, quit (or Ctrl-D) leaves, Ctrl-C drops what is typed or stops what runs."""
 
+_HELP = frozenset({"help", "?", r"\h"})
 _LEAVE = frozenset({"quit", "exit", r"\q"})
 
 
@@ -51,6 +48,20 @@ def run_shell(execute: Callable[[str], int | None], report: Callable[[HindexErro
             seconds = time.monotonic() - started
             rows = "" if count is None else f"{count} {'row' if count == 1 else 'rows'} in "
             print(f"{rows}{seconds:.2f} s", file=sys.stderr)
+
+
+def help_text(words: str) -> str:
+    """The help for a statement, or the list of all where there is no such statement."""
+    from hindex.sql.help import HELP as STATEMENTS
+    from hindex.sql.help import statement_help
+
+    found = statement_help(words)
+    if found is not None:
+        return str(found)
+    width = max(map(len, STATEMENTS))
+    return HELP.format(
+        statements="\n".join(f"  {name:{width}}  {text.purpose}" for name, text in STATEMENTS.items())
+    )
 
 
 def complete_statements(text: str) -> tuple[list[str], str]:
@@ -83,8 +94,8 @@ def typed_statements(*, prompting: bool) -> Iterator[str]:
         word = line.strip().rstrip(";").strip().lower()
         if not pending and word in _LEAVE:
             return
-        if not pending and word in {"help", "?", r"\h"}:
-            print(HELP)
+        if not pending and word.split(" ")[0] in _HELP:
+            print(help_text(word.partition(" ")[2]))
             continue
         pending = f"{pending}\n{line}" if pending else line
         if not pending.strip():

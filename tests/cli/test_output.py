@@ -14,6 +14,7 @@ import pytest
 from hindex.cli.output import SLICE_ROWS, output_for
 from hindex.cli.results import write_result
 from hindex.cli.text import json_texts, texts
+from hindex.lifecycle.results import CheckResult, IndexState, RenameResult, VacuumedFile, VacuumResult
 
 TABLE = pa.table(
     {
@@ -157,6 +158,9 @@ class Index:
     size_bytes = 123
 
 
+VACUUMED = VacuumResult("t", (VacuumedFile("data/x", 1500, "why"),), 1500, 2, 24, True, False)
+CHECKED = CheckResult("g", "t", IndexState.STALE, 3, 1, 1, 1, 0, 99.9, 2, ("torn", "wrong"))
+CHECK_HEADER = "index,table,state,files,fresh,changed,added,gone,rows_covered,verified_stripes,problems\n"
 HEADER = "name,column,type,status,size_bytes\n"
 ROW = "g,gender,BITMAP,FRESH,123\n"
 
@@ -164,16 +168,19 @@ ROW = "g,gender,BITMAP,FRESH,123\n"
 @pytest.mark.parametrize(
     ("result", "name", "text"),
     [
-        (None, "table", "OK\n"),
-        (None, "json", ""),
+        (RenameResult("g", "h", "t"), "table", "Index 'g' of 't' is now 'h'\n"),
+        (RenameResult("g", "h", "t"), "json", '[\n  {"index": "g", "new_name": "h", "table": "t"}\n]\n'),
+        (RenameResult("g", "h", "t"), "csv", "index,new_name,table\ng,h,t\n"),
+        (VACUUMED, "table", "Would remove 1 file of 't' (1.5 kB); 2 more not needed, kept for 24 h\n"),
+        (VACUUMED, "csv", "path,bytes,reason\ndata/x,1500,why\n"),
         (pa.table({"count": [42]}), "table", "42\n"),
         (pa.table({"count": [42]}), "json", '[{"count": 42}]\n'),
         (pa.table({"count": [42]}), "csv", "count\n42\n"),
         (Explanation(), "table", "predicate  a = 1\n"),
         (Explanation(), "json", '{\n  "predicate": "a = 1"\n}\n'),
         (Index(), "csv", HEADER + ROW),
-        ([Index(), Index()], "csv", HEADER + ROW + ROW),
-        ([], "csv", HEADER),
+        ([CHECKED], "csv", CHECK_HEADER + 'g,t,stale,3,1,1,1,0,99.9,2,"[""torn"", ""wrong""]"\n'),
+        ([], "csv", CHECK_HEADER),
     ],
 )
 def test_results_of_statements(result: object, name: str, text: str) -> None:

@@ -32,7 +32,7 @@ def test_log_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     shown.finish()
     assert stream.getvalue().splitlines() == [
         "indexing t: 0 of 4",
-        "indexing t: 2 of 4",
+        "indexing t: 2 of 4, about 11 s left",
         "indexing t: 4 of 4 in 13.0 s",
     ]
 
@@ -49,3 +49,4 @@ def test_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     shown.finish()
     assert "indexing [t]" in stream.getvalue()
     assert "2/2" in stream.getvalue()
+    assert "left:" in stream.getvalue()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from hindex.cli.shell import CONTINUATION, PROMPT, complete_statements, typed_statements
+from hindex.cli.shell import CONTINUATION, PROMPT, complete_statements, help_text, typed_statements
 
 STUB = """
 import os, sys, pyarrow as pa, hindex
@@ -107,7 +107,9 @@ def test_a_session(terminal: Terminal, tmp_path: Path) -> None:
     terminal.send("SELECT broken;\n")
     assert "Error: Table 'broken' is invalid" in terminal.wait_for("hindex> ")
     terminal.send("help\n")
-    assert "CREATE INDEX" in terminal.wait_for("hindex> ")
+    assert "help create index" in terminal.wait_for("hindex> ")
+    terminal.send("help alter index;\n")
+    assert "RENAME TO new_name" in terminal.wait_for("hindex> ")
     terminal.send("quit\n")
     assert terminal.process.wait(10) == 0
     assert "SELECT broken;" in (tmp_path / "state" / "hindex" / "history").read_text()
@@ -156,3 +158,33 @@ def test_statements_from_a_pipe() -> None:
 def test_the_first_error_of_a_pipe_ends_it() -> None:
     ran = pipe("SELECT broken; SELECT 2;")
     assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", "Error: Table 'broken' is invalid\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "purpose"),
+    [
+        ("create index", "Builds an index"),
+        ("CREATE", "Builds an index"),
+        ("update index", "Brings an index up to date"),
+        ("refresh indexes", "Brings an index up to date"),
+        ("show formatted index", "Lists indexes"),
+        ("desc index", "Tells everything"),
+        ("vacuum", "Deletes index files"),
+        ("select", "Reads the rows"),
+        ("create table", "Statements end with ;"),
+        ("insert", "Statements end with ;"),
+        ("", "Statements end with ;"),
+    ],
+)
+def test_help_for_a_statement(words: str, purpose: str) -> None:
+    assert help_text(words).startswith(purpose)
+
+
+def test_every_statement_has_help() -> None:
+    from hindex.sql.grammar import STATEMENTS
+    from hindex.sql.help import HELP, statement_help
+
+    assert {str(statement_help(words)) for words in STATEMENTS} == set(map(str, HELP.values()))
+    for words, text in HELP.items():
+        assert words in STATEMENTS
+        assert text.syntax[0].startswith(words.split(" ")[0])

@@ -110,8 +110,27 @@ def test_the_life_of_an_index(
     (shown,) = json.loads("\n".join(with_store("json", "SHOW INDEXES")))
     assert (shown["name"], shown["column"], shown["status"]) == ("a", "age", "fresh")
     assert not list(users.glob("_*"))
-    assert with_store("table", "DROP INDEX a") == ["OK"]
+    assert with_store("table", "DROP INDEX a") == [
+        f"Index 'a' of '{users}' dropped; VACUUM INDEXES frees its space"
+    ]
     assert with_store("json", "SHOW INDEXES") == ["[]"]
+
+
+def test_check(capsys: pytest.CaptureFixture[str], users: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.support import local_build
+
+    local_build.install(monkeypatch)
+    table = local_build.LocalConnection().table(str(users))
+    table.create_index("g", "gender")
+    out = run(capsys, "--output", "csv", "check", str(users), "--verify")
+    assert out.splitlines()[1].startswith(f"g,{users},fresh,1,1,0,0,0,100,")
+    (file,) = users.rglob("*.hidx")
+    file.unlink()
+    with pytest.raises(SystemExit) as exit_:
+        main(["check", str(users)])
+    out, err = capsys.readouterr()
+    assert (exit_.value.code, err) == (2, f"Error: 1 of 1 indexes of '{users}' are damaged: g\n")
+    assert "is missing" in out
 
 
 @pytest.mark.parametrize(

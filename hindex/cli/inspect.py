@@ -1,0 +1,115 @@
+"""``hindex inspect``: what is in an ORC file or an index file, and one line for each file of a directory.
+
+An inspection is a JSON document; the text that people get is made from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+import pyarrow as pa
+import pyarrow.fs
+
+from hindex.cli.inspect_text import Document, orc_text
+from hindex.errors import HindexError, OrcError, TableError
+from hindex.index.file import MAGIC
+from hindex.orc.source import ByteSource, open_source, resolve_filesystem
+from hindex.orc.tail import MAGIC as ORC_MAGIC
+
+#: Version of the JSON form: it grows when a key's meaning changes, not when keys are added.
+JSON_VERSION = 1
+
+_DIRECTORY = pa.schema(
+    [
+        ("file", pa.string()),
+        ("kind", pa.string()),
+        ("bytes", pa.int64()),
+        ("rows", pa.int64()),
+        ("stripes", pa.int64()),
+        ("detail", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """What is in one file: ``document`` has the same keys for all files of a kind, None where there is nothing."""
+
+    document: Document
+    render: Callable[[Document], str]
+
+    def to_json(self) -> Document:
+        return self.document
+
+    def to_text(self) -> str:
+        return self.render(self.document)
+
+
+def inspect_path(path: str, *, row_groups: bool = False) -> Inspection | pa.Table:
+    """An inspection of a file, or a table with a row for each file below a directory.
+
+    :param row_groups: whether the statistics of every row group are shown, too.
+    :raises HindexError: if there is no such file, or it is neither an ORC file nor an index file, or corrupt.
+    """
+    filesystem, inner = resolve_filesystem(path)
+    try:
+        info = filesystem.get_file_info(inner)
+        if info.type == pyarrow.fs.FileType.Directory:
+            return _directory(filesystem, inner)
+    except OSError as error:
+        raise TableError(f"{path!r} cannot be read: {error}") from error
+    if info.type == pyarrow.fs.FileType.NotFound:
+        raise TableError(f"there is no file {path!r}")
+    return _inspected(open_source(path), row_groups=row_groups)
+
+
+def _inspected(source: ByteSource, *, row_groups: bool = False) -> Inspection:
+    from hindex.cli import inspect_index, inspect_orc
+
+    try:
+        size = source.size()
+        length = min(size, len(MAGIC))
+        head, end = (bytes(view) for view in source.read([(0, length), (size - length, length)]))
+        # one that was cut short still begins as an index file does
+        if MAGIC in (head, end):
+            document, render = inspect_index.document(source), inspect_index.text
+        elif size and end[-4:-1] != ORC_MAGIC and not head.startswith(ORC_MAGIC):
+            raise OrcError(
+                "this is neither an ORC file nor an index file: it begins as neither does", path=source.path
+            )
+        else:
+            document, render = inspect_orc.document(source, row_groups=row_groups), orc_text
+    finally:
+        source.close()
+    return Inspection({"version": JSON_VERSION, **document}, render)
+
+
+def _directory(filesystem: pyarrow.fs.FileSystem, path: str) -> pa.Table:
+    """One row for each file, in the order of their paths; a file that is neither kind says why."""
+    rows = []
+    for info in sorted(
+        filesystem.get_file_info(pyarrow.fs.FileSelector(path, recursive=True)), key=lambda i: i.path
+    ):
+        if not info.is_file or info.base_name.startswith(".") or info.base_name == "_SUCCESS":
+            continue
+        row: Document = {
+            "file": str(PurePosixPath(info.path).relative_to(path)),
+            "kind": None,
+            "bytes": info.size,
+        }
+        try:
+            found = _inspected(open_source((filesystem, info.path))).document
+        except HindexError as error:
+            row["detail"] = error.message if isinstance(error, OrcError) else str(error)
+        else:
+            row |= {"kind": found["kind"], "stripes": len(found["stripes"])}
+            if found["kind"] == "ORC":
+                row["rows"] = found["rows"]
+                row["detail"] = f"{found['compression']['codec']}, {found['writer']['name']}"
+            else:
+                row["kind"] = found["index_type"]
+                row["detail"] = f"index on {found['column']['name']} {found['column']['type']}"
+        rows.append(row)
+    return pa.Table.from_pylist(rows, _DIRECTORY)

@@ -1,0 +1,269 @@
+"""What ``hindex inspect`` shows of an ORC file: as much as ``orc-metadata`` and ``orc-statistics`` do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import fields
+
+import numpy as np
+
+from hindex.cli.inspect_text import Document
+from hindex.orc import Kind, OrcReader, OrcType
+from hindex.orc.bloom import BloomFilters
+from hindex.orc.built_in import BuiltInIndexes
+from hindex.orc.columns.temporal import julian_to_gregorian
+from hindex.orc.source import ByteSource
+from hindex.orc.statistics import (
+    BooleanStatistics,
+    ColumnStatistics,
+    DateStatistics,
+    TimestampStatistics,
+)
+from hindex.orc.stripe import StreamKind, Stripe
+from hindex.orc.tail import FileTail
+from hindex.orc.trust import Distrust, value_range
+from hindex.proto import orc_metadata_pb2 as pb
+from hindex.sql.dates import format_date
+
+_WRITERS = {0: "ORC Java", 1: "ORC C++", 2: "Presto", 3: "Scritchley Go", 4: "Trino", 5: "cuDF"}
+#: The fix that each version of the Java writer has as its latest.
+_JAVA_VERSIONS = (
+    "original",
+    "HIVE-8732",
+    "HIVE-4243",
+    "HIVE-12055",
+    "HIVE-13083",
+    "ORC-101",
+    "ORC-135",
+    "ORC-517",
+    "ORC-203",
+    "ORC-14",
+)
+_CALENDARS: dict[int, str] = {
+    pb.CalendarKind.JULIAN_GREGORIAN: "Julian before 1582-10-15, Gregorian after",
+    pb.CalendarKind.PROLEPTIC_GREGORIAN: "proleptic Gregorian",
+}
+_UNKNOWN_CALENDAR = "not recorded, so read as Julian before 1582-10-15"
+_MILLIS_PER_DAY = 86_400_000
+
+
+def document(source: ByteSource, *, row_groups: bool) -> Document:
+    """Everything that the file says of itself.
+
+    :raises OrcError: if it is not an ORC file, or corrupt.
+    """
+    reader = OrcReader(source)
+    tail, footer = reader.tail, reader.tail.footer
+    indexes = BuiltInIndexes(reader)
+    nodes = list(_named(tail.schema, ""))
+    whole = [indexes.file_statistics(of.column) for _, of in nodes]
+    writer = footer.writer if footer.HasField("writer") else None
+    return {
+        "kind": "ORC",
+        "file": source.path,
+        "bytes": tail.file_length,
+        "format_version": ".".join(map(str, tail.version)),
+        "writer": {
+            "id": writer,
+            "name": "not recorded" if writer is None else _WRITERS.get(writer, f"unknown ({writer})"),
+            "version": tail.writer_version,
+            "version_name": _version_name(tail.writer_version) if writer in (None, 0) else None,
+            "software_version": footer.software_version or None,
+        },
+        "compression": {
+            "codec": tail.compression,
+            "block_size": tail.block_size if tail.codec is not None else None,
+        },
+        "rows": tail.num_rows,
+        "row_index_stride": tail.row_index_stride or None,
+        "calendar": _CALENDARS.get(footer.calendar, _UNKNOWN_CALENDAR),
+        "checksum": {"algorithm": "crc32c", "of": "tail", "value": f"{tail.checksum:08x}"},
+        "schema": str(tail.schema),
+        "user_metadata": {item.name: _printable(item.value) for item in footer.metadata},
+        "columns": [
+            {
+                "id": of.column,
+                "name": name,
+                "type": str(of),
+                "encrypted": of.column in tail.encrypted_columns,
+                "statistics": None if found is None else _statistics(found, of, tail),
+            }
+            for (name, of), found in zip(nodes, whole, strict=True)
+        ],
+        "stripes": [
+            _stripe(reader, indexes, index, nodes, row_groups=row_groups)
+            for index in range(len(tail.stripes))
+        ],
+    }
+
+
+def _stripe(
+    reader: OrcReader,
+    indexes: BuiltInIndexes,
+    index: int,
+    nodes: list[tuple[str, OrcType]],
+    *,
+    row_groups: bool,
+) -> Document:
+    information = reader.stripes[index]
+    stripe = reader.stripe(index)
+    names = {of.column: name for name, of in nodes}
+    return {
+        "index": index,
+        "offset": information.offset,
+        "index_bytes": information.index_length,
+        "data_bytes": information.data_length,
+        "footer_bytes": information.footer_length,
+        "first_row": information.first_row,
+        "rows": information.num_rows,
+        "row_groups": len(indexes.group_rows(index)) or None,
+        "time_zone": stripe.writer_timezone or None,
+        "streams": [
+            {
+                "column": stream.column,
+                "name": names.get(stream.column),
+                "kind": stream.kind.name,
+                "offset": stream.offset,
+                "bytes": stream.length,
+            }
+            for stream in stripe.streams.values()
+        ],
+        "columns": [
+            _stripe_column(reader.tail, indexes, stripe, index, name, of, row_groups=row_groups)
+            for name, of in nodes
+            if of.column < len(stripe.encodings)
+        ],
+    }
+
+
+def _stripe_column(
+    tail: FileTail,
+    indexes: BuiltInIndexes,
+    stripe: Stripe,
+    index: int,
+    name: str,
+    of: OrcType,
+    *,
+    row_groups: bool,
+) -> Document:
+    encoding = stripe.encodings[of.column]
+    found = indexes.stripe_statistics(index, of.column)
+    shown: Document = {
+        "id": of.column,
+        "name": name,
+        "encoding": encoding.name,
+        "dictionary_size": stripe.dictionary_sizes[of.column] if encoding.is_dictionary else None,
+        "statistics": _statistics(found, of, tail, stripe.writer_timezone)
+        if isinstance(found, ColumnStatistics)
+        else None,
+        "bloom_filters": _bloom_filters(indexes, stripe, index, of),
+    }
+    if row_groups:
+        groups = indexes.group_statistics(index, of.column)
+        shown["row_groups"] = [
+            {"rows": rows, "statistics": _statistics(item, of, tail, stripe.writer_timezone)}
+            for rows, item in zip(
+                indexes.group_rows(index) if isinstance(groups, list) else [],
+                groups if isinstance(groups, list) else [],
+                strict=True,
+            )
+        ]
+    return shown
+
+
+def _bloom_filters(indexes: BuiltInIndexes, stripe: Stripe, index: int, of: OrcType) -> list[Document] | None:
+    found = []
+    usable = indexes.bloom_stream(index, of)
+    for kind in (StreamKind.BLOOM_FILTER, StreamKind.BLOOM_FILTER_UTF8):
+        stream = stripe.streams.get((of.column, kind))
+        if stream is None:
+            continue
+        filters = indexes.bloom_filters(index, of.column, kind)
+        well_formed = filters if isinstance(filters, BloomFilters) else None
+        ignored = (
+            filters if isinstance(filters, Distrust) else usable if isinstance(usable, Distrust) else None
+        )
+        found.append(
+            {
+                "kind": kind.name,
+                "bytes": stream.length,
+                "filters": None if well_formed is None else well_formed.count,
+                "bad": None if well_formed is None else well_formed.bad,
+                "filter_bytes": None if well_formed is None else well_formed.size_bytes,
+                "hash_functions": None
+                if well_formed is None
+                else max(block.functions for block in well_formed.blocks),
+                "ignored": None if ignored is None else ignored.value,
+            }
+        )
+    return found or None
+
+
+def _named(of: OrcType, path: str) -> Iterator[tuple[str, OrcType]]:
+    """Every node of the type tree with its dotted path; the root's is empty."""
+    yield path, of
+    names = {
+        Kind.STRUCT: of.field_names,
+        Kind.LIST: ("item",),
+        Kind.MAP: ("key", "value"),
+        Kind.UNION: tuple(map(str, range(len(of.children)))),
+    }.get(of.kind, ())
+    for name, child in zip(names, of.children, strict=True):
+        yield from _named(child, f"{path}.{name}" if path else name)
+
+
+def _statistics(found: ColumnStatistics, of: OrcType, tail: FileTail, zone: str | None = None) -> Document:
+    """Statistics as the writer left them, and why their range is not relied on."""
+    shown: Document = {
+        "values": found.number_of_values,
+        "has_null": found.has_null,
+        "bytes_on_disk": found.bytes_on_disk,
+    }
+    detail = found.detail
+    if isinstance(detail, TimestampStatistics):
+        utc = detail.minimum_utc is not None
+        for name, millis in (
+            ("minimum", detail.minimum_utc if utc else detail.minimum),
+            ("maximum", detail.maximum_utc if utc else detail.maximum),
+        ):
+            shown[name] = None if millis is None else _timestamp(millis, tail)
+        shown["in_writers_zone"] = not utc
+    elif isinstance(detail, DateStatistics):
+        for name, days in (("minimum", detail.minimum), ("maximum", detail.maximum)):
+            shown[name] = None if days is None else format_date(_recounted(days, tail))
+    elif detail is not None:
+        shown |= {field.name: _value(getattr(detail, field.name)) for field in fields(detail)}
+        if isinstance(detail, BooleanStatistics) and None not in (detail.true_count, found.number_of_values):
+            shown["false_count"] = found.number_of_values - detail.true_count  # type: ignore[operator]
+    why = value_range(found, of, tail, zone=zone)
+    shown["ignored"] = why.value if isinstance(why, Distrust) and why.is_fault else None
+    return shown
+
+
+def _value(value: object) -> object:
+    if isinstance(value, bytes):
+        return _printable(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        # JSON has no such numbers
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+def _printable(value: bytes) -> str:
+    return value.decode(errors="backslashreplace")
+
+
+def _timestamp(millis: int, tail: FileTail) -> str:
+    days, rest = divmod(millis, _MILLIS_PER_DAY)
+    seconds, milli = divmod(rest, 1000)
+    clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    return f"{format_date(_recounted(days, tail))} {clock}" + (f".{milli:03}" if milli else "")
+
+
+def _recounted(days: int, tail: FileTail) -> int:
+    return days if tail.is_proleptic else int(julian_to_gregorian(np.array([days], np.int64))[0])
+
+
+def _version_name(version: int) -> str:
+    return _JAVA_VERSIONS[version] if version < len(_JAVA_VERSIONS) else "newer"

@@ -1,0 +1,39 @@
+"""What refreshes and partial drops change in a manifest, given the table as it was seen."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from hindex.lifecycle.coverage import within
+from hindex.scan.planning import index_filter
+from hindex.store.manifest import IndexEntry, Manifest, forget_index_files, update_index
+from hindex.table.snapshot import Snapshot
+
+
+def refreshed(old: Manifest, new: Manifest, ids: Collection[str], now: int) -> Manifest:
+    """A new manifest with the time in those of the indexes that changed."""
+    for entry in old.indexes:
+        if entry.id in ids and (entry.deferred or files_of(old, entry.id) != files_of(new, entry.id)):
+            new = update_index(new, replace(entry, refreshed_ms=now, deferred=False))
+    return new
+
+
+def files_of(manifest: Manifest, index_id: str) -> list[tuple[str, object]]:
+    """What an index has of each data file."""
+    return [
+        (item.path, item.index_file(index_id) or item.shared_index(index_id))
+        for item in manifest.files
+        if item.is_covered_by(index_id)
+    ]
+
+
+def narrowed(manifest: Manifest, entry: IndexEntry, where: str, snapshot: Snapshot | None) -> Manifest:
+    """The manifest with an index that covers less."""
+    smaller = replace(entry, where=where)
+    paths: set[str] = set()
+    if snapshot is not None:
+        kept = within(snapshot, index_filter(smaller, snapshot.schema))
+        paths = {view.file.path for view in snapshot.files} - {view.file.path for view in kept.files}
+        paths.update(snapshot.vanished)
+    return forget_index_files(update_index(manifest, smaller), entry.id, paths)

@@ -1,0 +1,212 @@
+"""CHECK INDEXES: how an index stands to its table, and with VERIFY whether it says the truth."""
+
+from __future__ import annotations
+
+import datetime
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap
+
+from hindex.errors import HindexError
+from hindex.lifecycle.results import CheckResult
+from hindex.orc import OrcReader
+from hindex.plan.evaluate import mask
+from hindex.plan.filter import leaves
+from hindex.plan.reasons import Reason
+from hindex.scan.planning import plan_scan
+from hindex.scan.running import answered
+from hindex.sql.predicate import (
+    ColumnRef,
+    Comparison,
+    ComparisonOp,
+    IsNull,
+    Literal,
+    LiteralKind,
+    Predicate,
+)
+from hindex.store.manifest import IndexEntry
+from hindex.store.store import Store
+from hindex.table.paths import bind_paths
+from hindex.table.snapshot import FileView, Snapshot
+
+if TYPE_CHECKING:
+    from hindex.indexes import Index
+
+#: Why an index was not asked, where that is not as it should be.
+_DAMAGE = {
+    Reason.CORRUPT,
+    Reason.INDEX_MISSING,
+    Reason.NEWER_FORMAT,
+    Reason.UNKNOWN_INDEX_TYPE,
+    Reason.STALE_FILE,
+}
+
+#: Stripes of an index that VERIFY reads, spread over its files.
+SAMPLED_STRIPES = 10
+#: Values of a stripe that the index is asked for.
+_SAMPLED_VALUES = 6
+#: Problems of one index that are told; more of the same say nothing new.
+_PROBLEMS = 10
+
+
+def check_index(index: Index, store: Store, snapshot: Callable[[], Snapshot] | None = None) -> CheckResult:
+    """How an index stands to its table.
+
+    :param snapshot: takes the table as it is now, where a sample of stripes is to be compared with the index.
+    :raises StoreError: if the store cannot be read.
+    """
+    problems: list[str] = []
+    verified = 0
+    state = index.state
+    manifest = store.load()
+    entry = None if manifest is None else manifest.find_index(index.name)
+    if manifest is not None and entry is not None:
+        present = store.index_files()
+        named = {
+            (file.path, file.length, f" of {item.path!r}")
+            for item in manifest.files
+            if (file := item.index_file(entry.id)) is not None
+        }
+        shared = (item for item in manifest.shared_indexes() if item.index_id == entry.id)
+        named |= {(file.path, file.length, "") for item in shared for file in item.files}
+        for path, length, of in sorted(named):
+            found = present.get(path)
+            if found != length:
+                what = "is missing" if found is None else f"has {found} bytes in place of {length}"
+                problems.append(f"index file {path!r}{of} {what}: ALTER INDEX ... REBUILD writes it again")
+    if snapshot is not None and index.num_fresh_files and not problems:
+        now = snapshot()
+        verified = _verify(now, now.manifest.index(index.name), problems)
+    return CheckResult(
+        index=index.name,
+        table=index.table,
+        state=state,
+        files=index.num_files,
+        fresh=index.num_fresh_files,
+        changed=index.num_changed_files,
+        added=index.num_added_files,
+        gone=index.num_gone_files,
+        rows_covered=index.rows_covered,
+        verified_stripes=verified,
+        problems=tuple(problems[:_PROBLEMS]),
+    )
+
+
+def _verify(snapshot: Snapshot, entry: IndexEntry, problems: list[str]) -> int:
+    """Compare what an index says of sampled stripes with their values; how many stripes were compared."""
+    rng = random.Random()  # noqa: S311 no secret
+    alone = replace(snapshot, manifest=replace(snapshot.manifest, indexes=(entry,)))
+    column = ColumnRef(snapshot.schema.resolve(entry.column).path)
+    files = [v for v in snapshot.files if v.is_listed_fresh and v.entry and v.entry.is_covered_by(entry.id)]
+    wanted = _spread(files, rng)
+    for view, stripes in wanted:
+        one = replace(alone, files=(view,), vanished=())
+        for stripe in stripes:
+            try:
+                _verify_stripe(one, view, column, stripe, rng, problems)
+            except HindexError as error:
+                problems.append(str(error))
+            if len(problems) >= _PROBLEMS:
+                return sum(len(stripes) for _, stripes in wanted)
+    return sum(len(stripes) for _, stripes in wanted)
+
+
+def _spread(files: Sequence[FileView], rng: random.Random) -> list[tuple[FileView, list[int]]]:
+    """A sample of stripes, as evenly over the files as there are any."""
+    chosen = rng.sample(list(files), min(len(files), SAMPLED_STRIPES))
+    share = max(1, SAMPLED_STRIPES // max(len(chosen), 1))
+    return [
+        (view, sorted(rng.sample(range(view.num_stripes), min(share, view.num_stripes)))) for view in chosen
+    ]
+
+
+def _verify_stripe(
+    snapshot: Snapshot,
+    view: FileView,
+    column: ColumnRef,
+    stripe: int,
+    rng: random.Random,
+    problems: list[str],
+) -> None:
+    values = _values(snapshot, view, column.name, stripe)
+    for predicate in _probes(column, values, rng):
+        plan = plan_scan(snapshot, predicate, [column.name])
+        # an index of many files is asked by the plan, the others by the tasks
+        told = [str(note) for note in plan.notes if note.reason in _DAMAGE]
+        problems += [text for text in dict.fromkeys(told) if text not in problems]
+        for leaf in leaves(plan.filter):
+            # the file's own type may be narrower than the table's
+            values = values.cast(leaf.type.to_arrow())
+        truth = mask(plan.filter, {column.name: values}, len(values))
+        # a file that planning ruled out has no task, and should have no such row
+        lower, upper = np.zeros(len(values), np.bool_), np.zeros(len(values), np.bool_)
+        for task, answer in answered(plan.tasks, every=True):
+            if answer.stripe == stripe:
+                lower, upper = _mask(answer.bounds.lower, values), _mask(answer.bounds.upper, values)
+                told = [str(note) for note in task.notes if note.reason in _DAMAGE]
+                problems += [text for text in dict.fromkeys(told) if text not in problems]
+        wrong = int(np.count_nonzero(lower & ~truth)), int(np.count_nonzero(truth & ~upper))
+        if any(wrong):
+            problems.append(
+                f"wrong answer for {predicate} in stripe {stripe} of {view.file.path!r}: {wrong[0]} rows too many, "
+                f"{wrong[1]} missing: drop the index, and please report it"
+            )
+
+
+def _mask(rows: BitMap, values: pa.Array) -> npt.NDArray[np.bool_]:
+    found = np.zeros(len(values), np.bool_)
+    found[np.asarray(rows.to_array())] = True
+    return found
+
+
+def _values(snapshot: Snapshot, view: FileView, column: str, stripe: int) -> pa.Array:
+    binding = tuple(item.name for item in snapshot.schema.data_columns)
+    with OrcReader(view.file.uri) as reader:
+        path = bind_paths(binding, reader.tail.schema, [column])[column].path
+        return reader.read_stripe(stripe, [path]).column(0)
+
+
+def _probes(column: ColumnRef, values: pa.Array, rng: random.Random) -> Iterator[Predicate]:
+    """Predicates that ask for nulls, for values of a stripe, and for what lies between them."""
+    yield IsNull(column)
+    distinct = pc.drop_null(pc.unique(values))
+    chosen = rng.sample(range(len(distinct)), min(len(distinct), _SAMPLED_VALUES))
+    for at in chosen:
+        try:
+            literal = _literal(distinct[at].as_py())
+        except (ValueError, OverflowError):  # no Python value: year 10000, invalid UTF-8
+            continue
+        if literal is not None:
+            yield Comparison(ComparisonOp.EQ, column, literal)
+            yield Comparison(ComparisonOp.LE, column, literal)
+
+
+def _literal(value: object) -> Literal | None:
+    """The literal of a value; None for types that are not probed by value."""
+    match value:
+        case bool():
+            return Literal(value, LiteralKind.BOOLEAN)
+        case int():
+            return Literal(value, LiteralKind.INTEGER)
+        case float():
+            return Literal(value, LiteralKind.DOUBLE)
+        case str():
+            return Literal(value, LiteralKind.STRING)
+        case bytes():
+            return Literal(value, LiteralKind.BINARY)
+        case Decimal():
+            return Literal(value, LiteralKind.DECIMAL)
+        case datetime.datetime():
+            return Literal(str(value.replace(tzinfo=None)), LiteralKind.TIMESTAMP)
+        case datetime.date():
+            return Literal(value, LiteralKind.DATE)
+        case _:
+            return None

@@ -1,0 +1,104 @@
+"""What each statement does, for people who type: the shell's ``help create index``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class StatementHelp:
+    """Help for one statement: one line of purpose, the spellings, and notes of a line each."""
+
+    purpose: str
+    syntax: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        lines = [self.purpose, "", *(f"  {line}" for line in self.syntax)]
+        return "\n".join([*lines, *([""] if self.notes else []), *self.notes])
+
+
+#: By the statement's first words, in the order of an index's life.
+HELP: dict[str, StatementHelp] = {
+    "CREATE INDEX": StatementHelp(
+        "Builds an index on a column of a table.",
+        (
+            "CREATE INDEX [IF NOT EXISTS] name USING type ON table (column)",
+            "    [WITH ('level' = 'STRIPE|PARTITION|TABLE', 'key' = 'value', ...)] [COMMENT 'text']",
+            "    [WHERE partition predicate] [WITH DEFERRED REBUILD] [DRY RUN];",
+            "CREATE INDEX name ON TABLE table (column) AS 'type'",
+            "    [WITH DEFERRED REBUILD] [IDXPROPERTIES ('key' = 'value', ...)]",
+            "    [TBLPROPERTIES ('key' = 'value', ...)] [COMMENT 'text'];",
+        ),
+        (
+            "WHERE chooses partitions by their columns: p = 1, or p IN (1, 2).",
+            "WITH DEFERRED REBUILD records the index without building it: REFRESH INDEX builds it.",
+            "DRY RUN tells what would be read and about how large the index would be.",
+        ),
+    ),
+    "SHOW INDEXES": StatementHelp(
+        "Lists indexes with their status and size.",
+        ("SHOW [FORMATTED] INDEX[ES] [name] [ON table];",),
+        ("Without ON: those of the store, or of the tables that were named before.",),
+    ),
+    "DESCRIBE INDEX": StatementHelp(
+        "Tells everything about one index, a line each.",
+        ("DESCRIBE INDEX name [ON table];",),
+    ),
+    "REFRESH INDEX": StatementHelp(
+        "Brings an index up to date: reads files that changed or were added, forgets those that are gone.",
+        (
+            "REFRESH INDEX name [ON table] [WHERE partition predicate] [DRY RUN];",
+            "REFRESH INDEXES ON table [WHERE partition predicate] [DRY RUN];",
+            "UPDATE INDEX name ...;   says the same",
+        ),
+        ("REFRESH INDEXES reads each file once for all indexes of the table.",),
+    ),
+    "ALTER INDEX": StatementHelp(
+        "Builds an index anew, or gives it another name.",
+        (
+            "ALTER INDEX name [ON table] [PARTITION (column = value, ...)] REBUILD;",
+            "ALTER INDEX name [ON table] RENAME TO new_name;",
+        ),
+        ("A rebuild that fails leaves the index as it was.",),
+    ),
+    "CHECK INDEXES": StatementHelp(
+        "Tells which indexes are stale or damaged.",
+        ("CHECK INDEX[ES] [name] [ON table] [VERIFY];",),
+        ("VERIFY reads a sample of stripes and compares them with what the index says.",),
+    ),
+    "DROP INDEX": StatementHelp(
+        "Removes an index, or its part for some partitions.",
+        ("DROP INDEX [IF EXISTS] name [ON table] [WHERE partition predicate];",),
+        ("WHERE is for indexes that were created with WHERE. The files go with VACUUM INDEXES.",),
+    ),
+    "VACUUM INDEXES": StatementHelp(
+        "Deletes index files that nothing needs any more: of dropped indexes, failed builds and old states.",
+        ("VACUUM INDEXES ON table [RETAIN n HOURS] [DRY RUN];",),
+        (
+            "Files younger than the retention stay, 168 hours where it is not given: a build may be writing them.",
+            "Where the table is gone, its whole store is removed.",
+        ),
+    ),
+    "SELECT": StatementHelp(
+        "Reads the rows of a table that match, by its indexes.",
+        ("SELECT column, ... | * | COUNT(*) FROM table [WHERE predicate] [LIMIT n];",),
+    ),
+    "EXPLAIN": StatementHelp(
+        "Tells how a SELECT would be answered: by which indexes, and what they skip.",
+        ("EXPLAIN SELECT ...;",),
+    ),
+}
+
+_OTHER_WORDS = {"UPDATE": "REFRESH", "DESC": "DESCRIBE"}
+
+
+def statement_help(words: str) -> StatementHelp | None:
+    """The help for a statement by its first word or words, in any case; None where there is no such statement."""
+    given = words.upper().replace("FORMATTED ", "").split()
+    if not given:
+        return None
+    first = _OTHER_WORDS.get(given[0], given[0])
+    if len(given) > 1 and given[1] not in ("INDEX", "INDEXES"):
+        return None
+    return next((text for known, text in HELP.items() if known.split()[0] == first), None)

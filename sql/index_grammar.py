@@ -1,0 +1,258 @@
+"""The statements about indexes: one function each, from the parser to a value of :mod:`hindex.sql.statements`.
+
+:data:`hindex.sql.grammar.STATEMENTS` lists them by the words they begin with, which are consumed already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from hindex.sql.predicate import Comparison, ComparisonOp
+from hindex.sql.statements import (
+    CheckIndexes,
+    CreateIndex,
+    DescribeIndex,
+    DropIndex,
+    RebuildIndex,
+    RefreshIndex,
+    RenameIndex,
+    ShowIndexes,
+    TableRef,
+    VacuumIndexes,
+)
+
+if TYPE_CHECKING:
+    from hindex.sql.dialect import HindexParser
+    from hindex.sql.predicate import Predicate
+
+T = TypeVar("T")
+
+_NO_INDEX_TABLE = "leave it out: an index is files in the store, not a table (--store says where)"
+
+# Clauses of Hive's CREATE INDEX that describe the table which an index is in Hive.
+_HIVE_CLAUSES = {
+    "IN TABLE": _NO_INDEX_TABLE,
+    "PARTITIONED BY": "leave it out: an index follows the table's partitions, and WHERE chooses some of them",
+    "ROW FORMAT": _NO_INDEX_TABLE,
+    "STORED AS": _NO_INDEX_TABLE,
+    "STORED BY": _NO_INDEX_TABLE,
+    "LOCATION": _NO_INDEX_TABLE,
+}
+
+
+def create_index(parser: HindexParser) -> CreateIndex:
+    """``CREATE INDEX`` of openLooKeng (``USING type ON t (c)``) and of Hive (``ON TABLE t (c) AS 'type'``)."""
+    if_not_exists = _if(parser, "NOT", "EXISTS")
+    name = parser.name("the index's name")
+    using = parser.name("an index type such as bitmap") if parser.accept("USING") else ""
+    if not using and parser.word() != "ON":
+        parser.expect("USING")
+    parser.expect("ON")
+    parser.accept("TABLE")
+    table = parser.table()
+    parser.expect("(")
+    columns = _list(parser, parser.column)
+    if not using:
+        if not parser.accept_any("AS", "USING"):
+            parser.fail(
+                f"expected AS and the index type, found {parser.found()}{parser.meant('AS', 'USING')}"
+            )
+        using = parser.name("an index type such as bitmap")
+    properties: tuple[tuple[str, str], ...] = ()
+    annotations: tuple[tuple[str, str], ...] = ()
+    comment: str | None = None
+    where: Predicate | None = None
+    deferred = dry_run = False
+    left = ["WITH", "DEFERRED", "IDXPROPERTIES", "TBLPROPERTIES", "COMMENT", "WHERE", "DRY"]
+
+    def begins(*words: str, says: str = "") -> bool:
+        says = says or words[0]
+        start = parser.offset
+        if not parser.accept(*words):
+            return False
+        if says not in left:
+            parser.fail(f"{' '.join(words).removesuffix(' (')} is given twice", start)
+        left.remove(says)
+        return True
+
+    while not parser.at_end:
+        if begins("WITH", "DEFERRED", "REBUILD", says="DEFERRED"):
+            deferred = True
+        elif begins("WITH", "(") or begins("IDXPROPERTIES", "("):
+            properties += _list(parser, lambda: _property(parser))
+        elif begins("TBLPROPERTIES", "("):
+            annotations = _list(parser, lambda: _property(parser))
+        elif begins("COMMENT"):
+            comment = parser.string()
+            if comment is None:
+                parser.fail(f"expected a text in quotes after COMMENT, found {parser.found()}")
+        elif begins("WHERE"):
+            where = parser.predicate()
+        elif begins("DRY", "RUN", says="DRY"):
+            dry_run = True
+        else:
+            _refuse(parser, left, is_after_condition=where is not None)
+    return CreateIndex(
+        name, table, columns, using, if_not_exists, where, properties, annotations, comment, deferred, dry_run
+    )
+
+
+def _refuse(parser: HindexParser, left: list[str], *, is_after_condition: bool) -> None:
+    """Refuse what stands where one more clause of CREATE INDEX may begin."""
+    for clause, remedy in _HIVE_CLAUSES.items():
+        start = parser.offset
+        if " ".join(parser.word().split()) == clause or parser.accept(*clause.split()):
+            parser.unsupported(f"{clause}; {remedy}", start)
+    for word in ("WITH", "IDXPROPERTIES", "TBLPROPERTIES"):
+        if parser.accept(word):
+            parser.expect("(")
+    if parser.accept("DRY"):
+        parser.expect("RUN")
+    parser.fail(f"unexpected {parser.found()}{'' if is_after_condition else parser.meant(*left)}")
+
+
+def show_indexes(parser: HindexParser) -> ShowIndexes:
+    """``SHOW [FORMATTED] INDEX[ES] [i] [ON | FROM | IN t]``."""
+    if parser.at_end:
+        return ShowIndexes()
+    name = None if parser.word() in ("ON", "FROM", "IN") else parser.name("an index's name or ON")
+    return ShowIndexes(name, _only_table(parser, "ON", "FROM", "IN"))
+
+
+def describe_index(parser: HindexParser) -> DescribeIndex:
+    """``DESCRIBE INDEX i [ON t]``."""
+    return DescribeIndex(parser.name("the index's name"), _only_table(parser, "ON"))
+
+
+def drop_index(parser: HindexParser) -> DropIndex:
+    """``DROP INDEX [IF EXISTS] i [ON t] [WHERE predicate]``."""
+    if_exists = _if(parser, "EXISTS")
+    name = parser.name("the index's name")
+    table, where = _on_table(parser, "WHERE"), _where(parser)
+    return DropIndex(name, table, if_exists, where)
+
+
+def refresh_index(parser: HindexParser) -> RefreshIndex:
+    """``REFRESH INDEX i [ON t] [WHERE predicate] [DRY RUN]``."""
+    name = parser.name("the index's name")
+    table, where = _on_table(parser, "WHERE", "DRY"), _where(parser)
+    return RefreshIndex(name, table, where, _dry_run(parser))
+
+
+def refresh_indexes(parser: HindexParser) -> RefreshIndex:
+    """``REFRESH INDEXES ON t [WHERE predicate] [DRY RUN]``."""
+    return RefreshIndex(None, _required_table(parser), _where(parser), _dry_run(parser))
+
+
+def alter_index(parser: HindexParser) -> RebuildIndex | RenameIndex:
+    """``ALTER INDEX i [ON t] [PARTITION (p = v, ...)] REBUILD`` and ``ALTER INDEX i [ON t] RENAME TO j``."""
+    name = parser.name("the index's name")
+    table = _on_table(parser, "PARTITION", "REBUILD", "RENAME")
+    if parser.accept("RENAME"):
+        parser.expect("TO")
+        return RenameIndex(name, parser.name("the new name"), table)
+    partition: tuple[Comparison, ...] = ()
+    if parser.accept("PARTITION"):
+        parser.expect("(")
+        partition = _list(parser, lambda: _partition_value(parser))
+    if not parser.accept("REBUILD"):
+        words = ("REBUILD",) if partition else ("PARTITION", "REBUILD", "RENAME")
+        expected = " or ".join(words).replace(" or ", ", ", len(words) - 2)
+        parser.fail(f"expected {expected}, found {parser.found()}{parser.meant(*words)}")
+    return RebuildIndex(name, table, partition)
+
+
+def check_indexes(parser: HindexParser) -> CheckIndexes:
+    """``CHECK INDEX[ES] [i] [ON t] [VERIFY]``."""
+    named = not parser.at_end and parser.word() not in ("ON", "VERIFY")
+    name = parser.name("an index's name or ON") if named else None
+    table = _on_table(parser, "VERIFY")
+    return CheckIndexes(name, table, parser.accept("VERIFY"))
+
+
+def vacuum_indexes(parser: HindexParser) -> VacuumIndexes:
+    """``VACUUM INDEXES ON t [RETAIN n HOURS] [DRY RUN]``."""
+    table = _required_table(parser)
+    hours: int | None = None
+    if parser.accept("RETAIN"):
+        hours = parser.whole_number()
+        if hours is None:
+            parser.fail(f"expected a whole number of hours after RETAIN, found {parser.found()}")
+        if not parser.accept_any("HOURS", "HOUR"):
+            parser.expect("HOURS")
+    return VacuumIndexes(table, hours, _dry_run(parser))
+
+
+def _if(parser: HindexParser, *words: str) -> bool:
+    """``IF [NOT] EXISTS``; an index that is named `if` is written in backquotes."""
+    if not parser.accept("IF"):
+        return False
+    parser.expect(*words)
+    return True
+
+
+def _list(parser: HindexParser, item: Callable[[], T]) -> tuple[T, ...]:
+    """Items separated by commas up to a closing parenthesis."""
+    items = [item()]
+    while not parser.accept(")"):
+        if not parser.accept(","):
+            parser.fail(f"expected , or ), found {parser.found()}")
+        items.append(item())
+    return tuple(items)
+
+
+def _property(parser: HindexParser) -> tuple[str, str]:
+    """``key = value``: both plain or quoted; a key may be dotted, a value may be a number."""
+    key = parser.name("a property's name")
+    while parser.accept("."):
+        key += "." + parser.identifier("a property's name")
+    parser.expect("=")
+    quoted = parser.string()
+    if quoted is not None:
+        return key, quoted
+    sign = "-" if parser.accept("-") else ""
+    value = parser.number_text() or ("" if sign else parser.identifier("a property's value"))
+    if not value:
+        parser.fail(f"expected a number, found {parser.found()}")
+    return key, sign + value
+
+
+def _partition_value(parser: HindexParser) -> Comparison:
+    start = parser.offset
+    found = parser.predicate()
+    if not isinstance(found, Comparison) or found.op is not ComparisonOp.EQ:
+        parser.fail(f"expected column = value in PARTITION, found '{parser.text_from(start)}'", start)
+    return found
+
+
+def _only_table(parser: HindexParser, *words: str) -> TableRef | None:
+    """The table that one of some words introduces; nothing else may follow."""
+    if parser.at_end:
+        return None
+    if not parser.accept_any(*words):
+        parser.fail(f"expected {words[0]}, found {parser.found()}{parser.meant(*words)}")
+    parser.accept("TABLE")
+    return parser.table()
+
+
+def _on_table(parser: HindexParser, *clauses: str) -> TableRef | None:
+    """``ON t``, or one of the clauses that may follow it."""
+    return None if parser.word() in clauses else _only_table(parser, "ON")
+
+
+def _required_table(parser: HindexParser) -> TableRef:
+    parser.expect("ON")
+    parser.accept("TABLE")
+    return parser.table()
+
+
+def _where(parser: HindexParser) -> Predicate | None:
+    return parser.predicate() if parser.accept("WHERE") else None
+
+
+def _dry_run(parser: HindexParser) -> bool:
+    if not parser.accept("DRY"):
+        return False
+    parser.expect("RUN")
+    return True

@@ -1,0 +1,182 @@
+"""``hindex inspect`` against golden files; ``HINDEX_UPDATE_GOLDEN=1`` writes them anew.
+
+``cpp.orc`` was written by pyarrow, ``java.orc`` by Spark.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from hindex.cli import main as command
+from hindex.cli.inspect import Inspection, inspect_path
+from hindex.index.base import file_index_type
+from hindex.orc import Kind, OrcReader, OrcType
+
+FIXTURES = Path(__file__).parent / "fixtures"
+INDEX_FIXTURES = Path(__file__).parent.parent / "index" / "fixtures"
+
+
+def run(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as exit_:
+        command.main(arguments)
+    assert isinstance(exit_.value.code, int)
+    return exit_.value.code
+
+
+def check_golden(name: str, text: str) -> None:
+    path = FIXTURES / name
+    if os.environ.get("HINDEX_UPDATE_GOLDEN"):
+        path.write_text(text, "utf-8")
+    assert text == path.read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("golden", "arguments"),
+    [
+        ("inspect_cpp.txt", ["inspect", "cpp.orc"]),
+        ("inspect_cpp_row_groups.txt", ["inspect", "--row-groups", "cpp.orc"]),
+        ("inspect_cpp.json", ["--output", "json", "inspect", "--verbose", "cpp.orc"]),
+        ("inspect_java.txt", ["inspect", "java.orc"]),
+        ("inspect_java.json", ["--output", "json", "inspect", "java.orc"]),
+    ],
+)
+def test_golden(
+    golden: str, arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(FIXTURES)
+    assert run(*arguments) == 0
+    text = capsys.readouterr().out.replace(f"{FIXTURES}/", "")
+    check_golden(golden, text)
+    assert not any(line != line.rstrip() for line in text.split("\n"))
+
+
+def document(path: Path, *, row_groups: bool = False) -> dict[str, Any]:
+    found = inspect_path(str(path), row_groups=row_groups)
+    assert isinstance(found, Inspection)
+    assert json.loads(json.dumps(found.to_json(), allow_nan=False)) == found.to_json()
+    return found.to_json()
+
+
+def test_what_is_shown_of_an_orc_file_is_what_it_holds() -> None:
+    found = document(FIXTURES / "cpp.orc", row_groups=True)
+    rows = OrcReader(FIXTURES / "cpp.orc").read()
+    assert found["rows"] == rows.num_rows
+    by_name = {column["name"]: column for column in found["columns"]}
+    assert by_name["tags.item"]["type"] == "string"
+    assert by_name["id"]["statistics"]["minimum"] == min(rows.column("id").to_pylist())
+    assert by_name["day"]["statistics"]["maximum"] == str(max(rows.column("day").to_pylist()))
+    assert by_name["at"]["statistics"]["maximum"] == str(max(rows.column("at").to_pylist()))[:-3]
+    assert by_name["name"]["statistics"]["values"] == 30 - rows.column("name").null_count
+    assert by_name["ok"]["statistics"]["true_count"] == sum(rows.column("ok").to_pylist())
+    assert "NaN" in by_name["x"]["statistics"]["ignored"]
+    (stripe,) = found["stripes"]
+    assert (
+        sum(stream["bytes"] for stream in stripe["streams"]) == stripe["index_bytes"] + stripe["data_bytes"]
+    )
+    ids = next(column for column in stripe["columns"] if column["name"] == "id")
+    assert [group["statistics"]["minimum"] for group in ids["row_groups"]] == [0, 10, 20]
+    assert ids["bloom_filters"][0]["filters"] == 3
+    assert ids["bloom_filters"][0]["ignored"] is None
+    assert "row_groups" not in document(FIXTURES / "cpp.orc")["stripes"][0]["columns"][0]
+
+
+def write_index(path: Path, name: str) -> Path:
+    """An index of a type on two stripes of whole numbers with nulls."""
+    of = OrcType(Kind.LONG)
+    builder = file_index_type(name).builder(
+        path, of, column="n", row_group_rows=100, metadata={"uri": "x.orc"}
+    )
+    builder.add_stripe(pa.array([None if i % 10 == 0 else i for i in range(1000)], pa.int64()))
+    builder.add_stripe(pa.array([None if i % 10 == 0 else i for i in range(1000, 1500)], pa.int64()))
+    builder.finish()
+    return path
+
+
+@pytest.mark.parametrize("name", ["BITMAP", "MINMAX", "BLOOM"])
+def test_an_index_file(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_index(tmp_path / "x.hidx", name)
+    found = document(path)
+    assert found["kind"] == "INDEX"
+    assert found["index_type"] == name
+    assert found["column"] == {"name": "n", "type": "bigint", "keys": "int64"}
+    assert found["metadata"] == {"uri": "x.orc"}
+    assert found["bytes"] == path.stat().st_size
+    # the magic, the pages and the footer with its trailer are all of the file
+    assert 8 + found["pages"]["bytes"] + found["footer_bytes"] == found["bytes"]
+    assert [stripe["rows"] for stripe in found["stripes"]] == [1000, 500]
+    if name == "BITMAP":
+        assert [stripe["null_count"] for stripe in found["stripes"]] == [100, 50]
+        assert [stripe["key_count"] for stripe in found["stripes"]] == [900, 450]
+        assert [stripe["leaf_rows"] for stripe in found["stripes"]] == [900, 450]
+    elif name == "MINMAX":
+        shown = [(stripe["null_count"], stripe["minimum"], stripe["maximum"]) for stripe in found["stripes"]]
+        assert shown == [(100, "1", "999"), (50, "1001", "1499")]
+    else:
+        assert [stripe["group_nulls"] for stripe in found["stripes"]] == [100, 50]
+    assert run("inspect", str(path)) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert f"index type  {name}" in lines
+    assert any(line.split()[:2] == ["0", "1,000"] for line in lines)
+
+
+@pytest.mark.parametrize("path", sorted(INDEX_FIXTURES.rglob("*.hidx")), ids=lambda path: path.stem)
+def test_index_files_of_every_type_are_accounted_for(path: Path) -> None:
+    found = document(path)
+    assert found["index_type"] == path.stem.split("-")[0].upper()
+    assert 8 + found["pages"]["bytes"] + found["footer_bytes"] == found["bytes"]
+    assert found["directory"] or found["stripes"]
+
+
+def test_a_directory_has_a_line_for_each_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "part=1").mkdir()
+    shutil.copy(FIXTURES / "cpp.orc", tmp_path / "part=1" / "b.orc")
+    shutil.copy(FIXTURES / "java.orc", tmp_path / "a.orc")
+    write_index(tmp_path / "c.hidx", "BITMAP")
+    (tmp_path / "_SUCCESS").touch()
+    (tmp_path / ".hidden").write_text("x")
+    (tmp_path / "notes.txt").write_text("not a file of ours")
+    assert run("--output", "json", "inspect", str(tmp_path)) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [(row["file"], row["kind"], row["rows"], row["stripes"]) for row in rows] == [
+        ("a.orc", "ORC", 30, 1),
+        ("c.hidx", "BITMAP", None, 2),
+        ("notes.txt", None, None, None),
+        ("part=1/b.orc", "ORC", 30, 1),
+    ]
+    assert rows[0]["detail"] == "zlib, ORC Java"
+    assert rows[1]["detail"] == "index on n bigint"
+    assert "neither an ORC file nor an index file" in rows[2]["detail"]
+    assert rows[3]["bytes"] == (FIXTURES / "cpp.orc").stat().st_size
+
+
+def test_errors_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    index = write_index(tmp_path / "x.hidx", "BITMAP")
+    data = bytearray(index.read_bytes())
+    data[20] ^= 0xFF  # in a page
+    index.write_bytes(data)
+    cut_index = tmp_path / "cut.hidx"
+    cut_index.write_bytes(data[:-10])
+    (tmp_path / "notes.txt").write_text("not a file of ours")
+    cut = tmp_path / "cut.orc"
+    cut.write_bytes((FIXTURES / "cpp.orc").read_bytes()[:-10])
+    (tmp_path / "empty.orc").touch()
+    for path, message in (
+        (tmp_path / "none.orc", "there is no file"),
+        (index, "is corrupt"),
+        (cut_index, "it does not end as an index file does"),
+        (cut, "not an ORC file, or a truncated one"),
+        (tmp_path / "notes.txt", "neither an ORC file nor an index file"),
+        (tmp_path / "empty.orc", "the file is empty"),
+    ):
+        assert run("inspect", str(path)) == 2, path
+        found = capsys.readouterr()
+        assert found.out == ""
+        assert found.err.count("\n") == 1
+        assert message in found.err

@@ -1,0 +1,145 @@
+"""CHECK INDEXES notices what is stale, missing or wrong."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyroaring import BitMap
+
+from hindex.index.base import Bounds
+from hindex.index.bitmap_reader import BitmapReader
+from hindex.lifecycle.results import IndexState
+from hindex.store.store import Store
+from hindex.tables import IndexSpec, Table
+from tests.lifecycle.conftest import add_file
+from tests.support.local_build import LocalConnection
+from tests.support.small import keep_stat, write_columns, write_rows
+
+
+@pytest.fixture
+def table(path: Path, hx: LocalConnection) -> Table:
+    table = hx.table(str(path))
+    table.create_index("i", "a")
+    return table
+
+
+def index_file(table: Table, number: int = 0) -> Path:
+    store = Store.for_table(table.uri)
+    return Path(store.absolute(sorted(table.snapshot().manifest.index_file_paths())[number]))
+
+
+def test_a_stale_index_is_no_problem(table: Table, path: Path) -> None:
+    add_file(path / "p=1" / "new.orc", 11_000)
+    write_rows(path / "p=2" / "x.orc", 20_000, [1])
+    (path / "p=3" / "x.orc").unlink()
+    result = table.index("i").check(verify=True)
+    assert (result.state, result.ok) == (IndexState.STALE, True)
+    assert (result.files, result.fresh, result.changed, result.added, result.gone) == (3, 1, 1, 1, 1)
+    assert result.rows_covered == 49.9
+    assert result.verified_stripes > 0
+
+
+def test_missing_and_cut_index_files(table: Table) -> None:
+    index_file(table).unlink()
+    with index_file(table, 1).open("r+b") as file:
+        file.truncate(10)
+    result = table.index("i").check()
+    assert not result.ok
+    assert sorted(
+        problem.split("of 'p=")[1].split(" ", 1)[1].split(":")[0][:9] for problem in result.problems
+    ) == [
+        "has 10 by",
+        "is missin",
+    ]
+    assert all("REBUILD" in problem for problem in result.problems)
+    table.index("i").rebuild()
+    assert table.index("i").check(verify=True).ok
+
+
+def test_damage_is_found_by_verify(table: Table) -> None:
+    file = index_file(table)
+
+    def damage() -> None:
+        data = bytearray(file.read_bytes())
+        for at in range(len(data) - 12):
+            data[at] ^= 0x55
+        file.write_bytes(data)
+
+    keep_stat(file, damage)
+    assert table.index("i").check().ok
+    result = table.index("i").check(verify=True)
+    assert result.problems
+    assert "i on p=" in result.problems[0]
+
+
+@pytest.mark.parametrize("wrong", ["too many", "missing", "shifted"])
+def test_a_wrong_answer_is_found(table: Table, monkeypatch: pytest.MonkeyPatch, wrong: str) -> None:
+    real = BitmapReader.lookup
+
+    def lookup(self: BitmapReader, stripe: int, domain: Any) -> Bounds:
+        rows = real(self, stripe, domain).upper
+        total = self.stripe_rows[stripe]
+        match wrong:
+            case "too many":
+                return Bounds.exactly(rows | BitMap([0, 1, 2, 3]))
+            case "missing":
+                return Bounds.exactly(BitMap(list(rows)[1:]))
+            case _:
+                return Bounds.exactly(BitMap((row + 1) % total for row in rows))
+
+    monkeypatch.setattr(BitmapReader, "lookup", lookup)
+    result = table.index("i").check(verify=True)
+    assert result.problems
+    assert all(problem.startswith("wrong answer for a ") for problem in result.problems)
+    assert (": 0 rows too many" in result.problems[0]) == (wrong == "missing")
+
+
+VALUES: dict[str, pa.Array] = {
+    "flag": pa.array([True, None, False] * 50),
+    "small": pa.array([None, *range(-70, 79)], pa.int8()),
+    "big": pa.array([2**62 + i for i in range(150)]),
+    "single": pa.array([float("nan"), -0.0, 0.1, None, float("inf")] * 30, pa.float32()),
+    "double": pa.array([float("nan"), -0.0, 0.1, None, 1e300] * 30),
+    "text": pa.array(["", "é", "it's", "a\0b", None, "x" * 300] * 25),
+    "raw": pa.array([b"", b"\xff", None] * 50),
+    "day": pa.array([datetime.date(1, 1, 1), datetime.date(9999, 12, 31), None] * 50),
+    "at": pa.array([datetime.datetime(1969, 12, 31, 23, 59, 59, 999_999), None] * 75, pa.timestamp("us")),
+    "amount": pa.array([Decimal("1.50"), Decimal("-99999999.99"), None] * 50, pa.decimal128(10, 2)),
+    "nothing": pa.array([None] * 150, pa.int32()),
+}
+FIELDS = pa.array([None if i % 7 == 0 else {"x": i % 10} for i in range(150)])
+
+
+@pytest.mark.parametrize("kind", ["bitmap", "bloom", "minmax"])
+def test_every_type_is_verified(tmp_path: Path, hx: LocalConnection, kind: str) -> None:
+    path = tmp_path / "types"
+    for file in ("x.orc", "y.orc"):
+        write_columns(path / file, {**VALUES, "fields": FIELDS})
+    table = hx.table(str(path))
+    table.create_indexes([IndexSpec(name, name, kind) for name in (*VALUES, "fields.x")])
+    for result in table.check_indexes(verify=True):
+        assert (result.problems, result.verified_stripes) == ((), 2), result.index
+
+
+def test_stripes_are_sampled(tmp_path: Path, hx: LocalConnection) -> None:
+    path = tmp_path / "many"
+    for number in range(15):
+        add_file(path / f"{number}.orc", number * 1000)
+    table = hx.table(str(path))
+    table.create_index("i", "a")
+    assert table.index("i").check(verify=True).verified_stripes == 10
+
+
+def test_a_file_that_was_replaced_with_the_same_length_and_time(table: Table, path: Path) -> None:
+    file = path / "p=1" / "x.orc"
+    keep_stat(file, lambda: write_rows(file, 10_000, [i % 9 for i in range(500)]))
+    assert table.index("i").check().state is IndexState.FRESH
+    result = table.index("i").check(verify=True)
+    assert [problem.split(" ")[0] for problem in result.problems] == ["p=1/x.orc"]
+    table.index("i").refresh()
+    assert table.index("i").check(verify=True).ok

@@ -1,0 +1,292 @@
+"""Deferred indexes, refreshes of several in one pass, rebuilds that fail, names, and tables that are gone."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from hindex.build import job
+from hindex.build.task import BuildTask, run_build_task
+from hindex.errors import BuildError, IndexExistsError, IndexNotFoundError, StatementError, TableError
+from hindex.lifecycle.results import BuildEstimate, IndexState, percent_down
+from hindex.plan.reasons import Reason
+from hindex.store.store import Store
+from hindex.tables import IndexSpec, Table
+from tests.lifecycle.conftest import ROWS, add_file
+from tests.support import local_build
+from tests.support.local_build import LocalConnection
+from tests.support.small import ids, reasons, store_state, write_rows
+
+THREES = [part * 10_000 + i for part in (1, 2, 3) for i in range(3, ROWS, 10)]
+
+
+@pytest.fixture
+def table(path: Path, hx: LocalConnection) -> Table:
+    return hx.table(str(path))
+
+
+def test_a_deferred_index(table: Table, hx: LocalConnection) -> None:
+    index = table.create_index("i", "a", deferred=True)
+    assert (index.state, index.size_bytes, index.refreshed_ms, hx.told) == (IndexState.DEFERRED, 0, None, [])
+    scan = table.scan("a = 3")
+    assert ids(scan) == THREES
+    assert reasons(scan) == {Reason.DEFERRED: ["i"]}
+    result = index.refresh()
+    assert (result.files_read, result.rows, result.changed) == (3, 3 * ROWS, True)
+    after = table.index("i")
+    assert after.state is IndexState.FRESH
+    assert after.refreshed_ms is not None
+    assert after.refreshed_ms >= after.created_ms
+    assert table.scan("a = 3").explain().exact
+    assert ids(table.scan("a = 3")) == THREES
+
+
+def test_a_deferred_index_beside_one_that_is_built(table: Table, hx: LocalConnection) -> None:
+    made = table.create_indexes([IndexSpec("i", "a"), IndexSpec("j", "s", deferred=True)])
+    assert [index.state for index in made] == [IndexState.FRESH, IndexState.DEFERRED]
+    hx.told.clear()
+    result = table.refresh_indexes()
+    assert (result.indexes, result.files_read) == (("i", "j"), 3)
+    assert hx.told == ["p=1/x.orc", "p=2/x.orc", "p=3/x.orc"]
+    assert [index.state for index in table.indexes()] == [IndexState.FRESH] * 2
+
+
+def test_several_indexes_are_refreshed_in_one_pass(table: Table, path: Path, hx: LocalConnection) -> None:
+    table.create_indexes([IndexSpec("i", "a"), IndexSpec("j", "s"), IndexSpec("k", "id")])
+    created = {index.name: index.refreshed_ms for index in table.indexes()}
+    entries = {item.path: item for item in table.snapshot().manifest.files}
+    before = store_state(table)
+    add_file(path / "p=1" / "new.orc", 11_000)
+    write_rows(path / "p=2" / "x.orc", 20_000, [3] * 7)
+    (path / "p=3" / "x.orc").unlink()
+    hx.told.clear()
+    dry = table.refresh_indexes(dry_run=True)
+    assert (dry.files_read, dry.files_forgotten, dry.rows, dry.changed) == (2, 1, ROWS + 7, False)
+    assert store_state(table) == before
+    result = table.refresh_indexes()
+    assert (result.indexes, result.files_read, result.files_forgotten) == (("i", "j", "k"), 2, 1)
+    assert hx.told == ["p=1/new.orc", "p=2/x.orc"]
+    after = {item.path: item for item in table.snapshot().manifest.files}
+    # what did not change is carried over: the same entry, and no file of the store is touched
+    assert after["p=1/x.orc"] == entries["p=1/x.orc"]
+    assert before.items() <= store_state(table).items()
+    assert after.keys() == {"p=1/x.orc", "p=1/new.orc", "p=2/x.orc"}
+    assert all((index.refreshed_ms or 0) >= (created[index.name] or 0) for index in table.indexes())
+    expected = [*range(10_003, 10_000 + ROWS, 10), *range(11_003, 11_000 + ROWS, 10)]
+    assert sorted(ids(table.scan("a = 3"))) == [*expected, *range(20_000, 20_007)]
+    state = store_state(table)
+    assert not table.refresh_indexes().changed
+    assert store_state(table) == state
+
+
+def test_shares_of_rows_are_never_rounded_up(tmp_path: Path, hx: LocalConnection) -> None:
+    path = tmp_path / "t"
+    add_file(path / "x.orc", 0, 30_000)
+    table = hx.table(str(path))
+    table.create_index("i", "a")
+    write_rows(path / "y.orc", 50_000, [1])
+    assert table.index("i").status == "stale: 1 added; 1 of 2 files indexed, 99.9 % of the rows"
+    assert [percent_down(*of) for of in ((0, 3), (1, 3), (2999, 3000), (3, 3), (0, 0))] == [
+        0,
+        33.3,
+        99.9,
+        100,
+        100,
+    ]
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Builds fail at their last data file."""
+
+    def collect(spark: object, tasks: list[BuildTask], progress: object) -> pa.Table:
+        for task in tasks[:-1]:
+            list(run_build_task(task))
+        raise BuildError(f"index build failed on data file {tasks[-1].path!r}: broken")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(job, "_collect", collect)
+        yield
+
+
+@pytest.mark.usefixtures("failing")
+def test_a_rebuild_that_fails(table: Table, path: Path, request: pytest.FixtureRequest) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        local_build.install(patch)
+        table.create_index("i", "a")
+    add_file(path / "p=1" / "new.orc", 11_000)
+    before = store_state(table)
+    for again in (table.index("i").rebuild, table.index("i").refresh):
+        with pytest.raises(BuildError, match="broken"):
+            again()
+        assert store_state(table) == before
+    # the old index serves the files that it still fits
+    scan = table.scan("a = 3")
+    assert reasons(scan) == {Reason.NEW_FILE: ["p=1/new.orc"]}
+    assert sorted(ids(scan)) == sorted([*THREES, *range(11_003, 11_000 + ROWS, 10)])
+    assert scan.explain().rows.kept == len(THREES) + ROWS  # type: ignore[union-attr]
+
+
+def test_a_rebuild_writes_everything_anew(table: Table, path: Path, hx: LocalConnection) -> None:
+    table.create_index("i", "a")
+    before = table.snapshot().manifest
+    (path / "p=3" / "x.orc").unlink()
+    hx.told.clear()
+    result = table.index("i").rebuild()
+    assert (result.files_read, result.files_forgotten, result.changed) == (2, 1, True)
+    assert hx.told == ["p=1/x.orc", "p=2/x.orc"]
+    after = table.snapshot().manifest
+    assert after.index("i").id == before.index("i").id
+    assert after.index_file_paths().isdisjoint(before.index_file_paths())
+    assert ids(table.scan("a = 3")) == THREES[: 2 * ROWS // 10]
+    # a part
+    result = table.index("i").rebuild(where="p = 2")
+    assert result.files_read == 1
+    assert len(table.snapshot().manifest.index_file_paths() & after.index_file_paths()) == 1
+
+
+def test_a_refresh_of_an_index_that_is_dropped_meanwhile(
+    table: Table, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table.create_indexes([IndexSpec("i", "a"), IndexSpec("j", "s")])
+    add_file(path / "p=1" / "new.orc", 11_000)
+    real = Table._build
+
+    def build(self: Table, plan: job.BuildPlan) -> object:
+        found = real(self, plan)
+        monkeypatch.setattr(Table, "_build", real)
+        self.drop_index("i")
+        return found
+
+    monkeypatch.setattr(Table, "_build", build)
+    table.refresh_indexes()
+    assert [(index.name, index.status) for index in table.indexes()] == [("j", "fresh")]
+
+
+def test_a_file_that_comes_back_while_it_is_forgotten(
+    table: Table, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slow refresh that saw a file gone does not forget the one that another refresh indexed since."""
+    table.create_index("i", "a")
+    (path / "p=3" / "x.orc").unlink()
+    add_file(path / "p=1" / "new.orc", 11_000)
+    real = Table._build
+
+    def build(self: Table, plan: job.BuildPlan) -> object:
+        monkeypatch.setattr(Table, "_build", real)
+        add_file(path / "p=3" / "x.orc", 30_000, 70)
+        self.refresh_indexes()
+        return real(self, plan)
+
+    monkeypatch.setattr(Table, "_build", build)
+    table.refresh_indexes()
+    assert table.index("i").status == "fresh"
+    assert table.index("i").num_files == 4
+
+
+def test_names(table: Table) -> None:
+    table.create_indexes([IndexSpec("i", "a"), IndexSpec("j", "s")])
+    before = table.snapshot().manifest
+    assert str(table.index("i").rename("k")).startswith("Index 'i' of ")
+    table.index("k").rename("K")
+    after = table.snapshot().manifest
+    assert [entry.name for entry in after.indexes] == ["K", "j"]
+    assert after.files == before.files
+    assert table.scan("a = 3").explain().exact
+    with pytest.raises(IndexExistsError, match=r"^Index 'K' already exists"):
+        table.rename_index("j", "k")
+    with pytest.raises(IndexNotFoundError):
+        table.rename_index("i", "x")
+
+
+def test_what_a_dry_run_says(table: Table, hx: LocalConnection, path: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(path, copy)
+    for column, kind in (("a", "bitmap"), ("s", "bloom"), ("id", "minmax")):
+        found = table.create_index("i", column, kind, dry_run=True)
+        assert isinstance(found, BuildEstimate)
+        stripes = sum(view.num_stripes for view in table.snapshot().files)
+        assert (found.files, found.stripes, found.rows, found.sampled_stripes) == (3, stripes, 3 * ROWS, 3)
+        assert found.index_bytes > 0
+        made = hx.table(str(copy)).create_index(f"on_{column}", column, kind)
+        # each stripe is counted as an index file of its own
+        assert made.size_bytes * 0.9 < found.index_bytes < made.size_bytes * 5
+        files = sum(view.file.length for view in table.snapshot().files)
+        assert 0 < found.read_bytes < files
+    some = table.create_index("i", "a", where="p = 2", dry_run=True)
+    assert isinstance(some, BuildEstimate)
+    assert (some.files, some.rows) == (1, ROWS)
+    assert not Path(Store.for_table(table.uri).root).exists()
+    with pytest.raises(TableError, match="No index will be created"):
+        table.create_index("i", "a", where="p = 7", dry_run=True)
+
+
+def test_one_table_under_many_spellings(path: Path, hx: LocalConnection, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(path)
+    hx.table(str(path)).create_index("i", "a")
+    spellings = [
+        f"{path}/",
+        f"{path}//",
+        f"file:{path}",
+        f"file://{path}/",
+        str(tmp_path / "link"),
+        f"{tmp_path}/./x/../{path.name}",
+        os.path.relpath(path),
+    ]
+    for spelling in spellings:
+        table = hx.table(spelling)
+        assert table.uri == str(path), spelling
+        assert [index.status for index in table.indexes()] == ["fresh"], spelling
+        assert table.scan("a = 3").explain().exact, spelling
+        with pytest.raises(IndexExistsError):
+            hx.sql(f"CREATE INDEX i USING bitmap ON '{spelling}' (s)")
+    # the connection knows one table
+    shown = hx.sql("SHOW INDEXES")
+    assert isinstance(shown, pa.Table)
+    assert shown.num_rows == 1
+    hx.sql(f"DROP INDEX i ON 'file:{path}'")
+    assert hx.table(str(path)).indexes() == []
+
+
+def test_bare_names(tmp_path: Path, path: Path) -> None:
+    other = add_file(tmp_path / "other" / "x.orc").parent
+    hx = LocalConnection()
+    with pytest.raises(StatementError, match="REFRESH INDEX i needs ON and a table here"):
+        hx.sql("REFRESH INDEX i")
+    hx.sql(f"CREATE INDEX i USING bitmap ON '{path}' (a)")
+    hx.sql(f"CREATE INDEX j USING bitmap ON '{other}' (a)")
+    for statement in ("REFRESH INDEX I", "ALTER INDEX i REBUILD", "DESCRIBE INDEX i", "CHECK INDEX i"):
+        hx.sql(statement)
+    hx.sql("ALTER INDEX j RENAME TO i")
+    for statement in ("REFRESH INDEX i", "ALTER INDEX i REBUILD", "DESCRIBE INDEX i", "DROP INDEX i"):
+        with pytest.raises(StatementError, match=f"on several tables, name one with ON: '{path}', '{other}'"):
+            hx.sql(statement)
+    # CHECK and SHOW tell of all
+    assert len(hx.sql("CHECK INDEX i")) == 2  # type: ignore[arg-type]
+
+
+def test_a_table_that_is_gone(path: Path, tmp_path: Path) -> None:
+    hx = LocalConnection(store=str(tmp_path / "store"))
+    hx.sql(f"CREATE INDEX i USING bitmap ON '{path}' (a) COMMENT 'kept'")
+    shutil.rmtree(path)
+    shown = hx.sql("SHOW INDEX")
+    assert isinstance(shown, pa.Table)
+    (row,) = shown.to_pylist()
+    assert row["status"].startswith(f"table gone: Table '{path}' is invalid: no such file or directory")
+    described = hx.sql("DESCRIBE INDEX i")
+    assert isinstance(described, pa.Table)
+    facts = dict(zip(described["fact"].to_pylist(), described["value"].to_pylist(), strict=True))
+    assert (facts["comment"], facts["column"]) == ("kept", "a")
+    (checked,) = hx.sql("CHECK INDEX i VERIFY")  # type: ignore[misc]
+    assert checked.state is IndexState.TABLE_GONE
+    with pytest.raises(TableError, match="no such file"):
+        hx.sql("REFRESH INDEX i")
+    hx.sql(f"VACUUM INDEXES ON '{path}' RETAIN 1000 HOURS")
+    assert list((tmp_path / "store").iterdir()) == []
+    with pytest.raises(TableError, match="no such file"):
+        hx.sql(f"VACUUM INDEXES ON '{path}'")
