@@ -13,6 +13,7 @@ SCALE ?= 1
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/stamp
+BENCH_STAMP := $(VENV)/bench-stamp
 PROTOS := $(notdir $(wildcard proto/*.proto))
 
 help: ## this list
@@ -56,8 +57,13 @@ wheel: $(STAMP) ## build the wheel into dist/
 	rm -rf dist build/lib
 	$(BIN)/python -m build --wheel --outdir dist .
 
-bench: $(STAMP) java ## measure hindex beside Spark, side by side in one run
+bench: $(BENCH_STAMP) java ## measure hindex beside Spark and beside Lance, each pair side by side in one run
 	$(BIN)/python -m tests.bench.needles
+	$(BIN)/python -m tests.bench.lance_indexes
+
+$(BENCH_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	touch $@
 
 clean: ## remove what was built (.venv stays)
 	rm -rf build dist demo-data .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info

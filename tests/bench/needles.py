@@ -7,29 +7,26 @@ code is 1 where the rows differ. ``docs/benchmarks.md`` says what is measured an
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import platform
 import statistics
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 import hindex
-from hindex.cli.demo import same_rows
+from hindex.cli.demo import COLUMNS, same_rows
 from hindex.spark.session import local_session
-from tests.bench.data import DEFAULT_DIRECTORY, data_files, lineitem
+from tests.bench.data import data_files, lineitem
+from tests.bench.options import bench_parser
+from tests.bench.report import finish, in_turn, machine, ratios, seconds, spread
+from tests.bench.workers import warm_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-COLUMNS = ["l_orderkey", "l_extendedprice", "l_shipdate", "l_shipmode", "l_comment"]
 #: Predicates, and how much faster than Spark each has to be at scale 2.
 PREDICATES = {
     "l_orderkey = 4000001": 20,
@@ -70,7 +67,7 @@ class Result:
     @property
     def ratios(self) -> list[float]:
         """How many times faster hindex was, pair by pair."""
-        return [theirs / ours for ours, theirs in zip(self.hindex_ms, self.spark_ms, strict=True)]
+        return ratios(self.spark_ms, self.hindex_ms)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -102,36 +99,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for result in _contests(spark, table, path, options):
         results.append(result)
         print(_CELLS.format(*_row(result)), flush=True)
-    if options.json is not None:
-        report = {
-            "table": {"bytes": size, "files": len(files), "scale": None if options.table else options.scale},
-            "machine": _machine(),
-            "columns": COLUMNS,
-            "builds": [asdict(build) for build in builds],
-            "results": [asdict(result) | {"ratios": result.ratios} for result in results],
-        }
-        options.json.write_text(json.dumps(report, indent=2) + "\n")
-    different = [result.predicate for result in results if not result.same]
-    if different:
-        print(f"rows differ from Spark's: {'; '.join(different)}", file=sys.stderr)
-    return 1 if different else 0
+    report = {
+        "table": {"bytes": size, "files": len(files), "scale": None if options.table else options.scale},
+        "machine": machine("pyspark"),
+        "columns": COLUMNS,
+        "builds": [asdict(build) for build in builds],
+        "results": [asdict(result) | {"ratios": result.ratios} for result in results],
+    }
+    return finish(report, options.json, [result.predicate for result in results if not result.same], "Spark")
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.bench.needles", description="Needles in TPC-H lineitem: hindex beside Spark."
+    parser = bench_parser(
+        "needles",
+        "Needles in TPC-H lineitem: hindex beside Spark.",
+        measured="measured pairs a predicate",
+        warmups=2,
     )
-    parser.add_argument("--scale", type=float, default=2, help="TPC-H scale factor (default 2)")
-    parser.add_argument("--dir", type=Path, default=DEFAULT_DIRECTORY, help="where the data is made and kept")
-    parser.add_argument("--table", type=Path, help="a directory with lineitem as ORC, instead of making one")
     parser.add_argument(
         "--store", type=Path, help="directory of the indexes; those of --table are used again"
     )
     parser.add_argument("--rebuild", action="store_true", help="build also those indexes of --table anew")
-    parser.add_argument("--rounds", type=int, default=7, help="measured pairs a predicate (default 7)")
-    parser.add_argument("--warmups", type=int, default=2, help="pairs before them (default 2)")
     parser.add_argument("--master", default="local[*]", help="Spark master (default local[*])")
-    parser.add_argument("--json", type=Path, help="write the results to this file")
     return parser
 
 
@@ -141,40 +130,24 @@ def _build(spark: SparkSession, table: hindex.Table, path: Path, columns: list[s
     missing = [column for column in columns if column not in indexed]
     if not missing:
         return None
-    _warm_workers(spark)
+    warm_workers(spark)
     frame = spark.read.orc(str(path)).select(*missing)
 
     def scan() -> None:
         frame.write.format("noop").mode("overwrite").save()
 
     scan()
-    scans = [_seconds(scan) for _ in range(BUILD_SCANS)]
-    started = time.perf_counter()
+    scans = [seconds(scan) for _ in range(BUILD_SCANS)]
     specs = [hindex.IndexSpec(column.removeprefix("l_"), column) for column in missing]
-    indexes = table.create_indexes(specs)
-    seconds = time.perf_counter() - started
-    build = Build(missing, seconds, statistics.median(scans), sum(index.size_bytes for index in indexes))
+    taken = seconds(lambda: table.create_indexes(specs))
+    size = sum(index.size_bytes for index in table.indexes() if index.column in missing)
+    build = Build(missing, taken, statistics.median(scans), size)
     print(
-        f"built {', '.join(missing)} in one job: {seconds:.2f} s, {build.bytes / 1e6:,.0f} MB; Spark's scan of the "
-        f"same columns: {build.scan_seconds:.2f} s; ratio {seconds / build.scan_seconds:.2f}",
+        f"built {', '.join(missing)} in one job: {taken:.2f} s, {size / 1e6:,.0f} MB; Spark's scan of the "
+        f"same columns: {build.scan_seconds:.2f} s; ratio {taken / build.scan_seconds:.2f}",
         flush=True,
     )
     return build
-
-
-def _warm_workers(spark: SparkSession) -> None:
-    """Start Spark's Python workers and have each load what a build needs."""
-
-    def load(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import hindex.build.task
-        import hindex.index.bitmap  # noqa: F401
-
-        # long enough for every worker to get a task
-        time.sleep(0.2)
-        yield from batches
-
-    tasks = 2 * spark.sparkContext.defaultParallelism
-    spark.range(0, tasks, 1, tasks).mapInArrow(load, "id long").toArrow()
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,10 +173,6 @@ class Contest:
             self.theirs()
         return same
 
-    def measure(self, rounds: int) -> list[tuple[float, float]]:
-        """Times in milliseconds of hindex and Spark, in turn."""
-        return [(_seconds(self.ours) * 1000, _seconds(self.theirs) * 1000) for _ in range(rounds)]
-
 
 def _contests(
     spark: SparkSession, table: hindex.Table, path: Path, options: argparse.Namespace
@@ -213,15 +182,8 @@ def _contests(
     same = [contest.warm_up(options.warmups) for contest in contests]
     for contest, target, equal in zip(contests, PREDICATES.values(), same, strict=True):
         rows = contest.ours().num_rows
-        pairs = contest.measure(options.rounds)
-        ours, theirs = ([round(pair[i], 3) for pair in pairs] for i in (0, 1))
+        ours, theirs = in_turn(options.rounds, contest.ours, contest.theirs)
         yield Result(contest.predicate, rows, equal, target, ours, theirs)
-
-
-def _seconds(run: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    run()
-    return time.perf_counter() - started
 
 
 _HEADINGS = ("predicate", "rows", "same", "hindex ms", "Spark ms", "ratio", "min - max", "target")
@@ -229,26 +191,16 @@ _CELLS = "{:<55}{:>9}{:>6}{:>11}{:>10}{:>8}{:>14}{:>8}"
 
 
 def _row(result: Result) -> tuple[str, ...]:
-    ratios = result.ratios
     return (
         result.predicate,
         f"{result.rows:,}",
         "yes" if result.same else "NO",
         f"{statistics.median(result.hindex_ms):,.1f}",
         f"{statistics.median(result.spark_ms):,.0f}",
-        f"{statistics.median(ratios):.1f}",
-        f"{min(ratios):.1f} - {max(ratios):.1f}",
+        f"{statistics.median(result.ratios):.1f}",
+        spread(result.ratios, 1),
         f"{result.target:g}",
     )
-
-
-def _machine() -> dict[str, object]:
-    return {
-        "processors": os.cpu_count(),
-        "system": platform.platform(),
-        "python": platform.python_version(),
-        **{name: version(name) for name in ("hindex", "numpy", "pyarrow", "pyspark")},
-    }
 
 
 if __name__ == "__main__":

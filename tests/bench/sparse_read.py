@@ -1,30 +1,33 @@
 """The reader beside pyarrow on the same files: few rows, rows of every row group, and all rows.
 
 ``python -m tests.bench.sparse_read --table DIR`` from the root of the checkout. Needs no Spark once the data is
-there. Times are printed and never judged; the exit code is 1 where the rows differ.
+there. Times are printed and never judged; the exit code is 1 where the rows differ. ``--memory`` prints instead what
+reading few rows adds to a process's peak memory, and how the bytes fetched compare with those decompressed.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import resource
 import statistics
+import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.orc
 
+from hindex.cli.demo import COLUMNS
 from hindex.orc import OrcReader
-from tests.bench.data import DEFAULT_DIRECTORY, data_files, lineitem
+from tests.bench.data import data_files, lineitem_alone
+from tests.bench.options import bench_parser
+from tests.bench.report import finish, in_turn, ratios, spread
 
-COLUMNS = ["l_orderkey", "l_extendedprice", "l_shipdate", "l_shipmode", "l_comment"]
 #: Of the first selection: one row group is wanted of so many.
 GROUPS_APART = 30
 #: Of the second selection: so many rows are wanted of each row group.
@@ -49,16 +52,20 @@ class Result:
     @property
     def ratios(self) -> list[float]:
         """How many times faster hindex was, pair by pair."""
-        return [theirs / ours for ours, theirs in zip(self.hindex_ms, self.pyarrow_ms, strict=True)]
+        return ratios(self.pyarrow_ms, self.hindex_ms)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
-    table = options.table or _made(options.scale, options.dir)
+    table = options.table or lineitem_alone(options.scale, options.dir)
     files = data_files(table)
     if not files:
         print(f"no ORC files in {table}", file=sys.stderr)
         return 2
+    if options.memory_of is not None:
+        return _print_memory(files, options)
+    if options.memory:
+        return _memory(table, files, options)
     rng = np.random.default_rng(options.seed)
     makers: dict[str, Callable[[int, int], Rows] | None] = {
         f"1 row group of {GROUPS_APART}, whole": _groups_apart,
@@ -79,38 +86,75 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for result in results:
         counts = ", ".join(f"{key} {value:,}" for key, value in result.counts.items())
         print(f"{result.selection}: {counts}")
-    if options.json is not None:
-        report = [asdict(result) | {"ratios": result.ratios} for result in results]
-        options.json.write_text(json.dumps(report, indent=2) + "\n")
-    different = [result.selection for result in results if not result.same]
-    if different:
-        print(f"rows differ from pyarrow's: {'; '.join(different)}", file=sys.stderr)
-    return 1 if different else 0
+    report = [asdict(result) | {"ratios": result.ratios} for result in results]
+    return finish(
+        report, options.json, [result.selection for result in results if not result.same], "pyarrow"
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.bench.sparse_read", description="hindex's ORC reader beside pyarrow's."
+    parser = bench_parser(
+        "sparse_read", "hindex's ORC reader beside pyarrow's.", measured="measured pairs a selection"
     )
-    parser.add_argument("--scale", type=float, default=2, help="TPC-H scale factor (default 2)")
-    parser.add_argument("--dir", type=Path, default=DEFAULT_DIRECTORY, help="where the data is made and kept")
-    parser.add_argument("--table", type=Path, help="a directory with lineitem as ORC, instead of making one")
-    parser.add_argument("--rounds", type=int, default=7, help="measured pairs a selection (default 7)")
-    parser.add_argument("--warmups", type=int, default=1, help="pairs before them (default 1)")
     parser.add_argument("--threads", type=int, default=1, help="hindex's threads (default 1, as pyarrow has)")
     parser.add_argument("--seed", type=int, default=1, help="of the scattered rows (default 1)")
-    parser.add_argument("--json", type=Path, help="write the results to this file")
+    parser.add_argument("--memory", action="store_true", help="measure memory and bytes instead of times")
+    parser.add_argument("--memory-of", choices=_MEMORY, help=argparse.SUPPRESS)
+    parser.add_argument("--file", type=int, help=argparse.SUPPRESS)
     return parser
 
 
-def _made(scale: float, directory: Path) -> Path:
-    from hindex.spark.session import local_session
+_MEMORY = ("groups", "rows")
 
-    spark = local_session(app_name="hindex-bench")
-    try:
-        return lineitem(spark, scale, directory)
-    finally:
-        spark.stop()
+
+def _memory(table: Path, files: Sequence[Path], options: argparse.Namespace) -> int:
+    """Each selection in a process of its own, for each file and for all files after another."""
+    print(f"{'selection':<10}{'file':>6}{'peak MB':>10}{'fetched':>14}{'chunks':>14}{'ratio':>8}")
+    for selection in _MEMORY:
+        for number in (*range(len(files)), None):
+            command = [sys.executable, "-m", "tests.bench.sparse_read", "--table", str(table)]
+            command += [
+                "--memory-of",
+                selection,
+                "--threads",
+                str(options.threads),
+                "--seed",
+                str(options.seed),
+            ]
+            command += [] if number is None else ["--file", str(number)]
+            found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+            fetched, chunks = found["bytes_fetched"], found["chunk_bytes"]
+            # chunks of columns that pyarrow decodes are not told apart
+            ratio = f"{fetched / chunks:.3f}" if not found["dense_columns"] else "-"
+            name = "all" if number is None else str(number)
+            print(f"{selection:<10}{name:>6}{found['peak_mb']:>10.1f}{fetched:>14,}{chunks:>14,}{ratio:>8}")
+    return 0
+
+
+def _print_memory(files: Sequence[Path], options: argparse.Namespace) -> int:
+    """Read in this process, and print the peak above what it had with everything imported and a row read."""
+    rng = np.random.default_rng(options.seed)
+    chosen = files if options.file is None else files[options.file : options.file + 1]
+    with OrcReader(files[0]) as reader:
+        reader.read(["l_linenumber"], [5], threads=options.threads)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    found: dict[str, float] = {}
+    for file in chosen:
+        with OrcReader(file) as reader:
+            stride, selection = reader.tail.row_index_stride, {}
+            for number, stripe in enumerate(reader.stripes):
+                if options.memory_of == "rows":
+                    selection[number] = _scattered(stripe.num_rows, stride, rng)
+                else:
+                    starts = range(0, stripe.num_rows, GROUPS_APART * stride)
+                    ends = [min(start + stride, stripe.num_rows) for start in starts]
+                    selection[number] = np.concatenate(list(map(np.arange, starts, ends)))
+            reader.read(COLUMNS, selection, threads=options.threads)
+            for key, value in reader.counts.as_dict().items():
+                found[key] = found.get(key, 0) + value
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(json.dumps(found | {"peak_mb": (after - before) / 1024}))
+    return 0
 
 
 def _groups_apart(rows: int, stride: int) -> Rows:
@@ -155,9 +199,9 @@ def _measure(
     for _ in range(options.warmups - 1):
         ours()
         theirs()
-    pairs = [(_milliseconds(ours), _milliseconds(theirs)) for _ in range(options.rounds)]
+    mine, others = in_turn(options.rounds, ours, theirs)
     rows = ours().num_rows
-    return Result(name, rows, same, [mine for mine, _ in pairs], [other for _, other in pairs], dict(counts))
+    return Result(name, rows, same, mine, others, dict(counts))
 
 
 def _pyarrow_read(file: Path, selection: Selection) -> pa.Table:
@@ -174,26 +218,19 @@ def _equal(ours: pa.Table, theirs: pa.Table) -> bool:
     return bool(ours.equals(theirs.cast(ours.schema)))
 
 
-def _milliseconds(run: Callable[[], Any]) -> float:
-    started = time.perf_counter()
-    run()
-    return round((time.perf_counter() - started) * 1000, 3)
-
-
 _HEADINGS = ("rows wanted", "rows", "same", "hindex ms", "pyarrow ms", "ratio", "min - max")
 _CELLS = "{:<32}{:>12}{:>6}{:>12}{:>12}{:>8}{:>16}"
 
 
 def _row(result: Result) -> tuple[str, ...]:
-    ratios = result.ratios
     return (
         result.selection,
         f"{result.rows:,}",
         "yes" if result.same else "NO",
         f"{statistics.median(result.hindex_ms):,.1f}",
         f"{statistics.median(result.pyarrow_ms):,.1f}",
-        f"{statistics.median(ratios):.2f}",
-        f"{min(ratios):.2f} - {max(ratios):.2f}",
+        f"{statistics.median(result.ratios):.2f}",
+        spread(result.ratios, 2),
     )
 
 
