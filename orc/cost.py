@@ -27,6 +27,8 @@ class DecodePath(enum.Enum):
 GROUP_NS = 30_000
 RUN_NS = 115
 VALUE_NS = 100
+#: Of each selected decimal, besides.
+DECIMAL_NS = 300
 
 #: Nanoseconds of each compressed byte of the chunks that are decompressed: text is packed more tightly.
 BYTE_NS = 1.0
@@ -73,6 +75,8 @@ def sparse_cost(of: OrcType, work: Work, *, is_dictionary: bool) -> float:
         ranges = 1 + work.groups * (1 - touched)
         runs = min(runs, handover_cost(work.stripe_rows * touched, ranges, work.runs_per_value))
     cost += runs
+    if of.kind == Kind.DECIMAL:
+        cost += work.rows * DECIMAL_NS
     cost += work.stream_bytes * work.groups / work.all_groups * (TEXT_BYTE_NS if is_text else BYTE_NS)
     return cost + walked * LENGTH_NS if is_text else cost
 
@@ -84,7 +88,7 @@ def dense_cost(of: OrcType, stripe_rows: int, *, is_dictionary: bool) -> float:
     if of.kind in INTEGER_KINDS or of.kind in (Kind.FLOAT, Kind.DOUBLE):
         return stripe_rows * 6.1
     if of.kind == Kind.DECIMAL:
-        return stripe_rows * 20.0
+        return stripe_rows * 26.0
     return stripe_rows * 4.7
 
 

@@ -7,7 +7,7 @@ of a slice, the decompressed chunks of a window of it for one column, and the se
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -55,6 +55,9 @@ FETCH_BYTES = 32 << 20
 
 #: Decompressed bytes of one column that are held at once, as far as can be told beforehand.
 WINDOW_BYTES = 8 << 20
+
+#: Compressed bytes of a stripe that may stay mapped when its rows are read.
+_RELEASE_BYTES = 4 << 20
 
 #: Assumed content of a compressed byte, where the number of chunks does not tell more.
 _INFLATES = 4
@@ -110,6 +113,7 @@ class StripeRead:
         self._selection = selection
         self._streams: dict[int, dict[StreamKind, Fetched]] = {}
         self._lock = threading.Lock()
+        self._is_dense = False
         self.decompressor = file.tail.decompressor()
 
     def paths(self) -> tuple[DecodePath, ...]:
@@ -132,6 +136,11 @@ class StripeRead:
             yield from self._pieces(most_rows)
         finally:
             self._file.counts.add_decompressor(self.decompressor)
+            self._release()
+
+    def _release(self) -> None:
+        """Let go of the mapped pages of a stripe of which much was read."""
+        if self._is_dense or self.decompressor.codec is None or self.decompressor.bytes_in > _RELEASE_BYTES:
             stripe = self._file.tail.stripes[self._index]
             self._file.source.release(stripe.offset, stripe.index_length + stripe.data_length)
 
@@ -296,6 +305,7 @@ class StripeRead:
             array = file.dense.read(self._index, column.name, column.of, self._selection)
         except OrcError:
             return None
+        self._is_dense = True
         file.counts.add(
             dense_columns=1,
             dense_rows=rows,
@@ -327,6 +337,9 @@ class StripeRead:
         self, units: Sequence[_Unit], places: Mapping[int, StreamPlaces], most_rows: int | None
     ) -> Iterator[tuple[int, int]]:
         """Ranges of touched row groups that are fetched together."""
+        if len(self._groups.ids) == 1:
+            yield 0, 1
+            return
         sizes = np.zeros(len(self._groups.ids), np.int64)
         for unit in units:
             sizes += self._sizes(unit, places)[0]
@@ -390,7 +403,10 @@ class StripeRead:
         decompressor = self._file.tail.decompressor()
         numbers = {node.column for column in unit.columns for node in self._nodes(column)}
         parts = []
-        for first, last in _cut(self._sizes(unit, places)[1][begin:end], WINDOW_BYTES):
+        windows: Iterable[tuple[int, int]] = [(0, 1)]
+        if end - begin > 1:
+            windows = _cut(self._sizes(unit, places)[1][begin:end], WINDOW_BYTES)
+        for first, last in windows:
             first, last = begin + first, begin + last
             level = Level.of(
                 self._selection, self._groups.part(first, last), self._file.tail.row_index_stride

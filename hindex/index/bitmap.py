@@ -100,7 +100,7 @@ class BitmapIndex:
     order = 30
     levels = frozenset({Level.STRIPE})
     operators = frozenset(Operator)
-    summarizes = False
+    summarizes = True
     properties = (VALUES_PER_PAGE,)
 
     def supports(self, of: OrcType) -> bool:

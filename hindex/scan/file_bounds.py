@@ -13,7 +13,8 @@ from typing import Protocol
 
 from pyroaring import BitMap
 
-from hindex.index.base import Bounds
+from hindex.errors import HindexError
+from hindex.index.base import Bounds, index_type
 from hindex.keys import same_keys
 from hindex.orc.types import OrcType
 from hindex.plan.evaluate import bounds
@@ -23,6 +24,8 @@ from hindex.store.manifest import FileEntry, IndexEntry
 from hindex.table.paths import bind_paths
 from hindex.table.snapshot import FileView
 from hindex.table.type_text import parse_type
+
+_LAST = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,8 @@ def skip_file(root: Filter, view: FileView, sources: Sequence[FileBounds]) -> Sk
                 combined = found.bounds if combined is None else combined.narrowed(found.bounds)
                 rows = sum(stripe_rows[stripe] for stripe in combined.upper)
                 answers.append(LeafAnswer(leaf, found.index, rows, combined.exact))
+                if not rows:
+                    return combined
         return combined
 
     if bounds(root, lookup, len(stripe_rows)).upper or not stripe_rows:
@@ -84,7 +89,7 @@ class ManifestExtents:
     """
 
     def __init__(self, indexes: Mapping[str, Sequence[IndexEntry]], binding: tuple[str, ...]) -> None:
-        self._indexes = indexes
+        self._indexes = {column: sorted(found, key=_order) for column, found in indexes.items()}
         self._binding = binding
 
     def lookup(self, view: FileView, leaf: Leaf) -> Iterable[StripeBounds]:
@@ -105,6 +110,14 @@ class ManifestExtents:
         """Whether the file's keys of a column are those of the leaf's type."""
         of = _recorded_type(entry.schema, self._binding, leaf.column)
         return of is not None and same_keys(of, leaf.type)
+
+
+def _order(entry: IndexEntry) -> int:
+    try:
+        return index_type(entry.type).order
+    except HindexError:
+        # of a type that is not known here: its extents say what they say
+        return _LAST
 
 
 @lru_cache(maxsize=256)

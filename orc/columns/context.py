@@ -173,7 +173,9 @@ class ColumnContext:
         """How to get to wanted values from the marks of a stream; None where none are used."""
         if not self._marks.learns or not self.encoding.is_v2 or self.wanted.is_all:
             return None
-        return Walks.to(self._marks.of(kind), self._ids[self.wanted.groups], ordinals, self.wanted.offsets)
+        bounds = self.wanted.offsets
+        walks = Walks.to(self._marks.of(kind), self._ids[self.wanted.groups], ordinals, bounds)
+        return walks if walks.spares(bounds) else None
 
     def _gather(self, kind: StreamKind, spans: Spans, walks: Walks, *, signed: bool) -> Ints:
         walked: list[rle_v2.Runs] = []
@@ -335,12 +337,12 @@ class ColumnContext:
         wanted = self.wanted
         if wanted.is_all:
             return varint.decode_decimal(spans.buffer, spans.starts, spans.limits, wanted.totals)
-        if not self._marks.learns:
+        walks = self._walks(StreamKind.DATA, wanted.ranks)
+        if walks is None:
             return varint.gather_decimal(
                 spans.buffer, spans.starts, spans.limits, wanted.ranks, wanted.offsets
             )
         marks, ids = self._marks.of(StreamKind.DATA), self._ids[wanted.groups]
-        walks = Walks.to(marks, ids, wanted.ranks, wanted.offsets)
         starts, limits = spans.starts[walks.groups] + walks.starts.offsets, spans.limits[walks.groups]
         if (walks.lengths() > 2 * VARINTS_APART).any():
             steps = (walks.lengths() - 1) // VARINTS_APART
