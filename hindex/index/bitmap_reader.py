@@ -118,11 +118,11 @@ class BitmapReader:
             others = Domain(ranges).complement(null_allowed=not domain.null_allowed)
             excluded = held.tree.rows(held.tree.wanted(others.ranges))
             if others.null_allowed:
-                excluded |= self._nulls(held)
+                excluded = excluded | self._nulls(held)
             return Bounds.exactly(self._but(held, excluded))
         found = held.tree.rows(wanted)
         if domain.null_allowed:
-            found |= self._nulls(held)
+            found = found | self._nulls(held)
         return Bounds.exactly(found)
 
     def close(self) -> None:

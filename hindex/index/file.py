@@ -392,6 +392,19 @@ class IndexFileReader:
             self._cache.put((self._identity, ref.offset), value, nbytes(value))
             yield value
 
+    def derived(self, ref: PageRef, part: int, make: Callable[[], T], nbytes: Callable[[T], int]) -> T:
+        """What is made of a part of a page: from the cache, or made now. It is shared: it must not be changed.
+
+        :param part: tells it from other parts of the page.
+        """
+        key = self._identity, ref.offset, part
+        found = self._cache.get(key)
+        if found is not None:
+            return cast("T", found)
+        value = make()
+        self._cache.put(key, value, nbytes(value))
+        return value
+
     @property
     def _identity(self) -> tuple[str, int, int]:
         return self.path, self.length, self.footer_crc32c

@@ -172,8 +172,9 @@ class Leaf:
             raise page.error(f"it has {len(page)} blocks")
         #: inline rows of each key: 0 for a key outside
         self.inline_counts = self.counts
+        self._outside_keys = self._pointers["key"].astype(np.int64)
         if outside_count:
-            numbers = self._pointers["key"].astype(np.int64)
+            numbers = self._outside_keys
             if int(numbers.max()) >= count or bool((np.diff(numbers) <= 0).any()):
                 raise page.error("its pointers are not in order")
             self.inline_counts = self.counts.copy()
@@ -239,30 +240,31 @@ class Leaf:
     def rows(self, start: int, end: int) -> UInt32s:
         """The inline rows of keys ``start`` to ``end`` (exclusive), key after key."""
         firsts, gap_starts, gaps = self._packed
-        counts = self.inline_counts[start:end]
         count = int(self._starts[end] - self._starts[start])
+        inner = gaps[gap_starts[start] : gap_starts[end]]
         if end - start == 1:
-            found = np.empty(count, np.int64)
+            # one key's rows ascend: the last is the greatest, and where it fits so do all
+            if count and int(firsts[start]) + int(inner.sum(dtype=np.int64)) + len(inner) >= self._total:
+                raise self._page.error("a row lies outside the stripe")
+            ascending = np.empty(count, np.uint32)
             if count:
-                found[0] = firsts[start]
-                found[1:] = gaps[gap_starts[start] : gap_starts[end]]
-                found[1:] += 1
-                np.cumsum(found, out=found)
+                ascending[0] = firsts[start]
+                np.add(inner, 1, out=ascending[1:])
+            return np.cumsum(ascending, dtype=np.uint32, out=ascending)
+        if not len(inner):
+            found = firsts[start:end][self.inline_counts[start:end] > 0]
         else:
-            inner = gaps[gap_starts[start] : gap_starts[end]]
+            # one running sum over all keys; each key's is brought back to its own first row
+            counts = self.inline_counts[start:end]
             heads = self._starts[start:end] - self._starts[start]
-            if not len(inner):
-                found = firsts[start:end][counts > 0]
-            else:
-                # one running sum over all keys; each key's is brought back to its own first row
-                steps = np.zeros(count + 1, np.int64)
-                inside = np.ones(count + 1, np.bool_)
-                inside[heads[counts > 0]] = False
-                inside[count] = False
-                steps[inside] = inner
-                steps[inside] += 1
-                np.cumsum(steps, out=steps)
-                found = steps[:count] + np.repeat(firsts[start:end] - steps[heads], counts)
+            steps = np.zeros(count + 1, np.int64)
+            inside = np.ones(count + 1, np.bool_)
+            inside[heads[counts > 0]] = False
+            inside[count] = False
+            steps[inside] = inner
+            steps[inside] += 1
+            np.cumsum(steps, out=steps)
+            found = steps[:count] + np.repeat(firsts[start:end] - steps[heads], counts)
         if count and int(found.max()) >= self._total:
             raise self._page.error("a row lies outside the stripe")
         return found.astype(np.uint32)
@@ -280,9 +282,11 @@ class Leaf:
 
     def outside(self, numbers: Int64s) -> list[Outside]:
         """The outside bitmaps of some keys, given by their ascending numbers in this leaf."""
-        if not len(self._pointers):
+        keys = self._outside_keys
+        if not len(keys):
             return []
-        chosen = self._pointers[np.isin(self._pointers["key"], numbers)]
+        places = np.minimum(np.searchsorted(keys, numbers), len(keys) - 1)
+        chosen = self._pointers[places[keys[places] == numbers]]
         return [
             Outside(int(self.counts[number]), PageRef(offset, length, crc32c))
             for number, offset, length, crc32c in chosen.tolist()
@@ -291,6 +295,9 @@ class Leaf:
     def find(self, keys: list[Key]) -> Int64s:
         """The numbers of those of the ascending ``keys`` that are here."""
         if isinstance(self.keys, np.ndarray):
+            if len(keys) == 1:
+                at = int(self.keys.searchsorted(keys[0]))
+                return np.arange(at, at + int(at < len(self.keys) and self.keys[at] == keys[0]))
             wanted = np.array(keys, np.int64)
             places = np.searchsorted(self.keys, wanted)
             inside = places < len(self.keys)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import array
 import struct
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +20,7 @@ _CHUNK = 1 << 16
 #: Containers of more rows than this are bitsets.
 _ARRAY_MOST = 4096
 # below this, the detour over bytes costs more than it saves
-_FEW = 2048
+_FEW = 4096
 
 
 def from_rows(rows: npt.NDArray[np.uint32], total: int) -> BitMap:
@@ -39,10 +40,15 @@ def from_sorted(rows: npt.NDArray[np.uint32]) -> BitMap:
     if len(rows) < _FEW:
         return BitMap(array.array("I", rows.tobytes()))
     chunks = int(rows[-1]) // _CHUNK + 1
-    ends = np.searchsorted(rows, np.arange(1, chunks + 1, dtype=np.uint64) * _CHUNK).tolist()
+    starts = np.arange(chunks, dtype=np.uint32) * np.uint32(_CHUNK)
+    begins = rows.searchsorted(starts)
     low = rows.astype("<u2")
+    edges = np.append(begins, len(rows))
+    counts = edges[1:] - begins
+    if int(counts.max()) <= _ARRAY_MOST:
+        return _from_arrays(low, counts)
     found = []
-    for chunk, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
+    for chunk, (start, end) in enumerate(pairwise(edges.tolist())):
         if end - start > _ARRAY_MOST:
             bits = np.zeros(_CHUNK, np.bool_)
             bits[low[start:end]] = True
@@ -85,6 +91,17 @@ def group_count(size: int, total: int) -> int:
 
 def _bitset(bits: npt.NDArray[np.bool_]) -> bytes:
     return np.packbits(bits, bitorder="little").tobytes().ljust(_CHUNK // 8, b"\0")
+
+
+def _from_arrays(low: npt.NDArray[np.uint16], counts: npt.NDArray[np.int64]) -> BitMap:
+    """The bitmap of the low halves of ascending rows, so many of each high half, none of which has many."""
+    highs = np.flatnonzero(counts)
+    counts = counts[highs]
+    header = np.empty((len(highs), 2), "<u2")
+    header[:, 0], header[:, 1] = highs, counts - 1
+    offsets = (8 + 8 * len(highs) + 2 * (np.cumsum(counts) - counts)).astype("<u4")
+    start = struct.pack("<II", _COOKIE_NO_RUNS, len(highs))
+    return BitMap.deserialize(b"".join((start, header.tobytes(), offsets.tobytes(), low.tobytes())))
 
 
 def _assemble(containers: list[tuple[int, int, bytes]]) -> BitMap:

@@ -28,6 +28,9 @@ from hindex.keys import INT64_MAX, INT64_MIN, KeyKind
 #: Rows of a tree are numbered with 32 bits.
 MAX_ROWS = 1 << 32
 
+#: Inline rows of a key from which on its row set is kept once it was unpacked.
+_MANY_ROWS = 1024
+
 
 @dataclass(slots=True)
 class Wanted:
@@ -127,13 +130,13 @@ class Tree:
         return total
 
     def rows(self, wanted: Mapping[int, Wanted]) -> BitMap:
-        """The rows of the keys that are wanted.
+        """The rows of the keys that are wanted: may be shared with other lookups, and must not be changed.
 
         :raises IndexFileError: if a page that it needs is corrupt.
         """
         inline: list[npt.NDArray[np.uint32]] = []
         outside: list[Outside] = []
-        for leaf, part in zip(self.leaves(list(wanted)), wanted.values(), strict=True):
+        for leaf, (number, part) in zip(self.leaves(list(wanted)), wanted.items(), strict=True):
             spans = [(0, len(leaf.keys))] if part.whole else leaf.spans(part.ranges)
             if len(spans) == 1 and not part.points:
                 ((start, end),) = spans
@@ -141,15 +144,29 @@ class Tree:
                 outside.extend(leaf.outside(np.arange(start, end)))
                 continue
             numbers = leaf.find(part.points)
+            if len(wanted) == len(numbers) == 1 and not spans:
+                key = int(numbers[0])
+                if leaf.inline_counts[key] >= _MANY_ROWS:
+                    return self._rows_of_key(number, leaf, key)
             if spans:
                 numbers = np.sort(np.concatenate([numbers, *(np.arange(start, end) for start, end in spans)]))
             inline.extend(leaf.rows_of(numbers))
             outside.extend(leaf.outside(numbers))
-        near = np.concatenate(inline) if inline else np.zeros(0, np.uint32)
-        found = rowsets.from_rows(np.unique(near) if self._shared_rows else near, self._total)
-        if outside:
-            found = BitMap.union(found, *self.bitmaps(outside))
-        return found
+        sets = self.bitmaps(outside) if outside else []
+        inline = [rows for rows in inline if len(rows)]
+        if inline:
+            near = np.concatenate(inline) if len(inline) > 1 else inline[0]
+            sets.append(rowsets.from_rows(np.unique(near) if self._shared_rows else near, self._total))
+        return BitMap.union(*sets) if len(sets) > 1 else sets[0] if sets else BitMap()
+
+    def _rows_of_key(self, number: int, leaf: Leaf, key: int) -> BitMap:
+        """The inline rows of one key, which takes a while to unpack: kept for the next to ask."""
+
+        def make() -> BitMap:
+            rows = leaf.rows(key, key + 1)
+            return rowsets.from_rows(np.unique(rows) if self._shared_rows else rows, self._total)
+
+        return self._file.derived(self._leaves[number], key, make, rowsets.nbytes)
 
     def bitmaps(self, wanted: Sequence[Outside]) -> list[BitMap]:
         """Row sets that are pages of their own; they are shared and must not be changed.

@@ -265,6 +265,28 @@ def test_rows_are_inline_or_outside() -> None:
     assert pages == [2, 1, 0, 1]
 
 
+def test_one_answer_does_not_change_another() -> None:
+    """Row sets are shared by lookups: nulls, unions and complements in turn leave each as it was."""
+    rng = np.random.default_rng(6)
+    # 1: a bitmap of its own; 2: many rows inline; 3: few rows
+    column = rng.choice([1, 2, 3], 60_000, p=[0.9, 0.099, 0.001])
+    nulls = rng.random(60_000) < 0.01
+    reader = read(build(LONG, [pa.array(column, pa.int64(), mask=nulls)]))
+    asked = [
+        (values, null)
+        for null in (True, False, True)
+        for values in ((), (1,), (2,), (3,), (1, 2), (2, 3), (1, 2, 3))
+    ]
+    for values, null in asked * 2:
+        domain = Domain.of([Range(value, value) for value in values], null_allowed=null)
+        wanted = np.where(nulls, null, np.isin(column, values))
+        assert rows(reader, 0, domain) == np.flatnonzero(wanted).tolist()
+    # the rows that many had to be unpacked for are kept, and not unpacked again
+    hits = reader.file._cache.counts.hits
+    rows(reader, 0, Domain.points([2]))
+    assert reader.file._cache.counts.hits == hits + 2
+
+
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs Linux to tell peaks")
 @pytest.mark.parametrize("column", peak_memory.COLUMNS)
 def test_building_holds_at_most_four_times_the_column(column: str) -> None:
