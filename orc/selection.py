@@ -60,14 +60,18 @@ class RowSelection:
         if stride <= 0 or stride >= self.num_rows:
             ids = np.zeros(1 if len(rows) else 0, np.int64)
             return GroupedRows(ids, np.array([0, len(rows)] if len(rows) else [0], np.int64), rows)
-        group_of_row = rows // stride
-        starts = np.flatnonzero(np.diff(group_of_row, prepend=-1))
-        ids = group_of_row[starts]
-        return GroupedRows(
-            ids,
-            np.append(starts, len(rows)).astype(np.int64),
-            rows - np.repeat(ids * stride, np.diff(starts, append=len(rows))),
-        )
+        count = -(-self.num_rows // stride)
+        if len(rows) > count:
+            edges = rows.searchsorted(np.arange(count + 1, dtype=np.int64) * stride)
+            counts = edges[1:] - edges[:-1]
+            ids = counts.nonzero()[0]
+            offsets = np.append(edges[ids], len(rows))
+        else:
+            # a look at each row costs less than one at each row group
+            group_of_row = rows // stride
+            ids, starts = np.unique(group_of_row, return_index=True)
+            offsets = np.append(starts, len(rows))
+        return GroupedRows(ids, offsets, rows - np.repeat(ids * stride, offsets[1:] - offsets[:-1]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,0 +1,252 @@
+"""Row keys: what a row of a transactional table is known by, whatever file it is in.
+
+A key is a write id, a bucket property and a row id. Rows of ACID files have them as columns; those of flat files have
+keys that follow from the file's place and the rows before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from hindex.errors import OrcError
+
+Ints = npt.NDArray[np.int64]
+
+#: A bucket property holds its version in three bits, then the bucket, four unused bits, and the statement.
+_VERSION_SHIFT, _BUCKET_SHIFT = 29, 16
+_PART = 0xFFF
+_V1 = 1 << _VERSION_SHIFT
+#: Where a bucket stands in a code.
+_CODE_SHIFT = 12
+#: Up to so many keys are each compared with a range; of more only the least and the greatest are.
+_FEW_KEYS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRange:
+    """Ranges that the parts of some keys lie in, ends included; None is an open end. Buckets are codes."""
+
+    write_ids: tuple[int | None, int | None] = (None, None)
+    buckets: tuple[int | None, int | None] = (None, None)
+    row_ids: tuple[int | None, int | None] = (None, None)
+
+    def overlaps(self, other: KeyRange) -> bool:
+        """Whether a key may be in both."""
+        return (
+            _meet(self.write_ids, other.write_ids)
+            and _meet(self.buckets, other.buckets)
+            and _meet(self.row_ids, other.row_ids)
+        )
+
+
+def _meet(a: tuple[int | None, int | None], b: tuple[int | None, int | None]) -> bool:
+    return not (
+        (a[1] is not None and b[0] is not None and a[1] < b[0])
+        or (b[1] is not None and a[0] is not None and b[1] < a[0])
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowKeys:
+    """Some keys, as int64 arrays of one length. ``buckets`` are codes: :func:`bucket_codes`."""
+
+    write_ids: Ints
+    buckets: Ints
+    row_ids: Ints
+
+    def __len__(self) -> int:
+        return len(self.row_ids)
+
+    def where(self, kept: npt.NDArray[np.bool_]) -> RowKeys:
+        return RowKeys(self.write_ids[kept], self.buckets[kept], self.row_ids[kept])
+
+
+def bucket_property(bucket: int, statement: int = -1) -> int:
+    """The property that Hive 3 writes.
+
+    >>> bucket_property(0), bucket_property(1, 2)
+    (536870912, 536936450)
+    """
+    return _V1 | bucket << _BUCKET_SHIFT | max(statement, 0)
+
+
+def bucket_codes(properties: Ints) -> Ints:
+    """Bucket and statement of properties of either version as one number, so that equal ones are equal.
+
+    :raises OrcError: for a property of an unknown version.
+    """
+    versions = properties >> _VERSION_SHIFT
+    code = (properties >> _BUCKET_SHIFT & _PART) << _CODE_SHIFT | properties & _PART
+    is_v1 = versions == 1
+    known = is_v1 & ((_V1 | code >> _CODE_SHIFT << _BUCKET_SHIFT | code & _PART) == properties)
+    if known.all():
+        return code
+    is_v0 = (versions == 0) & (properties <= _PART)
+    if not (known | is_v0).all():
+        strange = int(properties[~(known | is_v0)][0])
+        raise OrcError(f"the bucket property {strange} is of no known version: upgrade hindex to read it")
+    return np.where(is_v1, code, properties << _CODE_SHIFT)
+
+
+def bucket_code(value: int) -> int:
+    """:func:`bucket_codes` of one property."""
+    return int(bucket_codes(np.array([value], np.int64))[0])
+
+
+class KeySet(Protocol):
+    """The keys of some rows of a stripe."""
+
+    def overlaps(self, some: KeyRange) -> bool:
+        """Whether one of the keys may be in a range."""
+        ...
+
+    def rows_of(self, keys: RowKeys) -> Ints:
+        """The rows whose keys are among others, in any order."""
+        ...
+
+
+class FlatKeys:
+    """The keys of rows that follow each other in a flat file: rows ``first_row`` and on of a stripe.
+
+    :param first_row_id: the row id of row 0 of the stripe.
+    """
+
+    def __init__(self, write_id: int, bucket: int, first_row_id: int, num_rows: int) -> None:
+        self._write_id, self._bucket = write_id, bucket
+        self._first, self._end = first_row_id, first_row_id + num_rows
+
+    def overlaps(self, some: KeyRange) -> bool:
+        return flat_range(self._write_id, self._bucket, self._first, self._end - self._first).overlaps(some)
+
+    def rows_of(self, keys: RowKeys) -> Ints:
+        here = (keys.write_ids == self._write_id) & (keys.buckets == self._bucket)
+        here &= (keys.row_ids >= self._first) & (keys.row_ids < self._end)
+        return keys.row_ids[here] - self._first
+
+
+def flat_range(write_id: int, bucket: int, first_row_id: int, num_rows: int) -> KeyRange:
+    """The range of the keys of rows of a flat file."""
+    return KeyRange((write_id, write_id), (bucket, bucket), (first_row_id, first_row_id + num_rows - 1))
+
+
+class StoredKeys:
+    """Keys that were read from a file, of at least one row.
+
+    Each is brought to one integer: the rank of its write id and bucket among those that occur, then its row id. In
+    files that Hive writes these ascend; where they do not, they are sorted here.
+
+    :param rows: int64[N], the rows of the stripe that have these keys.
+    """
+
+    def __init__(self, rows: Ints, keys: RowKeys) -> None:
+        self._keys = keys
+        self._write_ids = _distinct(keys.write_ids)
+        self._buckets = _distinct(keys.buckets)
+        self._least = int(keys.row_ids.min())
+        self._greatest = int(keys.row_ids.max())
+        pairs = _ranks(self._write_ids, keys.write_ids) * len(self._buckets)
+        pairs += _ranks(self._buckets, keys.buckets)
+        self._pairs = _distinct(pairs)
+        self._row_ids: Ints | None = None
+        span = self._greatest - self._least + 1
+        if span * len(self._pairs) >= 1 << 62:
+            # row ids lie so far apart that they are ranked, too
+            self._row_ids = _distinct(keys.row_ids)
+            span = len(self._row_ids)
+        self._span = span
+        codes = self._codes(_ranks(self._pairs, pairs), keys.row_ids)
+        self._order: Ints | None = None
+        if len(codes) > 1 and not bool(np.all(codes[1:] > codes[:-1])):
+            self._order = np.argsort(codes, kind="stable")
+            codes = codes[self._order]
+        self._sorted = codes
+        self._rows = rows
+
+    def overlaps(self, some: KeyRange) -> bool:
+        own = KeyRange(
+            (int(self._write_ids[0]), int(self._write_ids[-1])),
+            (int(self._buckets[0]), int(self._buckets[-1])),
+            (self._least, self._greatest),
+        )
+        if not own.overlaps(some):
+            return False
+        keys = self._keys
+        if len(keys) > _FEW_KEYS:
+            return True
+        inside = np.ones(len(keys), np.bool_)
+        for values, (low, high) in (
+            (keys.write_ids, some.write_ids),
+            (keys.buckets, some.buckets),
+            (keys.row_ids, some.row_ids),
+        ):
+            if low is not None:
+                inside &= values >= low
+            if high is not None:
+                inside &= values <= high
+        return bool(inside.any())
+
+    def rows_of(self, keys: RowKeys) -> Ints:
+        keys = keys.where((keys.row_ids >= self._least) & (keys.row_ids <= self._greatest))
+        keys = keys.where(_is_in(self._write_ids, keys.write_ids) & _is_in(self._buckets, keys.buckets))
+        pairs = _ranks(self._write_ids, keys.write_ids) * len(self._buckets)
+        pairs += _ranks(self._buckets, keys.buckets)
+        kept = _is_in(self._pairs, pairs)
+        if self._row_ids is not None:
+            kept &= _is_in(self._row_ids, keys.row_ids)
+        if not len(keys) or not kept.any():
+            return np.zeros(0, np.int64)
+        wanted = self._codes(_ranks(self._pairs, pairs[kept]), keys.row_ids[kept])
+        if self._order is None:
+            at = np.searchsorted(self._sorted, wanted)
+            at = at[_same_at(self._sorted, at, wanted)]
+        else:
+            # a key that occurs more than once, which it should not, stands for all its rows
+            at = self._order[np.isin(self._sorted, wanted)]
+        return self._rows[at]
+
+    def _codes(self, ranks: Ints, row_ids: Ints) -> Ints:
+        inner = row_ids - self._least if self._row_ids is None else _ranks(self._row_ids, row_ids)
+        return ranks * self._span + inner
+
+
+def _distinct(values: Ints) -> Ints:
+    """The distinct values, ascending: nearly always one, or many in order already."""
+    if not len(values) or values[0] == values[-1] == values.min() == values.max():
+        return values[:1]
+    steps = values[1:] != values[:-1]
+    if bool(np.all(values[1:] >= values[:-1])):
+        return values[np.concatenate([[True], steps])]
+    return np.unique(values)
+
+
+def _ranks(distinct: Ints, values: Ints) -> Ints:
+    if len(distinct) == 1:
+        return np.zeros(len(values), np.int64)
+    return np.searchsorted(distinct, values).astype(np.int64, copy=False)
+
+
+def _same_at(ordered: Ints, at: Ints, values: Ints) -> npt.NDArray[np.bool_]:
+    return ordered[np.minimum(at, len(ordered) - 1)] == values
+
+
+def _is_in(ordered: Ints, values: Ints) -> npt.NDArray[np.bool_]:
+    return _same_at(ordered, np.searchsorted(ordered, values), values)
+
+
+def first_row_ids(files: Iterable[tuple[str, int | None, int]]) -> dict[str, int]:
+    """The row id of each flat file's first row: the rows of all files of the same bucket before it, by their paths.
+
+    :param files: of one directory: path, bucket and number of rows. Those without a bucket have no row ids.
+    """
+    found: dict[str, int] = {}
+    so_far: dict[int, int] = {}
+    for path, bucket, rows in sorted(files, key=lambda item: item[0]):
+        if bucket is not None:
+            found[path] = so_far.get(bucket, 0)
+            so_far[bucket] = found[path] + rows
+    return found

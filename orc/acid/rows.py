@@ -1,0 +1,135 @@
+"""The rows of one data file that are there: not deleted, of a valid transaction. And the keys of its rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap
+
+from hindex.errors import OrcError
+from hindex.orc.acid.deletes import DeletedRows, int64s, row_keys
+from hindex.orc.acid.files import AcidFile
+from hindex.orc.acid.keys import (
+    FlatKeys,
+    KeyRange,
+    KeySet,
+    StoredKeys,
+    bucket_code,
+    bucket_property,
+    flat_range,
+)
+from hindex.orc.acid.ranges import KeyStatistics
+from hindex.orc.acid.schema import ROW_ID_TYPE, acid_columns
+from hindex.orc.acid.visibility import InvisibleRows
+from hindex.orc.reader import OrcReader
+from hindex.orc.selection import RowSelection, as_rows
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedRows:
+    """Rows of a stripe that are not there; none is in both."""
+
+    deleted: BitMap = field(default_factory=BitMap)
+    invisible: BitMap = field(default_factory=BitMap)
+
+
+class LiveRows:
+    """Tells which rows of an open data file are there, from what the directory holds now.
+
+    :raises OrcError: for a file that may have deleted rows, and whose name does not tell the bucket that they are
+        known by.
+    """
+
+    def __init__(self, reader: OrcReader, of: AcidFile) -> None:
+        self._reader = reader
+        self._of = of
+        self._columns = acid_columns(reader.tail.schema, reader.path)
+        self._deleted: DeletedRows | None = None
+        self._invisible: InvisibleRows | None = None
+        self._statistics: KeyStatistics | None = None
+        if self._columns is not None:
+            self._statistics = KeyStatistics(reader, self._columns)
+            if not of.valid.is_all:
+                self._invisible = InvisibleRows(reader, self._columns, self._statistics, of.valid)
+        if of.deletes and reader.num_rows:
+            self._deleted = DeletedRows(of.deletes, of.valid, self._file_range())
+
+    def close(self) -> None:
+        if self._deleted is not None:
+            self._deleted.close()
+
+    def removed(self, stripe: int, candidates: BitMap) -> RemovedRows:
+        """The rows of a stripe that are not there, of those that matter.
+
+        :raises OrcError: if a delete delta or the keys cannot be read.
+        """
+        invisible = BitMap() if self._invisible is None else self._invisible.rows(stripe, candidates)
+        left = candidates - invisible if invisible else candidates
+        if self._deleted is None or not left or not self._deleted.may_touch(self._stripe_range(stripe)):
+            return RemovedRows(BitMap(), invisible)
+        return RemovedRows(self._deleted.rows(self._keys(stripe, left)) & left, invisible)
+
+    def row_ids(self, stripe: int, selection: RowSelection) -> pa.Array:
+        """The keys of some rows as structs of the type :data:`~hindex.orc.acid.schema.ROW_ID_TYPE`."""
+        columns = self._columns
+        if columns is None:
+            rows = selection.to_array() + (self._first_row_id + self._reader.stripes[stripe].first_row)
+            bucket = bucket_property(self._bucket, self._of.statement)
+            parts = [np.full(len(rows), self._of.write_id), np.full(len(rows), bucket), rows]
+        else:
+            batch = self._reader.read_stripe(stripe, columns.key, selection)
+            parts = [int64s(batch.column(at), name, self._reader) for at, name in enumerate(columns.key)]
+        of = ROW_ID_TYPE.to_arrow()
+        arrays = [
+            pa.Array.from_buffers(pa.int64(), len(part), [None, pa.py_buffer(np.ascontiguousarray(part))])
+            for part in parts
+        ]
+        return pa.StructArray.from_arrays(
+            [array.cast(item.type) for array, item in zip(arrays, of, strict=True)], fields=list(of)
+        )
+
+    def _keys(self, stripe: int, rows: BitMap) -> KeySet:
+        information = self._reader.stripes[stripe]
+        if self._columns is None:
+            first = self._first_row_id + information.first_row
+            return FlatKeys(self._of.write_id, self._bucket_code, first, information.num_rows)
+        wanted = RowSelection.of(rows, information.num_rows)
+        batch = self._reader.read_stripe(stripe, self._columns.key, wanted)
+        return StoredKeys(as_rows(rows), row_keys(batch, self._columns, self._reader))
+
+    def _file_range(self) -> KeyRange:
+        if self._statistics is not None:
+            return self._statistics.file()
+        return flat_range(self._of.write_id, self._bucket_code, self._first_row_id, self._reader.num_rows)
+
+    def _stripe_range(self, stripe: int) -> KeyRange:
+        if self._statistics is not None:
+            return self._statistics.stripe(stripe)
+        information = self._reader.stripes[stripe]
+        first = self._first_row_id + information.first_row
+        return flat_range(self._of.write_id, self._bucket_code, first, information.num_rows)
+
+    @property
+    def _bucket(self) -> int:
+        if self._of.bucket is None:
+            raise self._no_key("its name tells no bucket")
+        return self._of.bucket
+
+    @property
+    def _bucket_code(self) -> int:
+        return bucket_code(bucket_property(self._bucket, self._of.statement))
+
+    @property
+    def _first_row_id(self) -> int:
+        if self._of.first_row_id is None:
+            raise self._no_key("the rows before it were not counted")
+        return self._of.first_row_id
+
+    def _no_key(self, why: str) -> OrcError:
+        return OrcError(
+            f"the keys of the rows of this flat file, which deletes and {'row__id'!r} go by, are not known: {why}; "
+            "compact the table with Hive",
+            path=self._reader.path,
+        )
