@@ -86,10 +86,11 @@ def run_index_statement(connection: Connection, statement: IndexStatement) -> In
         case CreateIndex():
             return _create(connection, statement)
         case ShowIndexes(name, ref):
-            return indexes_table(_found(connection, name, ref, "SHOW INDEXES"))
+            return indexes_table(_found(connection, name, ref, "SHOW INDEXES", building=True))
         case DescribeIndex(name, ref):
             table = _table_of(connection, name, ref, "DESCRIBE INDEX")
-            found = (index for index in table.recorded_indexes() if index.name.lower() == name.lower())
+            known = table.recorded_indexes(building=True)
+            found = (index for index in known if index.name.lower() == name.lower())
             return described(next(found, None) or table.index(name))
         case RefreshIndex(name, ref, where, dry_run):
             table = _table_of(connection, name, ref, "REFRESH INDEX")
@@ -202,15 +203,17 @@ def _drop(connection: Connection, statement: DropIndex) -> DropResult:
 
 
 def _found(
-    connection: Connection, name: str | None, ref: TableRef | None, statement: str
+    connection: Connection, name: str | None, ref: TableRef | None, statement: str, *, building: bool = False
 ) -> list[tuple[Table, Index]]:
-    """The indexes that a statement names; with a name there must be one."""
+    """The indexes that a statement names, and those ``building`` for the first time; with a name there must be one."""
     if ref is not None:
         tables = [connection.resolve(ref)]
         found = [(table, index) for table in tables for index in table.indexes()]
+        if building:
+            found += [(table, index) for table in tables for index in table.indexes_being_built()]
     else:
         tables = connection.known_tables(statement)
-        found = [(table, index) for table in tables for index in table.recorded_indexes()]
+        found = [(table, index) for table in tables for index in table.recorded_indexes(building=building)]
     if name is None:
         return found
     wanted = [(table, index) for table, index in found if index.name.lower() == name.lower()]

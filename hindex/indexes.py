@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import getpass
 import os
 import time
@@ -29,6 +30,7 @@ from hindex.store.manifest import IndexEntry, new_index_id
 from hindex.table.snapshot import FileView, Snapshot
 
 if TYPE_CHECKING:
+    from hindex.store.builds import BuildNotice
     from hindex.tables import Table
 
 #: Properties of every type that do not change what is written; openLooKeng's indexes are told what to load.
@@ -59,11 +61,19 @@ class Index:
     """One index of a table, as it was when it was looked up."""
 
     def __init__(
-        self, table: Table, entry: IndexEntry, snapshot: Snapshot, problem: str = "", *, is_gone: bool = False
+        self,
+        table: Table,
+        entry: IndexEntry,
+        snapshot: Snapshot,
+        problem: str = "",
+        *,
+        is_gone: bool = False,
+        building: BuildNotice | None = None,
     ) -> None:
         self._table = table
         self._entry = entry
         self._is_gone = is_gone
+        self._building = building
         where: Filter = ALWAYS
         column = entry.column
         try:
@@ -160,6 +170,8 @@ class Index:
     def state(self) -> IndexState:
         if self._is_gone:
             return IndexState.TABLE_GONE
+        if self._building is not None:
+            return IndexState.BUILDING
         if self._problem:
             return IndexState.UNUSABLE
         if self._entry.deferred:
@@ -171,6 +183,13 @@ class Index:
     def status(self) -> str:
         """The state for people: if stale how many files changed, were added and are gone; if unusable why."""
         match self.state:
+            case IndexState.BUILDING:
+                assert self._building is not None
+                since = datetime.datetime.fromtimestamp(self._building.started_ms / 1000, datetime.UTC)
+                builder = self._building.builder
+                return (
+                    f"building: since {since:%Y-%m-%d %H:%M:%SZ} by process {builder.pid} on {builder.host}"
+                )
             case IndexState.TABLE_GONE | IndexState.UNUSABLE as state:
                 return f"{state.value}: {self._problem}"
             case IndexState.DEFERRED:

@@ -121,13 +121,37 @@ class Table:
         :raises TableError: if the table does not exist.
         :raises StoreError: if the manifest cannot be read.
         """
-        snapshot = self._writable()
-        return [Index(self, entry, snapshot) for entry in snapshot.manifest.indexes]
+        return self._indexes(self._writable())
 
-    def recorded_indexes(self) -> list[Index]:
-        """As :meth:`indexes`; where the table is gone or cannot be read, their status says so."""
+    def indexes_being_built(self) -> list[Index]:
+        """Indexes that are being built for the first time, as their builders tell; the table has none of them yet.
+
+        :raises StoreError: if the store cannot be read.
+        """
+        snapshot = self._writable()
+        known = {entry.id for entry in snapshot.manifest.indexes}
+        return [
+            Index(self, entry, snapshot, building=notice)
+            for notice in self._store.builds()
+            for entry in notice.indexes
+            if entry.id not in known
+        ]
+
+    def _indexes(self, snapshot: Snapshot, entries: Sequence[IndexEntry] | None = None) -> list[Index]:
+        """Some indexes, all if None."""
+        building = {entry.id: notice for notice in self._store.builds() for entry in notice.indexes}
+        return [
+            Index(self, entry, snapshot, building=building.get(entry.id))
+            for entry in (snapshot.manifest.indexes if entries is None else entries)
+        ]
+
+    def recorded_indexes(self, *, building: bool = False) -> list[Index]:
+        """As :meth:`indexes`; where the table is gone or cannot be read, their status says so.
+
+        :param building: also those of :meth:`indexes_being_built`.
+        """
         try:
-            return self.indexes()
+            return self.indexes() + (self.indexes_being_built() if building else [])
         except (TableError, OrcError) as error:
             manifest = self._store.load() or Manifest.empty(self.uri)
             nothing = Snapshot(
@@ -151,7 +175,7 @@ class Table:
         :raises StoreError: if the manifest cannot be read.
         """
         snapshot = self._writable()
-        return Index(self, snapshot.manifest.index(name), snapshot)
+        return self._indexes(snapshot, [snapshot.manifest.index(name)])[0]
 
     @overload
     def create_index(
@@ -410,7 +434,8 @@ class Table:
             # a store that cannot be written is told before Spark is started
             for index_id in plan.index_ids:
                 self._store.prepare_index_directory(index_id)
-            return run_build(self._session.spark(), plan, self._session.progress)
+            with self._store.announced(plan.indexes):
+                return run_build(self._session.spark(), plan, self._session.progress)
         except BaseException:
             discard_build(plan)
             raise

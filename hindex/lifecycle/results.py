@@ -23,6 +23,7 @@ class IndexState(enum.Enum):
     FRESH = "fresh"
     STALE = "stale"
     DEFERRED = "deferred"
+    BUILDING = "building"
     TABLE_GONE = "table gone"
     UNUSABLE = "unusable"
 

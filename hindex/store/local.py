@@ -102,7 +102,12 @@ class LocalStorage:
             if place.parent not in directories:
                 make_directories(place.parent)
                 directories.add(place.parent)
-            write_new(place, data)
+            try:
+                write_new(place, data)
+            except FileNotFoundError:
+                # VACUUM found the directory empty just now
+                make_directories(place.parent)
+                write_new(place, data)
         for directory in directories:
             sync_directory(directory)
 

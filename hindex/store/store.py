@@ -21,9 +21,10 @@ from weakref import WeakValueDictionary
 import google_crc32c
 
 from hindex.errors import CommitConflictError, NewerFormatError, StoreError
+from hindex.store.builds import BUILDS, MAX_NOTICE_BYTES, Builder, BuildNotice, builder_of, notice_name
 from hindex.store.entries import Segment
 from hindex.store.format import MAX_BYTES, corrupt, decode, encode, unplaced
-from hindex.store.manifest import Manifest, is_safe_path
+from hindex.store.manifest import IndexEntry, Manifest, is_safe_path
 from hindex.store.segment import MAX_SEGMENT_BYTES, StoredSegment
 from hindex.store.storage import TEMPORARY_PREFIX, open_storage, reason
 from hindex.table.listing import is_local, join_uri, normalize_uri
@@ -51,6 +52,7 @@ class GarbageKind(enum.Enum):
     SEGMENT = "segment that no manifest names"
     TEMPORARY = "left by a commit that was killed"
     MANIFEST = "superseded manifest"
+    BUILD = "left by a build that was killed"
     TABLE_GONE = "the table is gone"
 
 
@@ -271,6 +273,51 @@ class Store:
             ) from error
         return found
 
+    @contextlib.contextmanager
+    def announced(self, entries: Sequence[IndexEntry]) -> Iterator[None]:
+        """Tell others, as long as this lasts, that indexes are being built.
+
+        :raises StoreError: if nothing can be written to the store.
+        """
+        path = f"{BUILDS}/{notice_name(Builder.this())}"
+        told = Manifest(0, self.table_uri, time.time_ns() // 1_000_000, tuple(entries), ())
+        try:
+            self._storage.write({path: encode(told)})
+        except OSError as error:
+            raise StoreError(
+                f"cannot write to the store {self.root!r}: {reason(error)}; nothing was changed. Make room or grant "
+                "access there, or pass store=<another directory>"
+            ) from error
+        try:
+            yield
+        finally:
+            # one that stays is seen to be over, or deleted by VACUUM
+            with contextlib.suppress(OSError):
+                self._storage.delete(path)
+                self._storage.tidy(BUILDS)
+
+    def builds(self) -> tuple[BuildNotice, ...]:
+        """The builds under way, in the order of their start, as far as their notices can be read.
+
+        :raises StoreError: if the store cannot be listed.
+        """
+        try:
+            names = self._storage.names(BUILDS)
+        except OSError as error:
+            raise self._cannot_list(BUILDS, error) from error
+        found = []
+        for name in names:
+            builder = builder_of(name)
+            if builder is None or builder.is_gone:
+                continue
+            try:
+                data = self._storage.read(f"{BUILDS}/{name}", MAX_NOTICE_BYTES)
+                told = decode(data, self._named(f"{BUILDS}/{name}"))
+            except (OSError, ValueError, StoreError, NewerFormatError):
+                continue  # it has ended by now, or is of no version that is known here: nothing relies on it
+            found.append(BuildNotice(builder, told.created_ms, told.indexes))
+        return tuple(sorted(found, key=lambda item: item.started_ms))
+
     def index_files(self) -> dict[str, int]:
         """The length of every file below ``data/``, by path relative to the store.
 
@@ -288,6 +335,7 @@ class Store:
         # files first: one that a commit makes live in between is then seen as live
         present = list(self._files(_DATA))
         present += [replace(item, kind=GarbageKind.SEGMENT) for item in self._files(_SEGMENTS)]
+        present += [replace(item, kind=GarbageKind.BUILD) for item in self._files(BUILDS) if _is_left(item)]
         manifests = list(self._files(_MANIFESTS))
         present += [replace(item, kind=GarbageKind.TEMPORARY) for item in manifests if _is_temporary(item)]
         manifest = self.load()
@@ -307,7 +355,8 @@ class Store:
 
         :raises StoreError: if the store cannot be read.
         """
-        found = [*self._files(_DATA), *self._files(_MANIFESTS), *self._files(_SEGMENTS)]
+        places = (_DATA, _MANIFESTS, _SEGMENTS, BUILDS)
+        found = [item for place in places for item in self._files(place)]
         return tuple(
             replace(item, kind=GarbageKind.TABLE_GONE) for item in sorted(found, key=lambda item: item.path)
         )
@@ -405,6 +454,12 @@ def _is_foreign(path: str) -> bool:
 
 def _is_temporary(item: GarbageFile) -> bool:
     return item.path.rpartition("/")[2].startswith(TEMPORARY_PREFIX)
+
+
+def _is_left(item: GarbageFile) -> bool:
+    """Whether a notice may be of a build that is over; how old it is tells the rest."""
+    builder = builder_of(item.path.rpartition("/")[2])
+    return builder is not None and (builder.host != Builder.this().host or builder.is_gone)
 
 
 def _superseded(manifests: Iterable[GarbageFile], latest: int) -> Iterator[GarbageFile]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import fsspec
 import pyarrow as pa
@@ -12,14 +13,19 @@ import pyarrow.fs
 import pyarrow.orc
 import pytest
 
+import hindex
 from hindex.errors import IndexExistsError, StoreError
 from hindex.plan.reasons import Reason
 from hindex.store.manifest import IndexEntry, Manifest, add_indexes, drop_index, new_index_id
 from hindex.store.remote import RemoteStorage
 from hindex.store.store import Store, list_stores
+from hindex.tables import IndexSpec
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.s3 import S3Server
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ROWS = 1000
 
@@ -99,6 +105,49 @@ def test_an_indexs_life(table: str, bucket: str, store: str | None, tmp_path: An
     if where:
         # the manifests stay for an hour
         assert all(".manifest" in key for key in keys(where))
+
+
+def test_a_btree_on_an_object_store(table: str, s3: S3Server) -> None:
+    hx = LocalConnection()
+    t = hx.table(table)
+    t.create_index("i", "id", "btree")
+
+    def check(value: int, files: int) -> None:
+        scan = hx.table(table).scan(f"id = {value}", ["id", "p"])
+        s3.requests.clear()
+        assert scan.to_arrow().to_pylist() == [{"id": value, "p": f"a/b {value // ROWS}"}]
+        opened = {path for method, path in s3.requests if method == "GET" and path.endswith(".orc")}
+        assert [path.rpartition("/t/")[2] for path in opened] == [f"p=a%2Fb {value // ROWS}/x.orc"]
+        explained = scan.explain()
+        assert (explained.files.kept, explained.files.total, explained.notes) == (1, files, ())
+
+    check(1500, 3)
+    put(f"{table}/p=a%2Fb 3/x.orc", rows(3))
+    assert t.refresh_indexes().files_read == 1
+    check(3999, 4)
+    assert [item.problems for item in t.check_indexes(verify=True)] == [()]
+    t.drop_index("i")
+    t.vacuum(retain_hours=0)
+    assert not [key for key in keys(f"{table}/_hindex") if key.endswith(".hidx")]
+
+
+def test_a_spark_job_on_an_object_store(
+    table: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Executors read the data and write the index files with what their environment says of the server."""
+    for name, value in os.environ.items():
+        if name.startswith("AWS_"):
+            monkeypatch.setitem(spark.sparkContext.environment, name, value)
+    t = hindex.connect(spark=spark).table(table)
+    t.create_indexes([IndexSpec("g", "g"), IndexSpec("i", "id", "btree")])
+    expected = sorted(row["id"] for n in range(3) for row in rows(n).to_pylist() if row["g"] == "g3")
+    frame = t.scan("g = 'g3'", ["id"]).to_spark(spark)
+    assert sorted(row.id for row in frame.collect()) == expected
+    explained = t.scan("g = 'g3' AND id = 1501").explain()
+    assert explained.files.kept == 1
+    assert not explained.notes
+    assert t.scan("g = 'g3' AND id = 1501", ["id"]).to_arrow().num_rows == int(1501 in expected)
+    assert [item.problems for item in t.check_indexes(verify=True)] == [(), ()]
 
 
 def test_tables_of_a_shared_store(bucket: str) -> None:

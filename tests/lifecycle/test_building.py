@@ -1,0 +1,130 @@
+"""Builds under way are seen by others, and those that were killed are not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from hindex.errors import BuildError
+from hindex.indexes import Index
+from hindex.lifecycle.results import IndexState
+from hindex.progress import NullProgress
+from hindex.store.builds import BUILDS, Builder, notice_name
+from hindex.store.store import GarbageKind, Store
+from tests.support.local_build import LocalConnection
+
+
+class Watcher(NullProgress):
+    """Looks at the table from another connection whenever a data file was read."""
+
+    def __init__(self, path: Path, fails: bool = False) -> None:
+        self.path = path
+        self.fails = fails
+        self.seen: list[dict[str, str]] = []
+        self.described: list[str] = []
+        self.states: list[list[IndexState]] = []
+
+    def advance(self, count: int = 1) -> None:
+        other = LocalConnection()
+        shown = other.sql(f"SHOW INDEXES ON '{self.path}'")
+        assert isinstance(shown, pa.Table)
+        self.seen.append(dict(zip(*(shown[name].to_pylist() for name in ("name", "status")), strict=True)))
+        described = other.sql(f"DESCRIBE INDEX i ON '{self.path}'")
+        assert isinstance(described, pa.Table)
+        facts = dict(zip(described["fact"].to_pylist(), described["value"].to_pylist(), strict=True))
+        self.described.append(facts["status"])
+        self.states.append([index.state for index in other.table(str(self.path)).indexes()])
+        if self.fails:
+            raise BuildError("no luck")
+
+
+def by_this_process(status: str) -> bool:
+    return status.startswith("building: since 20") and status.endswith(
+        f"Z by process {os.getpid()} on {Builder.this().host}"
+    )
+
+
+def test_a_new_index_is_shown_while_it_is_built(path: Path) -> None:
+    watcher = Watcher(path)
+    hx = LocalConnection(progress=watcher)
+    index = hx.table(str(path)).create_index("i", "a")
+    assert len(watcher.seen) == 3
+    assert all(by_this_process(seen["i"]) for seen in watcher.seen)
+    assert all(by_this_process(status) for status in watcher.described)
+    # the table does not have it yet
+    assert watcher.states == [[], [], []]
+    assert index.state is IndexState.FRESH
+    assert hx.table(str(path)).indexes_being_built() == []
+    assert not Path(path, "_hindex", BUILDS).exists()
+
+
+def test_an_index_that_is_rebuilt_serves_and_is_shown(path: Path, hx: LocalConnection) -> None:
+    table = hx.table(str(path))
+    table.create_index("i", "a")
+    table.create_index("j", "s")
+    watcher = Watcher(path)
+    LocalConnection(progress=watcher).table(str(path)).rebuild_index("i")
+    assert watcher.states == [[IndexState.BUILDING, IndexState.FRESH]] * 3
+    assert [seen["j"] for seen in watcher.seen] == ["fresh"] * 3
+    assert [index.state for index in table.indexes()] == [IndexState.FRESH] * 2
+
+
+def test_a_build_that_fails_takes_its_notice_back(path: Path) -> None:
+    watcher = Watcher(path, fails=True)
+    hx = LocalConnection(progress=watcher)
+    with pytest.raises(BuildError, match="no luck"):
+        hx.table(str(path)).create_index("i", "a")
+    assert len(watcher.seen) == 1
+    assert hx.table(str(path)).indexes_being_built() == []
+
+
+def test_a_killed_builder_is_not_building(path: Path, hx: LocalConnection) -> None:
+    table = hx.table(str(path))
+    table.create_index("i", "a")
+    store = Store.for_table(table.uri)
+    ended = subprocess.run(
+        [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True
+    )
+    this = Builder.this()
+    left = Path(store.root, BUILDS, notice_name(Builder(this.host, int(ended.stdout), 1)))
+    # the process number is in use again, by this process, which began at another time
+    reused = Path(store.root, BUILDS, notice_name(Builder(this.host, os.getpid(), this.began + 1)))
+    elsewhere = Path(store.root, BUILDS, notice_name(Builder("another.host", 1, 1)))
+    with store.announced(table.snapshot().manifest.indexes):
+        (mine,) = Path(store.root, BUILDS).iterdir()
+        notice = mine.read_bytes()
+        assert table.index("i").state is IndexState.BUILDING
+        assert [index.state for index in table.indexes()] == [IndexState.BUILDING]
+        assert [item.kind for item in store.garbage()] == []
+    left.parent.mkdir()
+    left.write_bytes(notice)
+    reused.write_bytes(notice)
+    assert [index.state for index in table.indexes()] == [IndexState.FRESH]
+    elsewhere.write_bytes(notice)
+    # of another host nobody knows: it is told whose it is
+    (index,) = table.indexes()
+    assert index.status.endswith("by process 1 on another.host")
+    result = table.vacuum(retain_hours=0, dry_run=True)
+    assert {Path(item.path).name for item in result.files} == {left.name, reused.name, elsewhere.name}
+    assert {item.reason for item in result.files} == {GarbageKind.BUILD.value}
+    table.vacuum(retain_hours=1)
+    assert elsewhere.exists()
+    table.vacuum(retain_hours=0)
+    assert not left.parent.exists()
+
+
+@pytest.mark.parametrize("damage", [b"", b"nonsense", None])
+def test_a_notice_that_cannot_be_read_is_none(path: Path, hx: LocalConnection, damage: bytes | None) -> None:
+    table = hx.table(str(path))
+    table.create_index("i", "a")
+    place = Path(Store.for_table(table.uri).root, BUILDS, notice_name(Builder("another.host", 1, 1)))
+    place.parent.mkdir()
+    place.mkdir() if damage is None else place.write_bytes(damage)
+    (index,) = table.indexes()
+    assert isinstance(index, Index)
+    assert index.state is IndexState.FRESH
