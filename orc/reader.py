@@ -21,11 +21,12 @@ from hindex.orc.cost import DecodePath
 from hindex.orc.counts import CountedSource, ReadCounts
 from hindex.orc.dense import DenseReader
 from hindex.orc.known_files import KNOWN_FILES
+from hindex.orc.open_file import OpenFile
 from hindex.orc.projection import Projection, project, project_all
 from hindex.orc.selection import RowSelection, as_rows
 from hindex.orc.source import ByteSource, Location, open_source
 from hindex.orc.stripe import Stripe
-from hindex.orc.stripe_read import OpenFile, StripeRead
+from hindex.orc.stripe_read import StripeRead
 from hindex.orc.tail import FileTail, StripeInformation
 from hindex.orc.types import OrcType
 

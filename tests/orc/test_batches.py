@@ -13,7 +13,7 @@ import pyarrow.orc
 import pytest
 from pyroaring import BitMap, BitMap64
 
-from hindex.orc import DecodePath, OrcReader, RowSelection, stripe_read
+from hindex.orc import DecodePath, OrcReader, RowSelection, units
 from hindex.orc.source import FileSystemSource
 
 ROWS, STRIDE = 32_000, 500
@@ -52,8 +52,8 @@ def test_what_is_held_follows_the_selection(
     wide: tuple[Path, pa.Table], monkeypatch: pytest.MonkeyPatch, is_remote: bool, rows_of_group: int
 ) -> None:
     path, table = wide
-    monkeypatch.setattr(stripe_read, "WINDOW_BYTES", 512 << 10)
-    monkeypatch.setattr(stripe_read, "FETCH_BYTES", 512 << 10)
+    monkeypatch.setattr(units, "WINDOW_BYTES", 512 << 10)
+    monkeypatch.setattr(units, "FETCH_BYTES", 512 << 10)
     rng = np.random.default_rng(4)
     rows = np.concatenate(
         [np.sort(rng.choice(STRIDE, rows_of_group, replace=False)) + s for s in range(0, ROWS, STRIDE)]

@@ -1,0 +1,41 @@
+"""A file that is being read: what all reads of its stripes share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hindex.orc.columns.layout import PositionTable
+from hindex.orc.compression import Decompressor
+from hindex.orc.cost import DecodePath
+from hindex.orc.counts import CountedSource, ReadCounts
+from hindex.orc.dense import DenseReader
+from hindex.orc.known_files import KnownFile
+from hindex.orc.stripe import Stripe, read_stripe_footer
+from hindex.orc.tail import FileTail
+
+
+@dataclass(slots=True, eq=False)
+class OpenFile:
+    """An open file; ``path`` is the one way of decoding flat columns, if one is forced."""
+
+    source: CountedSource
+    known: KnownFile
+    counts: ReadCounts
+    dense: DenseReader
+    path: DecodePath | None
+
+    @property
+    def tail(self) -> FileTail:
+        return self.known.tail
+
+    @property
+    def tables(self) -> dict[tuple[int, int], PositionTable | None]:
+        return self.known.tables
+
+    def stripe(self, index: int, decompressor: Decompressor) -> Stripe:
+        found = self.known.stripes.get(index)
+        if found is None:
+            found = self.known.stripes[index] = read_stripe_footer(
+                self.source, self.tail, index, decompressor
+            )
+        return found
