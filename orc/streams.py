@@ -120,6 +120,10 @@ class _Walk:
         return first < len(self.low) and int(self.low[first]) < self.passed
 
 
+#: Where chunks do not tell their size, those that would be packed tighter than this are looked at first.
+_LIKELY_RATIO = 64
+
+
 class StreamWindow:
     """The wanted part of one stream.
 
@@ -162,7 +166,10 @@ class StreamWindow:
         if whole is None:
             chunk = self._chunks[ordinal]
             out = np.empty(self._decompressor.block_size if chunk.size is None else chunk.size, np.uint8)
-            whole = self._whole[ordinal] = out[: self._decompressor.into(chunk, out)]
+            whole = out[: self._decompressor.into(chunk, out)]
+            if len(whole) < len(out) // 2:
+                whole = whole.copy()  # so that what was not filled can be freed
+            self._whole[ordinal] = whole
         return whole
 
     def spans(self, places: Places, tails: Sequence[bool]) -> Spans:
@@ -239,11 +246,9 @@ class StreamWindow:
             following = self._chunks[ordinal].end
             if following >= self._fetched.length:
                 return ordinal, size
-            ordinal, until = self._chunk(following), until - size
-            size = self._chunks[ordinal].size
             # of chunks smaller than a run there may be several
-            if size is None and until > self._decompressor.block_size:
-                size = self._size(ordinal)
+            ordinal, until = self._chunk(following), until - size
+            size = self._size(ordinal)
         self._want(ordinal, until)
         return ordinal, until
 
@@ -348,11 +353,19 @@ class StreamWindow:
             ordinal = self._chunk(offset)
         return self._size(ordinal), self._chunks[ordinal].end
 
+    def _most(self, ordinal: int) -> int:
+        """A bound of a chunk's content, which memory is set aside for."""
+        chunk = self._chunks[ordinal]
+        if chunk.size is not None:
+            return chunk.size
+        if ordinal in self._whole or len(chunk.body) * _LIKELY_RATIO < self._decompressor.block_size:
+            return self._size(ordinal)
+        return self._decompressor.block_size
+
     def _load(self) -> tuple[Bytes, Ints, Ints]:
         """Decompress the wanted chunks into one buffer; where each begins there, and how much of it there is."""
         sizes = [
-            min(wanted, self._decompressor.block_size if chunk.size is None else chunk.size)
-            for wanted, chunk in zip(self._wanted, self._chunks, strict=True)
+            min(wanted, self._most(ordinal)) if wanted else 0 for ordinal, wanted in enumerate(self._wanted)
         ]
         buffer = np.empty(sum(sizes) + PADDING, np.uint8)
         bases = np.zeros(len(sizes), np.int64)
@@ -363,7 +376,12 @@ class StreamWindow:
             if size:
                 whole = self._whole.get(ordinal)
                 if whole is None:
-                    count = self._decompressor.into(self._chunks[ordinal], buffer[at : at + size])
+                    chunk = self._chunks[ordinal]
+                    count = self._decompressor.into(chunk, buffer[at : at + size])
+                    if count < size and chunk.size is not None:
+                        raise OrcError(
+                            f"the chunk at byte {chunk.offset} ends after {count} bytes and claims {chunk.size}"
+                        )
                 else:
                     count = min(size, len(whole))
                     buffer[at : at + count] = whole[:count]

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+import zstandard
 from google.protobuf.message import Message
 
 from hindex.errors import OrcError
@@ -326,6 +327,36 @@ def test_chunks_of_hostile_content(
         with pytest.raises(OrcError, match=message) as caught:
             bounded(lambda path=path: OrcReader(BytesSource(data, "x.orc"), path=path).read(["text"]))  # type: ignore[misc]
         assert (caught.value.path, caught.value.stripe) == ("x.orc", 0)
+
+
+@pytest.mark.parametrize("rows", [None, [5, 850]])
+def test_a_chunk_that_holds_less_than_it_claims(parts: FileParts, rows: list[int] | None) -> None:
+    content = "".join(TABLE["text"].to_pylist()).encode()
+    packed = next(c for c in _chunks_seen(parts, ZSTD) if _content(ZSTD, c) == content)
+    # the frame's head tells the size, and nothing follows
+    head = zstandard.ZstdCompressor().compress(content)[:8]
+    assert zstandard.get_frame_parameters(head).content_size == len(content)
+    data = put_together(
+        parts, ZSTD, hooks=Hooks(chunk=lambda c: _header(len(head), 0) + head if c == packed else c)
+    )
+    for path in PATHS:
+        with pytest.raises(OrcError, match=f"ends after 0 bytes and claims {len(content)}") as caught:
+            bounded(lambda path=path: OrcReader(BytesSource(data, "x.orc"), path=path).read(["text"], rows))  # type: ignore[misc]
+        assert (caught.value.path, caught.value.stripe) == ("x.orc", 0)
+
+
+@pytest.mark.parametrize("codec", [ZLIB, LZO, LZ4])
+def test_chunks_far_smaller_than_a_block(parts: FileParts, codec: int) -> None:
+    """A block size is a bound, and these codecs do not tell how much less there is in a chunk."""
+    hooks = with_message("postscript", lambda message: setattr(message, "compression_block_size", 8 << 20))
+    data = put_together(parts, codec, 64, hooks=hooks)
+    expected = TABLE.select(["text", "mode"])
+    found: list[pa.Table] = []
+    for path in (DecodePath.SPARSE, DecodePath.WHOLE):
+        reader = OrcReader(BytesSource(data), path=path)
+        bounded(lambda reader=reader: found.append(reader.read(["text", "mode"])))  # type: ignore[misc]
+        bounded(lambda reader=reader: found.append(reader.read(["text", "mode"], [5, 850])))  # type: ignore[misc]
+    assert found == [expected, expected.take([5, 850])] * 2
 
 
 def _chunks_seen(parts: FileParts, codec: int) -> list[bytes]:
