@@ -105,7 +105,8 @@ def _snappy_size(body: memoryview) -> int | None:
 
 
 def _lz4_into(body: memoryview, out: Bytes) -> int:
-    return int(cramjam.lz4.decompress_block_into(body, out.data))
+    # without the length, a block whose first four bytes could be one is decompressed from the fifth on
+    return int(cramjam.lz4.decompress_block_into(body, out.data, output_len=len(out)))
 
 
 def _lzo_into(body: memoryview, out: Bytes) -> int:
