@@ -16,25 +16,47 @@ if __name__ != "hindex":
     raise ImportError(f"import hindex, not {__name__}")
 
 if TYPE_CHECKING:
+    from hindex.builder import Expr, call, col, lit
     from hindex.connection import Connection, connect
     from hindex.errors import HindexError
     from hindex.indexes import Index, IndexSpec
     from hindex.scan.scan import Scan
+    from hindex.spark.source import enable
     from hindex.tables import Table
 
 __version__ = "0.1.0"
 
-__all__ = ["Connection", "HindexError", "Index", "IndexSpec", "Scan", "Table", "__version__", "connect"]
+__all__ = [
+    "Connection",
+    "Expr",
+    "HindexError",
+    "Index",
+    "IndexSpec",
+    "Scan",
+    "Table",
+    "__version__",
+    "call",
+    "col",
+    "connect",
+    "enable",
+    "lit",
+]
 
 # executors import hindex.orc and pay for every import, so nothing is loaded before it is asked for
 _HOMES = {
     "Connection": "hindex.connection",
+    "Expr": "hindex.builder",
     "HindexError": "hindex.errors",
     "Index": "hindex.indexes",
     "IndexSpec": "hindex.indexes",
     "Scan": "hindex.scan.scan",
     "Table": "hindex.tables",
+    "call": "hindex.builder",
+    "col": "hindex.builder",
     "connect": "hindex.connection",
+    "enable": "hindex.spark.source",
+    "lit": "hindex.builder",
+    "load_ipython_extension": "hindex.magic",
 }
 
 

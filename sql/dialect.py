@@ -68,6 +68,9 @@ class HindexParser(SparkParser):
         TokenType.IN: lambda self, this: self.in_list(this),
     }
 
+    # Every function is a name with arguments: which ones there are is told by hindex.sql.functions.
+    FUNCTIONS: ClassVar = {}
+
     # IF without parentheses would be taken for a procedural statement, with a warning on the log.
     NO_PAREN_FUNCTION_PARSERS: ClassVar = {
         word: parse for word, parse in SparkParser.NO_PAREN_FUNCTION_PARSERS.items() if word != "IF"
@@ -322,3 +325,8 @@ class Hindex(Spark):
 def new_parser(kind: type[HindexParser]) -> HindexParser:
     """A parser that stops at the first error."""
     return kind(dialect=Hindex, error_level=ErrorLevel.IMMEDIATE)
+
+
+def new_spark_parser() -> SparkParser:
+    """A parser of what Spark itself is told, that stops at the first error."""
+    return SparkParser(dialect=Spark, error_level=ErrorLevel.IMMEDIATE)

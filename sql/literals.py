@@ -20,6 +20,8 @@ MAX_INTEGER_DIGITS = 1000
 _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)(E[+-]?\d{1,9})?(L|S|Y|D|F|BD)?", re.ASCII | re.IGNORECASE)
 _INTEGER_BITS = {"Y": 8, "S": 16, "": 32, "L": 64}
 _INTEGER_TYPES = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
+# Decimals of so many digits compare with any other without rounding.
+_PLAIN_DIGITS = 18
 # Enough for every exact sum and product of two decimals of 38 digits.
 _EXACT = Context(prec=200)
 
@@ -88,13 +90,17 @@ def negate(literal: Literal) -> Literal | None:
 
 
 def fold(operator: str, left: Literal, right: Literal) -> Literal | None:
-    """``left operator right`` for ``+ - *`` on two integers, decimals or doubles; None for other kinds."""
+    """``left operator right`` for ``+ - *`` on two integers, decimals or doubles; None for other kinds.
+
+    None too where integers of 32 or 64 bits give one that is longer, which Spark refuses, and where the type that Spark
+    gives the result could matter: of longer integers, and of decimals of more than 18 digits.
+    """
     values = (left.value, right.value)
     match left.kind, right.kind, values:
         case LiteralKind.INTEGER, LiteralKind.INTEGER, (int(a), int(b)):
-            return Literal(
-                a + b if operator == "+" else a - b if operator == "-" else a * b, LiteralKind.INTEGER
-            )
+            result = a + b if operator == "+" else a - b if operator == "-" else a * b
+            bits = min(max(_literal_bits(a), _literal_bits(b)), 64)
+            return Literal(result, LiteralKind.INTEGER) if _literal_bits(result) <= bits else None
         case LiteralKind.DOUBLE, LiteralKind.DOUBLE, (float(x), float(y)):
             return Literal(
                 x + y if operator == "+" else x - y if operator == "-" else x * y, LiteralKind.DOUBLE
@@ -108,7 +114,11 @@ def fold(operator: str, left: Literal, right: Literal) -> Literal | None:
             ),
         ):
             function = {"+": _EXACT.add, "-": _EXACT.subtract, "*": _EXACT.multiply}[operator]
-            return decimal(function(Decimal(m), Decimal(n)), f"{m} {operator} {n}")
+            exact = function(Decimal(m), Decimal(n))
+            _, digits, exponent = exact.as_tuple()
+            assert isinstance(exponent, int)
+            is_plain = max(len(digits) + max(exponent, 0), -exponent) <= _PLAIN_DIGITS
+            return Literal(exact, LiteralKind.DECIMAL) if is_plain else None
     return None
 
 
@@ -173,6 +183,11 @@ def cast(literal: Literal, to: str, parameters: tuple[int, ...] = ()) -> Literal
                 raise LiteralError(f"{literal} does not fit {to}")
             return Literal(int(exact), LiteralKind.INTEGER)
     return None
+
+
+def _literal_bits(value: int) -> int:
+    """The bits of the type of an integer literal; one that is longer than a bigint is a decimal of any size."""
+    return next((bits for bits in (32, 64) if -(2 ** (bits - 1)) <= value < 2 ** (bits - 1)), 1 << 30)
 
 
 def _exact_number(literal: Literal) -> Decimal | None:

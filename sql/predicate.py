@@ -6,157 +6,76 @@ The nodes say what was written, nothing is typed yet: a literal has the kind tha
 
 from __future__ import annotations
 
-import datetime
 import enum
-import math
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from decimal import Decimal
+from typing import TypeAlias
 
-from hindex.sql.dates import format_date
-from hindex.sql.words import KEYWORDS
+from hindex.sql.expression import (
+    NULL,
+    Arithmetic,
+    ArithmeticOp,
+    Call,
+    Case,
+    Cast,
+    ColumnRef,
+    Expression,
+    Literal,
+    LiteralKind,
+    LiteralValue,
+    compared,
+    listed,
+    operand,
+    quote_name,
+    quote_string,
+)
 
-LiteralValue = bool | int | Decimal | float | str | datetime.date | bytes | None
-
-
-class LiteralKind(enum.Enum):
-    """What a literal was written as; in brackets the Python type of its value."""
-
-    NULL = "NULL"  #: (None)
-    BOOLEAN = "BOOLEAN"  #: (bool)
-    INTEGER = "INTEGER"  #: (int) of any size; ``5``, ``5L``
-    DECIMAL = "DECIMAL"  #: (Decimal) scale >= 0, at most 38 digits; ``1.5``, ``5BD``
-    DOUBLE = "DOUBLE"  #: (float) ``1e3``, ``1.5D``; a ``1.5F`` is rounded to 32 bits first
-    STRING = "STRING"  #: (str) with the escapes resolved
-    DATE = "DATE"  #: (datetime.date, or int days since 1970-01-01 for years that it cannot hold)
-    TIMESTAMP = "TIMESTAMP"  #: (str) the text as written
-    BINARY = "BINARY"  #: (bytes) ``X'1F'``
-
-
-_VALUE_TYPES: dict[LiteralKind, tuple[type, ...]] = {
-    LiteralKind.NULL: (type(None),),
-    LiteralKind.BOOLEAN: (bool,),
-    LiteralKind.INTEGER: (int,),
-    LiteralKind.DECIMAL: (Decimal,),
-    LiteralKind.DOUBLE: (float,),
-    LiteralKind.STRING: (str,),
-    LiteralKind.DATE: (datetime.date, int),
-    LiteralKind.TIMESTAMP: (str,),
-    LiteralKind.BINARY: (bytes,),
-}
-
-_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_ESCAPES = {
-    "\\": "\\\\",
-    "'": "\\'",
-    "\0": "\\0",
-    "\b": "\\b",
-    "\n": "\\n",
-    "\r": "\\r",
-    "\t": "\\t",
-    "\x1a": "\\Z",
-}
-_ESCAPED = re.compile("[\\\\'\0\b\n\r\t\x1a]")
-
-
-def quote_string(text: str) -> str:
-    """A Spark string literal in single quotes, on one line."""
-    return "'" + _ESCAPED.sub(lambda match: _ESCAPES[match[0]], text) + "'"
-
-
-def quote_name(name: str) -> str:
-    """An identifier, in backquotes where it could not be read without."""
-    if _PLAIN_NAME.fullmatch(name) and name.upper() not in KEYWORDS:
-        return name
-    return "`" + name.replace("`", "``") + "`"
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnRef:
-    """A column by name: ``parts`` are the dotted steps, outermost first, in the case as written."""
-
-    parts: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        if not self.parts or not all(self.parts):
-            raise ValueError(f"a column needs one or more non-empty names, not {self.parts!r}")
-
-    @property
-    def name(self) -> str:
-        """The steps joined by dots, not quoted: for messages and for lookups of plain columns."""
-        return ".".join(self.parts)
-
-    def __str__(self) -> str:
-        return ".".join(map(quote_name, self.parts))
-
-
-@dataclass(frozen=True, slots=True)
-class Literal:
-    """A constant: ``value`` has the Python type that :class:`LiteralKind` names.
-
-    Equality is of spelling, not of SQL: NaN equals NaN, 1.0 differs from 1.00 and 0.0 from -0.0.
-    """
-
-    value: LiteralValue
-    kind: LiteralKind
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.value, _VALUE_TYPES[self.kind]) or (
-            isinstance(self.value, bool) and self.kind is not LiteralKind.BOOLEAN
-        ):
-            raise TypeError(f"a {self.kind.value} literal cannot hold {self.value!r}")
-        if isinstance(self.value, Decimal):
-            # Spark's literals have a scale of at least 0 and no negative zero.
-            exponent = self.value.as_tuple().exponent
-            if not isinstance(exponent, int):
-                raise TypeError(f"a DECIMAL literal cannot hold {self.value!r}")
-            if exponent > 0 or self.value.is_zero():
-                sign, digits, _ = self.value.as_tuple()
-                plain = Decimal(
-                    (0 if self.value.is_zero() else sign, digits + (0,) * max(exponent, 0), min(exponent, 0))
-                )
-                object.__setattr__(self, "value", plain)
-
-    def _identity(self) -> tuple[LiteralKind, object]:
-        if self.kind is LiteralKind.DECIMAL or self.kind is LiteralKind.DOUBLE:
-            return self.kind, str(self.value)
-        return self.kind, self.value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Literal) and self._identity() == other._identity()
-
-    def __hash__(self) -> int:
-        return hash(self._identity())
-
-    def __str__(self) -> str:
-        match self.value:
-            case None:
-                return "NULL"
-            case bool():
-                return "TRUE" if self.value else "FALSE"
-            case Decimal():
-                text = f"{self.value:f}"
-                return text if "." in text else f"{text}BD"
-            case float():
-                if math.isfinite(self.value):
-                    return f"{self.value!r}D"
-                name = "NaN" if math.isnan(self.value) else "Infinity" if self.value > 0 else "-Infinity"
-                return f"CAST('{name}' AS DOUBLE)"
-            case datetime.date():
-                return f"DATE '{format_date(self.value)}'"
-            case int():
-                return (
-                    f"DATE '{format_date(self.value)}'" if self.kind is LiteralKind.DATE else str(self.value)
-                )
-            case bytes():
-                return f"X'{self.value.hex().upper()}'"
-            case str():
-                prefix = "TIMESTAMP " if self.kind is LiteralKind.TIMESTAMP else ""
-                return prefix + quote_string(self.value)
-
-
-NULL = Literal(None, LiteralKind.NULL)
+__all__ = [
+    "NULL",
+    "And",
+    "Arithmetic",
+    "ArithmeticOp",
+    "BooleanColumn",
+    "BooleanExpression",
+    "Call",
+    "Case",
+    "Cast",
+    "ColumnRef",
+    "Comparison",
+    "ComparisonOp",
+    "Constant",
+    "Expression",
+    "ExpressionComparison",
+    "ExpressionIn",
+    "ExpressionIsNull",
+    "ExpressionLeaf",
+    "ExpressionLike",
+    "In",
+    "IsNull",
+    "Like",
+    "Literal",
+    "LiteralKind",
+    "LiteralValue",
+    "Not",
+    "Or",
+    "Predicate",
+    "PredicateLeaf",
+    "RLike",
+    "SimpleLeaf",
+    "all_of",
+    "any_of",
+    "as_predicate",
+    "as_value",
+    "columns",
+    "compare",
+    "is_in",
+    "is_like",
+    "is_null",
+    "leaves",
+    "operands",
+    "quote_name",
+    "quote_string",
+]
 
 
 class ComparisonOp(enum.Enum):
@@ -208,10 +127,7 @@ class In:
             raise ValueError("IN needs at least one literal")
 
     def __str__(self) -> str:
-        return f"{self.column} IN {self._list()}"
-
-    def _list(self) -> str:
-        return "(" + ", ".join(map(str, self.literals)) + ")"
+        return f"{self.column} IN {listed(self.literals)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,11 +153,7 @@ class Like:
             raise ValueError(f"the escape of LIKE is one character, not {self.escape!r}")
 
     def __str__(self) -> str:
-        return f"{self.column} LIKE {self._pattern()}"
-
-    def _pattern(self) -> str:
-        escape = "" if self.escape == "\\" else f" ESCAPE {quote_string(self.escape)}"
-        return quote_string(self.pattern) + escape
+        return f"{self.column} LIKE {_pattern(self.pattern, self.escape)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +177,80 @@ class BooleanColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class ExpressionComparison:
+    """``left op right`` of values that are not a column and a literal: those are a :class:`Comparison`."""
+
+    op: ComparisonOp
+    left: Expression
+    right: Expression
+
+    def __str__(self) -> str:
+        return f"{compared(self.left)} {self.op.value} {compared(self.right)}"
+
+
+@dataclass(frozen=True, slots=True)
+class ExpressionIn:
+    """``value IN (items)``; a column among literals is an :class:`In`."""
+
+    value: Expression
+    items: tuple[Expression, ...]
+
+    def __post_init__(self) -> None:
+        if not self.items:
+            raise ValueError("IN needs at least one value")
+
+    def __str__(self) -> str:
+        return f"{compared(self.value)} IN {listed(self.items)}"
+
+
+@dataclass(frozen=True, slots=True)
+class ExpressionIsNull:
+    """``value IS NULL``; that of a column is an :class:`IsNull`."""
+
+    value: Expression
+
+    def __str__(self) -> str:
+        return f"{compared(self.value)} IS NULL"
+
+
+@dataclass(frozen=True, slots=True)
+class ExpressionLike:
+    """``value LIKE pattern``; that of a column is a :class:`Like`."""
+
+    value: Expression
+    pattern: str
+    escape: str = "\\"
+
+    def __post_init__(self) -> None:
+        if len(self.escape) != 1:
+            raise ValueError(f"the escape of LIKE is one character, not {self.escape!r}")
+
+    def __str__(self) -> str:
+        return f"{compared(self.value)} LIKE {_pattern(self.pattern, self.escape)}"
+
+
+@dataclass(frozen=True, slots=True)
+class RLike:
+    """``value RLIKE pattern``: a Java regular expression that is found anywhere in a value."""
+
+    value: Expression
+    pattern: str
+
+    def __str__(self) -> str:
+        return f"{compared(self.value)} RLIKE {quote_string(self.pattern)}"
+
+
+@dataclass(frozen=True, slots=True)
+class BooleanExpression:
+    """A boolean value as a predicate; that of a column is a :class:`BooleanColumn`."""
+
+    value: Arithmetic | Call | Case | Cast
+
+    def __str__(self) -> str:
+        return operand(self.value)
+
+
+@dataclass(frozen=True, slots=True)
 class Not:
     """The negation, kept as written: NULL stays NULL."""
 
@@ -274,10 +260,18 @@ class Not:
         match self.child:
             case IsNull(column):
                 return f"{column} IS NOT NULL"
-            case In(column):
-                return f"{column} NOT IN {self.child._list()}"
-            case Like(column):
-                return f"{column} NOT LIKE {self.child._pattern()}"
+            case In(column, literals):
+                return f"{column} NOT IN {listed(literals)}"
+            case Like(column, pattern, escape):
+                return f"{column} NOT LIKE {_pattern(pattern, escape)}"
+            case ExpressionIsNull(value):
+                return f"{compared(value)} IS NOT NULL"
+            case ExpressionIn(value, items):
+                return f"{compared(value)} NOT IN {listed(items)}"
+            case ExpressionLike(value, pattern, escape):
+                return f"{compared(value)} NOT LIKE {_pattern(pattern, escape)}"
+            case RLike(value, pattern):
+                return f"{compared(value)} NOT RLIKE {quote_string(pattern)}"
             case And() | Or() | Not():
                 return f"NOT ({self.child})"
             case _:
@@ -310,7 +304,16 @@ class Or:
         return " OR ".join(map(str, self.children))
 
 
-Predicate = Comparison | In | IsNull | Constant | BooleanColumn | Not | And | Or | Like
+SimpleLeaf: TypeAlias = Comparison | In | IsNull | Constant | BooleanColumn | Like
+ExpressionLeaf: TypeAlias = (
+    ExpressionComparison | ExpressionIn | ExpressionIsNull | ExpressionLike | RLike | BooleanExpression
+)
+PredicateLeaf: TypeAlias = SimpleLeaf | ExpressionLeaf
+Predicate: TypeAlias = PredicateLeaf | Not | And | Or
+
+
+def _pattern(pattern: str, escape: str) -> str:
+    return quote_string(pattern) + ("" if escape == "\\" else f" ESCAPE {quote_string(escape)}")
 
 
 def _merged(children: Iterable[Predicate], kind: type[And] | type[Or]) -> tuple[Predicate, ...]:
@@ -337,7 +340,70 @@ def any_of(predicates: Iterable[Predicate]) -> Predicate:
     return Or(children) if len(children) > 1 else children[0] if children else Constant(False)
 
 
-def leaves(predicate: Predicate) -> Iterator[Comparison | In | IsNull | Constant | BooleanColumn | Like]:
+def compare(op: ComparisonOp, left: Expression, right: Expression) -> Predicate:
+    """A comparison of any two values; a literal beside a column goes to the right."""
+    if isinstance(left, ColumnRef) and isinstance(right, Literal):
+        return Comparison(op, left, right)
+    if isinstance(left, Literal) and isinstance(right, ColumnRef):
+        return Comparison(op.flipped, right, left)
+    return ExpressionComparison(op, left, right)
+
+
+def is_in(value: Expression, items: Iterable[Expression]) -> Predicate:
+    """``value IN (items)`` of any values."""
+    found = tuple(items)
+    literals = tuple(item for item in found if isinstance(item, Literal))
+    if isinstance(value, ColumnRef) and len(literals) == len(found):
+        return In(value, literals)
+    return ExpressionIn(value, found)
+
+
+def is_null(value: Expression) -> Predicate:
+    """``value IS NULL`` of any value."""
+    if isinstance(value, Literal):
+        return Constant(value.value is None)
+    return IsNull(value) if isinstance(value, ColumnRef) else ExpressionIsNull(value)
+
+
+def is_like(value: Expression, pattern: str, escape: str = "\\") -> Predicate:
+    """``value LIKE pattern`` of any value."""
+    if isinstance(value, ColumnRef):
+        return Like(value, pattern, escape)
+    return ExpressionLike(value, pattern, escape)
+
+
+def as_predicate(value: Expression) -> Predicate:
+    """A boolean value as a condition.
+
+    :raises ValueError: for a literal that is not a boolean.
+    """
+    match value:
+        case ColumnRef():
+            return BooleanColumn(value)
+        case Literal(bool() | None as truth):
+            return Constant(truth)
+        case Literal():
+            raise ValueError(f"expected a condition, found the literal {value}")
+        case Arithmetic() | Call() | Case() | Cast():
+            return BooleanExpression(value)
+        case _:
+            return value
+
+
+def as_value(predicate: Predicate) -> Expression:
+    """A condition as a value: that of a boolean column is the column."""
+    match predicate:
+        case BooleanColumn(column):
+            return column
+        case Constant(truth):
+            return NULL if truth is None else Literal(truth, LiteralKind.BOOLEAN)
+        case BooleanExpression(value):
+            return value
+        case _:
+            return predicate
+
+
+def leaves(predicate: Predicate) -> Iterator[PredicateLeaf]:
     """The leaves from left to right."""
     stack: list[Predicate] = [predicate]
     while stack:
@@ -351,6 +417,42 @@ def leaves(predicate: Predicate) -> Iterator[Comparison | In | IsNull | Constant
                 yield node
 
 
-def columns(predicate: Predicate) -> tuple[ColumnRef, ...]:
+def columns(root: Expression) -> tuple[ColumnRef, ...]:
     """The distinct columns in the order of first mention; spellings that differ in case stay apart."""
-    return tuple(dict.fromkeys(leaf.column for leaf in leaves(predicate) if not isinstance(leaf, Constant)))
+    found: dict[ColumnRef, None] = {}
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ColumnRef):
+            found[node] = None
+        else:
+            stack.extend(reversed(operands(node)))
+    return tuple(found)
+
+
+def operands(node: Expression) -> tuple[Expression, ...]:
+    """What a node is made of, from left to right."""
+    match node:
+        case ColumnRef() | Literal() | Constant():
+            return ()
+        case Comparison(_, column, literal):
+            return column, literal
+        case In(column, literals):
+            return column, *literals
+        case IsNull(column) | BooleanColumn(column) | Like(column):
+            return (column,)
+        case Arithmetic(_, left, right) | ExpressionComparison(_, left, right):
+            return left, right
+        case Call(_, args):
+            return args
+        case Cast(child) | Not(child):
+            return (child,)
+        case Case(whens, otherwise):
+            pairs = tuple(part for pair in whens for part in pair)
+            return pairs if otherwise is None else (*pairs, otherwise)
+        case ExpressionIn(value, items):
+            return value, *items
+        case ExpressionIsNull(value) | ExpressionLike(value) | RLike(value) | BooleanExpression(value):
+            return (value,)
+        case And(children) | Or(children):
+            return children

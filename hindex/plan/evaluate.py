@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hindex.domain import Domain, Key
+from hindex.errors import PredicateError
 from hindex.index.base import Bounds
 from hindex.keys import INT64_MAX, INT64_MIN, KeyArray, array_keys
 from hindex.plan.filter import (
@@ -18,11 +19,16 @@ from hindex.plan.filter import (
     AllOf,
     Always,
     AnyOf,
+    Atom,
     Filter,
     Leaf,
     Never,
+    Residual,
     fold,
+    residuals,
 )
+from hindex.plan.residual.bound import evaluate_truth, settle
+from hindex.plan.residual.vector import Errors, joined
 from hindex.plan.rules import transform
 
 Mask = npt.NDArray[np.bool_]
@@ -40,13 +46,62 @@ def mask(root: Filter, columns: Mapping[str, pa.Array | pa.ChunkedArray], n: int
     :returns: ``n`` booleans.
     :raises KeyError: if a column is missing.
     :raises ValueError: if a column does not hold ``n`` values.
+    :raises PredicateError: if an expression has no value in a row that nothing else decides, because Spark would
+        raise an error too, or the value is not evaluated as Spark does.
     """
+    if next(residuals(root), None) is None:
+        return _leaf_mask(root, columns, n, unknown=False)
+    # expressions are evaluated on the rows only that the rest of the filter leaves open
+    lower = _leaf_mask(root, columns, n, unknown=False)
+    undecided = np.flatnonzero(_leaf_mask(root, columns, n, unknown=True) & ~lower)
+    if len(undecided):
+        rows = pa.array(undecided)
+        some = {name: _one_array(array).take(rows) for name, array in columns.items()}
+        lower[undecided] = _full_mask(root, some, len(undecided))
+    return lower
+
+
+def _full_mask(root: Filter, columns: Mapping[str, pa.Array | pa.ChunkedArray], n: int) -> Mask:
+    """The rows that a filter with expressions keeps. An error counts unless another part decides its row."""
+    nothing = np.zeros(n, np.bool_)
+
+    def atom(node: Atom) -> tuple[Mask, Errors | None]:
+        if isinstance(node, Residual):
+            return evaluate_truth(node, columns, n)
+        return _leaf_mask(node, columns, n, unknown=False), None
+
+    def combine(
+        group: type[AllOf] | type[AnyOf],
+        so_far: tuple[Mask, Errors | None],
+        next_: tuple[Mask, Errors | None],
+    ) -> tuple[Mask, Errors | None]:
+        (a, a_errors), (b, b_errors) = so_far, next_
+        a_failed = nothing if a_errors is None else a_errors.rows
+        b_failed = nothing if b_errors is None else b_errors.rows
+        wanted = (a | a_failed) & (b | b_failed) if group is AllOf else ~a & ~b
+        errors = joined(a_errors and a_errors.among(wanted), b_errors and b_errors.among(wanted))
+        found = a & b if group is AllOf else a | b
+        return found, errors
+
+    found, errors = fold(root, atom, combine, lambda *_: False)
+    if errors is not None:
+        raise PredicateError(
+            f"cannot evaluate {str(root)[:300]}: {errors.problem}, which is an error in Spark too; leave such rows out "
+            "by a condition, or use TRY_CAST"
+        )
+    return found
+
+
+def _leaf_mask(
+    root: Filter, columns: Mapping[str, pa.Array | pa.ChunkedArray], n: int, *, unknown: bool
+) -> Mask:
+    """The rows that a filter keeps, if all of its expressions were TRUE, or FALSE: ``unknown`` says which."""
     arrays: dict[str, tuple[pa.Array, Mask | None]] = {}
     keys: dict[str, KeyArray] = {}
 
-    def atom(node: Leaf | Always | Never) -> Mask:
+    def atom(node: Atom) -> Mask:
         if not isinstance(node, Leaf):
-            return np.full(n, isinstance(node, Always))
+            return np.full(n, unknown if isinstance(node, Residual) else isinstance(node, Always))
         name, domain = node.column, node.domain
         if name not in arrays:
             array = _one_array(columns[name])
@@ -77,13 +132,15 @@ def mask(root: Filter, columns: Mapping[str, pa.Array | pa.ChunkedArray], n: int
 def prune(root: Filter, values: Mapping[str, Key | None]) -> Filter:
     """The filter with columns of known value (a partition's) decided and the rest kept.
 
+    An expression of nothing but such columns is decided too, unless it has no value: then it is left to the rows.
+
     :param values: the key, or None for NULL, of each known column.
     """
 
-    def atom(node: Leaf | Always | Never) -> Filter:
+    def atom(node: Atom) -> Filter:
         if isinstance(node, Leaf) and node.column in values:
             return ALWAYS if node.domain.contains(values[node.column]) else NEVER
-        return node
+        return settle(node, values) if isinstance(node, Residual) else node
 
     return transform(root, atom)
 
@@ -96,11 +153,13 @@ def bounds(root: Filter, lookup: Callable[[Leaf], Bounds | None], n: int) -> Bou
     :param n: rows in the stripe.
     """
 
-    def atom(node: Leaf | Always | Never) -> Bounds:
+    def atom(node: Atom) -> Bounds:
         if isinstance(node, Always):
             return Bounds.all(n)
         if isinstance(node, Never):
             return Bounds.none()
+        if isinstance(node, Residual):
+            return Bounds.unknown(n)
         found = lookup(node)
         return Bounds.unknown(n) if found is None else found
 

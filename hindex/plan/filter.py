@@ -1,8 +1,9 @@
 """Filters: predicates that are typed, free of NOT, and ready to be answered by domains of keys.
 
-A filter is a tree of :class:`Leaf` under :class:`AllOf` and :class:`AnyOf`. Each leaf names one column and
-the set of its values (NULL included or not) for which its part of the predicate is TRUE, so a row is kept
-exactly where the tree holds in plain two-valued logic. Filters are values: frozen, hashable, picklable.
+A filter is a tree of :class:`Leaf` and :class:`Residual` under :class:`AllOf` and :class:`AnyOf`. Each leaf names
+one column and the set of its values (NULL included or not) for which its part of the predicate is TRUE; a residual
+has an expression, and which truth of it is wanted. So a row is kept exactly where the tree holds in plain two-valued
+logic. Filters are values: frozen, hashable, picklable.
 :mod:`hindex.plan.rules` builds groups in normal form.
 """
 
@@ -14,6 +15,7 @@ from typing import TypeVar
 
 from hindex.domain import Domain
 from hindex.orc.types import OrcType
+from hindex.plan.residual import nodes
 
 T = TypeVar("T")
 
@@ -32,6 +34,21 @@ class Leaf:
 
     def __str__(self) -> str:
         return self.text or f"{self.column} IN <{len(self.domain.ranges)} ranges>"
+
+
+@dataclass(frozen=True, slots=True)
+class Residual:
+    """Rows for which a boolean expression is TRUE, or FALSE where that is ``wanted``: what no domain of keys answers.
+
+    ``text`` is SQL for people and does not take part in comparisons.
+    """
+
+    expression: nodes.Node
+    wanted: bool = True
+    text: str = field(default="", compare=False)
+
+    def __str__(self) -> str:
+        return self.text or ("<expression>" if self.wanted else "NOT <expression>")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +88,8 @@ class Never:
 
 
 Group = AllOf | AnyOf
-Filter = Leaf | AllOf | AnyOf | Always | Never
+Atom = Leaf | Residual | Always | Never
+Filter = Atom | Group
 
 ALWAYS = Always()
 NEVER = Never()
@@ -79,23 +97,45 @@ NEVER = Never()
 
 def leaves(root: Filter) -> Iterator[Leaf]:
     """The leaves from left to right."""
+    return (atom for atom in atoms(root) if isinstance(atom, Leaf))
+
+
+def residuals(root: Filter) -> Iterator[Residual]:
+    """What is left to evaluate on values, from left to right."""
+    return (atom for atom in atoms(root) if isinstance(atom, Residual))
+
+
+def atoms(root: Filter) -> Iterator[Atom]:
+    """The nodes without children, from left to right."""
     stack: list[Filter] = [root]
     while stack:
         node = stack.pop()
-        if isinstance(node, Leaf):
-            yield node
-        elif isinstance(node, AllOf | AnyOf):
+        if isinstance(node, AllOf | AnyOf):
             stack.extend(reversed(node.children))
+        else:
+            yield node
 
 
 def columns(root: Filter) -> tuple[str, ...]:
     """Names of the columns that the filter reads, in order of first mention."""
-    return tuple(dict.fromkeys(leaf.column for leaf in leaves(root)))
+    return tuple(column_types(root))
+
+
+def column_types(root: Filter) -> dict[str, OrcType]:
+    """The columns that the filter reads, with their types, in order of first mention."""
+    found: dict[str, OrcType] = {}
+    for atom in atoms(root):
+        if isinstance(atom, Leaf):
+            found.setdefault(atom.column, atom.type)
+        elif isinstance(atom, Residual):
+            for name, of in nodes.columns(atom.expression).items():
+                found.setdefault(name, of)
+    return found
 
 
 def fold(
     root: Filter,
-    atom: Callable[[Leaf | Always | Never], T],
+    atom: Callable[[Atom], T],
     combine: Callable[[type[AllOf] | type[AnyOf], T, T], T],
     settled: Callable[[type[AllOf] | type[AnyOf], T], bool],
 ) -> T:

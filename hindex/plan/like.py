@@ -1,44 +1,38 @@
-"""LIKE patterns that are ranges of strings."""
+"""LIKE patterns and prefixes as ranges of strings."""
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from hindex.domain import Domain
-from hindex.errors import PredicateError
+from hindex.plan.residual.patterns import like_parts
 
 
-def like_domain(pattern: str, escape: str) -> Domain:
-    """The strings that match a pattern of one literal text, alone or with ``%`` at its end.
+def like_domain(pattern: str, escape: str) -> tuple[Domain, bool]:
+    """The strings that begin as a pattern does, and whether all of them match it.
 
-    >>> like_domain("ab%", "\\\\").contains(b"abc")
-    True
+    >>> like_domain("ab%", "\\\\")[0].contains(b"abc"), like_domain("ab%c", "\\\\")[1]
+    (True, False)
 
-    :raises PredicateError: for a pattern that no range of strings answers.
+    :raises PredicateError: for an escape character that escapes nothing.
     """
-    text, wildcards = _literal_head(pattern, escape)
-    prefix = text.encode("utf-8", "surrogatepass")
-    if not wildcards:
-        return Domain.points([prefix])
-    if wildcards.strip("%"):
-        raise PredicateError(
-            f"the pattern {pattern!r} has a wildcard before its end, and no range of strings answers it: only "
-            "'text%' is supported; filter the rest with Spark on scan(...).to_spark()"
-        )
+    parts = like_parts(pattern, escape)
+    head = list(takewhile(bool, parts))
+    rest = parts[len(head) :]
+    text = "".join(part for part in head if part)
+    if not rest:
+        return Domain.points([_encoded(text)]), True
+    return prefix_domain(text), not any(part is not None for part in rest)
+
+
+def prefix_domain(text: str) -> Domain:
+    """The strings that begin with a text."""
+    prefix = _encoded(text)
     return Domain.between(prefix, _after(prefix), high_inclusive=False) if prefix else Domain.not_null()
 
 
-def _literal_head(pattern: str, escape: str) -> tuple[str, str]:
-    """The text before the first wildcard, unescaped, and the rest of the pattern."""
-    text, at = "", 0
-    while at < len(pattern) and pattern[at] not in "%_":
-        if pattern[at] == escape:
-            if pattern[at + 1 : at + 2] not in ("%", "_", escape):
-                raise PredicateError(
-                    f"the pattern {pattern!r} has an escape character {escape!r} that is not before %, _ or itself"
-                )
-            at += 1
-        text += pattern[at]
-        at += 1
-    return text, pattern[at:]
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _after(prefix: bytes) -> bytes | None:

@@ -98,6 +98,14 @@ def membership_domain(
     return _spans_domain(of, (_equal_span(of, own, common, target) for target in targets))
 
 
+def casts_texts(of: OrcType, literals: Iterable[Literal]) -> bool:
+    """Whether Spark casts every text of a string column to compare it with literals: no range of texts answers that."""
+    if column_type(of) is None or _own_type(of).family is not Family.STRING:
+        return False
+    texts = (LiteralKind.STRING, LiteralKind.BINARY, LiteralKind.NULL)
+    return any(literal.kind not in texts for literal in literals)
+
+
 def _own_type(of: OrcType) -> SparkType:
     own = column_type(of)
     if own is None:
@@ -108,7 +116,7 @@ def _own_type(of: OrcType) -> SparkType:
 def _common_type(of: OrcType, literals: tuple[Literal, ...], op: ComparisonOp | None) -> SparkType:
     """What the column and all literals are cast to. ``op`` is None for IN.
 
-    :raises PredicateError: if there is none, or if it makes Spark cast the texts of a string column.
+    :raises PredicateError: if there is none.
     """
     own = _own_type(of)
     common = own
@@ -118,11 +126,6 @@ def _common_type(of: OrcType, literals: tuple[Literal, ...], op: ComparisonOp | 
             raise PredicateError(
                 f"a column of type {of} cannot be compared with the {literal.kind.value} literal "
                 f"{_shown(literal)}, in Spark neither; write a literal of a type that matches the column's"
-            )
-        if own.family is Family.STRING and found.family not in (Family.STRING, Family.BINARY):
-            raise PredicateError(
-                f"Spark compares a {of} column with the {literal.kind.value} literal {_shown(literal)} by "
-                "casting every value of the column, which is not supported; write the literal in quotes"
             )
         common = found
     if own.family is Family.INTEGER and common.family is Family.DECIMAL and op in _RANGE_OPS:

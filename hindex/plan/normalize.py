@@ -4,22 +4,31 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from hindex.domain import Domain
 from hindex.errors import PredicateError
 from hindex.orc.types import Kind, OrcType
-from hindex.plan.filter import ALWAYS, NEVER, Filter
+from hindex.plan import simplify
+from hindex.plan.filter import ALWAYS, NEVER, Filter, Residual
 from hindex.plan.like import like_domain
-from hindex.plan.literals import comparison_domain, membership_domain
+from hindex.plan.literals import casts_texts, comparison_domain, membership_domain
+from hindex.plan.residual.bound import settle
+from hindex.plan.residual.typing import Resolve, typed, typed_condition
 from hindex.plan.rules import all_of, any_of, leaf
+from hindex.plan.simplify import OPPOSITES
 from hindex.sql.predicate import (
     And,
     BooleanColumn,
+    BooleanExpression,
     ColumnRef,
     Comparison,
     ComparisonOp,
     Constant,
+    ExpressionComparison,
+    ExpressionIn,
+    ExpressionLeaf,
     In,
     IsNull,
     Like,
@@ -27,23 +36,12 @@ from hindex.sql.predicate import (
     Not,
     Or,
     Predicate,
+    PredicateLeaf,
 )
 
 #: Lists with more literals than this are abbreviated in texts.
 _LITERALS_SHOWN = 8
 _TEXT_LIMIT = 200
-
-#: NOT over a comparison of values that are not NULL. `<=>` has no opposite operator: it is complemented.
-_OPPOSITES = {
-    ComparisonOp.EQ: ComparisonOp.NE,
-    ComparisonOp.NE: ComparisonOp.EQ,
-    ComparisonOp.LT: ComparisonOp.GE,
-    ComparisonOp.GE: ComparisonOp.LT,
-    ComparisonOp.GT: ComparisonOp.LE,
-    ComparisonOp.LE: ComparisonOp.GT,
-}
-
-Atom = Comparison | In | IsNull | Constant | BooleanColumn | Like
 
 
 class Resolved(Protocol):
@@ -71,11 +69,12 @@ def normalize(predicate: Predicate, schema: SchemaLookup, zone: datetime.tzinfo 
     """The filter that keeps the rows for which a predicate is TRUE.
 
     NOT is pushed down to the leaves, where three-valued logic ends: a leaf's domain has exactly the values
-    for which its part of the predicate, negated or not, is TRUE. Does not recurse, so depth is no limit.
+    for which its part of the predicate, negated or not, is TRUE, and a residual says which truth it needs. AND, OR
+    and NOT do not recurse, so their depth is no limit.
 
     :param zone: the session's time zone; it matters for columns of type timestamp with local time zone only.
     :raises ColumnError: if a column cannot be resolved.
-    :raises PredicateError: if Spark refuses a comparison, or ranges of values cannot answer it.
+    :raises PredicateError: if Spark refuses a comparison, or it is not evaluated here.
     """
     # one frame for each open AND or OR: whether it is an AND once negation is applied, its children, and
     # whether they are negated; done holds the filters of those that were visited
@@ -101,50 +100,90 @@ def normalize(predicate: Predicate, schema: SchemaLookup, zone: datetime.tzinfo 
             return value
 
 
-def _leaf(node: Atom, negated: bool, schema: SchemaLookup, zone: datetime.tzinfo) -> Filter:
+def _leaf(node: PredicateLeaf, negated: bool, schema: SchemaLookup, zone: datetime.tzinfo) -> Filter:
     if isinstance(node, Constant):
         return ALWAYS if node.value is not None and node.value is not negated else NEVER
-    column = schema.resolve(node.column.parts)
+    text = _text(node, negated)
     try:
-        domain = _domain(node, column.type, negated, zone)
+        match node:
+            case IsNull(column) | BooleanColumn(column) | Like(column) | Comparison(_, column) | In(column):
+                found = schema.resolve(column.parts)
+                domain, is_exact = _domain(node, found.type, negated, zone)
+                answered = ALWAYS if domain is None else leaf(found.name, found.type, domain, text)
+                return answered if is_exact else all_of((answered, _residual(node, negated, schema, text)))
+            case _:
+                return _expression(node, negated, schema, text)
     except PredicateError as error:
-        raise PredicateError(f"cannot evaluate {_text(node, negated)}: {error}") from None
-    return leaf(column.name, column.type, domain, _text(node, negated))
+        raise PredicateError(f"cannot evaluate {text}: {error}") from None
 
 
 def _domain(
     node: Comparison | In | IsNull | BooleanColumn | Like, of: OrcType, negated: bool, zone: datetime.tzinfo
-) -> Domain:
+) -> tuple[Domain | None, bool]:
+    """The values of a column for which a leaf may be TRUE, None for any; and whether it is TRUE for all of them."""
     match node:
         case IsNull():
-            return Domain.not_null() if negated else Domain.only_null()
+            return Domain.not_null() if negated else Domain.only_null(), True
         case BooleanColumn():
             if of.kind is not Kind.BOOLEAN:
                 raise PredicateError(f"a column of type {of} is not a condition; compare it with a value")
-            return Domain.points([0 if negated else 1])
-        case Comparison(ComparisonOp.NULL_SAFE_EQ, _, literal):
-            equal = comparison_domain(of, ComparisonOp.NULL_SAFE_EQ, literal, zone)
-            return equal.complement(null_allowed=not equal.null_allowed) if negated else equal
-        case Comparison(op, _, literal):
-            return comparison_domain(of, _OPPOSITES[op] if negated else op, literal, zone)
-        case In(_, literals):
+            return Domain.points([0 if negated else 1]), True
+        case Comparison(op, _, literal) if not casts_texts(of, (literal,)):
+            if negated and op is not ComparisonOp.NULL_SAFE_EQ:
+                return comparison_domain(of, OPPOSITES[op], literal, zone), True
+            found = comparison_domain(of, op, literal, zone)
+            return found.complement(null_allowed=not found.null_allowed) if negated else found, True
+        case In(_, literals) if not casts_texts(of, literals):
             members = membership_domain(of, literals, zone)
             if not negated:
-                return members
+                return members, True
             if any(literal.kind is LiteralKind.NULL for literal in literals):
-                return Domain.none()
-            return members.complement(null_allowed=False)
-        case Like(_, pattern, escape):
-            if of.kind not in (Kind.STRING, Kind.VARCHAR):
-                raise PredicateError(f"LIKE is for columns of strings, not of type {of}")
-            matching = like_domain(pattern, escape)
-            return matching.complement(null_allowed=False) if negated else matching
+                return Domain.none(), True
+            return members.complement(null_allowed=False), True
+        case Like(_, pattern, escape) if of.kind in (Kind.STRING, Kind.VARCHAR):
+            matching, is_exact = like_domain(pattern, escape)
+            if negated:
+                return matching.complement(null_allowed=False) if is_exact else None, is_exact
+            return matching, is_exact
+        case _:
+            return None, False
 
 
-def _text(node: Atom, negated: bool) -> str:
+def _expression(node: ExpressionLeaf, negated: bool, schema: SchemaLookup, text: str) -> Filter:
+    """A leaf where an expression amounts to one, otherwise a residual."""
+    resolve = _resolver(schema)
+    found: simplify.Found | None = None
     match node:
-        case Comparison(op, column, literal) if negated and op in _OPPOSITES:
-            text = str(Comparison(_OPPOSITES[op], column, literal))
+        case ExpressionComparison(op, left, right):
+            found = simplify.comparison(op, typed(left, resolve), typed(right, resolve), negated=negated)
+        case ExpressionIn(value, items):
+            found = simplify.membership([typed(item, resolve) for item in (value, *items)], negated=negated)
+        case BooleanExpression(value):
+            found = simplify.prefix(typed(value, resolve), negated=negated)
+        case _:
+            pass
+    if found is None:
+        return _residual(node, negated, schema, text)
+    column, domain = found
+    return leaf(column.name, column.column_type, domain, text)
+
+
+def _residual(node: PredicateLeaf, negated: bool, schema: SchemaLookup, text: str) -> Filter:
+    return settle(Residual(typed_condition(node, _resolver(schema)), not negated, text))
+
+
+def _resolver(schema: SchemaLookup) -> Resolve:
+    def resolve(parts: tuple[str, ...]) -> tuple[str, OrcType]:
+        found = schema.resolve(parts)
+        return found.name, found.type
+
+    return resolve
+
+
+def _text(node: PredicateLeaf, negated: bool) -> str:
+    match node:
+        case Comparison(op) | ExpressionComparison(op) if negated and op in OPPOSITES:
+            text = str(replace(node, op=OPPOSITES[op]))
         case In(column, literals) if len(literals) > _LITERALS_SHOWN:
             text = _long_list(column, node, negated)
         case _:

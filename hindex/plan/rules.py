@@ -11,13 +11,13 @@ from dataclasses import replace
 from hindex.domain import Domain
 from hindex.keys import key_limits
 from hindex.orc.types import OrcType
-from hindex.plan.filter import ALWAYS, NEVER, AllOf, Always, AnyOf, Filter, Group, Leaf, Never
+from hindex.plan.filter import ALWAYS, NEVER, AllOf, AnyOf, Atom, Filter, Group, Leaf
 
 #: How many texts of merged leaves are spelled out.
 _TEXTS_SHOWN = 4
 
 
-def transform(root: Filter, atom: Callable[[Leaf | Always | Never], Filter]) -> Filter:
+def transform(root: Filter, atom: Callable[[Atom], Filter]) -> Filter:
     """The tree with every node without children replaced, in normal form."""
     frames: list[tuple[Group, list[Filter]]] = []
     node = root

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hindex.sql import parse_predicate
-from hindex.sql.predicate import Constant, leaves
+from hindex.sql.predicate import columns
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -14,6 +14,14 @@ if TYPE_CHECKING:
 FIXTURE = Path(__file__).with_name("fixtures") / "predicates.txt"
 # Names of the fixture that are not columns of the table below.
 _OTHERS = {"select", "a`b", "1a", "date"}
+# Spark raises an error for these, on these rows.
+_RAISING = {
+    "a = 2147483647 + 1",
+    "'a' = 1",
+    "double(s) > double('nan')",
+    "to_date(s) = d",
+    "CAST('x' AS INT) = a",
+}
 
 
 def _pairs() -> list[tuple[str, str]]:
@@ -22,8 +30,7 @@ def _pairs() -> list[tuple[str, str]]:
         if line and not line.startswith("#") and " => error: " not in line:
             text = line.rsplit(" => ", 1)[0]
             parsed = parse_predicate(text)
-            columns = {leaf.column.name for leaf in leaves(parsed) if not isinstance(leaf, Constant)}
-            if not columns & _OTHERS:
+            if text not in _RAISING and not {column.name for column in columns(parsed)} & _OTHERS:
                 pairs.append((text, str(parsed)))
     return pairs
 

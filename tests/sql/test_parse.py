@@ -29,7 +29,17 @@ from hindex.sql.predicate import (
     any_of,
     columns,
 )
-from hindex.sql.statements import CreateIndex, DropIndex, Explain, Select, ShowIndexes, TableRef
+from hindex.sql.statements import (
+    AggregateCall,
+    AggregateFunction,
+    CreateIndex,
+    DropIndex,
+    Explain,
+    Select,
+    SelectItem,
+    ShowIndexes,
+    TableRef,
+)
 
 A, B, C = (ColumnRef((name,)) for name in "abc")
 
@@ -53,7 +63,9 @@ def test_statements_are_typed() -> None:
     )
     assert parse("SHOW INDEX i IN db.t") == ShowIndexes("i", TableRef.name("db", "t"))
     assert parse("DROP INDEX IF EXISTS i") == DropIndex("i", None, if_exists=True)
-    select = Select(TableRef.path("/x"), None, count=True, where=where, limit=7)
+    select = Select(
+        TableRef.path("/x"), (SelectItem(AggregateCall(AggregateFunction.COUNT)),), where, limit=7
+    )
     assert parse("EXPLAIN SELECT COUNT(*) FROM orc.`/x` WHERE 1 = a LIMIT 7") == Explain(select)
 
 

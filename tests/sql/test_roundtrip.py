@@ -13,12 +13,23 @@ from sqlglot.dialects.spark import Spark
 from hindex.errors import StatementError
 from hindex.sql import parse, parse_predicate
 from hindex.sql.dates import date_from_days, format_date, parse_date
+from hindex.sql.expression import CAST_TYPES
 from hindex.sql.predicate import (
+    Arithmetic,
+    ArithmeticOp,
     BooleanColumn,
+    Call,
+    Case,
+    Cast,
     ColumnRef,
     Comparison,
     ComparisonOp,
     Constant,
+    Expression,
+    ExpressionComparison,
+    ExpressionIn,
+    ExpressionIsNull,
+    ExpressionLike,
     In,
     IsNull,
     Like,
@@ -26,10 +37,24 @@ from hindex.sql.predicate import (
     LiteralKind,
     Not,
     Predicate,
+    RLike,
     all_of,
     any_of,
+    as_predicate,
 )
-from hindex.sql.statements import CreateIndex, DropIndex, Explain, Select, ShowIndexes, Statement, TableRef
+from hindex.sql.statements import (
+    AggregateCall,
+    AggregateFunction,
+    CreateIndex,
+    DropIndex,
+    Explain,
+    Select,
+    SelectItem,
+    ShowIndexes,
+    SortItem,
+    Statement,
+    TableRef,
+)
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.text(
     "\\'\"`%_;-/*\n\r\t\0 ab", max_size=12
@@ -79,8 +104,40 @@ _LEAVES: st.SearchStrategy[Predicate] = st.one_of(
     st.builds(BooleanColumn, _COLUMNS),
     st.builds(Like, _COLUMNS, _TEXT, st.just("\\") | st.sampled_from("!'\"%\n\u00e9")),
 )
+# every expression has a column on its left, as one of literals alone is computed when it is read
+_EXPRESSIONS: st.SearchStrategy[Expression] = st.recursive(
+    _COLUMNS,
+    lambda inner: st.one_of(
+        st.builds(Arithmetic, st.sampled_from(ArithmeticOp), inner, inner | _COLUMNS),
+        st.builds(Call, st.just("negative"), inner.map(lambda node: (node,))),
+        st.builds(
+            Call,
+            st.sampled_from(["coalesce", "concat", "greatest"]),
+            st.tuples(inner, st.just(Literal("x", LiteralKind.STRING)), inner),
+        ),
+        st.builds(Cast, inner, st.sampled_from([*CAST_TYPES, "DECIMAL(10, 2)"]), st.booleans()),
+        st.builds(
+            Case,
+            st.lists(st.tuples(_LEAVES, inner), min_size=1, max_size=2).map(tuple),
+            st.none() | inner,
+        ),
+        st.builds(ExpressionComparison, st.sampled_from(ComparisonOp), inner, inner),
+    ),
+    max_leaves=5,
+)
+_COMPOUND = _EXPRESSIONS.filter(lambda node: not isinstance(node, ColumnRef))
+_EXPRESSION_LEAVES: st.SearchStrategy[Predicate] = st.one_of(
+    st.builds(ExpressionComparison, st.sampled_from(ComparisonOp), _EXPRESSIONS, _COMPOUND),
+    st.builds(ExpressionIn, _COMPOUND, st.lists(_EXPRESSIONS | _LITERALS, min_size=1, max_size=3).map(tuple)),
+    st.builds(ExpressionIsNull, _COMPOUND),
+    st.builds(ExpressionLike, _COMPOUND, _TEXT, st.just("\\") | st.just("!")),
+    st.builds(RLike, _EXPRESSIONS, _TEXT),
+    _COMPOUND.filter(lambda node: isinstance(node, Arithmetic | Call | Case | Cast)).map(
+        lambda node: as_predicate(node)
+    ),
+)
 _PREDICATES: st.SearchStrategy[Predicate] = st.recursive(
-    _LEAVES,
+    _LEAVES | _EXPRESSION_LEAVES,
     lambda inner: st.one_of(
         st.builds(Not, inner),
         st.lists(inner, min_size=2, max_size=4).map(all_of),
@@ -96,15 +153,47 @@ _TABLES = st.one_of(
     .map(lambda parts: TableRef.name(*parts)),
 )
 _WHERE = st.none() | _PREDICATES
+_LIMITS = st.none() | st.integers(0, 10**12)
+_ALIASES = st.none() | _NAMES
+_CALLS = st.builds(AggregateCall, st.sampled_from(AggregateFunction), _COLUMNS) | st.just(
+    AggregateCall(AggregateFunction.COUNT)
+)
+
+
+def _order(values: st.SearchStrategy[ColumnRef | AggregateCall]) -> st.SearchStrategy[SortItem | None]:
+    return st.none() | st.builds(SortItem, values, st.booleans(), st.none() | st.booleans())
+
+
+def _items(values: st.SearchStrategy[SelectItem]) -> st.SearchStrategy[tuple[SelectItem, ...]]:
+    return st.lists(values, min_size=1, max_size=3).map(tuple)
+
+
+def _grouped(column: ColumnRef) -> st.SearchStrategy[Select]:
+    count = AggregateCall(AggregateFunction.COUNT)
+    others = st.sampled_from([column, count, AggregateCall(AggregateFunction.MAX, column)])
+    more = st.lists(st.builds(SelectItem, others, _ALIASES), max_size=2)
+    items = more.map(lambda found: (SelectItem(column), SelectItem(count), *found))
+    return st.builds(Select, _TABLES, items, _WHERE, st.just(column), _order(st.just(count)), _LIMITS)
+
+
 _SELECTS = st.one_of(
     st.builds(
         Select,
         _TABLES,
-        st.none() | st.lists(_COLUMNS, min_size=1, max_size=3).map(tuple),
+        st.none() | _items(st.builds(SelectItem, _COLUMNS, _ALIASES)),
         where=_WHERE,
-        limit=st.none() | st.integers(0, 10**12),
+        limit=_LIMITS,
     ),
-    st.builds(Select, _TABLES, st.none(), st.just(True), _WHERE),
+    st.builds(
+        Select,
+        _TABLES,
+        st.none() | _items(st.builds(SelectItem, _COLUMNS)),
+        where=_WHERE,
+        order=_order(_COLUMNS),
+        limit=_LIMITS,
+    ),
+    st.builds(Select, _TABLES, _items(st.builds(SelectItem, _CALLS, _ALIASES)), _WHERE, limit=_LIMITS),
+    _COLUMNS.flatmap(_grouped),
 )
 _STATEMENTS: st.SearchStrategy[Statement] = st.one_of(
     st.builds(
@@ -153,7 +242,9 @@ def _can_be_a_name(word: str) -> bool:
         where = any_of(
             [all_of([BooleanColumn(column), Not(leaf)]), IsNull(column), Not(BooleanColumn(column))]
         )
-        statements.append(Select(TableRef.name(word, "t"), (column, column), where=where, limit=5))
+        statements.append(
+            Select(TableRef.name(word, "t"), (SelectItem(column), SelectItem(column, word)), where, limit=5)
+        )
     try:
         return all(parse(str(statement)) == statement for statement in statements)
     except StatementError:
@@ -164,7 +255,7 @@ _PIECES = st.sampled_from(
     """
     SELECT FROM WHERE LIMIT CREATE INDEX USING ON SHOW DROP IF NOT EXISTS EXPLAIN AND OR IN IS NULL TRUE LIKE
     BETWEEN CAST AS DATE ( ( ) ) , . * ; = <> < <=> - + ' " ` [ ] : ? @ { } ! a b 1 1.5 5L 'x' "y" `z` X'1F'
-    -- /* */ COUNT(*) CASE WHEN THEN END INTERVAL ARRAY MAP STRUCT lower( :: -> || t JOIN
+    -- /* */ COUNT(*) CASE WHEN THEN ELSE END INTERVAL ARRAY MAP STRUCT lower( coalesce( :: -> || % / DIV RLIKE t JOIN
     """.split()  # noqa: SIM905
 )
 

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tests.support.expressions import random_condition
 from tests.support.values import Column, random_literal
 
 _OPERATORS = ("=", "<>", "!=", "<", "<=", ">", ">=", "<=>")
 _FLIPPED = ("=", "<", "<=", ">", ">=")
 
 
-def random_predicate(rng: np.random.Generator, columns: Sequence[Column], depth: int = 4) -> str:
+def random_predicate(rng: np.random.Generator, columns: Sequence[Column], depth: int = 5) -> str:
     """A predicate over some of the columns, at most ``depth`` levels of AND, OR and NOT deep."""
     if depth == 0 or rng.random() < 0.35:
         return _leaf(rng, columns)
@@ -26,6 +27,8 @@ def random_predicate(rng: np.random.Generator, columns: Sequence[Column], depth:
 def _leaf(rng: np.random.Generator, columns: Sequence[Column]) -> str:
     if rng.random() < 0.02:
         return str(rng.choice(["TRUE", "FALSE", "NULL"]))
+    if rng.random() < 0.25:
+        return random_condition(rng, columns)
     column = columns[int(rng.integers(0, len(columns)))]
     name = column.name if rng.random() < 0.9 else column.name.upper()
 

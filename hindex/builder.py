@@ -1,0 +1,337 @@
+"""Conditions in Python: ``hindex.col("age").between(20, 25) & hindex.col("name").startswith("A")``.
+
+They build the same nodes that SQL text is parsed to, so everything that is said of predicates holds for them.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Callable, Iterable
+from decimal import Decimal
+from typing import Any, TypeAlias
+
+from hindex.sql.functions import NAMES
+from hindex.sql.functions import call as sql_call
+from hindex.sql.predicate import (
+    Arithmetic,
+    ArithmeticOp,
+    Call,
+    Cast,
+    ColumnRef,
+    ComparisonOp,
+    Expression,
+    ExpressionComparison,
+    Literal,
+    LiteralKind,
+    Not,
+    Predicate,
+    RLike,
+    all_of,
+    any_of,
+    as_predicate,
+    as_value,
+    compare,
+    is_in,
+    is_like,
+    is_null,
+)
+
+Value: TypeAlias = (
+    "Expr | bool | int | float | str | bytes | Decimal | datetime.date | datetime.datetime | None"
+)
+
+_PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
+_TYPE_NAMES = {
+    "BYTE": "TINYINT",
+    "SHORT": "SMALLINT",
+    "INTEGER": "INT",
+    "LONG": "BIGINT",
+    "REAL": "FLOAT",
+    "DEC": "DECIMAL",
+    "NUMERIC": "DECIMAL",
+}
+_DECIMAL = re.compile(r"(?:DECIMAL|DEC|NUMERIC)(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?")
+
+
+class Expr:
+    """A value or a condition on the columns of a table. Make one with :func:`col`, :func:`lit` or :func:`call`.
+
+    Operators and methods give new ones; every function of SQL that :data:`hindex.sql.functions.NAMES` lists is a method
+    too: ``col("s").lower()``. ``str()`` of it is SQL.
+
+    >>> str((col("a") + 1 > col("b")) & ~col("s").is_null())
+    'a + 1 > b AND s IS NOT NULL'
+    """
+
+    __slots__ = ("_node",)
+
+    def __init__(self, node: Expression) -> None:
+        self._node = node
+
+    @property
+    def node(self) -> Expression:
+        """The value: what SQL text of it would be parsed to."""
+        return self._node
+
+    @property
+    def predicate(self) -> Predicate:
+        """The condition.
+
+        :raises ValueError: for a literal that is no boolean.
+        """
+        return as_predicate(self._node)
+
+    def __str__(self) -> str:
+        return str(self._node)
+
+    def __repr__(self) -> str:
+        return f"Expr({self})"
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            f"{self} is a condition, neither true nor false in Python: write & for `and`, | for `or` and ~ for `not`, "
+            "each side in parentheses; and .between(low, high) for a < b < c"
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    # Comparisons
+
+    def __eq__(self, other: Value) -> Expr:  # type: ignore[override]
+        return _compared(ComparisonOp.EQ, self, other)
+
+    def __ne__(self, other: Value) -> Expr:  # type: ignore[override]
+        return _compared(ComparisonOp.NE, self, other)
+
+    def __lt__(self, other: Value) -> Expr:
+        return _compared(ComparisonOp.LT, self, other)
+
+    def __le__(self, other: Value) -> Expr:
+        return _compared(ComparisonOp.LE, self, other)
+
+    def __gt__(self, other: Value) -> Expr:
+        return _compared(ComparisonOp.GT, self, other)
+
+    def __ge__(self, other: Value) -> Expr:
+        return _compared(ComparisonOp.GE, self, other)
+
+    def eq_null_safe(self, other: Value) -> Expr:
+        """``<=>``: NULL equals NULL, and the answer is never NULL."""
+        return _compared(ComparisonOp.NULL_SAFE_EQ, self, other)
+
+    def between(self, low: Value, high: Value) -> Expr:
+        """Both ends included."""
+        return (self >= low) & (self <= high)
+
+    def isin(self, *values: Value | Iterable[Value]) -> Expr:
+        """Equal to one of some values, given one by one or as a list."""
+        listed: Iterable[Any] = values
+        if (
+            len(values) == 1
+            and not isinstance(values[0], str | bytes | Expr)
+            and isinstance(values[0], Iterable)
+        ):
+            listed = values[0]
+        items = [_node(value) for value in listed]
+        if not items:
+            raise ValueError(f"isin of {self} needs at least one value")
+        return _condition(is_in(self._node, items))
+
+    def is_null(self) -> Expr:
+        return _condition(is_null(self._node))
+
+    def is_not_null(self) -> Expr:
+        return ~self.is_null()
+
+    def like(self, pattern: str, escape: str = "\\") -> Expr:
+        """``%`` is any text and ``_`` one character, each itself after ``escape``."""
+        return _condition(is_like(self._node, _text(pattern, "like"), escape))
+
+    def rlike(self, pattern: str) -> Expr:
+        """A regular expression of Java that is found anywhere in the value."""
+        return _condition(RLike(self._node, _text(pattern, "rlike")))
+
+    # Connectives
+
+    def __and__(self, other: Value) -> Expr:
+        return _condition(all_of([self.predicate, _of(other).predicate]))
+
+    def __rand__(self, other: Value) -> Expr:
+        return _of(other) & self
+
+    def __or__(self, other: Value) -> Expr:
+        return _condition(any_of([self.predicate, _of(other).predicate]))
+
+    def __ror__(self, other: Value) -> Expr:
+        return _of(other) | self
+
+    def __invert__(self) -> Expr:
+        return _condition(Not(self.predicate))
+
+    # Arithmetic
+
+    def __add__(self, other: Value) -> Expr:
+        return _computed(ArithmeticOp.ADD, self, other)
+
+    def __radd__(self, other: Value) -> Expr:
+        return _computed(ArithmeticOp.ADD, other, self)
+
+    def __sub__(self, other: Value) -> Expr:
+        return _computed(ArithmeticOp.SUBTRACT, self, other)
+
+    def __rsub__(self, other: Value) -> Expr:
+        return _computed(ArithmeticOp.SUBTRACT, other, self)
+
+    def __mul__(self, other: Value) -> Expr:
+        return _computed(ArithmeticOp.MULTIPLY, self, other)
+
+    def __rmul__(self, other: Value) -> Expr:
+        return _computed(ArithmeticOp.MULTIPLY, other, self)
+
+    def __truediv__(self, other: Value) -> Expr:
+        return _computed(ArithmeticOp.DIVIDE, self, other)
+
+    def __rtruediv__(self, other: Value) -> Expr:
+        return _computed(ArithmeticOp.DIVIDE, other, self)
+
+    def __mod__(self, other: Value) -> Expr:
+        return _computed(ArithmeticOp.REMAINDER, self, other)
+
+    def __rmod__(self, other: Value) -> Expr:
+        return _computed(ArithmeticOp.REMAINDER, other, self)
+
+    def __neg__(self) -> Expr:
+        return Expr(Call("negative", (self._node,)))
+
+    def __abs__(self) -> Expr:
+        return call("abs", self)
+
+    # Types and functions
+
+    def cast(self, to: str) -> Expr:
+        """The value as another type, such as ``bigint`` or ``decimal(10, 2)``; what cannot be cast is an error."""
+        return Expr(Cast(self._node, _type_name(to)))
+
+    def try_cast(self, to: str) -> Expr:
+        """As :meth:`cast`; what cannot be cast is NULL."""
+        return Expr(Cast(self._node, _type_name(to), is_try=True))
+
+    def __getattr__(self, name: str) -> Callable[..., Expr]:
+        if name.startswith("_") or name not in NAMES:
+            raise AttributeError(
+                f"an expression has no method {name!r}; functions that are methods are {', '.join(NAMES)}"
+            )
+        return lambda *args: call(name, self, *args)
+
+
+def col(name: str, *fields: str) -> Expr:
+    """A column by its name; fields within structs follow as dotted steps, ``address.city``, or as further names.
+
+    A step with dots in it goes into backquotes, as in SQL.
+    """
+    parts = [*_steps(_text(name, "col")), *fields]
+    return Expr(ColumnRef(tuple(parts)))
+
+
+def lit(value: Value) -> Expr:
+    """A literal of a Python value; methods take plain values too.
+
+    :raises TypeError: for a value of another type.
+    """
+    return _of(value)
+
+
+def call(name: str, *args: Value) -> Expr:
+    """A function of SQL by its name: ``call("lower", col("s"))``, ``call("if", col("a") > 1, "x", "y")``.
+
+    :raises ValueError: if it is not known, or not with so many arguments.
+    """
+    return Expr(sql_call(name, [_node(arg) for arg in args]))
+
+
+def literal(value: object) -> Literal:
+    """The literal of a Python value.
+
+    :raises TypeError: for a value of a type that SQL has no literals of.
+    """
+    match value:
+        case None:
+            return Literal(None, LiteralKind.NULL)
+        case bool():
+            return Literal(value, LiteralKind.BOOLEAN)
+        case int():
+            return Literal(int(value), LiteralKind.INTEGER)
+        case float():
+            return Literal(float(value), LiteralKind.DOUBLE)
+        case Decimal():
+            if not value.is_finite():
+                raise TypeError(f"{value} is not a decimal of SQL; use a float")
+            return Literal(value, LiteralKind.DECIMAL)
+        case str():
+            return Literal(str(value), LiteralKind.STRING)
+        case bytes() | bytearray():
+            return Literal(bytes(value), LiteralKind.BINARY)
+        case datetime.datetime():
+            return Literal(value.isoformat(" "), LiteralKind.TIMESTAMP)
+        case datetime.date():
+            return Literal(value, LiteralKind.DATE)
+    if type(value).__module__ == "numpy" and hasattr(value, "item"):
+        return literal(value.item())
+    raise TypeError(
+        f"{value!r} of type {type(value).__name__} is not a value of SQL: use None, bool, int, float, Decimal, str, "
+        "bytes, date or datetime"
+    )
+
+
+def _of(value: Value) -> Expr:
+    return value if isinstance(value, Expr) else Expr(literal(value))
+
+
+def _node(value: Value) -> Expression:
+    return value.node if isinstance(value, Expr) else literal(value)
+
+
+def _condition(predicate: Predicate) -> Expr:
+    return Expr(as_value(predicate))
+
+
+def _compared(op: ComparisonOp, left: Expr, right: Value) -> Expr:
+    a, b = left.node, _node(right)
+    if isinstance(a, Literal) and isinstance(b, Literal):
+        return _condition(ExpressionComparison(op, a, b))
+    return _condition(compare(op, a, b))
+
+
+def _computed(op: ArithmeticOp, left: Value, right: Value) -> Expr:
+    return Expr(Arithmetic(op, _node(left), _node(right)))
+
+
+def _text(value: object, what: str) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{what} takes a text, not {value!r}")
+    return value
+
+
+def _steps(name: str) -> list[str]:
+    parts: list[str] = []
+    at = 0
+    while match := _PART.match(name, at):
+        parts.append(match[2] if match[1] is None else match[1].replace("``", "`"))
+        at = match.end()
+        if at == len(name):
+            return parts
+        if name[at] != ".":
+            break
+        at += 1
+    raise ValueError(
+        f"{name!r} is not the name of a column; put a step with dots or backquotes in it into backquotes"
+    )
+
+
+def _type_name(to: str) -> str:
+    name = _text(to, "cast").strip().upper()
+    match = _DECIMAL.fullmatch(name)
+    if match is not None:
+        return f"DECIMAL({match[1] or 10}, {match[2] or 0})"
+    return _TYPE_NAMES.get(name, name)

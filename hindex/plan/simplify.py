@@ -1,0 +1,223 @@
+"""Expressions that say the same as a comparison of a column with a literal, so that indexes can answer them.
+
+Only what is exactly equal, NULL included, is rewritten: casts that lose nothing, steps of dates (``year(d) = 1995``)
+and prefixes of strings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from hindex.domain import Domain
+from hindex.keys import MICROS_PER_DAY, key_limits
+from hindex.orc.types import INTEGER_KINDS, Kind, OrcType
+from hindex.plan.coercion import column_type
+from hindex.plan.like import prefix_domain
+from hindex.plan.literals import comparison_domain
+from hindex.plan.residual.casting import timestamp_text
+from hindex.plan.residual.dates import days_from_civil
+from hindex.plan.residual.nodes import DATE, TIMESTAMP, Apply, Column, Constant, Node
+from hindex.sql.dates import date_from_days
+from hindex.sql.predicate import ComparisonOp, Literal, LiteralKind
+
+#: A column, and the values of it for which a condition is TRUE.
+Found = tuple[Column, Domain]
+
+#: A decimal of so many digits is compared with any integer and any other such decimal without rounding either.
+_EXACT_DIGITS = 18
+#: NOT over a comparison of values that are not NULL. `<=>` has no opposite operator: it is complemented.
+OPPOSITES = {
+    ComparisonOp.EQ: ComparisonOp.NE,
+    ComparisonOp.NE: ComparisonOp.EQ,
+    ComparisonOp.LT: ComparisonOp.GE,
+    ComparisonOp.GE: ComparisonOp.LT,
+    ComparisonOp.GT: ComparisonOp.LE,
+    ComparisonOp.LE: ComparisonOp.GT,
+}
+
+
+def comparison(op: ComparisonOp, left: Node, right: Node, *, negated: bool) -> Found | None:
+    """The column and domain of a comparison that is one of a column with a constant; None where it is not.
+
+    :raises PredicateError: if Spark refuses the comparison.
+    """
+    if isinstance(left, Constant):
+        op, left, right = op.flipped, right, left
+    if not isinstance(right, Constant) or isinstance(left, Constant):
+        return None
+    stepped = _stepped(left)
+    if stepped is not None and _is_step(left, right):
+        column, start = stepped
+        return column, _step_domain(column.column_type, op, right, start, negated=negated)
+    plain = _uncast(left, right)
+    if plain is None:
+        return None
+    column, literal = plain
+    if negated and op is not ComparisonOp.NULL_SAFE_EQ:
+        op, negated = OPPOSITES[op], False
+    found = comparison_domain(column.column_type, op, literal)
+    return column, found.complement(null_allowed=not found.null_allowed) if negated else found
+
+
+def membership(nodes: Sequence[Node], *, negated: bool) -> Found | None:
+    """The column and domain of ``nodes[0] IN (whole numbers)``, where the value is a step of dates."""
+    value, *items = nodes
+    if _stepped(value) is None or not all(_is_step(value, item) for item in items):
+        return None
+    found = [comparison(ComparisonOp.EQ, value, item, negated=False) for item in items]
+    column = next(one[0] for one in found if one is not None)
+    members = Domain.of(part for one in found if one is not None for part in one[1].ranges)
+    if not negated:
+        return column, members
+    if any(isinstance(item, Constant) and item.value is None for item in items):
+        return column, Domain.none()
+    return column, members.complement(null_allowed=False)
+
+
+def prefix(node: Node, *, negated: bool) -> Found | None:
+    """The column and domain of ``startswith(column, 'text')``."""
+    match node:
+        case Apply("startswith", (Column() as column, Constant(str() as text))):
+            if column.column_type.kind is Kind.CHAR:
+                return None
+            found = prefix_domain(text)
+            return column, found.complement(null_allowed=False) if negated else found
+    return None
+
+
+# Casts that lose nothing
+
+
+def _uncast(node: Node, constant: Constant) -> tuple[Column, Literal] | None:
+    """A column and a literal that compare as a cast of the column and a constant do."""
+    if isinstance(node, Column):
+        literal = _literal(constant)
+        return None if literal is None or not _compares_alike(node, constant) else (node, literal)
+    if not isinstance(node, Apply) or node.function != "CAST" or not isinstance(node.args[0], Column):
+        return None
+    column, to, of = node.args[0], node.type, constant.type
+    source = column.column_type.kind
+    if to.kind in INTEGER_KINDS and source in INTEGER_KINDS and _width(to) >= _width(column.type):
+        return _uncast(column, constant) if of is None or of.kind in INTEGER_KINDS else None
+    if to.kind is Kind.DOUBLE and (source in INTEGER_KINDS or source in (Kind.FLOAT, Kind.DECIMAL)):
+        value = constant.value
+        if value is None:
+            return column, Literal(None, LiteralKind.NULL)
+        if of is not None and (
+            of.kind in INTEGER_KINDS or of.kind in (Kind.DECIMAL, Kind.FLOAT, Kind.DOUBLE)
+        ):
+            assert not isinstance(value, str | bytes)
+            return column, Literal(float(value), LiteralKind.DOUBLE)
+    if to == TIMESTAMP and source is Kind.DATE and of in (TIMESTAMP, None):
+        literal = _literal(constant)
+        return None if literal is None else (column, literal)
+    return None
+
+
+def _compares_alike(column: Column, constant: Constant) -> bool:
+    """Whether Spark types a constant beside a column as it types the literal of the same value."""
+    of, own = constant.type, column.column_type
+    if of is None or column_type(own) is None:
+        return column_type(own) is not None
+    if own.kind in (Kind.TIMESTAMP_INSTANT, Kind.STRING, Kind.VARCHAR, Kind.CHAR):
+        return of.kind is Kind.STRING and own.kind is not Kind.TIMESTAMP_INSTANT
+    if own.kind is Kind.DECIMAL or of.kind is Kind.DECIMAL:
+        return max(of.precision, column.type.precision) <= _EXACT_DIGITS
+    return True
+
+
+def _literal(constant: Constant) -> Literal | None:
+    value, of = constant.value, constant.type
+    if value is None or of is None:
+        return Literal(None, LiteralKind.NULL)
+    if isinstance(value, int) and of == DATE:
+        return Literal(date_from_days(value), LiteralKind.DATE)
+    if isinstance(value, int) and of == TIMESTAMP:
+        return Literal(timestamp_text(value), LiteralKind.TIMESTAMP)
+    kinds = {
+        Kind.BOOLEAN: LiteralKind.BOOLEAN,
+        Kind.DECIMAL: LiteralKind.DECIMAL,
+        Kind.FLOAT: LiteralKind.DOUBLE,
+        Kind.DOUBLE: LiteralKind.DOUBLE,
+        Kind.STRING: LiteralKind.STRING,
+        Kind.BINARY: LiteralKind.BINARY,
+        **dict.fromkeys(INTEGER_KINDS, LiteralKind.INTEGER),
+    }
+    kind = kinds.get(of.kind)
+    return None if kind is None else Literal(value, kind)
+
+
+def _width(of: OrcType) -> int:
+    return (Kind.BYTE, Kind.SHORT, Kind.INT, Kind.LONG).index(of.kind)
+
+
+# Steps: functions that never fall, and change at certain values only
+
+
+def _stepped(node: Node) -> tuple[Column, Callable[[int], int]] | None:
+    """A column, and the least key of it for which a function of it is at least a whole number."""
+    match node:
+        case Apply("year", (Column(_, OrcType(kind=Kind.DATE)) as column,)):
+            return column, _first_day
+        case Apply("year", (Apply("CAST", (Column(_, OrcType(kind=Kind.TIMESTAMP)) as column,)),)):
+            return column, lambda year: _first_day(year) * MICROS_PER_DAY
+        case Apply("CAST", (Column(_, OrcType(kind=Kind.TIMESTAMP)) as column,), of) if of == DATE:
+            return column, lambda day: day * MICROS_PER_DAY
+    return None
+
+
+def _is_step(node: Node, item: Node) -> bool:
+    if not isinstance(item, Constant):
+        return False
+    wanted = {Kind.DATE} if isinstance(node, Apply) and node.type == DATE else INTEGER_KINDS
+    return item.type is None or item.type.kind in wanted
+
+
+def _first_day(year: int) -> int:
+    # far beyond every date of a column, and within what the calendar is computed in
+    near = min(max(year, -6_000_000), 6_000_000)
+    return int(days_from_civil(np.array([near]), np.array([1]), np.array([1]))[0])
+
+
+def _step_domain(
+    of: OrcType, op: ComparisonOp, constant: Constant, start: Callable[[int], int], *, negated: bool
+) -> Domain:
+    value = constant.value
+    if value is None:
+        if op is not ComparisonOp.NULL_SAFE_EQ:
+            return Domain.none()
+        return Domain.not_null() if negated else Domain.only_null()
+    assert isinstance(value, int)
+    low, above = start(value), start(value + 1)
+    equal = _between(of, low, above)
+    if op is ComparisonOp.NULL_SAFE_EQ:
+        return equal.complement(null_allowed=True) if negated else equal
+    match OPPOSITES[op] if negated else op:
+        case ComparisonOp.EQ:
+            return equal
+        case ComparisonOp.NE:
+            return equal.complement(null_allowed=False)
+        case ComparisonOp.LT:
+            return _between(of, None, low)
+        case ComparisonOp.LE:
+            return _between(of, None, above)
+        case ComparisonOp.GT:
+            return _between(of, above, None)
+        case _:
+            return _between(of, low, None)
+
+
+def _between(of: OrcType, low: int | None, above: int | None) -> Domain:
+    """The keys from the first up to, but not including, the second, of those that the type has."""
+    limits = key_limits(of)
+    assert limits is not None
+    least, greatest = limits
+    if (low is not None and low > greatest) or (above is not None and above <= least):
+        return Domain.none()
+    if low is not None and low <= least:
+        low = None
+    if above is not None and above > greatest:
+        above = None
+    return Domain.between(low, above, high_inclusive=False)

@@ -1,0 +1,428 @@
+"""sqlglot's expressions to values: columns, literals, and expressions over them.
+
+There are two ways. The plain one takes columns and what amounts to a literal, for the leaves that indexes answer;
+the other takes every expression, and keeps the types that Spark gives to its literals.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeVar
+
+from sqlglot import exp
+
+from hindex.sql import literals
+from hindex.sql.functions import FunctionError, call
+from hindex.sql.lexer import SqlSyntaxError
+from hindex.sql.literals import LiteralError
+from hindex.sql.predicate import (
+    Arithmetic,
+    ArithmeticOp,
+    Call,
+    Case,
+    Cast,
+    ColumnRef,
+    ComparisonOp,
+    Expression,
+    Literal,
+    LiteralKind,
+    Predicate,
+    as_value,
+    compare,
+)
+
+T = TypeVar("T")
+
+REMEDY = (
+    "the conditions that are evaluated here are in docs/sql.md; filter with Spark on scan(...).to_spark()"
+)
+
+#: More operators than these in one expression without parentheses would exhaust the stack further on.
+MAX_OPERATORS = 100
+
+_ARITHMETIC: dict[type[exp.Expression], ArithmeticOp] = {
+    exp.Add: ArithmeticOp.ADD,
+    exp.Sub: ArithmeticOp.SUBTRACT,
+    exp.Mul: ArithmeticOp.MULTIPLY,
+    exp.Div: ArithmeticOp.DIVIDE,
+    exp.Mod: ArithmeticOp.REMAINDER,
+    exp.IntDiv: ArithmeticOp.DIV,
+}
+_FOLDED = (exp.Add, exp.Sub, exp.Mul)
+_SUM = (exp.Add, exp.Sub)
+
+# The names of sqlglot's types to Spark's.
+_CAST_TYPES = {
+    "DATE": "DATE",
+    "TIMESTAMP": "TIMESTAMP",
+    "TIMESTAMPTZ": "TIMESTAMP",
+    "TIMESTAMPLTZ": "TIMESTAMP",
+    "DOUBLE": "DOUBLE",
+    "FLOAT": "FLOAT",
+    "DECIMAL": "DECIMAL",
+    "TEXT": "STRING",
+    "BINARY": "BINARY",
+    "BOOLEAN": "BOOLEAN",
+    "TINYINT": "TINYINT",
+    "SMALLINT": "SMALLINT",
+    "INT": "INT",
+    "BIGINT": "BIGINT",
+}
+# Casts of literals whose result is a literal of just that type.
+_LITERAL_TYPES = frozenset({"BOOLEAN", "DATE", "DOUBLE", "STRING", "TIMESTAMP"})
+_SUFFIX_TYPES = {"L": "BIGINT", "S": "SMALLINT", "Y": "TINYINT", "F": "FLOAT"}
+# What is not supported, by its name in a message; the first that fits.
+_NAMES: dict[Any, str] = {
+    (exp.Any, exp.All): "ANY or ALL",
+    (exp.Query, exp.Exists): "subquery",
+    exp.Cast: "cast to this type",
+    exp.Bracket: "access to an element by [...]",
+    exp.Tuple: "list of values",
+    exp.Placeholder: "parameter",
+    exp.Interval: "INTERVAL",
+    exp.Window: "window function",
+}
+_WORD = re.compile(r"[^\W\d]\w*")
+
+
+class ValueConverter(ABC):
+    """Converts what stands for a value; its subclass converts conditions, of the kinds in ``conditions``."""
+
+    conditions: frozenset[type[exp.Expression]]
+
+    def __init__(self, sql: str) -> None:
+        self._sql = sql
+
+    @abstractmethod
+    def predicate(self, node: exp.Expression) -> Predicate:
+        """A condition."""
+
+    # The plain way
+
+    def plain(self, node: exp.Expression) -> ColumnRef | Literal | None:
+        """A column, or what amounts to a literal; None where it is neither."""
+        node = unwrapped(node)
+        convert = _PLAIN.get(type(node))
+        return None if convert is None else self._checked(node, lambda: convert(self, node))
+
+    def literal(self, node: exp.Expression, rule: str) -> Literal:
+        """What amounts to a literal.
+
+        :param rule: what the message says where it does not.
+        """
+        value = self.plain(node)
+        if not isinstance(value, Literal):
+            self.fail(node, f"{rule}, found {'an expression' if value is None else f'the column {value}'}")
+        return value
+
+    def _number(self, node: exp.Expression) -> Literal:
+        return Literal(node.this, LiteralKind.STRING) if node.is_string else literals.number(node.this)
+
+    def _column_ref(self, node: exp.Expression) -> ColumnRef | None:
+        if not isinstance(node, (exp.Column, exp.Dot)) or node.args.get("join_mark"):
+            return None
+        parts = node.parts
+        if not all(isinstance(part, exp.Identifier) for part in parts):
+            return None
+        if not all(part.name for part in parts):
+            self.fail(node, "a column name is empty")
+        return ColumnRef(tuple(part.name for part in parts))
+
+    def _null(self, node: exp.Expression) -> Literal:
+        return Literal(None, LiteralKind.NULL)
+
+    def _boolean(self, node: exp.Expression) -> Literal:
+        return Literal(bool(node.this), LiteralKind.BOOLEAN)
+
+    def _binary(self, node: exp.Expression) -> Literal:
+        digits = str(node.this)
+        return Literal(bytes.fromhex(digits if len(digits) % 2 == 0 else "0" + digits), LiteralKind.BINARY)
+
+    def _plain_negative(self, node: exp.Expression) -> Literal | None:
+        value = self.plain(node.this)
+        return literals.negate(value) if isinstance(value, Literal) else None
+
+    def _plain_arithmetic(self, node: exp.Expression) -> Literal | None:
+        first, operands = self._operands(node)
+        if not _keeps_type(first) or not all(_keeps_type(operand) for _, operand in operands):
+            return None
+        result = self.plain(first)
+        for kind, operand in operands:
+            right = self.plain(operand)
+            if not isinstance(result, Literal) or not isinstance(right, Literal) or kind not in _FOLDED:
+                return None
+            result = literals.fold(_ARITHMETIC[kind].value, result, right)
+        return result if isinstance(result, Literal) else None
+
+    def _plain_cast(self, node: exp.Expression) -> Literal | None:
+        self.only(node, "this", "to", "safe", "requires_string")
+        value = self.plain(node.this)
+        name, parameters = _cast_type(node)
+        if not isinstance(value, Literal) or name is None or node.args.get("safe"):
+            return None
+        return literals.cast(value, name, parameters)
+
+    def _plain_call(self, node: exp.Expression) -> Literal | None:
+        """``double('nan')`` and the like."""
+        arguments = node.expressions
+        if len(arguments) != 1 or not isinstance(node.this, str):
+            return None
+        try:
+            made = call(node.name, [NOTHING])
+        except (FunctionError, ValueError):
+            return None
+        value = self.plain(arguments[0]) if isinstance(made, Cast) else None
+        return (
+            literals.cast(value, made.to) if isinstance(made, Cast) and isinstance(value, Literal) else None
+        )
+
+    # Every expression
+
+    def expression(self, node: exp.Expression) -> Expression:
+        """Any value."""
+        node = unwrapped(node)
+        convert = _EXPRESSIONS.get(type(node))
+        if convert is None:
+            if type(node) in self.conditions:
+                return as_value(self.predicate(node))
+            self.unsupported(node)
+        value = self._checked(node, lambda: convert(self, node))
+        return self.unsupported(node) if value is None else value
+
+    def operand(self, node: exp.Expression) -> Expression:
+        """A value beside an operator, where a condition needs parentheses: Spark and sqlglot read it differently."""
+        if type(node) in self.conditions:
+            self.fail(node, "condition in place of a value; put it into parentheses", unsupported=True)
+        return self.expression(node)
+
+    def _typed_number(self, node: exp.Expression, sign: str = "") -> Expression:
+        """A literal of a type that Spark does not tell from its value is a cast."""
+        value = self._number(node)
+        if sign:
+            negative = literals.negate(value)
+            assert negative is not None
+            value = negative
+        to = None if node.is_string else _SUFFIX_TYPES.get(node.this[-1:].upper())
+        return value if to is None else Cast(value, to)
+
+    def _negative(self, node: exp.Expression) -> Expression:
+        inner = unwrapped(node.this)
+        if type(inner) is exp.Literal and not inner.is_string:
+            return self._typed_number(inner, "-")
+        value = self.operand(node.this)
+        negated = literals.negate(value) if isinstance(value, Literal) else None
+        return Call("negative", (value,)) if negated is None else negated
+
+    def _arithmetic(self, node: exp.Expression) -> Expression:
+        first, operands = self._operands(node)
+        if len(operands) > MAX_OPERATORS:
+            self.fail(
+                node, f"an expression of more than {MAX_OPERATORS} operators; {REMEDY}", unsupported=True
+            )
+        result = self.operand(first)
+        for kind, operand in operands:
+            result = Arithmetic(_ARITHMETIC[kind], result, self.operand(operand))
+        return result
+
+    def _operands(
+        self, node: exp.Expression
+    ) -> tuple[exp.Expression, list[tuple[type[exp.Expression], exp.Expression]]]:
+        """The first operand of a chain, and each following one with its operator; it loops over the left sides."""
+        operands: list[tuple[type[exp.Expression], exp.Expression]] = []
+        first = node
+        while type(first) in _ARITHMETIC:
+            self.only(first, "this", "expression", "typed", "safe")
+            operands.append((type(first), first.expression))
+            first = first.this
+        return first, operands[::-1]
+
+    def _concat(self, node: exp.Expression) -> Expression:
+        """``a || b``, which Spark reads from left to right beside + and -, and sqlglot does not."""
+        parts = chain(node, exp.DPipe)
+        for part in parts:
+            if isinstance(part, _SUM):
+                self.fail(part, "arithmetic beside ||: put it into parentheses", unsupported=True)
+        return Call("concat", tuple(self.operand(part) for part in parts))
+
+    def _cast(self, node: exp.Expression) -> Expression | None:
+        self.only(node, "this", "to", "safe", "requires_string")
+        name, parameters = _cast_type(node)
+        if name is None:
+            return None
+        return self._cast_to(self.expression(node.this), name, parameters, is_try=bool(node.args.get("safe")))
+
+    def _cast_to(
+        self, value: Expression, name: str, parameters: tuple[int, ...] = (), *, is_try: bool = False
+    ) -> Expression:
+        if isinstance(value, Literal) and name in _LITERAL_TYPES and not is_try:
+            found = literals.cast(value, name)
+            if found is not None:
+                return found
+        if name == "DECIMAL":
+            precision, scale = (*parameters, *(10, 0)[len(parameters) :])[:2]
+            if not 0 <= scale <= precision <= literals.MAX_DECIMAL_DIGITS or not precision:
+                raise LiteralError(f"DECIMAL({precision}, {scale}) is not a type")
+            name = f"DECIMAL({precision}, {scale})"
+        return Cast(value, name, is_try)
+
+    def _case(self, node: exp.Expression) -> Expression:
+        self.only(node, "this", "ifs", "default")
+        subject = None if node.this is None else self.operand(node.this)
+        whens = tuple(
+            (
+                self.predicate(branch.this)
+                if subject is None
+                else compare(ComparisonOp.EQ, subject, self.expression(branch.this)),
+                self.expression(branch.args["true"]),
+            )
+            for branch in node.args["ifs"]
+        )
+        default = node.args.get("default")
+        return Case(whens, None if default is None else self.expression(default))
+
+    def _call(self, node: exp.Expression) -> Expression:
+        if not isinstance(node.this, str):
+            self.unsupported(node)
+        return self._function(node, node.name, node.expressions)
+
+    def _special(self, node: exp.Expression) -> Expression:
+        """The functions that sqlglot reads in its own way, because Spark has words between their arguments."""
+        names = _SPECIAL[type(node)]
+        self.only(node, *names)
+        arguments = [node.args[name] for name in names if node.args.get(name) is not None]
+        return self._function(node, type(node).__name__.lower(), arguments)
+
+    def _function(self, node: exp.Expression, name: str, arguments: list[exp.Expression]) -> Expression:
+        try:
+            found = call(name, [self.expression(argument) for argument in arguments])
+        except FunctionError as error:
+            self.fail(node, f"{error}; {REMEDY}", unsupported=True)
+        except ValueError as error:
+            self.fail(node, str(error))
+        if isinstance(found, Cast):
+            return self._cast_to(found.child, found.to)
+        return as_value(found) if not isinstance(found, _VALUES) else found
+
+    # Errors
+
+    def _checked(self, node: exp.Expression, convert: Callable[[], T]) -> T:
+        try:
+            return convert()
+        except LiteralError as error:
+            return self.fail(node, str(error))
+
+    def only(self, node: exp.Expression, *known: str) -> None:
+        """Refuses arguments that are set and not known: an ignored one would change the meaning."""
+        for key, argument in node.args.items():
+            if key not in known and argument:
+                self.unsupported(node)
+
+    def unsupported(self, node: exp.Expression) -> NoReturn:
+        self.fail(node, f"{self._describe(node)}; {REMEDY}", unsupported=True)
+
+    def _describe(self, node: exp.Expression) -> str:
+        for kind, name in _NAMES.items():
+            if isinstance(node, kind):
+                return name
+        if isinstance(node, exp.Func):
+            start = node.meta.get("start")
+            written = None if start is None else _WORD.match(self._sql, start)
+            return f"function {written[0] if written else type(node).__name__}"
+        return f"expression of the kind {type(node).__name__}"
+
+    def fail(self, node: exp.Expression, message: str, *, unsupported: bool = False) -> NoReturn:
+        raise SqlSyntaxError(message, _offset(node), unsupported=unsupported)
+
+
+NOTHING = Literal(None, LiteralKind.NULL)
+_VALUES = (Arithmetic, Call, Case, Cast, ColumnRef, Literal)
+
+
+def unwrapped(node: exp.Expression) -> exp.Expression:
+    """Without its parentheses."""
+    while type(node) is exp.Paren:
+        node = node.this
+    return node
+
+
+def chain(node: exp.Expression, kind: type[exp.Expression]) -> list[exp.Expression]:
+    """The operands of nested nodes of one kind, from left to right."""
+    operands: list[exp.Expression] = []
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        if type(current) is kind:
+            stack.append(current.args["expression"])
+            stack.append(current.args["this"])
+        else:
+            operands.append(current)
+    return operands
+
+
+def _keeps_type(node: exp.Expression) -> bool:
+    """Whether the literal that a node amounts to has the type that Spark gives the node."""
+    node = unwrapped(node)
+    if type(node) is exp.Literal:
+        return node.is_string or node.this[-1:].upper() not in _SUFFIX_TYPES
+    return type(node) in _FOLDED or (type(node) is exp.Neg and _keeps_type(node.this))
+
+
+def _cast_type(node: exp.Expression) -> tuple[str | None, tuple[int, ...]]:
+    kind = node.args["to"]
+    name = _CAST_TYPES.get(getattr(kind.this, "value", ""))
+    parameters = tuple(int(parameter.name) for parameter in kind.expressions if parameter.name.isdigit())
+    if len(parameters) != len(kind.expressions) or (parameters and name != "DECIMAL") or len(parameters) > 2:
+        return None, ()
+    return name, parameters
+
+
+def _offset(node: exp.Expression) -> int:
+    """Where a node begins: the first position known of it, of what is below it, or of what is around it."""
+    around: Any = node
+    while around is not None:
+        starts = [part.meta["start"] for part in around.walk() if "start" in part.meta]
+        if starts:
+            return int(min(starts))
+        around = around.parent
+    return 0
+
+
+_SPECIAL: dict[type[exp.Expression], tuple[str, ...]] = {
+    exp.Ceil: ("this",),
+    exp.Floor: ("this",),
+    exp.Substring: ("this", "start", "length"),
+    exp.Trim: ("this",),
+}
+_PLAIN: dict[type[exp.Expression], Callable[[ValueConverter, exp.Expression], ColumnRef | Literal | None]] = {
+    exp.Literal: ValueConverter._number,
+    exp.Column: ValueConverter._column_ref,
+    exp.Dot: ValueConverter._column_ref,
+    exp.Null: ValueConverter._null,
+    exp.Boolean: ValueConverter._boolean,
+    exp.HexString: ValueConverter._binary,
+    exp.Neg: ValueConverter._plain_negative,
+    exp.Add: ValueConverter._plain_arithmetic,
+    exp.Sub: ValueConverter._plain_arithmetic,
+    exp.Mul: ValueConverter._plain_arithmetic,
+    exp.Cast: ValueConverter._plain_cast,
+    exp.TryCast: ValueConverter._plain_cast,
+    exp.Anonymous: ValueConverter._plain_call,
+}
+_EXPRESSIONS: dict[type[exp.Expression], Callable[[ValueConverter, exp.Expression], Expression | None]] = {
+    exp.Literal: ValueConverter._typed_number,
+    exp.Column: ValueConverter._column_ref,
+    exp.Dot: ValueConverter._column_ref,
+    exp.Null: ValueConverter._null,
+    exp.Boolean: ValueConverter._boolean,
+    exp.HexString: ValueConverter._binary,
+    exp.Neg: ValueConverter._negative,
+    exp.DPipe: ValueConverter._concat,
+    exp.Cast: ValueConverter._cast,
+    exp.TryCast: ValueConverter._cast,
+    exp.Case: ValueConverter._case,
+    exp.Anonymous: ValueConverter._call,
+    **dict.fromkeys(_ARITHMETIC, ValueConverter._arithmetic),
+    **dict.fromkeys(_SPECIAL, ValueConverter._special),
+}

@@ -1,0 +1,186 @@
+"""Conditions on expressions over a table: the rows, and that indexes narrow what is evaluated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+import hindex
+from hindex import col
+from hindex.errors import PredicateError
+from hindex.orc import OrcReader
+from hindex.plan import evaluate as evaluation
+from hindex.plan.filter import Residual
+from hindex.plan.reasons import Reason
+from hindex.scan import execute
+from hindex.scan.task import OutputColumn
+from hindex.tables import IndexSpec, Table
+from hindex.where import Where
+from tests.support.small import ids, reasons
+from tests.support.writers import write_pyarrow
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROWS = 2000
+
+
+def a_of(i: int) -> int | None:
+    return None if i % 7 == 0 else i % 50
+
+
+@pytest.fixture(scope="module")
+def table(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Table:
+    """Row i has a = i % 50 or NULL (indexed), b = i % 20, s = 's<i>', r.x = i; partitions p=1 and p=2 of 1,000 rows."""
+    path = tmp_path_factory.mktemp("expressions") / "table"
+    for p in (1, 2):
+        rows = range((p - 1) * 1000, p * 1000)
+        data = pa.table(
+            {
+                "id": pa.array(rows, pa.int64()),
+                "a": pa.array(map(a_of, rows), pa.int32()),
+                "b": pa.array([i % 20 for i in rows], pa.int32()),
+                "s": [f"s{i}" for i in rows],
+                "r": [{"x": i} for i in rows],
+            }
+        )
+        write_pyarrow(path / f"p={p}" / "0.orc", data, "none", stripe=4096, stride=100)
+    found = hindex.connect(spark=spark).table(str(path))
+    found.create_indexes([IndexSpec("by_a", "a"), IndexSpec("by_x", "r.x", using="minmax")])
+    return found
+
+
+@pytest.fixture
+def evaluated(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """On how many rows expressions were evaluated."""
+    seen: list[int] = []
+    evaluate_truth = evaluation.evaluate_truth  # type: ignore[attr-defined]
+
+    def counted(residual: Residual, columns: dict[str, pa.Array], n: int) -> object:
+        seen.append(n)
+        return evaluate_truth(residual, columns, n)
+
+    monkeypatch.setattr(evaluation, "evaluate_truth", counted)
+    return seen
+
+
+def a_is(value: int) -> Callable[[int], bool]:
+    return lambda i: a_of(i) == value
+
+
+# the condition, the rows it keeps, and on how many rows an expression is evaluated
+CASES: list[tuple[Where, Callable[[int], bool], int]] = [
+    ("a + 1 = b", lambda i: a_of(i) is not None and a_of(i) == i % 20 - 1, ROWS),
+    ("a = 3 AND b * 2 = 6", lambda i: a_of(i) == 3 and i % 20 == 3, sum(map(a_is(3), range(ROWS)))),
+    ("a = 3 AND a + b = 6", lambda i: a_of(i) == 3 and i % 20 == 3, sum(map(a_is(3), range(ROWS)))),
+    (
+        "a = 3 OR b % 7 = 6",
+        lambda i: a_of(i) == 3 or i % 20 % 7 == 6,
+        ROWS - sum(map(a_is(3), range(ROWS))),
+    ),
+    ("a = 200 AND b + 1 = 2", lambda i: False, 0),
+    ("a = 1 AND a = 2 AND b + 1 = 2", lambda i: False, 0),
+    ("a IS NULL OR a IS NOT NULL OR b + 1 = 2", lambda i: True, 0),
+    ("p + 1 = 2", lambda i: i < 1000, 0),
+    ("p * 2 = 4 AND b + p = 3", lambda i: i >= 1000 and i % 20 == 1, 1000),
+    ("p + 1 = 2 OR b + p = 3", lambda i: i < 1000 or i % 20 == 1, 1000),
+    ("p + 1 > 9", lambda i: False, 0),
+    ("r.x + 1 = 5", lambda i: i == 4, ROWS),
+    ("r.x < 100 AND r.x % 10 = 4", lambda i: i < 100 and i % 10 == 4, 100),
+    ("CAST(a AS BIGINT) = 3", a_is(3), 0),
+    ("a = 1 + 2", a_is(3), 0),
+    ("a = 3 AND s LIKE 's1%3'", lambda i: a_of(i) == 3 and str(i)[0] == "1" and str(i)[-1] == "3", -1),
+    ("a = 0 OR 100 / a > 40", lambda i: a_of(i) is not None and a_of(i) in (0, 1, 2), -1),
+    (col("a").isin(3) & (col("b") + 1 > col("a")), lambda i: a_of(i) == 3 and i % 20 + 1 > 3, -1),
+    (col("r.x") % 1000 == 7, lambda i: i % 1000 == 7, ROWS),
+]
+
+
+@pytest.mark.parametrize(("where", "keep", "rows"), CASES, ids=[str(case[0]) for case in CASES])
+def test_rows(
+    table: Table, evaluated: list[int], where: Where, keep: Callable[[int], bool], rows: int
+) -> None:
+    expected = [i for i in range(ROWS) if keep(i)]
+    scan = table.scan(where)
+    assert scan.to_arrow().column("id").to_pylist() == expected
+    if rows >= 0:
+        assert sum(evaluated) == rows
+    assert ids(scan) == expected
+    assert ids(table.scan(where, ["s", "id"], limit=3)) == expected[:3]
+
+
+def test_columns_of_pyspark_are_conditions(table: Table) -> None:
+    from pyspark.sql import functions as f
+
+    where = f.col("a").isin(3) & f.col("s").endswith("53")
+    assert ids(table.scan(where)) == [i for i in range(ROWS) if a_of(i) == 3 and str(i).endswith("53")]
+
+
+def test_columns_of_a_condition_are_read_first(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[tuple[str, ...], int]] = []
+    read_columns = execute.OpenTask._read_columns
+
+    def spied(self: execute.OpenTask, stripe: int, columns: list[OutputColumn], selection: object) -> object:
+        asked.append((tuple(column.name for column in columns), len(selection)))  # type: ignore[arg-type]
+        return read_columns(self, stripe, columns, selection)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(execute.OpenTask, "_read_columns", spied)
+    found = table.scan("a = 3 AND b * 2 = 6 AND p + 0 = 1", ["id", "s", "a"]).to_arrow()
+    kept = [i for i in range(1000) if a_of(i) == 3 and i % 20 == 3]
+    assert found.column("id").to_pylist() == kept
+    assert {names for names, _ in asked} <= {("a", "b"), ("id", "s"), ("id", "s", "a")}
+    assert sum(n for names, n in asked if names == ("a", "b")) == sum(map(a_is(3), range(1000)))
+    assert sum(n for names, n in asked if "s" in names) == len(kept)
+
+
+def test_explanations_name_what_no_index_answers(table: Table) -> None:
+    scan = table.scan("a = 3 AND lower(s) = 's3' AND p + 1 = 2")
+    assert reasons(scan) == {Reason.UNSUPPORTED_PREDICATE: ["lower(s) = 's3'"]}
+    text = str(scan.explain())
+    assert "lower(s) = 's3'  no index  UNSUPPORTED_PREDICATE" in text
+    assert "PARTITION  exact" in text
+    explained = scan.explain()
+    assert explained.rows is not None
+    assert explained.rows.kept == sum(map(a_is(3), range(1000)))
+    assert not explained.exact
+
+
+def test_counting_reads_no_more_than_the_expression(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    readers: list[OrcReader] = []
+
+    def open_reader(source: str | Path) -> OrcReader:
+        readers.append(OrcReader(source))
+        return readers[-1]
+
+    monkeypatch.setattr(execute, "OrcReader", open_reader)
+    assert table.scan("p + 1 = 2").count() == 1000
+    assert table.scan("a = 200 AND b + 1 = 2").count() == 0
+    assert sum(reader.counts.row_groups + reader.counts.dense_columns for reader in readers) == 0
+    assert table.scan("a = 3 AND b + 1 = 4").count() == sum(a_of(i) == 3 and i % 20 == 3 for i in range(ROWS))
+    assert sum(reader.counts.row_groups + reader.counts.dense_columns for reader in readers) > 0
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ("100 / a > 40", "division by zero, which is an error in Spark too"),
+        ("CAST(s AS INT) = 1", "'s.*' cannot be cast to int"),
+        ("s = 1", "'s.*' cannot be cast to bigint"),
+        ("year(a) = 1", "the cast from int to date is not evaluated here; filter with Spark on"),
+        ("a RLIKE '\\\\bx'", "which is not evaluated here"),
+    ],
+)
+def test_errors_are_spark_s_or_name_the_remedy(table: Table, where: str, message: str) -> None:
+    with pytest.raises(PredicateError, match=message):
+        table.scan(where).to_arrow()
+
+
+def test_the_rows_are_those_of_spark(table: Table, spark: SparkSession) -> None:
+    frame = table.scan("s LIKE '%3' AND a + b > 20 AND p <> 7").to_spark(spark)
+    read = spark.read.orc(table.uri).where("s LIKE '%3' AND a + b > 20 AND p <> 7")
+    assert sorted(row.id for row in frame.collect()) == sorted(row.id for row in read.select("id").collect())
+    assert frame.count() > 0

@@ -1,0 +1,73 @@
+"""PySpark's columns are read as the predicates they are."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import functions as f
+
+from hindex.errors import PredicateError
+from hindex.sql import parse_predicate
+from hindex.where import parsed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_columns_of_pyspark(spark: SparkSession) -> None:
+    c = f.col
+    cases: list[tuple[Any, str]] = [
+        (c("a") > 20, "a > 20"),
+        (f.lit(20) > c("a"), "a < 20"),
+        ((c("a") == 1) & (c("s") == "x'y") | ~c("flag"), "a = 1 AND s = 'x\\'y' OR NOT flag"),
+        (c("a") != 1, "NOT a = 1"),
+        (c("r.g.h").isNull(), "r.g.h IS NULL"),
+        (c("a").isNotNull(), "a IS NOT NULL"),
+        (c("`a.b`") == 1, "`a.b` = 1"),
+        (c("s").like("a%"), "s LIKE 'a%'"),
+        (c("s").rlike("^a"), "s RLIKE '^a'"),
+        (c("s").startswith("x"), "startswith(s, 'x')"),
+        (c("a").isin(1, 2), "a IN (1, 2)"),
+        (c("a").between(1, c("b")), "a BETWEEN 1 AND b"),
+        (c("a").eqNullSafe(f.lit(None)), "a <=> NULL"),
+        (c("d") == datetime.date(2020, 1, 1), "d = DATE '2020-01-01'"),
+        (c("t") > datetime.datetime(2020, 1, 1, 1, 2, 3, 5), "t > TIMESTAMP '2020-01-01 01:02:03.000005'"),
+        (c("x") == 1.5, "x = 1.5D"),
+        (c("x") == Decimal("1.50"), "x = 1.50"),
+        (c("bin") == bytearray(b"x"), "bin = X'78'"),
+        (f.lower("s") == "x", "lower(s) = 'x'"),
+        (c("s").substr(1, 2) == "x", "substring(s, 1, 2) = 'x'"),
+        (c("a") % 2 + 1 == -c("b"), "a % 2 + 1 = -b"),
+        (
+            c("a").cast("decimal(10,2)") > c("b").cast("bigint"),
+            "CAST(a AS DECIMAL(10, 2)) > CAST(b AS BIGINT)",
+        ),
+        (c("s").try_cast("int") == 1, "TRY_CAST(s AS INT) = 1"),
+        (f.when(c("a") > 1, 1).otherwise(2) == 1, "CASE WHEN a > 1 THEN 1 ELSE 2 END = 1"),
+        (f.expr("a + 1 > 2 AND s LIKE 'x%'"), "a + 1 > 2 AND s LIKE 'x%'"),
+        ((c("flag")).alias("q"), "flag"),
+        (spark.range(1)["id"] == 1, "id = 1"),
+    ]
+    for column, text in cases:
+        assert parsed(column) == parse_predicate(text), text
+    refused: list[tuple[Any, str]] = [
+        (f.udf(lambda value: value)("a") == 1, "kind ExpressionColumnNode is not evaluated"),
+        (f.rand() > 0.5, "function rand"),
+        (f.lit("x"), "expected a condition, found the literal 'x'"),
+    ]
+    for column, message in refused:
+        with pytest.raises(PredicateError, match=message):
+            parsed(column)
+
+
+def test_columns_of_spark_connect_are_refused() -> None:
+    class Column:
+        __module__ = "pyspark.sql.connect.column"
+
+    with pytest.raises(
+        PredicateError, match=r"Spark Connect cannot be read here: write the condition as SQL"
+    ):
+        parsed(Column())  # type: ignore[arg-type]

@@ -1,0 +1,171 @@
+"""Conditions built in Python are those that SQL text is parsed to."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hindex
+from hindex import call, col, lit
+from hindex.builder import Expr, literal
+from hindex.errors import PredicateError
+from hindex.sql import parse_predicate
+from hindex.sql.functions import FUNCTIONS, NAMES
+from hindex.sql.predicate import ColumnRef, Literal, LiteralKind
+from hindex.where import parsed
+
+A, B, S = col("a"), col("b"), col("s")
+FLAG = col("flag")
+
+# the condition => SQL text that is parsed to the same
+CASES: list[tuple[Any, str]] = [
+    (A == 1, "a = 1"),
+    (A != 1, "a <> 1"),
+    (A < 1, "a < 1"),
+    (A <= 1, "a <= 1"),
+    (A > 1, "a > 1"),
+    (A >= 1, "a >= 1"),
+    (1 < A, "a > 1"),  # noqa: SIM300
+    (1 == A, "a = 1"),  # noqa: SIM300
+    (A.eq_null_safe(None), "a <=> NULL"),
+    (B == A, "b = a"),
+    (A.between(20, 25), "a BETWEEN 20 AND 25"),
+    (A.between(B, B + 1), "a BETWEEN b AND b + 1"),
+    (A.isin(1, 2, None), "a IN (1, 2, NULL)"),
+    (A.isin([1, 2]), "a IN (1, 2)"),
+    (A.isin(range(3)), "a IN (0, 1, 2)"),
+    (S.isin("xy"), "s IN ('xy')"),
+    (A.isin(B, 1), "a IN (b, 1)"),
+    (~A.isin(1), "a NOT IN (1)"),
+    (A.is_null(), "a IS NULL"),
+    (A.is_not_null(), "a IS NOT NULL"),
+    ((A + B).is_null(), "a + b IS NULL"),
+    (S.like("a%"), "s LIKE 'a%'"),
+    (S.like("%!%%", "!"), "s LIKE '%!%%' ESCAPE '!'"),
+    (~S.like("a_"), "s NOT LIKE 'a_'"),
+    (S.rlike("^a"), "s RLIKE '^a'"),
+    (S.lower() == "x", "lower(s) = 'x'"),
+    (S.substring(1, 2) == "x", "substring(s, 1, 2) = 'x'"),
+    (S.startswith("x"), "startswith(s, 'x')"),
+    (call("lower", S).like("a%"), "lower(s) LIKE 'a%'"),
+    (call("if", A > 1, "x", S) == "x", "if(a > 1, 'x', s) = 'x'"),
+    (call("coalesce", A, 0) == 0, "coalesce(a, 0) = 0"),
+    (A.coalesce(0) == 0, "coalesce(a, 0) = 0"),
+    (A.isnull() & A.nvl(B) > 1, "(a IS NULL AND coalesce(a, b)) > 1"),
+    (A + 1 > B, "a + 1 > b"),
+    (1 + A > B, "1 + a > b"),
+    ((A + B) * 2 - B / 3 == A % 2, "(a + b) * 2 - b / 3 = a % 2"),
+    (10 - A == 10 / B, "10 - a = 10 / b"),
+    (10 % A == 2 * B, "10 % a = 2 * b"),
+    (-A == 1, "-a = 1"),
+    (abs(A) == 1, "abs(a) = 1"),
+    (A.cast("bigint") == B, "CAST(a AS BIGINT) = b"),
+    (A.cast("decimal(10,2)") == B, "CAST(a AS DECIMAL(10, 2)) = b"),
+    (A.cast("long") == B, "CAST(a AS BIGINT) = b"),
+    (S.try_cast("int") == 1, "TRY_CAST(s AS INT) = 1"),
+    (FLAG, "flag"),
+    (~FLAG, "NOT flag"),
+    (FLAG & (A == 1) | ~S.is_null(), "flag AND a = 1 OR s IS NOT NULL"),
+    (FLAG & ((A == 1) | ~S.is_null()), "flag AND (a = 1 OR s IS NOT NULL)"),
+    (FLAG & True, "flag AND TRUE"),
+    (False | FLAG, "FALSE OR flag"),
+    ((A > 1) == FLAG, "(a > 1) = flag"),
+    (~((A == 1) & FLAG), "NOT (a = 1 AND flag)"),
+    (col("r.g.h") == 1, "r.g.h = 1"),
+    (col("r", "g.h") == 1, "r.`g.h` = 1"),
+    (col("`a.b`.c") == 1, "`a.b`.c = 1"),
+    (col("my column") == 1, "`my column` = 1"),
+    (lit("x") == S, "s = 'x'"),
+    (A == None, "a = NULL"),  # noqa: E711
+    (A == 1.5, "a = 1.5D"),
+    (Decimal("1.50") == A, "a = 1.50"),
+    (datetime.date(2020, 2, 29) == A, "a = DATE '2020-02-29'"),
+    (datetime.datetime(2020, 1, 2, 3, 4, 5, 600) < A, "a > TIMESTAMP '2020-01-02 03:04:05.000600'"),
+    (A == b"\x1f", "a = X'1F'"),
+    (np.int64(7) == A, "a = 7"),
+    (FLAG == True, "flag = TRUE"),  # noqa: E712
+]
+
+
+@pytest.mark.parametrize(("built", "text"), CASES, ids=[text for _, text in CASES])
+def test_nodes_are_those_of_the_text(built: Expr, text: str) -> None:
+    assert built.predicate == parse_predicate(text)
+    assert parsed(built) == parsed(text) == parsed(parse_predicate(text))
+    assert parse_predicate(str(built)) == built.predicate
+
+
+def test_readme_example() -> None:
+    built = col("age").between(20, 25) & (col("s").startswith("x") | ~col("n").is_null())
+    assert str(built) == "age >= 20 AND age <= 25 AND (startswith(s, 'x') OR n IS NOT NULL)"
+    assert repr(built) == f"Expr({built})"
+
+
+@pytest.mark.parametrize(
+    "use",
+    [lambda: A == 1 and B == 2, lambda: A == 1 or B == 2, lambda: not A, lambda: 1 < A < 3, lambda: A in [B]],
+)
+def test_python_connectives_are_refused_with_the_remedy(use: Any) -> None:
+    with pytest.raises(TypeError, match=r"write & for `and`, \| for `or` and ~ for `not`.*between"):
+        use()
+
+
+@pytest.mark.parametrize("value", [[1], {"a": 1}, object(), Decimal("NaN"), 1j])
+def test_values_without_a_literal_are_refused(value: Any) -> None:
+    with pytest.raises(TypeError, match="of SQL"):
+        value == A  # noqa: B015
+
+
+@pytest.mark.parametrize(
+    ("use", "message"),
+    [
+        (lambda: A.isin(), "at least one value"),
+        (lambda: A.cast("varchar(3)"), "is not a type to cast to"),
+        (lambda: col(""), "is not the name of a column"),
+        (lambda: col("a..b"), "is not the name of a column"),
+        (lambda: call("lowr", S), "did you mean lower"),
+        (lambda: S.lower(1), "of 2 arguments, it takes 1"),
+        (lambda: S.like("x", "yz"), "one character"),
+    ],
+)
+def test_mistakes_are_named(use: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        use()
+
+
+def test_unknown_methods_are_attribute_errors() -> None:
+    with pytest.raises(AttributeError, match="functions that are methods are abs,"):
+        A.no_such_function  # noqa: B018
+    assert not hasattr(A, "_private")
+    for name in NAMES:
+        assert callable(getattr(A, name))
+
+
+def test_what_is_no_condition() -> None:
+    with pytest.raises(PredicateError, match="found the literal 5: compare it"):
+        parsed(lit(5))
+    with pytest.raises(PredicateError, match="is not a condition: give SQL text"):
+        parsed(5)  # type: ignore[arg-type]
+    assert parsed(None) is None
+
+
+def test_a_time_with_a_zone_keeps_it() -> None:
+    zone = datetime.timezone(datetime.timedelta(hours=1))
+    found = literal(datetime.datetime(2020, 1, 1, tzinfo=zone))
+    assert found == Literal("2020-01-01 00:00:00+01:00", LiteralKind.TIMESTAMP)
+
+
+def test_functions_are_known_to_the_typing_rules_and_evaluators() -> None:
+    from hindex.plan.residual.evaluate import _LAZY, STRICT
+    from hindex.plan.residual.functions import RULES
+
+    assert set(RULES) == set(FUNCTIONS)
+    assert set(FUNCTIONS) <= {*STRICT, *_LAZY}
+
+
+def test_lazy_exports() -> None:
+    assert hindex.col("a").node == ColumnRef(("a",))
+    assert {"col", "lit", "call", "Expr"} <= set(dir(hindex))
