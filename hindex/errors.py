@@ -54,6 +54,10 @@ class CommitConflictError(StoreError):
     """Another writer committed first and the change does not apply on top of it."""
 
 
+class FallbackError(HindexError):
+    """In strict mode, an index could not be used: rows would have been read without it."""
+
+
 class BuildError(HindexError):
     """An index build failed; nothing was committed."""
 

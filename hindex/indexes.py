@@ -25,9 +25,9 @@ from hindex.lifecycle.results import (
 from hindex.plan.evaluate import prune
 from hindex.plan.filter import ALWAYS, Filter, Never
 from hindex.scan.planning import check_path, holds, index_filter
-from hindex.sql.predicate import Predicate
 from hindex.store.manifest import IndexEntry, new_index_id
 from hindex.table.snapshot import FileView, Snapshot
+from hindex.where import Where, parsed
 
 if TYPE_CHECKING:
     from hindex.store.builds import BuildNotice
@@ -50,7 +50,7 @@ class IndexSpec:
     name: str
     column: str
     using: str = "bitmap"
-    where: str | Predicate | None = None
+    where: Where | None = None
     properties: Mapping[str, str] | None = None
     comment: str | None = None
     annotations: Mapping[str, str] | None = None
@@ -176,6 +176,8 @@ class Index:
             return IndexState.UNUSABLE
         if self._entry.deferred:
             return IndexState.DEFERRED
+        if self._entry.quarantined is not None:
+            return IndexState.QUARANTINED
         complete = self.num_fresh_files == self.num_files and not self.num_gone_files
         return IndexState.FRESH if complete else IndexState.STALE
 
@@ -196,6 +198,8 @@ class Index:
                 return "deferred: REFRESH INDEX builds it"
             case IndexState.FRESH:
                 return "fresh"
+            case IndexState.QUARANTINED:
+                return f"quarantined: REFRESH INDEX builds it anew; {self._entry.quarantined}"
         changes = [
             f"{count:,} {what}"
             for count, what in (
@@ -210,7 +214,7 @@ class Index:
             f"{self.rows_covered:g} % of the rows"
         )
 
-    def refresh(self, *, where: str | Predicate | None = None, dry_run: bool = False) -> RefreshResult:
+    def refresh(self, *, where: Where | None = None, dry_run: bool = False) -> RefreshResult:
         """Index the files that changed or were added, and forget those that are gone.
 
         :param where: only files of these partitions, a predicate on partition columns.
@@ -220,14 +224,14 @@ class Index:
         """
         return self._table.refresh_indexes([self.name], where=where, dry_run=dry_run)
 
-    def rebuild(self, *, where: str | Predicate | None = None) -> RefreshResult:
+    def rebuild(self, *, where: Where | None = None) -> RefreshResult:
         """Build the index anew, whether or not files changed; until that has succeeded the old one serves.
 
         Parameters and errors are those of :meth:`refresh`.
         """
         return self._table.rebuild_index(self.name, where=where)
 
-    def drop(self, *, where: str | Predicate | None = None) -> DropResult:
+    def drop(self, *, where: Where | None = None) -> DropResult:
         """Remove the index, or its part for some partitions.
 
         :param where: partitions by their values, such as ``p = 1`` or ``p IN (1, 2)``.
@@ -298,18 +302,6 @@ def new_entry(spec: IndexSpec, snapshot: Snapshot) -> IndexEntry:
         comment=spec.comment,
         annotations=tuple(sorted(annotations.items())),
     )
-
-
-def parsed(where: str | Predicate | None) -> Predicate | None:
-    """A predicate given as text or parsed.
-
-    :raises StatementError: if the text is not a predicate.
-    """
-    if isinstance(where, str):
-        from hindex.sql import parse_predicate
-
-        return parse_predicate(where)
-    return where
 
 
 def now_ms() -> int:

@@ -25,6 +25,7 @@ import decimal
 import enum
 import math
 import struct
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -166,6 +167,48 @@ def array_keys(of: OrcType, array: pa.Array) -> KeyArray:
     if of.kind == Kind.BOOLEAN:
         return np.asarray(pc.fill_null(array, False).cast(pa.int64()))
     return _fixed_width(array, np.dtype(f"i{array.type.bit_width // 8}")).astype(np.int64, copy=False)
+
+
+def key_array(of: OrcType, keys: KeyArray) -> pa.Array:
+    """The values of keys, one a key, none null: the inverse of :func:`array_keys`.
+
+    What have one key are one value to Spark, and it is given as Spark groups by it: 0.0 for -0.0, one NaN for all, and
+    CHAR filled with blanks.
+
+    :returns: an array of ``of.to_arrow()``.
+    """
+    wanted = of.to_arrow()
+    if of.kind == Kind.DECIMAL:
+        return _decimals(wanted, keys)
+    if not isinstance(keys, np.ndarray):
+        narrow = keys.cast(pa.binary())
+        return narrow.view(wanted) if pa.types.is_string(wanted) else narrow
+    if of.kind in (Kind.FLOAT, Kind.DOUBLE):
+        doubles = np.where(keys >= 0, keys, keys ^ np.int64(INT64_MAX)).view(np.float64)
+        return pa.array(doubles, pa.float64()).cast(wanted, safe=False)
+    whole = pa.array(keys, pa.int64())
+    if pa.types.is_timestamp(wanted):
+        return whole.view(wanted)
+    return whole.cast(pa.int32()).view(wanted) if pa.types.is_date32(wanted) else whole.cast(wanted)
+
+
+def join_keys(kind: KeyKind, parts: Sequence[KeyArray]) -> KeyArray:
+    """Keys one after the other."""
+    if kind is KeyKind.INT64:
+        return np.concatenate([np.zeros(0, np.int64), *parts])
+    return pa.concat_arrays([pa.array([], pa.large_binary()), *parts])
+
+
+def _decimals(wanted: pa.DataType, keys: KeyArray) -> pa.Array:
+    words = np.empty(len(keys), dtype=[("low", "<u8"), ("high", "<i8")])
+    if isinstance(keys, np.ndarray):
+        words["low"], words["high"] = keys.view(np.uint64), keys >> np.int64(63)
+    else:
+        data = b"".join(keys.to_pylist())
+        big = np.frombuffer(data, dtype=[("high", ">u8"), ("low", ">u8")])
+        words["low"] = big["low"]
+        words["high"] = (big["high"].astype(np.uint64) ^ np.uint64(1 << 63)).view(np.int64)
+    return pa.Array.from_buffers(wanted, len(keys), [None, pa.py_buffer(words.tobytes())])
 
 
 PythonValue = bool | int | float | str | bytes | decimal.Decimal | datetime.date | datetime.datetime

@@ -82,11 +82,19 @@ HELP: dict[str, StatementHelp] = {
     ),
     "SELECT": StatementHelp(
         "Reads the rows of a table that match, by its indexes.",
-        ("SELECT column, ... | * | COUNT(*) FROM table [WHERE predicate] [LIMIT n];",),
+        (
+            "SELECT column [AS name], ... | * FROM table [WHERE predicate]",
+            "    [ORDER BY column [ASC | DESC] [NULLS FIRST | LAST]] [LIMIT n];",
+            "SELECT COUNT(*) | COUNT(c) | MIN(c) | MAX(c) [AS name], ... FROM table [WHERE predicate];",
+            "SELECT DISTINCT c FROM table [WHERE predicate] [ORDER BY c] [LIMIT n];",
+            "SELECT c, COUNT(*), ... FROM table [WHERE predicate] GROUP BY c [ORDER BY item] [LIMIT n];",
+        ),
+        ("Counts, least, greatest and distinct values come from indexes alone where these know them.",),
     ),
     "EXPLAIN": StatementHelp(
         "Tells how a SELECT would be answered: by which indexes, and what they skip.",
-        ("EXPLAIN SELECT ...;",),
+        ("EXPLAIN [ANALYZE] SELECT ...;",),
+        ("ANALYZE runs it, and tells what was read and how long each step took.",),
     ),
 }
 

@@ -175,35 +175,95 @@ class VacuumIndexes:
         return f"VACUUM INDEXES{_on(self.table)}{retain}{_dry_run(self.dry_run)}"
 
 
+class AggregateFunction(enum.Enum):
+    """The value is how SQL spells it, in lower case."""
+
+    COUNT = "count"
+    MIN = "min"
+    MAX = "max"
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateCall:
+    """``COUNT(*)``, where ``column`` is None, or ``COUNT | MIN | MAX (column)``."""
+
+    function: AggregateFunction
+    column: ColumnRef | None = None
+
+    @property
+    def name(self) -> str:
+        """What Spark calls a result without an alias."""
+        return f"{self.function.value}({'1' if self.column is None else self.column.name})"
+
+    def __str__(self) -> str:
+        return f"{self.function.name}({'*' if self.column is None else self.column})"
+
+
+@dataclass(frozen=True, slots=True)
+class SelectItem:
+    """A column or an aggregate, and what it is called in the result; by its own name where there is no alias."""
+
+    value: ColumnRef | AggregateCall
+    alias: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self.value.name if self.alias is None else self.alias
+
+    def __str__(self) -> str:
+        return f"{self.value}" if self.alias is None else f"{self.value} AS {quote_name(self.alias)}"
+
+
+@dataclass(frozen=True, slots=True)
+class SortItem:
+    """What rows are ordered by; ``nulls_first`` is None where that is left to the direction."""
+
+    value: ColumnRef | AggregateCall
+    descending: bool = False
+    nulls_first: bool | None = None
+
+    def __str__(self) -> str:
+        nulls = "" if self.nulls_first is None else f" NULLS {'FIRST' if self.nulls_first else 'LAST'}"
+        return f"{self.value}{' DESC' if self.descending else ''}{nulls}"
+
+
 @dataclass(frozen=True, slots=True)
 class Select:
-    """``SELECT columns | * | COUNT(*) FROM table [WHERE where] [LIMIT limit]``.
+    """``SELECT [DISTINCT] items FROM table [WHERE where] [GROUP BY group] [ORDER BY order] [LIMIT limit]``.
 
-    ``columns`` is None for ``*`` and for ``COUNT(*)``; ``count`` tells them apart.
+    ``items`` is None for ``*``. ``SELECT DISTINCT c`` is the same as ``SELECT c ... GROUP BY c``, and is given so.
     """
 
     table: TableRef
-    columns: tuple[ColumnRef, ...] | None = None
-    count: bool = False
+    items: tuple[SelectItem, ...] | None = None
     where: Predicate | None = None
+    group: ColumnRef | None = None
+    order: SortItem | None = None
     limit: int | None = None
 
+    @property
+    def is_aggregate(self) -> bool:
+        """Whether the result is not rows of the table."""
+        items = self.items or ()
+        return self.group is not None or any(isinstance(item.value, AggregateCall) for item in items)
+
     def __str__(self) -> str:
-        items = (
-            "COUNT(*)" if self.count else "*" if self.columns is None else ", ".join(map(str, self.columns))
-        )
+        items = "*" if self.items is None else ", ".join(map(str, self.items))
+        group = "" if self.group is None else f" GROUP BY {self.group}"
+        order = "" if self.order is None else f" ORDER BY {self.order}"
         limit = "" if self.limit is None else f" LIMIT {self.limit}"
-        return f"SELECT {items} FROM {self.table}{_where(self.where)}{limit}"
+        return f"SELECT {items} FROM {self.table}{_where(self.where)}{group}{order}{limit}"
 
 
 @dataclass(frozen=True, slots=True)
 class Explain:
-    """``EXPLAIN SELECT ...``."""
+    """``EXPLAIN [ANALYZE] SELECT ...``."""
 
     statement: Select
+    analyze: bool = False
 
     def __str__(self) -> str:
-        return f"EXPLAIN {self.statement}"
+        return f"EXPLAIN {'ANALYZE ' if self.analyze else ''}{self.statement}"
 
 
 Statement = (

@@ -20,6 +20,8 @@ from hindex.keys import (
     array_keys,
     decimal_key,
     float_key,
+    join_keys,
+    key_array,
     key_decimal,
     key_float,
     key_kind,
@@ -139,6 +141,31 @@ def test_key_value_is_the_value(of: OrcType, values: st.SearchStrategy[Any], dat
     if of.kind is Kind.CHAR:
         value = value.ljust(3)
     assert found == value or (found != found and value != value)
+
+
+@by_type
+@given(data=st.data())
+def test_values_of_keys(of: OrcType, values: st.SearchStrategy[Any], data: st.DataObject) -> None:
+    """An array of values comes back from its keys, but for what has one key."""
+    array = pa.array(data.draw(st.lists(values, max_size=8)), of.to_arrow())
+    keys = array_keys(of, array)
+    found = key_array(of, keys)
+    found.validate(full=True)
+    assert found.type == of.to_arrow()
+    assert keys_list(of, found) == keys_list(of, array)
+    if of.kind in (Kind.FLOAT, Kind.DOUBLE):
+        # zero has no sign
+        assert not any(value == 0 and math.copysign(1, value) < 0 for value in found.to_pylist())
+    elif of.kind is not Kind.CHAR:
+        assert found.equals(array)
+    kind = key_kind(of)
+    assert kind is not None
+    joined = join_keys(kind, [keys, keys])
+    assert key_array(of, joined).equals(pa.concat_arrays([found, found])) or of.kind in (
+        Kind.FLOAT,
+        Kind.DOUBLE,
+    )
+    assert len(join_keys(kind, [])) == 0
 
 
 @given(st.integers(0, 2**64 - 1))

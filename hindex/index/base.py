@@ -14,19 +14,21 @@ from __future__ import annotations
 import enum
 import importlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Protocol, cast, runtime_checkable
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
-from hindex.domain import Domain
+from hindex.domain import Domain, Key
 from hindex.errors import BuildError, ColumnError, HindexError
 from hindex.index.extent import Extent
 from hindex.index.file import BinarySink, IndexFileReader
-from hindex.keys import KeyKind, key_kind
+from hindex.keys import KeyArray, KeyKind, key_kind
 from hindex.orc.types import OrcType
 
 ENTRY_POINT_GROUP = "hindex.indexes"
@@ -216,6 +218,91 @@ class IndexReader(Protocol):
 
     def close(self) -> None:
         """Close the source."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class KeyCounts:
+    """How many of some rows have each key: keys that none has are left out, the others ascend."""
+
+    keys: KeyArray
+    counts: npt.NDArray[np.int64]
+    null_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRows:
+    """Some neighboring keys in ascending order, how many rows each has, and these rows: key after key, ascending."""
+
+    keys: KeyArray
+    counts: npt.NDArray[np.int64]
+    rows: npt.NDArray[np.uint32]
+
+
+@runtime_checkable
+class KeyedReader(IndexReader, Protocol):
+    """A reader that knows the rows of every key, so that what asks for values alone needs no data.
+
+    :raises IndexFileError: all of it, if what must be read is corrupt.
+    """
+
+    def key_count(self, stripe: int) -> int:
+        """Distinct keys of a stripe, NULL not among them."""
+        ...
+
+    def null_rows(self, stripe: int) -> BitMap:
+        """The rows of a stripe that are null; shared, so not to be changed."""
+        ...
+
+    def key_counts(self, stripe: int, rows: BitMap | None = None) -> KeyCounts:
+        """Of some rows of a stripe (all if None), how many have each key."""
+        ...
+
+    def key_rows(
+        self, stripe: int, rows: BitMap | None = None, *, descending: bool = False
+    ) -> Iterator[KeyRows]:
+        """The same with the rows, page by page, from the least key or the greatest; pages are read as they come."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Of all rows of a stripe: how many are null, and the least and greatest key.
+
+    A key is None where every row is null, and where it is not known exactly.
+    """
+
+    null_count: int
+    low: Key | None
+    high: Key | None
+
+
+@runtime_checkable
+class EndsReader(IndexReader, Protocol):
+    """A reader that knows the ends of whole stripes."""
+
+    def ends(self, stripe: int) -> Ends:
+        """The ends of a stripe, without reading a page."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """What a lookup would take, by the index's directory alone.
+
+    ``rows`` are about how many belong to the domain, ``walked`` how many have to be unpacked to tell.
+    """
+
+    rows: int
+    walked: int
+
+
+@runtime_checkable
+class EstimatingReader(IndexReader, Protocol):
+    """A reader that can say what a lookup would take without reading a page."""
+
+    def effort(self, stripe: int, domain: Domain) -> Effort:
+        """What :meth:`~IndexReader.lookup` would take."""
         ...
 
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
 from google.protobuf.message import DecodeError
 from pyroaring import BitMap
 
 from hindex.domain import Domain, Key, Range
 from hindex.errors import IndexFileError
-from hindex.index.base import Bounds
+from hindex.index.base import Bounds, Effort, KeyCounts, KeyRows
 from hindex.index.builder import page_ref
 from hindex.index.file import IndexFileReader, PageRef
 from hindex.index.leaf import Outside
 from hindex.index.tree import MAX_ROWS, Tree, clipped
-from hindex.keys import KeyKind
+from hindex.keys import KeyKind, join_keys
 from hindex.proto import index_file_pb2 as pb
 
 
@@ -124,6 +126,42 @@ class BitmapReader:
         if domain.null_allowed:
             found = found | self._nulls(held)
         return Bounds.exactly(found)
+
+    def null_rows(self, stripe: int) -> BitMap:
+        """The null rows of a stripe."""
+        return self._nulls(self._stripes[stripe])
+
+    def key_counts(self, stripe: int, rows: BitMap | None = None) -> KeyCounts:
+        """See :class:`~hindex.index.base.KeyedReader`."""
+        held = self._stripes[stripe]
+        if rows is not None and len(rows) == held.rows:
+            rows = None
+        nulls = held.null_count if rows is None else self._nulls(held).intersection_cardinality(rows)
+        parts = held.tree.key_counts(rows)
+        counts = np.concatenate([counts for _, counts in parts]) if parts else np.zeros(0, np.int64)
+        return KeyCounts(join_keys(self._kind, [keys for keys, _ in parts]), counts, nulls)
+
+    def key_rows(
+        self, stripe: int, rows: BitMap | None = None, *, descending: bool = False
+    ) -> Iterator[KeyRows]:
+        """See :class:`~hindex.index.base.KeyedReader`."""
+        held = self._stripes[stripe]
+        if rows is not None and len(rows) == held.rows:
+            rows = None
+        return held.tree.key_rows(rows, descending=descending)
+
+    def effort(self, stripe: int, domain: Domain) -> Effort:
+        """See :class:`~hindex.index.base.EstimatingReader`."""
+        held = self._stripes[stripe]
+        filled = held.rows - held.null_count
+        nulls = held.null_count if domain.null_allowed else 0
+        if not len(held.tree) or domain.has_every_value:
+            return Effort((filled if domain.has_every_value else 0) + nulls, 0)
+        rows, walked = held.tree.effort(held.tree.wanted(domain.ranges))
+        if 2 * rows > filled:
+            others = Domain(domain.ranges).complement(null_allowed=False)
+            walked = held.tree.effort(held.tree.wanted(others.ranges))[1]
+        return Effort(rows + nulls, walked)
 
     def close(self) -> None:
         """Close the file."""

@@ -24,15 +24,26 @@ MAX_FILES = 256
 
 @dataclass(frozen=True, slots=True)
 class CacheCounts:
-    """How often something was found in the cache, how often not, and how many bytes it holds, roughly."""
+    """How often something was found in the cache, how often not, and how many bytes it holds, roughly.
+
+    ``pages_read`` and ``bytes_read`` are what was read of index files for it.
+    """
 
     hits: int
     misses: int
     bytes: int
+    pages_read: int = 0
+    bytes_read: int = 0
 
     def since(self, before: CacheCounts) -> CacheCounts:
-        """The hits and misses after an earlier moment."""
-        return CacheCounts(self.hits - before.hits, self.misses - before.misses, self.bytes)
+        """What was counted after an earlier moment."""
+        return CacheCounts(
+            self.hits - before.hits,
+            self.misses - before.misses,
+            self.bytes,
+            self.pages_read - before.pages_read,
+            self.bytes_read - before.bytes_read,
+        )
 
     def __str__(self) -> str:
         return f"{self.hits:,} found in memory, {self.misses:,} read"
@@ -52,11 +63,19 @@ class Cache:
         self._files = 0
         self._hits = 0
         self._misses = 0
+        self._pages_read = 0
+        self._bytes_read = 0
 
     @property
     def counts(self) -> CacheCounts:
         with self._lock:
-            return CacheCounts(self._hits, self._misses, self._bytes)
+            return CacheCounts(self._hits, self._misses, self._bytes, self._pages_read, self._bytes_read)
+
+    def count_read(self, pages: int, nbytes: int) -> None:
+        """Tell of pages of index files that were read."""
+        with self._lock:
+            self._pages_read += pages
+            self._bytes_read += nbytes
 
     def get(self, key: Hashable) -> object | None:
         """The value of a key, or None."""

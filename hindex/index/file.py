@@ -368,6 +368,7 @@ class IndexFileReader:
             pages.append(Page(data, what))
         self.pages_read += len(refs)
         self.bytes_read += sum(ref.length for ref in refs)
+        self._cache.count_read(len(refs), sum(ref.length for ref in refs))
         return pages
 
     def decoded(

@@ -13,11 +13,13 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from hindex.domain import Key, Range
 from hindex.index import planes
 from hindex.index.file import Buffer, Page, PageRef
-from hindex.keys import KeyKind
+from hindex.keys import KeyArray, KeyKind
+from hindex.orc.columns.arrays import bool_array
 
 _HEADER = struct.Struct("<IIqQBBBBB")
 _OUTSIDE = np.dtype([("key", "<u4"), ("offset", "<u8"), ("length", "<u4"), ("crc32c", "<u4")])
@@ -236,6 +238,19 @@ class Leaf:
         gap_counts = self.inline_counts - keep
         gap_starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(gap_counts)])
         return firsts, gap_starts, planes.join(blocks, inner, np.uint32)
+
+    def owners(self) -> Int64s:
+        """The key, by its number in this leaf, of each inline row, as :meth:`rows` has them."""
+        return np.repeat(np.arange(len(self.counts)), self.inline_counts)
+
+    def key_array(self, kept: npt.NDArray[np.bool_] | None = None) -> KeyArray:
+        """The keys, or those that are kept."""
+        held = self.keys
+        if isinstance(held, np.ndarray):
+            return held if kept is None else held[kept]
+        buffers = [None, pa.py_buffer(np.ascontiguousarray(held.offsets)), pa.py_buffer(held.data)]
+        found = pa.Array.from_buffers(pa.large_binary(), len(held), buffers)
+        return found if kept is None else found.filter(bool_array(kept, None))
 
     def rows(self, start: int, end: int) -> UInt32s:
         """The inline rows of keys ``start`` to ``end`` (exclusive), key after key."""

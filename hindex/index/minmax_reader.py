@@ -12,7 +12,7 @@ from pyroaring import BitMap
 
 from hindex.domain import Domain, Key
 from hindex.index import planes
-from hindex.index.base import Bounds
+from hindex.index.base import Bounds, Ends
 from hindex.index.builder import MAX_ROWS, page_ref
 from hindex.index.extent import Extent
 from hindex.index.file import IndexFileReader, Page, PageRef
@@ -122,6 +122,13 @@ class MinMaxReader:
         every, some = self._groups(held).matches(domain)
         lower = from_groups(every, self._group_rows, rows) if every.any() else BitMap()
         return Bounds(lower, from_groups(some, self._group_rows, rows))
+
+    def ends(self, stripe: int) -> Ends:
+        """See :class:`~hindex.index.base.EndsReader`: bytes may be cut, or come from statistics that were."""
+        found = self._stripes[stripe].extent
+        if self._kind is KeyKind.BYTES:
+            return Ends(found.null_count, None, None)
+        return Ends(found.null_count, found.min_key, found.max_key)
 
     def close(self) -> None:
         self.file.close()

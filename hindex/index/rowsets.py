@@ -71,6 +71,13 @@ def from_mask(mask: npt.NDArray[np.bool_]) -> BitMap:
     return _assemble(found)
 
 
+def to_mask(rows: BitMap, total: int) -> npt.NDArray[np.bool_]:
+    """Which of the row numbers below ``total`` are in a set."""
+    mask = np.zeros(total, np.bool_)
+    mask[np.asarray(rows.to_array())] = True
+    return mask
+
+
 def from_groups(mask: npt.NDArray[np.bool_], size: int, total: int) -> BitMap:
     """The rows of the row groups that are true; all have ``size`` rows, but the last one what is left of ``total``.
 

@@ -21,15 +21,18 @@ from pyroaring import BitMap
 
 from hindex.domain import Key, Range
 from hindex.index import rowsets
+from hindex.index.base import KeyRows
 from hindex.index.file import IndexFileReader, Page, PageRef
 from hindex.index.leaf import Leaf, Outside
-from hindex.keys import INT64_MAX, INT64_MIN, KeyKind
+from hindex.keys import INT64_MAX, INT64_MIN, KeyArray, KeyKind
 
 #: Rows of a tree are numbered with 32 bits.
 MAX_ROWS = 1 << 32
 
 #: Inline rows of a key from which on its row set is kept once it was unpacked.
 _MANY_ROWS = 1024
+#: How many rows of a bitmap take as long as one that is unpacked.
+_BITMAP_GAIN = 16
 
 
 @dataclass(slots=True)
@@ -167,6 +170,67 @@ class Tree:
             return rowsets.from_rows(np.unique(rows) if self._shared_rows else rows, self._total)
 
         return self._file.derived(self._leaves[number], key, make, rowsets.nbytes)
+
+    def effort(self, wanted: Mapping[int, Wanted]) -> tuple[int, int]:
+        """About how many rows the wanted keys have, and how many of these must be unpacked one by one.
+
+        By the directory alone: all keys of a leaf are taken to have as many rows, and a range that ends within it to
+        have half of it. Rows of keys that have many are bitmaps, of which a lookup takes a small part of the time.
+        """
+        rows = walked = 0
+        for number, part in wanted.items():
+            held, keys = self._rows_before[number + 1] - self._rows_before[number], self._leaf_keys[number]
+            share = held if part.whole else held // 2 if part.ranges else 0
+            share = max(share, len(part.points) * held // keys)
+            rows += share
+            walked += share if held < keys * _MANY_ROWS else share // _BITMAP_GAIN
+        return rows, walked
+
+    def key_counts(self, rows: BitMap | None) -> list[tuple[KeyArray, npt.NDArray[np.int64]]]:
+        """The keys that any of some rows (all if None) has and how many have each, leaf by leaf.
+
+        :raises IndexFileError: if a page that it needs is corrupt.
+        """
+        if rows is None:
+            return [(leaf.key_array(), leaf.counts) for leaf in self.leaves(range(len(self)))]
+        mask = rowsets.to_mask(rows, self._total)
+        found = []
+        for leaf in self.leaves(range(len(self))):
+            inside = leaf.owners()[mask[leaf.rows(0, len(leaf.keys))]]
+            counts = np.bincount(inside, minlength=len(leaf.keys))
+            for key, held in self._outside(leaf):
+                counts[key] = held.intersection_cardinality(rows)
+            kept = counts > 0
+            found.append((leaf.key_array(kept), counts[kept]))
+        return found
+
+    def key_rows(self, rows: BitMap | None, *, descending: bool) -> Iterator[KeyRows]:
+        """The same with the rows; a leaf is read when it is its turn.
+
+        :raises IndexFileError: if a page that it needs is corrupt.
+        """
+        mask = None if rows is None else rowsets.to_mask(rows, self._total)
+        for number in reversed(range(len(self))) if descending else range(len(self)):
+            (leaf,) = self.leaves([number])
+            numbers, owners = leaf.rows(0, len(leaf.keys)), leaf.owners()
+            sets = [(key, np.asarray(held.to_array())) for key, held in self._outside(leaf)]
+            if sets:
+                numbers = np.concatenate([numbers, *(held for _, held in sets)])
+                owners = np.concatenate([owners, *(np.full(len(held), key) for key, held in sets)])
+                order = np.argsort(owners, kind="stable")
+                numbers, owners = numbers[order], owners[order]
+            if mask is not None:
+                inside = mask[numbers]
+                numbers, owners = numbers[inside], owners[inside]
+            counts = np.bincount(owners, minlength=len(leaf.keys))
+            kept = counts > 0
+            yield KeyRows(leaf.key_array(kept), counts[kept], numbers)
+
+    def _outside(self, leaf: Leaf) -> list[tuple[int, BitMap]]:
+        """The keys of a leaf whose rows are bitmaps of their own, by their numbers, and these."""
+        found = leaf.outside(np.arange(len(leaf.keys)))
+        keys = np.flatnonzero((leaf.inline_counts == 0) & (leaf.counts > 0)).tolist()
+        return list(zip(keys, self.bitmaps(found), strict=True)) if found else []
 
     def bitmaps(self, wanted: Sequence[Outside]) -> list[BitMap]:
         """Row sets that are pages of their own; they are shared and must not be changed.

@@ -11,11 +11,15 @@ from hindex.store.manifest import IndexEntry, Manifest, forget_index_files, upda
 from hindex.table.snapshot import Snapshot
 
 
-def refreshed(old: Manifest, new: Manifest, ids: Collection[str], now: int) -> Manifest:
-    """A new manifest with the time in those of the indexes that changed."""
+def refreshed(old: Manifest, new: Manifest, ids: Collection[str], now: int, whole: bool) -> Manifest:
+    """A new manifest with the time in those of the indexes that changed.
+
+    :param whole: whether they were brought up to date in all partitions, which ends a quarantine.
+    """
     for entry in old.indexes:
         if entry.id in ids and (entry.deferred or files_of(old, entry.id) != files_of(new, entry.id)):
-            new = update_index(new, replace(entry, refreshed_ms=now, deferred=False))
+            quarantined = None if whole else entry.quarantined
+            new = update_index(new, replace(entry, refreshed_ms=now, deferred=False, quarantined=quarantined))
     return new
 
 

@@ -17,7 +17,6 @@ from pyroaring import BitMap
 
 from hindex.errors import HindexError
 from hindex.lifecycle.results import CheckResult
-from hindex.orc import OrcReader
 from hindex.plan.evaluate import mask
 from hindex.plan.filter import leaves
 from hindex.plan.reasons import Reason
@@ -36,6 +35,7 @@ from hindex.store.manifest import IndexEntry
 from hindex.store.store import Store
 from hindex.table.paths import bind_paths
 from hindex.table.snapshot import FileView, Snapshot
+from hindex.table.transactional import open_data_file
 
 if TYPE_CHECKING:
     from hindex.indexes import Index
@@ -108,7 +108,7 @@ def _verify(snapshot: Snapshot, entry: IndexEntry, problems: list[str]) -> int:
     files = [v for v in snapshot.files if v.is_listed_fresh and v.entry and v.entry.is_covered_by(entry.id)]
     wanted = _spread(files, rng)
     for view, stripes in wanted:
-        one = replace(alone, files=(view,), vanished=())
+        one = replace(alone, files=(_physical(view),), vanished=())
         for stripe in stripes:
             try:
                 _verify_stripe(one, view, column, stripe, rng, problems)
@@ -117,6 +117,12 @@ def _verify(snapshot: Snapshot, entry: IndexEntry, problems: list[str]) -> int:
             if len(problems) >= _PROBLEMS:
                 return sum(len(stripes) for _, stripes in wanted)
     return sum(len(stripes) for _, stripes in wanted)
+
+
+def _physical(view: FileView) -> FileView:
+    """A file with its deleted rows, which are indexed like the others."""
+    acid = view.file.acid
+    return view if acid is None else replace(view, file=replace(view.file, acid=acid.physical()))
 
 
 def _spread(files: Sequence[FileView], rng: random.Random) -> list[tuple[FileView, list[int]]]:
@@ -169,8 +175,10 @@ def _mask(rows: BitMap, values: pa.Array) -> npt.NDArray[np.bool_]:
 
 def _values(snapshot: Snapshot, view: FileView, column: str, stripe: int) -> pa.Array:
     binding = tuple(item.name for item in snapshot.schema.data_columns)
-    with OrcReader(view.file.uri) as reader:
-        path = bind_paths(binding, reader.tail.schema, [column])[column].path
+    acid = view.file.acid
+    with open_data_file(view.file.uri, acid) as reader:
+        bound = bind_paths(binding, reader.tail.schema, [column], transactional=acid is not None)
+        path = bound[column].path
         return reader.read_stripe(stripe, [path]).column(0)
 
 

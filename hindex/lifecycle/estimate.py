@@ -12,6 +12,7 @@ from hindex.build.job import BuildPlan
 from hindex.index.base import Level, file_index_type, index_type
 from hindex.lifecycle.results import BuildEstimate
 from hindex.orc import OrcReader
+from hindex.orc.acid.files import stored_source
 from hindex.orc.source import open_source
 from hindex.orc.stripe import read_stripe_footer
 from hindex.orc.types import OrcType
@@ -62,9 +63,11 @@ def estimate_build(table: str, snapshot: Snapshot, entry: IndexEntry, plan: Buil
 
 
 def _sample(view: FileView, turn: int, entry: IndexEntry, binding: tuple[str, ...]) -> _Sample:
-    source = open_source(view.file.uri)
+    acid = view.file.acid
+    source = open_source(view.file.uri) if acid is None else stored_source(acid.file)
     with OrcReader(source) as reader:
-        column = bind_paths(binding, reader.tail.schema, [entry.column])[entry.column]
+        schema, transactional = reader.tail.schema, acid is not None
+        column = bind_paths(binding, schema, [entry.column], transactional=transactional)[entry.column]
         # the last stripe of a file is often a small one, so not always that, nor always the first
         number = turn % max(len(reader.stripes) - 1, 1)
         stripe = read_stripe_footer(source, reader.tail, number, reader.tail.decompressor())

@@ -24,6 +24,7 @@ class IndexState(enum.Enum):
     STALE = "stale"
     DEFERRED = "deferred"
     BUILDING = "building"
+    QUARANTINED = "quarantined"
     TABLE_GONE = "table gone"
     UNUSABLE = "unusable"
 

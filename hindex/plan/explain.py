@@ -8,12 +8,14 @@ from __future__ import annotations
 import enum
 import textwrap
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from hindex.index.cache import CacheCounts
-from hindex.plan.filter import AllOf, AnyOf, Filter, Leaf
+from hindex.plan.explain_html import explanation_html
+from hindex.plan.filter import AllOf, AnyOf, Filter, Leaf, Residual
 from hindex.plan.reasons import Note, Reason, group_notes
+from hindex.plan.table_map import TableMap
 
 #: Version of the JSON form: it grows when a key's meaning changes, not when keys are added.
 JSON_VERSION = 1
@@ -53,6 +55,16 @@ class Kept:
     def share(self) -> float | None:
         """From 0.0 to 1.0; None where unknown or of nothing."""
         return None if self.kept is None or not self.total else self.kept / self.total
+
+    @property
+    def percent(self) -> str:
+        """The share with two digits after the point, but never 0 % of something or 100 % of less than all."""
+        share = self.share
+        if share is None:
+            return ""
+        if 0 < share < 0.00005:
+            return "<0.01%"
+        return ">99.99%" if 0.99995 <= share < 1 else f"{share:.2%}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +108,15 @@ class LeafAnswer:
     reason: Reason | None = None
     asked: tuple[AskedIndex, ...] = ()
 
-    def __str__(self) -> str:
-        by = " ".join(word for word in (self.index_type, self.index) if word) or "no index"
+    @property
+    def by(self) -> str:
+        """What was asked, in words."""
         if self.asked:
-            by = ", ".join(map(str, self.asked))
-        parts = [by]
+            return ", ".join(map(str, self.asked))
+        return " ".join(word for word in (self.index_type, self.index) if word) or "no index"
+
+    def __str__(self) -> str:
+        parts = [self.by]
         if self.index_type:
             parts.append("exact" if self.exact else "may match")
         if self.rows is not None:
@@ -123,18 +139,63 @@ class ExplainedNode:
     answer: LeafAnswer | None = None
 
 
-def explain_filter(root: Filter, answers: Mapping[Leaf, LeafAnswer] | None = None) -> ExplainedNode:
+def explain_filter(
+    root: Filter, answers: Mapping[Leaf | Residual, LeafAnswer] | None = None
+) -> ExplainedNode:
     """The tree of a filter. Leaves without an answer have none because the rest of the tree decided.
 
-    :param answers: what decided each leaf; leaves of equal column and domain share an answer.
+    :param answers: what decided each leaf; leaves of equal column and domain share an answer. Expressions without one
+        are checked on rows.
     """
     known = answers or {}
     if isinstance(root, Leaf):
         return ExplainedNode("LEAF", str(root), (), known.get(root))
+    if isinstance(root, Residual):
+        unsupported = LeafAnswer(reason=Reason.UNSUPPORTED_PREDICATE)
+        return ExplainedNode("LEAF", str(root), (), known.get(root, unsupported))
     if isinstance(root, AllOf | AnyOf):
         kind = "AND" if isinstance(root, AllOf) else "OR"
         return ExplainedNode(kind, "", tuple(explain_filter(child, known) for child in root.children))
     return ExplainedNode(str(root))
+
+
+@dataclass(frozen=True, slots=True)
+class Analyzed:
+    """What running a query took.
+
+    :param seconds: from beginning to end; ``steps`` are summed over threads, so that together they may be more.
+    :param ranges: requests to data files, which brought ``bytes_fetched``; of these, so many ``chunks`` were
+        decompressed to ``bytes_decompressed``, of so many ``row_groups``, each counted once a column.
+    :param index_pages: read from index files, ``index_bytes`` together; ``cache_hits`` were in memory.
+    """
+
+    rows: int
+    seconds: float
+    steps: tuple[tuple[str, float], ...]
+    ranges: int
+    bytes_fetched: int
+    chunks: int
+    bytes_decompressed: int
+    row_groups: int
+    index_pages: int
+    index_bytes: int
+    cache_hits: int
+    cache_misses: int
+
+    def lines(self) -> list[tuple[str, str]]:
+        """Names and texts, for people."""
+        return [
+            ("rows", f"{self.rows:,} returned"),
+            ("time", f"{1000 * self.seconds:,.1f} ms"),
+            *((f"- {name}", f"{1000 * seconds:,.1f} ms") for name, seconds in self.steps),
+            ("data files", f"{self.bytes_fetched:,} bytes in {self.ranges:,} ranges"),
+            (
+                "decoded",
+                f"{self.chunks:,} chunks to {self.bytes_decompressed:,} bytes, {self.row_groups:,} row groups",
+            ),
+            ("index files", f"{self.index_bytes:,} bytes in {self.index_pages:,} pages"),
+            ("cache", f"{self.cache_hits:,} found in memory, {self.cache_misses:,} not"),
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +212,13 @@ class Explanation:
     :param notes: everything that was not used, in any order, duplicates allowed.
     :param cache: what of the index files was found in memory, and what was read; in JSON only, as it changes from one
         time to the next.
+    :param group: the column that rows are grouped by, or "".
+    :param order: what rows are ordered by and how, or "".
+    :param limit: the greatest number of rows; None for all.
+    :param analyzed: what running it took, where it was run.
+    :param table_map: what becomes of each row group; in HTML only.
+    :param deleted, invisible: rows of a transactional table that indexes leave, and that are deleted or of a
+        transaction which is not seen.
     """
 
     table: str
@@ -166,15 +234,45 @@ class Explanation:
     exact: bool = False
     notes: tuple[Note, ...] = field(default=())
     cache: CacheCounts | None = None
+    group: str = ""
+    order: str = ""
+    limit: int | None = None
+    analyzed: Analyzed | None = None
+    table_map: TableMap | None = field(default=None, repr=False)
+    deleted: int = 0
+    invisible: int = 0
+
+    def header(self) -> list[tuple[str, str]]:
+        """What was asked: names and texts."""
+        shown = textwrap.shorten(self.predicate, _HEADER_PREDICATE, placeholder=" …")
+        found = [
+            ("columns", ", ".join(self.columns)),
+            ("where", shown),
+            ("group by", self.group),
+            ("order by", self.order),
+            ("limit", "" if self.limit is None else f"{self.limit:,}"),
+        ]
+        return [(name, text) for name, text in found if text]
+
+    @property
+    def checked(self) -> str:
+        """Whether anything is left to check, in words."""
+        return (
+            "exact: nothing is left to check" if self.exact else "the predicate is checked on undecided rows"
+        )
+
+    def to_html(self) -> str:
+        """HTML without scripts, with a map of the table; notebooks show it by themselves."""
+        return explanation_html(self)
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
 
     def to_text(self) -> str:
         """Plain text, at most 100 characters wide where no name is longer."""
         lines = [f"Scan of {self.table}"]
-        if self.columns:
-            lines += _wrapped(f"columns    {', '.join(self.columns)}", hang=11)
-        if self.predicate:
-            shown = textwrap.shorten(self.predicate, _HEADER_PREDICATE, placeholder=" …")
-            lines += _wrapped(f"where      {shown}", hang=11)
+        for name, text in self.header():
+            lines += _wrapped(f"{name:<10} {text}", hang=11)
         lines += ["", "Predicate"]
         rows = _tree_rows(self.tree, 0)
         width = min(_PREDICATE_WIDTH, max(len(text) for text, _ in rows))
@@ -182,15 +280,19 @@ class Explanation:
             shown = text if len(text) <= width or not answer else f"{text[: width - 1]}…"
             lines.append(f"{_INDENT}{shown:<{width}}  {answer}".rstrip())
         lines += ["", "Kept"]
-        counts = [(name, count) for name, count in self._counts() if count is not None]
+        counts = [(name, count) for name, count in self.counts() if count is not None]
         number_width = max(len(str(count)) for _, count in counts)
         for name, count in counts:
-            share = "" if count.share is None else f"{_percent(count.share):>8}"
+            share = "" if count.share is None else f"{count.percent:>8}"
             lines.append(f"{_INDENT}{name:<11}{count!s:>{number_width}}{share}")
-        checked = (
-            "exact: nothing is left to check" if self.exact else "the predicate is checked on undecided rows"
-        )
-        lines += ["", "Read", f"{_INDENT}{self.path.value}", f"{_INDENT}{checked}"]
+        for name, gone in (("deleted", self.deleted), ("not seen", self.invisible)):
+            if gone:
+                lines.append(f"{_INDENT}{name:<11}{gone:>{number_width},}")
+        lines += ["", "Read", f"{_INDENT}{self.path.value}", f"{_INDENT}{self.checked}"]
+        if self.analyzed is not None:
+            told = self.analyzed.lines()
+            wide = max(len(name) for name, _ in told)
+            lines += ["", "Ran", *(f"{_INDENT}{name:<{wide}}  {text}" for name, text in told)]
         groups = group_notes(self.notes)
         if groups:
             lines += ["", "Not used"]
@@ -207,9 +309,15 @@ class Explanation:
             "columns": list(self.columns),
             "predicate": self.predicate or None,
             "tree": _node_json(self.tree),
-            "kept": {name.replace(" ", "_"): _kept_json(count) for name, count in self._counts()},
+            "kept": {name.replace(" ", "_"): _kept_json(count) for name, count in self.counts()},
+            "deleted": self.deleted,
+            "invisible": self.invisible,
             "exact": self.exact,
             "path": self.path.name,
+            "group_by": self.group or None,
+            "order_by": self.order or None,
+            "limit": self.limit,
+            "analyzed": None if self.analyzed is None else _analyzed_json(self.analyzed),
             "cache": None
             if self.cache is None
             else {"hits": self.cache.hits, "misses": self.cache.misses, "bytes": self.cache.bytes},
@@ -222,7 +330,8 @@ class Explanation:
     def __str__(self) -> str:
         return self.to_text()
 
-    def _counts(self) -> tuple[tuple[str, Kept | None], ...]:
+    def counts(self) -> tuple[tuple[str, Kept | None], ...]:
+        """What is left to read, by name."""
         return (
             ("files", self.files),
             ("stripes", self.stripes),
@@ -230,13 +339,6 @@ class Explanation:
             ("rows", self.rows),
             ("bytes", self.bytes),
         )
-
-
-def _percent(share: float) -> str:
-    """Two digits after the point, but never 0 % of something or 100 % of less than all."""
-    if 0 < share < 0.00005:
-        return "<0.01%"
-    return ">99.99%" if 0.99995 <= share < 1 else f"{share:.2%}"
 
 
 def _tree_rows(node: ExplainedNode, depth: int) -> list[tuple[str, str]]:
@@ -278,6 +380,10 @@ def _node_json(node: ExplainedNode) -> dict[str, Any]:
             for item in (answer.asked if answer is not None else ())
         ],
     }
+
+
+def _analyzed_json(analyzed: Analyzed) -> dict[str, Any]:
+    return {**asdict(analyzed), "steps": dict(analyzed.steps)}
 
 
 def _wrapped(text: str, hang: int) -> list[str]:

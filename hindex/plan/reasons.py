@@ -22,21 +22,23 @@ class Reason(enum.Enum):
     NEW_FILE = ("file", "The file was added after indexing, so it is read; build the index again to add it.")
     STALE_FILE = ("file", "The file changed after indexing, so it is read; build the index again to use it.")
     FILE_GONE = ("file", "The file was indexed and is not in the table any more; its entries are ignored.")
-    FILE_CHANGED_WHILE_READING = ("file", "The file changed after the scan was planned, so it is read whole.")
     PARTITION_NOT_INDEXED = ("partition", "The index was created for other partitions, so this one is read.")
     CORRUPT = ("index file", "The index file fails its checks, so it is ignored; build the index again.")
+    QUARANTINED = ("index", "A proof found the index wrong, so it is not used; REFRESH INDEX builds it anew.")
     NEWER_FORMAT = ("index file", "A newer version of hindex wrote the index file; upgrade to use it.")
     UNKNOWN_INDEX_TYPE = ("index", "This installation does not know the index type, so the index is ignored.")
     TYPE_MISMATCH = ("column", "The column has another type in this file than in the index, so it is read.")
     UNSUPPORTED_PREDICATE = ("predicate", "Indexes cannot answer this part; it is checked on the rows read.")
     UNSUPPORTED_TYPE = ("column", "Values of this type cannot be indexed; the column is read.")
-    NOT_SELECTIVE = ("index", "Most rows match, so reading without the index is cheaper.")
+    NOT_SELECTIVE = (
+        "index",
+        "The index would rule out too little to be worth asking, so it is not asked here.",
+    )
     NO_ROW_INDEX = ("file", "The file has no row index, so the stripes that are needed are read whole.")
     UNRELIABLE_STATISTICS = (
         "column",
         "What the file itself tells of the column's values is not reliable here.",
     )
-    SPARSE_UNSUPPORTED = ("column", "The column cannot be decoded row by row, so its stripes are read whole.")
 
     def __init__(self, noun: str, sentence: str) -> None:
         self.noun = noun
@@ -44,6 +46,24 @@ class Reason(enum.Enum):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def is_fallback(self) -> bool:
+        """Whether rows are read because no index told of them: what strict mode refuses.
+
+        What was left aside because it saves nothing, and how a file is decoded, are not.
+        """
+        return self not in _NO_FALLBACKS
+
+
+_NO_FALLBACKS = frozenset(
+    {
+        Reason.FILE_GONE,
+        Reason.NOT_SELECTIVE,
+        Reason.NO_ROW_INDEX,
+        Reason.UNRELIABLE_STATISTICS,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 
 import numpy as np
@@ -15,18 +16,32 @@ from pyroaring import BitMap
 
 from hindex.domain import Domain
 from hindex.errors import HindexError, IndexFileError, OrcError, TableError
-from hindex.index.base import Bounds, Operator
+from hindex.index.base import (
+    Bounds,
+    Ends,
+    EndsReader,
+    EstimatingReader,
+    IndexReader,
+    KeyedReader,
+    Operator,
+)
 from hindex.index.btree import BTREE
 from hindex.index.btree_locations import group_rows
 from hindex.index.open_files import open_index_file
 from hindex.index.rowsets import group_count
 from hindex.keys import same_keys
 from hindex.orc import DecodePath, OrcReader, RowSelection
+from hindex.orc.acid.files import open_file
+from hindex.orc.acid.rows import LiveRows
+from hindex.orc.acid.schema import ROW_ID
 from hindex.orc.columns.arrays import bool_array
+from hindex.orc.selection import Rows
 from hindex.orc.types import OrcType
-from hindex.plan.evaluate import bounds, mask
-from hindex.plan.filter import Leaf
+from hindex.plan.evaluate import Mask, bounds, mask
+from hindex.plan.filter import AllOf, Filter, Leaf
 from hindex.plan.reasons import Note, Reason, failure_reason
+from hindex.scan.cost import CHEAP_ROWS, why_not_ask
+from hindex.scan.meter import NO_METER, Step
 from hindex.scan.orc_answers import OrcAnswer, OrcAnswers, Source
 from hindex.scan.task import IndexUse, LocatedGroups, OutputColumn, ScanTask
 from hindex.table.paths import bind_paths
@@ -60,6 +75,7 @@ class _Answerer:
     order: int
     operators: frozenset[Operator]
     lookup: Callable[[int, Domain], Bounds]
+    reader: IndexReader | None = None
 
 
 @dataclass(slots=True)
@@ -74,6 +90,8 @@ class StripeAnswer:
     bounds: Bounds
     answers: list[LeafAnswer] = field(default_factory=list)
     unanswered: list[Leaf] = field(default_factory=list)
+    deleted: int = 0
+    invisible: int = 0
 
     @property
     def undecided(self) -> int:
@@ -105,7 +123,7 @@ class OpenTask:
         self.task = task
         self.notes: list[Note] = []
         try:
-            self.reader = OrcReader(task.uri)
+            self.reader = OrcReader(task.uri) if task.acid is None else open_file(task.acid.file)
         except OrcError as error:
             if isinstance(error.__cause__, FileNotFoundError):
                 raise TableError(
@@ -115,20 +133,28 @@ class OpenTask:
         self.is_fresh = (
             self.reader.tail.file_length == task.length and self.reader.tail.checksum == task.tail_checksum
         )
-        wanted = {column.name for column in (*task.filter_columns, *task.columns) if not column.is_partition}
-        bound = bind_paths(task.binding, self.reader.tail.schema, wanted)
+        self._columns = (*task.filter_columns, *task.columns, *task.lookups)
+        wanted = {column.name for column in self._columns if not column.is_partition}
+        bound = bind_paths(task.binding, self.reader.tail.schema, wanted, transactional=task.acid is not None)
         self._file_names = {name: found.path for name, found in bound.items()}
         try:
             self._check_types()
-        except TableError:
+            self._live = None if task.acid is None else LiveRows(self.reader, task.acid)
+        except HindexError:
             self.reader.close()
             raise
         self._orc = OrcAnswers(self.reader, task.path, self.notes)
+        #: Is told how long reading takes.
+        self.meter = NO_METER
         self._answerers: dict[str, list[_Answerer]] = {}
+        # one at least: what is known of a file's columns without an index is said in it, too
+        self._orders: tuple[int, ...] = (0,)
         if task.indexes or task.located:
             self._open_indexes()
 
     def close(self) -> None:
+        if self._live is not None:
+            self._live.close()
         self.reader.close()
 
     def __enter__(self) -> OpenTask:
@@ -145,9 +171,11 @@ class OpenTask:
         """How many row groups a stripe of so many rows has."""
         return group_count(self.reader.tail.row_index_stride, rows)
 
-    def decode_paths(self, stripe: int, selection: RowSelection) -> tuple[DecodePath, ...]:
-        """How the output columns of a selection would be decoded."""
-        names = [self._file_names[c.name] for c in self.task.columns if c.name in self._file_names]
+    def decode_paths(
+        self, stripe: int, selection: RowSelection, columns: Sequence[str]
+    ) -> tuple[DecodePath, ...]:
+        """How columns of a selection would be decoded."""
+        names = [self._file_names[name] for name in columns if name in self._file_names]
         return self.reader.decode_paths(stripe, names, selection)
 
     def answer(self, stripe: int) -> StripeAnswer:
@@ -155,16 +183,60 @@ class OpenTask:
 
         Each is asked about everything before the next one is, which the rest may then not need.
         """
+        found = self._asked(stripe, self.task.filter)
+        self._remove(found)
+        return found
+
+    def bounds_of(self, stripe: int, column: OutputColumn, domain: Domain) -> Bounds:
+        """The rows of a stripe, deleted ones among them, whose value of a column of the file is in a domain.
+
+        No data is read.
+        """
+        return self._asked(stripe, Leaf(column.name, column.type, domain)).bounds
+
+    def _asked(self, stripe: int, root: Filter) -> StripeAnswer:
         count = self.reader.stripes[stripe].num_rows
         found = StripeAnswer(stripe, count, Bounds.unknown(count))
-        known: dict[Leaf, Bounds | None] = {}
-        for step in (self._by_indexes, self._by_statistics, self._by_filters):
-            known = self._refine(found, step, known)
+        if self.task.reads_all:
+            found.bounds = bounds(root, lambda _: None, count)
+            return found
+        known: Known = {}
+        by_indexes: list[_Step] = [partial(self._by_indexes, order) for order in self._orders]
+        for step in (*by_indexes, self._by_statistics, self._by_filters):
+            known = self._refine(found, self._sorted(stripe, root, known), step, known)
             if not found.undecided:
                 break
         return found
 
-    def _refine(self, found: StripeAnswer, step: _Step, before: Known) -> Known:
+    def _sorted(self, stripe: int, root: Filter, known: Known) -> Filter:
+        """A filter with the parts of its AND in another order: those first that leave the fewest rows."""
+        if not isinstance(root, AllOf):
+            return root
+
+        def rows(part: Filter) -> int:
+            if not isinstance(part, Leaf):
+                return self.reader.stripes[stripe].num_rows
+            so_far = known.get(part)
+            least = self.reader.stripes[stripe].num_rows if so_far is None else len(so_far.upper)
+            for item in self._answerers.get(part.column, ()):
+                if isinstance(item.reader, EstimatingReader):
+                    least = min(least, item.reader.effort(stripe, part.domain).rows)
+            return least
+
+        return AllOf(tuple(sorted(root.children, key=rows)))
+
+    def _remove(self, found: StripeAnswer) -> None:
+        """Take out the rows of a transactional table that are not there: whatever an answer is made of goes by it."""
+        if self._live is None or not found.bounds.upper:
+            return
+        removed = self._live.removed(found.stripe, found.bounds.upper)
+        found.deleted, found.invisible = len(removed.deleted), len(removed.invisible)
+        if found.deleted or found.invisible:
+            gone, before = removed.deleted | removed.invisible, found.bounds
+            upper = before.upper - gone
+            found.bounds = Bounds.exactly(upper) if before.exact else Bounds(before.lower - gone, upper)
+
+    def _refine(self, found: StripeAnswer, root: Filter, step: _Step, before: Known) -> Known:
         """Answer the filter anew, each leaf by one more step. Leaves that no longer matter are left out."""
         known: Known = {}
 
@@ -173,17 +245,22 @@ class OpenTask:
                 known[leaf] = step(found, leaf, before.get(leaf))
             return known[leaf]
 
-        found.bounds = bounds(self.task.filter, lookup, found.num_rows)
+        found.bounds = bounds(root, lookup, found.num_rows)
         return known
 
-    def _by_indexes(self, found: StripeAnswer, leaf: Leaf, _: Bounds | None) -> Bounds | None:
+    def _by_indexes(
+        self, order: int, found: StripeAnswer, leaf: Leaf, so_far: Bounds | None
+    ) -> Bounds | None:
+        """What indexes of one ``order`` say, beside what is known: the cheaper ones are asked of all leaves first."""
+        if so_far is not None and so_far.exact:
+            return so_far
         if leaf.column not in self._file_names:
             # a column that the file does not have is null in every row
             answer = Bounds.all(found.num_rows) if leaf.domain.null_allowed else Bounds.none()
             found.answers.append(LeafAnswer(leaf, None, len(answer.upper)))
             return answer
-        combined = self._combined(found.stripe, leaf, found.answers)
-        if combined is None:
+        combined = self._combined(found, leaf, order, so_far)
+        if combined is None and order == self._orders[-1]:
             found.unanswered.append(leaf)
         return combined
 
@@ -206,23 +283,105 @@ class OpenTask:
         """Whether an answer leaves so few rows that what the file tells of itself saves nothing."""
         return len(rows) <= self.reader.tail.row_index_stride
 
-    def _combined(self, stripe: int, leaf: Leaf, answers: list[LeafAnswer]) -> Bounds | None:
-        """What all that know of a leaf's column say together; None where there is none."""
-        combined: Bounds | None = None
+    def _combined(
+        self, found: StripeAnswer, leaf: Leaf, order: int, combined: Bounds | None
+    ) -> Bounds | None:
+        """What is known of a leaf, and all that those of an order say, together; None where that is nothing."""
         needed = Operator.of(leaf.domain)
         for item in list(self._answerers.get(leaf.column, ())):
-            if not item.operators & needed:
+            if item.order != order or not item.operators & needed:
+                continue
+            if not self._pays(found, leaf, item, combined):
                 continue
             try:
-                found = item.lookup(stripe, leaf.domain)
+                said = item.lookup(found.stripe, leaf.domain)
             except IndexFileError as error:
                 self._give_up(leaf.column, item, error)
                 continue
-            combined = found if combined is None else combined.narrowed(found)
-            answers.append(LeafAnswer(leaf, item.name, len(combined.upper), combined.exact))
+            combined = said if combined is None else combined.narrowed(said)
+            found.answers.append(LeafAnswer(leaf, item.name, len(combined.upper), combined.exact))
             if combined.exact:
                 break
         return combined
+
+    def _pays(self, found: StripeAnswer, leaf: Leaf, item: _Answerer, so_far: Bounds | None) -> bool:
+        """Whether a lookup saves more than it takes: unpacking rows where others would be decoded and compared.
+
+        What the file's statistics tell is known for less, and a column that is read anyway costs nothing to check.
+        """
+        reader = item.reader
+        if not self.task.columns or not isinstance(reader, EstimatingReader):
+            return True
+        effort = reader.effort(found.stripe, leaf.domain)
+        if effort.walked <= CHEAP_ROWS:
+            return True
+        of = self.reader.column_type(self._file_names[leaf.column])
+        told = self._orc.statistics(found.stripe, leaf, of)
+        known = Bounds.unknown(found.num_rows) if so_far is None else so_far
+        if told is not None:
+            known = known.narrowed(told.bounds)
+        is_read = any(column.name == leaf.column for column in self.task.columns)
+        why_not = why_not_ask(effort, known, found.num_rows, is_read=is_read)
+        if why_not is not None:
+            self._note_once(Note(Reason.NOT_SELECTIVE, item.name, f"{leaf}: {why_not}"))
+        return why_not is None
+
+    def _note_once(self, note: Note) -> None:
+        if note not in self.notes:
+            self.notes.append(note)
+
+    def has(self, column: str) -> bool:
+        """Whether the file has a column of the table; in one that does not, it is null in every row."""
+        return column in self._file_names
+
+    def keyed(self, column: str) -> tuple[str, KeyedReader] | None:
+        """An index that knows the rows of every key of a column, and its name."""
+        for item in self._answerers.get(column, ()):
+            if isinstance(item.reader, KeyedReader):
+                return item.name, item.reader
+        return None
+
+    def ends(self, stripe: int, column: OutputColumn) -> tuple[str | Source, Ends] | None:
+        """The ends of a whole stripe's values, and the index, or what of the file, that tells them."""
+        if self.task.reads_all:
+            return None
+        if column.name not in self._file_names:
+            return Source.STATISTICS, Ends(self.reader.stripes[stripe].num_rows, None, None)
+        for item in self._answerers.get(column.name, ()):
+            if isinstance(item.reader, EndsReader):
+                return item.name, item.reader.ends(stripe)
+        of = self.reader.column_type(self._file_names[column.name])
+        found = self._orc.ends(stripe, of, column.type)
+        return None if found is None else (Source.STATISTICS, found)
+
+    def alone(self, stripe: int, leaf: Leaf) -> Iterator[tuple[str, Bounds]]:
+        """What each index says of a leaf by itself, by its name."""
+        for item in self._answerers.get(leaf.column, ()):
+            if item.operators & Operator.of(leaf.domain):
+                yield item.name, item.lookup(stripe, leaf.domain)
+
+    def give_up(self, column: str, index: str, error: HindexError) -> None:
+        """Use an index of a column no more."""
+        for item in list(self._answerers.get(column, ())):
+            if item.name == index:
+                self._give_up(column, item, error)
+
+    def settled(self, answer: StripeAnswer) -> StripeAnswer:
+        """The answer with its undecided rows decided, for which the columns of the filter are read."""
+        if not answer.undecided:
+            return answer
+        matching, _, _ = self._decide(answer)
+        rows = answer.bounds.lower | BitMap(matching.astype(np.uint32))
+        return replace(answer, bounds=Bounds.exactly(rows))
+
+    def _decide(self, answer: StripeAnswer) -> tuple[Rows, Mask, dict[str, pa.Array]]:
+        """The undecided rows that match; which of the undecided these are; and the filter's columns, for all."""
+        lower, upper = answer.bounds.lower, answer.bounds.upper
+        candidates = RowSelection.of(upper - lower if len(lower) else upper, answer.num_rows)
+        with self.meter.step(Step.PREDICATE):
+            decoded = self._read_columns(answer.stripe, self.task.filter_columns, candidates)
+        matches = mask(self.task.filter, decoded, len(candidates))
+        return candidates.to_array()[matches], matches, decoded
 
     def read(self, answer: StripeAnswer, columns: Sequence[OutputColumn] | None = None) -> pa.RecordBatch:
         """The wanted rows of a stripe: those certain by index, and of the undecided those that match."""
@@ -231,10 +390,7 @@ class OpenTask:
         decoded: dict[str, pa.Array] = {}
         rows = lower
         if len(upper) > len(lower):
-            candidates = RowSelection.of(upper - lower if len(lower) else upper, answer.num_rows)
-            decoded = self._read_columns(answer.stripe, self.task.filter_columns, candidates)
-            matches = mask(self.task.filter, decoded, len(candidates))
-            matching = candidates.to_array()[matches]
+            matching, matches, decoded = self._decide(answer)
             if len(lower):
                 rows, decoded = lower | BitMap(matching.astype(np.uint32)), {}
             else:
@@ -260,7 +416,8 @@ class OpenTask:
         decoded: dict[str, pa.Array],
     ) -> pa.RecordBatch:
         missing = [column for column in columns if column.name not in decoded and not column.is_partition]
-        found = decoded | self._read_columns(stripe, missing, selection)
+        with self.meter.step(Step.COLUMNS):
+            found = decoded | self._read_columns(stripe, missing, selection)
         arrays = [
             pa.repeat(column.partition_value, len(selection)) if column.is_partition else found[column.name]
             for column in columns
@@ -276,10 +433,16 @@ class OpenTask:
     ) -> dict[str, pa.Array]:
         in_file = [column for column in columns if column.name in self._file_names]
         batch = self.reader.read_stripe(stripe, [self._file_names[c.name] for c in in_file], selection)
-        found = {column.name: pa.nulls(len(selection), column.type.to_arrow()) for column in columns}
+        found = {
+            column.name: pa.nulls(len(selection), column.type.to_arrow())
+            for column in columns
+            if column.name not in self._file_names
+        }
         for i, column in enumerate(in_file):
             array = batch.column(i)
             found[column.name] = self._cast(array, column)
+        if self._live is not None and ROW_ID in found and ROW_ID not in self.task.binding:
+            found[ROW_ID] = self._live.row_ids(stripe, selection)
         return found
 
     def _cast(self, array: pa.Array, column: OutputColumn) -> pa.Array:
@@ -297,7 +460,7 @@ class OpenTask:
 
     def _check_types(self) -> None:
         """The plan's types come from the manifest; a file that was replaced since may have others."""
-        for column in (*self.task.filter_columns, *self.task.columns):
+        for column in self._columns:
             name = self._file_names.get(column.name)
             if name is None or column.is_partition:
                 continue
@@ -335,7 +498,7 @@ class OpenTask:
             except HindexError as error:
                 self._note_failure(use.name, error)
                 continue
-            wanted = next(c.type for c in task.filter_columns if c.name == use.column)
+            wanted = next(c.type for c in self._columns if c.name == use.column)
             if not same_keys(indexed, wanted):
                 self.notes.append(
                     Note(
@@ -345,12 +508,14 @@ class OpenTask:
                     )
                 )
                 continue
-            answerer = _Answerer(use.name, opened.type.order, opened.type.operators, opened.reader.lookup)
+            answerer = _Answerer(
+                use.name, opened.type.order, opened.type.operators, opened.reader.lookup, opened.reader
+            )
             self._answerers.setdefault(use.column, []).append(answerer)
         for column, answerer in _located_answerers(task.located, stripe_rows):
             self._answerers.setdefault(column, []).append(answerer)
-        for known in self._answerers.values():
-            known.sort(key=lambda item: item.order)
+        orders = sorted({item.order for known in self._answerers.values() for item in known})
+        self._orders = tuple(orders) or self._orders
 
     def _give_up(self, column: str, index: _Answerer, error: HindexError) -> None:
         """Use an index no more: a page of it could not be read."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,14 +18,19 @@ from hindex.plan.explain import (
     ReadPath,
     explain_filter,
 )
-from hindex.plan.filter import Always, Leaf, leaves
+from hindex.plan.filter import Always, Leaf, Residual, columns, leaves, residuals
 from hindex.plan.reasons import Note, Reason
+from hindex.plan.table_map import BY_INDEX, SKIPPED, SPARSE, WHOLE, FileMap, StripeMap, table_map
 from hindex.scan.execute import LeafAnswer as Answered
 from hindex.scan.execute import OpenTask, StripeAnswer
 from hindex.scan.orc_answers import Source
+from hindex.scan.ordered import Order
 from hindex.scan.planning import ScanPlan
 from hindex.scan.running import answered
 from hindex.sql.predicate import Predicate
+
+#: Why a column has no index.
+_NO_INDEX = (Reason.NO_INDEX, Reason.UNSUPPORTED_TYPE)
 
 
 @dataclass(slots=True)
@@ -49,6 +54,14 @@ class _Totals:
     inexact_leaves: set[Leaf] = field(default_factory=set)
     unanswered_leaves: set[Leaf] = field(default_factory=set)
     blind_leaves: set[Leaf] = field(default_factory=set)
+    # stripes whose data is read, and what that is in bytes at most
+    untold: int = 0
+    # rows that indexes leave, and that a transactional table's deletes and visibility take
+    deleted: int = 0
+    invisible: int = 0
+    bytes: int = 0
+    walked: dict[str, None] = field(default_factory=dict)
+    maps: dict[str, list[StripeMap]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -60,27 +73,47 @@ class _Said:
     groups: int = 0
 
 
-def explain_plan(plan: ScanPlan, where: Predicate | None) -> Explanation:
-    """What a scan decides and why: indexes are asked stripe by stripe, data is not read."""
+def explain_plan(
+    plan: ScanPlan,
+    where: Predicate | None,
+    *,
+    labels: Sequence[str] = (),
+    group: str | None = None,
+    order: Order | None = None,
+    limit: int | None = None,
+    is_told: Callable[[OpenTask, StripeAnswer], bool] | None = None,
+) -> Explanation:
+    """What a scan decides and why: indexes are asked stripe by stripe, data is not read.
+
+    :param labels: what the result's columns are called, where they are not the plan's.
+    :param is_told: whether a stripe's part of an aggregate needs no data; None where rows are wanted.
+    """
     totals = _Totals()
     before = shared_cache().counts
     last: OpenTask | None = None
     for skipped in plan.skipped:
         _add_answers(totals, skipped.answers)
+    names = [column.name for column in (plan.columns if is_told is None else plan.lookups)]
 
     for task, answer in answered(plan.tasks, every=True):
         if last is not None and task is not last:
             totals.notes += last.notes
         last = task  # one at a time: a table may have more files than a process may hold open
+        told = not answer.undecided and not plan.columns if is_told is None else is_told(task, answer)
         paths: tuple[DecodePath, ...] = ()
-        if len(answer.bounds.upper):
+        if len(answer.bounds.upper) and not told:
             selection = RowSelection.of(answer.bounds.upper, answer.num_rows)
-            paths = task.decode_paths(answer.stripe, selection)
-        _add(totals, task, answer, paths)
+            # where rows are only counted, it is the predicate's columns that are read
+            read = names or [column.name for column in task.task.filter_columns]
+            paths = task.decode_paths(answer.stripe, selection, read)
+        _add(totals, task, answer, paths, told=told)
+        if order is not None and (keyed := task.keyed(plan.lookups[0].name)) is not None:
+            totals.walked[keyed[0]] = None
     if last is not None:
         totals.notes += last.notes
     pruned = _Pruned.of(plan)
     everything = isinstance(plan.filter, Always)
+    files = {view.file.path: view.file.length for view in plan.snapshot.files}
     return Explanation(
         table=plan.snapshot.name,
         predicate="" if where is None else str(where),
@@ -90,11 +123,26 @@ def explain_plan(plan: ScanPlan, where: Predicate | None) -> Explanation:
         stripes=Kept(totals.stripes, _sum(totals.all_stripes, pruned.stripes)),
         row_groups=Kept(totals.groups, _sum(totals.all_groups, pruned.row_groups)),
         rows=Kept(totals.rows, _sum(totals.all_rows, pruned.rows)),
-        columns=tuple(column.name for column in plan.columns),
+        bytes=Kept(totals.bytes, sum(files.values())),
+        columns=tuple(labels or (column.name for column in plan.columns)),
         exact=not totals.undecided and not everything,
         notes=(*plan.notes, *totals.notes),
         cache=shared_cache().counts.since(before),
+        group=group or "",
+        order="" if order is None else _order_text(order, totals),
+        limit=limit,
+        deleted=totals.deleted,
+        invisible=totals.invisible,
+        table_map=table_map(
+            FileMap(path, tuple(totals.maps.get(path, ())), is_skipped=path not in totals.maps)
+            for path in files
+        ),
     )
+
+
+def _order_text(order: Order, totals: _Totals) -> str:
+    by = f"walks the index {', '.join(totals.walked)}" if totals.walked else "the column is read and sorted"
+    return f"{order}: {by}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,27 +169,38 @@ class _Pruned:
         )
 
 
-def _add(totals: _Totals, task: OpenTask, answer: StripeAnswer, paths: Iterable[DecodePath]) -> None:
+def _add(
+    totals: _Totals, task: OpenTask, answer: StripeAnswer, paths: Iterable[DecodePath], *, told: bool
+) -> None:
     upper = answer.bounds.upper
     groups = task.row_groups(answer.num_rows)
+    stride = task.reader.tail.row_index_stride or max(answer.num_rows, 1)
+    kept = np.unique(np.asarray(upper.to_array()) // stride)
     totals.all_stripes += 1
+    totals.deleted += answer.deleted
+    totals.invisible += answer.invisible
     totals.all_rows += answer.num_rows
     totals.all_groups += groups
+    if 0 < len(upper) < answer.num_rows and not told and not task.reader.tail.row_index_stride:
+        totals.notes.append(Note(Reason.NO_ROW_INDEX, task.task.path))
     if len(upper):
         totals.files.add(task.task.path)
         totals.stripes += 1
         totals.rows += len(upper)
         totals.undecided += answer.undecided
-        whole = len(upper) == answer.num_rows
-        stride = task.reader.tail.row_index_stride
-        totals.groups += (
-            groups if whole or not stride else len(np.unique(np.asarray(upper.to_array()) // stride))
-        )
+        totals.groups += len(kept)
         totals.paths.update(paths)
+        totals.untold += not told
+        totals.bytes += 0 if told else task.reader.stripes[answer.stripe].data_length
+    state = BY_INDEX if told else SPARSE if set(paths) == {DecodePath.SPARSE} else WHOLE
+    cells = [SKIPPED] * groups
+    for number in kept.tolist():
+        cells[number] = state
+    totals.maps.setdefault(task.task.path, []).append(StripeMap(answer.stripe, "".join(cells)))
     _add_answers(totals, answer.answers)
     totals.unanswered_leaves.update(answer.unanswered)
-    told = {item.leaf for item in answer.answers}
-    totals.blind_leaves.update(leaf for leaf in answer.unanswered if leaf not in told)
+    said = {item.leaf for item in answer.answers}
+    totals.blind_leaves.update(leaf for leaf in answer.unanswered if leaf not in said)
 
 
 def _add_answers(totals: _Totals, answers: Sequence[Answered]) -> None:
@@ -162,11 +221,14 @@ def _add_answers(totals: _Totals, answers: Sequence[Answered]) -> None:
 
 def _tree(plan: ScanPlan, totals: _Totals) -> ExplainedNode:
     reasons: dict[str, Reason] = {
-        note.subject: note.reason for note in plan.notes if note.reason is Reason.NO_INDEX
+        note.subject: note.reason for note in plan.notes if note.reason in _NO_INDEX
     }
     others = [note.reason for note in (*plan.notes, *totals.notes) if note.reason is not Reason.FILE_GONE]
     types = {entry.name: entry.type for entry in plan.snapshot.manifest.indexes}
-    answers = {}
+    answers: dict[Leaf | Residual, LeafAnswer] = {}
+    for residual in residuals(plan.filter):
+        if all(plan.snapshot.schema.is_partition(name) for name in columns(residual)):
+            answers[residual] = LeafAnswer(None, "PARTITION", exact=True)
     for leaf in leaves(plan.filter):
         if plan.snapshot.schema.is_partition(leaf.column):
             answers[leaf] = LeafAnswer(None, "PARTITION", exact=True)
@@ -175,7 +237,7 @@ def _tree(plan: ScanPlan, totals: _Totals) -> ExplainedNode:
         blind = leaf in totals.blind_leaves
         reason = None
         if leaf in totals.unanswered_leaves:
-            reason = reasons.get(leaf.column) or next((r for r in others if r is not Reason.NO_INDEX), None)
+            reason = reasons.get(leaf.column) or next((r for r in others if r not in _NO_INDEX), None)
         if not asked and not blind and leaf not in totals.leaf_rows:
             continue
         indexes = [item for item in asked if item.index is not None]
@@ -200,9 +262,11 @@ def _asked(by: str | Source, said: _Said, types: Mapping[str, str]) -> AskedInde
 def _path(plan: ScanPlan, totals: _Totals) -> ReadPath:
     if not totals.rows:
         return ReadPath.NOTHING
-    if not totals.undecided and not plan.columns:
+    if not totals.untold:
         return ReadPath.INDEX_ONLY
-    if totals.rows == totals.all_rows and not totals.uses_index:
+    removed = totals.deleted + totals.invisible
+    is_alone = totals.untold == totals.stripes and not totals.uses_index
+    if totals.rows + removed == totals.all_rows and is_alone:
         return ReadPath.FULL_SCAN
     if totals.paths == {DecodePath.SPARSE}:
         return ReadPath.SPARSE

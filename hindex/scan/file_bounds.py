@@ -96,7 +96,7 @@ class ManifestExtents:
         assert view.entry is not None
         for index in self._indexes.get(leaf.column, ()):
             file = view.entry.index_file(index.id)
-            if file is None or not file.extents or not self._has_keys_of(view.entry, leaf):
+            if file is None or not file.extents or not self._has_keys_of(view, view.entry, leaf):
                 continue
             lower, upper = BitMap(), BitMap()
             for number, extent in enumerate(file.extents):
@@ -106,9 +106,10 @@ class ManifestExtents:
                         lower.add(number)
             yield StripeBounds(index.name, Bounds(lower, upper))
 
-    def _has_keys_of(self, entry: FileEntry, leaf: Leaf) -> bool:
+    def _has_keys_of(self, view: FileView, entry: FileEntry, leaf: Leaf) -> bool:
         """Whether the file's keys of a column are those of the leaf's type."""
-        of = _recorded_type(entry.schema, self._binding, leaf.column)
+        transactional = view.file.acid is not None
+        of = recorded_type(entry.schema, self._binding, leaf.column, transactional)
         return of is not None and same_keys(of, leaf.type)
 
 
@@ -121,10 +122,10 @@ def _order(entry: IndexEntry) -> int:
 
 
 @lru_cache(maxsize=256)
-def _recorded_type(schema: str, binding: tuple[str, ...], column: str) -> OrcType | None:
+def recorded_type(schema: str, binding: tuple[str, ...], column: str, transactional: bool) -> OrcType | None:
     """The type that a file of a recorded schema has for a column of the table."""
     try:
-        found = bind_paths(binding, parse_type(schema), [column]).get(column)
+        found = bind_paths(binding, parse_type(schema), [column], transactional=transactional).get(column)
     except ValueError:
         return None
     return None if found is None else found.type

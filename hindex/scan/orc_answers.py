@@ -15,7 +15,7 @@ from decimal import Decimal
 from pyroaring import BitMap
 
 from hindex.domain import Domain, Key
-from hindex.index.base import Bounds, enumerable
+from hindex.index.base import Bounds, Ends, enumerable
 from hindex.index.extent import Extent
 from hindex.keys import (
     INT64_MAX,
@@ -27,13 +27,14 @@ from hindex.keys import (
     key_float,
     key_kind,
     key_limits,
+    same_keys,
 )
 from hindex.orc import OrcReader
 from hindex.orc.bloom import value_hashes
 from hindex.orc.built_in import BuiltInIndexes
 from hindex.orc.statistics import ColumnStatistics, Nulls
 from hindex.orc.trust import Distrust, Value, ValueRange, value_range
-from hindex.orc.types import Kind, OrcType
+from hindex.orc.types import INTEGER_KINDS, Kind, OrcType
 from hindex.plan.filter import Leaf
 from hindex.plan.reasons import Note, Reason
 
@@ -42,6 +43,10 @@ MAX_FILTER_VALUES = 4096
 #: Testing filters is a few times quicker a byte than decoding is a row: beyond so many bytes for each row that they
 #: may rule out, they do not pay.
 _FILTER_BYTES_PER_ROW = 4
+
+
+#: Types whose least and greatest value no writer cuts, rounds or widens.
+_EXACT_KINDS = INTEGER_KINDS | {Kind.DATE, Kind.BOOLEAN}
 
 
 class Source(enum.Enum):
@@ -146,6 +151,26 @@ class OrcAnswers:
             start += size
         bounds = Bounds(BitMap(), upper) if len(upper) else Bounds.none()
         return OrcAnswer(Source.BLOOM_FILTER, bounds, kept, asked)
+
+    def ends(self, stripe: int, of: OrcType, wanted: OrcType) -> Ends | None:
+        """The ends of a stripe's values by its statistics; None where they do not tell how many are null.
+
+        Keys are given of types whose statistics are the values themselves, whoever wrote them.
+        """
+        statistics = self._built_in.stripe_statistics(stripe, of.column)
+        rows = self._tail.stripes[stripe].num_rows
+        if not isinstance(statistics, ColumnStatistics) or of.column in self._tail.encrypted_columns:
+            return None
+        if statistics.nulls(rows) is Nulls.UNKNOWN or statistics.number_of_values is None:
+            return None
+        null_count = rows - statistics.number_of_values
+        found = value_range(statistics, of, self._tail) if of.kind in _EXACT_KINDS else None
+        if not isinstance(found, ValueRange) or not same_keys(of, wanted):
+            return Ends(null_count, None, None)
+        low, high = found.low, found.high
+        if not isinstance(low, int) or not isinstance(high, int):
+            return Ends(null_count, None, None)
+        return Ends(null_count, low, high)
 
     def _answer(self, stripe: int, verdicts: Sequence[Verdict]) -> OrcAnswer:
         lower, upper = BitMap(), BitMap()

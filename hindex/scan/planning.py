@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from hindex.errors import ColumnError, HindexError, NewerFormatError, StoreError
+from hindex.keys import key_kind
+from hindex.orc.acid.schema import ROW_ID, ROW_ID_TYPE
 from hindex.orc.types import Kind, OrcType
 from hindex.plan.evaluate import prune
-from hindex.plan.filter import ALWAYS, NEVER, Filter, Never, columns, leaves
+from hindex.plan.filter import ALWAYS, NEVER, Filter, Never, column_types, columns, leaves, residuals
 from hindex.plan.normalize import normalize
 from hindex.plan.reasons import Note, Reason
 from hindex.scan.file_bounds import FileBounds, ManifestExtents, SkippedFile, skip_file
 from hindex.scan.shared import SharedBounds
 from hindex.scan.task import IndexUse, OutputColumn, ScanTask
 from hindex.sql.predicate import Predicate
-from hindex.store.manifest import IndexEntry, IndexFileEntry
+from hindex.store.manifest import IndexEntry, IndexFileEntry, Manifest
 from hindex.table.paths import bind_paths
 from hindex.table.schema import ResolvedColumn, TableSchema, bind_columns
 from hindex.table.snapshot import FileView, Snapshot
@@ -27,6 +29,8 @@ class ScanPlan:
     """What a scan will do. ``tasks`` are in order of the files' paths.
 
     ``notes`` tell what was not used and why, ``skipped`` are the files that what the driver knows rules out.
+    ``lookups`` are columns of aggregates or of an order, see :class:`~hindex.scan.task.ScanTask`; ``sources`` are what
+    the driver asked.
     """
 
     snapshot: Snapshot
@@ -35,18 +39,24 @@ class ScanPlan:
     tasks: tuple[ScanTask, ...]
     notes: tuple[Note, ...]
     skipped: tuple[SkippedFile, ...] = ()
+    lookups: tuple[OutputColumn, ...] = ()
+    sources: tuple[FileBounds, ...] = field(default=(), repr=False, compare=False)
 
 
-def plan_scan(snapshot: Snapshot, where: Predicate | None, names: Sequence[str] | None) -> ScanPlan:
+def plan_scan(
+    snapshot: Snapshot, where: Predicate | None, names: Sequence[str] | None, lookups: Sequence[str] = ()
+) -> ScanPlan:
     """Plan the reading of columns (all if None) of the rows that a predicate keeps.
 
+    :param lookups: columns whose indexes are wanted whether or not the predicate has them.
     :raises ColumnError: if a column cannot be resolved.
     :raises PredicateError: if the predicate cannot be typed or answered.
     """
     schema = snapshot.schema
-    wanted = output_columns(schema, names)
+    wanted = output_columns(schema, names, row_keys=bool(snapshot.listing.transactional))
     root = ALWAYS if where is None else normalize(where, _Columns(schema))
-    planner = _Planner(snapshot, root, wanted)
+    asked = output_columns(schema, lookups)
+    planner = _Planner(snapshot, root, wanted, asked)
     tasks = [task for view in snapshot.files if (task := planner.task(view)) is not None]
     return ScanPlan(
         snapshot=snapshot,
@@ -55,15 +65,38 @@ def plan_scan(snapshot: Snapshot, where: Predicate | None, names: Sequence[str] 
         tasks=tuple(tasks),
         notes=tuple(planner.notes()),
         skipped=tuple(planner.skipped),
+        lookups=asked,
+        sources=tuple(planner.sources),
     )
 
 
-def output_columns(schema: TableSchema, names: Sequence[str] | None) -> tuple[OutputColumn, ...]:
-    """The columns to read, with the table's spelling and types."""
+def plan_full(plan: ScanPlan) -> ScanPlan:
+    """The same query, answered by nothing but the data of the partitions that may have rows."""
+    snapshot = plan.snapshot
+    bare = replace(
+        snapshot,
+        manifest=Manifest.empty(snapshot.manifest.table_uri),
+        files=tuple(replace(view, entry=None) for view in snapshot.files),
+    )
+    planner = _Planner(bare, plan.filter, plan.columns, plan.lookups)
+    tasks = [task for view in bare.files if (task := planner.task(view)) is not None]
+    return replace(plan, tasks=tuple(replace(task, reads_all=True) for task in tasks), skipped=(), sources=())
+
+
+def output_columns(
+    schema: TableSchema, names: Sequence[str] | None, *, row_keys: bool = False
+) -> tuple[OutputColumn, ...]:
+    """The columns to read, with the table's spelling and types.
+
+    :param row_keys: whether rows have keys, which are a column that nobody gets who does not name it.
+    """
     if names is None:
         names = schema.names
     found = []
     for name in names:
+        if row_keys and name.lower() == ROW_ID and ROW_ID not in map(str.lower, schema.names):
+            found.append(OutputColumn(ROW_ID, ROW_ID_TYPE))
+            continue
         resolved = schema.resolve(name)
         check_path(resolved, schema)
         found.append(OutputColumn(resolved.name, resolved.type, resolved.is_partition))
@@ -93,27 +126,41 @@ def check_path(found: ResolvedColumn, schema: TableSchema) -> None:
         )
 
 
+_Part = tuple[Filter, tuple[OutputColumn, ...], tuple[OutputColumn, ...], frozenset[str]]
+
+
 class _Planner:
     """Makes the tasks of one scan; work that files share is done once."""
 
-    def __init__(self, snapshot: Snapshot, root: Filter, wanted: tuple[OutputColumn, ...]) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        root: Filter,
+        wanted: tuple[OutputColumn, ...],
+        lookups: tuple[OutputColumn, ...],
+    ) -> None:
         self._snapshot = snapshot
         self._root = root
         self._wanted = wanted
+        self._lookups = lookups
         self._binding = tuple(column.name for column in snapshot.schema.data_columns)
-        self._types = {leaf.column: leaf.type for leaf in leaves(root)}
+        self._types = column_types(root) | {column.name: column.type for column in lookups}
         self._indexes: dict[str, list[IndexEntry]] = {}
+        self._quarantined: dict[str, list[IndexEntry]] = {}
         self._where: dict[str, Filter] = {}
-        self._by_partition: dict[
-            tuple[str | None, ...], tuple[Filter, tuple[OutputColumn, ...], frozenset[str]]
-        ] = {}
+        self._by_partition: dict[tuple[str | None, ...], _Part] = {}
         self._notes: list[Note] = []
-        self._unindexed: set[str] = set()
+        # with whether an index is possible
+        self._unindexed: set[tuple[str, bool]] = set()
         self._deferred: set[str] = set()
+        self._set_aside: dict[str, str] = {}
         for entry in snapshot.manifest.indexes:
             try:
                 name = snapshot.schema.resolve(entry.column).name
             except ColumnError:
+                continue
+            if entry.quarantined is not None:
+                self._quarantined.setdefault(name, []).append(entry)
                 continue
             # the table may spell the column in another letter case by now
             self._indexes.setdefault(name, []).append(entry)
@@ -123,19 +170,21 @@ class _Planner:
                 # it no longer fits the partition columns: the files indexed stay so, no other is expected to be
                 self._where[entry.id] = NEVER
         self._shared = SharedBounds(snapshot, self._indexes)
-        self._file_bounds: list[FileBounds] = [ManifestExtents(self._indexes, self._binding), self._shared]
+        self.sources: list[FileBounds] = [ManifestExtents(self._indexes, self._binding), self._shared]
         self.skipped: list[SkippedFile] = []
 
     def task(self, view: FileView) -> ScanTask | None:
         """The task of one file, or None where its partition's values or what the manifest says rule it out."""
-        root, wanted, covered = self._partition(view)
+        root, wanted, lookups, covered = self._partition(view)
         if isinstance(root, Never):
             return None
-        skipped = skip_file(root, view, self._file_bounds)
+        skipped = skip_file(root, view, self.sources)
         if skipped is not None:
             self.skipped.append(skipped)
             return None
         names = columns(root)
+        answered = (leaf.column for leaf in leaves(root))
+        asked = tuple(dict.fromkeys((*answered, *(c.name for c in self._lookups if not c.is_partition))))
         return ScanTask(
             path=view.file.path,
             uri=view.file.uri,
@@ -145,9 +194,11 @@ class _Planner:
             filter_columns=tuple(OutputColumn(name, self._types[name]) for name in names),
             columns=wanted,
             binding=self._binding,
-            indexes=tuple(self._uses(view, names, covered)) if names else (),
+            indexes=tuple(self._uses(view, asked, covered)) if asked else (),
             located=self._shared.located(view, root),
             partition=view.file.partition,
+            lookups=lookups,
+            acid=view.file.acid,
         )
 
     def notes(self) -> list[Note]:
@@ -156,14 +207,23 @@ class _Planner:
             reason = Reason.NEWER_FORMAT if isinstance(problem, NewerFormatError) else Reason.CORRUPT
             return [Note(reason, "the manifest", str(problem))]
         found = [
-            Note(Reason.NO_INDEX, column, "no index on this column") for column in sorted(self._unindexed)
+            Note(Reason.NO_INDEX, column, "no index on this column")
+            if can_have_one
+            else Note(Reason.UNSUPPORTED_TYPE, column, f"it is of type {self._types[column]}")
+            for column, can_have_one in sorted(self._unindexed)
         ]
         found += [
             Note(Reason.DEFERRED, name, "it was created WITH DEFERRED REBUILD")
             for name in sorted(self._deferred)
         ]
+        found += [Note(Reason.QUARANTINED, *item) for item in sorted(self._set_aside.items())]
         found += self._notes
         found += self._shared.notes
+        found += [
+            Note(Reason.UNSUPPORTED_PREDICATE, str(part), "no index answers an expression")
+            for part in residuals(self._root)
+            if any(not self._snapshot.schema.is_partition(name) for name in columns(part))
+        ]
         if self._types:
             found += [
                 Note(Reason.FILE_GONE, path, "it was indexed and is not there any more")
@@ -171,21 +231,26 @@ class _Planner:
             ]
         return found
 
-    def _partition(self, view: FileView) -> tuple[Filter, tuple[OutputColumn, ...], frozenset[str]]:
-        """The filter left for a partition, its output columns, and the indexes that cover it."""
+    def _partition(self, view: FileView) -> _Part:
+        """The filter left for a partition, its output and lookup columns, and the indexes that cover it."""
         found = self._by_partition.get(view.file.partition)
         if found is None:
             partitioning = self._snapshot.listing.partitioning
             keys = {c.name: v.key for c, v in zip(partitioning.columns, view.partition, strict=True)}
             scalars = dict(zip(keys, partitioning.scalars(view.file.partition), strict=True))
-            wanted = tuple(
-                OutputColumn(c.name, c.type, True, scalars[c.name]) if c.is_partition else c
-                for c in self._wanted
+            wanted, lookups = (
+                tuple(replace(c, partition_value=scalars[c.name]) if c.is_partition else c for c in items)
+                for items in (self._wanted, self._lookups)
             )
             covered = frozenset(
                 id_ for id_, where in self._where.items() if not isinstance(prune(where, keys), Never)
             )
-            found = self._by_partition[view.file.partition] = (prune(self._root, keys), wanted, covered)
+            found = self._by_partition[view.file.partition] = (
+                prune(self._root, keys),
+                wanted,
+                lookups,
+                covered,
+            )
         return found
 
     def _uses(self, view: FileView, names: Sequence[str], covered: frozenset[str]) -> list[IndexUse]:
@@ -197,8 +262,10 @@ class _Planner:
                 # null in every row: known without an index
                 continue
             indexes = self._indexes.get(name, [])
-            if not indexes:
-                self._unindexed.add(name)
+            for index in self._quarantined.get(name, ()):
+                self._set_aside[index.name] = index.quarantined or ""
+            if not indexes and name not in self._quarantined:
+                self._unindexed.add((name, key_kind(self._types[name]) is not None))
             for index in indexes:
                 if index.deferred:
                     self._deferred.add(index.name)

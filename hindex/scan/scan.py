@@ -2,29 +2,46 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
 from hindex.plan.explain import Explanation
+from hindex.plan.modes import Mode
+from hindex.scan.aggregate import Aggregate, Aggregation, Group, Item
 from hindex.scan.execute import OpenTask, StripeAnswer, output_schema
 from hindex.scan.explaining import explain_plan
+from hindex.scan.measuring import measured
+from hindex.scan.meter import Meter
+from hindex.scan.ordered import Order, check_order, first_rows, sorted_rows
 from hindex.scan.planning import ScanPlan, plan_scan
-from hindex.scan.running import Unit, answered, run_units
+from hindex.scan.proving import ProveReport, prove_scan
+from hindex.scan.running import Runner, Unit, run_units
 from hindex.sql.predicate import Predicate
+from hindex.sql.statements import AggregateFunction
 from hindex.table.snapshot import Snapshot
 
 if TYPE_CHECKING:
     import pandas
     from pyspark.sql import DataFrame, SparkSession
 
+T = TypeVar("T")
+
+#: Undecided stripes that :meth:`Scan.exists` leaves for later, in case another one has a row for certain.
+_MOST_DEFERRED = 64
+
 
 class Scan:
     """A query of one table: ``columns`` of the rows that ``where`` keeps, at most ``limit`` of them.
 
     Nothing is read before rows are asked for, and each time the table is looked at anew. Rows come in the
-    order of the files' paths and of the rows within them.
+    order of the files' paths and of the rows within them, unless :meth:`order_by` says otherwise.
+
+    :param names: what the columns are called in the result; as in the table if None.
+    :param mode: what happens where an index cannot be used, or may be wrong.
+    :param quarantine: is told of the indexes that a proof found wrong, by their names.
     """
 
     def __init__(
@@ -33,60 +50,149 @@ class Scan:
         where: Predicate | None = None,
         columns: Sequence[str] | None = None,
         limit: int | None = None,
+        *,
+        names: Sequence[str] | None = None,
+        order: Order | None = None,
+        mode: Mode = Mode.LENIENT,
+        quarantine: Callable[[Sequence[str], str], None] | None = None,
     ) -> None:
         self._snapshot = snapshot
         self._where = where
         self._columns = None if columns is None else tuple(columns)
         self._limit = limit
+        self._names = None if names is None else tuple(names)
+        self._order = order
+        self._runner = Runner(mode)
+        self._quarantine = quarantine
         self._last_plan: ScanPlan | None = None
+        #: What the last proof found, where the mode is ``prove``.
+        self.proof: ProveReport | None = None
 
     def __repr__(self) -> str:
         columns = "*" if self._columns is None else ", ".join(self._columns)
         where = "" if self._where is None else f" WHERE {self._where}"
+        order = "" if self._order is None else f" ORDER BY {self._order}"
         limit = "" if self._limit is None else f" LIMIT {self._limit}"
-        return f"Scan(SELECT {columns}{where}{limit})"
+        return f"Scan(SELECT {columns}{where}{order}{limit})"
+
+    @property
+    def where(self) -> Predicate | None:
+        """The predicate; None for every row."""
+        return self._where
 
     @property
     def limit(self) -> int | None:
         """The greatest number of rows; None for all."""
         return self._limit
 
+    @property
+    def order(self) -> Order | None:
+        """The order of the rows; None for that of the files."""
+        return self._order
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """What the columns are called in the result; as in the table if None."""
+        return self._names
+
+    @property
+    def mode(self) -> Mode:
+        """What happens where an index cannot be used."""
+        return self._runner.mode
+
+    @property
+    def runner(self) -> Runner:
+        """What runs its tasks."""
+        return self._runner
+
+    def narrowed(
+        self,
+        where: Predicate | None,
+        columns: Sequence[str] | None,
+        limit: int | None,
+        names: Sequence[str] | None = None,
+    ) -> Scan:
+        """Another scan of the same table, in the same mode."""
+        return Scan(
+            self._snapshot,
+            where,
+            columns,
+            limit,
+            names=names,
+            mode=self.mode,
+            quarantine=self._quarantine,
+        )
+
+    def order_by(self, column: str, *, descending: bool = False, nulls_first: bool | None = None) -> Scan:
+        """The same rows in the order of a column's values; with a limit, the first ones of it.
+
+        An index on the column is walked from its end, and no further than the limit needs.
+
+        :param nulls_first: whether NULL is before all values; if None, it is in ascending order.
+        :raises ColumnError: for an unknown column, or one whose values have no order.
+        """
+        found = copy.copy(self)
+        found._order = Order(column, descending, nulls_first)
+        found._last_plan = None
+        found.plan()
+        return found
+
     def plan(self) -> ScanPlan:
         """What reading will do, against the table as it is now.
 
         :raises ColumnError: for an unknown column.
         :raises PredicateError: for a predicate that does not fit the columns' types.
+        :raises FallbackError: in strict mode, where an index cannot be used.
         """
-        self._last_plan = plan_scan(self._snapshot(), self._where, self._columns)
+        self._last_plan = self._planned(self._runner)
         return self._last_plan
+
+    def _planned(self, runner: Runner) -> ScanPlan:
+        lookups = () if self._order is None else (self._order.column,)
+        plan = runner.plan(
+            self._snapshot, lambda found: plan_scan(found, self._where, self._columns, lookups)
+        )
+        if self._order is not None:
+            check_order(plan, self._order)
+        return plan
 
     @property
     def schema(self) -> pa.Schema:
         """The Arrow schema of the rows, as the table was when the scan was last planned."""
-        return output_schema(_typed(self._last_plan or self.plan()))
+        return self._output_schema(self._last_plan or self.plan())
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows, a batch for each stripe that has any."""
-        return self._batches(self.plan())
+        plan = self.plan()
+        return self._named(self._batches(self.proved(plan), self._runner), self._output_schema(plan))
 
     def to_arrow(self) -> pa.Table:
         """The rows as one table."""
         plan = self.plan()
-        return pa.Table.from_batches(list(self._batches(plan)), output_schema(_typed(plan)))
+        schema = self._output_schema(plan)
+        return pa.Table.from_batches(
+            list(self._named(self._batches(self.proved(plan), self._runner), schema)), schema
+        )
 
     def to_pandas(self) -> pandas.DataFrame:
         """The rows as a pandas DataFrame."""
         return self.to_arrow().to_pandas()
 
-    def count(self) -> int:
-        """How many rows there are; no data is read where the indexes decide."""
+    def count(self, column: str | None = None) -> int:
+        """How many rows there are, or how many of them have a value in a column.
+
+        No data is read where the indexes decide.
+        """
+        if column is not None:
+            found: int = self._single(Aggregate(AggregateFunction.COUNT, column, "count"))
+            return found
         if self._limit is not None and self._limit <= 0:
             return 0
         certain = 0
 
         def undecided() -> Iterator[Unit]:
             nonlocal certain
-            for task, answer in answered(self.plan().tasks):
+            for task, answer in self._runner.answered(self.proved(self.plan()).tasks):
                 if answer.undecided:
                     yield task, answer
                 else:
@@ -95,9 +201,67 @@ class Scan:
         total = sum(run_units(undecided(), OpenTask.count)) + certain
         return total if self._limit is None else min(total, self._limit)
 
-    def explain(self) -> Explanation:
-        """What the indexes decide, what is left to read, and why anything was not used. No rows are read."""
-        return explain_plan(self.plan(), self._where)
+    def exists(self) -> bool:
+        """Whether there is any row; data is read only where no index knows of one, and until one is found."""
+        if self._limit is not None and self._limit <= 0:
+            return False
+        deferred: list[Unit] = []
+        for task, answer in self._runner.answered(self.proved(self.plan()).tasks):
+            if len(answer.bounds.lower):
+                return True
+            deferred.append((task, answer))
+            if len(deferred) > _MOST_DEFERRED:
+                first, undecided = deferred.pop(0)
+                if first.count(undecided):
+                    return True
+        return any(run_units(deferred, OpenTask.count, cautious=True))
+
+    def min(self, column: str) -> Any:  # noqa: ANN401 a value of the column's type
+        """The least value of a column that is not NULL; None where there is none."""
+        return self._single(Aggregate(AggregateFunction.MIN, column, "min"))
+
+    def max(self, column: str) -> Any:  # noqa: ANN401 a value of the column's type
+        """The greatest value of a column that is not NULL, NaN where there is one; None where there is none."""
+        return self._single(Aggregate(AggregateFunction.MAX, column, "max"))
+
+    def distinct(self, column: str) -> pa.Array:
+        """The distinct values of a column, ascending; NULL, where it occurs, comes first."""
+        found = self.aggregate([Group(column, column)], group=column).to_arrow()
+        return found.column(0).combine_chunks()
+
+    def value_counts(self, column: str) -> pa.Table:
+        """How many rows have each value of a column (NULL too): the values, ascending, and their ``count``."""
+        items = (Group(column, column), Aggregate(AggregateFunction.COUNT, None, "count"))
+        return self.aggregate(items, group=column).to_arrow()
+
+    def aggregate(self, items: Sequence[Item], group: str | None = None) -> Aggregation:
+        """Aggregates of the rows, one row of them or one for each value of ``group``.
+
+        :raises ValueError: if the scan has a limit.
+        """
+        if self._limit is not None:
+            raise ValueError(
+                "a scan with a limit has no aggregates but the count of its rows: leave the limit out"
+            )
+        return Aggregation(
+            self._snapshot, self._where, tuple(items), group, runner=self._runner, proved=self.proved
+        )
+
+    def explain(self, *, analyze: bool = False) -> Explanation:
+        """What the indexes decide, what is left to read, and why anything was not used. No rows are read.
+
+        :param analyze: read the rows, too, and tell what that took.
+        """
+        if not analyze:
+            return self._explained(self._planned(Runner()))
+        meter = Meter()
+        runner = Runner(meter=meter)
+
+        def run() -> tuple[ScanPlan, int]:
+            plan = self._planned(runner)
+            return plan, sum(batch.num_rows for batch in self._batches(plan, runner))
+
+        return measured(meter, run, self._explained)
 
     def to_spark(self, spark: SparkSession) -> DataFrame:
         """The rows as a Spark DataFrame: read by Spark's executors, or here where they are few."""
@@ -105,15 +269,39 @@ class Scan:
 
         return scan_frame(spark, self)
 
-    def _batches(self, plan: ScanPlan) -> Iterator[pa.RecordBatch]:
+    def _explained(self, plan: ScanPlan) -> Explanation:
+        return explain_plan(plan, self._where, labels=self._names or (), order=self._order, limit=self._limit)
+
+    def _single(self, item: Aggregate) -> Any:  # noqa: ANN401 a value of any type
+        return self.aggregate([item]).to_arrow().column(0)[0].as_py()
+
+    def proved(self, plan: ScanPlan) -> ScanPlan:
+        """The plan; in prove mode one that reads everything, after both were compared."""
+        if self.mode is not Mode.PROVE:
+            return plan
+        self.proof, full = prove_scan(plan)
+        if self.proof.disagreements and self._quarantine is not None:
+            self._quarantine(self.proof.indexes, str(self.proof))
+        return full
+
+    def _batches(self, plan: ScanPlan, runner: Runner) -> Iterator[pa.RecordBatch]:
+        if self._order is not None and plan.columns:
+            yield from self._ordered(plan, self._order, runner).to_batches()
+            return
         left = self._limit
         if left is not None and left <= 0:
             return
 
-        def read(task: OpenTask, answer: StripeAnswer) -> pa.RecordBatch:
-            return task.read(answer.first(self._limit))
+        def units() -> Iterator[Unit]:
+            wanted = self._limit
+            for task, answer in runner.answered(plan.tasks):
+                yield task, answer.first(wanted)
+                if wanted is not None:
+                    wanted -= len(answer.bounds.lower)
+                    if wanted <= 0:
+                        return
 
-        for batch in run_units(answered(plan.tasks), read):
+        for batch in run_units(units(), OpenTask.read, cautious=left is not None):
             if left is not None:
                 batch = batch.slice(0, left)
                 left -= batch.num_rows
@@ -121,6 +309,35 @@ class Scan:
                 yield batch
             if left == 0:
                 return
+
+    def _ordered(self, plan: ScanPlan, order: Order, runner: Runner) -> pa.Table:
+        if self._limit is not None:
+            return first_rows(plan, order, self._limit, runner)
+        width = len(plan.columns)
+
+        def read(task: OpenTask, answer: StripeAnswer) -> pa.RecordBatch:
+            batch = task.read(answer, (*task.task.columns, *task.task.lookups))
+            # by number: the order's column may be among the others
+            return pa.RecordBatch.from_arrays(batch.columns, names=list(map(str, range(width + 1))))
+
+        schema = output_schema(_typed(plan))
+        batches = list(runner.run(plan, read))
+        if not batches:
+            return schema.empty_table()
+        table = pa.Table.from_batches(batches)
+        rows = pa.Table.from_arrays(table.columns[:width], schema=schema)
+        return sorted_rows(rows, table.column(width), plan.lookups[0], order)
+
+    def _named(self, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        if self._names is None:
+            return batches
+        return (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in batches)
+
+    def _output_schema(self, plan: ScanPlan) -> pa.Schema:
+        found = output_schema(_typed(plan))
+        if self._names is None:
+            return found
+        return pa.schema([field.with_name(name) for field, name in zip(found, self._names, strict=True)])
 
 
 def _typed(plan: ScanPlan) -> Sequence[Any]:

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from hindex.domain import Domain
+from hindex.orc.acid.files import AcidFile
 from hindex.orc.types import OrcType
 from hindex.plan.filter import Filter
 
@@ -52,9 +53,11 @@ class LocatedGroups:
 class ScanTask:
     """Read the rows of one data file that a filter keeps. Small and picklable: any engine can run it.
 
-    ``filter`` has no partition columns left. ``indexes`` and ``located`` may be used only if the file's length and tail
-    checksum are still ``length`` and ``tail_checksum``. ``binding`` names the table's data columns, against
-    which the file's own columns are matched by name.
+    ``filter`` has no partition columns left. ``lookups`` are columns that are asked of indexes and, where these do not
+    tell, read: those of aggregates and of an order. With ``reads_all``, nothing is asked but the data. ``indexes`` and
+    ``located`` may be used only if the file's length and tail checksum are still ``length`` and ``tail_checksum``.
+    ``binding`` names the table's data columns, against which the file's own columns are matched by name. ``acid`` tells
+    the rows of a transactional table's file that are there.
     """
 
     path: str
@@ -68,3 +71,6 @@ class ScanTask:
     indexes: tuple[IndexUse, ...] = ()
     located: tuple[LocatedGroups, ...] = ()
     partition: tuple[str | None, ...] = ()
+    lookups: tuple[OutputColumn, ...] = ()
+    reads_all: bool = False
+    acid: AcidFile | None = None

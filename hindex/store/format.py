@@ -142,6 +142,7 @@ def _to_message(manifest: Manifest, places: Places, commit_id: bytes) -> pb.Mani
             deferred=item.deferred,
             comment=item.comment,
             annotations=[pb.Property(key=key, value=value) for key, value in item.annotations],
+            quarantined=item.quarantined,
         )
     shared = manifest.shared_indexes()
     shared_at = {item.id: at for at, item in enumerate(shared)}
@@ -190,6 +191,7 @@ def _from_message(
             deferred=item.deferred,
             comment=item.comment if item.HasField("comment") else None,
             annotations=tuple((pair.key, pair.value) for pair in item.annotations),
+            quarantined=item.quarantined if item.HasField("quarantined") else None,
         )
         for item in message.indexes
     )

@@ -49,6 +49,7 @@ class IndexEntry:
     :param refreshed_ms: when files were last added or exchanged; 0 where that never happened.
     :param deferred: created without being built, and not built since: it has no files.
     :param annotations: sorted by key; kept for people, they do not change what is written.
+    :param quarantined: why it must not be used until it is built anew; None where it may be.
     """
 
     id: str
@@ -65,6 +66,7 @@ class IndexEntry:
     deferred: bool = False
     comment: str | None = None
     annotations: tuple[tuple[str, str], ...] = ()
+    quarantined: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

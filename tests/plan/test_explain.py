@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 from hindex.domain import Domain
 from hindex.orc.types import Kind, OrcType
 from hindex.plan.explain import (
+    Analyzed,
     Explanation,
     Kept,
     LeafAnswer,
@@ -19,6 +22,7 @@ from hindex.plan.explain import (
 )
 from hindex.plan.filter import ALWAYS, NEVER, AllOf, AnyOf, Filter, Leaf
 from hindex.plan.reasons import Note, Reason
+from hindex.plan.table_map import MAX_CELLS, MAX_STRIPES, FileMap, StripeMap, table_map
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
@@ -73,7 +77,52 @@ def minimal(root: Filter = ALWAYS) -> Explanation:
     )
 
 
-CASES = {"full": full(), "minimal": minimal(), "nothing": minimal(NEVER)}
+def analyzed() -> Explanation:
+    """A query that was run, in an order and with a map."""
+    cells = ["....ss..", "wwww", "", ".i"]
+    files = [
+        FileMap("p=1/a.orc", tuple(StripeMap(at, text) for at, text in enumerate(cells))),
+        FileMap("p=1/<b> & c.orc", is_skipped=True),
+        FileMap("p=2/empty.orc"),
+    ]
+    return replace(
+        minimal(),
+        order="age DESC: walks the index by_age",
+        limit=10,
+        columns=("id",),
+        path=ReadPath.SPARSE,
+        stripes=Kept(3, 4),
+        table_map=replace(table_map(files), more_files=2, more_stripes=1000),
+        analyzed=Analyzed(
+            rows=10,
+            seconds=1.25,
+            steps=(("listing and manifest", 0.001), ("planning", 0.0), ("index lookups", 1.2)),
+            ranges=3,
+            bytes_fetched=12_345,
+            chunks=4,
+            bytes_decompressed=1 << 20,
+            row_groups=2,
+            index_pages=7,
+            index_bytes=4096,
+            cache_hits=1,
+            cache_misses=9,
+        ),
+    )
+
+
+def grouped() -> Explanation:
+    return replace(
+        minimal(), path=ReadPath.INDEX_ONLY, group="city", columns=("city", "count(1)"), bytes=Kept(0, 5000)
+    )
+
+
+CASES = {
+    "full": full(),
+    "minimal": minimal(),
+    "nothing": minimal(NEVER),
+    "analyzed": analyzed(),
+    "grouped": grouped(),
+}
 
 
 def check_golden(name: str, text: str) -> None:
@@ -98,6 +147,44 @@ def test_json(name: str) -> None:
     check_golden(
         f"explain_{name}.json", json.dumps(CASES[name].to_json(), indent=2, ensure_ascii=False) + "\n"
     )
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_html(name: str) -> None:
+    html = CASES[name].to_html()
+    check_golden(f"explain_{name}.html", html)
+    assert CASES[name]._repr_html_() == html
+    # well formed, nothing fetched, nothing run
+    root = ElementTree.fromstring(html.replace("&ensp;", " "))
+    assert root.tag == "div"
+    assert {"script", "link", "img", "iframe"}.isdisjoint(item.tag for item in root.iter())
+    assert "http" not in html
+    assert not any(name.startswith("on") for item in root.iter() for name in item.attrib)
+
+
+def test_html_shows_row_groups_and_says_what_is_left_out() -> None:
+    html = CASES["analyzed"].to_html()
+    assert html.count('<i class="s"></i>') == 2 + 1  # one more in the legend
+    assert html.count('<i class="w"></i>') == 4 + 1
+    assert html.count('<i class="i"></i>') == 1 + 1
+    assert html.count("<i></i>") == 7 + 1
+    assert "p=1/&lt;b&gt; &amp; c.orc" in html
+    assert "not shown: 2 files, 1,000 stripes" in html
+
+
+def test_a_map_is_cut() -> None:
+    stripes = tuple(StripeMap(at, "w" * 100) for at in range(250))
+    found = table_map([FileMap("a", stripes), FileMap("b", stripes), FileMap("c", is_skipped=True)])
+    assert [len(file.stripes) for file in found.files] == [200, 0]
+    assert (found.more_files, found.more_stripes, found.more_groups) == (1, 50 + 250, 300 * 100)
+    assert sum(len(stripe.cells) for file in found.files for stripe in file.stripes) == MAX_CELLS
+    wide = table_map([FileMap("a", (StripeMap(0, "s" * (MAX_CELLS + 7)), StripeMap(1, "s")))])
+    assert [stripe.cells for stripe in wide.files[0].stripes] == ["s" * MAX_CELLS]
+    assert (wide.more_files, wide.more_stripes, wide.more_groups) == (0, 1, 8)
+    many = table_map(FileMap(str(at), (StripeMap(0, "."),)) for at in range(MAX_STRIPES + 5))
+    assert (len(many.files), many.more_files, many.more_stripes) == (MAX_STRIPES, 5, 5)
+    assert str(many) == "not shown: 5 files, 5 stripes, 5 row groups"
+    assert str(table_map([FileMap("a", (StripeMap(0, "."),))])) == ""
 
 
 def test_shares() -> None:

@@ -1,0 +1,45 @@
+"""Modes: how a query takes it that an index could not be used, or could be wrong."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+
+from hindex.errors import FallbackError, HindexError
+from hindex.plan.reasons import Note, group_notes
+
+
+class Mode(enum.Enum):
+    """The value is how people spell it."""
+
+    #: What no index answers is read.
+    LENIENT = "lenient"
+    #: What no index answers is an error.
+    STRICT = "strict"
+    #: Every query also reads everything, and what the indexes said is compared.
+    PROVE = "prove"
+
+    @classmethod
+    def of(cls, text: str | Mode) -> Mode:
+        """The mode of a name in any case.
+
+        :raises HindexError: naming those that there are.
+        """
+        if isinstance(text, Mode):
+            return text
+        found = next((mode for mode in cls if mode.value == text.lower()), None)
+        if found is None:
+            raise HindexError(f"Unknown mode {text!r}: it is {', '.join(mode.value for mode in cls)}")
+        return found
+
+    def check(self, notes: Iterable[Note]) -> None:
+        """Refuse what fell back to reading, where that is an error.
+
+        :raises FallbackError: with the reasons.
+        """
+        if self is not Mode.STRICT:
+            return
+        groups = group_notes(note for note in notes if note.reason.is_fallback)
+        if groups:
+            told = "; ".join(f"{group}. {group.reason.sentence}" for group in groups)
+            raise FallbackError(f"in strict mode, what indexes do not answer is not read. {told}")

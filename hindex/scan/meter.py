@@ -1,0 +1,68 @@
+"""What running a scan took: time by step, and what was read."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+
+from hindex.orc import ReadCounts
+
+
+class Step(enum.Enum):
+    """A part of the work; the value is shown to people."""
+
+    LISTING = "listing and manifest"
+    PLAN = "planning"
+    OPEN = "opening files"
+    INDEXES = "index lookups"
+    PREDICATE = "predicate columns"
+    COLUMNS = "other columns"
+
+
+class Meter:
+    """Adds up seconds by step, over all threads, and the counts of data files' readers."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[Step, float] = {}
+        self._counts: dict[int, ReadCounts] = {}
+        self._lock = threading.Lock()
+
+    @contextlib.contextmanager
+    def step(self, step: Step) -> Iterator[None]:
+        """Count the time of a block."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            spent = time.perf_counter() - started
+            with self._lock:
+                self.seconds[step] = self.seconds.get(step, 0.0) + spent
+
+    def add_reader(self, counts: ReadCounts) -> None:
+        """Count what a reader has read and is going to read."""
+        self._counts[id(counts)] = counts
+
+    def totals(self) -> dict[str, int]:
+        """Sums over all readers, by the names of :class:`~hindex.orc.ReadCounts`."""
+        sums = ReadCounts()
+        for counts in self._counts.values():
+            sums.add(**counts.as_dict())
+        return sums.as_dict()
+
+
+class NoMeter(Meter):
+    """Counts nothing."""
+
+    def step(self, step: Step) -> AbstractContextManager[None]:  # type: ignore[override]
+        return _NOTHING
+
+    def add_reader(self, counts: ReadCounts) -> None:
+        """Forget it."""
+
+
+_NOTHING: AbstractContextManager[None] = contextlib.nullcontext()
+NO_METER: Meter = NoMeter()

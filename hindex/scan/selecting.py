@@ -1,0 +1,91 @@
+"""SELECT statements of one table as scans and aggregations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from hindex.errors import ColumnError
+from hindex.orc.types import Kind, OrcType
+from hindex.plan.explain import Explanation
+from hindex.scan.aggregate import Aggregate, Aggregation, Group, Item
+from hindex.scan.ordered import Order, sorted_rows
+from hindex.scan.scan import Scan
+from hindex.scan.task import OutputColumn
+from hindex.sql.predicate import ColumnRef
+from hindex.sql.statements import AggregateCall, AggregateFunction, Select, SortItem
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """An aggregation, its rows ordered and cut."""
+
+    aggregation: Aggregation
+    order: tuple[int, Order] | None
+    limit: int | None
+
+    def to_arrow(self) -> pa.Table:
+        """The result."""
+        found = self.aggregation.to_arrow()
+        if self.order is not None:
+            at, order = self.order
+            item = self.aggregation.items[at]
+            is_count = isinstance(item, Aggregate) and item.function is AggregateFunction.COUNT
+            of = OrcType(Kind.LONG) if is_count else self._group_type()
+            found = sorted_rows(found, found.column(at), OutputColumn("", of), order)
+        return found.slice(0, self.limit)
+
+    def explain(self, *, analyze: bool = False) -> Explanation:
+        """How it would be answered, see :meth:`~hindex.scan.aggregate.Aggregation.explain`."""
+        return self.aggregation.explain(analyze=analyze)
+
+    def _group_type(self) -> OrcType:
+        group = self.aggregation.group
+        assert group is not None
+        return self.aggregation.snapshot().schema.resolve(group).type
+
+
+def selected(scan: Scan, select: Select) -> Scan | Summary:
+    """What a statement asks for of a table.
+
+    :param scan: of all rows of the table, in the mode that is wanted.
+    :raises ColumnError: for an unknown column.
+    """
+    items = select.items
+    found = scan.narrowed(
+        select.where,
+        None if items is None else [item.value.name for item in items if isinstance(item.value, ColumnRef)],
+        None if select.is_aggregate else select.limit,
+        None if items is None or all(item.alias is None for item in items) else [item.name for item in items],
+    )
+    if not select.is_aggregate:
+        if select.order is None:
+            return found
+        assert isinstance(select.order.value, ColumnRef)
+        return found.order_by(
+            select.order.value.name,
+            descending=select.order.descending,
+            nulls_first=select.order.nulls_first,
+        )
+    wanted: list[Item] = []
+    for item in items or ():
+        if isinstance(item.value, AggregateCall):
+            column = None if item.value.column is None else item.value.column.name
+            wanted.append(Aggregate(item.value.function, column, item.name))
+        else:
+            wanted.append(Group(item.value.name, item.name))
+    group = None if select.group is None else select.group.name
+    summary = found.aggregate(wanted, group)
+    return Summary(summary, None if select.order is None else _sorted(select, select.order), select.limit)
+
+
+def _sorted(select: Select, order: SortItem) -> tuple[int, Order]:
+    """Which item the result is ordered by, and how."""
+    for at, item in enumerate(select.items or ()):
+        same = item.value == order.value
+        if isinstance(item.value, ColumnRef) and isinstance(order.value, ColumnRef):
+            same = item.value.name.lower() == order.value.name.lower()
+        if same:
+            return at, Order(item.name, order.descending, order.nulls_first)
+    raise ColumnError(f"{order.value} is not selected: name it in the list, or leave ORDER BY out")

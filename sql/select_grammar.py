@@ -1,0 +1,249 @@
+"""SELECT of one table: columns, or aggregates that indexes can answer; all else is refused by its name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hindex.sql.predicate import ColumnRef
+from hindex.sql.statements import AggregateCall, AggregateFunction, Select, SelectItem, SortItem
+
+if TYPE_CHECKING:
+    from hindex.sql.dialect import HindexParser
+
+SPARK_REMEDY = (
+    "hindex alone reads one table at a time; with a Spark session, hindex.connect(spark=...) or --master, "
+    "every query runs"
+)
+
+_ITEMS = (
+    "list columns, or COUNT, MIN and MAX of them, or * alone; use Spark on scan(...).to_spark() for the rest"
+)
+
+# Clauses of SELECT that are Spark's business, by the word they begin with.
+_CLAUSES = {
+    ",": "second table",
+    "JOIN": "JOIN",
+    "INNER": "JOIN",
+    "LEFT": "JOIN",
+    "RIGHT": "JOIN",
+    "FULL": "JOIN",
+    "CROSS": "JOIN",
+    "NATURAL": "JOIN",
+    "SEMI": "JOIN",
+    "ANTI": "JOIN",
+    "LATERAL": "LATERAL",
+    "HAVING": "HAVING",
+    "SORT BY": "SORT BY",
+    "CLUSTER BY": "CLUSTER BY",
+    "DISTRIBUTE BY": "DISTRIBUTE BY",
+    "WINDOW": "WINDOW",
+    "QUALIFY": "QUALIFY",
+    "UNION": "UNION",
+    "INTERSECT": "INTERSECT",
+    "EXCEPT": "EXCEPT",
+    "MINUS": "MINUS",
+    "TABLESAMPLE": "TABLESAMPLE",
+    "PIVOT": "PIVOT",
+    "UNPIVOT": "UNPIVOT",
+    "OFFSET": "OFFSET",
+    "FOR": "FOR",
+    "VERSION": "time travel",
+}
+_GROUP_BY, _ORDER_BY = "GROUP BY", "ORDER BY"
+
+
+def select(parser: HindexParser) -> Select:
+    """``SELECT [DISTINCT] items FROM t [WHERE predicate] [GROUP BY column] [ORDER BY item] [LIMIT n]``."""
+    start = parser.offset
+    distinct = parser.accept("DISTINCT")
+    items = _items(parser)
+    if not parser.accept("FROM"):
+        parser.fail(f"expected , or FROM, found {parser.found()}{parser.meant('FROM')}")
+    if parser.word() == "(":
+        parser.unsupported(f"subquery in FROM; {SPARK_REMEDY}")
+    table = parser.table()
+    _no_alias(parser)
+    where = parser.predicate() if parser.accept("WHERE") else None
+    _no_clause(parser)
+    grouped = parser.offset
+    group = _group(parser, grouped) if _accept(parser, _GROUP_BY) else None
+    if distinct:
+        group = _distinct(parser, items, group, start)
+    _check_items(parser, items, group, start if distinct else grouped)
+    _no_clause(parser)
+    order = _order(parser, items, group) if _accept(parser, _ORDER_BY) else None
+    _no_clause(parser)
+    limit = _limit(parser) if parser.accept("LIMIT") else None
+    _no_clause(parser)
+    return Select(table, items, where, group, order, limit)
+
+
+def _accept(parser: HindexParser, clause: str) -> bool:
+    """Consumes a clause's two words, which are one token, whatever is between them."""
+    return _clause(parser) == clause and parser.accept(parser.word())
+
+
+def _clause(parser: HindexParser) -> str:
+    return " ".join(parser.word().split())
+
+
+def _limit(parser: HindexParser) -> int | None:
+    if parser.accept("ALL"):
+        return None
+    limit = parser.whole_number()
+    if limit is None:
+        parser.fail(f"expected a whole number after LIMIT, found {parser.found()}")
+    return limit
+
+
+def _items(parser: HindexParser) -> tuple[SelectItem, ...] | None:
+    """The items, or None for all columns."""
+    start = parser.offset
+    if parser.accept("*"):
+        if parser.word() != "FROM" and not parser.at_end and not parser.meant("FROM"):
+            parser.unsupported(f"'*' beside other columns; {_ITEMS}")
+        return None
+    items = [_item(parser)]
+    while parser.accept(","):
+        items.append(_item(parser))
+    word = parser.word()
+    if word != "FROM" and not parser.at_end and not parser.meant("FROM"):
+        call = "(...)" if word == "(" else f" {word}"
+        parser.unsupported(f"select expression '{parser.text_from(start)}{call}'; {_ITEMS}", start)
+    return tuple(items)
+
+
+def _item(parser: HindexParser) -> SelectItem:
+    start = parser.offset
+    if parser.word() in ("(", "*", "-", "CASE", "CAST") or parser.is_literal:
+        parser.unsupported(f"select expression {parser.found()}; {_ITEMS}")
+    value = _aggregate(parser, start) or parser.column()
+    if parser.accept("AS"):
+        return SelectItem(value, parser.identifier("an alias"))
+    if parser.is_name and parser.word() != "FROM" and not parser.meant("FROM"):
+        return SelectItem(value, parser.identifier("an alias"))
+    return SelectItem(value)
+
+
+def _aggregate(parser: HindexParser, start: int) -> AggregateCall | None:
+    """An aggregate, if one comes next; a column may be called the same."""
+    function = next((item for item in AggregateFunction if parser.accept(item.name, "(")), None)
+    if function is None:
+        return None
+    column: ColumnRef | None = None
+    if function is AggregateFunction.COUNT and (parser.accept("*", ")") or parser.accept("1", ")")):
+        return AggregateCall(function)
+    if parser.word() == "DISTINCT" or not parser.is_name:
+        parser.unsupported(f"'{function.name}({parser.written()} ...)'; {_ITEMS}", start)
+    column = parser.column()
+    if not parser.accept(")"):
+        parser.unsupported(f"'{parser.text_from(start)} {parser.written()} ...)'; {_ITEMS}", start)
+    return AggregateCall(function, column)
+
+
+def _group(parser: HindexParser, start: int) -> ColumnRef:
+    found = _plain_column(parser, "GROUP BY")
+    if parser.word() == ",":
+        parser.unsupported(f"GROUP BY of more than one column; {SPARK_REMEDY}", start)
+    return found
+
+
+def _plain_column(parser: HindexParser, clause: str) -> ColumnRef:
+    if parser.is_literal or parser.word() == "(":
+        parser.unsupported(f"{clause} of {parser.found()}; {SPARK_REMEDY}")
+    found = parser.column()
+    if parser.word() == "(":
+        parser.unsupported(f"{clause} of a function; {SPARK_REMEDY}")
+    return found
+
+
+def _distinct(
+    parser: HindexParser, items: tuple[SelectItem, ...] | None, group: ColumnRef | None, start: int
+) -> ColumnRef:
+    """The column of SELECT DISTINCT, which groups by it."""
+    only = items[0].value if items is not None and len(items) == 1 else None
+    if not isinstance(only, ColumnRef) or group is not None:
+        parser.unsupported(f"DISTINCT of anything but one column; {SPARK_REMEDY}", start)
+    return only
+
+
+def _check_items(
+    parser: HindexParser, items: tuple[SelectItem, ...] | None, group: ColumnRef | None, start: int
+) -> None:
+    """Refuses columns that are neither aggregated nor what is grouped by, and aggregates of other columns."""
+    values = [item.value for item in items or ()]
+    calls = [value for value in values if isinstance(value, AggregateCall)]
+    if group is None:
+        if calls and len(calls) < len(values):
+            parser.unsupported(f"columns beside aggregates without GROUP BY; {SPARK_REMEDY}", 0)
+        return
+    if items is None:
+        parser.unsupported(f"* with GROUP BY; {SPARK_REMEDY}", start)
+    for value in values:
+        column = value.column if isinstance(value, AggregateCall) else value
+        if column is not None and not _is_same(column, group):
+            parser.unsupported(f"{value} in a query that groups by {group} alone; {SPARK_REMEDY}", start)
+
+
+def _is_same(a: ColumnRef, b: ColumnRef) -> bool:
+    return [part.lower() for part in a.parts] == [part.lower() for part in b.parts]
+
+
+def _order(parser: HindexParser, items: tuple[SelectItem, ...] | None, group: ColumnRef | None) -> SortItem:
+    start = parser.offset
+    value: ColumnRef | AggregateCall | None = _aggregate(parser, start)
+    if value is None:
+        value = _aliased(parser, items or (), _plain_column(parser, "ORDER BY"), start)
+    descending = parser.accept("DESC") or (parser.accept("ASC") and False)
+    nulls: bool | None = None
+    if parser.accept("NULLS", "FIRST"):
+        nulls = True
+    elif parser.accept("NULLS", "LAST"):
+        nulls = False
+    if parser.word() == ",":
+        parser.unsupported(f"ORDER BY of more than one column; {SPARK_REMEDY}", start)
+    values = [item.value for item in items or ()]
+    is_aggregate = group is not None or any(isinstance(item, AggregateCall) for item in values)
+    known = any(_has(item, value) for item in values)
+    if isinstance(value, AggregateCall) != (isinstance(value, AggregateCall) and is_aggregate) or (
+        is_aggregate and (not known or group is None)
+    ):
+        parser.unsupported(f"ORDER BY of what is not selected; {SPARK_REMEDY}", start)
+    return SortItem(value, descending, nulls)
+
+
+def _has(item: ColumnRef | AggregateCall, value: ColumnRef | AggregateCall) -> bool:
+    if isinstance(item, ColumnRef) and isinstance(value, ColumnRef):
+        return _is_same(item, value)
+    return item == value
+
+
+def _aliased(
+    parser: HindexParser, items: tuple[SelectItem, ...], written: ColumnRef, start: int
+) -> ColumnRef | AggregateCall:
+    """What a name of ORDER BY stands for: an alias goes before a column."""
+    by_alias = {item.alias.lower(): item.value for item in items if item.alias is not None}
+    found = by_alias.get(written.name.lower(), written)
+    if isinstance(found, ColumnRef) and found is not written and found.name.lower() in by_alias:
+        parser.unsupported(
+            f"ORDER BY of {written}, an alias of a column whose name is another's; {SPARK_REMEDY}", start
+        )
+    return found
+
+
+def _no_alias(parser: HindexParser) -> None:
+    """Refuses an alias of the table, and clauses that would stand in its place."""
+    words = ("WHERE", "LIMIT")
+    if parser.word() in words or parser.at_end or parser.meant(*words):
+        return
+    if _clause(parser) in (_GROUP_BY, _ORDER_BY):
+        return
+    _no_clause(parser)
+    if parser.word() == "AS" or parser.is_name:
+        parser.unsupported(f"table alias {parser.found()}; {SPARK_REMEDY}")
+
+
+def _no_clause(parser: HindexParser) -> None:
+    clause = _CLAUSES.get(_clause(parser))
+    if clause is not None:
+        parser.unsupported(f"{clause}; {SPARK_REMEDY}")

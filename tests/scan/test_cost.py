@@ -1,0 +1,131 @@
+"""Which indexes are asked, and in which order: by the pages of index files that are read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from hindex.index.cache import shared_cache
+from hindex.plan.reasons import Reason
+from hindex.scan.scan import Scan
+from hindex.tables import IndexSpec, Table
+from tests.support import local_build
+from tests.support.local_build import LocalConnection
+from tests.support.small import reasons
+from tests.support.work import forget
+from tests.support.writers import write_pyarrow
+
+ROWS = 60_000
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One stripe of six row groups: ``mixed`` has no order, ``sorted`` has, and ``few`` has ten values."""
+    rng = np.random.default_rng(5)
+    columns = {
+        "id": np.arange(ROWS),
+        "mixed": rng.integers(0, 40_000, ROWS) * 2,
+        "sorted": np.sort(rng.integers(0, 40_000, ROWS)) * 2,
+        "few": rng.integers(0, 10, ROWS),
+    }
+    found = tmp_path_factory.mktemp("cost") / "t"
+    write_pyarrow(found / "0.orc", pa.table(columns), "none", stripe=1 << 26, stride=10_000)
+    return found
+
+
+@pytest.fixture
+def table(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Table:
+    local_build.install(monkeypatch)
+    return LocalConnection(str(tmp_path / "store")).table(str(path))
+
+
+def pages(scan: Scan, *, count: bool = False) -> int:
+    """Pages of index files that a scan's rows, or only counting them, take with nothing in memory."""
+    scan.plan()
+    forget()
+    before = shared_cache().counts
+    if count:
+        scan.count()
+    else:
+        scan.to_arrow()
+    return shared_cache().counts.since(before).pages_read
+
+
+def test_an_index_that_keeps_most_rows_is_not_asked(table: Table) -> None:
+    table.create_index("m", "mixed")
+    scan = table.scan("mixed < 40000", ["id"])
+    assert pages(scan) == 0
+    told = {note.reason: note for note in scan.explain().notes}
+    assert told[Reason.NOT_SELECTIVE].subject == "m"
+    values = table.scan(None, ["id", "mixed"]).to_arrow()
+    expected = values.filter(pa.compute.less(values.column("mixed"), 40_000)).column("id")
+    assert scan.to_arrow().column("id").equals(expected)
+    # it is where it leaves few rows, where nothing else has to be read, and where what it rules out is little work
+    for where in ("mixed < 4000", "mixed = 77", "mixed IN (4, 6, 8)", "mixed <> 4", "mixed >= 4000"):
+        assert pages(table.scan(where, ["id"])) > 0, where
+        assert Reason.NOT_SELECTIVE not in reasons(table.scan(where, ["id"])), where
+    assert pages(table.scan("mixed < 40000", []), count=True) > 0
+    # a column that is read anyway costs nothing to check
+    assert pages(table.scan("mixed >= 18000", ["mixed"])) == 0
+    assert pages(table.scan("mixed >= 18000", ["id"])) > 0
+
+
+def test_an_index_that_tells_what_the_file_tells_is_not_asked(table: Table) -> None:
+    table.create_index("s", "sorted")
+    scan = table.scan("sorted BETWEEN 20000 AND 55000", ["id"])
+    assert pages(scan) == 0
+    assert "what else is known tells about as much" in next(
+        note.detail for note in scan.explain().notes if note.reason is Reason.NOT_SELECTIVE
+    )
+    values = table.scan(None, ["id", "sorted"]).to_arrow()
+    inside = pa.compute.and_(
+        pa.compute.greater_equal(values.column("sorted"), 20_000),
+        pa.compute.less_equal(values.column("sorted"), 55_000),
+    )
+    assert scan.to_arrow().column("id").equals(values.filter(inside).column("id"))
+    assert pages(table.scan("sorted = 20000", ["id"])) == 1
+    assert pages(table.scan("sorted BETWEEN 20000 AND 55000", []), count=True) > 1
+
+
+def test_the_cheaper_indexes_of_a_column_go_first(table: Table) -> None:
+    table.create_index("bits", "mixed")
+    alone = pages(table.scan("mixed = 77", ["id"]))
+    assert alone == 1
+    table.create_index("filter", "mixed", "bloom")
+    # odd values do not occur: the filter says so, and there is nothing left to ask
+    odd = table.scan("mixed = 77", ["id"])
+    assert [item.index for item in odd.explain().tree.answer.asked] == ["filter"]  # type: ignore[union-attr]
+    table.create_index("ends", "mixed", "minmax")
+    beyond = table.scan("mixed = 90000", ["id"])
+    assert pages(beyond) == 0
+    there = table.scan(f"mixed = {table.scan(None, ['mixed'], 1).to_arrow().column(0)[0]}", ["id"])
+    assert [item.index for item in there.explain().tree.answer.asked] == ["ends", "filter", "bits"]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_conditions_that_leave_few_rows_go_first_and_nothing_is_asked_after_none(
+    table: Table, turned: bool
+) -> None:
+    table.create_indexes([IndexSpec("m", "mixed"), IndexSpec("f", "few")])
+
+    def both(first: str, second: str) -> Scan:
+        parts = [first, second]
+        return table.scan(" AND ".join(reversed(parts) if turned else parts), ["id"])
+
+    # one page tells that no row has an odd value
+    assert pages(both("mixed = 4001", "few = 3")) == 1
+    assert pages(both("mixed = 4001", "few IN (1, 2, 3)")) == 1
+    # the same as an OR needs both
+    parts = ["mixed = 4001", "few = 3"]
+    assert pages(table.scan(" OR ".join(reversed(parts) if turned else parts), ["id"])) > 1
+
+
+def test_what_is_cheap_is_asked_of_all_conditions_before_what_is_not(table: Table) -> None:
+    table.create_indexes([IndexSpec("m", "mixed"), IndexSpec("ends", "few", "minmax")])
+    # the ends of few rule everything out, wherever it stands, so that no page of the other index is read
+    assert pages(table.scan("mixed = 4000 AND few > 10", ["id"])) == 0
+    assert pages(table.scan("few > 10 AND mixed = 4000", ["id"])) == 0
+    assert pages(table.scan("mixed = 4000 AND few > 8", ["id"])) >= 1

@@ -1,0 +1,150 @@
+"""EXPLAIN and EXPLAIN ANALYZE of real scans: the map, and what was really read. Golden files mask what changes."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from hindex.cli.main import cli
+from hindex.plan.explain import Explanation, ReadPath
+from hindex.scan.aggregate import Group
+from hindex.scan.meter import Step
+from hindex.tables import IndexSpec, Table
+from tests.plan.test_explain import check_golden
+from tests.support import local_build
+from tests.support.local_build import LocalConnection
+from tests.support.small import write_rows
+from tests.support.work import forget, scan_counts
+
+ROWS = 1000
+
+
+@pytest.fixture
+def connection(monkeypatch: pytest.MonkeyPatch) -> LocalConnection:
+    local_build.install(monkeypatch)
+    return LocalConnection()
+
+
+@pytest.fixture
+def table(connection: LocalConnection, tmp_path: Path) -> Table:
+    """Three files of ten stripes and row groups; a = i % 10, indexed in two of them; ``id`` is not indexed."""
+    for number in range(2):
+        write_rows(tmp_path / "t" / f"{number}.orc", number * ROWS, [i % 10 for i in range(ROWS)])
+    found = connection.table(str(tmp_path / "t"))
+    found.create_indexes([IndexSpec("by_a", "a"), IndexSpec("ends", "id", "minmax")])
+    write_rows(tmp_path / "t" / "2.orc", 2 * ROWS, [i % 10 for i in range(ROWS)])
+    return found
+
+
+def cells(explained: Explanation) -> dict[str, str]:
+    """The map's row groups by file."""
+    assert explained.table_map is not None
+    return {file.path: "".join(stripe.cells for stripe in file.stripes) for file in explained.table_map.files}
+
+
+def test_the_map_shows_what_becomes_of_every_row_group(table: Table) -> None:
+    explained = table.scan("a = 3 AND id < 500", ["s"]).explain()
+    assert cells(explained) == {"0.orc": "sssss.....", "1.orc": "", "2.orc": "." * 10}
+    assert cells(table.scan(None, ["s"]).explain()) == dict.fromkeys(("0.orc", "1.orc", "2.orc"), "w" * 10)
+    counted = table.scan("a = 3").aggregate([], "a").explain()
+    assert cells(counted) == {"0.orc": "i" * 10, "1.orc": "i" * 10, "2.orc": "w" * 10}
+    assert counted.path is ReadPath.DENSE
+    nothing = table.scan("a = 77", ["s"]).explain()
+    assert set("".join(cells(nothing).values())) <= {"."}
+    html = explained.to_html()
+    assert html.count("<i></i>") == 5 + 10 + 1  # one more in the legend
+    assert "skipped without opening it" in html
+
+
+def test_analyze_tells_what_was_read(table: Table) -> None:
+    scan = table.scan("a = 3 AND id < 1500", ["s"])
+    read = scan_counts(scan)
+    assert read["row_groups"] > 0
+    forget()
+    explained = scan.explain(analyze=True)
+    found = explained.analyzed
+    assert found is not None
+    assert found.rows == read["rows"] == scan.count()
+    for name in ("ranges", "bytes_fetched", "chunks", "bytes_decompressed", "row_groups"):
+        assert getattr(found, name) == read[name], name
+    assert (found.index_pages, found.index_bytes) == (read["index_pages"], read["index_bytes"])
+    assert found.index_pages > 0
+    assert found.cache_misses >= found.index_pages
+    assert [name for name, _ in found.steps] == [step.value for step in Step]
+    assert all(seconds >= 0 for _, seconds in found.steps)
+    taken = dict(found.steps)
+    assert taken["other columns"] > 0
+    assert taken["predicate columns"] == 0
+    assert found.seconds >= taken["listing and manifest"]
+    # all of it is in memory now, which is told
+    again = scan.explain(analyze=True).analyzed
+    assert again is not None
+    assert (again.index_pages, again.cache_hits > 0) == (0, True)
+    assert dict(table.scan("a + id = 4", ["s"]).explain(analyze=True).analyzed.steps)["predicate columns"] > 0  # type: ignore[union-attr]
+    # a plain explanation reads nothing
+    assert scan.explain().analyzed is None
+
+
+def test_analyze_of_aggregates_and_orders(table: Table) -> None:
+    forget()
+    counted = table.scan("id < 1000").aggregate([Group("a", "a")], "a").explain(analyze=True)
+    assert counted.analyzed is not None
+    assert (counted.path, counted.analyzed.rows, counted.analyzed.row_groups) == (ReadPath.INDEX_ONLY, 10, 0)
+    assert counted.analyzed.index_pages > 0
+    ordered = table.scan(None, ["s"], 4).order_by("id", descending=True).explain(analyze=True)
+    assert ordered.analyzed is not None
+    assert ordered.analyzed.rows == 4
+    assert ordered.order.startswith("id DESC: ")
+
+
+def test_statements_and_their_forms(
+    connection: LocalConnection, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(Path(table.uri).parent)
+    select = "SELECT s, id AS x FROM 't' WHERE a = 3 AND id < 500 ORDER BY id DESC NULLS LAST LIMIT 5"
+    found = connection.sql(f"EXPLAIN ANALYZE {select}")
+    assert isinstance(found, Explanation)
+    assert found.analyzed is not None
+    check_golden("../../scan/fixtures/analyzed.txt", masked(found.to_text()) + "\n")
+    check_golden("../../scan/fixtures/analyzed.html", masked(found.to_html()))
+    document = json.loads(json.dumps(found.to_json()))
+    assert document["analyzed"]["rows"] == 5
+    assert set(document["analyzed"]["steps"]) == {step.value for step in Step}
+    check_golden(
+        "../../scan/fixtures/analyzed.json", masked(json.dumps(document, indent=1, ensure_ascii=False)) + "\n"
+    )
+    grouped = connection.sql("EXPLAIN SELECT a, COUNT(*) FROM 't' WHERE id < 1000 GROUP BY a")
+    assert isinstance(grouped, Explanation)
+    assert (grouped.path, grouped.group, grouped.columns) == (ReadPath.INDEX_ONLY, "a", ("a", "count(1)"))
+
+
+def masked(text: str) -> str:
+    """Without times, and without sizes that depend on versions of libraries."""
+    text = re.sub(r"[\d,.]+(?= (ms|bytes|pages|found in memory|not\b|chunks|ranges))", "N", text)
+    text = re.sub(
+        r'("(seconds|bytes|misses|hits|chunks|ranges)": '
+        r'|\w+_(?:bytes|pages|hits|misses|fetched|decompressed)": )[\d.e-]+',
+        r"\1N",
+        text,
+    )
+    text = re.sub(r'(": )\d+\.\d+(e-\d+)?', r"\1N", text)
+    text = re.sub(r'("bytes": \{)[^}]*\}', r"\1N}", text)
+    return re.sub(r"(bytes\D+?)[\d,]+ of [\d,]+(\D+?)[\d.<>]+%", r"\1N of N\2N%", text)
+
+
+def test_command_line(table: Table, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def run(*arguments: str) -> str:
+        with cli.make_context("hindex", list(arguments)) as context:
+            cli.invoke(context)
+        return capsys.readouterr().out
+
+    select = f"SELECT s FROM '{table.name}' WHERE a = 3"
+    assert "Ran\n  rows                    " in run("explain", "--analyze", select)
+    assert "Ran" not in run("explain", select)
+    assert json.loads(run("--output", "json", "explain", "--analyze", select))["analyzed"]["rows"] == 300
+    assert run("explain", "--html", str(tmp_path / "x.html"), select) == ""
+    assert (tmp_path / "x.html").read_text("utf-8").startswith('<div class="hindex">')
+    assert run("--mode", "prove", "sql", f"SELECT COUNT(*) FROM '{table.name}' WHERE a = 3") == "300\n"

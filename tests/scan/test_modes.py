@@ -1,0 +1,252 @@
+"""Modes: strict takes what falls back for an error, prove compares with the data and sets wrong indexes aside."""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import hindex
+from hindex.errors import FallbackError, HindexError
+from hindex.lifecycle.results import IndexState
+from hindex.plan.modes import Mode
+from hindex.plan.reasons import Reason
+from hindex.scan.proving import ProveReport, ProveWarning
+from hindex.scan.scan import Scan
+from hindex.store.store import Store
+from hindex.tables import IndexSpec, Table
+from tests.support import local_build
+from tests.support.local_build import LocalConnection
+from tests.support.small import ids, reasons, write_rows
+
+ROWS = 1000
+
+
+@pytest.fixture
+def connection(monkeypatch: pytest.MonkeyPatch) -> LocalConnection:
+    local_build.install(monkeypatch)
+    return LocalConnection()
+
+
+@pytest.fixture
+def table(connection: LocalConnection, tmp_path: Path) -> Table:
+    """Two files of some stripes, a = i % 10 in both; ``a`` and ``s`` are indexed, ``id`` is not."""
+    for number in range(2):
+        write_rows(tmp_path / "t" / f"{number}.orc", number * ROWS, [i % 10 for i in range(ROWS)])
+    found = connection.table(str(tmp_path / "t"))
+    found.create_indexes([IndexSpec("by_a", "a"), IndexSpec("by_s", "s")])
+    return found
+
+
+def remove_index_files(table: Table) -> None:
+    for file in Path(table.uri).rglob("*.hidx"):
+        file.unlink()
+
+
+def damage_pages(table: Table) -> None:
+    """What shows only when a page is read."""
+    for file in Path(table.uri).rglob("*.hidx"):
+        data = bytearray(file.read_bytes())
+        data[10] ^= 0x55
+        file.write_bytes(data)
+
+
+def change_a_file(table: Table) -> None:
+    write_rows(Path(table.uri) / "0.orc", 0, [1, 2, 3])
+
+
+ASKED: list[Callable[[Scan], object]] = [
+    lambda scan: scan.to_arrow(),
+    lambda scan: list(scan.to_batches()),
+    lambda scan: scan.count(),
+    lambda scan: scan.exists(),
+    lambda scan: scan.min("a"),
+    lambda scan: scan.value_counts("a"),
+    lambda scan: scan.order_by("a").to_arrow(),
+]
+
+
+def test_strict_lets_pass_what_indexes_answer(table: Table) -> None:
+    for ask in ASKED:
+        assert ask(table.scan("a = 3 AND s <> 's4'", mode="strict")) is not None
+    assert table.scan(mode="strict").count() == 2 * ROWS
+    assert ids(table.scan("a = 77", mode="strict")) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        pytest.param(remove_index_files, Reason.INDEX_MISSING, id="missing"),
+        pytest.param(change_a_file, Reason.STALE_FILE, id="stale"),
+        pytest.param(damage_pages, Reason.CORRUPT, id="corrupt"),
+    ],
+)
+def test_strict_refuses_to_read(table: Table, change: Callable[[Table], None], reason: Reason) -> None:
+    change(table)
+    for ask in ASKED:
+        scan = table.scan("a = 3", mode="strict")
+        with pytest.raises(FallbackError, match=rf"{reason.name}: .*{reason.sentence}"):
+            ask(scan)
+    # an explanation is what tells why
+    assert reason in reasons_of(table.scan("a = 3", mode="strict"))
+    assert table.scan("a = 3").count() > 0
+
+
+def reasons_of(scan: Scan) -> set[Reason]:
+    return {note.reason for note in scan.explain().notes}
+
+
+def test_strict_names_columns_without_an_index(table: Table) -> None:
+    with pytest.raises(FallbackError, match=r"NO_INDEX: 1 column: id"):
+        table.scan("a = 3 AND id > 5", mode="strict").count()
+    with pytest.raises(FallbackError, match="NO_INDEX"):
+        table.scan(mode="strict").min("id")
+
+
+def test_modes_of_connections(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert hindex.connect().mode is Mode.LENIENT
+    strict = hindex.connect(mode="STRICT")
+    assert strict.table(table.name).scan().mode is Mode.STRICT
+    assert strict.table(table.name).scan(mode="lenient").mode is Mode.LENIENT
+    with pytest.raises(FallbackError):
+        strict.sql(f"SELECT COUNT(*) FROM '{table.name}' WHERE id = 3")
+    with pytest.raises(FallbackError):
+        strict.sql(f"SELECT a FROM '{table.name}' WHERE id = 3")
+    with pytest.raises(HindexError, match="Unknown mode 'sure': it is lenient, strict, prove"):
+        hindex.connect(mode="sure")
+
+
+def test_prove_finds_nothing_where_all_is_well(table: Table) -> None:
+    table.create_index("small", "a", "minmax")
+    table.create_index("filter", "a", "bloom")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for where in (None, "a = 3", "a = 3 OR id = 5", "a IS NULL", "a = 99", "s = 's3' AND id < 500"):
+            scan = table.scan(where, ["id", "s"], mode="prove")
+            assert ids(scan) == ids(table.scan(where, ["id"]))
+            assert scan.proof is not None
+            assert scan.proof.disagreements == ()
+            assert scan.proof.rows == scan.count()
+            assert "agree with the data" in str(scan.proof)
+            assert scan.value_counts("a").equals(table.scan(where).value_counts("a"))
+            assert (scan.exists(), scan.min("s")) == (table.scan(where).exists(), table.scan(where).min("s"))
+
+
+def exchange(table: Table, other: Path, column: str, *, extents: bool = True) -> None:
+    """Give one data file the index file of another one's content, recorded as its own.
+
+    :param extents: whether the manifest says the same.
+    """
+    import dataclasses
+
+    store = Store.for_table(table.uri)
+    manifest = store.load()
+    assert manifest is not None
+    index = next(item for item in manifest.indexes if item.column == column)
+    wrong = LocalConnection().table(str(other))
+    wrong.create_index("wrong", column, index.type)
+    theirs = Store.for_table(wrong.uri)
+    entry = theirs.load().files[0].index_files[0]  # type: ignore[union-attr]
+    entry = entry if extents else dataclasses.replace(entry, extents=())
+    name = f"{store.index_directory(index.id)}/{'0' * 32}.hidx"
+    shutil.copy(theirs.absolute(entry.path), store.absolute(name))
+
+    def change(old: Any) -> Any:
+        files = []
+        for file in old.files:
+            own = tuple(
+                dataclasses.replace(entry, path=name, index_id=index.id)
+                if item.index_id == index.id and file.path == "0.orc"
+                else item
+                for item in file.index_files
+            )
+            files.append(dataclasses.replace(file, index_files=own))
+        return dataclasses.replace(old, files=files)
+
+    store.commit(change)
+
+
+@pytest.mark.parametrize("using", ["bitmap", "minmax"])
+@pytest.mark.parametrize("where", ["manifest", "file"])
+def test_prove_finds_the_index_that_is_wrong_and_sets_it_aside(
+    connection: LocalConnection,
+    table: Table,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    using: str,
+    where: str,
+) -> None:
+    certain = property(lambda self: self.is_listed_fresh and where == "manifest")
+    monkeypatch.setattr("hindex.table.snapshot.FileView.is_certainly_fresh", certain)
+    table.drop_index("by_a")
+    table.create_index("bad", "a", using)
+    table.create_index("good", "a", "bloom")
+    write_rows(tmp_path / "other" / "0.orc", 0, [i % 10 + 20 for i in range(ROWS)])
+    exchange(table, tmp_path / "other", "a", extents=where == "manifest")
+    # what the manifest says rules the file out before it is opened
+    assert (len(table.scan("a = 3").plan().skipped) == 1) == (where == "manifest")
+    right = [i for i in range(2 * ROWS) if i % 10 == 3]
+    assert ids(table.scan("a = 3", ["id"])) != right
+
+    scan = table.scan("a = 3 AND s <> 'x'", ["id"], mode="prove")
+    with pytest.warns(ProveWarning, match="'bad'") as warned:
+        found = scan.to_arrow().column("id").to_pylist()
+    assert found == right
+    assert isinstance(scan.proof, ProveReport)
+    assert scan.proof.indexes == ("bad",)
+    assert {item.path for item in scan.proof.disagreements} == {"0.orc"}
+    missing = [(item.stripe, row) for item in scan.proof.disagreements for row in item.missing]
+    assert len(missing) == len(right) // 2
+    assert str(scan.proof) in str(warned[0].message)
+    assert "rows missing" in str(scan.proof)
+
+    # it is not used from now on, in any mode, and everyone is told
+    assert ids(table.scan("a = 3", ["id"])) == right
+    assert reasons(table.scan("a = 3"))[Reason.QUARANTINED] == ["bad"]
+    with pytest.raises(FallbackError, match="QUARANTINED: 1 index: bad"):
+        table.scan("a = 3", mode="strict").count()
+    bad = table.index("bad")
+    assert bad.state is IndexState.QUARANTINED
+    assert bad.status.startswith("quarantined: REFRESH INDEX builds it anew; indexes of ")
+    shown = connection.sql(f"SHOW INDEXES ON '{table.name}'")
+    assert isinstance(shown, pa.Table)
+    assert [status.split(":")[0] for status in shown.column("status").to_pylist()] == [
+        "fresh",
+        "quarantined",
+        "fresh",
+    ]
+    # what is right stays in use
+    assert table.index("good").state is IndexState.FRESH
+
+    assert bad.refresh().files_read == 2
+    assert table.index("bad").state is IndexState.FRESH
+    assert ids(table.scan("a = 3", ["id"])) == right
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert ids(table.scan("a = 3", ["id"], mode="prove")) == right
+
+
+def test_prove_finds_wrong_keys_that_no_predicate_asks_for(table: Table, tmp_path: Path) -> None:
+    write_rows(tmp_path / "other" / "0.orc", 0, [i % 10 + 20 for i in range(ROWS)])
+    exchange(table, tmp_path / "other", "a")
+    assert table.scan().distinct("a").to_pylist()[-1] == 29
+    with pytest.warns(ProveWarning, match="values of a differ by 'by_a'"):
+        assert table.scan(mode="prove").distinct("a").to_pylist()[-1] == 9
+    assert table.index("by_a").state is IndexState.QUARANTINED
+
+
+def test_quarantine_of_some_partitions_stays(connection: LocalConnection, tmp_path: Path) -> None:
+    for p in (1, 2):
+        write_rows(tmp_path / "t" / f"p={p}" / "0.orc", 0, [1, 2, 3])
+    table = connection.table(str(tmp_path / "t"))
+    table.create_index("g", "a")
+    table.quarantine_indexes(["g", "gone"], "a test")
+    assert table.refresh_indexes(["g"], where="p = 1").files_read == 1
+    assert table.index("g").state is IndexState.QUARANTINED
+    table.rebuild_index("g")
+    assert table.index("g").state is IndexState.FRESH

@@ -1,0 +1,218 @@
+"""Each reason code by something that brings it about, and the rows beside it, which are right all the same."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import google_crc32c
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from hindex.index import base
+from hindex.plan.reasons import Reason
+from tests.support import local_build
+from tests.support.local_build import LocalConnection
+from tests.support.small import OLD, reasons, write_columns, write_rows
+from tests.support.writers import write_pyarrow
+
+ROWS = 900
+
+
+class Case:
+    """A table of two files whose row i has a = i % 10; ``a`` is indexed, ``id`` is not."""
+
+    def __init__(self, path: Path, patch: pytest.MonkeyPatch) -> None:
+        self.path = path
+        self.patch = patch
+        for number in range(2):
+            write_rows(path / f"{number}.orc", number * ROWS, [i % 10 for i in range(ROWS)])
+        self.connection = LocalConnection()
+        self.table = self.connection.table(str(path))
+        self.where = "a = 3"
+
+    def index(self) -> None:
+        self.table.create_index("by_a", "a")
+
+    def index_files(self) -> list[Path]:
+        return sorted(self.path.rglob("*.hidx"))
+
+
+def no_index(case: Case) -> None:
+    case.index()
+    case.where = "a = 3 AND id < 9999"
+
+
+def index_missing(case: Case) -> None:
+    case.index()
+    for file in case.index_files():
+        file.unlink()
+
+
+def deferred(case: Case) -> None:
+    case.table.create_index("by_a", "a", deferred=True)
+
+
+def not_built(case: Case) -> None:
+    """Another index's refresh has seen the file, and this one's has not."""
+    case.index()
+    write_rows(case.path / "2.orc", 2 * ROWS, [7])
+    case.table.create_index("by_s", "s")
+
+
+def new_file(case: Case) -> None:
+    case.index()
+    write_rows(case.path / "2.orc", 2 * ROWS, [7])
+
+
+def stale_file(case: Case) -> None:
+    case.index()
+    os.utime(case.path / "0.orc", ns=(OLD, OLD))
+
+
+def file_gone(case: Case) -> None:
+    case.index()
+    (case.path / "1.orc").unlink()
+
+
+def partition_not_indexed(case: Case) -> None:
+    for p in (1, 2):
+        write_rows(case.path / "parts" / f"p={p}" / "0.orc", 0, [3, 4])
+    case.table = case.connection.table(str(case.path / "parts"))
+    case.table.create_index("by_a", "a", where="p = 1")
+
+
+def corrupt(case: Case) -> None:
+    case.index()
+    for file in case.index_files():
+        file.write_bytes(b"\xff" * file.stat().st_size)
+
+
+def quarantined(case: Case) -> None:
+    case.index()
+    case.table.quarantine_indexes(["by_a"], "a test")
+
+
+def newer_format(case: Case) -> None:
+    case.index()
+    manifest = max(case.path.rglob("*.manifest"))
+    data = manifest.read_bytes()
+    data = data[:8] + struct.pack("<I", 99) + data[12:-4]
+    manifest.write_bytes(data + struct.pack("<I", google_crc32c.value(data)))
+
+
+def unknown_index_type(case: Case) -> None:
+    case.index()
+    case.patch.setattr(base, "_BUILT_IN", {})
+
+
+def type_mismatch(case: Case) -> None:
+    """A column whose decimals have more digits behind the point in a newer file."""
+    path = case.path / "decimals"
+    write_columns(path / "0.orc", {"a": pa.array([1, 3], pa.int64()).cast(pa.decimal128(20, 1))})
+    case.table = case.connection.table(str(path))
+    case.index()
+    write_columns(path / "1.orc", {"a": pa.array([1, 3], pa.int64()).cast(pa.decimal128(25, 3))})
+
+
+def unsupported_predicate(case: Case) -> None:
+    case.index()
+    case.where = "a + id % 3 = 3"
+
+
+def unsupported_type(case: Case) -> None:
+    write_columns(case.path / "lists" / "0.orc", {"l": pa.array([[1], None]), "a": pa.array([3, 3])})
+    case.table = case.connection.table(str(case.path / "lists"))
+    case.where = "l IS NOT NULL"
+
+
+def not_selective(case: Case) -> None:
+    rng = np.random.default_rng(1)
+    rows = pa.table({"a": pa.array(rng.integers(0, 50_000, 60_000)), "b": pa.array(np.arange(60_000))})
+    write_pyarrow(case.path / "many" / "0.orc", rows, "none", stripe=1 << 26, stride=10_000)
+    case.table = case.connection.table(str(case.path / "many"))
+    case.index()
+    case.where = "a > 25000"
+
+
+def no_row_index(case: Case) -> None:
+    import pyorc
+
+    (case.path / "plain").mkdir()
+    with (
+        (case.path / "plain" / "0.orc").open("wb") as file,
+        pyorc.Writer(file, "struct<a:int>", row_index_stride=0) as writer,
+    ):
+        writer.writerows([(i % 10,) for i in range(500)])
+    case.table = case.connection.table(str(case.path / "plain"))
+    case.index()
+
+
+def unreliable_statistics(case: Case) -> None:
+    rows = pa.table({"a": pa.array([float(i % 10) if i else float("nan") for i in range(500)])})
+    write_pyarrow(case.path / "floats" / "0.orc", rows, "none", stride=100)
+    case.table = case.connection.table(str(case.path / "floats"))
+
+
+#: What brings a reason about, and whether the rows are then read although strict mode forbids it.
+PRODUCERS: dict[Reason, Callable[[Case], None]] = {
+    Reason.NO_INDEX: no_index,
+    Reason.INDEX_MISSING: index_missing,
+    Reason.DEFERRED: deferred,
+    Reason.NOT_BUILT: not_built,
+    Reason.NEW_FILE: new_file,
+    Reason.STALE_FILE: stale_file,
+    Reason.FILE_GONE: file_gone,
+    Reason.PARTITION_NOT_INDEXED: partition_not_indexed,
+    Reason.CORRUPT: corrupt,
+    Reason.QUARANTINED: quarantined,
+    Reason.NEWER_FORMAT: newer_format,
+    Reason.UNKNOWN_INDEX_TYPE: unknown_index_type,
+    Reason.TYPE_MISMATCH: type_mismatch,
+    Reason.UNSUPPORTED_PREDICATE: unsupported_predicate,
+    Reason.UNSUPPORTED_TYPE: unsupported_type,
+    Reason.NOT_SELECTIVE: not_selective,
+    Reason.NO_ROW_INDEX: no_row_index,
+    Reason.UNRELIABLE_STATISTICS: unreliable_statistics,
+}
+#: Those that strict mode lets pass: the index was used, or would have saved nothing.
+NO_FALLBACK = {
+    Reason.FILE_GONE,
+    Reason.NOT_SELECTIVE,
+    Reason.NO_ROW_INDEX,
+    Reason.UNRELIABLE_STATISTICS,
+}
+
+
+@pytest.mark.parametrize("reason", Reason, ids=str)
+def test_every_reason_has_something_that_brings_it_about(
+    reason: Reason, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local_build.install(monkeypatch)
+    case = Case(tmp_path / "t", monkeypatch)
+    assert reason not in told(case)
+    PRODUCERS[reason](case)
+    scan = case.table.scan(case.where)
+    assert reason in reasons(scan)
+    explanation = scan.explain()
+    assert reason.sentence in " ".join(explanation.to_text().split())
+    assert reason.name in {note["reason"] for note in explanation.to_json()["notes"]}
+    assert reason.name in explanation.to_html()
+    assert reason.is_fallback == (reason not in NO_FALLBACK)
+    # whatever the reason, the rows are those of the data
+    everything = scan.to_arrow()
+    assert everything.num_rows == scan.count() > 0
+    with monkeypatch.context() as patch:
+        patch.setattr(base, "_BUILT_IN", {})
+        assert everything.equals(case.table.scan(case.where).to_arrow())
+
+
+def told(case: Case) -> dict[Reason, list[str]]:
+    """What a table with an index that serves says of a predicate that it answers."""
+    case.index()
+    found = reasons(case.table.scan(case.where))
+    case.table.drop_index("by_a")
+    return found

@@ -1,0 +1,89 @@
+"""What aggregates and orders must be, by Arrow on the rows that Spark reads."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hindex.scan.scan import Scan
+from hindex.tables import Table
+from tests.support.oracle import comparable
+
+
+def check_aggregates(
+    table: Table, predicate: str, rows: pa.Table, rng: np.random.Generator, context: str
+) -> None:
+    """Compare counts, ends, groups and the first rows of one column of a scan with those of its rows.
+
+    :param rows: the rows that the predicate keeps.
+    """
+    name = str(rng.choice(rows.column_names))
+    context = f"column {name}; {context}"
+    column, scan = rows.column(name), table.scan(predicate)
+    assert scan.exists() == (rows.num_rows > 0), context
+    assert scan.count(name) == len(column) - column.null_count, context
+    for function, found in (("min", scan.min(name)), ("max", scan.max(name))):
+        assert _plain(found) == _plain(_end(column, function)), f"{function} {context}"
+    counted = scan.value_counts(name)
+    assert _groups(counted.column(0), counted.column(1)) == _counted(column), context
+    assert scan.distinct(name).equals(counted.column(0).combine_chunks()) or pa.types.is_floating(column.type)
+    _check_order(scan, name, column, rng, context)
+
+
+def _check_order(
+    scan: Scan, name: str, column: pa.ChunkedArray, rng: np.random.Generator, context: str
+) -> None:
+    descending, nulls_first = bool(rng.integers(0, 2)), bool(rng.integers(0, 2))
+    limit = int(rng.integers(0, 40))
+    wanted = scan.narrowed(scan.where, [name], limit)
+    found = wanted.order_by(name, descending=descending, nulls_first=nulls_first).to_arrow().column(name)
+    keys = comparable(column)
+    if pa.types.is_floating(column.type):
+        # the bits of floats, in the order of their values, with NaN the greatest
+        keys = pa.array([None if value is None else _rank(value) for value in column.to_pylist()], pa.int64())
+    order = pc.array_sort_indices(
+        keys,
+        order="descending" if descending else "ascending",
+        null_placement="at_start" if nulls_first else "at_end",
+    )
+    expected = comparable(column).take(order.slice(0, limit))
+    assert comparable(found).equals(expected), f"{wanted} {descending} {nulls_first}; {context}"
+
+
+def _rank(value: float) -> int:
+    bits = int(np.array(math.nan if math.isnan(value) else value + 0.0, np.float64).view(np.int64))
+    return bits if bits >= 0 else bits ^ ((1 << 63) - 1)
+
+
+def _end(column: pa.ChunkedArray, function: str) -> Any:
+    values = column.drop_null()
+    if not len(values):
+        return None
+    if pa.types.is_floating(column.type):
+        numbers = [value for value in values.to_pylist() if not math.isnan(value)]
+        if function == "max":
+            return max(numbers) if len(numbers) == len(values) else math.nan
+        return min(numbers, default=math.nan)
+    return pc.min_max(values)[function].as_py()
+
+
+def _counted(column: pa.ChunkedArray) -> dict[Any, int]:
+    counts = pc.value_counts(comparable(column))
+    return _groups(counts.field("values"), counts.field("counts"))
+
+
+def _groups(values: pa.Array | pa.ChunkedArray, counts: pa.Array | pa.ChunkedArray) -> dict[Any, int]:
+    listed = comparable(values) if isinstance(values, pa.ChunkedArray) else values
+    found = dict(zip(listed.to_pylist(), counts.to_pylist(), strict=True))
+    assert len(found) == len(listed), "a group occurs twice"
+    return found
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        return "NaN" if math.isnan(value) else value + 0.0
+    return value.replace(tzinfo=None) if hasattr(value, "tzinfo") else value
