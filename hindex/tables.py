@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Literal, Protocol, overload
 
 from hindex.build.job import BuildPlan, discard_build, plan_build, run_build
@@ -16,7 +17,7 @@ from hindex.errors import (
     TableError,
     TableNotFoundError,
 )
-from hindex.indexes import Index, IndexSpec, new_entry, now_ms, parsed
+from hindex.indexes import Index, IndexSpec, new_entry, now_ms
 from hindex.lifecycle.changes import files_of, narrowed, refreshed
 from hindex.lifecycle.checking import check_index
 from hindex.lifecycle.cleaning import RETAIN_HOURS, vacuum_store
@@ -30,9 +31,10 @@ from hindex.lifecycle.results import (
     RenameResult,
     VacuumResult,
 )
+from hindex.orc.acid.write_ids import ValidWriteIds
+from hindex.plan.modes import Mode
 from hindex.progress import Progress
 from hindex.scan.scan import Scan
-from hindex.sql.predicate import Predicate
 from hindex.store.manifest import (
     FileEntry,
     IndexEntry,
@@ -41,14 +43,20 @@ from hindex.store.manifest import (
     drop_index,
     merge_build_result,
     rename_index,
+    update_index,
 )
 from hindex.store.store import Store
 from hindex.table.listing import Listing, list_data_files
 from hindex.table.schema import TableSchema
 from hindex.table.snapshot import Snapshot, fresh_paths, take_snapshot
+from hindex.table.transactional import AcidOptions
+from hindex.where import Where, parsed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+#: Characters that are kept of why an index is in quarantine.
+_MOST_TOLD = 500
 
 __all__ = ["Index", "IndexSpec", "Session", "Table"]
 
@@ -59,6 +67,9 @@ class Session(Protocol):
     @property
     def progress(self) -> Progress: ...
 
+    @property
+    def mode(self) -> Mode: ...
+
     def spark(self) -> SparkSession:
         """The Spark session, started if there is none."""
         ...
@@ -67,7 +78,7 @@ class Session(Protocol):
 class Table:
     """A table of ORC files, by path, URI or Spark catalog name.
 
-    ``check`` is told every snapshot, and raises where it must not be used.
+    ``check`` is told every snapshot, and raises where it must not be used. ``options`` are of transactional tables.
     """
 
     def __init__(
@@ -77,19 +88,24 @@ class Table:
         uri: str,
         store: Store,
         check: Callable[[Snapshot], None] | None = None,
+        options: AcidOptions | None = None,
     ) -> None:
         self._session = session
         self.name = name
         self.uri = uri
         self._store = store
         self._check = check
+        self._options = options
 
     def __repr__(self) -> str:
         return f"Table({self.name!r})"
 
-    def snapshot(self) -> Snapshot:
-        """The table as it is now: files, schema, and what its indexes cover."""
-        found = take_snapshot(self.uri, self._store, name=self.name)
+    def snapshot(self, options: AcidOptions | None = None) -> Snapshot:
+        """The table as it is now: files, schema, and what its indexes cover.
+
+        :param options: how it is read if it is transactional; None for the table's own.
+        """
+        found = take_snapshot(self.uri, self._store, name=self.name, options=options or self._options)
         if self._check is not None:
             self._check(found)
         return found
@@ -100,20 +116,37 @@ class Table:
 
     def scan(
         self,
-        where: str | Predicate | None = None,
+        where: Where | None = None,
         columns: Sequence[str] | None = None,
         limit: int | None = None,
+        *,
+        mode: str | Mode | None = None,
+        valid_write_ids: str | None = None,
     ) -> Scan:
         """A scan of ``columns`` (all if None) of the rows that ``where`` keeps, at most ``limit``.
 
-        :param where: SQL text, or a predicate from :func:`hindex.sql.parse_predicate`.
+        :param where: SQL text, ``hindex.col(...)`` with a comparison, a PySpark column, or a predicate from
+            :func:`hindex.sql.parse_predicate`.
+        :param mode: ``lenient``, ``strict`` or ``prove``, see :func:`hindex.connect`; the connection's if None.
+        :param valid_write_ids: what is seen of a transactional table; None for what the table was found with.
         :raises StatementError: if the text is not a predicate.
         """
         if isinstance(columns, str):
             raise ColumnError(f"columns is a list of names, such as [{columns!r}], not one text")
         if limit is not None and limit < 0:
             raise ValueError(f"limit is {limit}: it cannot be negative")
-        return Scan(self.snapshot, parsed(where), columns, limit)
+        snapshot = self.snapshot
+        if valid_write_ids is not None:
+            options = replace(self._options or AcidOptions(), valid=ValidWriteIds.parse(valid_write_ids))
+            snapshot = partial(self.snapshot, options)
+        return Scan(
+            snapshot,
+            parsed(where),
+            columns,
+            limit,
+            mode=self._session.mode if mode is None else Mode.of(mode),
+            quarantine=self.quarantine_indexes,
+        )
 
     def indexes(self) -> list[Index]:
         """The table's indexes in order of creation, with how fresh they are.
@@ -168,6 +201,18 @@ class Table:
         manifest = self._store.load()
         return manifest is not None and manifest.find_index(name) is not None
 
+    def is_indexed(self) -> bool:
+        """Whether the table's store records any index; the table itself is not looked at.
+
+        :raises StoreError: if the manifest cannot be read.
+        """
+        manifest = self._store.load()
+        return manifest is not None and bool(manifest.indexes)
+
+    def is_transactional(self) -> bool:
+        """Whether the table, or a part of it, is transactional; its files are listed, and not looked into."""
+        return bool(list_data_files(self.uri, name=self.name, options=self._options).transactional)
+
     def index(self, name: str) -> Index:
         """One index.
 
@@ -183,7 +228,7 @@ class Table:
         name: str,
         column: str,
         using: str = ...,
-        where: str | Predicate | None = ...,
+        where: Where | None = ...,
         properties: Mapping[str, str] | None = ...,
         *,
         comment: str | None = ...,
@@ -199,7 +244,7 @@ class Table:
         name: str,
         column: str,
         using: str = ...,
-        where: str | Predicate | None = ...,
+        where: Where | None = ...,
         properties: Mapping[str, str] | None = ...,
         *,
         comment: str | None = ...,
@@ -214,7 +259,7 @@ class Table:
         name: str,
         column: str,
         using: str = "bitmap",
-        where: str | Predicate | None = None,
+        where: Where | None = None,
         properties: Mapping[str, str] | None = None,
         *,
         comment: str | None = None,
@@ -274,7 +319,7 @@ class Table:
         self,
         names: Sequence[str] | None = None,
         *,
-        where: str | Predicate | None = None,
+        where: Where | None = None,
         dry_run: bool = False,
     ) -> RefreshResult:
         """Bring indexes (all if None) up to date in one pass over the files that changed or were added.
@@ -292,9 +337,9 @@ class Table:
         entries = list(manifest.indexes) if names is None else [manifest.index(name) for name in names]
         part = self._part(snapshot, entries if names is not None else [], where, "refresh")
         plan = plan_build(part, entries, fresh=fresh_paths(part))
-        return self._bring_up_to_date(snapshot, plan, entries, dry_run=dry_run)
+        return self._bring_up_to_date(snapshot, plan, entries, whole=where is None, dry_run=dry_run)
 
-    def rebuild_index(self, name: str, *, where: str | Predicate | None = None) -> RefreshResult:
+    def rebuild_index(self, name: str, *, where: Where | None = None) -> RefreshResult:
         """Build an index anew from every file, or from those of some partitions; until then the old one serves.
 
         Parameters and errors are those of :meth:`refresh_indexes`.
@@ -302,11 +347,9 @@ class Table:
         snapshot = self._writable()
         entry = snapshot.manifest.index(name)
         part = self._part(snapshot, [entry], where, "rebuild")
-        return self._bring_up_to_date(snapshot, plan_build(part, [entry]), [entry])
+        return self._bring_up_to_date(snapshot, plan_build(part, [entry]), [entry], whole=where is None)
 
-    def drop_index(
-        self, name: str, *, if_exists: bool = False, where: str | Predicate | None = None
-    ) -> DropResult:
+    def drop_index(self, name: str, *, if_exists: bool = False, where: Where | None = None) -> DropResult:
         """Remove an index, or its part for some partitions.
 
         :param where: partitions by their values, such as ``p = 1`` or ``p IN (1, 2)``.
@@ -343,6 +386,21 @@ class Table:
 
         self._store.commit(change)
         return result
+
+    def quarantine_indexes(self, names: Sequence[str], why: str) -> None:
+        """Use indexes no more until they are built anew by a refresh or a rebuild.
+
+        :param why: shown with their status.
+        """
+
+        def change(manifest: Manifest) -> Manifest:
+            for name in names:
+                entry = manifest.find_index(name)
+                if entry is not None:
+                    manifest = update_index(manifest, replace(entry, quarantined=why[:_MOST_TOLD]))
+            return manifest
+
+        self._store.commit(change)
 
     def rename_index(self, name: str, new_name: str) -> RenameResult:
         """Give an index another name.
@@ -417,7 +475,7 @@ class Table:
         self,
         snapshot: Snapshot,
         entries: Sequence[IndexEntry],
-        where: str | Predicate | None,
+        where: Where | None,
         statement: str,
     ) -> Snapshot:
         """The table's files in the partitions of a predicate, all of which the indexes must cover."""
@@ -449,9 +507,18 @@ class Table:
         self._store.commit(change)
 
     def _bring_up_to_date(
-        self, snapshot: Snapshot, plan: BuildPlan, entries: Sequence[IndexEntry], *, dry_run: bool = False
+        self,
+        snapshot: Snapshot,
+        plan: BuildPlan,
+        entries: Sequence[IndexEntry],
+        *,
+        whole: bool,
+        dry_run: bool = False,
     ) -> RefreshResult:
-        """Build what is planned and commit it, with what vanished forgotten."""
+        """Build what is planned and commit it, with what vanished forgotten.
+
+        :param whole: whether the plan is of all partitions.
+        """
         ids = {entry.id for entry in entries}
         vanished = set(snapshot.vanished)
         forgotten = {
@@ -476,7 +543,7 @@ class Table:
                 if e.path in forgotten and e.fingerprint == forgotten[e.path].fingerprint
             ]
             new = merge_build_result(old, files=files, vanished=gone)
-            return refreshed(old, new, ids, now)
+            return refreshed(old, new, ids, now, whole)
 
         try:
             committed = self._store.commit(change)

@@ -1,7 +1,8 @@
 """The dense path: pyarrow decodes a whole column of a stripe, and the wanted rows are taken.
 
-Only flat columns whose values pyarrow gives as Spark does come here: its reader overflows on timestamps
-outside 64-bit nanoseconds and stops the process on some valid composite columns.
+Only primitive columns whose values pyarrow gives as Spark does come here: its reader overflows on timestamps
+outside 64-bit nanoseconds and stops the process on some valid composite columns. Fields of structs come where no
+struct above is null in the stripe: they are decoded as columns at the top are.
 """
 
 from __future__ import annotations
@@ -11,16 +12,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.orc
 
 from hindex.errors import OrcError
+from hindex.orc.columns.arrays import bool_array
 from hindex.orc.columns.temporal import rebased_dates
 from hindex.orc.handover import SHORT_PRECISION
 from hindex.orc.selection import RowSelection
 from hindex.orc.source import ByteSource
 from hindex.orc.tail import FileTail
 from hindex.orc.types import INTEGER_KINDS, STRING_KINDS, Kind, OrcType
+
+#: From this part of a stripe's rows on, leaving out the others is quicker than taking the wanted ones.
+_MOST_ROWS = 0.9
 
 #: Bytes that columns being decoded at once may take; one alone may take more.
 _BUDGET = 64 << 20
@@ -57,7 +63,9 @@ class DenseReader:
 
     @cached_property
     def _readable(self) -> frozenset[str]:
-        return _readable(self._tail)
+        if self._tail.encrypted_columns or self._tail.version not in ((0, 11), (0, 12)):
+            return frozenset()
+        return frozenset(_readable(self._tail.schema, self._tail))
 
     def read(self, stripe: int, name: str, of: OrcType, selection: RowSelection) -> pa.Array:
         """The wanted rows of a column."""
@@ -65,12 +73,24 @@ class DenseReader:
         with _budget.taking(size):
             array = self._decode(stripe, name, selection.num_rows)
             if not selection.is_all:
-                array = array.take(selection.to_indices())
+                array = self._taken(array, selection)
         if array.type != of.to_arrow():
             array = array.cast(of.to_arrow())
         if of.kind == Kind.DATE and not self._tail.is_proleptic:
             array = rebased_dates(array)
         return array
+
+    def _taken(self, array: pa.Array, selection: RowSelection) -> pa.Array:
+        """The wanted values; where they are nearly all, a filter copies the long runs between the others at once."""
+        if len(selection) < _MOST_ROWS * selection.num_rows:
+            return array.take(selection.to_indices())
+        # one after the other, columns are asked for the same rows
+        known = getattr(self._local, "wanted", None)
+        if known is None or known[0] is not selection:
+            rows = np.zeros(selection.num_rows, np.bool_)
+            rows[selection.to_array()] = True
+            known = self._local.wanted = selection, bool_array(rows, None)
+        return array.filter(known[1])
 
     def _decode(self, stripe: int, name: str, rows: int) -> pa.Array:
         file = getattr(self._local, "file", None)
@@ -90,7 +110,10 @@ class DenseReader:
                 stripe=stripe,
                 column=name,
             )
-        return batch.column(0)
+        array = batch.column(0)
+        while pa.types.is_struct(array.type):
+            array = array.field(0)
+        return array
 
 
 class _Budget:
@@ -122,21 +145,18 @@ def _is_text(of: OrcType) -> bool:
     return of.kind in STRING_KINDS or of.kind == Kind.BINARY
 
 
-def _readable(tail: FileTail) -> frozenset[str]:
-    """The columns that pyarrow may decode."""
-    if tail.encrypted_columns or tail.version not in ((0, 11), (0, 12)):
-        return frozenset()
-    names = tail.schema.field_names
-    return frozenset(
-        name
-        for name, of in zip(names, tail.schema.children, strict=True)
+def _readable(struct: OrcType, tail: FileTail, prefix: str = "") -> Iterator[str]:
+    """The columns that pyarrow may decode, and fields of structs by their dotted paths."""
+    names = struct.field_names
+    for name, of in zip(names, struct.children, strict=True):
         # pyarrow takes a dot for a nested path, and cannot tell equal names apart
-        if of.kind in _DENSE_KINDS
-        and "." not in name
-        and names.count(name) == 1
-        # a decimal without a precision is of Hive 0.11, with a scale of its own for each value; scales of long ones
-        # must be looked at before pyarrow gets them
-        and not (
+        if "." in name or names.count(name) > 1:
+            continue
+        if of.kind == Kind.STRUCT:
+            yield from _readable(of, tail, f"{prefix}{name}.")
+        elif of.kind in _DENSE_KINDS and not (
+            # a decimal without a precision is of Hive 0.11, with a scale of its own for each value; scales of long ones
+            # must be looked at before pyarrow gets them
             of.kind == Kind.DECIMAL and not (0 < of.precision <= SHORT_PRECISION and tail.has_fitting_scales)
-        )
-    )
+        ):
+            yield prefix + name

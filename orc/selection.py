@@ -54,6 +54,17 @@ class RowSelection:
         rows = np.ascontiguousarray(self.to_array())
         return pa.Array.from_buffers(pa.int64(), len(rows), [None, pa.py_buffer(rows)])
 
+    def count_groups(self, stride: int) -> int:
+        """How many row groups of ``stride`` rows the selection touches."""
+        rows = self.to_array()
+        if stride <= 0 or stride >= self.num_rows:
+            return min(len(rows), 1)
+        count = -(-self.num_rows // stride)
+        if len(rows) <= count:
+            return len(np.unique(rows // stride))
+        edges = rows.searchsorted(np.arange(count + 1, dtype=np.int64) * stride)
+        return int(np.count_nonzero(edges[1:] - edges[:-1]))
+
     def groups(self, stride: int) -> GroupedRows:
         """The selection by row groups of ``stride`` rows; 0 makes the stripe one group."""
         rows = self.to_array()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -114,18 +115,20 @@ class StripeRead:
 
     def _choose(self, column: Projection) -> DecodePath:
         file, of = self._file, column.of
-        dense = not column.is_nested and of.is_primitive and file.dense.can_read(column.name)
+        above = column.parents[1:]
+        is_flat = not any(has_present(self._decoder.stripe, parent.column) for parent in above)
+        dense = is_flat and of.is_primitive and file.dense.can_read(column.name)
         if file.path is not None:
             return file.path if dense or file.path is not DecodePath.DENSE else DecodePath.SPARSE
         if self._selection.is_all:
             return DecodePath.DENSE if dense else DecodePath.WHOLE
-        if len(self._decoder.groups.ids) < FEW_GROUPS or not dense:
+        if not dense or self._num_groups < FEW_GROUPS:
             return DecodePath.SPARSE
         stripe = self._decoder.stripe
         rows, stride = self._selection.num_rows, file.tail.row_index_stride
         encoding = stripe.encodings[of.column]
         work = Work(
-            groups=len(self._decoder.groups.ids),
+            groups=self._num_groups,
             all_groups=-(-rows // stride) if stride else 1,
             rows=len(self._selection),
             stripe_rows=rows,
@@ -142,6 +145,11 @@ class StripeRead:
         sparse_ns = sparse_cost(of, work, is_dictionary=encoding.is_dictionary)
         dense_ns = dense_cost(of, rows, is_dictionary=encoding.is_dictionary)
         return DecodePath.SPARSE if sparse_ns < dense_ns else DecodePath.DENSE
+
+    @cached_property
+    def _num_groups(self) -> int:
+        """How many row groups are touched."""
+        return self._selection.count_groups(self._file.tail.row_index_stride)
 
     def _marks(self, column: int) -> ColumnMarks:
         return self._decoder.stripe.marks.setdefault(column, ColumnMarks())

@@ -37,7 +37,8 @@ from hindex.index.btree_locations import IndexedFile, first_locations
 from hindex.index.extent import Extent
 from hindex.index.open_files import open_btree_file
 from hindex.keys import array_keys, same_keys
-from hindex.orc import OrcReader, RowSelection
+from hindex.orc import RowSelection
+from hindex.orc.acid.files import AcidFile
 from hindex.orc.tail import FileTail
 from hindex.orc.types import OrcType
 from hindex.progress import Progress
@@ -47,6 +48,7 @@ from hindex.store.store import Store
 from hindex.table.fingerprint import Fingerprint
 from hindex.table.paths import bind_paths
 from hindex.table.snapshot import FileView, Snapshot, read_file_tail
+from hindex.table.transactional import open_data_file
 from hindex.table.type_text import parse_type, type_text
 
 if TYPE_CHECKING:
@@ -254,6 +256,10 @@ def _prepare(plan: BTreePlan, group: BTreeGroup) -> _Prepared:
     return _Prepared(group, tuple(files), tails, tuple(old), _lows(plan, group, tails))
 
 
+def _physical(view: FileView) -> AcidFile | None:
+    return None if view.file.acid is None else view.file.acid.physical()
+
+
 def _tail(view: FileView) -> FileTail:
     try:
         tail = read_file_tail(view.file)
@@ -312,8 +318,11 @@ def _sample(plan: BTreePlan, group: BTreeGroup, tails: dict[str, FileTail]) -> l
         start = max(rows - _SAMPLED_ROWS, 0) * turn // len(stripes)
         wanted = RowSelection.of(np.arange(start, min(start + _SAMPLED_ROWS, rows)), rows)
         try:
-            with OrcReader(view.file.uri) as reader:
-                bound = bind_paths(plan.binding, reader.tail.schema, [plan.column])
+            acid = view.file.acid
+            with open_data_file(view.file.uri, acid) as reader:
+                bound = bind_paths(
+                    plan.binding, reader.tail.schema, [plan.column], transactional=acid is not None
+                )
                 if plan.column not in bound or number >= len(reader.stripes):
                     continue
                 array = reader.read_stripe(number, [bound[plan.column].path], wanted).column(0)
@@ -353,7 +362,7 @@ def _tasks(plan: BTreePlan, prepared: Sequence[_Prepared]) -> list[EntryTask]:
         first = dict(zip((file.path for file in item.files), first_locations(item.files), strict=False))
         files = {file.path: file for file in item.files}
         tasks += [
-            ReadTask(view.file.uri, files[view.file.path], number, first[view.file.path])
+            ReadTask(view.file.uri, files[view.file.path], number, first[view.file.path], _physical(view))
             for view in item.group.read
         ]
         for held, old in item.old_files:

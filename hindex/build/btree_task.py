@@ -30,10 +30,11 @@ from hindex.index.leaf import ByteKeys
 from hindex.index.open_files import open_btree_file
 from hindex.index.tree_writer import Int64s, byte_keys, key_at
 from hindex.keys import KeyKind, key_kind
-from hindex.orc import OrcReader
+from hindex.orc.acid.files import AcidFile
 from hindex.orc.types import OrcType
 from hindex.store.new_files import NewFile
 from hindex.table.paths import bind_paths
+from hindex.table.transactional import open_data_file
 
 #: Bytes of keys after which a chunk is closed.
 CHUNK_KEY_BYTES = 64 * 1024
@@ -59,6 +60,7 @@ class ReadTask:
     file: IndexedFile
     group: int
     first: int
+    acid: AcidFile | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,13 +166,14 @@ def entry_chunks(job: BTreeJob, task: EntryTask) -> Iterator[pa.RecordBatch]:
 
 def _read_runs(job: BTreeJob, task: ReadTask) -> Iterator[Groups]:
     file, first = task.file, task.first
-    with OrcReader(task.uri) as reader:
+    with open_data_file(task.uri, task.acid) as reader:
         tail = reader.tail
         if (tail.file_length, tail.checksum) != (file.fingerprint.length, file.fingerprint.tail_checksum):
             raise BuildError(
                 "it changed since the build began: run the build again when nothing writes to the table"
             )
-        bound = bind_paths(job.binding, tail.schema, [job.column])
+        transactional = task.acid is not None
+        bound = bind_paths(job.binding, tail.schema, [job.column], transactional=transactional)
         if job.column not in bound:
             raise BuildError(f"it has no column {job.column!r} any more")
         name = bound[job.column].path

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
@@ -13,6 +14,7 @@ from hindex.progress import Progress
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.connect.shell.progress import ProgressHandler
 
 _POLL_SECONDS = 0.2
 
@@ -24,13 +26,12 @@ def collect(spark: SparkSession, frame: DataFrame, build_id: str, progress: Prog
     :raises BuildError: if a task failed; the message is the task's own.
     """
     tag = f"hindex-build-{build_id}"
-    done, succeeded = threading.Event(), threading.Event()
-    watcher = threading.Thread(target=_watch, args=(spark, done, succeeded, progress, total), daemon=True)
-    watcher.start()
+    told = _Told(progress, total)
+    stop = _watched_by_server(spark, told) if _is_connect(spark) else _watched_by_thread(spark, told)
     spark.addTag(tag)
     try:
         table = frame.toArrow()
-        succeeded.set()
+        told.finished(total)
         return table
     except BaseException as error:
         # Spark does not notice that nobody waits for its job any more: it would go on to write index files
@@ -42,8 +43,7 @@ def collect(spark: SparkSession, frame: DataFrame, build_id: str, progress: Prog
             raise KeyboardInterrupt from error
         raise _build_error(error) from error
     finally:
-        done.set()
-        watcher.join()
+        stop()
         with contextlib.suppress(Exception):
             spark.removeTag(tag)
 
@@ -58,23 +58,55 @@ def _was_interrupted(error: BaseException) -> bool:
     return False
 
 
-def _watch(
-    spark: SparkSession, done: threading.Event, succeeded: threading.Event, progress: Progress, total: int
-) -> None:
-    """Report finished tasks until the job ends; where the session does not tell, only its success is reported."""
-    told = 0
-    context = getattr(spark, "_sc", None)
-    while not done.wait(_POLL_SECONDS):
-        if context is None:
-            continue
-        tracker = context.statusTracker()
-        infos = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-        finished = max((info.numCompletedTasks for info in infos if info is not None), default=0)
-        if told < finished <= total:
-            progress.advance(finished - told)
-            told = finished
-    if told < total and succeeded.is_set():
-        progress.advance(total - told)
+class _Told:
+    """What the progress has been told: the most tasks that any stage had finished."""
+
+    def __init__(self, progress: Progress, total: int) -> None:
+        self._progress = progress
+        self._total = total
+        self._told = 0
+        self._lock = threading.Lock()
+
+    def finished(self, tasks: int) -> None:
+        """Say that so many tasks have ended; fewer than before say nothing."""
+        with self._lock:
+            if self._told < tasks <= self._total:
+                self._progress.advance(tasks - self._told)
+                self._told = tasks
+
+
+def _is_connect(spark: SparkSession) -> bool:
+    return getattr(spark, "_sc", None) is None
+
+
+def _watched_by_server(spark: SparkSession, told: _Told) -> Callable[[], None]:
+    """Hear from a Spark Connect server how far the session's jobs are; what ends that is returned."""
+
+    def handle(stages: Iterable[Any] | None, **_: object) -> None:
+        told.finished(max((stage.num_completed_tasks for stage in stages or ()), default=0))
+
+    spark.registerProgressHandler(cast("ProgressHandler", handle))
+    return lambda: spark.removeProgressHandler(cast("ProgressHandler", handle))
+
+
+def _watched_by_thread(spark: SparkSession, told: _Told) -> Callable[[], None]:
+    """Look from time to time how far the session's jobs are; what ends that is returned."""
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(_POLL_SECONDS):
+            tracker = spark.sparkContext.statusTracker()
+            infos = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+            told.finished(max((info.numCompletedTasks for info in infos if info is not None), default=0))
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+
+    def stop() -> None:
+        done.set()
+        watcher.join()
+
+    return stop
 
 
 def _build_error(error: Exception) -> BuildError:

@@ -70,6 +70,9 @@ def plan_build(
         is left as it is.
     :raises ColumnError: if the table no longer has an index's column.
     """
+    if not snapshot.files:
+        # no file tells the columns: what indexes have of files that are gone can be forgotten all the same
+        return BuildPlan(tuple(indexes), ())
     wheres = [
         (index, _column(index, snapshot.schema), index_filter(index, snapshot.schema)) for index in indexes
     ]
@@ -88,7 +91,8 @@ def plan_build(
             if index.id in covered:
                 covered[index.id].append(view)
                 continue
-            if view.file.path in fresh and view.entry is not None and view.entry.index_file(index.id):
+            known = view.entry is not None and view.entry.index_file(index.id) is not None
+            if view.file.path in fresh and known and index.quarantined is None:
                 continue
             directory = store.index_directory(index.id)
             targets.append(
@@ -114,10 +118,11 @@ def plan_build(
                     binding,
                     tuple(targets),
                     file.changed_ns or 0,
+                    None if file.acid is None else file.acid.physical(),
                 )
             )
     planned = [
-        plan_btree(snapshot, index, covered[index.id], build_id, fresh)
+        plan_btree(snapshot, index, covered[index.id], build_id, fresh if index.quarantined is None else ())
         for index in indexes
         if index.id in covered
     ]
@@ -152,7 +157,8 @@ def run_build(spark: SparkSession, plan: BuildPlan, progress: Progress) -> list[
         size = megabytes(sum(task.length for task in plan.tasks))
         progress.start(len(plan.tasks), f"building {names} from data files of {size}")
         try:
-            table = _collect(spark, plan.tasks, progress)
+            # large files first: a job that ends with one keeps the other processors waiting
+            table = _collect(spark, sorted(plan.tasks, key=lambda task: -task.length), progress)
         finally:
             progress.finish()
         found += _entries(plan.tasks, table)

@@ -15,6 +15,7 @@ from hindex.build.statistics import StatisticsExtents
 from hindex.errors import BuildError, HindexError
 from hindex.index.base import ExtentBuilder, IndexBuilder, file_index_type
 from hindex.orc import OrcReader, OrcType
+from hindex.orc.acid.files import AcidFile, open_file
 from hindex.store.extents import encode_extents
 from hindex.store.new_files import NewFile
 from hindex.table.paths import bind_paths
@@ -41,7 +42,8 @@ class IndexTarget:
 class BuildTask:
     """Build index files for one data file, reading each of its columns once for all of them.
 
-    ``binding`` names the table's data columns, against which the file's own are matched. Names of the files
+    ``binding`` names the table's data columns, against which the file's own are matched. Of a transactional table,
+    all rows are indexed, those that are deleted too: queries leave these out. Names of the files
     written begin with ``build_id``, so that what a failed build left can be told from the rest.
     """
 
@@ -53,6 +55,7 @@ class BuildTask:
     binding: tuple[str, ...]
     targets: tuple[IndexTarget, ...]
     changed_ns: int = 0
+    acid: AcidFile | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,7 @@ def run_build_task(task: BuildTask) -> Iterator[pa.RecordBatch]:
     builders: dict[IndexTarget, IndexBuilder] = {}
     files: dict[IndexTarget, NewFile] = {}
     try:
-        with OrcReader(task.uri) as reader:
+        with OrcReader(task.uri) if task.acid is None else open_file(task.acid.file) as reader:
             if reader.tail.file_length != task.length:
                 raise BuildError(
                     f"it had {task.length} bytes when the build began and has {reader.tail.file_length} now: run the "
@@ -183,7 +186,9 @@ def _told(builder: IndexBuilder, statistics: StatisticsExtents, stripe: int, row
 
 
 def _file_columns(task: BuildTask, reader: OrcReader) -> dict[str, str]:
-    bound = bind_paths(task.binding, reader.tail.schema, {target.column for target in task.targets})
+    wanted = {target.column for target in task.targets}
+    transactional = task.acid is not None
+    bound = bind_paths(task.binding, reader.tail.schema, wanted, transactional=transactional)
     return {name: found.path for name, found in bound.items()}
 
 

@@ -5,7 +5,7 @@ An inspection is a JSON document; the text that people get is made from it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -15,6 +15,7 @@ import pyarrow.fs
 from hindex.cli.inspect_text import Document, orc_text
 from hindex.errors import HindexError, OrcError, TableError
 from hindex.index.file import MAGIC
+from hindex.orc.acid.names import looks_acid
 from hindex.orc.source import ByteSource, open_source, resolve_filesystem
 from hindex.orc.tail import MAGIC as ORC_MAGIC
 
@@ -47,17 +48,21 @@ class Inspection:
         return self.render(self.document)
 
 
-def inspect_path(path: str, *, row_groups: bool = False) -> Inspection | pa.Table:
-    """An inspection of a file, or a table with a row for each file below a directory.
+def inspect_path(path: str, *, row_groups: bool = False, valid_write_ids: str = "") -> Inspection | pa.Table:
+    """An inspection of a file or a transactional table, or a table with a row for each file below a directory.
 
     :param row_groups: whether the statistics of every row group are shown, too.
+    :param valid_write_ids: what is seen of a transactional table.
     :raises HindexError: if there is no such file, or it is neither an ORC file nor an index file, or corrupt.
     """
     filesystem, inner = resolve_filesystem(path)
     try:
         info = filesystem.get_file_info(inner)
         if info.type == pyarrow.fs.FileType.Directory:
-            return _directory(filesystem, inner)
+            infos = filesystem.get_file_info(pyarrow.fs.FileSelector(inner, recursive=True))
+            if any(_is_acid(item.path[len(inner) :]) for item in infos):
+                return _transactional(path, valid_write_ids)
+            return _directory(filesystem, inner, infos)
     except OSError as error:
         raise TableError(f"{path!r} cannot be read: {error}") from error
     if info.type == pyarrow.fs.FileType.NotFound:
@@ -86,12 +91,26 @@ def _inspected(source: ByteSource, *, row_groups: bool = False) -> Inspection:
     return Inspection({"version": JSON_VERSION, **document}, render)
 
 
-def _directory(filesystem: pyarrow.fs.FileSystem, path: str) -> pa.Table:
+def _is_acid(path: str) -> bool:
+    """Whether a path within a directory leads through a base or delta that is not hidden."""
+    parts = path.strip("/").split("/")
+    hidden = any(part.startswith(".") or (part.startswith("_") and "=" not in part) for part in parts)
+    return not hidden and any(looks_acid(part) for part in parts)
+
+
+def _transactional(path: str, valid_write_ids: str) -> Inspection:
+    from hindex.cli import inspect_acid
+
+    document = inspect_acid.document(path, valid_write_ids)
+    return Inspection({"version": JSON_VERSION, **document}, inspect_acid.text)
+
+
+def _directory(
+    filesystem: pyarrow.fs.FileSystem, path: str, infos: Sequence[pyarrow.fs.FileInfo]
+) -> pa.Table:
     """One row for each file, in the order of their paths; a file that is neither kind says why."""
     rows = []
-    for info in sorted(
-        filesystem.get_file_info(pyarrow.fs.FileSelector(path, recursive=True)), key=lambda i: i.path
-    ):
+    for info in sorted(infos, key=lambda i: i.path):
         if not info.is_file or info.base_name.startswith(".") or info.base_name == "_SUCCESS":
             continue
         row: Document = {

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote
@@ -16,9 +15,13 @@ from urllib.parse import unquote
 import pyarrow.fs
 
 from hindex.errors import TableError, TableNotFoundError
+from hindex.orc.acid.files import AcidFile
+from hindex.orc.acid.names import METADATA_FILE, VERSION_FILE, looks_acid
 from hindex.orc.source import resolve_filesystem
 from hindex.table.fingerprint import Fingerprint
 from hindex.table.partitions import Partitioning, PartitionValue, RawPartition, discover
+from hindex.table.transactional import AcidOptions, TransactionalDirectory, transactional_files
+from hindex.table.tree import FoundFile, Tree
 
 __all__ = [
     "DataFile",
@@ -32,7 +35,8 @@ __all__ = [
 ]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
-_TRANSACTIONAL = re.compile(r"(base|delta|delete_delta)_[0-9]+(_[0-9]+)*(_v[0-9]+)?")
+#: Hidden files in a base or delta that are looked for.
+_MARKERS = frozenset({METADATA_FILE, VERSION_FILE})
 
 #: Schemes that name the same store.
 _SAME_SCHEMES = {"s3a": "s3", "s3n": "s3"}
@@ -49,6 +53,7 @@ class DataFile:
     :param partition: the values as written in the directory names, in order of the partition columns.
     :param changed_ns: when a local file's status last changed, which nobody can set back; None of remote files, whose
         stores set ``mtime_ns`` themselves.
+    :param acid: of a file of a transactional directory, what tells the rows that are there.
     """
 
     path: str
@@ -57,6 +62,7 @@ class DataFile:
     mtime_ns: int
     partition: RawPartition = ()
     changed_ns: int | None = None
+    acid: AcidFile | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -81,27 +87,18 @@ class Listing:
     :param uri: the table's normalised URI.
     :param is_file: whether the table is one file.
     :param files: sorted by path, files of 0 bytes included.
+    :param transactional: the directories of the table that are transactional, sorted by path.
     """
 
     uri: str
     is_file: bool
     files: tuple[DataFile, ...]
     partitioning: Partitioning = field(default_factory=Partitioning)
+    transactional: tuple[TransactionalDirectory, ...] = ()
 
     def partition_values(self, file: DataFile) -> tuple[PartitionValue, ...]:
         """The typed partition values of a file, in the order of ``partitioning.columns``."""
         return self.partitioning.values[file.partition]
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """A file met while walking: its directory relative to the table (``""`` is the table) and its name."""
-
-    directory: str
-    name: str
-    length: int
-    mtime_ns: int
-    changed_ns: int | None = None
 
 
 def is_local(uri: str) -> bool:
@@ -159,42 +156,49 @@ def join_uri(base: str, path: str) -> str:
     return f"{place.rstrip('/')}/{path}{mark}{query}"
 
 
-def list_data_files(table: str, *, name: str | None = None) -> Listing:
+def list_data_files(table: str, *, name: str | None = None, options: AcidOptions | None = None) -> Listing:
     """List the data files of a table: a directory, one file, or a URI.
 
     Left out, as Spark does: names that start with ``.``, or with ``_`` unless they contain ``=``, copies
     under way (``._COPYING_``), and files in directories that belong to no partition. A directory without data
-    files gives an empty listing.
+    files gives an empty listing. Of transactional directories, those files are listed that count.
 
+    :param options: how transactional directories are read.
     :raises TableNotFoundError: if the table does not exist; the message calls it ``name``.
-    :raises TableError: if it cannot be listed, is transactional, or its partition directories contradict each
-        other.
+    :raises TableError: if it cannot be listed, or its directories contradict each other.
     """
     uri = normalize_uri(table)
     table = name or table
-    if is_local(uri):
-        is_file, found = _local_files(table, uri)
-    else:
-        is_file, found = _remote_files(table, uri)
+    is_file, tree = _local_files(table, uri) if is_local(uri) else _remote_files(table, uri)
     if is_file:
-        only = found[0]
+        only = tree.files[0]
         return Listing(
             uri, True, (DataFile(only.name, uri, only.length, only.mtime_ns, (), only.changed_ns),)
         )
-    partitioning, partition_of = discover(table, dict.fromkeys(item.directory for item in found))
+    # each with the directory that tells its partition
+    found: list[tuple[FoundFile, str, AcidFile | None]]
+    transactional: tuple[TransactionalDirectory, ...] = ()
+    if tree.acid:
+        counted, transactional = transactional_files(
+            table, tree, lambda path: join_uri(uri, path), options or AcidOptions()
+        )
+        found = [(item.found, item.root, item.acid) for item in counted]
+    else:
+        found = [(item, item.directory, None) for item in tree.files]
+    partitioning, partition_of = discover(table, dict.fromkeys(place for _, place, _ in found))
     files: list[DataFile] = []
-    for item in found:
-        partition = partition_of.get(item.directory)
+    for item, place, acid in found:
+        partition = partition_of.get(place)
         if partition is not None:
-            path = f"{item.directory}/{item.name}" if item.directory else item.name
+            there = join_uri(uri, item.path)
             files.append(
-                DataFile(path, join_uri(uri, path), item.length, item.mtime_ns, partition, item.changed_ns)
+                DataFile(item.path, there, item.length, item.mtime_ns, partition, item.changed_ns, acid)
             )
     files.sort(key=lambda item: item.path)
-    return Listing(uri, False, tuple(files), partitioning)
+    return Listing(uri, False, tuple(files), partitioning, transactional)
 
 
-def _local_files(table: str, root: str) -> tuple[bool, list[_Found]]:
+def _local_files(table: str, root: str) -> tuple[bool, Tree]:
     try:
         status = Path(root).stat()
     except (FileNotFoundError, NotADirectoryError) as error:
@@ -202,23 +206,28 @@ def _local_files(table: str, root: str) -> tuple[bool, list[_Found]]:
     except OSError as error:
         raise TableError(f"Table {table!r} is invalid: cannot read {root}: {error.strerror}") from error
     if stat.S_ISREG(status.st_mode):
-        return True, [_Found("", Path(root).name, status.st_size, status.st_mtime_ns, status.st_ctime_ns)]
+        only = FoundFile("", Path(root).name, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+        return True, Tree([only])
     if not stat.S_ISDIR(status.st_mode):
         raise TableError(f"Table {table!r} is invalid: {root} is neither a file nor a directory")
+    tree = Tree()
     try:
-        return False, list(_walk(table, root, "", ((status.st_dev, status.st_ino),)))
+        _walk(table, root, "", ((status.st_dev, status.st_ino),), tree)
     except OSError as error:
         raise TableError(
             f"Table {table!r} is invalid: cannot list {error.filename or root}: {error.strerror}"
         ) from error
+    return False, tree
 
 
-def _walk(table: str, root: str, directory: str, above: tuple[tuple[int, int], ...]) -> Iterator[_Found]:
-    """The data files below one directory; ``above`` are the identities of the directories it is in."""
+def _walk(table: str, root: str, directory: str, above: tuple[tuple[int, int], ...], tree: Tree) -> None:
+    """Collect what is below one directory; ``above`` are the identities of the directories it is in."""
     with os.scandir(f"{root}/{directory}" if directory else root) as entries:
         for entry in entries:
             name = entry.name
             if _is_hidden(name):
+                if name in _MARKERS and directory in tree.acid:
+                    tree.markers.add(f"{directory}/{name}")
                 continue
             _check_name(table, name)
             try:
@@ -227,19 +236,32 @@ def _walk(table: str, root: str, directory: str, above: tuple[tuple[int, int], .
                 # a dangling link, or a file that vanished since: Spark skips both
                 continue
             if stat.S_ISREG(status.st_mode):
-                yield _Found(directory, name, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+                tree.files.append(
+                    FoundFile(directory, name, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+                )
             elif stat.S_ISDIR(status.st_mode):
                 below = f"{directory}/{name}" if directory else name
-                _check_directory(table, name, below)
+                if not _enters(tree, directory, name, below):
+                    continue
                 identity = (status.st_dev, status.st_ino)
                 if identity in above:
                     raise TableError(
                         f"Table {table!r} is invalid: the symbolic link {below!r} leads back above itself"
                     )
-                yield from _walk(table, root, below, (*above, identity))
+                _walk(table, root, below, (*above, identity), tree)
 
 
-def _remote_files(table: str, uri: str) -> tuple[bool, list[_Found]]:
+def _enters(tree: Tree, directory: str, name: str, path: str) -> bool:
+    """Whether a directory is to be looked into; what it makes of the table is noted."""
+    if directory in tree.acid:
+        tree.acid[directory].append(name)
+        return False
+    if looks_acid(name):
+        tree.acid.setdefault(path, [])
+    return True
+
+
+def _remote_files(table: str, uri: str) -> tuple[bool, Tree]:
     filesystem, root = resolve_filesystem(uri)
     root = root.rstrip("/")
     try:
@@ -247,43 +269,38 @@ def _remote_files(table: str, uri: str) -> tuple[bool, list[_Found]]:
         if kind.type == pyarrow.fs.FileType.NotFound:
             raise TableNotFoundError(f"Table {table!r} is invalid: no such file or directory: {uri}")
         if kind.type == pyarrow.fs.FileType.File:
-            return True, [_Found("", root.rsplit("/", 1)[-1], kind.size, kind.mtime_ns or 0)]
+            return True, Tree([FoundFile("", root.rsplit("/", 1)[-1], kind.size, kind.mtime_ns or 0)])
         infos = filesystem.get_file_info(pyarrow.fs.FileSelector(root, recursive=True))
     except OSError as error:
         raise TableError(f"Table {table!r} is invalid: cannot list {uri}: {_one_line(error)}") from error
     visible: dict[str, bool] = {"": True}
-    found: list[_Found] = []
+    tree = Tree()
+    # a directory comes before what is in it, where the store tells of directories at all
     for info in sorted(infos, key=lambda item: item.path):
-        directory, _, name = info.path[len(root) + 1 :].rpartition("/")
-        if (
-            info.type == pyarrow.fs.FileType.File
-            and not _is_hidden(name)
-            and _sees(table, directory, visible)
-        ):
-            found.append(_Found(directory, name, info.size, info.mtime_ns or 0))
-    return False, found
+        path = info.path[len(root) + 1 :].rstrip("/")
+        directory, _, name = path.rpartition("/")
+        if info.type == pyarrow.fs.FileType.Directory:
+            _sees(tree, path, visible)
+        elif info.type == pyarrow.fs.FileType.File and _sees(tree, directory, visible):
+            if not _is_hidden(name):
+                tree.files.append(FoundFile(directory, name, info.size, info.mtime_ns or 0))
+            elif name in _MARKERS and directory in tree.acid:
+                tree.markers.add(path)
+    return False, tree
 
 
-def _sees(table: str, directory: str, known: dict[str, bool]) -> bool:
-    """Whether no part of a directory's path is hidden; remembered in ``known``."""
+def _sees(tree: Tree, directory: str, known: dict[str, bool]) -> bool:
+    """Whether a directory is looked into; remembered in ``known``."""
     if directory not in known:
         above, _, name = directory.rpartition("/")
-        known[directory] = _sees(table, above, known) and not _is_hidden(name)
-        if known[directory]:
-            _check_directory(table, name, directory)
+        known[directory] = (
+            _sees(tree, above, known) and not _is_hidden(name) and _enters(tree, above, name, directory)
+        )
     return known[directory]
 
 
 def _is_hidden(name: str) -> bool:
     return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
-
-
-def _check_directory(table: str, name: str, path: str) -> None:
-    if _TRANSACTIONAL.fullmatch(name):
-        raise TableError(
-            f"Table {table!r} is invalid: directory {path!r} belongs to a transactional (ACID) table; "
-            "those are not supported yet: compact the table and copy its rows to a plain one"
-        )
 
 
 def _check_name(table: str, name: str) -> None:

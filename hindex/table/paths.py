@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from hindex.orc.acid.schema import acid_columns
 from hindex.orc.types import Kind, OrcType
 from hindex.table.schema import bind_columns
 
@@ -17,7 +18,9 @@ class FilePath:
     type: OrcType
 
 
-def bind_paths(binding: tuple[str, ...], root: OrcType, wanted: Iterable[str]) -> dict[str, FilePath]:
+def bind_paths(
+    binding: tuple[str, ...], root: OrcType, wanted: Iterable[str], *, transactional: bool = False
+) -> dict[str, FilePath]:
     """Where a file holds each of some columns; those that it lacks are left out.
 
     Fields are matched as columns are: exactly, or else by letter case alone where one field does so.
@@ -25,7 +28,12 @@ def bind_paths(binding: tuple[str, ...], root: OrcType, wanted: Iterable[str]) -
     :param binding: the table's data columns.
     :param root: the file's type.
     :param wanted: names of data columns, or dotted paths of fields within them.
+    :param transactional: whether the file is of a transactional directory: where it has the ACID schema, the table's
+        columns are the fields of its last one.
     """
+    acid = acid_columns(root) if transactional else None
+    prefix = "" if acid is None else f"{acid.row}."
+    root = root if acid is None else acid.user
     at = dict(zip(binding, bind_columns(binding, root.field_names), strict=True))
     found: dict[str, FilePath] = {}
     for name in wanted:
@@ -33,7 +41,7 @@ def bind_paths(binding: tuple[str, ...], root: OrcType, wanted: Iterable[str]) -
             position = at[top]
             if position is None:
                 continue
-            path = _descend(FilePath(root.field_names[position], root.children[position]), rest)
+            path = _descend(FilePath(prefix + root.field_names[position], root.children[position]), rest)
             if path is not None:
                 found[name] = path
                 break

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from hindex.errors import HindexError, NewerFormatError, StoreError
+from hindex.orc.acid.files import AcidFile, file_tail
+from hindex.orc.acid.schema import acid_columns
 from hindex.orc.source import open_source
 from hindex.orc.tail import FileTail, read_tail
 from hindex.orc.types import OrcType
@@ -16,6 +18,7 @@ from hindex.store.store import Store
 from hindex.table.listing import DataFile, Listing, list_data_files
 from hindex.table.partitions import PartitionValue
 from hindex.table.schema import TableColumn, TableSchema, merge_schemas
+from hindex.table.transactional import AcidOptions, with_row_ids
 from hindex.table.type_text import parse_type
 
 #: Files without a manifest entry whose tails are read at once.
@@ -77,16 +80,19 @@ class Snapshot:
             raise self.store_problem
 
 
-def take_snapshot(table: str, store: Store, *, name: str | None = None) -> Snapshot:
+def take_snapshot(
+    table: str, store: Store, *, name: str | None = None, options: AcidOptions | None = None
+) -> Snapshot:
     """List a table, load its manifest and derive its schema.
 
     The schema comes from the manifest for files that have not changed; the tails of the others are read.
     A manifest that cannot be read is no error here: it becomes ``store_problem``.
 
+    :param options: how transactional directories are read.
     :raises TableError: if the table does not exist or its files' schemas do not fit each other.
     :raises OrcError: if a file is not readable as ORC.
     """
-    listing = list_data_files(table, name=name)
+    listing = list_data_files(table, name=name, options=options)
     problem: HindexError | None = None
     manifest = Manifest.empty(listing.uri)
     entries: dict[str, FileEntry] = {}
@@ -104,6 +110,7 @@ def take_snapshot(table: str, store: Store, *, name: str | None = None) -> Snaps
     ]
     contents = _file_contents(views)
     columns = [content.columns for content in contents]
+    flat = _flat_files(views, contents)
     names = {id(item): tuple(name for name, _ in item) for item in columns}
     present = {file.path for file in listing.files}
     partition_columns = [TableColumn(c.name, c.type) for c in listing.partitioning.columns]
@@ -118,6 +125,7 @@ def take_snapshot(table: str, store: Store, *, name: str | None = None) -> Snaps
         files=tuple(
             replace(
                 view,
+                file=replace(view.file, acid=flat[view.file.path]) if view.file.path in flat else view.file,
                 names=names[id(content.columns)],
                 num_rows=content.num_rows,
                 num_stripes=content.num_stripes,
@@ -145,23 +153,34 @@ def fresh_paths(snapshot: Snapshot) -> frozenset[str]:
     )
 
 
+def _flat_files(views: Sequence[FileView], contents: Sequence[_Content]) -> dict[str, AcidFile]:
+    """The flat files of transactional directories, which know then how many rows are before theirs."""
+    return with_row_ids(
+        (view.file.acid, view.file.path, content.num_rows)
+        for view, content in zip(views, contents, strict=True)
+        if view.file.acid is not None and content.is_flat
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class _Content:
-    """What a file's tail says of it."""
+    """What a file's tail says of it. Files of the ACID schema are not flat, and their columns are the user's."""
 
     columns: tuple[tuple[str, OrcType], ...]
     num_rows: int
     num_stripes: int
+    is_flat: bool = True
 
 
 def _file_contents(views: Sequence[FileView]) -> list[_Content]:
     """Each file's columns and rows; files of one recorded schema share one tuple of columns."""
     recorded = {
-        view.file.path: _Content(columns, view.entry.num_rows, len(view.entry.stripe_rows))
+        view.file.path: _Content(columns, view.entry.num_rows, len(view.entry.stripe_rows), is_flat)
         for view in views
-        if view.is_listed_fresh
+        if _is_recorded(view)
         and view.entry
-        and (columns := _recorded_columns(view.entry.schema)) is not None
+        and (found := _recorded_columns(view.entry.schema, view.file.acid is not None)) is not None
+        for columns, is_flat in [found]
     }
     unknown = [view.file for view in views if view.file.path not in recorded]
     if len(unknown) > 1:
@@ -173,9 +192,18 @@ def _file_contents(views: Sequence[FileView]) -> list[_Content]:
     return [known[view.file.path] for view in views]
 
 
+def _is_recorded(view: FileView) -> bool:
+    """Whether a file's entry tells what is in it: a scan that opens it compares the checksum of its tail.
+
+    That helps no other file, and row keys depend on the rows of the files before.
+    """
+    return view.is_listed_fresh if view.file.acid is None else view.is_certainly_fresh
+
+
 def _read_content(file: DataFile) -> _Content:
     tail = read_file_tail(file)
-    return _Content(_columns(tail.schema), tail.num_rows, len(tail.stripes))
+    columns, is_flat = _columns(tail.schema, file.acid is not None)
+    return _Content(columns, tail.num_rows, len(tail.stripes), is_flat)
 
 
 def read_file_tail(file: DataFile) -> FileTail:
@@ -183,6 +211,8 @@ def read_file_tail(file: DataFile) -> FileTail:
 
     :raises OrcError: if it is not readable as ORC.
     """
+    if file.acid is not None:
+        return file_tail(file.acid.file)
     source = open_source(file.uri)
     try:
         return read_tail(source)
@@ -190,14 +220,20 @@ def read_file_tail(file: DataFile) -> FileTail:
         source.close()
 
 
+_Columns = tuple[tuple[str, OrcType], ...]
+
+
 @lru_cache(maxsize=256)
-def _recorded_columns(schema: str) -> tuple[tuple[str, OrcType], ...] | None:
+def _recorded_columns(schema: str, is_transactional: bool) -> tuple[_Columns, bool] | None:
     """The columns of a schema as a manifest records it; None where this version cannot read it."""
     try:
-        return _columns(parse_type(schema))
+        return _columns(parse_type(schema), is_transactional)
     except ValueError:
         return None
 
 
-def _columns(root: OrcType) -> tuple[tuple[str, OrcType], ...]:
-    return tuple(zip(root.field_names, root.children, strict=True))
+def _columns(root: OrcType, is_transactional: bool) -> tuple[_Columns, bool]:
+    """The user's columns of a file, and whether it is flat."""
+    acid = acid_columns(root) if is_transactional else None
+    user = root if acid is None else acid.user
+    return tuple(zip(user.field_names, user.children, strict=True)), acid is None

@@ -1,12 +1,17 @@
 """The rows of a data file that delete deltas delete.
 
 Delete deltas are sorted by row key, and so are data files: what of a delete delta cannot hold one of the wanted keys
-is skipped by its statistics, and the rest is read a batch at a time. Neither order is relied on.
+is skipped by its statistics, and the rest is read a batch at a time. Neither order is relied on. Small files are read
+once for all data files.
 """
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -14,8 +19,8 @@ from pyroaring import BitMap
 
 from hindex.errors import OrcError
 from hindex.orc.acid.files import DeleteFile, open_file
-from hindex.orc.acid.keys import Ints, KeyRange, KeySet, RowKeys, bucket_codes
-from hindex.orc.acid.ranges import KeyStatistics
+from hindex.orc.acid.keys import Ints, KeyRange, KeySet, RowKeys, bucket_codes, joined_keys
+from hindex.orc.acid.ranges import KeyStatistics, Range
 from hindex.orc.acid.schema import AcidColumns, acid_columns
 from hindex.orc.acid.write_ids import ValidWriteIds
 from hindex.orc.reader import OrcReader
@@ -24,6 +29,27 @@ from hindex.orc.reader import OrcReader
 BATCH_ROWS = 1 << 16
 #: Files that stay open for the stripes to come; beyond, each is opened as it is needed.
 _MOST_OPEN = 32
+#: Files whose ranges are kept in memory for other data files to come.
+_MOST_KNOWN = 4096
+#: Files of so many rows are read whole, and kept for other data files: this many rows of them together.
+SMALL_ROWS = 1 << 16
+_MOST_KEPT_ROWS = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranges:
+    """What the statistics of a file of deletes tell: its keys, those of each stripe, and its transactions."""
+
+    num_rows: int
+    file: KeyRange
+    stripes: tuple[KeyRange, ...]
+    current: Range
+
+    def stripes_with(self, keys: KeyRange | KeySet) -> list[int]:
+        """The stripes that may hold one of some keys."""
+        if not keys.overlaps(self.file):
+            return []
+        return [stripe for stripe, found in enumerate(self.stripes) if keys.overlaps(found)]
 
 
 class DeletedRows:
@@ -33,10 +59,9 @@ class DeletedRows:
     """
 
     def __init__(self, files: Sequence[DeleteFile], valid: ValidWriteIds, within: KeyRange) -> None:
-        self._files = files
+        known = ((file, _ranges_of(file)) for file in files)
+        self._files = [(file, found) for file, found in known if found.file.overlaps(within)]
         self._valid = valid
-        self._within = within
-        self._wanted: list[DeleteFile] | None = None
         self._open: dict[DeleteFile, _DeleteReader] = {}
 
     def close(self) -> None:
@@ -45,61 +70,72 @@ class DeletedRows:
         self._open.clear()
 
     def may_touch(self, keys: KeyRange) -> bool:
-        """Whether a row whose key is in a range may be deleted."""
-        return any(any(True for _ in reader.stripes(keys)) for reader in self._readers())
+        """Whether a row whose key is in a range may be deleted; no file is opened."""
+        return any(found.stripes_with(keys) for _, found in self._files)
 
     def rows(self, keys: KeySet) -> BitMap:
         """The rows of a stripe that are deleted, of those whose keys are given.
 
         :raises OrcError: if a delete delta cannot be read.
         """
-        found = BitMap()
-        for reader in self._readers():
-            for some in reader.keys(keys):
-                rows = keys.rows_of(some)
-                if len(rows):
-                    found |= BitMap(rows.astype(np.uint32))
-        return found
-
-    def _readers(self) -> Iterator[_DeleteReader]:
-        """The files that may hold a key of the data file, one after the other."""
-        wanted = []
-        for file in self._files if self._wanted is None else self._wanted:
-            reader = self._open.get(file)
-            held = reader is not None
-            reader = reader or _DeleteReader(file, self._valid)
-            keep = False
+        deleted = BitMap()
+        for file, found in self._files:
+            stripes = found.stripes_with(keys)
+            if not stripes:
+                continue
+            if file.changed_ns and found.num_rows <= SMALL_ROWS:
+                rows = keys.rows_of(_KEPT.keys(file, self._valid, found))
+                deleted |= BitMap(rows.astype(np.uint32))
+                continue
+            reader = self._open.get(file) or _DeleteReader(file, self._valid, found)
             try:
-                if self._wanted is not None or reader.file_range.overlaps(self._within):
-                    wanted.append(file)
-                    keep = held or len(self._open) < _MOST_OPEN
-                    if keep:
-                        self._open[file] = reader
-                    yield reader
+                for some in reader.keys(keys, stripes):
+                    rows = keys.rows_of(some)
+                    if len(rows):
+                        deleted |= BitMap(rows.astype(np.uint32))
             finally:
-                if not keep:
+                if file in self._open or len(self._open) < _MOST_OPEN:
+                    self._open[file] = reader
+                else:
                     reader.close()
-        self._wanted = wanted
+        return deleted
+
+
+def _ranges_of(file: DeleteFile) -> _Ranges:
+    """The ranges of a file of deletes, read once where its version is known."""
+    return _known_ranges(file) if file.changed_ns else _read_ranges(file)
+
+
+def _read_ranges(file: DeleteFile) -> _Ranges:
+    with open_file(file.file) as reader:
+        statistics = KeyStatistics(reader, _columns(reader))
+        stripes = tuple(statistics.stripe(stripe) for stripe in range(len(reader.stripes)))
+        return _Ranges(reader.num_rows, statistics.file(), stripes, statistics.current_transactions())
+
+
+_known_ranges = lru_cache(maxsize=_MOST_KNOWN)(_read_ranges)
+
+
+def _columns(reader: OrcReader) -> AcidColumns:
+    found = acid_columns(reader.tail.schema, reader.path)
+    if found is None:
+        raise OrcError(
+            "a file of a delete delta is not of the ACID schema: rows may be missing or too many; restore it",
+            path=reader.path,
+        )
+    return found
 
 
 class _DeleteReader:
-    """One file of a delete delta."""
+    """One file of a delete delta, open."""
 
-    def __init__(self, file: DeleteFile, valid: ValidWriteIds) -> None:
+    def __init__(self, file: DeleteFile, valid: ValidWriteIds, ranges: _Ranges) -> None:
         self._reader = open_file(file.file)
-        columns = acid_columns(self._reader.tail.schema, self._reader.path)
-        if columns is None:
-            path = self._reader.path
-            self._reader.close()
-            raise OrcError(
-                "a file of a delete delta is not of the ACID schema: rows may be missing or too many; restore it",
-                path=path,
-            )
-        self._columns = columns
-        self._statistics = KeyStatistics(self._reader, columns)
-        self.file_range = self._statistics.file()
+        self._columns = _columns(self._reader)
+        self._statistics = KeyStatistics(self._reader, self._columns)
+        self._groups: dict[int, list[tuple[int, int, KeyRange]]] = {}
         self._valid = valid
-        low, high = self._statistics.current_transactions()
+        low, high = ranges.current
         self._all_valid = valid.is_all or (
             low is not None and high is not None and valid.all_valid(low, high)
         )
@@ -107,40 +143,71 @@ class _DeleteReader:
     def close(self) -> None:
         self._reader.close()
 
-    def stripes(self, keys: KeyRange | KeySet) -> Iterator[int]:
-        """The stripes that may hold one of some keys."""
-        if keys.overlaps(self.file_range):
-            for stripe in range(len(self._reader.stripes)):
-                if keys.overlaps(self._statistics.stripe(stripe)):
-                    yield stripe
-
-    def keys(self, of: KeySet) -> Iterator[RowKeys]:
-        """The keys of deleted rows, without some that cannot be wanted, in batches."""
-        for stripe in self.stripes(of):
-            rows: BitMap | None = None
-            for first, count, found in self._statistics.groups(stripe):
-                rows = BitMap() if rows is None else rows
+    def keys(self, of: KeySet, stripes: Sequence[int]) -> Iterator[RowKeys]:
+        """The keys of deleted rows of some stripes, without some that cannot be wanted, in batches."""
+        for stripe in stripes:
+            if stripe not in self._groups:
+                self._groups[stripe] = list(self._statistics.groups(stripe))
+            rows = BitMap()
+            for first, count, found in self._groups[stripe]:
                 if of.overlaps(found):
                     rows.add_range(first, first + count)
-            wanted = range(self._reader.stripes[stripe].num_rows) if rows is None else rows
-            yield from self._batches(stripe, wanted)
+            every = range(self._reader.stripes[stripe].num_rows)
+            yield from self._batches(stripe, rows if self._groups[stripe] else every)
+
+    def every(self) -> Iterator[RowKeys]:
+        """The keys of all deleted rows, in batches."""
+        for stripe, information in enumerate(self._reader.stripes):
+            yield from self._batches(stripe, range(information.num_rows))
 
     def _batches(self, stripe: int, rows: BitMap | range) -> Iterator[RowKeys]:
         names = list(self._columns.key)
         if not self._all_valid:
             names.append(self._columns.current_transaction)
         for batch in self._reader.batches(names, {stripe: rows}, batch_size=BATCH_ROWS):
-            keys = row_keys(batch, self._columns, self._reader)
+            parts = (int64s(batch.column(at), name, self._reader) for at, name in enumerate(names[:3]))
+            keys = row_keys(*parts, columns=self._columns, reader=self._reader)
             if not self._all_valid:
                 keys = keys.where(self._valid.valid_mask(int64s(batch.column(3), names[3], self._reader)))
             yield keys
 
 
-def row_keys(batch: pa.RecordBatch, columns: AcidColumns, reader: OrcReader) -> RowKeys:
-    """The keys of rows of which the key columns were read first."""
-    write_ids, buckets, row_ids = (
-        int64s(batch.column(at), name, reader) for at, name in enumerate(columns.key)
-    )
+class _KeptKeys:
+    """The keys of small files of deletes, for readers that see the same transactions. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._held: OrderedDict[tuple[DeleteFile, ValidWriteIds], RowKeys] = OrderedDict()
+        self._rows = 0
+        self._lock = threading.Lock()
+
+    def keys(self, file: DeleteFile, valid: ValidWriteIds, ranges: _Ranges) -> RowKeys:
+        """All keys of a file whose version is known."""
+        with self._lock:
+            found = self._held.get((file, valid))
+            if found is not None:
+                self._held.move_to_end((file, valid))
+                return found
+        reader = _DeleteReader(file, valid, ranges)
+        try:
+            found = joined_keys(reader.every())
+        finally:
+            reader.close()
+        with self._lock:
+            if (file, valid) not in self._held:
+                self._held[file, valid] = found
+                self._rows += len(found)
+            while self._rows > _MOST_KEPT_ROWS:
+                self._rows -= len(self._held.popitem(last=False)[1])
+        return found
+
+
+_KEPT = _KeptKeys()
+
+
+def row_keys(
+    write_ids: Ints, buckets: Ints, row_ids: Ints, *, columns: AcidColumns, reader: OrcReader
+) -> RowKeys:
+    """The keys of rows by what the three columns hold."""
     try:
         return RowKeys(write_ids, bucket_codes(buckets), row_ids)
     except OrcError as error:

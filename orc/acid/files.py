@@ -37,11 +37,16 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True)
 class DeleteFile:
-    """A file of a delete delta, and the write ids of that."""
+    """A file of a delete delta, and the write ids of that.
+
+    :ivar changed_ns: when it was last changed, nanoseconds since 1970; 0 where nothing tells.
+    """
 
     file: StoredFile
     min_write_id: int
     max_write_id: int
+    length: int
+    changed_ns: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,16 @@ class RowKeys:
         return RowKeys(self.write_ids[kept], self.buckets[kept], self.row_ids[kept])
 
 
+def joined_keys(parts: Iterable[RowKeys]) -> RowKeys:
+    """The keys of several parts, in arrays of their own."""
+    some = list(parts)
+    columns = (
+        np.concatenate([np.zeros(0, np.int64), *(getattr(part, name) for part in some)])
+        for name in ("write_ids", "buckets", "row_ids")
+    )
+    return RowKeys(*columns)
+
+
 def bucket_property(bucket: int, statement: int = -1) -> int:
     """The property that Hive 3 writes.
 
@@ -80,6 +90,10 @@ def bucket_codes(properties: Ints) -> Ints:
 
     :raises OrcError: for a property of an unknown version.
     """
+    distinct = _distinct(properties)
+    if len(distinct) < len(properties):
+        codes = bucket_codes(distinct)
+        return _every(codes[0], len(properties)) if len(codes) == 1 else codes[_ranks(distinct, properties)]
     versions = properties >> _VERSION_SHIFT
     code = (properties >> _BUCKET_SHIFT & _PART) << _CODE_SHIFT | properties & _PART
     is_v1 = versions == 1
@@ -95,6 +109,9 @@ def bucket_codes(properties: Ints) -> Ints:
 
 def bucket_code(value: int) -> int:
     """:func:`bucket_codes` of one property."""
+    code = (value >> _BUCKET_SHIFT & _PART) << _CODE_SHIFT | value & _PART
+    if value >> _VERSION_SHIFT == 1 and bucket_property(code >> _CODE_SHIFT, code & _PART) == value:
+        return code
     return int(bucket_codes(np.array([value], np.int64))[0])
 
 
@@ -126,7 +143,8 @@ class FlatKeys:
     def rows_of(self, keys: RowKeys) -> Ints:
         here = (keys.write_ids == self._write_id) & (keys.buckets == self._bucket)
         here &= (keys.row_ids >= self._first) & (keys.row_ids < self._end)
-        return keys.row_ids[here] - self._first
+        rows: Ints = keys.row_ids[here] - self._first
+        return rows
 
 
 def flat_range(write_id: int, bucket: int, first_row_id: int, num_rows: int) -> KeyRange:
@@ -140,26 +158,24 @@ class StoredKeys:
     Each is brought to one integer: the rank of its write id and bucket among those that occur, then its row id. In
     files that Hive writes these ascend; where they do not, they are sorted here.
 
-    :param rows: int64[N], the rows of the stripe that have these keys.
+    :param rows: int64[N], the rows of the stripe that have these keys; None where these are the first N.
     """
 
-    def __init__(self, rows: Ints, keys: RowKeys) -> None:
+    def __init__(self, rows: Ints | None, keys: RowKeys) -> None:
         self._keys = keys
         self._write_ids = _distinct(keys.write_ids)
         self._buckets = _distinct(keys.buckets)
         self._least = int(keys.row_ids.min())
         self._greatest = int(keys.row_ids.max())
-        pairs = _ranks(self._write_ids, keys.write_ids) * len(self._buckets)
-        pairs += _ranks(self._buckets, keys.buckets)
+        pairs = self._pairs_of(keys)
         self._pairs = _distinct(pairs)
         self._row_ids: Ints | None = None
-        span = self._greatest - self._least + 1
-        if span * len(self._pairs) >= 1 << 62:
+        self._span = self._greatest - self._least + 1
+        if len(self._pairs) > 1 and self._span * len(self._pairs) >= 1 << 62:
             # row ids lie so far apart that they are ranked, too
             self._row_ids = _distinct(keys.row_ids)
-            span = len(self._row_ids)
-        self._span = span
-        codes = self._codes(_ranks(self._pairs, pairs), keys.row_ids)
+            self._span = len(self._row_ids)
+        codes = self._codes(pairs, keys.row_ids)
         self._order: Ints | None = None
         if len(codes) > 1 and not bool(np.all(codes[1:] > codes[:-1])):
             self._order = np.argsort(codes, kind="stable")
@@ -193,45 +209,62 @@ class StoredKeys:
     def rows_of(self, keys: RowKeys) -> Ints:
         keys = keys.where((keys.row_ids >= self._least) & (keys.row_ids <= self._greatest))
         keys = keys.where(_is_in(self._write_ids, keys.write_ids) & _is_in(self._buckets, keys.buckets))
-        pairs = _ranks(self._write_ids, keys.write_ids) * len(self._buckets)
-        pairs += _ranks(self._buckets, keys.buckets)
+        pairs = self._pairs_of(keys)
         kept = _is_in(self._pairs, pairs)
         if self._row_ids is not None:
             kept &= _is_in(self._row_ids, keys.row_ids)
         if not len(keys) or not kept.any():
             return np.zeros(0, np.int64)
-        wanted = self._codes(_ranks(self._pairs, pairs[kept]), keys.row_ids[kept])
+        wanted = self._codes(pairs[kept], keys.row_ids[kept])
         if self._order is None:
             at = np.searchsorted(self._sorted, wanted)
             at = at[_same_at(self._sorted, at, wanted)]
         else:
             # a key that occurs more than once, which it should not, stands for all its rows
             at = self._order[np.isin(self._sorted, wanted)]
-        return self._rows[at]
+        return at.astype(np.int64) if self._rows is None else self._rows[at]
 
-    def _codes(self, ranks: Ints, row_ids: Ints) -> Ints:
+    def _pairs_of(self, keys: RowKeys) -> Ints:
+        """The ranks of write id and bucket as one number."""
+        if len(self._write_ids) == 1 and len(self._buckets) == 1:
+            return _every(0, len(keys))
+        ranks = _ranks(self._write_ids, keys.write_ids) * len(self._buckets)
+        return ranks + _ranks(self._buckets, keys.buckets)
+
+    def _codes(self, pairs: Ints, row_ids: Ints) -> Ints:
+        if len(self._pairs) == 1:
+            return row_ids
         inner = row_ids - self._least if self._row_ids is None else _ranks(self._row_ids, row_ids)
-        return ranks * self._span + inner
+        codes: Ints = _ranks(self._pairs, pairs) * self._span + inner
+        return codes
+
+
+def _every(value: int | np.int64, count: int) -> Ints:
+    """One value many times, in no memory."""
+    found: Ints = np.broadcast_to(np.int64(value), count)
+    return found
 
 
 def _distinct(values: Ints) -> Ints:
     """The distinct values, ascending: nearly always one, or many in order already."""
-    if not len(values) or values[0] == values[-1] == values.min() == values.max():
+    if not len(values) or not values.strides[0] or values[0] == values[-1] == values.min() == values.max():
         return values[:1]
     steps = values[1:] != values[:-1]
     if bool(np.all(values[1:] >= values[:-1])):
-        return values[np.concatenate([[True], steps])]
+        firsts: Ints = values[np.concatenate([[True], steps])]
+        return firsts
     return np.unique(values)
 
 
 def _ranks(distinct: Ints, values: Ints) -> Ints:
     if len(distinct) == 1:
-        return np.zeros(len(values), np.int64)
+        return _every(0, len(values))
     return np.searchsorted(distinct, values).astype(np.int64, copy=False)
 
 
 def _same_at(ordered: Ints, at: Ints, values: Ints) -> npt.NDArray[np.bool_]:
-    return ordered[np.minimum(at, len(ordered) - 1)] == values
+    same: npt.NDArray[np.bool_] = ordered[np.minimum(at, len(ordered) - 1)] == values
+    return same
 
 
 def _is_in(ordered: Ints, values: Ints) -> npt.NDArray[np.bool_]:

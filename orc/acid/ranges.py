@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from hindex.errors import OrcError
 from hindex.orc.acid.keys import KeyRange, bucket_code
 from hindex.orc.acid.schema import AcidColumns
 from hindex.orc.built_in import BuiltInIndexes
 from hindex.orc.reader import OrcReader
-from hindex.orc.statistics import ColumnStatistics
+from hindex.orc.statistics import ColumnStatistics, Nulls
 from hindex.orc.trust import Distrust, ValueRange, value_range
 
 Range = tuple[int | None, int | None]
@@ -24,6 +24,7 @@ class KeyStatistics:
     def __init__(self, reader: OrcReader, columns: AcidColumns) -> None:
         self._tail = reader.tail
         self._built_in = BuiltInIndexes(reader)
+        self._names = columns.key
         self._key = [reader.column_type(name) for name in columns.key]
         self._current = reader.column_type(columns.current_transaction)
 
@@ -34,6 +35,18 @@ class KeyStatistics:
     def stripe(self, stripe: int) -> KeyRange:
         """The keys of one stripe."""
         return self._key_range([self._built_in.stripe_statistics(stripe, of.column) for of in self._key])
+
+    def constants(self, stripe: int) -> dict[str, int]:
+        """The columns of the key, but for the row id, that have one value in all rows of a stripe; and that value."""
+        rows = self._tail.stripes[stripe].num_rows
+        found: dict[str, int] = {}
+        for at, name in enumerate(self._names[:2]):
+            statistics = self._built_in.stripe_statistics(stripe, self._key[at].column)
+            low, high = self._range(statistics, at)
+            has_all = isinstance(statistics, ColumnStatistics) and statistics.nulls(rows) is Nulls.NONE
+            if has_all and low is not None and low == high:
+                found[name] = low
+        return found
 
     def groups(self, stripe: int) -> Iterator[tuple[int, int, KeyRange]]:
         """First row, number of rows and keys of each row group; nothing where the stripe tells of none."""
@@ -52,7 +65,7 @@ class KeyStatistics:
             return self._range(self._built_in.file_statistics(column), 3)
         return self._range(self._built_in.stripe_statistics(stripe, column), 3)
 
-    def _key_range(self, found: list[_Found]) -> KeyRange:
+    def _key_range(self, found: Sequence[_Found]) -> KeyRange:
         write_ids, buckets, row_ids = (self._range(item, at) for at, item in enumerate(found))
         return KeyRange(write_ids, _codes(buckets), row_ids)
 

@@ -15,6 +15,7 @@ from hindex.orc.acid.keys import (
     FlatKeys,
     KeyRange,
     KeySet,
+    RowKeys,
     StoredKeys,
     bucket_code,
     bucket_property,
@@ -75,8 +76,8 @@ class LiveRows:
         """The keys of some rows as structs of the type :data:`~hindex.orc.acid.schema.ROW_ID_TYPE`."""
         columns = self._columns
         if columns is None:
-            rows = selection.to_array() + (self._first_row_id + self._reader.stripes[stripe].first_row)
             bucket = bucket_property(self._bucket, self._of.statement)
+            rows = selection.to_array() + (self._first_row_id + self._reader.stripes[stripe].first_row)
             parts = [np.full(len(rows), self._of.write_id), np.full(len(rows), bucket), rows]
         else:
             batch = self._reader.read_stripe(stripe, columns.key, selection)
@@ -95,9 +96,23 @@ class LiveRows:
         if self._columns is None:
             first = self._first_row_id + information.first_row
             return FlatKeys(self._of.write_id, self._bucket_code, first, information.num_rows)
-        wanted = RowSelection.of(rows, information.num_rows)
-        batch = self._reader.read_stripe(stripe, self._columns.key, wanted)
-        return StoredKeys(as_rows(rows), row_keys(batch, self._columns, self._reader))
+        wanted = None if len(rows) == information.num_rows else as_rows(rows)
+        selection = RowSelection(information.num_rows, wanted)
+        return StoredKeys(wanted, self._stored_keys(stripe, selection))
+
+    def _stored_keys(self, stripe: int, selection: RowSelection) -> RowKeys:
+        """The keys of some rows; what the statistics tell to be the same for all rows is not read."""
+        assert self._columns is not None
+        assert self._statistics is not None
+        known = self._statistics.constants(stripe)
+        names = [name for name in self._columns.key if name not in known]
+        batch = self._reader.read_stripe(stripe, names, selection)
+        parts = {name: int64s(batch.column(at), name, self._reader) for at, name in enumerate(names)} | {
+            name: np.broadcast_to(np.int64(value), len(selection)) for name, value in known.items()
+        }
+        return row_keys(
+            *(parts[name] for name in self._columns.key), columns=self._columns, reader=self._reader
+        )
 
     def _file_range(self) -> KeyRange:
         if self._statistics is not None:

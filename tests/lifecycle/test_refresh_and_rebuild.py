@@ -52,7 +52,7 @@ def test_a_deferred_index_beside_one_that_is_built(table: Table, hx: LocalConnec
     hx.told.clear()
     result = table.refresh_indexes()
     assert (result.indexes, result.files_read) == (("i", "j"), 3)
-    assert hx.told == ["p=1/x.orc", "p=2/x.orc", "p=3/x.orc"]
+    assert sorted(hx.told) == ["p=1/x.orc", "p=2/x.orc", "p=3/x.orc"]
     assert [index.state for index in table.indexes()] == [IndexState.FRESH] * 2
 
 
@@ -70,7 +70,7 @@ def test_several_indexes_are_refreshed_in_one_pass(table: Table, path: Path, hx:
     assert store_state(table) == before
     result = table.refresh_indexes()
     assert (result.indexes, result.files_read, result.files_forgotten) == (("i", "j", "k"), 2, 1)
-    assert hx.told == ["p=1/new.orc", "p=2/x.orc"]
+    assert sorted(hx.told) == ["p=1/new.orc", "p=2/x.orc"]
     after = {item.path: item for item in table.snapshot().manifest.files}
     # what did not change is carried over: the same entry, and no file of the store is touched
     assert after["p=1/x.orc"] == entries["p=1/x.orc"]
@@ -139,7 +139,7 @@ def test_a_rebuild_writes_everything_anew(table: Table, path: Path, hx: LocalCon
     hx.told.clear()
     result = table.index("i").rebuild()
     assert (result.files_read, result.files_forgotten, result.changed) == (2, 1, True)
-    assert hx.told == ["p=1/x.orc", "p=2/x.orc"]
+    assert sorted(hx.told) == ["p=1/x.orc", "p=2/x.orc"]
     after = table.snapshot().manifest
     assert after.index("i").id == before.index("i").id
     assert after.index_file_paths().isdisjoint(before.index_file_paths())

@@ -190,16 +190,6 @@ def test_a_link_to_above(tmp_path: Path) -> None:
         list_data_files(str(tmp_path))
 
 
-@pytest.mark.parametrize(
-    "name", ["base_0000005", "delta_0000001_0000001_0000", "delete_delta_0000001_0000001", "base_5_v12"]
-)
-@pytest.mark.parametrize("above", ["", "a=1/"])
-def test_transactional_tables_are_refused(tmp_path: Path, name: str, above: str) -> None:
-    fill(tmp_path, [f"{above}{name}/bucket_00000"])
-    with pytest.raises(TableError, match="transactional"):
-        list_data_files(str(tmp_path))
-
-
 def test_names_that_only_look_transactional(tmp_path: Path) -> None:
     fill(tmp_path, ["base_1", "delta_force.orc", "base_of/a=1/x.orc"])
     with pytest.raises(TableError, match="conflicting"):
@@ -246,9 +236,6 @@ def test_another_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert (one.is_file, one.files[0].path, one.files[0].uri) == (True, "root.orc", "s3://bucket/t/root.orc")
     with pytest.raises(TableError, match="no such file or directory: s3://bucket/t/no"):
         list_data_files("s3://bucket/t/no")
-    fill(tmp_path / "bucket" / "t", ["a=1/delta_1_1/bucket_0"])
-    with pytest.raises(TableError, match="transactional"):
-        list_data_files("s3://bucket/t")
 
 
 def test_the_same_files_as_spark(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,0 +1,114 @@
+"""What ``hindex inspect`` shows of a transactional table: what counts, what does not and why, and what is deleted."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import hindex
+from hindex.cli.inspect_text import Document, columns
+from hindex.orc.acid.files import file_tail
+from hindex.orc.acid.names import AcidDirectory
+from hindex.scan.planning import plan_scan
+from hindex.scan.running import answered
+from hindex.table.transactional import TransactionalDirectory
+
+
+def document(path: str, valid_write_ids: str = "") -> Document:
+    """Every transactional directory of a table, and the rows of each data file that counts.
+
+    :raises HindexError: if the table cannot be read.
+    """
+    snapshot = hindex.connect().table(path, valid_write_ids=valid_write_ids).snapshot()
+    plan = plan_scan(snapshot, None, [])
+    deleted: Counter[str] = Counter()
+    unseen: Counter[str] = Counter()
+    for task, answer in answered(plan.tasks, every=True):
+        deleted[task.task.path] += answer.deleted
+        unseen[task.task.path] += answer.invisible
+    files = [
+        {
+            "path": view.file.path,
+            "bytes": view.file.length,
+            "rows": view.num_rows,
+            "deleted": deleted[view.file.path],
+            "not_seen": unseen[view.file.path],
+        }
+        for view in snapshot.files
+    ]
+    deletes = dict.fromkeys(
+        item for task in plan.tasks if task.acid is not None for item in task.acid.deletes
+    )
+    return {
+        "kind": "TRANSACTIONAL",
+        "table": snapshot.listing.uri,
+        "valid_write_ids": valid_write_ids or None,
+        "directories": [_directory(item) for item in snapshot.listing.transactional],
+        "files": files,
+        "delete_files": [
+            {"uri": item.file.uri, "deletes": file_tail(item.file).num_rows} for item in deletes
+        ],
+    }
+
+
+def _directory(found: TransactionalDirectory) -> Document:
+    state = found.state
+    return {
+        "path": found.path,
+        "counts": [
+            {
+                "name": item.name,
+                "kind": item.kind.value,
+                "min_write_id": item.min_write_id,
+                "max_write_id": item.max_write_id,
+                "statement": None if item.statement < 0 else item.statement,
+                "write_ids": _write_ids(item),
+            }
+            for item in state.directories
+        ],
+        "originals": list(state.originals),
+        "obsolete": [
+            {"name": item.name, "reason": item.why.name, "why": item.why.value} for item in state.obsolete
+        ],
+    }
+
+
+def _write_ids(item: AcidDirectory) -> str:
+    if item.kind.value == "base":
+        return f"write ids up to {item.max_write_id}"
+    if item.min_write_id == item.max_write_id:
+        statement = "" if item.statement < 0 else f", statement {item.statement}"
+        return f"write id {item.min_write_id}{statement}"
+    return f"write ids {item.min_write_id} to {item.max_write_id}"
+
+
+def text(found: Document) -> str:
+    """The document as lines for people."""
+    lines = [f"table    {found['table']}"]
+    if found["valid_write_ids"]:
+        lines.append(f"as seen  {found['valid_write_ids']}")
+    for item in found["directories"]:
+        lines += ["", f"Directory {item['path'] or '.'}"]
+        counts = [
+            (entry["name"], entry["kind"].replace("_", " "), entry["write_ids"]) for entry in item["counts"]
+        ]
+        counts += [(name, "original file", "") for name in item["originals"]]
+        obsolete = [(entry["name"], entry["reason"], entry["why"]) for entry in item["obsolete"]]
+        for title, rows in (("counts", counts), ("does not count", obsolete)):
+            lines.append(f"  {title}" if rows else f"  {title}: nothing")
+            lines += columns(rows, indent="    ") if rows else []
+    lines += ["", "Data files"]
+    shown = [
+        (item["path"], *(f"{item[key]:,} {word}" for key, word in _ROWS.items())) for item in found["files"]
+    ]
+    total = (
+        "together",
+        *(f"{sum(item[key] for item in found['files']):,} {word}" for key, word in _ROWS.items()),
+    )
+    lines += columns([*shown, total])
+    if found["delete_files"]:
+        lines += ["", "Delete files"]
+        lines += columns([(item["uri"], f"{item['deletes']:,} deletes") for item in found["delete_files"]])
+    return "\n".join(lines)
+
+
+_ROWS = {"rows": "rows", "deleted": "deleted", "not_seen": "not seen"}

@@ -1,0 +1,266 @@
+"""Transactional tables: the data files of the directories that count, and what tells their rows that are there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from hindex.errors import TableError
+from hindex.orc import OrcReader
+from hindex.orc.acid.directory import AcidState, ListedDirectory, acid_state
+from hindex.orc.acid.files import AcidFile, DeleteFile, StoredFile, flush_length, open_file
+from hindex.orc.acid.keys import first_row_ids
+from hindex.orc.acid.names import (
+    FLUSH_LENGTH,
+    METADATA_FILE,
+    VERSION_FILE,
+    AcidDirectory,
+    DirectoryKind,
+    bucket_of,
+    is_bucket_file,
+)
+from hindex.orc.acid.write_ids import ALL_VALID, ValidWriteIds
+from hindex.orc.source import open_source
+from hindex.table.tree import FoundFile, Tree
+
+
+@dataclass(frozen=True, slots=True)
+class AcidOptions:
+    """How a transactional table is read.
+
+    :ivar valid: the write ids that are seen.
+    :ivar insert_only: whether the table is known to be one without deletes.
+    """
+
+    valid: ValidWriteIds = ALL_VALID
+    insert_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionalDirectory:
+    """A table or partition directory that is transactional: its path relative to the table, and what counts in it."""
+
+    path: str
+    state: AcidState
+
+
+@dataclass(frozen=True, slots=True)
+class AcidDataFile:
+    """A data file that counts, and the table or partition directory that it belongs to."""
+
+    found: FoundFile
+    root: str
+    acid: AcidFile
+
+
+def open_data_file(uri: str, acid: AcidFile | None) -> OrcReader:
+    """Open a data file, of a transactional directory or another.
+
+    :raises OrcError: if it is not readable as ORC, or is of Hive before 3.
+    """
+    return OrcReader(uri) if acid is None else open_file(acid.file)
+
+
+def transactional_files(
+    table: str, tree: Tree, uri_of: Callable[[str], str], options: AcidOptions
+) -> tuple[list[AcidDataFile], tuple[TransactionalDirectory, ...]]:
+    """The data files that count in a table of which some directory is transactional.
+
+    Directories that have original files only belong to it, too.
+
+    :param table: name for messages.
+    :param uri_of: the URI of a path within the table.
+    :raises TableError: where directories are not as Hive leaves them.
+    """
+    inside: dict[str, list[FoundFile]] = {}
+    originals: dict[str, list[FoundFile]] = {}
+    for file in tree.files:
+        if file.directory in tree.acid:
+            inside.setdefault(file.directory, []).append(file)
+        else:
+            originals.setdefault(_root(file.directory), []).append(file)
+    directories: dict[str, list[str]] = {root: [] for root in originals}
+    for path in tree.acid:
+        root, _, _ = path.rpartition("/")
+        if _root(root) != root:
+            raise TableError(
+                f"Table {table!r} is invalid: the transactional directory {path!r} is in {root!r}, which is not named "
+                "column=value; name a directory that holds base and delta directories itself"
+            )
+        directories.setdefault(root, []).append(path)
+    _check_levels(table, directories)
+    found: list[AcidDataFile] = []
+    states = []
+    for root, paths in sorted(directories.items()):
+        one = _Directory(table, root, tree.markers, uri_of, options)
+        state, files = one.files(
+            {path: inside.get(path, []) for path in paths}, tree.acid, originals.get(root, [])
+        )
+        found += files
+        states.append(TransactionalDirectory(root, state))
+    return found, tuple(states)
+
+
+def with_row_ids(files: Iterable[tuple[AcidFile, str, int]]) -> dict[str, AcidFile]:
+    """Flat files with the row id of their first row: counted once for all files of a table.
+
+    :param files: of every flat file, its path in the table and number of rows.
+    """
+    by_directory: dict[str, list[tuple[AcidFile, str, int]]] = {}
+    for item in files:
+        by_directory.setdefault(item[0].directory, []).append(item)
+    found: dict[str, AcidFile] = {}
+    for some in by_directory.values():
+        first = first_row_ids((path, acid.bucket, rows) for acid, path, rows in some)
+        found |= {path: replace(acid, first_row_id=first.get(path)) for acid, path, _ in some}
+    return found
+
+
+def _root(directory: str) -> str:
+    """The table or partition directory that a directory is in, or is."""
+    parts = directory.split("/")
+    while parts and "=" not in parts[-1]:
+        parts.pop()
+    return "/".join(parts)
+
+
+def _check_levels(table: str, directories: Mapping[str, Sequence[str]]) -> None:
+    """Refuse deltas above partitions: what they stand for cannot be told."""
+    for root, paths in directories.items():
+        prefix = f"{root}/" if root else ""
+        below = next((item for item in directories if item != root and item.startswith(prefix)), None)
+        if paths and below is not None:
+            raise TableError(
+                f"Table {table!r} is invalid: the transactional directory {paths[0]!r} stands beside the partition "
+                f"{below!r}; remove one of them"
+            )
+
+
+class _Directory:
+    """One table or partition directory."""
+
+    def __init__(
+        self, table: str, root: str, markers: set[str], uri_of: Callable[[str], str], options: AcidOptions
+    ) -> None:
+        self._table = table
+        self._root = root
+        self._markers = markers
+        self._uri_of = uri_of
+        self._options = options
+
+    def files(
+        self,
+        inside: Mapping[str, list[FoundFile]],
+        subdirectories: Mapping[str, Sequence[str]],
+        originals: Sequence[FoundFile],
+    ) -> tuple[AcidState, list[AcidDataFile]]:
+        """What counts, and its data files.
+
+        :param inside: the files in each base, delta and delete delta, by its path.
+        """
+        listed = [
+            ListedDirectory(
+                path.rpartition("/")[2],
+                tuple(subdirectories[path]),
+                f"{path}/{METADATA_FILE}" in self._markers,
+            )
+            for path in inside
+        ]
+        flat, flat_lengths = self._split(originals)
+        prefix = f"{self._root}/" if self._root else ""
+        names = {file.path.removeprefix(prefix): file for file in flat if file.length}
+        state = acid_state(
+            self._root or ".",
+            listed,
+            names,
+            self._options.valid,
+            insert_only=self._options.insert_only,
+        )
+        deletes = self._deletes(state, inside, prefix)
+        # a delete delta deletes nothing that was written after it; files written at one time share a tuple
+        since: dict[int, tuple[DeleteFile, ...]] = {}
+
+        def described(
+            file: FoundFile, min_write_id: int, write_id: int, statement: int, lengths: Mapping[str, int]
+        ) -> AcidDataFile:
+            if min_write_id not in since:
+                since[min_write_id] = tuple(item for item in deletes if item.max_write_id >= min_write_id)
+            acid = AcidFile(
+                file=self._stored(file, lengths),
+                directory=self._root if file.path.removeprefix(prefix) in names else file.directory,
+                write_id=write_id,
+                bucket=bucket_of(file.name),
+                statement=statement,
+                deletes=since[min_write_id],
+                valid=self._options.valid,
+            )
+            if acid.file.flush_length is not None:
+                file = replace(file, length=min(file.length, acid.file.flush_length))
+            return AcidDataFile(file, self._root, acid)
+
+        found = []
+        for directory in state.directories:
+            if directory.kind is DirectoryKind.DELETE_DELTA:
+                continue
+            is_base = directory.kind is DirectoryKind.BASE
+            files, lengths = self._split(inside[prefix + directory.name])
+            found += [
+                described(
+                    file,
+                    0 if is_base else directory.min_write_id,
+                    directory.min_write_id,
+                    directory.statement,
+                    lengths,
+                )
+                for file in files
+            ]
+        found += [described(names[name], 0, 0, -1, flat_lengths) for name in state.originals]
+        return state, found
+
+    def _deletes(
+        self, state: AcidState, inside: Mapping[str, list[FoundFile]], prefix: str
+    ) -> list[DeleteFile]:
+        found = []
+        for directory in state.delete_deltas:
+            files, lengths = self._split(inside[prefix + directory.name])
+            for file in files:
+                self._check_delete(file, directory)
+                stored = self._stored(file, lengths)
+                if file.length and stored.flush_length != 0:
+                    changed = file.changed_ns or file.mtime_ns
+                    write_ids = directory.min_write_id, directory.max_write_id
+                    found.append(DeleteFile(stored, *write_ids, file.length, changed))
+        return found
+
+    def _check_delete(self, file: FoundFile, directory: AcidDirectory) -> None:
+        if not is_bucket_file(file.name):
+            raise TableError(
+                f"Table {self._table!r} is invalid: the delete delta {directory.name!r} holds {file.path!r}, which is "
+                "not named bucket_N: remove it"
+            )
+
+    def _split(self, files: Iterable[FoundFile]) -> tuple[list[FoundFile], dict[str, int]]:
+        """The data files of a directory, and what side files say of their lengths."""
+        data, lengths = [], {}
+        for file in files:
+            if file.name.endswith(FLUSH_LENGTH):
+                lengths[file.path.removesuffix(FLUSH_LENGTH)] = self._flushed(file)
+            else:
+                data.append(file)
+        return sorted(data, key=lambda file: file.path), lengths
+
+    def _flushed(self, side: FoundFile) -> int:
+        source = open_source(self._uri_of(side.path))
+        try:
+            (content,) = source.read([(0, source.size())])
+            return flush_length(bytes(content))
+        finally:
+            source.close()
+
+    def _stored(self, file: FoundFile, lengths: Mapping[str, int]) -> StoredFile:
+        version = f"{file.directory}/{VERSION_FILE}" if file.directory else VERSION_FILE
+        return StoredFile(
+            self._uri_of(file.path),
+            lengths.get(file.path),
+            self._uri_of(version) if version in self._markers else None,
+        )

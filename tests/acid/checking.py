@@ -1,0 +1,175 @@
+"""What is asked of a table with a random history: rows, keys and counts, without indexes and with them."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from hindex.errors import TableError
+from hindex.orc.acid import deletes
+from hindex.plan.reasons import Reason
+from hindex.tables import Table
+from tests.acid.history import History, Sight
+from tests.support.local_build import LocalConnection
+
+INDEX_TYPES = ("bitmap", "bloom", "minmax", "btree")
+
+Found = list[tuple[object, ...]]
+
+
+def run_history(root: Path, seed: int) -> str:
+    """Make a history, look at it now and then, with indexes half of the time; what happened, for people.
+
+    :raises AssertionError: where the table is not what the history says.
+    """
+    history = History(root, seed)
+    rng = random.Random(seed)
+    # as large files are read, and as small ones are
+    usual, deletes.SMALL_ROWS = deletes.SMALL_ROWS, rng.choice([0, 30, 1 << 16])
+    sights: list[Sight] = []
+    is_indexed = False
+    connection = LocalConnection()
+    try:
+        for _ in range(rng.choice([2, 4, 8, 12])):
+            history.step()
+            if rng.random() < 0.3:
+                sights.append(history.now)
+            if rng.random() < 0.15:
+                check(history, connection, history.now, rng)
+            if not is_indexed and rng.random() < 0.15:
+                is_indexed = create_indexes(history, connection, rng)
+            elif is_indexed and rng.random() < 0.2:
+                refresh(history, connection, rng)
+        check(history, connection, history.now, rng)
+        for seen in rng.sample(sights, min(len(sights), 2)):
+            check(history, connection, seen, rng)
+        if history.all_committed:
+            check(history, connection, None, rng)
+    except Exception as error:
+        lines = "\n".join(history.log)
+        raise AssertionError(f"seed {seed}, after\n{lines}\n{type(error).__name__}: {error}") from error
+    finally:
+        deletes.SMALL_ROWS = usual
+    return f"{history.watermark} write ids, {'indexed' if is_indexed else 'no index'}"
+
+
+def table_of(history: History, connection: LocalConnection, seen: Sight | None) -> Table:
+    return connection.table(str(history.root), valid_write_ids="" if seen is None else seen.text())
+
+
+def check(history: History, connection: LocalConnection, seen: Sight | None, rng: random.Random) -> None:
+    """Compare the table with the rows of the history, as one reader sees them (None: everything)."""
+    table = table_of(history, connection, seen)
+    seen = seen or history.now
+    if history.lacks_history(seen):
+        with pytest.raises(TableError, match="not enough history"):
+            table.snapshot()
+        return
+    expected = history.expected(seen)
+    check_rows(table, expected, lambda scan: scan.to_arrow(), rng)
+
+
+def check_rows(table: Table, expected: Found, read: Callable[..., pa.Table], rng: random.Random) -> None:
+    """Compare all rows, and those of a few predicates."""
+    snapshot = table.snapshot()
+    if not snapshot.files:
+        assert expected == []
+        return
+    has_keys = bool(snapshot.listing.transactional)
+    names = ["id", "k", "s", *(["p"] if "p" in snapshot.schema.names else [])]
+    assert sorted(snapshot.schema.names) == sorted(names)
+    k, some = rng.randrange(9), rng.choice([item[1] for item in expected] or [0])
+    cases: list[tuple[str | None, Callable[[tuple[object, ...]], bool]]] = [
+        (None, lambda row: True),
+        (f"k = {k}", lambda row: row[2] == k),
+        (f"id = {some}", lambda row: row[1] == some),
+        (f"k > {k} OR id < {some}", lambda row: (row[2] is not None and row[2] > k) or row[1] < some),  # type: ignore[operator]
+        ("k IS NULL AND s <> 'x'", lambda row: row[2] is None and row[3] not in (None, "x")),
+    ]
+    for where, keeps in [cases[0], rng.choice(cases[1:])]:
+        wanted = [row for row in expected if keeps(row)]
+        scan = table.scan(where=where, columns=[*names, *(["row__id"] if has_keys else [])])
+        found = _tuples(read(scan), has_keys)
+        if not has_keys:
+            wanted = [row[:-1] for row in wanted]
+        assert found == sorted(wanted, key=repr), f"{where}: {_difference(found, wanted)}"
+        assert table.scan(where=where).count() == len(wanted), f"count where {where}"
+        check_aggregates(table, where, [(row[1], row[2]) for row in wanted], rng)
+
+
+def check_aggregates(
+    table: Table, where: str | None, wanted: list[tuple[object, object]], rng: random.Random
+) -> None:
+    """What indexes and statistics may answer alone, which know nothing of deletes.
+
+    :param wanted: ``id`` and ``k`` of each row.
+    """
+    scan = table.scan(where=where)
+    ids: list[int] = sorted(item for item, _ in wanted)  # type: ignore[misc]
+    what = rng.randrange(3)
+    if what == 0:
+        counted = scan.value_counts("k").to_pylist()
+        assert {row["k"]: row["count"] for row in counted} == Counter(k for _, k in wanted), (
+            f"counts, {where}"
+        )
+    elif what == 1:
+        ends = scan.min("id"), scan.max("id")
+        assert ends == (min(ids, default=None), max(ids, default=None)), f"ends where {where}"
+        assert scan.exists() == bool(ids)
+    else:
+        down = rng.random() < 0.5
+        first = table.scan(where=where, columns=["id"], limit=3).order_by("id", descending=down).to_arrow()
+        assert first["id"].to_pylist() == sorted(ids, reverse=down)[:3], f"first where {where}"
+
+
+def create_indexes(history: History, connection: LocalConnection, rng: random.Random) -> bool:
+    table = table_of(history, connection, history.now)
+    if history.lacks_history(history.now) or not table.snapshot().files:
+        return False
+    for number, column in enumerate(("id", "k")):
+        table.create_index(f"i{number}", column, using=rng.choice(INDEX_TYPES))
+    return True
+
+
+def refresh(history: History, connection: LocalConnection, rng: random.Random) -> None:
+    """After a refresh nothing is stale, and another one has nothing to do."""
+    if history.lacks_history(history.now):
+        return
+    table = table_of(history, connection, history.now)
+    table.refresh_indexes()
+    if not table.snapshot().files:
+        return
+    notes = {note.reason for note in table.scan(where="id = 1 AND k = 1").explain().notes}
+    assert not notes & {
+        Reason.NEW_FILE,
+        Reason.STALE_FILE,
+        Reason.NOT_BUILT,
+        Reason.FILE_GONE,
+        Reason.CORRUPT,
+    }
+    connection.told.clear()
+    assert not table.refresh_indexes().changed
+    assert not connection.told
+    if rng.random() < 0.3:
+        assert all(not result.problems for result in table.check_indexes(verify=True))
+
+
+def _tuples(table: pa.Table, has_keys: bool) -> Found:
+    found = []
+    for row in table.to_pylist():
+        values = (row.get("p"), row["id"], row["k"], row["s"])
+        found.append((*values, tuple(row["row__id"].values())) if has_keys else values)
+    return sorted(found, key=repr)
+
+
+def _difference(found: Found, wanted: Found) -> str:
+    extra, missing = [row for row in found if row not in wanted], [row for row in wanted if row not in found]
+    return (
+        f"{len(found)} rows and not {len(wanted)}; {len(extra)} too many: {extra[:3]}; "
+        f"{len(missing)} missing: {missing[:3]}"
+    )

@@ -1,0 +1,122 @@
+"""Which directories count: one line for each rule."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from hindex.errors import TableError
+from hindex.orc.acid.directory import AcidState, ListedDirectory, Why, acid_state
+from hindex.orc.acid.write_ids import ALL_VALID, ValidWriteIds
+
+
+def state_of(names: str, valid: str = "", originals: str = "", *, marked: str = "") -> AcidState:
+    listed = [ListedDirectory(name, (), name in marked.split()) for name in names.split()]
+    return acid_state("t", listed, originals.split(), ValidWriteIds.parse(valid))
+
+
+def kept(state: AcidState) -> str:
+    return " ".join(item.name for item in state.directories)
+
+
+OLD, INVALID_BASE, COVERED = Why.OLDER_BASE, Why.INVALID_BASE, Why.COVERED
+MOST = 9223372036854775807
+
+
+@pytest.mark.parametrize(
+    ("names", "valid", "counts", "obsolete"),
+    [
+        # the wider delta stands for those within it; a smaller maximum that starts as early is within it
+        (
+            "delta_5_20 delta_5_10 delta_11_20 delta_51_60",
+            "",
+            "delta_5_20 delta_51_60",
+            {"delta_5_10": COVERED, "delta_11_20": COVERED},
+        ),
+        # the greatest base, and only what is after it
+        ("base_5 base_10 delta_6_6 delta_11_11", "", "base_10 delta_11_11", {"base_5": OLD, "delta_6_6": COVERED}),
+        ("base_5 base_5_v3", "", "base_5_v3", {"base_5": OLD}),
+        ("base_5_v3 base_5_v12", "", "base_5_v12", {"base_5_v3": OLD}),
+        # a delta that begins in the base and goes on after it
+        ("base_5 delta_3_9", "", "base_5 delta_3_9", {}),
+        # all statements of a transaction
+        ("delta_7_7_0001 delta_7_7_0000 delta_7_7_0004", "", "delta_7_7_0000 delta_7_7_0001 delta_7_7_0004", {}),
+        # a compacted one of the same transaction stands for its statements
+        ("delta_7_7_0000 delta_7_7", "", "delta_7_7", {"delta_7_7_0000": COVERED}),
+        ("base_7 delta_7_7_0000", "", "base_7", {"delta_7_7_0000": COVERED}),
+        # deletes with the inserts of the same ids
+        ("delta_2_2_0000 delete_delta_2_2_0000", "", "delta_2_2_0000 delete_delta_2_2_0000", {}),
+        ("delta_1_4_v9 delete_delta_1_4_v9 delete_delta_3_3_0000", "", "delta_1_4_v9 delete_delta_1_4_v9",
+         {"delete_delta_3_3_0000": COVERED}),
+        ("delete_delta_1_4_v9 delta_2_2_0000", "", "delete_delta_1_4_v9", {"delta_2_2_0000": COVERED}),
+        # the same compaction twice, as when the first one failed
+        ("delta_1_4_v9 delta_1_4_v12", "", "delta_1_4_v12", {"delta_1_4_v9": Why.SAME_COMPACTION}),
+        # numbers are compared, not texts
+        ("base_9 base_10", "", "base_10", {"base_9": OLD}),
+        ("delta_10_10 delta_9_9", "", "delta_9_9 delta_10_10", {}),
+        # aborted and open write ids
+        ("delta_1_1 delta_2_2 delta_3_3", f"t:3:{MOST}::2", "delta_1_1 delta_3_3", {"delta_2_2": Why.INVALID}),
+        ("delta_1_1 delta_5_5", f"t:5:{MOST}::5", "delta_1_1", {"delta_5_5": Why.INVALID}),
+        ("delta_1_3", f"t:3:{MOST}::1,2", "delta_1_3", {}),
+        ("delta_1_3", f"t:3:{MOST}::1,2,3", "", {"delta_1_3": Why.INVALID}),
+        ("delta_1_1 delta_4_4", f"t:3:{MOST}::", "delta_1_1", {"delta_4_4": Why.INVALID}),
+        ("delta_1_1 delta_2_9", "t:3:3:3:", "delta_1_1 delta_2_9", {}),
+        # bases: a compaction's must not reach beyond what was open, an overwrite's must be valid itself
+        ("base_5_v3 base_2", "t:9:4:4:", "base_2", {"base_5_v3": INVALID_BASE}),
+        ("base_5 base_2", "t:9:4:4:", "base_5", {"base_2": OLD}),
+        ("base_5 base_2", f"t:9:{MOST}::5", "base_2", {"base_5": INVALID_BASE}),
+        ("base_5_v3 base_2", f"t:9:{MOST}::5", "base_5_v3", {"base_2": OLD}),
+        ("base_5_v3 base_2", f"t:4:{MOST}::", "base_2", {"base_5_v3": INVALID_BASE}),
+    ],
+)  # fmt: skip
+def test_what_counts(names: str, valid: str, counts: str, obsolete: dict[str, Why]) -> None:
+    found = state_of(names, valid)
+    assert kept(found) == counts
+    assert {item.name: item.why for item in found.obsolete} == obsolete
+    shuffled = names.split()
+    random.Random(1).shuffle(shuffled)
+    assert state_of(" ".join(shuffled), valid) == found
+
+
+def test_a_base_marked_in_the_old_way_is_a_compacted_one() -> None:
+    valid = "t:9:4:4:"
+    assert kept(state_of("base_5 base_2", valid)) == "base_5"
+    assert kept(state_of("base_5 base_2", valid, marked="base_5")) == "base_2"
+    found = state_of("base_5 base_5_v3", marked="base_5")
+    assert kept(found) == "base_5_v3"
+
+
+def test_a_base_hides_the_originals() -> None:
+    assert state_of("delta_1_1", originals="000000_0 000000_0_copy_1").originals == (
+        "000000_0",
+        "000000_0_copy_1",
+    )
+    found = state_of("base_5", originals="000000_0 000000_0_copy_1")
+    assert found.originals == ()
+    assert {(item.name, item.why) for item in found.obsolete} == {
+        ("000000_0", Why.HIDDEN_ORIGINAL),
+        ("000000_0_copy_1", Why.HIDDEN_ORIGINAL),
+    }
+
+
+@pytest.mark.parametrize(
+    ("names", "valid"),
+    [("base_5_v1", f"t:4:{MOST}::"), ("base_5 delta_1_1", f"t:9:{MOST}::5"), ("base_5_v1", "t:9:5:5:")],
+)
+def test_not_enough_history(names: str, valid: str) -> None:
+    with pytest.raises(TableError, match="not enough history: the oldest base is 'base_5"):
+        state_of(names, valid)
+
+
+def test_a_directory_inside_of_a_delta_is_refused() -> None:
+    with pytest.raises(TableError, match="'delta_1_1' holds the directory 'x'"):
+        acid_state("t", [ListedDirectory("delta_1_1", ("x",))])
+
+
+def test_an_insert_only_table_has_no_deletes() -> None:
+    listed = [ListedDirectory("delta_1_1"), ListedDirectory("delete_delta_2_2")]
+    assert acid_state("t", listed).delete_deltas
+    assert acid_state("t", listed[:1], insert_only=True).deltas
+    with pytest.raises(TableError, match="insert-only"):
+        acid_state("t", listed, (), ALL_VALID, insert_only=True)

@@ -1,0 +1,569 @@
+"""Each rule of reading a transactional table, and each thing that Hive and Trino disagree about, on a small table."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs
+import pytest
+
+import hindex
+from hindex.errors import ColumnError, OrcError, TableError
+from hindex.orc import OrcReader
+from hindex.orc.acid import deletes as acid_deletes
+from hindex.orc.acid import files as acid_files
+from hindex.orc.acid.deletes import DeletedRows
+from hindex.orc.acid.files import flush_length
+from hindex.plan.explain import ReadPath
+from hindex.table import listing, snapshot
+from hindex.table.listing import list_data_files
+from hindex.table.transactional import AcidOptions
+from hindex.tables import Table
+from tests.acid.writing import (
+    Key,
+    bucket_property,
+    write_acid,
+    write_flat,
+    write_side_file,
+    write_version_file,
+)
+
+B0 = bucket_property(0)
+MOST = 9223372036854775807
+
+
+def table_of(path: Path, valid: str = "") -> Table:
+    return hindex.connect().table(str(path), valid_write_ids=valid)
+
+
+def ids_of(path: Path, valid: str = "", where: str | None = None) -> list[int]:
+    """The ids that a scan gives; its count must say the same."""
+    scan = table_of(path, valid).scan(where=where, columns=["id"])
+    found: list[int] = sorted(scan.to_arrow()["id"].to_pylist())
+    assert scan.count() == len(found)
+    return found
+
+
+def insert(path: Path, write_id: int, ids: Iterable[int], prop: int = B0, current: int | None = None) -> None:
+    """Rows of these ids, with row ids from 0."""
+    current = write_id if current is None else current
+    write_acid(path, [((write_id, prop, at), current, (i, i % 3, "x")) for at, i in enumerate(ids)])
+
+
+def delete(path: Path, keys: Iterable[Key], current: int) -> None:
+    write_acid(path, [(key, current, None) for key in keys])
+
+
+def keys_of(path: Path) -> dict[int, Key]:
+    """The key of each id."""
+    found = table_of(path).scan(columns=["id", "row__id"]).to_arrow().to_pylist()
+    return {row["id"]: tuple(row["row__id"].values()) for row in found}
+
+
+# Row keys and deletes
+
+
+def test_user_columns_are_those_of_row(tmp_path: Path) -> None:
+    insert(tmp_path / "delta_1_1_0000" / "bucket_00000", 1, range(5))
+    table = table_of(tmp_path)
+    assert table.schema.names == ("id", "k", "s")
+    assert table.scan().to_arrow().schema == pa.schema(
+        [("id", pa.int64()), ("k", pa.int32()), ("s", pa.string())]
+    )
+    assert ids_of(tmp_path, where="k = 1") == [1, 4]
+
+
+def test_deletes_and_updates(tmp_path: Path) -> None:
+    insert(tmp_path / "delta_1_1_0000" / "bucket_00000", 1, range(200))
+    delete(tmp_path / "delete_delta_2_2_0000" / "bucket_00000", [(1, B0, 3), (1, B0, 150)], 2)
+    # an update of 3 rows: deletes and new rows, of the same statement
+    delete(tmp_path / "delete_delta_3_3_0000" / "bucket_00000", [(1, B0, at) for at in (4, 5, 6)], 3)
+    insert(tmp_path / "delta_3_3_0000" / "bucket_00000", 3, (4, 5, 6))
+    assert ids_of(tmp_path) == [i for i in range(200) if i not in (3, 150)]
+    assert keys_of(tmp_path)[5] == (3, B0, 1)
+    assert ids_of(tmp_path, where="id > 2 AND id < 6") == [4, 5]
+
+
+def test_the_bucket_files_of_deletes_are_all_read(tmp_path: Path) -> None:
+    """Trino #31302: by name, bucket_00000_0 and the file of another writer would be missed."""
+    for bucket in (0, 1):
+        ids = range(10 * bucket, 10 * bucket + 5)
+        insert(tmp_path / "delta_1_1" / f"bucket_0000{bucket}", 1, ids, bucket_property(bucket))
+    delete(tmp_path / "delete_delta_2_2_0000" / "bucket_00000_0", [(1, B0, 0)], 2)
+    delete(tmp_path / "delete_delta_2_2_0000" / "bucket_00007", [(1, bucket_property(1), 1)], 2)
+    assert ids_of(tmp_path) == [1, 2, 3, 4, 10, 12, 13, 14]
+
+
+def test_the_statement_belongs_to_the_key(tmp_path: Path) -> None:
+    """Trino #8208: rows of two statements have the same write id, bucket and row id."""
+    for statement in (0, 1):
+        path = tmp_path / f"delta_1_1_000{statement}" / "bucket_00000"
+        insert(path, 1, range(10 * statement, 10 * statement + 3), bucket_property(0, statement))
+    delete(tmp_path / "delete_delta_2_2_0000" / "bucket_00000", [(1, bucket_property(0, 1), 0)], 2)
+    assert ids_of(tmp_path) == [0, 1, 2, 11, 12]
+
+
+def test_the_write_id_and_row_id_belong_to_the_key(tmp_path: Path) -> None:
+    for write_id in (1, 2):
+        insert(
+            tmp_path / f"delta_{write_id}_{write_id}" / "bucket_00000",
+            write_id,
+            (10 * write_id, 10 * write_id + 1),
+        )
+    delete(tmp_path / "delete_delta_3_3" / "bucket_00000", [(2, B0, 1), (3, B0, 0), (1, B0, 7)], 3)
+    assert ids_of(tmp_path) == [10, 11, 20]
+
+
+def test_a_bucket_of_version_0(tmp_path: Path) -> None:
+    insert(tmp_path / "delta_1_1" / "bucket_00000", 1, range(3), prop=2)
+    delete(tmp_path / "delete_delta_2_2" / "bucket_00000", [(1, bucket_property(2), 1)], 2)
+    assert ids_of(tmp_path) == [0, 2]
+
+
+def test_a_bucket_of_an_unknown_version(tmp_path: Path) -> None:
+    insert(tmp_path / "delta_1_1" / "bucket_00000", 1, range(3), prop=2 << 29)
+    delete(tmp_path / "delete_delta_2_2" / "bucket_00000", [(1, 2 << 29, 1)], 2)
+    with pytest.raises(OrcError, match="bucket property 1073741824 is of no known version"):
+        ids_of(tmp_path)
+
+
+def test_deletes_in_any_order_are_found(tmp_path: Path) -> None:
+    """Hive sorts both; nothing here relies on it."""
+    rows = [((1, B0, at), 1, (at, 0, "x")) for at in range(300)]
+    write_acid(tmp_path / "delta_1_1" / "bucket_00000", rows[::-1])
+    delete(tmp_path / "delete_delta_2_2" / "bucket_00000", [(1, B0, at * 7 % 300) for at in range(100)], 2)
+    gone = {at * 7 % 300 for at in range(100)}
+    assert ids_of(tmp_path) == [at for at in range(300) if at not in gone]
+
+
+def test_older_deletes_are_not_opened(tmp_path: Path) -> None:
+    insert(tmp_path / "delta_1_1" / "bucket_00000", 1, (1, 2))
+    delete(tmp_path / "delete_delta_2_2" / "bucket_00000", [(1, B0, 0)], 2)
+    insert(tmp_path / "delta_3_3" / "bucket_00000", 3, (3, 4))
+    files = {file.path: file.acid for file in list_data_files(str(tmp_path)).files}
+    assert {path: len(acid.deletes) for path, acid in files.items() if acid} == {
+        "delta_1_1/bucket_00000": 1,
+        "delta_3_3/bucket_00000": 0,
+    }
+    assert ids_of(tmp_path) == [2, 3, 4]
+
+
+def test_what_of_a_delete_delta_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Row groups of deletes whose statistics hold none of the wanted keys stay unread."""
+    monkeypatch.setattr(acid_deletes, "SMALL_ROWS", 0)
+    insert(tmp_path / "delta_1_1" / "bucket_00000", 1, range(1000))
+    delete(tmp_path / "delete_delta_2_2" / "bucket_00000", [(1, B0, at) for at in range(0, 1000, 2)], 2)
+    read: list[int] = []
+    batches = OrcReader.batches
+
+    def counting(self: Any, columns: Any = None, rows: Any = None, **options: Any) -> Any:
+        read.append(sum(len(some) for some in rows.values()))
+        return batches(self, columns, rows, **options)
+
+    monkeypatch.setattr(OrcReader, "batches", counting)
+    assert ids_of(tmp_path, where="id = 500 OR id = 501") == [501]
+    # of 500 deletes in row groups of 16: that which holds row 500, twice, as rows are counted again
+    assert 0 < sum(read) <= 2 * 2 * 16
+    read.clear()
+    assert ids_of(tmp_path) == list(range(1, 1000, 2))
+    assert sum(read) >= 2 * 500
+
+
+def test_original_files(tmp_path: Path) -> None:
+    """The global row ids of files that were there before: from 0, X1, X1 + X2, and in the order of their paths."""
+    sizes = {
+        "000000_0": 30,
+        "000000_0_copy_1": 20,
+        "000000_0_copy_2": 10,
+        "000000_0_copy_10": 5,
+        "000001_0": 7,
+    }
+    first = {
+        "000000_0": 0,
+        "000000_0_copy_1": 30,
+        "000000_0_copy_10": 50,
+        "000000_0_copy_2": 55,
+        "000001_0": 0,
+    }
+    expected: dict[int, Key] = {}
+    for number, (name, size) in enumerate(sizes.items()):
+        ids = range(1000 * number, 1000 * number + size)
+        write_flat(tmp_path / name, [(i, 0, "x") for i in ids], stripe_rows=8, stride=4)
+        prop = bucket_property(int(name[:6]))
+        expected |= {i: (0, prop, first[name] + at) for at, i in enumerate(ids)}
+    (tmp_path / "000000_0_copy_11").write_bytes(b"")
+    write_flat(tmp_path / "000000_0_copy_12", [])
+    insert(tmp_path / "delta_1_1" / "bucket_00000", 1, [9999])
+    found = keys_of(tmp_path)
+    assert found.pop(9999) == (1, B0, 0)
+    assert found == expected
+    gone = {
+        3: (0, B0, 3),
+        1019: (0, B0, 49),
+        3000: (0, B0, 50),
+        2009: (0, B0, 64),
+        4006: (0, bucket_property(1), 6),
+    }
+    assert {i: expected[i] for i in gone} == gone
+    delete(tmp_path / "delete_delta_2_2" / "bucket_00000", sorted(gone.values()), 2)
+    assert ids_of(tmp_path) == sorted((expected.keys() | {9999}) - gone.keys())
+    # the rows of a file are those before any pruning
+    assert ids_of(tmp_path, where="id >= 1018 AND id <= 1019") == [1018]
+
+
+def test_original_files_below_are_counted_too(tmp_path: Path) -> None:
+    write_flat(tmp_path / "000000_0", [(1, 0, "x")])
+    write_flat(tmp_path / "HIVE_UNION_SUBDIR_1" / "000000_0", [(2, 0, "x")])
+    insert(tmp_path / "delta_1_1" / "bucket_00000", 1, [3])
+    assert keys_of(tmp_path) == {1: (0, B0, 0), 2: (0, B0, 1), 3: (1, B0, 0)}
+
+
+def test_loaded_files_have_keys_of_their_directory(tmp_path: Path) -> None:
+    """LOAD DATA leaves flat files in a delta or base: the schema is told file by file."""
+    write_flat(tmp_path / "base_5" / "000000_0", [(i, 0, "x") for i in range(3)])
+    insert(tmp_path / "base_5" / "bucket_00001", 5, [10, 11], bucket_property(1))
+    write_flat(tmp_path / "delta_6_6_0000" / "000000_0", [(20, 0, "x")])
+    write_flat(tmp_path / "delta_6_6_0000" / "000000_0_copy_1", [(21, 0, "x")])
+    write_flat(tmp_path / "delta_7_9" / "bucket_00002", [(30, 0, "x")])
+    assert keys_of(tmp_path) == {
+        **{i: (5, B0, i) for i in range(3)},
+        10: (5, bucket_property(1), 0),
+        11: (5, bucket_property(1), 1),
+        20: (6, B0, 0),
+        21: (6, B0, 1),
+        30: (7, bucket_property(2), 0),
+    }
+    delete(tmp_path / "delete_delta_10_10" / "bucket_00000", [(5, B0, 1), (6, B0, 1)], 10)
+    assert ids_of(tmp_path) == [0, 2, 10, 11, 20, 30]
+
+
+def test_two_loads_of_one_transaction(tmp_path: Path) -> None:
+    for statement in (0, 1):
+        write_flat(tmp_path / f"delta_6_6_000{statement}" / "000000_0", [(statement, 0, "x")])
+    assert keys_of(tmp_path) == {0: (6, B0, 0), 1: (6, bucket_property(0, 1), 0)}
+
+
+def test_flat_files_whose_names_tell_no_bucket(tmp_path: Path) -> None:
+    """As in insert-only tables: they have rows, but no keys."""
+    write_flat(tmp_path / "delta_1_1" / "part-0.orc", [(1, 0, "x")])
+    assert ids_of(tmp_path) == [1]
+    with pytest.raises(OrcError, match="its name tells no bucket"):
+        table_of(tmp_path).scan(columns=["row__id"]).to_arrow()
+    delete(tmp_path / "delete_delta_2_2" / "bucket_00000", [(1, B0, 0)], 2)
+    with pytest.raises(OrcError, match="its name tells no bucket"):
+        ids_of(tmp_path)
+
+
+def test_row_ids_are_not_of_all_columns(tmp_path: Path) -> None:
+    insert(tmp_path / "delta_1_1" / "bucket_00000", 1, [1])
+    table = table_of(tmp_path)
+    assert "row__id" not in table.scan().to_arrow().schema.names
+    found = table.scan(columns=["ROW__ID", "id"]).to_arrow()
+    of = pa.struct([("writeId", pa.int64()), ("bucketId", pa.int32()), ("rowId", pa.int64())])
+    assert found.schema == pa.schema([("row__id", of), ("id", pa.int64())])
+    write_flat(tmp_path / "plain" / "000000_0", [(1, 0, "x")])
+    with pytest.raises(ColumnError, match="row__id"):
+        table_of(tmp_path / "plain").scan(columns=["row__id"]).to_arrow()
+
+
+# Which write ids are seen
+
+
+def test_rows_of_transactions_that_are_not_valid(tmp_path: Path) -> None:
+    """A compacted delta holds rows of many transactions: each is told by its own."""
+    rows = [((w, B0, at), w, (10 * w + at, 0, "x")) for w in (1, 2, 3) for at in range(3)]
+    write_acid(tmp_path / "delta_1_3_v9" / "bucket_00000", rows, stripe_rows=4, stride=2)
+    deletes = [((1, B0, 0), 2, None), ((1, B0, 1), 3, None)]
+    write_acid(tmp_path / "delete_delta_1_3_v9" / "bucket_00000", deletes)
+    assert ids_of(tmp_path) == [12, 20, 21, 22, 30, 31, 32]
+    assert ids_of(tmp_path, f"t:3:{MOST}::3") == [11, 12, 20, 21, 22]
+    assert ids_of(tmp_path, f"t:3:{MOST}::2") == [10, 12, 30, 31, 32]
+    assert ids_of(tmp_path, "t:1:2:2:") == [10, 11, 12]
+    assert ids_of(tmp_path, f"t:3:{MOST}::2", where="id < 12") == [10]
+
+
+def test_valid_write_ids_of_a_connection_and_a_scan(tmp_path: Path) -> None:
+    for write_id in (1, 2):
+        insert(tmp_path / f"delta_{write_id}_{write_id}" / "bucket_00000", write_id, [write_id])
+    seen = f"t:1:{MOST}::"
+    statement = f"SELECT COUNT(*) FROM '{tmp_path}'"
+    assert hindex.connect().sql(statement).column(0).to_pylist() == [2]  # type: ignore[operator,union-attr]
+    assert hindex.connect(valid_write_ids=seen).sql(statement).column(0).to_pylist() == [1]  # type: ignore[operator,union-attr]
+    assert hindex.connect(valid_write_ids=seen).table(str(tmp_path), valid_write_ids="").scan().count() == 2
+    table = table_of(tmp_path)
+    assert (table.scan(valid_write_ids=seen).count(), table.scan().count()) == (1, 2)
+    with pytest.raises(TableError, match="valid write ids"):
+        hindex.connect(valid_write_ids="nonsense")
+
+
+# What is in the directories
+
+
+def test_hidden_and_empty_files(tmp_path: Path) -> None:
+    insert(tmp_path / "delta_1_1" / "bucket_00000", 1, [1])
+    (tmp_path / "delta_1_1" / "_orc_acid_version").write_text("2")
+    (tmp_path / "delta_1_1" / ".bucket_00001.crc").write_text("x")
+    (tmp_path / "delta_1_1" / "_tmp").mkdir()
+    (tmp_path / "delta_1_1" / "bucket_00003").write_bytes(b"")
+    (tmp_path / "_tmp_space.db").mkdir()
+    (tmp_path / ".hive-staging" / "delta_9_9").mkdir(parents=True)
+    assert ids_of(tmp_path) == [1]
+
+
+def test_an_empty_base_stands_for_what_was_before(tmp_path: Path) -> None:
+    write_flat(tmp_path / "000000_0", [(1, 0, "x")])
+    insert(tmp_path / "delta_1_1" / "bucket_00000", 1, [2])
+    insert(tmp_path / "delta_3_3" / "bucket_00000", 3, [3])
+    (tmp_path / "base_2").mkdir()
+    assert ids_of(tmp_path) == [3]
+
+
+def test_a_directory_in_a_delta(tmp_path: Path) -> None:
+    insert(tmp_path / "delta_1_1" / "sub" / "bucket_00000", 1, [1])
+    with pytest.raises(TableError, match="'delta_1_1' holds the directory 'sub'"):
+        ids_of(tmp_path)
+
+
+def test_insert_only_tables(tmp_path: Path) -> None:
+    for write_id in (1, 2, 3):
+        write_flat(tmp_path / f"delta_{write_id}_{write_id}_0000" / "000000_0", [(write_id, 0, "x")])
+    assert ids_of(tmp_path) == [1, 2, 3]
+    assert ids_of(tmp_path, f"t:3:{MOST}::2") == [1, 3]
+    delete(tmp_path / "delete_delta_4_4_0000" / "bucket_00000", [(1, B0, 0)], 4)
+    with pytest.raises(TableError, match="insert-only"):
+        list_data_files(str(tmp_path), options=AcidOptions(insert_only=True))
+
+
+@pytest.mark.parametrize("where", ["footer", "file", "neither", "old file"])
+def test_the_layout_of_hive_before_3_is_refused(tmp_path: Path, where: str) -> None:
+    path = tmp_path / "delta_1_1" / "bucket_00000"
+    write_acid(path, [((1, B0, 0), 1, (1, 0, "x"))], version=b"2" if where == "footer" else None)
+    if "file" in where:
+        write_version_file(path.parent, "1" if where == "old file" else "2")
+    if where in ("footer", "file"):
+        assert ids_of(tmp_path) == [1]
+        return
+    with pytest.raises(OrcError, match="major compaction with Hive 3"):
+        ids_of(tmp_path)
+
+
+def test_files_of_hive_before_3_without_rows_are_read(tmp_path: Path) -> None:
+    write_acid(tmp_path / "delta_1_1" / "bucket_00000", [], version=None)
+    insert(tmp_path / "delta_2_2" / "bucket_00000", 2, [5])
+    assert ids_of(tmp_path) == [5]
+
+
+def test_side_files_say_how_much_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "delta_1_2" / "bucket_00000"
+    insert(path, 1, range(20))
+    complete = path.read_bytes()
+    # what follows is still being written
+    path.write_bytes(complete + b"\x00" * 100)
+    write_side_file(path, 3, len(complete))
+    assert ids_of(tmp_path) == list(range(20))
+    assert [file.length for file in list_data_files(str(tmp_path)).files] == [len(complete)]
+    write_side_file(path, len(complete) + 1000)
+    path.write_bytes(complete)
+    assert ids_of(tmp_path) == list(range(20))
+    write_side_file(path)
+    assert list_data_files(str(tmp_path)).files[0].is_empty
+
+
+def test_side_files_that_are_written_to() -> None:
+    whole = (5).to_bytes(8, "big") + (700).to_bytes(8, "big")
+    assert flush_length(whole) == 700
+    assert flush_length(whole + b"\x00\x00\x01") == 700
+    assert flush_length(b"\x01") == flush_length(b"") == 0
+
+
+def test_a_delete_delta_of_something_else(tmp_path: Path) -> None:
+    insert(tmp_path / "delta_1_1" / "bucket_00000", 1, [1])
+    write_flat(tmp_path / "delete_delta_2_2" / "bucket_00000", [(1, 0, "x")])
+    with pytest.raises(OrcError, match="not of the ACID schema"):
+        ids_of(tmp_path)
+    (tmp_path / "delete_delta_2_2" / "bucket_00000").rename(tmp_path / "delete_delta_2_2" / "other.orc")
+    with pytest.raises(TableError, match="not named bucket_N"):
+        ids_of(tmp_path)
+
+
+def test_tables_below_and_deltas_above_partitions(tmp_path: Path) -> None:
+    insert(tmp_path / "t1" / "delta_1_1" / "bucket_00000", 1, [1])
+    with pytest.raises(TableError, match="which is not named column=value"):
+        ids_of(tmp_path)
+    insert(tmp_path / "t2" / "delta_1_1" / "bucket_00000", 1, [1])
+    insert(tmp_path / "t2" / "p=1" / "delta_1_1" / "bucket_00000", 1, [1])
+    with pytest.raises(TableError, match="beside the partition 'p=1'"):
+        ids_of(tmp_path / "t2")
+
+
+def test_partitions(tmp_path: Path) -> None:
+    """Each is a directory of its own; one that has original files only belongs to the table, too."""
+    insert(tmp_path / "p=1" / "delta_1_1" / "bucket_00000", 1, [1, 2])
+    delete(tmp_path / "p=1" / "delete_delta_2_2" / "bucket_00000", [(1, B0, 0)], 2)
+    insert(tmp_path / "p=2" / "base_1" / "bucket_00000", 1, [3, 4])
+    write_flat(tmp_path / "p=3" / "000000_0", [(5, 0, "x")])
+    found = table_of(tmp_path).scan(columns=["id", "p", "row__id"]).to_arrow().to_pylist()
+    assert [(row["id"], row["p"], row["row__id"]["writeId"]) for row in found] == [
+        (2, 1, 1),
+        (3, 2, 1),
+        (4, 2, 1),
+        (5, 3, 0),
+    ]
+    assert ids_of(tmp_path, where="p > 1 AND id <> 4") == [3, 5]
+    states = list_data_files(str(tmp_path)).transactional
+    assert [item.path for item in states] == ["p=1", "p=2", "p=3"]
+
+
+def test_a_column_that_older_files_lack(tmp_path: Path) -> None:
+    write_flat(tmp_path / "000000_0", [(1,)], schema="struct<id:bigint>")  # type: ignore[list-item]
+    insert(tmp_path / "delta_1_1" / "bucket_00000", 1, [2])
+    delete(tmp_path / "delete_delta_2_2" / "bucket_00000", [(0, B0, 0)], 2)
+    assert table_of(tmp_path).scan(where="k = 2").count() == 1
+    assert table_of(tmp_path).scan(where="k IS NULL").count() == 0
+
+
+def test_null_keys_are_refused(tmp_path: Path) -> None:
+    insert(tmp_path / "delta_1_1" / "bucket_00000", 1, [1])
+    write_acid(tmp_path / "delete_delta_2_2" / "bucket_00000", [((1, B0, None), 2, None)])  # type: ignore[list-item]
+    with pytest.raises(OrcError, match="has no value"):
+        ids_of(tmp_path)
+    other = tmp_path / "other"
+    rows = [((1, B0, 0), 1, (1, 0, "x")), ((None, B0, 1), 1, (2, 0, "x"))]
+    write_acid(other / "delta_1_1" / "bucket_00000", rows)  # type: ignore[arg-type]
+    delete(other / "delete_delta_2_2" / "bucket_00000", [(1, B0, 1)], 2)
+    with pytest.raises(OrcError, match="has no value"):
+        ids_of(other)
+
+
+def test_another_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same listing where directories come with their files."""
+    root = tmp_path / "bucket" / "t"
+    insert(root / "p=1" / "delta_1_1_0000" / "bucket_00000", 1, [1, 2])
+    write_version_file(root / "p=1" / "delta_1_1_0000")
+    delete(root / "p=1" / "delete_delta_2_2_0000" / "bucket_00000", [(1, B0, 0)], 2)
+    write_flat(root / "p=2" / "000000_0", [(5, 0, "x")])
+    (root / "p=3" / "base_7").mkdir(parents=True)
+    (root / "p=3" / "base_7" / "_metadata_acid").write_text("{}")
+    remote = pyarrow.fs.SubTreeFileSystem(str(tmp_path), pyarrow.fs.LocalFileSystem())
+    monkeypatch.setattr(listing, "resolve_filesystem", lambda uri: (remote, uri.removeprefix("s3://")))
+    far, near = list_data_files("s3://bucket/t"), list_data_files(str(root))
+    assert far.transactional == near.transactional
+    assert [file.path for file in far.files] == [file.path for file in near.files]
+    assert [file.acid.deletes[0].file.uri for file in far.files if file.acid and file.acid.deletes] == [
+        "s3://bucket/t/p=1/delete_delta_2_2_0000/bucket_00000"
+    ]
+    assert [file.acid.file.version_file for file in far.files if file.acid] == [
+        "s3://bucket/t/p=1/delta_1_1_0000/_orc_acid_version",
+        None,
+    ]
+    insert(root / "p=3" / "base_7" / "sub" / "bucket_00000", 1, [1])
+    with pytest.raises(TableError, match="holds the directory 'sub'"):
+        list_data_files("s3://bucket/t")
+
+
+# What it costs, and what is told of it
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The files whose tails are read, as they are."""
+    read: list[str] = []
+
+    def counting(read_tail: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def call(source: Any) -> Any:
+            read.append(source.path)
+            return read_tail(source)
+
+        return call
+
+    for module in (snapshot, acid_files):
+        monkeypatch.setattr(module, "read_tail", counting(module.read_tail))
+    return read
+
+
+def test_a_thousand_original_files_are_counted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_flat(tmp_path / "one", [(1, 0, "x"), (2, 0, "y")])
+    content = (tmp_path / "one").read_bytes()
+    (tmp_path / "t").mkdir()
+    names = ["000000_0", *(f"000000_0_copy_{number}" for number in range(1, 1000))]
+    for name in names:
+        (tmp_path / "t" / name).write_bytes(content)
+    delete(tmp_path / "t" / "delete_delta_1_1" / "bucket_00000", [(0, B0, 1999)], 1)
+    read = counted(monkeypatch)
+    plan = table_of(tmp_path / "t").scan().plan()
+    assert len(plan.tasks) == 1000
+    assert sorted(Path(path).name for path in read) == sorted(names)
+    firsts = {task.path: task.acid.first_row_id for task in plan.tasks if task.acid}
+    assert firsts == {name: 2 * at for at, name in enumerate(sorted(names))}
+    assert max(len(pickle.dumps(task)) for task in plan.tasks) < 4000
+
+
+def test_small_files_of_deletes_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acid_deletes, "_MOST_KEPT_ROWS", 40)
+    for number in range(1, 6):
+        write_flat(tmp_path / f"000000_0_copy_{number}", [(10 * number + at, 0, "x") for at in range(10)])
+    for write_id in (1, 2):
+        keys = [(0, B0, at) for at in range(write_id, 50, 5)]
+        delete(tmp_path / f"delete_delta_{write_id}_{write_id}" / "bucket_00000", keys, write_id)
+    read: list[str] = []
+    every = acid_deletes._DeleteReader.every
+
+    def watched(self: Any) -> Any:
+        read.append(self._reader.path)
+        return every(self)
+
+    monkeypatch.setattr(acid_deletes._DeleteReader, "every", watched)
+    left = [10 + at for at in range(50) if at % 5 not in (1, 2)]
+    assert ids_of(tmp_path) == left
+    assert len(read) == 2
+    # a file that is another one now is read again
+    delete(tmp_path / "delete_delta_2_2" / "bucket_00000", [(0, B0, 3)], 2)
+    assert ids_of(tmp_path) == [10 + at for at in range(50) if at % 5 != 1 and at != 3]
+    assert len(read) == 3
+    # and what readers of other transactions see is told apart
+    assert ids_of(tmp_path, f"t:1:{MOST}::") == [10 + at for at in range(50) if at % 5 != 1]
+
+
+def test_tasks_are_plain_values(tmp_path: Path) -> None:
+    insert(tmp_path / "delta_1_1" / "bucket_00000", 1, range(10))
+    delete(tmp_path / "delete_delta_2_2" / "bucket_00000", [(1, B0, 4)], 2)
+    plan = table_of(tmp_path, f"t:5:{MOST}::3").scan(columns=["row__id"]).plan()
+    assert pickle.loads(pickle.dumps(plan.tasks)) == plan.tasks
+
+
+def test_explain_tells_what_is_deleted(tmp_path: Path) -> None:
+    rows = [((w, B0, at), w, (10 * w + at, 0, "x")) for w in (1, 2) for at in range(10)]
+    write_acid(tmp_path / "delta_1_2_v7" / "bucket_00000", rows)
+    delete(tmp_path / "delete_delta_3_3" / "bucket_00000", [(1, B0, at) for at in range(4)], 3)
+    found = table_of(tmp_path, f"t:3:{MOST}::2").scan().explain()
+    assert (found.deleted, found.invisible) == (4, 10)
+    assert (found.rows.kept, found.rows.total) == (6, 20)  # type: ignore[union-attr]
+    assert found.path is ReadPath.FULL_SCAN
+    lines = [line.split() for line in found.to_text().splitlines()]
+    assert ["deleted", "4"] in lines
+    assert ["not", "seen", "10"] in lines
+    assert (found.to_json()["deleted"], found.to_json()["invisible"]) == (4, 10)
+
+
+def test_few_files_of_deletes_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acid_deletes, "SMALL_ROWS", 0)
+    monkeypatch.setattr("hindex.orc.acid.deletes._MOST_OPEN", 3)
+    insert(tmp_path / "delta_1_1" / "bucket_00000", 1, range(100))
+    for write_id in range(2, 10):
+        keys = [(1, B0, 10 * write_id + at) for at in range(3)]
+        delete(tmp_path / f"delete_delta_{write_id}_{write_id}" / "bucket_00000", keys, write_id)
+    most = []
+    rows = DeletedRows.rows
+
+    def watched(self: DeletedRows, keys: Any) -> Any:
+        found = rows(self, keys)
+        most.append(len(self._open))
+        return found
+
+    monkeypatch.setattr(DeletedRows, "rows", watched)
+    gone = {10 * write_id + at for write_id in range(2, 10) for at in range(3)}
+    assert ids_of(tmp_path) == [i for i in range(100) if i not in gone]
+    assert max(most) == 3

@@ -1,0 +1,61 @@
+"""Fields of structs that pyarrow decodes: the same values on every path, and only where no struct above is null."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyorc
+import pytest
+
+from hindex.orc import DecodePath, OrcReader, RowSelection
+
+ROWS = 6000
+COLUMNS = ["row.n", "row.inner.s", "row.inner.n"]
+
+
+def write(path: Path, rng: np.random.Generator, null_at: str) -> list[list[Any]]:
+    """A struct in a struct, the outer or the inner one null now and then; the values of each field."""
+
+    def some(value: Any, share: float) -> Any:
+        return None if rng.random() < share else value
+
+    rows = []
+    for n in rng.integers(-(1 << 40), 1 << 40, ROWS).tolist():
+        inner = some((some(f"t{n % 5000}", 0.1), some(n, 0.1)), 0.2 if null_at == "inner" else 0)
+        rows.append((some((some(n, 0.1), inner), 0.2 if null_at == "outer" else 0),))
+    of = "struct<row:struct<n:bigint,inner:struct<s:string,n:bigint>>>"
+    with path.open("wb") as file, pyorc.Writer(file, of, row_index_stride=200, batch_size=200) as writer:
+        writer.writerows(rows)
+    inners = [None if outer is None else outer[1] for (outer,) in rows]
+    return [
+        [None if outer is None else outer[0] for (outer,) in rows],
+        *([None if inner is None else inner[at] for inner in inners] for at in range(2)),
+    ]
+
+
+@pytest.mark.parametrize("null_at", ["none", "outer", "inner"])
+@pytest.mark.parametrize("share", [0.5, 0.99])
+def test_fields(tmp_path: Path, rng: np.random.Generator, null_at: str, share: float) -> None:
+    path = tmp_path / "x.orc"
+    expected = write(path, rng, null_at)
+    rows = np.flatnonzero(rng.random(ROWS) < share)
+    for forced in (None, *DecodePath):
+        with OrcReader(path, path=forced) as reader:
+            found, whole = reader.read(COLUMNS, rows), reader.read(COLUMNS)
+            for at, values in enumerate(expected):
+                assert found.column(at).to_pylist() == [values[row] for row in rows], (forced, COLUMNS[at])
+                assert whole.column(at).to_pylist() == values, (forced, COLUMNS[at])
+    with OrcReader(path) as reader:
+        paths = reader.decode_paths(0, COLUMNS, RowSelection.of(rows, ROWS))
+        dense = {name for name, way in zip(COLUMNS, paths, strict=True) if way is DecodePath.DENSE}
+        assert not dense & set({"none": [], "outer": COLUMNS, "inner": COLUMNS[1:]}[null_at])
+        assert null_at == "outer" or "row.n" in dense
+
+
+def test_groups_that_are_touched(rng: np.random.Generator) -> None:
+    for _ in range(200):
+        size, stride = int(rng.integers(1, 500)), int(rng.integers(0, 60))
+        selection = RowSelection.of(np.flatnonzero(rng.random(size) < rng.random()), size)
+        assert selection.count_groups(stride) == len(selection.groups(stride).ids)
