@@ -8,29 +8,32 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-import pyarrow as pa
-
 from hindex.dispatch import IndexResult, run_index_statement
-from hindex.errors import StatementError, TableError
+from hindex.errors import ColumnError, HindexError, PredicateError, StatementError, TableError
 from hindex.index.cache import shared_cache
+from hindex.orc.acid.write_ids import ValidWriteIds
 from hindex.plan.explain import Explanation
+from hindex.plan.modes import Mode
 from hindex.progress import NullProgress, Progress
 from hindex.scan.scan import Scan
+from hindex.scan.selecting import selected
 from hindex.spark.agreement import check_agreement
 from hindex.spark.catalog import describe_table
 from hindex.store.store import Store, list_stores
 from hindex.table.listing import normalize_uri
+from hindex.table.transactional import AcidOptions
 from hindex.tables import Table
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-    from hindex.sql.statements import Select, TableRef
+    from hindex.spark.queries import QueryExplanation
+    from hindex.sql.statements import Statement, TableRef
 
 #: Environment variable that names the store where ``connect`` is not given one.
 STORE_VARIABLE = "HINDEX_STORE"
 
-Result: TypeAlias = Scan | Explanation | IndexResult
+Result: TypeAlias = "Scan | Explanation | IndexResult | DataFrame | QueryExplanation"
 
 
 def connect(
@@ -41,6 +44,8 @@ def connect(
     conf: Mapping[str, str] | None = None,
     progress: Progress | None = None,
     cache_bytes: int | None = None,
+    valid_write_ids: str = "",
+    mode: str | Mode = Mode.LENIENT,
 ) -> Connection:
     """Open a connection.
 
@@ -52,12 +57,17 @@ def connect(
     :param progress: told how far long work is.
     :param cache_bytes: how much of index files is kept in memory, for all connections of the process: 0 for nothing,
         None to leave it as it is. At first it is what the environment variable ``HINDEX_CACHE_BYTES`` says, or 128 MiB.
+    :param valid_write_ids: what is seen of transactional tables, as Hive writes it
+        (``table:highWatermark:minOpen:open,...:aborted,...``); everything if empty.
+    :param mode: ``strict``: what no index answers is an error instead of being read. ``prove``: every query also reads
+        everything, the two are compared, and an index that disagrees is not used any more.
     """
     if cache_bytes is not None:
         if cache_bytes < 0:
             raise ValueError(f"cache_bytes is {cache_bytes}: it cannot be negative")
         shared_cache().resize(cache_bytes)
-    return Connection(store or os.environ.get(STORE_VARIABLE) or None, spark, master, conf, progress)
+    store = store or os.environ.get(STORE_VARIABLE) or None
+    return Connection(store, spark, master, conf, progress, valid_write_ids, Mode.of(mode))
 
 
 class Connection:
@@ -70,6 +80,8 @@ class Connection:
         master: str | None = None,
         conf: Mapping[str, str] | None = None,
         progress: Progress | None = None,
+        valid_write_ids: str = "",
+        mode: Mode = Mode.LENIENT,
     ) -> None:
         # one place for the connection's life, wherever the process changes its directory to
         self._store = None if store is None else normalize_uri(store)
@@ -77,6 +89,9 @@ class Connection:
         self._master = master
         self._conf = dict(conf or {})
         self.progress: Progress = progress or NullProgress()
+        #: How queries take it that an index cannot be used.
+        self.mode = mode
+        self._valid_write_ids = ValidWriteIds.parse(valid_write_ids)
         # by URI, in the order of first use
         self._used: dict[str, Table] = {}
 
@@ -91,48 +106,87 @@ class Connection:
             self._spark = local_session(self._master, self._conf)
         return self._spark
 
-    def table(self, name: str) -> Table:
+    def table(self, name: str, *, valid_write_ids: str | None = None) -> Table:
         """A table by path or URI, or by its name in Spark's catalog.
 
         A plain name that no path has is looked up in the catalog of the session, if there is one.
 
+        :param valid_write_ids: what is seen of a transactional table; None for what :func:`connect` was told.
         :raises TableError: if it is in neither.
         """
+        valid = None if valid_write_ids is None else ValidWriteIds.parse(valid_write_ids)
         if self._spark is not None and "/" not in name and not Path(name).exists():
-            return self._catalog_table(name)
-        return self._path_table(name)
+            return self._catalog_table(name, valid)
+        return self._path_table(name, valid)
 
     def sql(self, text: str) -> Result:
         """Run one statement.
 
-        :returns: SELECT gives a :class:`~hindex.scan.scan.Scan`, and with COUNT(*) a one-row table; EXPLAIN an
+        A query that is more than a SELECT of one table's rows is run by Spark, where the connection has a session:
+        tables with indexes are then read through them where that leaves few rows.
+
+        :returns: SELECT gives a :class:`~hindex.scan.scan.Scan`, and with aggregates a table of their rows; EXPLAIN an
             :class:`~hindex.plan.explain.Explanation`; SHOW and DESCRIBE a table; CREATE INDEX the new
             :class:`~hindex.indexes.Index`. CREATE INDEX ... DRY RUN and the other statements return what they
-            would do or did: :mod:`hindex.lifecycle.results`.
+            would do or did: :mod:`hindex.lifecycle.results`. A query for Spark gives a DataFrame, and its
+            EXPLAIN a :class:`~hindex.spark.queries.QueryExplanation`.
         :raises StatementError: if it cannot be parsed; the message marks the position.
         """
         from hindex.sql import parse
         from hindex.sql.statements import Explain, Select
 
-        match parse(text):
+        try:
+            parsed = parse(text)
+        except StatementError as error:
+            return self._query(text, error)
+        try:
+            return self._run(parsed)
+        except (ColumnError, PredicateError) as error:
+            # Spark may know what to make of it
+            if self._has_session and isinstance(parsed, Select | Explain):
+                return self._query(text, error)
+            raise
+
+    def _run(self, parsed: Statement) -> Result:
+        from hindex.sql.statements import Explain, Select
+
+        match parsed:
             case Select() as select:
-                if select.count:
-                    # LIMIT is of the result's one row, not of the rows that are counted
-                    counted = self.resolve(select.table).scan(select.where, []).count()
-                    return pa.table({"count": pa.array([counted], pa.int64())}).slice(0, select.limit)
-                scan = self._scan(select)
-                scan.plan()  # a mistake in the statement is told now, not when the rows are read
-                return scan
-            case Explain(statement):
-                return self._scan(statement).explain()
+                found = selected(self.resolve(select.table).scan(), select)
+                if not isinstance(found, Scan):
+                    return found.to_arrow()
+                found.plan()  # a mistake in the statement is told now, not when the rows are read
+                return found
+            case Explain(statement, analyze):
+                return selected(self.resolve(statement.table).scan(), statement).explain(analyze=analyze)
             case statement:
                 return run_index_statement(self, statement)
 
-    def _scan(self, select: Select) -> Scan:
-        columns: list[str] | None = None if select.columns is None else [c.name for c in select.columns]
-        if select.count:
-            columns = []
-        return self.resolve(select.table).scan(select.where, columns, select.limit)
+    @property
+    def _has_session(self) -> bool:
+        """Whether the user asked for a Spark session, or a build has started one."""
+        return self._spark is not None or self._master is not None
+
+    def _query(self, text: str, problem: HindexError) -> DataFrame | QueryExplanation:
+        """What Spark makes of a text. ``problem``, why it is no statement of hindex, is raised where it is no query."""
+        from hindex.sql.queries import parse_query
+
+        query = parse_query(text)
+        if query is None or (query.is_select and not self._has_session):
+            raise problem
+        if not self._has_session:
+            from hindex.sql.select_grammar import SPARK_REMEDY
+
+            raise StatementError(f"this is a query for Spark; {SPARK_REMEDY}")
+        from hindex.spark.queries import explain_query, run_query
+
+        try:
+            return explain_query(self, query) if query.is_explain else run_query(self, query)
+        except StatementError as error:
+            # what hindex says of a mistake marks its place
+            if not isinstance(problem, StatementError) or (query.is_select and not query.tables):
+                raise problem from error
+            raise
 
     def known_tables(self, statement: str) -> list[Table]:
         """The tables of the store; without a store of its own, those that this connection has been asked for.
@@ -159,11 +213,12 @@ class Connection:
 
         return self._path_table(ref.text) if ref.kind is TableRefKind.PATH else self._catalog_table(str(ref))
 
-    def _path_table(self, path: str) -> Table:
+    def _path_table(self, path: str, valid: ValidWriteIds | None = None) -> Table:
         uri = normalize_uri(path)
-        return self._remember(Table(self, path, uri, Store.for_table(uri, self._store)))
+        options = AcidOptions(valid or self._valid_write_ids)
+        return self._remember(Table(self, path, uri, Store.for_table(uri, self._store), options=options))
 
-    def _catalog_table(self, name: str) -> Table:
+    def _catalog_table(self, name: str, valid: ValidWriteIds | None = None) -> Table:
         """A table of Spark's catalog, by its location."""
         described = describe_table(self.spark(), name)
         location = described.get("location")
@@ -175,7 +230,10 @@ class Connection:
             )
         uri = normalize_uri(str(location))
         check = partial(check_agreement, self.spark(), name)
-        return self._remember(Table(self, name, uri, Store.for_table(uri, self._store), check))
+        properties = described.get("table_properties") or {}
+        insert_only = str(properties.get("transactional_properties", "")).lower() == "insert_only"
+        options = AcidOptions(valid or self._valid_write_ids, insert_only)
+        return self._remember(Table(self, name, uri, Store.for_table(uri, self._store), check, options))
 
     def _remember(self, table: Table) -> Table:
         self._used[table.uri] = table

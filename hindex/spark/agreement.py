@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
 
 from hindex.errors import TableError
 from hindex.orc.types import STRING_KINDS, Kind, OrcType
+from hindex.table.listing import normalize_uri
 from hindex.table.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -24,8 +26,10 @@ def check_agreement(spark: SparkSession, name: str, snapshot: Snapshot) -> None:
     :param name: as SQL has it, with dots and backquotes.
     :raises TableError: naming the first difference.
     """
-    difference = _column_difference(_columns(spark, name), snapshot) or _partition_difference(
-        spark, name, snapshot
+    difference = (
+        _column_difference(_columns(spark, name), snapshot)
+        or _partition_difference(spark, name, snapshot)
+        or _place_difference(spark, name, snapshot)
     )
     if difference is not None:
         raise TableError(
@@ -80,6 +84,25 @@ def _partition_difference(spark: SparkSession, name: str, snapshot: Snapshot) ->
     for partition in sorted(registered - present):
         return f"partition {partition!r} is in the catalog and has no files below the table's location"
     return None
+
+
+def _place_difference(spark: SparkSession, name: str, snapshot: Snapshot) -> str | None:
+    """A partition may be elsewhere while files are still where it would be by its name."""
+    depth = len(snapshot.schema.partition_columns)
+    if not depth or snapshot.listing.transactional:
+        return None
+    here = {file.path for file in snapshot.listing.files}
+    there = set()
+    for uri in spark.table(name).inputFiles():
+        parts = urlsplit(uri)
+        root, *inner = unquote(parts.path).rsplit("/", depth + 1)
+        path = "/".join(inner)
+        scheme = f"{parts.scheme}://{parts.netloc}" if parts.netloc else ""
+        if path not in here or normalize_uri(scheme + root) != snapshot.listing.uri:
+            return f"the catalog has data file {unquote(uri)!r}, which is not below the table's location"
+        there.add(path)
+    stale = sorted(here - there)
+    return f"data file {stale[0]!r} is of no partition of the catalog" if stale else None
 
 
 def _short(text: str) -> str:

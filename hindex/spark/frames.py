@@ -12,6 +12,21 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+#: What is taken for the size of a cluster that does not tell.
+_UNKNOWN_CORES = 8
+
+
+def cores(spark: SparkSession) -> int:
+    """How many tasks a session's cluster runs at a time, as far as it tells."""
+    from pyspark.errors import PySparkException
+
+    try:
+        return int(spark.sparkContext.defaultParallelism)
+    except (PySparkException, AttributeError):
+        # Spark Connect has no context
+        known = spark.conf.get("spark.default.parallelism", None)
+        return int(known) if known and known.isdigit() else _UNKNOWN_CORES
+
 
 def task_frame(
     spark: SparkSession,

@@ -5,15 +5,22 @@ Source: Spark SQL reference, "Data Types"; ORC specification v1, "Type Informati
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from hindex.errors import ColumnError
 from hindex.orc.types import STRING_KINDS, Kind, OrcType
 
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType
 
-def spark_ddl(of: OrcType) -> str:
+
+def spark_ddl(of: OrcType, *, wall_clock: str = "timestamp") -> str:
     """A type as Spark writes it in DDL.
 
     An ORC timestamp, a wall clock without a zone, is Spark's ``timestamp``: the instant at which a clock in the
     session's time zone shows it. Strings of limited length are plain strings.
+
+    :param wall_clock: the type of such timestamps, where it is another one.
 
     >>> spark_ddl(OrcType(Kind.LIST, children=(OrcType(Kind.VARCHAR, max_length=5),)))
     'array<string>'
@@ -22,18 +29,32 @@ def spark_ddl(of: OrcType) -> str:
     """
     if of.kind in STRING_KINDS:
         return "string"
+    inner = [spark_ddl(child, wall_clock=wall_clock) for child in of.children if of.kind is not Kind.UNION]
     match of.kind:
+        case Kind.TIMESTAMP:
+            return wall_clock
         case Kind.TIMESTAMP_INSTANT:
             return "timestamp_ltz"
         case Kind.LIST | Kind.MAP:
-            return f"{str(of).partition('<')[0]}<{','.join(map(spark_ddl, of.children))}>"
+            return f"{str(of).partition('<')[0]}<{','.join(inner)}>"
         case Kind.STRUCT:
-            fields = zip(of.field_names, of.children, strict=True)
-            return f"struct<{','.join(f'{_quoted(name)}:{spark_ddl(child)}' for name, child in fields)}>"
+            fields = zip(of.field_names, inner, strict=True)
+            return f"struct<{','.join(f'{_quoted(name)}:{child}' for name, child in fields)}>"
         case Kind.UNION:
             raise ColumnError(f"Spark has no type for {of}: read the column with to_arrow(), or leave it out")
         case _:
             return str(of)
+
+
+def same_type(of: OrcType, in_spark: DataType) -> bool:
+    """Whether a type, as :func:`spark_ddl` gives it, is one of Spark's."""
+    try:
+        ddl = spark_ddl(of)
+    except ColumnError:
+        return False
+    return ddl.replace("`", "").replace("timestamp_ltz", "timestamp") == in_spark.simpleString().replace(
+        "`", ""
+    )
 
 
 def has_wall_clock(of: OrcType) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -77,6 +78,15 @@ def test_a_table_whose_files_say_what_the_catalog_says(spark: SparkSession, made
             "ALTER TABLE made ADD PARTITION (p = 3) LOCATION '{other}'",
             "partition 'p=3' is in the catalog and has no files below the table's location",
         ),
+        (
+            # its old files stay where they are
+            "ALTER TABLE made PARTITION (p = 2) SET LOCATION '{other}'",
+            "data file 'p=2/part-.*orc' is of no partition of the catalog",
+        ),
+        (
+            "ALTER TABLE made PARTITION (p = 2) SET LOCATION '{copy}'",
+            "the catalog has data file '.*/copy/p=2/part-.*orc', which is not below the table's location",
+        ),
     ],
 )
 def test_a_table_that_the_catalog_has_otherwise(
@@ -84,7 +94,9 @@ def test_a_table_that_the_catalog_has_otherwise(
 ) -> None:
     table = hindex.connect(spark=spark).table(made)
     assert table.scan("a > 0").count() == 2
-    spark.sql(change.format(other=tmp_path / "elsewhere"))
+    (tmp_path / "elsewhere").mkdir()
+    shutil.copytree(tmp_path / "made" / "p=2", tmp_path / "copy" / "p=2")
+    spark.sql(change.format(other=tmp_path / "elsewhere", copy=tmp_path / "copy" / "p=2"))
     with pytest.raises(TableError, match=rf"^Table 'made' is invalid: {message}, and rows are read by"):
         table.scan("a > 0").count()
 
@@ -111,3 +123,24 @@ def test_types_that_files_do_not_tell(
             hindex.connect(spark=spark).sql("SELECT * FROM odd")
     finally:
         spark.sql("DROP TABLE odd")
+
+
+def test_partition_values_that_need_escapes(spark: SparkSession, tmp_path: Path) -> None:
+    """Also in a table whose path has a blank, and is reached by a link."""
+    (tmp_path / "a b").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "a b")
+    spark.sql(
+        "CREATE TABLE escaped (a INT, p STRING, q STRING) USING orc PARTITIONED BY (p, q) "
+        f"LOCATION '{tmp_path}/link/t'"
+    )
+    try:
+        spark.sql("INSERT INTO escaped VALUES (1, 'x y/z', 'ä%'), (2, 'b=c', '#'), (3, 'b:c', 'd?')")
+        table = hindex.connect(spark=spark).table("escaped")
+        table.create_index("i", "a")
+        for where in ("p = 'x y/z'", "q = '#' AND a = 2", "a >= 2 AND q <> 'ä%'"):
+            found = table.scan(where).to_arrow().to_pylist()
+            wanted = [row.asDict() for row in spark.table("escaped").where(where).collect()]
+            assert sorted(map(str, found)) == sorted(map(str, wanted))
+            assert found
+    finally:
+        spark.sql("DROP TABLE escaped")

@@ -18,8 +18,10 @@ import pytest
 
 import hindex
 import hindex.spark.scan as spark_scan
+import hindex.spark.tasks as spark_tasks
 from hindex.errors import ColumnError
 from hindex.orc.types import Kind, OrcType
+from hindex.spark.native import split_native
 from hindex.spark.types import spark_ddl
 from hindex.table.type_text import parse_type
 
@@ -103,6 +105,10 @@ def check(scan: hindex.Scan, spark: SparkSession, expected: DataFrame) -> DataFr
     return frame
 
 
+def everything_of(table: pa.Table) -> list[str]:
+    return sorted(repr(row) for row in zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+
 def types(frame: DataFrame) -> list[tuple[str, str, bool]]:
     return [(field.name, field.dataType.simpleString(), field.nullable) for field in frame.schema]
 
@@ -152,7 +158,7 @@ def test_few_rows_are_read_here_and_many_by_executors(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     few = everything.scan("id BETWEEN 100 AND 110", ["id"])
-    all_rows = everything.scan(None, ["id"])
+    all_rows = everything.scan("tiny <> 300", ["id"])
     assert "MapInArrow" not in plan_of(few.to_spark(spark), capsys)
     monkeypatch.setattr(spark_scan, "MAX_LOCAL_VALUES", 11)
     assert "MapInArrow" not in plan_of(few.to_spark(spark), capsys)
@@ -184,10 +190,48 @@ def test_a_limit_is_that_of_all_files(
     assert set(found) <= set(wanted["id"].to_pylist())
 
 
+def test_files_that_are_wanted_whole_are_left_to_spark(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those that it certainly reads as hindex does: the others, and those of partitions, are read by hindex."""
+    schema = "struct<id:bigint,name:string,money:decimal(9,2),deep:struct<l:array<map<string,date>>>>"
+    day = datetime.date(1999, 1, 2)
+    records = [(i, f"n{i}", decimal.Decimal(i).scaleb(-2), ([{"k": day}, None],)) for i in range(50)]
+    write(tmp_path / "a.orc", schema, records)
+    write(tmp_path / "b c.orc", schema, [(i + 50, *rest) for i, *rest in records])
+    write(tmp_path / "c.orc", "struct<name:string,id:bigint>", [(f"n{i}", i) for i in range(100, 150)])
+    write(tmp_path / "d.orc", schema.replace("bigint", "int"), [(i + 150, *rest) for i, *rest in records])
+    monkeypatch.setattr(spark_scan, "MAX_LOCAL_VALUES", 0)
+    scan = hindex.connect(spark=spark).table(str(tmp_path)).scan(columns=["deep", "id", "money"])
+    native, rest = split_native(scan.plan())
+    assert [task.path for task in native] == ["a.orc", "b c.orc"]
+    assert [task.path for task in rest.tasks] == ["c.orc", "d.orc"]
+    frame = scan.to_spark(spark)
+    plan = plan_of(frame, capsys)
+    assert "MapInArrow" in plan
+    assert "FileScan orc" in plan
+    assert frame.columns == ["deep", "id", "money"]
+    wanted = everything_of(scan.to_arrow())
+    assert everything_of(frame.toArrow()) == wanted
+    assert len(wanted) == 200
+    assert scan.to_spark(spark).limit(7).count() == 7
+    for where, columns in [
+        ("id >= 0", ["id"]),
+        (None, ["id", "p"]),
+        (None, ["id", "t"]),
+        (None, ["id", "id"]),
+    ]:
+        other = tmp_path / "other" / "p=1"
+        write(other / "x.orc", "struct<id:bigint,t:timestamp>", [(1, datetime.datetime(2020, 1, 1))])
+        table = hindex.connect(spark=spark).table(str(tmp_path / "other"))
+        assert split_native(table.scan(where, columns).plan())[0] == []
+    assert len(split_native(table.scan("p = 1", ["id"]).plan())[0]) == 1
+
+
 def test_batches_are_cut(everything: hindex.Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spark_scan, "BATCH_ROWS", 100)
+    monkeypatch.setattr(spark_tasks, "BATCH_ROWS", 100)
     (task, *_) = everything.scan(None, ["id"]).plan().tasks
-    batches = list(spark_scan.read_task(task, 250))
+    batches = list(spark_tasks.read_group((spark_tasks.ReadUnit(task),), 250))
     assert [batch.num_rows for batch in batches] == [100, 100, 50]
 
 
@@ -274,9 +318,9 @@ import sys
 for name in ("sqlglot", "pyspark", "pandas"):
     sys.modules[name] = None
 import pickle
-from hindex.spark.scan import read_task
+from hindex.spark.tasks import ReadUnit, read_group
 tasks = pickle.load(open({str(tmp_path / "tasks")!r}, "rb"))
-print(sum(batch.num_rows for task in tasks for batch in read_task(task, None)))
+print(sum(batch.num_rows for task in tasks for batch in read_group((ReadUnit(task),))))
 """
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert int(ran.stdout) == scan.count() > 0

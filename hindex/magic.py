@@ -1,0 +1,109 @@
+"""Statements in notebooks: ``%load_ext hindex``, then ``%hindex`` for a line and ``%%hindex`` for a cell.
+
+Nothing of IPython is imported: it hands over its shell.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+
+from hindex.errors import StatementError
+from hindex.scan.scan import Scan
+
+if TYPE_CHECKING:
+    from hindex.connection import Connection
+
+#: Rows that are shown of a scan.
+SHOWN_ROWS = 1000
+
+_NAME = re.compile(r"\{([^\W\d]\w*)\}")
+_USAGE = "%%hindex [--into NAME] [--store URI]"
+
+
+class Shell(Protocol):
+    """What is needed of IPython's shell."""
+
+    user_ns: dict[str, Any]
+
+    def register_magic_function(self, function: Any, magic_kind: str, magic_name: str) -> None:  # noqa: ANN401
+        """Make a function known as a magic."""
+        ...
+
+
+def load_ipython_extension(shell: Shell) -> None:
+    """What ``%load_ext hindex`` calls."""
+    shell.register_magic_function(HindexMagic(shell).run, "line_cell", "hindex")
+
+
+class HindexMagic:
+    """Runs statements on the connection ``hx`` of the notebook.
+
+    Where there is none it is made, with the session ``spark`` if the notebook has one.
+    """
+
+    def __init__(self, shell: Shell) -> None:
+        self._shell = shell
+
+    def run(self, line: str, cell: str | None = None) -> object:
+        """Run a line, or the statements of a cell; the last one's result is shown.
+
+        In front of a cell's statements, ``--into NAME`` keeps that result in a variable instead, as ``hx.sql`` gives
+        it, and ``--store URI`` says where the indexes are. ``{name}`` stands for the value of a variable.
+        """
+        from hindex.sql import split
+
+        into, store = (None, None) if cell is None else _options(line)
+        connection = self._connection(store)
+        result: object = None
+        for statement in split(line if cell is None else self._filled(cell)):
+            result = connection.sql(statement)
+        if into is not None:
+            self._shell.user_ns[into] = result
+            return None
+        return _shown(result)
+
+    def _filled(self, cell: str) -> str:
+        """With the values of variables in place of their names in braces, as IPython does in lines."""
+        known = self._shell.user_ns
+        return _NAME.sub(lambda name: str(known[name[1]]) if name[1] in known else name[0], cell)
+
+    def _connection(self, store: str | None) -> Connection:
+        from hindex.connection import Connection, connect
+
+        known = self._shell.user_ns.get("hx")
+        if store is None and isinstance(known, Connection):
+            return known
+        made = connect(store, self._shell.user_ns.get("spark"))
+        self._shell.user_ns["hx"] = made
+        return made
+
+
+def _options(line: str) -> tuple[str | None, str | None]:
+    words = shlex.split(line)
+    found: dict[str, str] = {}
+    while words:
+        if words[0] not in ("--into", "--store") or len(words) < 2:
+            raise StatementError(f"expected {_USAGE}, found {words[0]!r}; statements begin on the next line")
+        found[words[0]] = words[1]
+        words = words[2:]
+    into = found.get("--into")
+    if into is not None and not into.isidentifier():
+        raise StatementError(f"expected the name of a variable after --into, found {into!r}")
+    return into, found.get("--store")
+
+
+def _shown(result: object) -> object:
+    """Rows as pandas shows them, of scans the first ones; anything else as it is."""
+    if isinstance(result, Scan):
+        batches, rows = [], 0
+        for batch in result.to_batches():
+            batches.append(batch.slice(0, SHOWN_ROWS - rows))
+            rows += batches[-1].num_rows
+            if rows >= SHOWN_ROWS:
+                break
+        result = pa.Table.from_batches(batches, result.schema)
+    return result.to_pandas() if isinstance(result, pa.Table) else result

@@ -1,0 +1,180 @@
+"""``spark.read.format("hindex")``: a Python data source over tables with indexes.
+
+Spark makes and asks it in Python processes that have no session: what it needs of one is told when it is enabled.
+
+Source: Apache Spark, "Python Data Source API".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from hindex.errors import ColumnError, PredicateError, StatementError, TableError
+from hindex.plan.normalize import normalize
+from hindex.scan.planning import ScanPlan, output_columns, plan_scan
+from hindex.spark.frames import cores
+from hindex.spark.pushed import predicate_of
+from hindex.spark.tasks import Group, group_units, read_group
+from hindex.spark.types import spark_ddl
+from hindex.sql.predicate import Predicate, all_of
+from hindex.store.store import Store
+from hindex.table.listing import normalize_uri
+from hindex.table.snapshot import Snapshot, take_snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.datasource import DataSource, InputPartition
+    from pyspark.sql.types import StructType
+
+NAME = "hindex"
+_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+_OPTIONS = ("path", "table", "columns", "store")
+
+
+def enable(spark: SparkSession, tables: Sequence[str] = (), store: str | None = None) -> None:
+    """Make ``spark.read.format("hindex")`` known to a session, and have Spark push filters to it.
+
+    :param tables: names of the catalog that the option ``table`` may have: they are looked up now.
+    :param store: where indexes are if a read has no option ``store``; beside each table if None.
+    :raises TableError: if the catalog has no table of ORC files of a name.
+    """
+    from hindex.connection import connect
+
+    places = {name.lower(): connect(store, spark).table(name).uri for name in tables}
+    place = None if store is None else normalize_uri(store)
+    spark.dataSource.register(_source_class(places, place, cores(spark)))
+    # without it, Spark refuses to run a source that could take filters
+    spark.conf.set(_PUSHDOWN, "true")
+
+
+class SourceTable:
+    """The table that a read names, and what it wants of it.
+
+    :param options: those of the read, with names in lower case.
+    """
+
+    def __init__(self, options: Mapping[str, str], places: Mapping[str, str], store: str | None) -> None:
+        unknown = sorted(set(options) - set(_OPTIONS))
+        if unknown:
+            raise StatementError(f"unknown option {unknown[0]!r}; there are {', '.join(map(repr, _OPTIONS))}")
+        named = [options[key] for key in ("path", "table") if options.get(key)]
+        if len(named) != 1:
+            raise StatementError("a read names one table: load(path), or option('table', name)")
+        place = places.get(named[0].lower()) if "table" in options else named[0]
+        if place is None and "/" not in named[0]:
+            raise TableError(
+                f"Table {named[0]!r} is not known here: name it in hindex.enable(spark, tables=[{named[0]!r}])"
+            )
+        self.uri = normalize_uri(place or named[0])
+        self.store = options.get("store") or store
+        self.columns = _names(options.get("columns"))
+
+    def snapshot(self) -> Snapshot:
+        """The table as it is now."""
+        return take_snapshot(self.uri, Store.for_table(self.uri, self.store))
+
+    def ddl(self) -> str:
+        """The schema of a read. Timestamps without a zone, as most are in ORC files, are ``timestamp_ntz``."""
+        columns = output_columns(self.snapshot().schema, self.columns)
+        return ", ".join(
+            f"`{column.name.replace('`', '``')}` {spark_ddl(column.type, wall_clock='timestamp_ntz')}"
+            for column in columns
+        )
+
+
+class SourceScan:
+    """One read: filters first, then the parts to read."""
+
+    def __init__(self, table: SourceTable, wanted: Sequence[str]) -> None:
+        self._table = table
+        self._wanted = tuple(wanted)
+        self._where: Predicate | None = None
+
+    def push(self, filters: Iterable[Any]) -> list[Any]:
+        """Take the filters that every row is checked by here; the others, which Spark has to check."""
+        schema = self._table.snapshot().schema
+        taken: list[Predicate] = []
+        rest = []
+        for item in filters:
+            predicate, _ = predicate_of([item])
+            try:
+                if predicate is not None:
+                    normalize(predicate, schema)
+            except (PredicateError, ColumnError):
+                predicate = None
+            if predicate is None:
+                rest.append(item)
+            else:
+                taken.append(predicate)
+        self._where = all_of(taken) if taken else None
+        return rest
+
+    def groups(self, cores: int) -> list[Group]:
+        """What each Spark task reads."""
+        return group_units(self.plan(), cores)
+
+    def plan(self) -> ScanPlan:
+        return plan_scan(self._table.snapshot(), self._where, self._wanted)
+
+
+def read_batches(group: Group, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows of a group in the schema that Spark asks for: what an executor runs."""
+    for batch in read_group(group):
+        arrays = [array.cast(field.type) for array, field in zip(batch.columns, schema, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _source_class(places: Mapping[str, str], store: str | None, parallelism: int) -> type[DataSource]:
+    """The class that Spark is told of; it travels by value, so nothing has to be installed for Spark to find it."""
+    from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+    class Reader(DataSourceReader):
+        def __init__(self, scan: SourceScan, schema: StructType) -> None:
+            self._scan = scan
+            self._schema = schema
+
+        def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802
+            return self._scan.push(filters)
+
+        def partitions(self) -> Sequence[InputPartition]:
+            # of no parts, Spark would make one that has no value
+            groups = self._scan.groups(parallelism) or [()]
+            return [InputPartition(group) for group in groups]
+
+        def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+            from pyspark.sql.pandas.types import to_arrow_schema
+
+            return read_batches(partition.value, to_arrow_schema(self._schema, timezone="UTC"))
+
+    class Source(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return NAME
+
+        def _table(self) -> SourceTable:
+            return SourceTable({key.lower(): value for key, value in self.options.items()}, places, store)
+
+        def schema(self) -> str:
+            return self._table().ddl()
+
+        def reader(self, schema: StructType) -> DataSourceReader:
+            return Reader(SourceScan(self._table(), schema.fieldNames()), schema)
+
+    return Source
+
+
+def _names(text: str | None) -> list[str] | None:
+    """Column names, separated by commas, or as a JSON list where they have any."""
+    if text is None:
+        return None
+    if text.lstrip().startswith("["):
+        try:
+            found = json.loads(text)
+        except ValueError as error:
+            raise StatementError(f"option 'columns' is not a JSON list: {error}") from error
+        return [str(name) for name in found]
+    return [name.strip() for name in text.split(",") if name.strip()]

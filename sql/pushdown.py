@@ -1,0 +1,477 @@
+"""Conditions of a query that hold for the rows of its tables, so that a table's other rows need not be read.
+
+A condition is taken from WHERE or ON and carried down to tables only where leaving out the rows that fail it cannot
+change the answer, by the rules of each kind of join, and through subqueries that neither count, rank nor cut rows.
+Where a name could mean two things, it is left out.
+
+Source: Galindo-Legaria and Rosenthal, "Outerjoin simplification and reordering", ACM TODS 22(1), 1997.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from sqlglot import exp
+
+from hindex.sql.convert import to_predicate
+from hindex.sql.intervals import folded
+from hindex.sql.lexer import SqlSyntaxError
+from hindex.sql.predicate import (
+    And,
+    BooleanColumn,
+    Comparison,
+    ComparisonOp,
+    Constant,
+    In,
+    IsNull,
+    Like,
+    LiteralKind,
+    Not,
+    Or,
+    Predicate,
+    leaves,
+)
+
+if TYPE_CHECKING:
+    # the base of all nodes; older versions of sqlglot have no name for it
+    from sqlglot.expressions import Expr as Node
+
+# parts of a SELECT whose meaning is known here
+_KNOWN = frozenset(
+    {
+        *("expressions", "from_", "joins", "where", "distinct", "group", "having", "order", "laterals"),
+        *("hint", "with_", "limit", "offset", "windows", "qualify", "sort", "cluster", "distribute"),
+    }
+)
+# and those with which a condition on what it gives may be asked of its rows as well
+_TRANSPARENT = frozenset(
+    {
+        "expressions",
+        "from_",
+        "joins",
+        "where",
+        "distinct",
+        "group",
+        "having",
+        "order",
+        "laterals",
+        "hint",
+        "with_",
+    }
+)
+_SIMPLE = (Comparison, In, IsNull, Constant, BooleanColumn, Like)
+
+
+def is_plain_table(node: exp.Table) -> bool:
+    """Whether a table is named, with or without an alias, and nothing more is said of it."""
+    return all(
+        key in ("this", "db", "catalog", "alias", "joins") for key, value in node.args.items() if value
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Condition:
+    """A condition on the columns of one SELECT's sources, or of one source.
+
+    ``strict`` says that an outer join may put nulls in place of the rows: the condition holds for rows only if it
+    is not true of nulls.
+    """
+
+    node: Node
+    strict: bool = False
+
+
+@dataclass(slots=True)
+class _Source:
+    """What a FROM or JOIN names: ``node`` is a table, a subquery or a reference to a common table expression.
+
+    ``columns`` maps lower-case names to the names as they are; None where they are not known.
+    """
+
+    alias: str
+    node: Node
+    columns: Mapping[str, str] | None
+    join: exp.Join | None
+
+
+class Pushdown:
+    """One run over a query.
+
+    :param text: the query's text, for the offsets in nodes.
+    :param columns: the columns of tables, by the ``id()`` of their nodes.
+    """
+
+    def __init__(self, text: str, columns: Mapping[int, Sequence[str]]) -> None:
+        self._text = text
+        self._columns = columns
+        # a name that several have is followed to none of them
+        self._ctes: dict[str, exp.CTE | None] = {}
+        self._references: dict[str, list[list[_Condition]]] = {}
+        self._aliases: set[str] = set()
+        self._found: dict[int, list[Predicate]] = {}
+
+    def run(self, root: Node) -> dict[int, list[Predicate]]:
+        """The conditions of each table, by the ``id()`` of its node."""
+        for alias in root.find_all(exp.TableAlias):
+            self._aliases.add(alias.name.lower())
+        for table in root.find_all(exp.Table):
+            self._aliases.add(table.name.lower())
+        for cte in root.find_all(exp.CTE):
+            name = cte.alias.lower()
+            self._ctes[name] = None if name in self._ctes else cte
+            self._references[name] = []
+        self._query(root, [])
+        return self._found
+
+    def _query(self, node: Node, above: Sequence[_Condition]) -> None:
+        """A query and what is below it; ``above`` are conditions on its own output columns."""
+        if isinstance(node, exp.Select):
+            self._select(node, above)
+        elif isinstance(node, exp.Subquery) and _is_plain_subquery(node):
+            self._query(node.this, above)
+        else:
+            # the branches of a UNION may have other types than it has
+            self._nested(node)
+        with_ = node.args.get("with_")
+        if with_ is not None:
+            for cte in reversed(with_.expressions):
+                self._query(cte.this, self._above(cte))
+
+    def _above(self, cte: exp.CTE) -> list[_Condition]:
+        """What all references to a common table expression together ask of it."""
+        name = cte.alias.lower()
+        references = self._references[name]
+        if self._ctes[name] is None or not all(references):
+            return []
+        written = [
+            table
+            for table in cte.root().find_all(exp.Table)
+            if table.name.lower() == name and table.find_ancestor(exp.Hint) is None
+        ]
+        # none may have been passed by, as that of a recursive one to itself is
+        return [_any_of(references)] if references and len(written) == len(references) else []
+
+    def _select(self, select: exp.Select, above: Sequence[_Condition]) -> None:
+        sources = self._sources(select)
+        if sources is None or any(key not in _KNOWN for key, value in select.args.items() if value):
+            self._nested(select)
+            return
+        own: list[list[_Condition]] = [[] for _ in sources]
+        where = select.args.get("where")
+        conditions = [_Condition(part) for part in _conjuncts(where.this)] if where is not None else []
+        conditions += [inner for item in above if (inner := self._inner(select, item)) is not None]
+        for item in conditions:
+            self._share(item, sources, own, len(sources) - 1)
+        for number, source in enumerate(sources):
+            on = None if source.join is None else source.join.args.get("on")
+            if on is not None:
+                for part in _conjuncts(on):
+                    self._share_on(part, sources, own, number)
+        handled = set()
+        for source, wanted in zip(sources, own, strict=True):
+            node = source.node
+            if isinstance(node, exp.Subquery):
+                handled.add(id(node))
+                self._query(node, wanted)
+            elif isinstance(node, exp.Table) and self._cte(node) is not None:
+                self._references[node.name.lower()].append(wanted)
+            elif isinstance(node, exp.Table) and source.columns is not None:
+                self._found[id(node)] = [p for item in wanted if (p := self._predicate(item)) is not None]
+        self._nested(select, handled)
+
+    def _nested(self, node: Node, handled: set[int] | frozenset[int] = frozenset()) -> None:
+        """The queries within a node that were not gone through yet; nothing is known about them from outside."""
+        stack = [node]
+        while stack:
+            for child in stack.pop().iter_expressions():
+                if isinstance(child, exp.Query):
+                    if id(child) not in handled:
+                        self._query(child, [])
+                elif not isinstance(child, exp.With):
+                    stack.append(child)
+
+    # Sources and their columns
+
+    def _sources(self, select: exp.Select) -> list[_Source] | None:
+        """What a SELECT reads; None where two have the same name."""
+        first = select.args.get("from_")
+        if first is None:
+            return None
+        found = [self._source(first.this, None)]
+        found += [self._source(join.this, join) for join in select.args.get("joins") or ()]
+        names = [source.alias for source in found if source.alias]
+        return found if len(set(names)) == len(names) else None
+
+    def _source(self, node: Node, join: exp.Join | None) -> _Source:
+        alias = node.args.get("alias")
+        columns: Mapping[str, str] | None = None
+        if isinstance(alias, exp.TableAlias) and alias.columns:
+            pass
+        elif isinstance(node, exp.Table) and is_plain_table(node) and not node.args.get("joins"):
+            cte = self._cte(node)
+            known = self._columns.get(id(node))
+            if known is not None:
+                columns = {name.lower(): name for name in known}
+            elif cte is not None and not cte.args["alias"].columns:
+                columns = _names(self._outputs(cte.this))
+        elif isinstance(node, exp.Subquery) and _is_plain_subquery(node):
+            columns = _names(self._outputs(node.this))
+        return _Source(str(node.alias_or_name).lower(), node, columns, join)
+
+    def _cte(self, node: exp.Table) -> exp.CTE | None:
+        """The common table expression that a name stands for, if that is certain."""
+        cte = self._ctes.get(node.name.lower()) if len(node.parts) == 1 else None
+        if cte is None or cte.args["alias"].this.meta.get("start", 0) > node.this.meta.get("start", 0):
+            return None
+        # within its own definition the name is that of a table
+        return None if any(parent is cte for parent in _ancestors(node)) else cte
+
+    def _outputs(self, node: Node) -> dict[str, Node | None] | None:
+        """The columns of a SELECT by their lower-case names: the plain column that each is, None for other values."""
+        if isinstance(node, exp.Subquery) and _is_plain_subquery(node):
+            return self._outputs(node.this)
+        if not isinstance(node, exp.Select):
+            return None
+        pairs: list[tuple[str, Node | None]] = []
+        for item in node.expressions:
+            if type(item) is exp.Star and not any(item.args.values()):
+                sources = None if node.args.get("laterals") else self._star_sources(node)
+                if sources is None:
+                    return None
+                pairs += [
+                    (name, exp.column(exp.to_identifier(real, quoted=True)))
+                    for columns in sources
+                    for name, real in columns.items()
+                ]
+                continue
+            if item.is_star:
+                return None
+            inner = item.this if isinstance(item, exp.Alias) else item
+            plain = inner if isinstance(inner, exp.Column | exp.Dot) else None
+            pairs.append((str(item.alias_or_name).lower(), plain))
+        names = [name for name, _ in pairs]
+        return {name: inner for name, inner in pairs if name and names.count(name) == 1}
+
+    def _star_sources(self, select: exp.Select) -> list[Mapping[str, str]] | None:
+        sources = self._sources(select)
+        if sources is None or any(
+            source.columns is None
+            or _join_of(source)[1]
+            or (source.join is not None and (source.join.args.get("using") or source.join.args.get("method")))
+            for source in sources
+        ):
+            return None
+        return [source.columns for source in sources if source.columns is not None]
+
+    # From conditions to sources
+
+    def _share(
+        self, item: _Condition, sources: Sequence[_Source], own: Sequence[list[_Condition]], last: int
+    ) -> None:
+        """Give a condition on the join of the sources up to ``last`` to each of them that it tells of."""
+        for number in range(last + 1):
+            side, kind = _join_of(sources[number])
+            if kind in ("SEMI", "ANTI") or _is_unknown(side, kind):
+                continue
+            part = self._implied(item.node, sources, number, last)
+            if part is not None:
+                strict = item.strict or _may_be_nulls(sources, number, last)
+                own[number].append(_Condition(part, strict))
+
+    def _share_on(
+        self, node: Node, sources: Sequence[_Source], own: Sequence[list[_Condition]], number: int
+    ) -> None:
+        """The same for a part of the condition of a join itself."""
+        side, kind = _join_of(sources[number])
+        if _is_unknown(side, kind) or side == "FULL":
+            return
+        here = range(number, number + 1)
+        before = range(number)
+        if side == "LEFT" and kind != "SEMI":
+            takes = here
+        elif side == "RIGHT":
+            takes = before
+        elif kind == "ANTI":
+            takes = here
+        else:
+            takes = range(number + 1)
+        for at in takes:
+            if at < number and _join_of(sources[at])[1] in ("SEMI", "ANTI"):
+                continue
+            part = self._implied(node, sources, at, number)
+            if part is not None:
+                own[at].append(_Condition(part, at < number and _may_be_nulls(sources, at, number - 1)))
+
+    def _implied(self, node: Node, sources: Sequence[_Source], number: int, last: int) -> Node | None:
+        """What a condition says of one source alone, in its own names; None where that is nothing."""
+        node = node.unnest()
+        if not isinstance(node, exp.And | exp.Or):
+            return self._renamed(node, sources, number, last)
+        found = [self._implied(child, sources, number, last) for child in node.flatten()]
+        parts = [part for part in found if part is not None]
+        if isinstance(node, exp.And):
+            return exp.and_(*parts, copy=False) if parts else None
+        return exp.or_(*parts, copy=False) if len(parts) == len(found) else None
+
+    def _renamed(self, node: Node, sources: Sequence[_Source], number: int, last: int) -> Node | None:
+        """A condition whose columns are all of one source, in that source's names, if it can become a predicate."""
+        copy: Any = folded(node.copy())
+        columns = [c for c in copy.find_all(exp.Column, exp.Dot) if not isinstance(c.parent, exp.Dot)]
+        if not columns:
+            return None
+        for column in columns:
+            path = self._resolve(column, sources, last)
+            if path is None or path[0] != number:
+                return None
+            named: Node = exp.column(exp.to_identifier(path[1][0], quoted=True))
+            for part in path[1][1:]:
+                named = exp.Dot(this=named, expression=exp.to_identifier(part, quoted=True))
+            if column is copy:
+                copy = named
+            else:
+                column.replace(named)
+        try:
+            predicate = to_predicate(copy, self._text)
+        except SqlSyntaxError:
+            return None
+        # computed beforehand, on rows that other conditions leave out, an expression could fail
+        return copy if all(isinstance(leaf, _SIMPLE) for leaf in leaves(predicate)) else None
+
+    def _resolve(self, column: Node, sources: Sequence[_Source], last: int) -> tuple[int, list[str]] | None:
+        """The source of a column, and its path there; None where it is not certain."""
+        parts: Any = column.parts if isinstance(column, exp.Column | exp.Dot) else []
+        if not parts or not all(isinstance(part, exp.Identifier) and part.name for part in parts):
+            return None
+        names = [part.name for part in parts]
+        by_alias = {source.alias: number for number, source in enumerate(sources) if source.alias}
+        first = names[0].lower()
+        if len(names) > 1 and first in self._aliases:
+            number = by_alias.get(first)
+            columns = None if number is None else sources[number].columns
+            name = None if columns is None else columns.get(names[1].lower())
+            if number is None or number > last or name is None:
+                return None
+            return number, [name, *names[2:]]
+        if _is_merged(first, sources):
+            return None
+        found = [
+            (number, name)
+            for number, source in enumerate(sources[: last + 1])
+            if source.columns is not None and (name := source.columns.get(first)) is not None
+        ]
+        if len(found) != 1:
+            return None
+        return found[0][0], [found[0][1], *names[1:]]
+
+    def _inner(self, select: exp.Select, item: _Condition) -> _Condition | None:
+        """A condition on what a SELECT gives, as one on its sources; None where that is not the same."""
+        if any(key not in _TRANSPARENT for key, value in select.args.items() if value):
+            return None
+        distinct, group = select.args.get("distinct"), select.args.get("group")
+        if distinct is not None and distinct.args.get("on"):
+            return None
+        if any(part.find(exp.Window) for part in select.expressions):
+            return None
+        if group is not None and any(key != "expressions" for key, value in group.args.items() if value):
+            return None
+        outputs = self._outputs(select) or {}
+        copy = item.node.copy()
+        for column in list(copy.find_all(exp.Column)):
+            inner = outputs.get(column.name.lower())
+            if inner is None or (group is not None and inner not in group.expressions):
+                return None
+            if column is copy:
+                copy = inner.copy()
+            else:
+                column.replace(inner.copy())
+        return _Condition(copy, item.strict)
+
+    def _predicate(self, item: _Condition) -> Predicate | None:
+        found = to_predicate(cast("Any", item.node), self._text)
+        return None if item.strict and of_nulls(found) is True else found
+
+
+def of_nulls(predicate: Predicate) -> bool | None:
+    """What a predicate of columns and literals says of a row of nulls, in SQL's logic of three values."""
+    match predicate:
+        case Constant(value):
+            return value
+        case IsNull():
+            return True
+        case Comparison(ComparisonOp.NULL_SAFE_EQ, _, literal):
+            return literal.kind is LiteralKind.NULL
+        case Not(child):
+            inner = of_nulls(child)
+            return None if inner is None else not inner
+        case And(children):
+            values = [of_nulls(child) for child in children]
+            return False if False in values else None if None in values else True
+        case Or(children):
+            values = [of_nulls(child) for child in children]
+            return True if True in values else None if None in values else False
+        case _:
+            return None
+
+
+def _conjuncts(node: Node) -> Iterator[Node]:
+    stack = [node]
+    while stack:
+        node = stack.pop().unnest()
+        if isinstance(node, exp.And):
+            stack += [node.expression, node.this]
+        else:
+            yield node
+
+
+def _any_of(references: Sequence[Sequence[_Condition]]) -> _Condition:
+    """What holds for the rows that at least one of several references asks for."""
+    sides = [exp.and_(*(item.node for item in some)) for some in references]
+    return _Condition(exp.or_(*sides), any(item.strict for some in references for item in some))
+
+
+def _join_of(source: _Source) -> tuple[str, str]:
+    """The side and the kind of the join that a source comes with, empty for the first one."""
+    if source.join is None:
+        return "", ""
+    kind = str(source.join.kind).upper()
+    return str(source.join.side).upper(), "" if kind in ("INNER", "OUTER", "CROSS") else kind
+
+
+def _is_unknown(side: str, kind: str) -> bool:
+    return side not in ("", "LEFT", "RIGHT", "FULL") or kind not in ("", "SEMI", "ANTI")
+
+
+def _may_be_nulls(sources: Sequence[_Source], number: int, last: int) -> bool:
+    """Whether the join of the sources up to ``last`` may have nulls in place of a row of one of them."""
+    sides = [_join_of(source)[0] for source in sources]
+    own = number <= last and sides[number] in ("LEFT", "FULL")
+    return own or any(side not in ("", "LEFT") for side in sides[number + 1 : last + 1])
+
+
+def _is_merged(name: str, sources: Sequence[_Source]) -> bool:
+    """Whether a join makes one column of those that have a name."""
+    for source in sources:
+        if source.join is None:
+            continue
+        if source.join.args.get("method"):
+            return True
+        if any(part.name.lower() == name for part in source.join.args.get("using") or ()):
+            return True
+    return False
+
+
+def _ancestors(node: Node) -> Iterator[Node]:
+    parent = node.parent
+    while parent is not None:
+        yield parent
+        parent = parent.parent
+
+
+def _is_plain_subquery(node: exp.Subquery) -> bool:
+    return all(key in ("this", "alias", "with_") for key, value in node.args.items() if value)
+
+
+def _names(outputs: Mapping[str, Node | None] | None) -> dict[str, str] | None:
+    return None if outputs is None else {name: name for name in outputs}

@@ -1,0 +1,250 @@
+"""Queries that Spark runs: which tables they name, and where, so that rows of a table can be filtered beforehand.
+
+A query is never written anew: Spark gets its text, in which only the names of tables are replaced. What is learned
+here may leave out conditions; it must not find one that the query does not apply.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import Token, TokenType, exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ParseError, TokenError
+
+from hindex.sql.dialect import Hindex, new_spark_parser
+from hindex.sql.lexer import check_quotes
+from hindex.sql.predicate import Predicate
+from hindex.sql.pushdown import Pushdown, is_plain_table
+from hindex.sql.statements import TableRef
+
+if TYPE_CHECKING:
+    from sqlglot.expressions import Expr as Node
+
+_EXPLAIN = re.compile(r"(\s|--[^\n]*\n|/\*.*?\*/)*EXPLAIN\b", re.IGNORECASE | re.DOTALL)
+_FIRST_WORDS = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "("})
+
+#: Functions whose values depend on how, and in how many parts, rows are read.
+_READ_DEPENDENT = frozenset(
+    {
+        "INPUT_FILE_NAME",
+        "INPUT_FILE_BLOCK_START",
+        "INPUT_FILE_BLOCK_LENGTH",
+        "MONOTONICALLY_INCREASING_ID",
+        "SPARK_PARTITION_ID",
+        "RAND",
+        "RANDN",
+        "RANDOM",
+        "RANDSTR",
+        "UNIFORM",
+        "UUID",
+        "SHUFFLE",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryTable:
+    """One place of a query that names a table: ``text[start:end]``.
+
+    :ivar qualifier: the name that columns are qualified with there, where it is not an alias that follows.
+    :ivar blocked: why its rows cannot be filtered beforehand, if that is so.
+    """
+
+    ref: TableRef
+    start: int
+    end: int
+    qualifier: str | None = None
+    blocked: str | None = None
+
+
+class Query:
+    """A query as Spark understands it. Make one with :func:`parse_query`.
+
+    :ivar text: the query, without the EXPLAIN before it.
+    :ivar tables: where it names tables, in order of the text; none where it could not be parsed.
+    :ivar problem: why no table's rows can be filtered beforehand, if that is so.
+    """
+
+    def __init__(self, text: str, is_explain: bool) -> None:
+        self.text = text
+        self.is_explain = is_explain
+        self.is_select = text.lstrip()[:6].upper() == "SELECT"
+        self.problem: str | None = None
+        self.tables: tuple[QueryTable, ...] = ()
+        self._nodes: list[exp.Table] = []
+        self._root: Node | None = None
+        self._names: frozenset[str] | None = None
+        self._parse()
+
+    def leave(self, reason: str) -> None:
+        """Filter no table beforehand: Spark may read the text otherwise, for one take names in quotes for names."""
+        self.problem = reason
+        self.tables = tuple(table for table in self.tables if self.text[table.start] != '"')
+
+    def needs(self, column: str) -> bool:
+        """Whether a column of that name may be asked for, of any of the tables."""
+        return self._names is None or column.lower() in self._names
+
+    def conditions(self, columns: Sequence[Sequence[str] | None]) -> list[list[Predicate]]:
+        """For each table, conditions on its columns that every row that counts for the answer satisfies.
+
+        :param columns: the columns of each table; None where they are not known.
+        """
+        if self._root is None or self.problem is not None:
+            return [[] for _ in self.tables]
+        known = {
+            id(node): names for node, names in zip(self._nodes, columns, strict=True) if names is not None
+        }
+        try:
+            found = Pushdown(self.text, known).run(self._root)
+        except RecursionError:
+            self.problem = "the query is nested too deeply"
+            found = {}
+        return [
+            found.get(id(node), []) if table.blocked is None else []
+            for node, table in zip(self._nodes, self.tables, strict=True)
+        ]
+
+    def with_tables(self, names: Sequence[str | None], *, is_format: bool = False) -> str:
+        """The text with other names for tables; None leaves one as it is written.
+
+        Where no alias follows, a table goes on under the name that its columns are qualified with.
+
+        :param is_format: double the braces of everything but the new names, as ``str.format`` undoes it.
+        """
+        parts, at = [], 0
+
+        def kept(text: str) -> str:
+            return text.replace("{", "{{").replace("}", "}}") if is_format else text
+
+        for table, name in zip(self.tables, names, strict=True):
+            if name is None:
+                continue
+            alias = "" if table.qualifier is None else f" AS `{table.qualifier.replace('`', '``')}`"
+            parts += [kept(self.text[at : table.start]), name, kept(alias)]
+            at = table.end
+        return "".join([*parts, kept(self.text[at:])])
+
+    def _parse(self) -> None:
+        try:
+            check_quotes(self.text)
+            tokens = Hindex().tokenize(self.text)
+            while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
+                tokens = tokens[:-1]
+            trees = new_spark_parser().parse(tokens, self.text)
+        except (ParseError, TokenError, RecursionError):
+            self.problem = "the query is written in a way that only Spark understands"
+            return
+        root: Any = trees[0] if len(trees) == 1 else None
+        if not isinstance(root, exp.Query):
+            self.problem = "the query is written in a way that only Spark understands"
+            return
+        self._root = root
+        self.problem = _problem(self.text, tokens)
+        ctes = {cte.alias.lower() for cte in root.find_all(exp.CTE)}
+        qualified = _database_qualified(root)
+        places = []
+        for node in root.find_all(exp.Table):
+            if node.find_ancestor(exp.Hint) is None and (
+                table := _query_table(self.text, node, ctes, qualified)
+            ):
+                places.append((table, node))
+        places.sort(key=lambda item: item[0].start)
+        self.tables = tuple(table for table, _ in places)
+        self._nodes = [node for _, node in places]
+        if not _asks_for_all(root):
+            self._names = frozenset(token.text.lower() for token in tokens)
+
+
+def parse_query(text: str) -> Query | None:
+    """A query, with or without EXPLAIN before it; None where the text begins like something else."""
+    explain = _EXPLAIN.match(text)
+    rest = text[explain.end() :] if explain else text
+    if not _begins_a_query(rest):
+        return None
+    return Query(rest, explain is not None)
+
+
+def _begins_a_query(text: str) -> bool:
+    try:
+        tokens = Spark().tokenize(text)
+    except TokenError:
+        return False
+    return (
+        bool(tokens)
+        and tokens[0].token_type is not TokenType.STRING
+        and tokens[0].text.upper() in _FIRST_WORDS
+    )
+
+
+def _query_table(
+    text: str, node: exp.Table, ctes: set[str], qualified: set[tuple[str, str]]
+) -> QueryTable | None:
+    """Where and how a table is named; None for a common table expression, a function, or where it is not clear."""
+    parts = node.parts
+    if not all(isinstance(part, exp.Identifier) and "start" in part.meta for part in parts):
+        return None
+    names = [str(part.name) for part in parts]
+    if len(names) == 1 and names[0].lower() in ctes:
+        return None
+    start, end = int(parts[0].meta["start"]), int(parts[-1].meta["end"]) + 1
+    written = text[start:end]
+    blocked = None if is_plain_table(node) else "it is sampled, pivoted or read as of an earlier time"
+    if len(names) == 1 and written[:1] in "'\"":
+        return QueryTable(TableRef.path(names[0]), start, end, None, blocked)
+    if len(names) == 2 and names[0].lower() == "orc" and written[-1:] == "`":
+        return QueryTable(TableRef.path(names[1]), start, end, None, blocked)
+    if len(names) > 1 and (names[-2].lower(), names[-1].lower()) in qualified and not node.alias:
+        blocked = "its columns are written with the name of its database"
+    return QueryTable(TableRef.name(*names), start, end, None if node.alias else names[-1], blocked)
+
+
+def _problem(text: str, tokens: Sequence[Token]) -> str | None:
+    if "${" in text:
+        return "the query has variables that Spark replaces"
+    for token, following in zip(tokens, [*tokens[1:], None], strict=True):
+        word = token.text.upper()
+        if word in _READ_DEPENDENT and following is not None and following.token_type is TokenType.L_PAREN:
+            return f"{word.lower()}() depends on how rows are read"
+        if word == "_METADATA":
+            return "the query asks for the metadata of files"
+        if word == "|>":
+            return "the query is written with |>"
+    return None
+
+
+def _asks_for_all(root: Node) -> bool:
+    """Whether columns may be asked for without being named."""
+    for node in root.walk():
+        match node:
+            case exp.Star():
+                # arguments of COUNT only say that rows count
+                if not isinstance(node.parent, exp.Count):
+                    return True
+            case exp.Pivot():
+                return True
+            case exp.Join() if node.args.get("method"):
+                return True
+            case exp.TableAlias() if node.columns and isinstance(node.parent, exp.Table):
+                return True
+            case exp.Anonymous() if node.name.upper() in ("IDENTIFIER", "TABLE"):
+                return True
+            case exp.Identifier() if re.search(r"[^\w .:/%-]", node.name):
+                # a name may be a pattern of names
+                return True
+    return False
+
+
+def _database_qualified(root: Node) -> set[tuple[str, str]]:
+    """Pairs of names before a column's, which may be a database and a table."""
+    found: set[tuple[str, str]] = set()
+    for node in root.find_all(exp.Column, exp.Dot):
+        assert isinstance(node, exp.Column | exp.Dot)
+        names = [part.name.lower() for part in node.parts if isinstance(part, exp.Identifier)]
+        found.update(pairwise(names))
+    return found

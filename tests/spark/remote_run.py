@@ -1,0 +1,128 @@
+"""Builds and scans of a session whose tasks run elsewhere; run as a program, it prints what it found as JSON.
+
+``cluster`` starts ``local-cluster[2,1,1024]``, whose executors are processes of their own with nothing of hindex but an
+archive that Spark brings them, and kills one of them in the middle of a build and of a scan. ``connect`` starts a Spark
+Connect server.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+import hindex
+import hindex.build.job
+import hindex.spark.scan
+from hindex.progress import NullProgress
+from hindex.spark import queries
+from hindex.store.store import Store
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Told(NullProgress):
+    """Counts what it is told."""
+
+    def __init__(self) -> None:
+        self.advanced = 0
+
+    def advance(self, count: int = 1) -> None:
+        self.advanced += count
+
+
+def killing(
+    run: Callable[..., Iterator[pa.RecordBatch]], flag: str, task: Any, **options: Any
+) -> Iterator[pa.RecordBatch]:
+    """As ``run``, but the first of all tasks kills its executor after the first batch, once."""
+    for batch in run(task, **options):
+        try:
+            os.close(os.open(flag, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            pass
+        else:
+            # this is a worker; above it are Spark's daemon of workers, and the executor
+            import signal
+
+            daemon = os.getppid()
+            executor = int(Path(f"/proc/{daemon}/stat").read_text().rpartition(")")[2].split()[1])
+            assert "CoarseGrainedExecutorBackend" in Path(f"/proc/{executor}/cmdline").read_text()
+            os.kill(executor, signal.SIGKILL)
+        yield batch
+
+
+def where_is_hindex(_: Any) -> Iterator[pa.RecordBatch]:
+    import hindex.spark.tasks
+
+    loaded = ",".join(name for name in ("sqlglot", "hindex.sql.parse") if name in sys.modules)
+    yield pa.RecordBatch.from_pydict({"place": [hindex.spark.tasks.__file__], "loaded": [loaded]})
+
+
+def cluster_session(archive: str) -> SparkSession:
+    from hindex.spark.session import local_session
+
+    settings = {
+        "spark.submit.pyFiles": archive,
+        "spark.executor.memory": "1g",
+        "spark.driver.memory": "1g",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        "spark.sql.session.timeZone": "UTC",
+    }
+    return local_session("local-cluster[2,1,1024]", settings)
+
+
+def connect_session() -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.remote("local[2]").config("spark.sql.session.timeZone", "UTC")
+    return builder.config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1").getOrCreate()
+
+
+def main(kind: str, path: str, archive: str) -> None:
+    spark = cluster_session(archive) if kind == "cluster" else connect_session()
+    told = Told()
+    hx = hindex.connect(spark=spark, progress=told)
+    table = hx.table(path)
+    found: dict[str, Any] = {}
+    scan: Any = hindex.spark.scan
+    if kind == "cluster":
+        job: Any = hindex.build.job
+        job.run_build_task = partial(killing, job.run_build_task, f"{path}.build")
+        scan.read_group = partial(killing, scan.read_group, f"{path}.scan")
+    table.create_indexes([hindex.IndexSpec("i", "a"), hindex.IndexSpec("j", "s")])
+    found["advanced"] = told.advanced
+    table.create_index("k", "id", using="btree")
+    store = Store.for_table(table.uri)
+    manifest = store.load()
+    assert manifest is not None
+    files = [file.path for entry in manifest.files for file in entry.index_files]
+    found["indexed"] = [len(files), len(set(files))]
+    rows = table.scan("a IN (3, 4)", ["id"])
+    found["exact"] = rows.explain().exact
+    scan.MAX_LOCAL_VALUES = 0
+    found["scan"] = sorted(row["id"] for row in rows.to_spark(spark).collect())
+    found["killed"] = [Path(f"{path}.{what}").exists() for what in ("build", "scan")]
+    queries.MAX_SHARE = 1.0
+    text = f"SELECT sum(t.id) AS n FROM '{path}' t JOIN range(0, 6000) r ON t.id = r.id WHERE t.a = 3"
+    result: Any = hx.sql(text)
+    explained: Any = hx.sql("EXPLAIN " + text)
+    found["query"] = [result.collect()[0]["n"], explained.tables[0].is_accelerated]
+    hindex.enable(spark)
+    found["source"] = spark.read.format("hindex").load(path).where("a = 3 AND s = 's3'").count()
+    where = spark.range(0, 2, 1, 2).mapInArrow(where_is_hindex, "place string, loaded string").collect()
+    found["executors"] = sorted({tuple(row) for row in where})
+    spark.stop()
+    print("FOUND", json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,91 @@
+"""The magic of notebooks, and the notebook of the documentation, run cell by cell."""
+
+from __future__ import annotations
+
+import atexit
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+import hindex
+from hindex import magic
+from hindex.plan.explain import Explanation
+from tests.support.small import write_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NOTEBOOK = Path(__file__).parents[2] / "docs" / "notebook.ipynb"
+
+
+@pytest.fixture
+def shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[InteractiveShell]:
+    # its history goes nowhere else
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    shell: Any = InteractiveShell()  # type: ignore[no-untyped-call]
+    shell.history_manager.enabled = False
+    yield shell
+    shell.atexit_operations()
+    atexit.unregister(shell.atexit_operations)
+
+
+def run(shell: Any, text: str) -> Any:
+    found = shell.run_cell(text, store_history=False)
+    found.raise_error()
+    return found.result
+
+
+def test_the_notebook_of_the_documentation(shell: InteractiveShell, spark: SparkSession) -> None:
+    cells = [c for c in json.loads(NOTEBOOK.read_text())["cells"] if c["cell_type"] == "code"]
+    results = [run(shell, "".join(cell["source"])) for cell in cells]
+    shown, rows, explained, kept, counted, number = results[2:]
+    assert shown["name"].tolist() == ["by_age"]
+    assert rows["id"].tolist() == [2, 62, 122]
+    assert isinstance(explained, Explanation)
+    assert explained.exact
+    assert kept is None
+    ages = [i for i in range(5000) if i % 60 == 2] + [i for i in range(5000, 10_000) if i % 60 == 2]
+    expected = {"F": [i for i in ages if i % 2 == 0], "M": [i for i in ages if i % 2]}
+    assert {row["gender"]: (row["n"], row["latest"]) for _, row in counted.iterrows()} == {
+        gender: (len(some), max(some)) for gender, some in expected.items() if some
+    }
+    assert number == len(ages)
+
+
+def test_lines_and_cells(shell: InteractiveShell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_rows(tmp_path / "t" / "x.orc", 0, list(range(50))).parent
+    run(shell, "%load_ext hindex")
+    monkeypatch.setattr(magic, "SHOWN_ROWS", 3)
+    assert run(shell, f"%hindex SELECT id FROM '{path}'")["id"].tolist() == [0, 1, 2]
+    assert isinstance(shell.user_ns["hx"], hindex.Connection)
+    assert run(shell, f"%hindex SELECT id FROM '{path}' WHERE id < 0").empty
+    kept = run(
+        shell, f"%%hindex --into rows --store {tmp_path / 'store'}\nSHOW INDEXES;\nSELECT a FROM '{path}'"
+    )
+    assert kept is None
+    assert isinstance(shell.user_ns["rows"], hindex.Scan)
+    assert isinstance(run(shell, "%hindex SHOW INDEXES"), pd.DataFrame)
+    # a name with a value in braces is that value
+    shell.user_ns["where"] = path
+    assert len(run(shell, "%hindex SELECT id FROM '{where}' WHERE a = 7")) == 1
+    assert len(run(shell, "%%hindex\nSELECT id FROM '{where}' WHERE a = 7 OR s = '{nothing}'")) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("%%hindex nope\nSHOW INDEXES", "expected %%hindex .*found 'nope'"),
+        ("%%hindex --into\nSHOW INDEXES", "found '--into'"),
+        ("%%hindex --into 1a\nSHOW INDEXES", "name of a variable after --into, found '1a'"),
+        ("%hindex SELEC 1", "unknown statement"),
+    ],
+)
+def test_mistakes(shell: InteractiveShell, text: str, message: str) -> None:
+    run(shell, "%load_ext hindex")
+    with pytest.raises(hindex.HindexError, match=message):
+        run(shell, text)

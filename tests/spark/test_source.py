@@ -1,0 +1,111 @@
+"""``spark.read.format("hindex")`` has the rows of Spark's own reader, and takes filters from Spark."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import hindex
+from hindex.spark.source import SourceScan, SourceTable
+from tests.support.small import write_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ROWS = 3000
+
+
+@pytest.fixture(scope="module")
+def path(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    root = tmp_path_factory.mktemp("source")
+    for part in (1, 2):
+        ids = range(part * ROWS, (part + 1) * ROWS)
+        columns = {
+            "id": pa.array(ids, pa.int64()),
+            "a": pa.array([None if i % 7 == 0 else i % 10 for i in ids], pa.int32()),
+            "s": pa.array([f"s%_{i % 50}\\x" for i in ids]),
+            "d": pa.array([Decimal(i % 100).scaleb(-1) for i in ids], pa.decimal128(9, 1)),
+            "f": pa.array([float("nan") if i % 11 == 0 else i / 4 for i in ids]),
+            "day": pa.array([datetime.date(2020, 1, 1) + datetime.timedelta(i % 30) for i in ids]),
+            "t": pa.array([datetime.datetime(2020, 1, 1, 0, 0, i % 60, 5) for i in ids], pa.timestamp("us")),
+            "n": pa.array([{"x": i % 3, "l": ["y"]} for i in ids]),
+        }
+        write_columns(root / f"p={part}" / "x.orc", columns, stripe=4096, stride=100)
+    spark.sql(f"CREATE TABLE source_table USING orc OPTIONS (path '{root}')")
+    table = hindex.connect(spark=spark).table(str(root))
+    table.create_indexes([hindex.IndexSpec(name, name) for name in ("id", "a", "s")])
+    hindex.enable(spark, tables=["source_table"])
+    yield root
+    spark.sql("DROP TABLE source_table")
+
+
+def rows(frame: DataFrame) -> list[str]:
+    return sorted(map(repr, frame.toArrow().to_pylist()))
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "id = 3001",
+        "a IN (1, 2) AND p = 1",
+        "a IS NULL AND s LIKE 's\\\\%\\\\_1%'",
+        "s LIKE '%9\\\\\\\\x' AND NOT a = 3",
+        "s LIKE '%\\\\_4%' AND d = 1.0",
+        "f = double('NaN') AND id < 3500",
+        "day >= DATE '2020-01-29' AND n.x = 1 AND a > 7",
+        "t = TIMESTAMP_NTZ '2020-01-01 00:00:07.000005'",
+        "a <=> NULL OR id = 3001",
+        "a + 1 = 3 AND id BETWEEN 3100 AND 3200",
+        "id < 0",
+        "true",
+    ],
+)
+def test_rows_are_those_of_spark(where: str, path: Path, spark: SparkSession) -> None:
+    expected = spark.read.orc(str(path)).withColumn("t", _ntz("t"))
+    found = spark.read.format("hindex").load(str(path))
+    assert [(f.name, f.dataType) for f in found.schema] == [(f.name, f.dataType) for f in expected.schema]
+    assert rows(found.where(where)) == rows(expected.where(where))
+
+
+def _ntz(name: str) -> Any:
+    from pyspark.sql import functions
+
+    return functions.col(name).cast("timestamp_ntz")
+
+
+def test_options(path: Path, spark: SparkSession, tmp_path: Path) -> None:
+    found = spark.read.format("hindex").option("table", "SOURCE_table").option("columns", "s, id").load()
+    assert (found.columns, found.where("id = 3001").count()) == (["s", "id"], 1)
+    read = spark.read.format("hindex").option("columns", '["n", "a"]').option("store", str(tmp_path))
+    assert read.load(str(path)).columns == ["n", "a"]
+    for options, message in [
+        ({"table": "nope"}, "Table 'nope' is not known here: name it in hindex.enable"),
+        ({"path": str(path), "table": "source_table"}, "a read names one table"),
+        ({}, "a read names one table"),
+        ({"path": str(path), "nope": "1"}, "unknown option 'nope'"),
+        ({"path": str(path), "columns": "[1"}, "option 'columns' is not a JSON list"),
+        ({"path": str(path), "columns": "zz"}, "Column 'zz' cannot be resolved"),
+    ]:
+        with pytest.raises(Exception, match="(?s)" + message):
+            spark.read.format("hindex").options(**options).load()
+
+
+def test_filters_that_are_taken(path: Path) -> None:
+    """Every filter that is not returned is answered row by row, from what the indexes leave."""
+    from pyspark.sql.datasource import EqualTo, Filter, In, IsNotNull, Not
+
+    scan = SourceScan(SourceTable({"path": str(path), "columns": "id,a"}, {}, None), ["id", "a"])
+    strange: Filter = EqualTo(("n",), {"x": 1})
+    missing: Filter = IsNotNull(("nope",))
+    pushed: list[Filter] = [IsNotNull(("a",)), In(("a",), (1, 2)), strange, Not(EqualTo(("p",), 2)), missing]
+    assert scan.push(pushed) == [strange, missing]
+    plan = scan.plan()
+    assert [task.partition for task in plan.tasks] == [("1",)]
+    assert {use.name for task in plan.tasks for use in task.indexes} == {"a"}
+    assert sum(len(group) for group in scan.groups(4)) == 1

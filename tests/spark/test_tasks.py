@@ -1,0 +1,61 @@
+"""What each Spark task of a scan reads: stripes, cut and put together by their bytes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import hindex
+from hindex.spark import tasks as spark_tasks
+from hindex.spark.tasks import Group, ReadUnit, group_units, read_group
+from tests.support.small import write_rows
+
+FILES = 3
+
+
+@pytest.fixture
+def scan(tmp_path: Path) -> hindex.Scan:
+    for file in range(FILES):
+        write_rows(tmp_path / f"{file}.orc", file * 3000, [i % 10 for i in range(3000)])
+    return hindex.connect().table(str(tmp_path)).scan("a > 5", ["id"])
+
+
+def rows(groups: list[Group]) -> list[int]:
+    return [
+        number for group in groups for batch in read_group(group) for number in batch.column(0).to_pylist()
+    ]
+
+
+def test_small_files_are_put_together(scan: hindex.Scan) -> None:
+    (group,) = group_units(scan.plan(), 4)
+    assert group == tuple(ReadUnit(task) for task in scan.plan().tasks)
+    assert len(group) == FILES
+    assert group_units(hindex.connect().table(scan.plan().snapshot.listing.uri).scan("FALSE").plan(), 4) == []
+
+
+@pytest.mark.parametrize("cores", [1, 2, 7, 1000])
+def test_large_files_are_cut(scan: hindex.Scan, cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark_tasks, "LEAST_BYTES", 100)
+    plan = scan.plan()
+    groups = group_units(plan, cores)
+    stripes = {view.file.path: view.num_stripes for view in plan.snapshot.files}
+    assert min(stripes.values()) > 5
+    # every stripe once, in order, and the last unit of a file without an end
+    for path in stripes:
+        units = [unit for group in groups for unit in group if unit.task.path == path]
+        assert [unit.end for unit in units] == [*(unit.first for unit in units[1:]), None]
+        assert units[0].first == 0
+    assert rows(groups) == scan.to_arrow()["id"].to_pylist()
+    if cores == 1000:
+        assert len(groups) == sum(stripes.values())
+    else:
+        assert cores <= len(groups) <= 4 * cores + FILES
+
+
+def test_a_task_has_no_more_than_its_limit(scan: hindex.Scan) -> None:
+    (group,) = group_units(scan.plan(), 1)
+    wanted = scan.to_arrow()["id"].to_pylist()
+    for limit in (0, 1, 1201, 5000):
+        found = [number for batch in read_group(group, limit) for number in batch.column(0).to_pylist()]
+        assert found == wanted[:limit]

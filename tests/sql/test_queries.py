@@ -1,0 +1,273 @@
+"""What is learned of a query: where it names tables, the conditions of their rows, the columns that it asks for."""
+
+from __future__ import annotations
+
+import pytest
+
+from hindex.sql import parse_predicate
+from hindex.sql.pushdown import of_nulls
+from hindex.sql.queries import parse_query
+
+COLUMNS = {"t": ["a", "b", "c", "k", "s"], "u": ["x", "y", "k"], "v": ["a", "z"]}
+
+#: A query, and the conditions found for each table that it names, in order.
+CONDITIONS: list[tuple[str, list[str]]] = [
+    ("SELECT * FROM t WHERE a = 5 AND b > c", ["a = 5"]),
+    ("SELECT * FROM t WHERE (a = 5 OR b = 6) AND NOT c IN (1, 2)", ["a = 5 OR b = 6, c NOT IN (1, 2)"]),
+    ("SELECT * FROM t WHERE a = 5 OR b > c", [""]),
+    ("SELECT * FROM t WHERE a = 5 OR (b > c AND a = 6)", ["a = 5 OR a = 6"]),
+    ("SELECT * FROM t WHERE length(s) = 3 AND a + 1 = 2 AND coalesce(a, 1) = 1 AND a = 3", ["a = 3"]),
+    ("SELECT a AS b FROM t WHERE b = 1", ["b = 1"]),
+    ("SELECT a FROM t GROUP BY a HAVING a = 3", [""]),
+    ("SELECT a FROM t WHERE b = date '1998-12-01' - interval '90' day", ["b = DATE '1998-09-02'"]),
+    (
+        "SELECT a FROM t WHERE b < date '1996-02-29' + interval '1' year - interval '1' week",
+        ["b < DATE '1997-02-21'"],
+    ),
+    ("SELECT a FROM t WHERE b = date '1998-01-31' + interval '1' month", ["b = DATE '1998-02-28'"]),
+    ("SELECT a FROM t WHERE b = date '1998-01-31' + interval '25' hours", [""]),
+    ("SELECT a FROM t WHERE b = date '9999-01-31' + interval '1' year", [""]),
+    # joins
+    ("SELECT * FROM t, u WHERE t.k = u.k AND a = 1 AND x = 2", ["a = 1", "x = 2"]),
+    (
+        "SELECT * FROM t, u WHERE (t.k = u.k AND a = 1 AND x = 1) OR (t.k = u.k AND a = 2 AND x IN (2, 3))",
+        ["a = 1 OR a = 2", "x = 1 OR x IN (2, 3)"],
+    ),
+    ("SELECT * FROM t JOIN u ON t.k = u.k AND a = 1 AND x = 2", ["a = 1", "x = 2"]),
+    ("SELECT * FROM t CROSS JOIN u WHERE a = 1", ["a = 1", ""]),
+    ("SELECT * FROM t x JOIN t y ON x.a = y.b WHERE x.a = 3 AND y.a = 4 AND a = 3", ["a = 3", "a = 4"]),
+    ("SELECT * FROM t JOIN u USING (k) WHERE k = 3 AND a = 4 AND t.k = 5", ["a = 4, k = 5", ""]),
+    ("SELECT * FROM t NATURAL JOIN u WHERE a = 4 AND t.b = 5", ["b = 5", ""]),
+    ("SELECT * FROM t LEFT JOIN u ON t.k = u.k AND u.x = 3 AND t.a = 1", ["", "x = 3"]),
+    ("SELECT * FROM t LEFT JOIN u ON t.k = u.k WHERE u.y = 4 AND t.b IS NULL", ["b IS NULL", "y = 4"]),
+    ("SELECT * FROM t LEFT JOIN u ON t.k = u.k WHERE u.y IS NULL", ["", ""]),
+    ("SELECT * FROM t LEFT JOIN u ON t.k = u.k WHERE u.y <=> NULL OR u.x = 3", ["", ""]),
+    ("SELECT * FROM t LEFT JOIN u ON t.k = u.k WHERE NOT u.y <=> 3", ["", ""]),
+    ("SELECT * FROM t LEFT JOIN u ON t.k = u.k WHERE NOT u.y = 3", ["", "NOT y = 3"]),
+    ("SELECT * FROM t RIGHT JOIN u ON t.k = u.k AND t.a = 9 AND u.x = 3 WHERE y = 4", ["a = 9", "y = 4"]),
+    ("SELECT * FROM t RIGHT JOIN u ON t.k = u.k WHERE a IS NULL AND b = 1", ["b = 1", ""]),
+    (
+        "SELECT * FROM t FULL JOIN u ON t.k = u.k AND t.a = 9 AND u.x = 1 WHERE y = 4 AND t.b IS NULL",
+        ["", "y = 4"],
+    ),
+    (
+        "SELECT * FROM t LEFT SEMI JOIN u ON t.k = u.k AND a = 9 AND x = 3 WHERE t.b <=> 1",
+        ["b <=> 1, a = 9", "x = 3"],
+    ),
+    (
+        "SELECT * FROM t LEFT ANTI JOIN u ON t.k = u.k AND a = 9 AND x = 3 WHERE t.b <=> 1",
+        ["b <=> 1", "x = 3"],
+    ),
+    ("SELECT * FROM t ANTI JOIN u ON a = 9 AND x = 3 WHERE y = 4", ["", "x = 3"]),
+    (
+        "SELECT * FROM t LEFT JOIN u ON t.k = u.k JOIN v ON v.z = u.x AND u.y IS NULL AND t.a = 1 AND u.x = 2",
+        ["a = 1", "x = 2", ""],
+    ),
+    (
+        "SELECT * FROM t LEFT JOIN u ON t.k = u.k RIGHT JOIN v ON u.y IS NULL AND t.a = 1 AND u.x = 2",
+        ["a = 1", "x = 2", ""],
+    ),
+    ("SELECT * FROM t JOIN u ON t.k = u.k FULL JOIN v ON v.a = t.a WHERE t.b IS NULL", ["", "", ""]),
+    ("SELECT * FROM (t JOIN u ON t.a = u.x) WHERE t.a = 3", ["", ""]),
+    (
+        "SELECT * FROM t, LATERAL (SELECT x FROM u WHERE u.k = t.k AND y = 2) WHERE t.a = 3",
+        ["a = 3", "y = 2"],
+    ),
+    ("SELECT * FROM t LATERAL VIEW explode(s) e AS f WHERE t.a = 3 AND f = 2", ["a = 3"]),
+    # names that could mean two things
+    ("SELECT * FROM t, v WHERE a = 3", ["", ""]),
+    ("SELECT * FROM t JOIN w ON t.k = w.k WHERE a = 3 AND q = 4", ["a = 3", ""]),
+    ("SELECT * FROM t WHERE k.f = 3 AND t.s.f = 4", ["k.f = 3, s.f = 4"]),
+    ("SELECT * FROM t k WHERE k.f = 3 AND k.a = 4", ["a = 4"]),
+    ("SELECT * FROM t, t WHERE a = 3", ["", ""]),
+    # subqueries
+    (
+        "SELECT * FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.k = t.k AND y = 7 AND t.a = 1) AND b = 2",
+        ["b = 2", "y = 7"],
+    ),
+    ("SELECT * FROM t WHERE a IN (SELECT x FROM u WHERE y = 1) OR a = 2", ["", "y = 1"]),
+    ("SELECT (SELECT max(x) FROM u WHERE u.k = t.k AND y = 1) FROM t WHERE a = 2", ["y = 1", "a = 2"]),
+    ("SELECT * FROM (SELECT * FROM t) z WHERE z.a = 3", ["a = 3"]),
+    ("SELECT * FROM (SELECT a AS b, b AS a FROM t) WHERE a = 3 AND b = 4", ["b = 3, a = 4"]),
+    ("SELECT * FROM (SELECT a + 1 AS a, b FROM t) z WHERE a = 3 AND b = 4", ["b = 4"]),
+    (
+        "SELECT * FROM (SELECT a, count(*) n FROM t GROUP BY a HAVING n > 1) z WHERE z.a = 3 AND n = 4",
+        ["a = 3"],
+    ),
+    ("SELECT * FROM (SELECT a, max(b) AS b FROM t GROUP BY a) z WHERE z.b = 3", [""]),
+    ("SELECT * FROM (SELECT a, b FROM t GROUP BY ROLLUP (a, b)) z WHERE z.b = 3", [""]),
+    ("SELECT * FROM (SELECT a, b FROM t GROUP BY a, b WITH CUBE) z WHERE z.b = 3", [""]),
+    (
+        "SELECT * FROM (SELECT a, b, grouping(a) FROM t GROUP BY GROUPING SETS ((a), (b))) z WHERE z.b = 3",
+        [""],
+    ),
+    ("SELECT * FROM (SELECT DISTINCT a FROM t ORDER BY a) z WHERE z.a = 3", ["a = 3"]),
+    ("SELECT * FROM (SELECT a, row_number() OVER (ORDER BY b) n FROM t) z WHERE z.a = 3", [""]),
+    ("SELECT * FROM (SELECT a FROM t LIMIT 5) z WHERE z.a = 3", [""]),
+    ("SELECT * FROM (SELECT a FROM t OFFSET 5) z WHERE z.a = 3", [""]),
+    ("SELECT * FROM (SELECT a FROM t LIMIT 5) z, u WHERE z.a = 3 AND x = 1", ["", "x = 1"]),
+    ("SELECT a FROM t WHERE b = 1 LIMIT 5", ["b = 1"]),
+    ("SELECT a, rank() OVER (ORDER BY c) FROM t WHERE b = 1", ["b = 1"]),
+    ("SELECT * FROM (SELECT a FROM t UNION ALL SELECT x FROM u) z WHERE z.a = 3", ["", ""]),
+    ("SELECT * FROM t UNION ALL SELECT * FROM v WHERE a = 3", ["", "a = 3"]),
+    ("SELECT a FROM t WHERE b = 1 EXCEPT SELECT a FROM v WHERE z = 3", ["b = 1", "z = 3"]),
+    (
+        "SELECT * FROM t LEFT JOIN (SELECT * FROM u) w ON t.k = w.k WHERE w.y IS NULL AND w.x = 2",
+        ["", "x = 2"],
+    ),
+    ("SELECT * FROM (SELECT * FROM t) AS z(p, q, r, m, n) WHERE p = 3", [""]),
+    # common table expressions
+    ("WITH q AS (SELECT * FROM t) SELECT * FROM q WHERE a = 5 AND s.f.g = 3", ["a = 5 AND s.f.g = 3"]),
+    (
+        "WITH q AS (SELECT * FROM t) SELECT * FROM q x JOIN q y ON x.k = y.k WHERE x.a = 1 AND y.b = 2",
+        ["a = 1 OR b = 2"],
+    ),
+    ("WITH q AS (SELECT * FROM t) SELECT * FROM q x JOIN q y ON x.k = y.k WHERE x.a = 1", [""]),
+    (
+        "WITH q AS (SELECT * FROM t) SELECT * FROM q WHERE a = 1 AND EXISTS (SELECT 1 FROM (q JOIN u ON true))",
+        ["", ""],
+    ),
+    (
+        (
+            "WITH q AS (SELECT * FROM t), r AS (SELECT a AS m, k FROM q WHERE b = 1) "
+            "SELECT * FROM r JOIN q ON r.k = q.k WHERE r.m = 3 AND q.c = 4"
+        ),
+        ["c = 4 OR b = 1 AND a = 3"],
+    ),
+    ("WITH q(m, n) AS (SELECT a, b FROM t) SELECT * FROM q WHERE m = 5", [""]),
+    ("WITH q(b, a) AS (SELECT a, b FROM t) SELECT * FROM q WHERE a = 5", [""]),
+    ("SELECT * FROM (SELECT a, b FROM t) AS z(b, a) WHERE z.a = 3", [""]),
+    ("SELECT * FROM t AS z(b, a, c, k, s) WHERE z.a = 3", [""]),
+    ("WITH t AS (SELECT * FROM t) SELECT * FROM t WHERE a = 5", []),
+    ("WITH q AS (SELECT * FROM t) SELECT * FROM db.q WHERE a = 5", ["", ""]),
+    (
+        (
+            "WITH RECURSIVE r AS (SELECT a FROM t WHERE b = 1 UNION ALL "
+            "SELECT r.a FROM r JOIN t ON t.a = r.a WHERE c = 3) "
+            "SELECT * FROM r WHERE a = 5"
+        ),
+        ["b = 1", "c = 3"],
+    ),
+    (
+        "SELECT * FROM t WHERE a IN (WITH q AS (SELECT x, y FROM u) SELECT x FROM q WHERE y = 3) AND b = 1",
+        ["b = 1", "y = 3"],
+    ),
+    # tables of which nothing may be left out
+    ("SELECT * FROM t TABLESAMPLE (5 ROWS) WHERE a = 1", [""]),
+    ("SELECT * FROM t VERSION AS OF 3 WHERE a = 1", [""]),
+    ("SELECT * FROM t PIVOT (sum(a) FOR b IN (1, 2)) WHERE c = 1", [""]),
+    ("SELECT * FROM db.t WHERE db.t.a = 1", [""]),
+    ("SELECT a, rand() FROM t WHERE a = 1", [""]),
+    ("SELECT input_file_name() FROM t WHERE a = 1", [""]),
+    ("SELECT _metadata.file_path FROM t WHERE a = 1", [""]),
+    ("FROM t |> WHERE a = 1", [""]),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), CONDITIONS, ids=[text for text, _ in CONDITIONS])
+def test_conditions(text: str, expected: list[str]) -> None:
+    query = parse_query(text)
+    assert query is not None
+    found = query.conditions([COLUMNS.get(table.ref.parts[-1]) for table in query.tables])
+    assert [", ".join(map(str, some)) for some in found] == expected
+
+
+def test_a_query_that_is_too_deep() -> None:
+    text = "SELECT * FROM t WHERE " + " OR ".join(f"a = {i}" for i in range(5000))
+    query = parse_query(text)
+    assert query is not None
+    ((condition,),) = query.conditions([COLUMNS["t"]])
+    assert str(condition).count("OR") == 4999
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT a FROM t, u x WHERE t.a = 1", "SELECT a FROM {0} AS `t`, {1} x WHERE t.a = 1"),
+        (
+            "SELECT '{t}' FROM db.`t 1` JOIN t AS z(p) -- t",
+            "SELECT '{{t}}' FROM {0} AS `t 1` JOIN {1} AS z(p) -- t",
+        ),
+        ("SELECT a FROM 'data/o''rd' o, orc.`/x/{y}`", "SELECT a FROM {0} o, {1}"),
+        ('SELECT a FROM "data/x"', "SELECT a FROM {0}"),
+        ("SELECT /*+ BROADCAST(t) */ a FROM t", "SELECT /*+ BROADCAST(t) */ a FROM {0} AS `t`"),
+        (
+            "SELECT a FROM range(5), t, VALUES (1) AS w(x)",
+            "SELECT a FROM range(5), {0} AS `t`, VALUES (1) AS w(x)",
+        ),
+        ("SELECT a FROM `q{`", "SELECT a FROM {0} AS `q{{`"),
+        ("explain -- x\n select a FROM t;", " -- x\n select a FROM {0} AS `t`;"),
+    ],
+)
+def test_other_names_for_tables(text: str, expected: str) -> None:
+    query = parse_query(text)
+    assert query is not None
+    names = [f"{{{number}}}" for number in range(len(query.tables))]
+    assert query.with_tables(names, is_format=True) == expected
+    assert query.with_tables([None] * len(names)) == query.text
+    assert text.endswith(query.text)
+
+
+@pytest.mark.parametrize(
+    ("text", "needed"),
+    [
+        ("SELECT a, count(*) FROM t WHERE T.B = 1 GROUP BY ALL", "ab"),
+        ("SELECT `A` FROM t ORDER BY u.c", "ac"),
+        ("SELECT a * b FROM t", "ab"),
+        ("SELECT * FROM t", "abcks"),
+        ("SELECT t.* FROM t", "abcks"),
+        ("SELECT * EXCEPT (a) FROM t", "abcks"),
+        ("SELECT struct(*) FROM t", "abcks"),
+        ("SELECT count(t.*) FROM t", "abcks"),
+        ("FROM t", "abcks"),
+        ("SELECT a FROM t NATURAL JOIN u", "abcks"),
+        ("SELECT a FROM t JOIN u USING (k)", "ak"),
+        ("SELECT `(a|b)` FROM t", "abcks"),
+        ("SELECT x FROM t AS z(x, y)", "abcks"),
+        ("SELECT identifier('a') FROM t", "abcks"),
+        ('SELECT "a" FROM t', "a"),
+        ("SELECT 1 FROM t PIVOT (sum(a) FOR b IN (1))", "abcks"),
+    ],
+)
+def test_columns_that_are_asked_for(text: str, needed: str) -> None:
+    query = parse_query(text)
+    assert query is not None
+    assert "".join(name for name in COLUMNS["t"] if query.needs(name)) == needed
+
+
+@pytest.mark.parametrize(
+    "text", ["SHOW TABLES", "", "CREATE TABLE t AS SELECT 1", "EXPLAIN", "'select'", "INSERT INTO t SELECT 1"]
+)
+def test_no_queries(text: str) -> None:
+    assert parse_query(text) is None
+
+
+def test_what_only_spark_understands() -> None:
+    for text in ("TABLE t", "SELECT a b c FROM t", "SELECT ' FROM t", "SELECT 1; SELECT 2"):
+        query = parse_query(text)
+        if query is not None:
+            assert query.problem == "the query is written in a way that only Spark understands"
+            assert query.tables == ()
+    query = parse_query("SELECT ${x} FROM t WHERE a = 1")
+    assert query is not None
+    assert query.problem is not None
+
+
+@pytest.mark.parametrize(
+    ("predicate", "value"),
+    [
+        ("a = 1", None),
+        ("a <=> 1", False),
+        ("a <=> NULL", True),
+        ("a IS NULL", True),
+        ("a IS NOT NULL", False),
+        ("a = 1 OR b IS NULL", True),
+        ("a = 1 AND b IS NULL", None),
+        ("a = 1 AND b IS NOT NULL", False),
+        ("NOT (a = 1 AND b IS NOT NULL)", True),
+        ("NOT a IN (1, 2)", None),
+        ("a LIKE 'x%' OR FALSE", None),
+    ],
+)
+def test_predicates_of_nulls(predicate: str, value: bool | None) -> None:
+    assert of_nulls(parse_predicate(predicate)) is value
