@@ -48,7 +48,7 @@ def test_what_statements_return(path: Path, spark: SparkSession) -> None:
     assert repr(scan) == "Scan(SELECT id, s WHERE a = 3 LIMIT 2)"
     count = hx.sql(f"SELECT COUNT(*) FROM '{path}' WHERE a IN (3, 4)")
     assert isinstance(count, pa.Table)
-    assert count.to_pydict() == {"count": [100]}
+    assert count.to_pydict() == {"count(1)": [100]}
     explained = hx.sql(f"EXPLAIN SELECT id FROM '{path}' WHERE a = 3")
     assert isinstance(explained, Explanation)
     assert explained.columns == ("id",)
@@ -177,7 +177,7 @@ def test_the_limit_of_a_count_is_of_its_one_row(path: Path) -> None:
     for limit, rows in [(0, []), (1, [500]), (7, [500]), (1000, [500])]:
         found = hx.sql(f"SELECT COUNT(*) FROM '{path}' LIMIT {limit}")
         assert isinstance(found, pa.Table)
-        assert found.column("count").to_pylist() == rows
+        assert found.column("count(1)").to_pylist() == rows
 
 
 def test_dropping_from_a_table_that_is_not_there(path: Path) -> None:

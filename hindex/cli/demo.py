@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from hindex.cli.comparing import same_rows
 from hindex.errors import HindexError, MissingRuntimeError
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def run_demo(scale: float, directory: str, *, master: str | None = None, conf: M
         _say(f"Using {where} of an earlier run")
     else:
         _say(f"Making TPC-H lineitem, scale {scale:g}, as zstd ORC in {where}")
-        make_lineitem(spark, scale, where)
+        make_tpch_table(spark, "lineitem", scale, where)
     _say(f"{_size(where)} of data in {len(list(where.glob('*.orc')))} files")
 
     _index(where, master, conf)
@@ -90,8 +91,10 @@ def _say(line: str) -> None:
     print(line, flush=True)
 
 
-def make_lineitem(spark: SparkSession, scale: float, where: Path) -> None:
-    """Write TPC-H lineitem as four zstd ORC files, with Spark's own defaults for stripes and row groups.
+def make_tpch_table(spark: SparkSession, name: str, scale: float, where: Path) -> None:
+    """Write a table of TPC-H as four zstd ORC files, with Spark's own defaults for stripes and row groups.
+
+    :param name: such as ``lineitem``.
 
     :raises MissingRuntimeError: if tpchgen-cli is missing.
     :raises HindexError: if it fails.
@@ -101,14 +104,14 @@ def make_lineitem(spark: SparkSession, scale: float, where: Path) -> None:
     if generator is None:
         raise MissingRuntimeError("the data is generated with tpchgen-cli: pip install 'hindex[demo]'")
     raw = where.with_name(f"{where.name}-parquet")
-    options = ["--tables=lineitem", "--output-dir", str(raw), "--no-progress"]
+    options = [f"--tables={name}", "--output-dir", str(raw), "--no-progress"]
     made = subprocess.run(
         [generator, "parquet", "-s", f"{scale:g}", *options], capture_output=True, text=True, check=False
     )
     if made.returncode != 0:
         raise HindexError(f"tpchgen-cli failed: {' '.join(made.stderr.split()) or made.returncode}")
-    lineitem = spark.read.parquet(str(raw / "lineitem.parquet"))
-    lineitem.coalesce(4).write.mode("overwrite").option("compression", "zstd").orc(str(where))
+    rows = spark.read.parquet(str(raw / f"{name}.parquet"))
+    rows.coalesce(4).write.mode("overwrite").option("compression", "zstd").orc(str(where))
     shutil.rmtree(raw)
 
 
@@ -147,15 +150,6 @@ def _seconds(run: Callable[[], object]) -> float:
     started = time.perf_counter()
     run()
     return time.perf_counter() - started
-
-
-def same_rows(ours: pa.Table, theirs: pa.Table) -> bool:
-    """Whether two tables hold the same rows, each as often, in any order."""
-    if ours.schema.names != theirs.schema.names or ours.num_rows != theirs.num_rows:
-        return False
-    keys = [(name, "ascending") for name in ours.schema.names]
-    theirs = theirs.cast(ours.schema)
-    return bool(ours.sort_by(keys).equals(theirs.sort_by(keys)))
 
 
 def _print_comparisons(compared: list[Comparison]) -> None:

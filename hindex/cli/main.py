@@ -1,20 +1,24 @@
-"""The command ``hindex``: ``sql``, ``explain``, ``check``, ``inspect``, ``demo``, and a shell without any of them."""
+"""The command ``hindex``: ``sql``, ``explain``, ``check``, ``inspect``, ``bench``, ``demo``; without one, a shell."""
 
 from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TextIO, cast
 
 import click
 
 from hindex.errors import HindexError, StatementError
 
 if TYPE_CHECKING:
+    import hindex
     from hindex.cli.output import Output
     from hindex.lifecycle.results import CheckResult
+    from hindex.plan.explain import Explanation
 
 #: Exit code of everything that goes wrong.
 FAILURE = 2
@@ -40,20 +44,27 @@ class Context:
     output: str = "table"
     master: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
+    valid_write_ids: str = ""
+    mode: str = "lenient"
     _connection: Connection | None = None
 
-    def connection(self) -> Connection:
-        """The connection, made on first use."""
+    def connection(self, *, quick_java: bool = True) -> Connection:
+        """The connection, made on first use.
+
+        :param quick_java: whether a session that is started for it compiles Java code once, quickly.
+        """
         if self._connection is None:
             import hindex
             from hindex.cli.progress import progress_for
 
-            local = self.master is None or self.master.startswith("local")
+            quick = quick_java and (self.master is None or self.master.startswith("local"))
             self._connection = hindex.connect(
                 store=self.store,
                 master=self.master,
-                conf={**(_QUICK_JAVA if local else {}), **self.conf},
+                conf={**(_QUICK_JAVA if quick else {}), **self.conf},
                 progress=progress_for(sys.stderr),
+                valid_write_ids=self.valid_write_ids,
+                mode=self.mode,
             )
         return self._connection
 
@@ -91,6 +102,18 @@ def _parse_conf(
 )
 @click.option("--master", metavar="URL", help="Spark master for index builds. Default: a local session.")
 @click.option("--conf", metavar="KEY=VALUE", multiple=True, callback=_parse_conf, help="A Spark setting.")
+@click.option(
+    "--valid-write-ids",
+    metavar="LIST",
+    default="",
+    help="What is seen of transactional tables, as Hive writes it: table:highWatermark:minOpen:open,...:aborted,...",
+)
+@click.option(
+    "--mode",
+    type=click.Choice(["lenient", "strict", "prove"]),
+    default="lenient",
+    help="strict: what no index answers is an error. prove: read everything, too, and compare.",
+)
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @click.version_option(package_name="hindex")
 @click.pass_context
@@ -100,13 +123,15 @@ def cli(
     output: str,
     master: str | None,
     conf: dict[str, str],
+    valid_write_ids: str,
+    mode: str,
     debug: bool,
 ) -> None:
     """Indexes for tables of ORC files: build them with Spark, read only the rows that match.
 
     Without a command, hindex is an interactive shell.
     """
-    context.obj = Context(store, output, master, conf)
+    context.obj = Context(store, output, master, conf, valid_write_ids, mode)
     if context.invoked_subcommand is not None:
         return
     if sys.stdin.isatty():
@@ -127,10 +152,23 @@ def sql(context: Context, statement: str) -> None:
 
 @cli.command()
 @click.argument("select")
+@click.option("--analyze", is_flag=True, help="Run it, too, and tell what was read and how long it took.")
+@click.option("--html", metavar="FILE", help="Write it as HTML, with a map of the table.")
 @click.pass_obj
-def explain(context: Context, select: str) -> None:
+def explain(context: Context, select: str, analyze: bool, html: str | None) -> None:
     """Show how a SELECT would be answered: by which indexes, and what they skip."""
-    context.execute(select if select.lstrip()[:7].lower() == "explain" else f"EXPLAIN {select}")
+    words = "EXPLAIN ANALYZE" if analyze else "EXPLAIN"
+    is_explain = select.lstrip()[:7].lower() == "explain"
+    found = context.connection().sql(select if is_explain else f"{words} {select}")
+    if html is None:
+        context.write(found)
+        return
+    if not hasattr(found, "to_html"):
+        raise HindexError("Spark plans this query, and there is no HTML of its plan: leave --html out")
+    try:
+        Path(html).write_text(cast("Explanation", found).to_html(), "utf-8")
+    except OSError as error:
+        raise HindexError(f"cannot write {html!r}: {error.strerror}; name another file") from error
 
 
 @cli.command()
@@ -154,10 +192,35 @@ def check(context: Context, table: str, verify: bool) -> None:
 @click.option("--row-groups", "--verbose", is_flag=True, help="Show the statistics of row groups, too.")
 @click.pass_obj
 def inspect(context: Context, file: str, row_groups: bool) -> None:
-    """Show what is in an ORC file or an index file; of a directory, a line for each file."""
+    """Show what is in an ORC file, an index file or a transactional table; of a directory, one line a file."""
     from hindex.cli.inspect import inspect_path
 
-    context.write(inspect_path(file, row_groups=row_groups))
+    found = inspect_path(file, row_groups=row_groups, valid_write_ids=context.valid_write_ids)
+    context.write(found)
+
+
+@cli.command()
+@click.argument("table")
+@click.option("--where", metavar="PREDICATE", help="Which rows, in SQL. Default: all.")
+@click.option("--columns", metavar="A,B,...", help="Which columns. Default: all.")
+@click.option(
+    "--rounds", type=click.IntRange(min=1), default=5, help="How often each reader is timed. Default: 5"
+)
+@click.option("--spark", "with_spark", is_flag=True, help="Time Spark's own ORC reader, too.")
+@click.pass_obj
+def bench(
+    context: Context, table: str, where: str | None, columns: str | None, rounds: int, with_spark: bool
+) -> None:
+    """Time hindex on a TABLE beside pyarrow, which reads the same files without indexes, and compare the rows.
+
+    A ratio above 1 says how many times longer than hindex another reader takes.
+    """
+    from hindex.cli.bench import run_bench
+
+    # what is timed is compiled as Java compiles what runs for long
+    connection = cast("hindex.Connection", context.connection(quick_java=False))
+    names = None if columns is None else [name.strip() for name in columns.split(",")]
+    context.write(run_bench(connection, table, where, names, rounds=rounds, with_spark=with_spark))
 
 
 @cli.command()
@@ -205,6 +268,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _run(arguments: Sequence[str]) -> int:
     debug = "--debug" in arguments
+    warnings.showwarning = _show_warning
     try:
         # not cli.main(): that has its own ideas about Ctrl-C and closed pipes
         with cli.make_context("hindex", list(arguments)) as context:
@@ -235,6 +299,17 @@ def _run(arguments: Sequence[str]) -> int:
         )
         return FAILURE
     return 0
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    print(f"Warning: {message}", file=sys.stderr)
 
 
 def _drop_output() -> None:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from hindex.plan.explain import Explanation
     from hindex.scan.scan import Scan
 
+#: The column of SELECT COUNT(*) alone, which is shown as a number.
+_COUNTED = "count(1)"
+
 _INDEX_SCHEMA = pa.schema(
     [
         ("name", pa.string()),
@@ -27,12 +30,16 @@ _INDEX_SCHEMA = pa.schema(
 
 def write_result(result: object, output: Output) -> int | None:
     """Write a statement's result; the number of rows, where it has rows."""
-    if isinstance(result, pa.Table) and result.schema.names == ["count"] and result.num_rows == 1:
-        output.number("count", result["count"][0].as_py())
+    if isinstance(result, pa.Table) and result.schema.names == [_COUNTED] and result.num_rows == 1:
+        output.number(_COUNTED, result[_COUNTED][0].as_py())
         return None
     if hasattr(result, "to_batches"):
         rows = cast("Scan | pa.Table", result)
         return output.rows(rows.schema, rows.to_batches())
+    if hasattr(result, "toArrow"):
+        # a query that Spark runs
+        collected: pa.Table = result.toArrow()
+        return output.rows(collected.schema, collected.to_batches())
     if hasattr(result, "to_text"):
         explanation = cast("Explanation", result)
         output.explanation(explanation.to_text(), explanation.to_json())

@@ -142,6 +142,11 @@ def test_strings_that_are_not_utf8() -> None:
     assert texts(column) == ["ok", r"\xff!", None]
 
 
+class SparkFrame:
+    def toArrow(self) -> pa.Table:  # noqa: N802
+        return pa.table({"a": [1, 2]})
+
+
 class Explanation:
     def to_text(self) -> str:
         return "predicate  a = 1"
@@ -173,9 +178,10 @@ ROW = "g,gender,BITMAP,FRESH,123\n"
         (RenameResult("g", "h", "t"), "csv", "index,new_name,table\ng,h,t\n"),
         (VACUUMED, "table", "Would remove 1 file of 't' (1.5 kB); 2 more not needed, kept for 24 h\n"),
         (VACUUMED, "csv", "path,bytes,reason\ndata/x,1500,why\n"),
-        (pa.table({"count": [42]}), "table", "42\n"),
-        (pa.table({"count": [42]}), "json", '[{"count": 42}]\n'),
-        (pa.table({"count": [42]}), "csv", "count\n42\n"),
+        (pa.table({"count(1)": [42]}), "table", "42\n"),
+        (pa.table({"count(1)": [42]}), "json", '[{"count(1)": 42}]\n'),
+        (pa.table({"count(1)": [42]}), "csv", "count(1)\n42\n"),
+        (SparkFrame(), "csv", "a\n1\n2\n"),
         (Explanation(), "table", "predicate  a = 1\n"),
         (Explanation(), "json", '{\n  "predicate": "a = 1"\n}\n'),
         (Index(), "csv", HEADER + ROW),

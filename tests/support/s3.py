@@ -52,10 +52,14 @@ class Fault:
 
 @dataclass
 class S3Server:
-    """The server: its address, the requests it has seen as ``(method, path)``, and the faults under way."""
+    """The server: its address, the requests it has seen as ``(method, path)``, and the faults under way.
+
+    ``sent`` are the bytes of each answer.
+    """
 
     endpoint: str = ""
     requests: list[tuple[str, str]] = field(default_factory=list)
+    sent: list[int] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     ignores_conditions: bool = False
 
@@ -96,7 +100,9 @@ def s3_server() -> Iterator[S3Server]:
                     b"".join(served(environ, lambda *_: None))
                 start(_STATUS[fault.code], [("Content-Type", "application/xml")])
                 return [f"<Error><Code>{fault.code}</Code><Message>injected</Message></Error>".encode()]
-        return served(environ, start)  # type: ignore[no-any-return]
+        parts = list(served(environ, start))
+        server.sent.append(sum(map(len, parts)))
+        return parts
 
     listener = make_server("127.0.0.1", 0, application, threaded=True)
     thread = threading.Thread(target=listener.serve_forever, daemon=True)

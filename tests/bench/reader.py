@@ -1,8 +1,6 @@
 """The reader beside pyarrow on the same files: few rows, rows of every row group, and all rows.
 
-``python -m tests.bench.sparse_read --table DIR`` from the root of the checkout. Needs no Spark once the data is
-there. Times are printed and never judged; the exit code is 1 where the rows differ. ``--memory`` prints instead what
-reading few rows adds to a process's peak memory, and how the bytes fetched compare with those decompressed.
+Row numbers are given and no index is asked. Also what reading few rows adds to a process's peak memory.
 """
 
 from __future__ import annotations
@@ -16,6 +14,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,10 +22,12 @@ import pyarrow as pa
 import pyarrow.orc
 
 from hindex.cli.demo import COLUMNS
+from hindex.cli.progress import progress_for
 from hindex.orc import OrcReader
-from tests.bench.data import data_files, lineitem_alone
-from tests.bench.options import bench_parser
-from tests.bench.report import finish, in_turn, ratios, spread
+from tests.bench.data import Dataset, data_files
+from tests.bench.making import made
+from tests.bench.section import Found, Section
+from tests.bench.timing import in_turn, ratios, spread
 
 #: Of the first selection: one row group is wanted of so many.
 GROUPS_APART = 30
@@ -55,106 +56,80 @@ class Result:
         return ratios(self.pyarrow_ms, self.hindex_ms)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    options = _parser().parse_args(arguments)
-    table = options.table or lineitem_alone(options.scale, options.dir)
+def run(options: argparse.Namespace) -> Found:
+    table = made(Dataset("lineitem", options.scale), options.data)
     files = data_files(table)
-    if not files:
-        print(f"no ORC files in {table}", file=sys.stderr)
-        return 2
-    if options.memory_of is not None:
-        return _print_memory(files, options)
-    if options.memory:
-        return _memory(table, files, options)
     rng = np.random.default_rng(options.seed)
     makers: dict[str, Callable[[int, int], Rows] | None] = {
         f"1 row group of {GROUPS_APART}, whole": _groups_apart,
         f"{ROWS_OF_GROUP} rows of every row group": lambda rows, stride: _scattered(rows, stride, rng),
         "all rows": None,
     }
-    print(
-        f"{len(files)} files, {', '.join(COLUMNS)}; hindex on {options.threads} thread(s); seed {options.seed}\n"
-    )
-    print(f"{_CELLS.format(*_HEADINGS)}\n{'-' * 100}", flush=True)
+    progress = progress_for(sys.stderr)
+    progress.start(len(makers), "Reading rows by number")
     results = []
     for name, make in makers.items():
         selections = [_selection(file, make) for file in files]
-        result = _measure(name, files, selections, options)
-        results.append(result)
-        print(_CELLS.format(*_row(result)), flush=True)
-    print()
-    for result in results:
-        counts = ", ".join(f"{key} {value:,}" for key, value in result.counts.items())
-        print(f"{result.selection}: {counts}")
-    report = [asdict(result) | {"ratios": result.ratios} for result in results]
-    return finish(
-        report, options.json, [result.selection for result in results if not result.same], "pyarrow"
+        results.append(_measure(name, files, selections, options))
+        progress.advance()
+    progress.finish()
+    memory = _memory(options)
+    return Found(
+        {
+            "results": [asdict(result) for result in results],
+            "memory": memory,
+            "tables": [_times(results), _counts(results), _memory_table(memory)],
+        },
+        [f"{result.selection}, from pyarrow's" for result in results if not result.same],
     )
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = bench_parser(
-        "sparse_read", "hindex's ORC reader beside pyarrow's.", measured="measured pairs a selection"
-    )
+def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=int, default=1, help="hindex's threads (default 1, as pyarrow has)")
-    parser.add_argument("--seed", type=int, default=1, help="of the scattered rows (default 1)")
-    parser.add_argument("--memory", action="store_true", help="measure memory and bytes instead of times")
-    parser.add_argument("--memory-of", choices=_MEMORY, help=argparse.SUPPRESS)
-    parser.add_argument("--file", type=int, help=argparse.SUPPRESS)
-    return parser
 
+
+SECTION = Section("reader", "hindex's ORC reader beside pyarrow's, given row numbers", run, _add_options)
 
 _MEMORY = ("groups", "rows")
 
 
-def _memory(table: Path, files: Sequence[Path], options: argparse.Namespace) -> int:
-    """Each selection in a process of its own, for each file and for all files after another."""
-    print(f"{'selection':<10}{'file':>6}{'peak MB':>10}{'fetched':>14}{'chunks':>14}{'ratio':>8}")
+def _memory(options: argparse.Namespace) -> dict[str, dict[str, float]]:
+    """The same selections, each in a process of its own: what reading them adds to the peak of its memory."""
+    found = {}
     for selection in _MEMORY:
-        for number in (*range(len(files)), None):
-            command = [sys.executable, "-m", "tests.bench.sparse_read", "--table", str(table)]
-            command += [
-                "--memory-of",
-                selection,
-                "--threads",
-                str(options.threads),
-                "--seed",
-                str(options.seed),
-            ]
-            command += [] if number is None else ["--file", str(number)]
-            found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-            fetched, chunks = found["bytes_fetched"], found["chunk_bytes"]
-            # chunks of columns that pyarrow decodes are not told apart
-            ratio = f"{fetched / chunks:.3f}" if not found["dense_columns"] else "-"
-            name = "all" if number is None else str(number)
-            print(f"{selection:<10}{name:>6}{found['peak_mb']:>10.1f}{fetched:>14,}{chunks:>14,}{ratio:>8}")
-    return 0
+        dataset = Dataset("lineitem", options.scale).name
+        arguments = [selection, dataset, str(options.data), str(options.threads), str(options.seed)]
+        command = [sys.executable, "-m", "tests.bench.reader", *arguments]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        found[selection] = json.loads(done.stdout)
+    return found
 
 
-def _print_memory(files: Sequence[Path], options: argparse.Namespace) -> int:
-    """Read in this process, and print the peak above what it had with everything imported and a row read."""
-    rng = np.random.default_rng(options.seed)
-    chosen = files if options.file is None else files[options.file : options.file + 1]
+def _read_for_memory(
+    selection_name: str, dataset: str, data: str, threads: int, seed: int
+) -> dict[str, float]:
+    """Read in this process, and tell the peak above what it had with everything imported and a row read."""
+    files = data_files(Dataset.parse(dataset).orc(Path(data)))
+    rng = np.random.default_rng(seed)
     with OrcReader(files[0]) as reader:
-        reader.read(["l_linenumber"], [5], threads=options.threads)
+        reader.read(["l_linenumber"], [5], threads=threads)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     found: dict[str, float] = {}
-    for file in chosen:
+    for file in files:
         with OrcReader(file) as reader:
             stride, selection = reader.tail.row_index_stride, {}
             for number, stripe in enumerate(reader.stripes):
-                if options.memory_of == "rows":
+                if selection_name == "rows":
                     selection[number] = _scattered(stripe.num_rows, stride, rng)
                 else:
                     starts = range(0, stripe.num_rows, GROUPS_APART * stride)
                     ends = [min(start + stride, stripe.num_rows) for start in starts]
                     selection[number] = np.concatenate(list(map(np.arange, starts, ends)))
-            reader.read(COLUMNS, selection, threads=options.threads)
+            reader.read(COLUMNS, selection, threads=threads)
             for key, value in reader.counts.as_dict().items():
                 found[key] = found.get(key, 0) + value
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(json.dumps(found | {"peak_mb": (after - before) / 1024}))
-    return 0
+    return found | {"peak_mb": (after - before) / 1024}
 
 
 def _groups_apart(rows: int, stride: int) -> Rows:
@@ -218,21 +193,39 @@ def _equal(ours: pa.Table, theirs: pa.Table) -> bool:
     return bool(ours.equals(theirs.cast(ours.schema)))
 
 
-_HEADINGS = ("rows wanted", "rows", "same", "hindex ms", "pyarrow ms", "ratio", "min - max")
-_CELLS = "{:<32}{:>12}{:>6}{:>12}{:>12}{:>8}{:>16}"
+def _times(results: Sequence[Result]) -> dict[str, Any]:
+    rows = [
+        [
+            result.selection,
+            f"{result.rows:,}",
+            f"{statistics.median(result.hindex_ms):,.1f}",
+            f"{statistics.median(result.pyarrow_ms):,.1f}",
+            f"{statistics.median(result.ratios):.2f}",
+            spread(result.ratios, 2),
+        ]
+        for result in results
+    ]
+    return {
+        "headings": ["rows wanted", "rows", "hindex ms", "pyarrow ms", "ratio", "min - max"],
+        "rows": rows,
+    }
 
 
-def _row(result: Result) -> tuple[str, ...]:
-    return (
-        result.selection,
-        f"{result.rows:,}",
-        "yes" if result.same else "NO",
-        f"{statistics.median(result.hindex_ms):,.1f}",
-        f"{statistics.median(result.pyarrow_ms):,.1f}",
-        f"{statistics.median(result.ratios):.2f}",
-        spread(result.ratios, 2),
-    )
+def _counts(results: Sequence[Result]) -> dict[str, Any]:
+    names = list(results[0].counts)
+    rows = [[result.selection, *(f"{result.counts[name]:,}" for name in names)] for result in results]
+    return {"title": "What the reader did:", "headings": ["rows wanted", *names], "rows": rows}
+
+
+def _memory_table(memory: dict[str, dict[str, float]]) -> dict[str, Any]:
+    rows = [
+        [name, f"{found['peak_mb']:.1f}", f"{found['bytes_fetched']:,.0f}", f"{found['chunk_bytes']:,.0f}"]
+        for name, found in memory.items()
+    ]
+    headings = ["rows wanted", "MB added to the peak", "bytes fetched", "bytes of chunks"]
+    return {"title": "Memory, each in a process of its own:", "headings": headings, "rows": rows}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    _, selection, dataset, data, threads, seed = sys.argv
+    print(json.dumps(_read_for_memory(selection, dataset, data, int(threads), int(seed))))

@@ -1,0 +1,86 @@
+"""hindex, with a BITMAP index on each column that predicates name."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from tests.bench.data import spark_session
+from tests.bench.engines.base import Engine
+from tests.bench.predicates import sql
+from tests.bench.queries import Mode, Query
+
+if TYPE_CHECKING:
+    from hindex.scan.scan import Scan
+    from hindex.tables import Table
+
+
+class Hindex(Engine):
+    name = "hindex"
+    label = "hindex"
+    settings = "a BITMAP index on each column that a predicate names; all defaults"
+    package = "hindex"
+    in_place = True
+
+    _table: Table
+
+    def prepare(self) -> dict[str, float]:
+        import hindex
+        from tests.bench.workers import warm_workers
+
+        shutil.rmtree(self.directory, ignore_errors=True)
+        spark = spark_session()
+        warm_workers(spark)
+        table = hindex.connect(str(self.directory), spark).table(str(self.orc))
+        specs = [hindex.IndexSpec(column, column) for column in self.dataset.indexed]
+        started = time.perf_counter()
+        table.create_indexes(specs)
+        return {"index": time.perf_counter() - started}
+
+    def open(self) -> None:
+        import hindex
+
+        self._table = hindex.connect(str(self.directory)).table(str(self.orc))
+
+    def run(self, query: Query) -> pa.Table | int:
+        scan = self._scan(query)
+        if query.mode is Mode.COUNT:
+            return scan.count()
+        if query.mode is Mode.DISTINCT:
+            assert query.columns is not None
+            (column,) = query.columns
+            return pa.table({column: scan.distinct(column)})
+        return scan.to_arrow()
+
+    def run_here(self, query: Query) -> object:
+        from hindex.scan.running import answered
+
+        if query.mode is not Mode.ROWS:
+            return self.run(query)
+        return [task.read(answer) for task, answer in answered(self._scan(query).plan().tasks)]
+
+    def _scan(self, query: Query) -> Scan:
+        where = None if query.where is None else sql(query.where)
+        return self._table.scan(where, query.columns)
+
+    def forget(self) -> None:
+        from hindex.index.cache import shared_cache
+        from hindex.orc.known_files import KNOWN_FILES
+
+        shared_cache().clear()
+        KNOWN_FILES.clear()
+
+    def counts(self, query: Query) -> dict[str, int]:
+        from tests.support.work import scan_counts
+
+        if query.mode is Mode.DISTINCT:
+            return {}
+        self.forget()
+        return scan_counts(self._scan(query))
+
+    def sizes(self) -> dict[str, int]:
+        data = super().sizes()["data"]
+        return {"data": data, "index": sum(index.size_bytes for index in self._table.indexes())}

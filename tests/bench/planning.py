@@ -1,0 +1,148 @@
+"""How manifests of large tables are loaded, pruned and changed: tables of 10^3 to 10^6 data files that do not exist.
+
+A MINMAX index of a column that is clustered, and one of a column that is not. Each size is measured in a fresh process:
+seconds to load the manifest and to prune it for ``column = value`` by the extents in it, the process's peak memory, and
+what a commit of ten changed files writes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from hindex.cli.progress import progress_for
+from hindex.domain import Domain, Range
+from hindex.index.extent import Extent
+from hindex.store.manifest import FileEntry, IndexEntry, IndexFileEntry, merge_build_result
+from hindex.store.store import Store
+from tests.bench.section import Found, Section
+from tests.bench.timing import spread
+
+_ROWS = (1_000_000, 1_000_000, 500_000)
+_SCHEMA = "struct<id:bigint,key:bigint>"
+
+
+def make_table(store: Store, files: int) -> None:
+    """Commit a manifest of so many data files."""
+    indexes = [
+        IndexEntry(f"{at:032x}", f"m_{column}", column, "minmax", "bigint")
+        for at, column in enumerate(("id", "key"))
+    ]
+    rng = random.Random(files)
+    entries = []
+    for number in range(files):
+        # half the extents of the other column hold any one value
+        spread = sorted(rng.sample(range(files * sum(_ROWS)), 4))
+        clustered = number * sum(_ROWS)
+        extents = [
+            tuple(Extent(rows, 0, clustered + at, clustered + at + rows) for at, rows in enumerate(_ROWS)),
+            tuple(Extent(rows, 3, spread[at], spread[at + 1]) for at, rows in enumerate(_ROWS)),
+        ]
+        own = tuple(
+            IndexFileEntry(
+                item.id, f"data/{item.id}/{uuid.uuid4().hex}-{uuid.uuid4().hex}.hidx", 5000, number, of
+            )
+            for item, of in zip(indexes, extents, strict=True)
+        )
+        path = f"day={number // 1000:05}/part-{number:07}-{uuid.uuid4()}.orc"
+        mtime = 1_700_000_000_000_000_000 + rng.randrange(10**15)
+        entries.append(FileEntry(path, 100_000_000 + number, mtime, number, sum(_ROWS), _ROWS, _SCHEMA, own))
+    store.commit(lambda old: merge_build_result(old, new_indexes=indexes, files=entries))
+
+
+def measure(root: str, files: int) -> dict[str, float]:
+    """Load, prune and change a manifest in this process."""
+    started = time.perf_counter()
+    manifest = Store(root, "/t").load()
+    loaded = time.perf_counter()
+    assert manifest is not None
+    wanted = Domain((Range(files // 2 * sum(_ROWS), files // 2 * sum(_ROWS)),))
+    found: dict[str, float] = {"load_s": loaded - started}
+    for index in manifest.indexes:
+        began = time.perf_counter()
+        mask = manifest.entries.may_match(index.id, wanted, lambda schema: schema == _SCHEMA)
+        [manifest.files[int(at)] for at in mask.nonzero()[0][:10]]
+        found[f"{index.column}_s"] = time.perf_counter() - began
+        found[f"{index.column}_kept"] = int(mask.sum())
+    found["peak_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    began = time.perf_counter()
+    before = {path: path.stat().st_size for path in Path(root).rglob("*.*")}
+    changed = [replace(manifest.files[at * files // 10], mtime_ns=at) for at in range(10)]
+    Store(root, "/t").commit(lambda old: merge_build_result(old, files=changed))
+    found["commit_s"] = time.perf_counter() - began
+    written = [path.stat().st_size for path in Path(root).rglob("*.*") if path not in before]
+    return found | {"written_bytes": sum(written), "bytes": sum(before.values())}
+
+
+def run(options: argparse.Namespace) -> Found:
+    sizes = options.files[:2] if options.quick else options.files
+    progress = progress_for(sys.stderr)
+    progress.start(len(sizes) * (1 + options.rounds), "Manifests")
+    found: dict[int, list[dict[str, float]]] = {}
+    for files in sizes:
+        with tempfile.TemporaryDirectory(dir=options.data) as root:
+            make_table(Store(root, "/t"), files)
+            progress.advance()
+            for _ in range(options.rounds):
+                command = [sys.executable, "-m", "tests.bench.planning", root, str(files)]
+                done = subprocess.run(command, capture_output=True, text=True, check=True)
+                found.setdefault(files, []).append(json.loads(done.stdout))
+                progress.advance()
+    progress.finish()
+    return Found(
+        {"measured": {str(files): rounds for files, rounds in found.items()}, "tables": [_table(found)]}
+    )
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--files", type=int, nargs="+", default=[10**3, 10**4, 10**5, 10**6], help="default: 10^3 to 10^6"
+    )
+
+
+SECTION = Section(
+    "planning",
+    "manifests of 10^3 to 10^6 files",
+    run,
+    _add_options,
+    rounds=3,
+)
+
+
+def _table(found: dict[int, list[dict[str, float]]]) -> dict[str, Any]:
+    def median(rounds: list[dict[str, float]], name: str) -> str:
+        values = [item[name] for item in rounds]
+        return f"{statistics.median(values):.3f} ({spread(values, 3)})"
+
+    rows = [
+        [
+            f"{files:,}",
+            median(rounds, "load_s"),
+            f"{median(rounds, 'id_s')}, {rounds[0]['id_kept']:,.0f}",
+            f"{median(rounds, 'key_s')}, {rounds[0]['key_kept']:,.0f}",
+            f"{max(item['peak_bytes'] for item in rounds) / 2**20:,.0f}",
+            median(rounds, "commit_s"),
+            f"{rounds[0]['written_bytes'] / 1e6:.2f} of {rounds[0]['bytes'] / 1e6:.2f}",
+        ]
+        for files, rounds in found.items()
+    ]
+    headings = [
+        *("files", "load, s", "prune clustered, s, files kept", "prune spread, s, files kept", "peak MiB"),
+        *("commit of ten changed files, s", "MB written"),
+    ]
+    return {"headings": headings, "rows": rows, "right": 0}
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(sys.argv[1], int(sys.argv[2]))))

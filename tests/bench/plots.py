@@ -1,0 +1,118 @@
+"""Plots of what sections found, as SVG."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("svg")
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+
+from tests.bench.contest import OURS, WARM
+from tests.bench.data import Dataset
+from tests.bench.engines import ENGINES
+
+_SIZE = (7.0, 4.2)
+_COLOURS = dict(zip(ENGINES, plt.get_cmap("tab10").colors, strict=False))
+
+
+def draw(documents: dict[str, dict[str, Any]], where: Path) -> Iterator[tuple[str, str, Path]]:
+    """Draw every plot whose section was measured: the section, what the plot shows, and where it is."""
+    plt.rcParams |= {"svg.hashsalt": "hindex", "svg.fonttype": "none", "font.size": 9}
+    where.mkdir(parents=True, exist_ok=True)
+    for section, name, title, plot in (
+        ("queries", "sizes", "Bytes of data and indexes, and seconds to prepare", _sizes),
+        ("selectivity", "selectivity", "Time against rows that match", _selectivity),
+        ("selectivity", "bytes", "Bytes read against bytes needed", _bytes),
+        ("scales", "scales", "Time against scale", _scales),
+    ):
+        if section in documents:
+            figure, axes = plt.subplots(figsize=_SIZE)
+            plot(axes, documents[section])
+            path = where / f"{name}.svg"
+            figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
+            plt.close(figure)
+            # matplotlib leaves blanks at the ends of lines
+            path.write_text("\n".join(map(str.rstrip, path.read_text().splitlines())) + "\n")
+            yield section, title, path
+
+
+def _engines(document: dict[str, Any]) -> dict[str, str]:
+    """The labels of all that ran."""
+    return {
+        name: found["label"]
+        for engines in document["engines"].values()
+        for name, found in engines.items()
+        if not found["unavailable"]
+    }
+
+
+def _median(result: dict[str, Any], engine: str) -> float | None:
+    times = result["ms"][WARM].get(engine)
+    return statistics.median(times) if times else None
+
+
+def _line(axes: Axes, points: list[tuple[float, float | None]], engine: str, label: str) -> None:
+    known = sorted((x, y) for x, y in points if y is not None)
+    axes.plot(
+        [x for x, _ in known],
+        [y for _, y in known],
+        marker="o",
+        markersize=3,
+        label=label,
+        color=_COLOURS.get(engine),
+        linewidth=2.2 if engine == OURS else 1.2,
+    )
+
+
+def _selectivity(axes: Axes, document: dict[str, Any]) -> None:
+    for engine, label in _engines(document).items():
+        _line(axes, [(r["rows"], _median(r, engine)) for r in document["results"]], engine, label)
+    axes.set(xscale="log", yscale="log", xlabel="rows that match", ylabel="ms, warm, five columns")
+    axes.legend()
+    axes.grid(alpha=0.3)
+
+
+def _scales(axes: Axes, document: dict[str, Any]) -> None:
+    chosen = [r for r in document["results"] if r["query"] == "point-partkey"]
+    for engine, label in _engines(document).items():
+        points = [(Dataset.parse(r["dataset"]).scale, _median(r, engine)) for r in chosen]
+        _line(axes, points, engine, label)
+    axes.set(xscale="log", yscale="log", xlabel="TPC-H scale", ylabel="ms, warm, rows of one part")
+    axes.legend()
+    axes.grid(alpha=0.3)
+
+
+def _sizes(axes: Axes, document: dict[str, Any]) -> None:
+    """Bytes of data and indexes of the first table, and above each bar the seconds to prepare."""
+    engines = {n: e for n, e in next(iter(document["engines"].values())).items() if not e["unavailable"]}
+    names = [found["label"].replace(", ", ",\n") for found in engines.values()]
+    data = [found["sizes"]["data"] / 1e6 for found in engines.values()]
+    index = [found["sizes"]["index"] / 1e6 for found in engines.values()]
+    axes.bar(names, data, label="data", color="#9ecae1")
+    axes.bar(names, index, bottom=data, label="indexes", color="#e6550d")
+    for at, found in enumerate(engines.values()):
+        seconds = sum(found["prepared"].get(what, 0) for what in ("convert", "index"))
+        axes.annotate(f"{seconds:.0f} s", (at, data[at] + index[at]), ha="center", va="bottom")
+    axes.set(ylabel="MB; seconds to prepare above")
+    axes.tick_params(axis="x", labelrotation=35)
+    axes.legend()
+
+
+def _bytes(axes: Axes, document: dict[str, Any]) -> None:
+    counted = sorted((r["rows"], r["counts"]) for r in document["results"] if r["counts"])
+    read = [(rows, counts["bytes_fetched"] / 1e6) for rows, counts in counted]
+    # chunks of columns that pyarrow decodes are not told
+    needed = [(rows, counts["chunk_bytes"] / 1e6) for rows, counts in counted if not counts["dense_columns"]]
+    for points, label in ((read, "bytes read"), (needed, "chunks that had to be read")):
+        axes.plot([x for x, _ in points], [y for _, y in points], marker="o", markersize=3, label=label)
+    data = next(iter(document["engines"].values()))[OURS]["sizes"]["data"] / 1e6
+    axes.axhline(data, linestyle=":", color="grey", label="the files")
+    axes.set(xscale="log", yscale="log", xlabel="rows that match", ylabel="MB")
+    axes.legend()
+    axes.grid(alpha=0.3)

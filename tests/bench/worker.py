@@ -1,0 +1,111 @@
+"""A process that runs engines: it is told what to do in lines of JSON, and answers in such lines.
+
+Times are taken in here, so that handing results on is in none. Run by :mod:`tests.bench.processes`, for some engines
+with the interpreter of another environment: nothing of hindex is imported unless hindex is asked for.
+"""
+
+from __future__ import annotations
+
+import cProfile
+import importlib.metadata
+import io
+import json
+import os
+import pstats
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from tests.bench.compare import digest
+from tests.bench.data import Dataset
+from tests.bench.engines import engine_class
+from tests.bench.engines.base import Engine
+from tests.bench.queries import Query, find
+
+#: Results up to so many rows are handed on whole, to be compared row by row.
+_WHOLE_ROWS = 20_000
+_PROFILE_LINES = 25
+
+
+class Worker:
+    """The engines of one process, opened when they are first named."""
+
+    def __init__(self, data: Path) -> None:
+        self._data = data
+        self._engines: dict[tuple[str, str], Engine] = {}
+
+    def engine(self, command: dict[str, Any]) -> Engine:
+        key = command["engine"], command["dataset"]
+        found = self._engines.get(key)
+        if found is None:
+            found = engine_class(key[0])(Dataset.parse(key[1]), self._data)
+            found.open()
+            self._engines[key] = found
+        return found
+
+    def do(self, command: dict[str, Any]) -> dict[str, Any]:
+        what = command["do"]
+        if what == "prepare":
+            made = engine_class(command["engine"])(Dataset.parse(command["dataset"]), self._data)
+            return {"seconds": made.prepare()}
+        engine = self.engine(command)
+        if what == "open":
+            return {"version": importlib.metadata.version(engine.package)}
+        if what == "sizes":
+            return engine.sizes()
+        if what == "forget":
+            engine.forget()
+            return {}
+        query = find(command["suite"], engine.dataset.scale, command["query"])
+        if what == "refuses":
+            return {"reason": engine.refuses(query)}
+        if what == "counts":
+            return engine.counts(query)
+        if what == "profile":
+            return {"text": _profile(engine, query)}
+        started = time.perf_counter()
+        result = engine.run(query)
+        seconds = time.perf_counter() - started
+        rows = result if isinstance(result, int) else result.num_rows
+        answer: dict[str, Any] = {"ms": round(seconds * 1000, 4), "rows": rows}
+        if what == "check":
+            answer["digest"] = str(digest(result))
+            if not isinstance(result, int) and rows <= _WHOLE_ROWS:
+                answer["file"] = _written(result, Path(command["into"]))
+        return answer
+
+
+def _written(result: pa.Table, where: Path) -> str:
+    with pa.ipc.new_file(str(where), result.schema) as writer:
+        writer.write_table(result)
+    return str(where)
+
+
+def _profile(engine: Engine, query: Query) -> str:
+    engine.run_here(query)
+    profiler = cProfile.Profile()
+    profiler.runcall(engine.run_here, query)
+    text = io.StringIO()
+    pstats.Stats(profiler, stream=text).strip_dirs().sort_stats("tottime").print_stats(_PROFILE_LINES)
+    return text.getvalue()
+
+
+def main() -> None:
+    # whatever a library prints goes to the log, not among the answers
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    worker = Worker(Path(sys.argv[1]))
+    for line in sys.stdin:
+        try:
+            answer = worker.do(json.loads(line))
+        except Exception as error:  # noqa: BLE001
+            answer = {"error": f"{type(error).__name__}: {' '.join(str(error).split())[:2000]}"}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()

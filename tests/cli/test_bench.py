@@ -1,0 +1,132 @@
+"""``hindex bench`` on small tables: who takes part, whose rows are compared, and what is told."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from hindex.cli import bench, main
+from hindex.connection import Connection
+from hindex.errors import HindexError, PredicateError
+from hindex.scan.planning import plan_scan
+from tests.support import local_build
+from tests.support.local_build import LocalConnection
+from tests.support.small import write_columns, write_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROWS = 3000
+WHERE = "a IN (3, 4) AND p = 2"
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Two partitions; row i of a file has a = i % 10, and the file of p = 1 lacks the column s. Indexed on a."""
+    local_build.install(monkeypatch)
+    first = {
+        "id": pa.array(range(ROWS), pa.int64()),
+        "a": pa.array([i % 10 for i in range(ROWS)], pa.int32()),
+    }
+    write_columns(tmp_path / "t" / "p=1" / "x.orc", first)
+    write_rows(tmp_path / "t" / "p=2" / "y.orc", ROWS, [i % 10 if i % 7 else None for i in range(ROWS)])
+    LocalConnection().table(str(tmp_path / "t")).create_index("a", "a")
+    return str(tmp_path / "t")
+
+
+def run(
+    path: str, where: str | None, columns: list[str] | None, rounds: int = 2
+) -> dict[str, dict[str, object]]:
+    found = bench.run_bench(Connection(), path, where, columns, rounds=rounds, with_spark=False)
+    return {str(row["reader"]): row for row in found.to_pylist()}
+
+
+EXPECTED = sum(1 for i in range(ROWS) if i % 7 and i % 10 in (3, 4))
+
+
+@pytest.mark.parametrize(
+    ("where", "columns", "rows"),
+    [
+        (WHERE, None, EXPECTED),
+        (WHERE, ["s", "P"], EXPECTED),
+        (WHERE, ["id"], EXPECTED),
+        ("a IS NULL", ["a", "s"], len(range(0, ROWS, 7))),
+        ("s IS NULL AND a = 3", ["id", "s", "p"], 300),
+        ("id = 1 OR id = 5999", ["id"], 2),
+        ("a = 77", None, 0),
+        ("p = 9", None, 0),
+        (None, ["id"], 2 * ROWS),
+    ],
+)
+def test_both_readers_find_the_rows(
+    path: str, where: str | None, columns: list[str] | None, rows: int
+) -> None:
+    found = run(path, where, columns)
+    assert list(found) == ["hindex", "pyarrow"]
+    for row in found.values():
+        assert row["rows"] == rows
+        assert row["note"] is None
+        assert row["ratio_least"] <= row["ratio"] <= row["ratio_most"]  # type: ignore[operator]
+        assert row["ms_least"] <= row["ms"] <= row["ms_most"]  # type: ignore[operator]
+    assert found["hindex"]["ratio"] == 1
+
+
+def test_the_other_reader_knows_no_index(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+
+    def noted(*arguments: object, **options: object) -> object:
+        plan = plan_scan(*arguments, **options)  # type: ignore[arg-type]
+        opened.extend(use.path for task in plan.tasks for use in task.indexes)
+        return plan
+
+    monkeypatch.setattr(bench, "plan_scan", noted)
+    assert run(path, "a = 3", ["id"])["pyarrow"]["rows"] == 300 + sum(1 for i in range(3, ROWS, 10) if i % 7)
+    assert opened == []
+    plan = Connection().table(path).scan("a = 3", ["id"]).plan()
+    assert [len(task.indexes) for task in plan.tasks] == [1, 1]
+
+
+def test_rows_that_differ_are_an_error(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = bench.pyarrow_rows
+    monkeypatch.setattr(bench, "pyarrow_rows", lambda question: real(question).slice(1))
+    with pytest.raises(HindexError, match=f"hindex finds {EXPECTED} rows and pyarrow {EXPECTED - 1}"):
+        run(path, WHERE, ["id"])
+
+
+def test_columns_that_pyarrow_may_not_decode_leave_it_out(tmp_path: Path) -> None:
+    times = pa.array([0, 1, None], pa.timestamp("us"))
+    write_columns(tmp_path / "t" / "x.orc", {"id": pa.array([1, 2, 3]), "at": times})
+    found = run(str(tmp_path / "t"), "id > 1", ["at"])
+    assert found["hindex"]["rows"] == 2
+    assert found["pyarrow"]["rows"] is found["pyarrow"]["ratio"] is None
+    assert "left out: pyarrow may not be given column 'at' (timestamp) of" in str(found["pyarrow"]["note"])
+    assert run(str(tmp_path / "t"), "id > 1", ["id"])["pyarrow"]["rows"] == 2
+
+
+def test_mistakes_are_told(path: str) -> None:
+    with pytest.raises(PredicateError):
+        run(path, "a = DATE '2020-01-01'", ["id"])
+
+
+def test_the_command_writes_a_line_for_each_reader(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["--output", "json", "bench", path, "--where", WHERE, "--columns", "id, s", "--rounds", "1"]
+    with pytest.raises(SystemExit) as done:
+        main.main(command)
+    out, err = capsys.readouterr()
+    assert done.value.code == 0, err
+    assert [(row["reader"], row["rows"]) for row in json.loads(out)] == [
+        ("hindex", EXPECTED),
+        ("pyarrow", EXPECTED),
+    ]
+    assert re.search(r"Reading .*: 4 of 4", err)
+
+
+def test_spark_takes_part(path: str, spark: SparkSession) -> None:
+    found = bench.run_bench(Connection(spark=spark), path, WHERE, ["id", "s"], rounds=1, with_spark=True)
+    assert found.column("reader").to_pylist() == ["hindex", "pyarrow", "Spark"]
+    assert found.column("rows").to_pylist() == [EXPECTED] * 3

@@ -1,0 +1,63 @@
+"""What a scan has to do, in counts: bytes, requests, chunks, row groups, index pages. No times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+from hindex.index.cache import shared_cache
+from hindex.index.file import IndexFileReader
+from hindex.orc import ReadCounts
+from hindex.orc.known_files import KNOWN_FILES
+from hindex.scan.execute import OpenTask
+from hindex.scan.running import answered
+from hindex.scan.scan import Scan
+
+
+def forget() -> None:
+    """Drop what this process keeps of index files and data files."""
+    shared_cache().clear()
+    KNOWN_FILES.clear()
+
+
+def scan_counts(scan: Scan) -> dict[str, int]:
+    """What giving a scan's rows takes with nothing in memory, one stripe after the other.
+
+    :returns: :class:`hindex.orc.ReadCounts` summed over the data files; ``index_files`` opened, ``index_pages`` and
+        ``index_bytes`` read after their footers; ``rows`` that come out.
+    """
+    forget()
+    tasks: list[OpenTask] = []
+    rows = 0
+    with _opened() as indexes:
+        plan = scan.plan()
+        for task, answer in answered(plan.tasks, every=True):
+            if not tasks or tasks[-1] is not task:
+                tasks.append(task)
+            if len(answer.bounds.upper):
+                rows += task.read(answer).num_rows if plan.columns else task.count(answer)
+    total = {"rows": rows, **ReadCounts().as_dict()}
+    for task in tasks:
+        for name, count in task.reader.counts.as_dict().items():
+            total[name] += count
+    return total | {
+        "index_files": len(indexes),
+        "index_pages": sum(reader.pages_read for reader in indexes),
+        "index_bytes": sum(reader.bytes_read for reader in indexes),
+    }
+
+
+@contextmanager
+def _opened() -> Iterator[list[IndexFileReader]]:
+    """The index files that are opened meanwhile."""
+    found: list[IndexFileReader] = []
+    real = IndexFileReader.__init__
+
+    def noted(self: IndexFileReader, *arguments: Any, **options: Any) -> None:
+        real(self, *arguments, **options)
+        found.append(self)
+
+    with mock.patch.object(IndexFileReader, "__init__", noted):
+        yield found
