@@ -8,7 +8,7 @@ struct above is null in the stripe: they are decoded as columns at the top are.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 
@@ -67,13 +67,33 @@ class DenseReader:
             return frozenset()
         return frozenset(_readable(self._tail.schema, self._tail))
 
-    def read(self, stripe: int, name: str, of: OrcType, selection: RowSelection) -> pa.Array:
-        """The wanted rows of a column."""
-        size = selection.num_rows * _VALUE_BYTES.get(of.kind, _TEXT_BYTES if _is_text(of) else _WIDE_BYTES)
+    def read(
+        self, stripe: int, columns: Sequence[tuple[str, OrcType]], selection: RowSelection
+    ) -> list[pa.Array]:
+        """The wanted rows of columns, decoded together as far as memory allows.
+
+        :raises OrcError: if pyarrow cannot decode one of them.
+        """
+        sizes = [selection.num_rows * _value_bytes(of) for _, of in columns]
+        found: list[pa.Array] = []
+        while len(found) < len(columns):
+            begin = len(found)
+            end = begin + 1
+            while end < len(columns) and sum(sizes[begin : end + 1]) <= _BUDGET:
+                end += 1
+            found += self._together(stripe, columns[begin:end], selection, sum(sizes[begin:end]))
+        return found
+
+    def _together(
+        self, stripe: int, columns: Sequence[tuple[str, OrcType]], selection: RowSelection, size: int
+    ) -> list[pa.Array]:
         with _budget.taking(size):
-            array = self._decode(stripe, name, selection.num_rows)
+            arrays = self._decode(stripe, [name for name, _ in columns], selection.num_rows)
             if not selection.is_all:
-                array = self._taken(array, selection)
+                arrays = [self._taken(array, selection) for array in arrays]
+        return [self._as(of, array) for (_, of), array in zip(columns, arrays, strict=True)]
+
+    def _as(self, of: OrcType, array: pa.Array) -> pa.Array:
         if array.type != of.to_arrow():
             array = array.cast(of.to_arrow())
         if of.kind == Kind.DATE and not self._tail.is_proleptic:
@@ -92,28 +112,26 @@ class DenseReader:
             known = self._local.wanted = selection, bool_array(rows, None)
         return array.filter(known[1])
 
-    def _decode(self, stripe: int, name: str, rows: int) -> pa.Array:
+    def _decode(self, stripe: int, names: Sequence[str], rows: int) -> list[pa.Array]:
         file = getattr(self._local, "file", None)
+        told = ", ".join(names)
         try:
             self._source.read([])  # a local file that was cut short is noticed here
             if file is None:
                 file = self._local.file = pyarrow.orc.ORCFile(self._source.open_arrow())
-            batch = file.read_stripe(stripe, columns=[name])
+            batch = file.read_stripe(stripe, columns=list(names))
         except (pa.ArrowException, OSError) as error:
             raise OrcError(
-                f"the column cannot be decoded: {error}", path=self._tail.path, stripe=stripe, column=name
+                f"the column cannot be decoded: {error}", path=self._tail.path, stripe=stripe, column=told
             ) from error
         if batch.num_rows != rows:
             raise OrcError(
                 f"the stripe should have {rows} rows but the column has {batch.num_rows}",
                 path=self._tail.path,
                 stripe=stripe,
-                column=name,
+                column=told,
             )
-        array = batch.column(0)
-        while pa.types.is_struct(array.type):
-            array = array.field(0)
-        return array
+        return [_field(batch, name) for name in names]
 
 
 class _Budget:
@@ -139,6 +157,18 @@ class _Budget:
 
 
 _budget = _Budget(_BUDGET)
+
+
+def _field(batch: pa.RecordBatch, name: str) -> pa.Array:
+    top, *below = name.split(".")
+    array = batch.column(top)
+    for part in below:
+        array = array.field(part)
+    return array
+
+
+def _value_bytes(of: OrcType) -> int:
+    return _VALUE_BYTES.get(of.kind, _TEXT_BYTES if _is_text(of) else _WIDE_BYTES)
 
 
 def _is_text(of: OrcType) -> bool:

@@ -77,15 +77,9 @@ class StripeRead:
         if not self._selection.is_all:
             for column in self._columns:
                 self._marks(column.of.column).reads += 1
-        held: dict[int, pa.Array] = {}
-        sparse: list[tuple[int, Projection]] = []
-        for i, (column, path) in enumerate(zip(self._columns, self.paths(), strict=True)):
-            if path is DecodePath.DENSE:
-                decoded = self._dense(column)
-                if decoded is not None:
-                    held[i] = decoded
-            elif path is DecodePath.SPARSE:
-                sparse.append((i, column))
+        chosen = list(zip(range(len(self._columns)), self._columns, self.paths(), strict=True))
+        held = self._dense([(i, column) for i, column, path in chosen if path is DecodePath.DENSE])
+        sparse = [(i, column) for i, column, path in chosen if path is DecodePath.SPARSE]
         tables = self._tables([column for _, column in sparse])
         units = units_of(
             [item for item in sparse if item[0] not in held and self._is_indexed(item[1], tables)]
@@ -215,19 +209,33 @@ class StripeRead:
             and not self._file.tail.is_by_java
         )
 
-    def _dense(self, column: Projection) -> pa.Array | None:
-        """The column as pyarrow decodes it; None where that is not safe, or it cannot: our decoders will tell."""
+    def _dense(self, columns: Sequence[tuple[int, Projection]]) -> dict[int, pa.Array]:
+        """Columns as pyarrow decodes them, by their numbers.
+
+        Those are left out where that is not safe, or it cannot: our decoders will tell.
+        """
         file, stripe, rows = self._file, self._decoder.stripe, self._selection.num_rows
-        if not may_decode(file.source, stripe, column.of, rows, self.decompressor):
-            return None
+        fit = [
+            item for item in columns if may_decode(file.source, stripe, item[1].of, rows, self.decompressor)
+        ]
+        found = self._by_pyarrow(fit)
+        if fit and not found:
+            # one of them cannot be decoded: the others can
+            found = {i: array for item in fit for i, array in self._by_pyarrow([item]).items()}
+        for i, column in fit:
+            if i in found:
+                self._is_dense = True
+                file.counts.add(
+                    dense_columns=1,
+                    dense_rows=rows,
+                    bytes_fetched=stripe.data_length(column.of.column),
+                )
+        return found
+
+    def _by_pyarrow(self, columns: Sequence[tuple[int, Projection]]) -> dict[int, pa.Array]:
+        wanted = [(column.name, column.of) for _, column in columns]
         try:
-            array = file.dense.read(self._index, column.name, column.of, self._selection)
+            arrays = self._file.dense.read(self._index, wanted, self._selection)
         except OrcError:
-            return None
-        self._is_dense = True
-        file.counts.add(
-            dense_columns=1,
-            dense_rows=rows,
-            bytes_fetched=stripe.data_length(column.of.column),
-        )
-        return array
+            return {}
+        return {i: array for (i, _), array in zip(columns, arrays, strict=True)}

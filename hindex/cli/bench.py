@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -207,14 +207,16 @@ def _stripe(task: ScanTask, reader: OrcReader, dense: DenseReader, stripe: int) 
     _check(reader, stripe, list(places.values()), everything)
 
     def decoded(columns: Sequence[OutputColumn]) -> dict[str, pa.Array]:
-        return {column.name: one(column) for column in columns if not column.is_partition}
+        there = {column.name: places[column.name] for column in columns if column.name in places}
+        read = [(path, reader.column_type(path)) for path in there.values()]
+        arrays = dict(zip(there, dense.read(stripe, read, everything), strict=True))
+        return {column.name: fitted(column, arrays) for column in columns if not column.is_partition}
 
-    def one(column: OutputColumn) -> pa.Array:
+    def fitted(column: OutputColumn, arrays: Mapping[str, pa.Array]) -> pa.Array:
         of = column.type.to_arrow()
-        if column.name not in places:
+        array = arrays.get(column.name)
+        if array is None:
             return pa.nulls(len(everything), of)
-        path = places[column.name]
-        array = dense.read(stripe, path, reader.column_type(path), everything)
         return array if array.type == of else array.cast(of)
 
     found = decoded(task.filter_columns)
