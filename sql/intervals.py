@@ -54,11 +54,11 @@ def _date(node: Node) -> datetime.date | None:
 
 def _shifted(date: datetime.date, interval: exp.Interval, sign: int) -> datetime.date | None:
     unit, amount = interval.args.get("unit"), interval.this
-    if not isinstance(unit, exp.Var) or not isinstance(amount, exp.Literal) or not amount.name.isdigit():
+    if not isinstance(unit, exp.Var) or not isinstance(amount, exp.Literal) or not amount.name.isdecimal():
         return None
     word = unit.name.upper().removesuffix("S")
-    number = sign * int(amount.name)
     try:
+        number = sign * int(amount.name)
         if word in _UNITS:
             return date + datetime.timedelta(days=number * _UNITS[word])
         if word not in _MONTHS:

@@ -9,6 +9,7 @@ Source: Galindo-Legaria and Rosenthal, "Outerjoin simplification and reordering"
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -61,6 +62,7 @@ _TRANSPARENT = frozenset(
         "with_",
     }
 )
+_JOIN = frozenset({"this", "side", "kind", "on", "using", "method"})
 _SIMPLE = (Comparison, In, IsNull, Constant, BooleanColumn, Like)
 
 
@@ -111,6 +113,8 @@ class Pushdown:
         self._references: dict[str, list[list[_Condition]]] = {}
         self._aliases: set[str] = set()
         self._found: dict[int, list[Predicate]] = {}
+        # by the id() of a query
+        self._known_outputs: dict[int, dict[str, Node | None] | None] = {}
 
     def run(self, root: Node) -> dict[int, list[Predicate]]:
         """The conditions of each table, by the ``id()`` of its node."""
@@ -176,7 +180,9 @@ class Pushdown:
                 handled.add(id(node))
                 self._query(node, wanted)
             elif isinstance(node, exp.Table) and self._cte(node) is not None:
-                self._references[node.name.lower()].append(wanted)
+                # each is judged alone: together with others one that is true of nulls would not be seen to be
+                certain = [_Condition(item.node) for item in wanted if self._predicate(item) is not None]
+                self._references[node.name.lower()].append(certain)
             elif isinstance(node, exp.Table) and source.columns is not None:
                 self._found[id(node)] = [p for item in wanted if (p := self._predicate(item)) is not None]
         self._nested(select, handled)
@@ -195,10 +201,16 @@ class Pushdown:
     # Sources and their columns
 
     def _sources(self, select: exp.Select) -> list[_Source] | None:
-        """What a SELECT reads; None where two have the same name."""
+        """What a SELECT reads; None where two have the same name, or more is said of joins than is known here."""
         first = select.args.get("from_")
         if first is None:
             return None
+        for join in select.args.get("joins") or ():
+            # a pivot behind a join is of the whole join, and makes other columns of it
+            if any(value and key not in _JOIN for key, value in join.args.items()) or join.this.args.get(
+                "pivots"
+            ):
+                return None
         found = [self._source(first.this, None)]
         found += [self._source(join.this, join) for join in select.args.get("joins") or ()]
         names = [source.alias for source in found if source.alias]
@@ -230,6 +242,11 @@ class Pushdown:
 
     def _outputs(self, node: Node) -> dict[str, Node | None] | None:
         """The columns of a SELECT by their lower-case names: the plain column that each is, None for other values."""
+        if id(node) not in self._known_outputs:
+            self._known_outputs[id(node)] = self._outputs_of(node)
+        return self._known_outputs[id(node)]
+
+    def _outputs_of(self, node: Node) -> dict[str, Node | None] | None:
         if isinstance(node, exp.Subquery) and _is_plain_subquery(node):
             return self._outputs(node.this)
         if not isinstance(node, exp.Select):
@@ -251,8 +268,8 @@ class Pushdown:
             inner = item.this if isinstance(item, exp.Alias) else item
             plain = inner if isinstance(inner, exp.Column | exp.Dot) else None
             pairs.append((str(item.alias_or_name).lower(), plain))
-        names = [name for name, _ in pairs]
-        return {name: inner for name, inner in pairs if name and names.count(name) == 1}
+        times = Counter(name for name, _ in pairs)
+        return {name: inner for name, inner in pairs if name and times[name] == 1}
 
     def _star_sources(self, select: exp.Select) -> list[Mapping[str, str]] | None:
         sources = self._sources(select)
@@ -428,7 +445,7 @@ def _conjuncts(node: Node) -> Iterator[Node]:
 def _any_of(references: Sequence[Sequence[_Condition]]) -> _Condition:
     """What holds for the rows that at least one of several references asks for."""
     sides = [exp.and_(*(item.node for item in some)) for some in references]
-    return _Condition(exp.or_(*sides), any(item.strict for some in references for item in some))
+    return _Condition(exp.or_(*sides))
 
 
 def _join_of(source: _Source) -> tuple[str, str]:

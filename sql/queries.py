@@ -199,7 +199,8 @@ def _query_table(
         return QueryTable(TableRef.path(names[0]), start, end, None, blocked)
     if len(names) == 2 and names[0].lower() == "orc" and written[-1:] == "`":
         return QueryTable(TableRef.path(names[1]), start, end, None, blocked)
-    if len(names) > 1 and (names[-2].lower(), names[-1].lower()) in qualified and not node.alias:
+    named = (pair for pair in qualified if pair[-1] == names[-1].lower())
+    if not node.alias and any(len(names) == 1 or pair[0] == names[-2].lower() for pair in named):
         blocked = "its columns are written with the name of its database"
     return QueryTable(TableRef.name(*names), start, end, None if node.alias else names[-1], blocked)
 
@@ -207,8 +208,12 @@ def _query_table(
 def _problem(text: str, tokens: Sequence[Token]) -> str | None:
     if "${" in text:
         return "the query has variables that Spark replaces"
-    for token, following in zip(tokens, [*tokens[1:], None], strict=True):
+    for at, (token, following) in enumerate(zip(tokens, [*tokens[1:], None], strict=True)):
+        if token.token_type in (TokenType.IDENTIFIER, TokenType.STRING):
+            continue
         word = token.text.upper()
+        if at and (word == "TABLE" or (word == "IDENTIFIER" and following and following.text == "(")):
+            return f"the query names a table by {word}"
         if word in _READ_DEPENDENT and following is not None and following.token_type is TokenType.L_PAREN:
             return f"{word.lower()}() depends on how rows are read"
         if word == "_METADATA":
@@ -230,7 +235,7 @@ def _asks_for_all(root: Node) -> bool:
                 return True
             case exp.Join() if node.args.get("method"):
                 return True
-            case exp.TableAlias() if node.columns and isinstance(node.parent, exp.Table):
+            case exp.TableAlias() if node.columns and isinstance(node.parent, exp.Table | exp.Subquery):
                 return True
             case exp.Anonymous() if node.name.upper() in ("IDENTIFIER", "TABLE"):
                 return True

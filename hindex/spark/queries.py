@@ -24,7 +24,6 @@ from hindex.spark.settings import is_ansi, is_of_one_type, is_utc, strange_setti
 from hindex.spark.types import same_type, spark_ddl
 from hindex.sql.predicate import Predicate, all_of, columns
 from hindex.sql.statements import TableRefKind
-from hindex.table.listing import list_data_files
 from hindex.table.schema import TableSchema
 from hindex.table.snapshot import Snapshot
 
@@ -244,7 +243,7 @@ def _plan_table(
 ) -> _Planned:
     schema = found.snapshot.schema
     if found.snapshot.listing.transactional:
-        return _plan_transactional(query, table, found, conditions)
+        return _plan_transactional(query, table, found, conditions, in_utc)
     usable = [
         item for item in conditions if _fits(item, schema) and (not _has_time(item, schema) or in_utc())
     ]
@@ -278,13 +277,19 @@ def _plan_table(
 
 
 def _plan_transactional(
-    query: Query, table: QueryTable, found: _Found, conditions: Sequence[Predicate]
+    query: Query,
+    table: QueryTable,
+    found: _Found,
+    conditions: Sequence[Predicate],
+    in_utc: Callable[[], bool],
 ) -> _Planned:
     """A transactional table is always read here: Spark would take its deltas for rows."""
     from pyspark.sql.types import StructType
 
     schema = found.snapshot.schema
-    usable = [item for item in conditions if _fits(item, schema)]
+    usable = [
+        item for item in conditions if _fits(item, schema) and (not _has_time(item, schema) or in_utc())
+    ]
     where = all_of(usable) if usable else None
     names = [name for name in schema.names if query.needs(name)]
     scan = found.table.scan(where, names)
@@ -370,13 +375,21 @@ def _shown(table: QueryTable) -> str:
 
 
 def _spark_name(connection: Connection, table: QueryTable) -> str | None:
-    """How Spark is told of a table that it reads itself; None where that is as written."""
-    if table.ref.kind is not TableRefKind.PATH:
-        return None
-    uri = connection.resolve(table.ref).uri
-    if list_data_files(uri, name=table.ref.text).transactional:
+    """How Spark is told of a table that it reads itself; None where that is as written.
+
+    :raises TableError: for a transactional table, whose deltas Spark would not read or take for rows.
+    """
+    is_path = table.ref.kind is TableRefKind.PATH
+    try:
+        found = connection.resolve(table.ref)
+        is_transactional = found.is_transactional()
+    except HindexError:
+        if is_path:
+            raise
+        return None  # of whatever else the catalog has, Spark knows more
+    if is_transactional:
         raise TableError(
-            f"Table {table.ref.text!r} is transactional, which Spark cannot read by itself: make a view of "
+            f"Table {str(table.ref)!r} is transactional, which Spark cannot read by itself: make a view of "
             "hx.table(...).scan().to_spark(spark), and query that"
         )
-    return f"orc.`{uri.replace('`', '``')}`"
+    return f"orc.`{found.uri.replace('`', '``')}`" if is_path else None

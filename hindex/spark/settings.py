@@ -17,6 +17,8 @@ _UTC = frozenset({"UTC", "ETC/UTC", "GMT", "ETC/GMT", "Z", "+00:00", "UCT", "ETC
 _TEXTS = {
     "spark.sql.caseSensitive": "",
     "spark.sql.ansi.doubleQuotedIdentifiers": '"',
+    "spark.sql.ansi.relationPrecedence": ",",
+    "spark.sql.parser.quotedRegexColumnNames": "`",
     "spark.sql.parser.escapedStringLiterals": "\\",
     "spark.sql.legacy.typeCoercion.datetimeToString.enabled": "",
     "spark.sql.legacy.exponentLiteralAsDecimal.enabled": "",

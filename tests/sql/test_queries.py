@@ -12,6 +12,25 @@ COLUMNS = {"t": ["a", "b", "c", "k", "s"], "u": ["x", "y", "k"], "v": ["a", "z"]
 
 #: A query, and the conditions found for each table that it names, in order.
 CONDITIONS: list[tuple[str, list[str]]] = [
+    # what a reference to a common table expression is asked is judged part by part: t.s IS NULL is true of nulls
+    (
+        (
+            "WITH q AS (SELECT * FROM t) "
+            "SELECT v.a, r.b FROM v LEFT JOIN q r ON v.a = r.a AND r.b = 2 WHERE r.s IS NULL"
+        ),
+        ["b = 2", ""],
+    ),
+    (
+        (
+            "WITH q AS (SELECT * FROM t) SELECT v.a FROM v LEFT JOIN q r ON v.a = r.a "
+            "RIGHT JOIN u ON r.b = 2 AND v.a = u.k WHERE r.s IS NULL"
+        ),
+        ["b = 2", "", ""],
+    ),
+    # a pivot behind a join is of the whole join
+    ("SELECT * FROM u JOIN v ON u.x = v.a PIVOT (sum(y) FOR k IN (1 AS k, 2 AS c)) WHERE k = 3", ["", ""]),
+    ("SELECT * FROM u CROSS JOIN v PIVOT (sum(y) FOR k IN (1 AS k, 2 AS c)) WHERE k = 3", ["", ""]),
+    ("SELECT * FROM u CROSS JOIN v UNPIVOT (k FOR n IN (x, y)) WHERE k = 3", ["", ""]),
     ("SELECT * FROM t WHERE a = 5 AND b > c", ["a = 5"]),
     ("SELECT * FROM t WHERE (a = 5 OR b = 6) AND NOT c IN (1, 2)", ["a = 5 OR b = 6, c NOT IN (1, 2)"]),
     ("SELECT * FROM t WHERE a = 5 OR b > c", [""]),
@@ -27,6 +46,7 @@ CONDITIONS: list[tuple[str, list[str]]] = [
     ("SELECT a FROM t WHERE b = date '1998-01-31' + interval '1' month", ["b = DATE '1998-02-28'"]),
     ("SELECT a FROM t WHERE b = date '1998-01-31' + interval '25' hours", [""]),
     ("SELECT a FROM t WHERE b = date '9999-01-31' + interval '1' year", [""]),
+    ("SELECT a FROM t WHERE b = date '1998-01-31' + interval '²' day", [""]),
     # joins
     ("SELECT * FROM t, u WHERE t.k = u.k AND a = 1 AND x = 2", ["a = 1", "x = 2"]),
     (
@@ -224,6 +244,7 @@ def test_other_names_for_tables(text: str, expected: str) -> None:
         ("SELECT a FROM t JOIN u USING (k)", "ak"),
         ("SELECT `(a|b)` FROM t", "abcks"),
         ("SELECT x FROM t AS z(x, y)", "abcks"),
+        ("SELECT x FROM (t) AS z(x, y)", "abcks"),
         ("SELECT identifier('a') FROM t", "abcks"),
         ('SELECT "a" FROM t', "a"),
         ("SELECT 1 FROM t PIVOT (sum(a) FOR b IN (1))", "abcks"),
@@ -251,6 +272,35 @@ def test_what_only_spark_understands() -> None:
     query = parse_query("SELECT ${x} FROM t WHERE a = 1")
     assert query is not None
     assert query.problem is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "WITH q AS (SELECT * FROM t) SELECT a FROM q WHERE a = 1 UNION ALL SELECT a FROM IDENTIFIER('q')",
+        "WITH q AS (SELECT * FROM t) SELECT q.a FROM q JOIN (TABLE q) z ON q.b = z.b WHERE q.a = 1",
+        "WITH q AS (SELECT * FROM t) SELECT q.a FROM q WHERE q.a = 1 AND EXISTS (SELECT 1 FROM (table q) z)",
+    ],
+)
+def test_tables_that_are_named_otherwise(text: str) -> None:
+    """Who reads a common table expression that way asks all of it."""
+    query = parse_query(text)
+    assert query is not None
+    assert query.problem is not None
+    assert query.conditions([COLUMNS.get(str(table.ref)) for table in query.tables]) == [[]] * len(
+        query.tables
+    )
+    quoted = parse_query("SELECT a FROM t WHERE `table` = 1 AND s = 'TABLE'")
+    assert quoted is not None
+    assert quoted.problem is None
+
+
+@pytest.mark.parametrize("column", ["default.t.a", "spark_catalog.default.t.a"])
+def test_columns_with_the_name_of_the_database(column: str) -> None:
+    for text, blocked in (("t", True), ("default.t", True), ("t AS t", False), ("u", False)):
+        query = parse_query(f"SELECT {column} FROM {text}")
+        assert query is not None
+        assert [table.blocked is not None for table in query.tables] == [blocked], text
 
 
 @pytest.mark.parametrize(
