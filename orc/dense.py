@@ -8,6 +8,7 @@ struct above is null in the stripe: they are decoded as columns at the top are.
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -65,7 +66,7 @@ class DenseReader:
     def _readable(self) -> frozenset[str]:
         if self._tail.encrypted_columns or self._tail.version not in ((0, 11), (0, 12)):
             return frozenset()
-        return frozenset(_readable(self._tail.schema, self._tail))
+        return frozenset(_readable(self._tail))
 
     def read(
         self, stripe: int, columns: Sequence[tuple[str, OrcType]], selection: RowSelection
@@ -175,18 +176,25 @@ def _is_text(of: OrcType) -> bool:
     return of.kind in STRING_KINDS or of.kind == Kind.BINARY
 
 
-def _readable(struct: OrcType, tail: FileTail, prefix: str = "") -> Iterator[str]:
-    """The columns that pyarrow may decode, and fields of structs by their dotted paths."""
-    names = struct.field_names
-    for name, of in zip(names, struct.children, strict=True):
-        # pyarrow takes a dot for a nested path, and cannot tell equal names apart
-        if "." in name or names.count(name) > 1:
-            continue
+def _paths(struct: OrcType, prefix: str = "") -> Iterator[tuple[str, OrcType, bool]]:
+    """The dotted paths of all fields of structs, and whether each name on the way is without a dot of its own."""
+    for name, of in zip(struct.field_names, struct.children, strict=True):
+        plain = "." not in name
+        yield prefix + name, of, plain
         if of.kind == Kind.STRUCT:
-            yield from _readable(of, tail, f"{prefix}{name}.")
-        elif of.kind in _DENSE_KINDS and not (
-            # a decimal without a precision is of Hive 0.11, with a scale of its own for each value; scales of long ones
-            # must be looked at before pyarrow gets them
-            of.kind == Kind.DECIMAL and not (0 < of.precision <= SHORT_PRECISION and tail.has_fitting_scales)
-        ):
-            yield prefix + name
+            yield from ((path, field, plain and rest) for path, field, rest in _paths(of, f"{prefix}{name}."))
+
+
+def _readable(tail: FileTail) -> Iterator[str]:
+    """The columns that pyarrow may decode, and fields of structs by their dotted paths."""
+    found = list(_paths(tail.schema))
+    times = Counter(path for path, _, _ in found)
+    for path, of, plain in found:
+        # pyarrow takes a dot for a nested path, and cannot tell equal names apart
+        if not plain or times[path] > 1 or of.kind not in _DENSE_KINDS:
+            continue
+        # a decimal without a precision is of Hive 0.11, with a scale of its own for each value; scales of long ones
+        # must be looked at before pyarrow gets them
+        is_short = 0 < of.precision <= SHORT_PRECISION and tail.has_fitting_scales
+        if of.kind != Kind.DECIMAL or is_short:
+            yield path

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from hindex.errors import ColumnError, PredicateError, StatementError, TableError
+from hindex.orc.acid.write_ids import ValidWriteIds
 from hindex.plan.normalize import normalize
 from hindex.scan.planning import ScanPlan, output_columns, plan_scan
 from hindex.spark.frames import cores
@@ -24,6 +25,7 @@ from hindex.sql.predicate import Predicate, all_of
 from hindex.store.store import Store
 from hindex.table.listing import normalize_uri
 from hindex.table.snapshot import Snapshot, take_snapshot
+from hindex.table.transactional import AcidOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
 NAME = "hindex"
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
-_OPTIONS = ("path", "table", "columns", "store")
+_OPTIONS = ("path", "table", "columns", "store", "valid_write_ids")
 
 
 def enable(spark: SparkSession, tables: Sequence[str] = (), store: str | None = None) -> None:
@@ -72,10 +74,12 @@ class SourceTable:
         self.uri = normalize_uri(place or named[0])
         self.store = options.get("store") or store
         self.columns = _names(options.get("columns"))
+        seen = options.get("valid_write_ids")
+        self._acid = AcidOptions(ValidWriteIds.parse(seen)) if seen else AcidOptions()
 
     def snapshot(self) -> Snapshot:
         """The table as it is now."""
-        return take_snapshot(self.uri, Store.for_table(self.uri, self.store))
+        return take_snapshot(self.uri, Store.for_table(self.uri, self.store), options=self._acid)
 
     def ddl(self) -> str:
         """The schema of a read. Timestamps without a zone, as most are in ORC files, are ``timestamp_ntz``."""

@@ -126,14 +126,15 @@ def _root(directory: str) -> str:
 
 def _check_levels(table: str, directories: Mapping[str, Sequence[str]]) -> None:
     """Refuse deltas above partitions: what they stand for cannot be told."""
-    for root, paths in directories.items():
-        prefix = f"{root}/" if root else ""
-        below = next((item for item in directories if item != root and item.startswith(prefix)), None)
-        if paths and below is not None:
-            raise TableError(
-                f"Table {table!r} is invalid: the transactional directory {paths[0]!r} stands beside the partition "
-                f"{below!r}; remove one of them"
-            )
+    for below in directories:
+        above = below
+        while above:
+            above = above.rpartition("/")[0]
+            if directories.get(above):
+                raise TableError(
+                    f"Table {table!r} is invalid: the transactional directory {directories[above][0]!r} stands beside "
+                    f"the partition {below!r}; remove one of them"
+                )
 
 
 class _Directory:

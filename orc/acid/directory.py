@@ -171,12 +171,20 @@ def _latest(deltas: Sequence[AcidDirectory], obsolete: list[Obsolete]) -> list[A
     """Without what compactions that failed, or were done again, left of the same write ids."""
     newest: dict[object, AcidDirectory] = {}
     for item in deltas:
-        key = (item.kind, item.min_write_id, item.max_write_id, item.statement)
+        key = _range(item)
         held = newest.get(key)
         newest[key] = item if held is None else max(held, item, key=_version)
+    # two without a version are one transaction's, under names of other widths
     kept = {item.name for item in newest.values()}
+    kept |= {
+        item.name for item in deltas if item.visibility is None and newest[_range(item)].visibility is None
+    }
     obsolete += [Obsolete(item.name, Why.SAME_COMPACTION) for item in deltas if item.name not in kept]
-    return list(newest.values())
+    return [item for item in deltas if item.name in kept]
+
+
+def _range(item: AcidDirectory) -> tuple[object, ...]:
+    return item.kind, item.min_write_id, item.max_write_id, item.statement
 
 
 def _version(item: AcidDirectory) -> tuple[int, str]:

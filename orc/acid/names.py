@@ -21,6 +21,9 @@ _BASE = re.compile(r"base_(-?[0-9]+)")
 _DELTA = re.compile(r"(delta|delete_delta)_([0-9]+)_([0-9]+)(?:_([0-9]+))?")
 _BUCKET = re.compile(r"bucket_([0-9]+)(_[0-9]+)?")
 _ORIGINAL = re.compile(r"([0-9]+)_[0-9]+(_copy_[0-9]+)?")
+#: The greatest bucket and statement: twelve bits of a row's key each.
+MOST_NUMBER = 0xFFF
+
 _INT64 = range(-(1 << 63), 1 << 63)
 
 
@@ -77,6 +80,10 @@ def parse_directory(name: str) -> AcidDirectory:
         raise _unreadable(name, "its least write id is greater than its greatest")
     if parsed.min_write_id not in _INT64 or parsed.max_write_id not in _INT64:
         raise _unreadable(name, "a write id has more than 64 bits")
+    if parsed.statement > MOST_NUMBER:
+        raise _unreadable(
+            name, f"its statement is above {MOST_NUMBER}, the greatest that keys of rows can have"
+        )
     return parsed
 
 
@@ -94,7 +101,9 @@ def bucket_of(name: str) -> int | None:
     (3, 1, None)
     """
     found = _BUCKET.fullmatch(name) or _ORIGINAL.fullmatch(name)
-    return None if found is None else int(found[1])
+    bucket = None if found is None else int(found[1])
+    # keys have twelve bits for it: a greater number is no bucket's
+    return None if bucket is None or bucket > MOST_NUMBER else bucket
 
 
 def is_bucket_file(name: str) -> bool:

@@ -62,6 +62,8 @@ MOST = 9223372036854775807
         ("delta_1_3", f"t:3:{MOST}::1,2,3", "", {"delta_1_3": Why.INVALID}),
         ("delta_1_1 delta_4_4", f"t:3:{MOST}::", "delta_1_1", {"delta_4_4": Why.INVALID}),
         ("delta_1_1 delta_2_9", "t:3:3:3:", "delta_1_1 delta_2_9", {}),
+        # the same write ids under names of other widths, by no compaction: both are of that transaction
+        ("delta_0000001_0000001 delta_1_1", "", "delta_0000001_0000001 delta_1_1", {}),
         # bases: a compaction's must not reach beyond what was open, an overwrite's must be valid itself
         ("base_5_v3 base_2", "t:9:4:4:", "base_2", {"base_5_v3": INVALID_BASE}),
         ("base_5 base_2", "t:9:4:4:", "base_5", {"base_2": OLD}),

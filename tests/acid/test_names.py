@@ -35,7 +35,16 @@ def test_directories(
 
 
 @pytest.mark.parametrize(
-    "name", ["delta_5", "base_1_2", "delta_1_2_3_4", "delta_9_8", f"delta_1_{1 << 63}", "delete_delta_1_v2"]
+    "name",
+    [
+        "delta_5",
+        "base_1_2",
+        "delta_1_2_3_4",
+        "delta_9_8",
+        f"delta_1_{1 << 63}",
+        "delete_delta_1_v2",
+        "delta_1_1_4096",
+    ],
 )
 def test_names_that_cannot_be_read(name: str) -> None:
     assert looks_acid(name)
@@ -60,6 +69,10 @@ def test_other_names(name: str) -> None:
         ("000003_1", 3),
         ("000003_0_copy_12", 3),
         ("bucket_00000_flush_length", None),
+        # keys have twelve bits for a bucket
+        ("004095_0", 4095),
+        ("004096_0", None),
+        ("20240101_120000", None),
         ("bucket_0_0_0", None),
         ("000000_0_copy", None),
         ("part-00000.orc", None),

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.orc
 import pyorc
 import pytest
 
@@ -59,3 +61,17 @@ def test_groups_that_are_touched(rng: np.random.Generator) -> None:
         size, stride = int(rng.integers(1, 500)), int(rng.integers(0, 60))
         selection = RowSelection.of(np.flatnonzero(rng.random(size) < rng.random()), size)
         assert selection.count_groups(stride) == len(selection.groups(stride).ids)
+
+
+@pytest.mark.parametrize("first", ["dotted", "struct"])
+def test_a_dotted_name_beside_a_path_of_the_same_text(tmp_path: Path, first: str) -> None:
+    table = pa.table({"a.b": pa.array(range(100), pa.int64()), "a": [{"b": i * 10} for i in range(100)]})
+    names = ["a.b", "a"] if first == "dotted" else ["a", "a.b"]
+    pyarrow.orc.write_table(table.select(names), tmp_path / "t.orc")
+    for path in (None, *DecodePath):
+        reader = OrcReader(tmp_path / "t.orc", path=path)
+        for rows in (None, [5], range(50)):
+            found = reader.read(["a.b", "a"], rows)
+            wanted = list(range(100) if rows is None else rows)
+            assert found["a.b"].to_pylist() == wanted, (path, rows)
+            assert found["a"].to_pylist() == [{"b": row * 10} for row in wanted], (path, rows)

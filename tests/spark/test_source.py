@@ -13,6 +13,7 @@ import pytest
 
 import hindex
 from hindex.spark.source import SourceScan, SourceTable
+from tests.acid.writing import bucket_property, write_acid
 from tests.support.small import write_columns
 
 if TYPE_CHECKING:
@@ -109,3 +110,14 @@ def test_filters_that_are_taken(path: Path) -> None:
     assert [task.partition for task in plan.tasks] == [("1",)]
     assert {use.name for task in plan.tasks for use in task.indexes} == {"a"}
     assert sum(len(group) for group in scan.groups(4)) == 1
+
+
+def test_write_ids_that_are_seen(tmp_path: Path) -> None:
+    for number in (1, 2):
+        write_acid(
+            tmp_path / f"delta_{number}_{number}" / "bucket_00000",
+            [((number, bucket_property(0), row), number, (row, row, "x")) for row in range(3)],
+        )
+    for ids, files in ((None, 2), ("t:2:9223372036854775807::2", 1)):
+        options = {"path": str(tmp_path)} | ({} if ids is None else {"valid_write_ids": ids})
+        assert len(SourceTable(options, {}, None).snapshot().files) == files
