@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal, Protocol, overload
+from numbers import Integral
+from typing import TYPE_CHECKING, Literal, Protocol, cast, overload
 
 from hindex.build.job import BuildPlan, discard_build, plan_build, run_build
 from hindex.errors import (
@@ -54,6 +55,9 @@ from hindex.where import Where, parsed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+#: Greatest limit of rows.
+_MOST_ROWS = (1 << 63) - 1
 
 #: Characters that are kept of why an index is in quarantine.
 _MOST_TOLD = 500
@@ -133,8 +137,8 @@ class Table:
         """
         if isinstance(columns, str):
             raise ColumnError(f"columns is a list of names, such as [{columns!r}], not one text")
-        if limit is not None and limit < 0:
-            raise ValueError(f"limit is {limit}: it cannot be negative")
+        if limit is not None:
+            _check_limit(limit)
         snapshot = self.snapshot
         if valid_write_ids is not None:
             options = replace(self._options or AcidOptions(), valid=ValidWriteIds.parse(valid_write_ids))
@@ -558,3 +562,12 @@ class Table:
             rows,
             committed.number > number and bool(read or forgotten),
         )
+
+
+def _check_limit(limit: int) -> None:
+    if not isinstance(cast("object", limit), Integral):
+        raise ValueError(f"limit is {limit!r}: it is a whole number, such as 10")
+    if limit < 0:
+        raise ValueError(f"limit is {limit}: it cannot be negative")
+    if limit > _MOST_ROWS:
+        raise ValueError(f"limit is {limit}: it cannot be above {_MOST_ROWS}; leave it out for all rows")

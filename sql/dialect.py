@@ -159,6 +159,11 @@ class HindexParser(SparkParser):
             if not self.accept(expected):
                 self.fail(f"expected {expected}, found {self.found()}{self.meant(expected)}")
 
+    @property
+    def following(self) -> str:
+        """The token after the current one in upper case, or an empty string at the end."""
+        return str(self._next.text).upper() if self._next else ""
+
     def meant(self, *words: str) -> str:
         """A suggestion where the current word is a misspelling of one of these."""
         from difflib import get_close_matches

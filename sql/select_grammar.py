@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hindex.sql.predicate import ColumnRef
-from hindex.sql.statements import AggregateCall, AggregateFunction, Select, SelectItem, SortItem
+from hindex.sql.statements import (
+    AggregateCall,
+    AggregateFunction,
+    Select,
+    SelectItem,
+    SortItem,
+    is_same_column,
+    is_same_value,
+)
 
 if TYPE_CHECKING:
     from hindex.sql.dialect import HindexParser
@@ -92,6 +100,8 @@ def _limit(parser: HindexParser) -> int | None:
         return None
     limit = parser.whole_number()
     if limit is None:
+        if parser.is_literal and parser.written().isdigit():
+            parser.fail(f"LIMIT {parser.written()} is too large: it has at most 18 digits")
         parser.fail(f"expected a whole number after LIMIT, found {parser.found()}")
     return limit
 
@@ -181,12 +191,8 @@ def _check_items(
         parser.unsupported(f"* with GROUP BY; {SPARK_REMEDY}", start)
     for value in values:
         column = value.column if isinstance(value, AggregateCall) else value
-        if column is not None and not _is_same(column, group):
+        if column is not None and not is_same_column(column, group):
             parser.unsupported(f"{value} in a query that groups by {group} alone; {SPARK_REMEDY}", start)
-
-
-def _is_same(a: ColumnRef, b: ColumnRef) -> bool:
-    return [part.lower() for part in a.parts] == [part.lower() for part in b.parts]
 
 
 def _order(parser: HindexParser, items: tuple[SelectItem, ...] | None, group: ColumnRef | None) -> SortItem:
@@ -204,18 +210,12 @@ def _order(parser: HindexParser, items: tuple[SelectItem, ...] | None, group: Co
         parser.unsupported(f"ORDER BY of more than one column; {SPARK_REMEDY}", start)
     values = [item.value for item in items or ()]
     is_aggregate = group is not None or any(isinstance(item, AggregateCall) for item in values)
-    known = any(_has(item, value) for item in values)
+    known = any(is_same_value(item, value) for item in values)
     if isinstance(value, AggregateCall) != (isinstance(value, AggregateCall) and is_aggregate) or (
         is_aggregate and (not known or group is None)
     ):
         parser.unsupported(f"ORDER BY of what is not selected; {SPARK_REMEDY}", start)
     return SortItem(value, descending, nulls)
-
-
-def _has(item: ColumnRef | AggregateCall, value: ColumnRef | AggregateCall) -> bool:
-    if isinstance(item, ColumnRef) and isinstance(value, ColumnRef):
-        return _is_same(item, value)
-    return item == value
 
 
 def _aliased(
@@ -244,6 +244,9 @@ def _no_alias(parser: HindexParser) -> None:
 
 
 def _no_clause(parser: HindexParser) -> None:
+    meant = parser.meant("GROUP", "ORDER") if parser.following == "BY" else ""
+    if meant:
+        parser.fail(f"unexpected {parser.found()}{meant}")
     clause = _CLAUSES.get(_clause(parser))
     if clause is not None:
         parser.unsupported(f"{clause}; {SPARK_REMEDY}")

@@ -199,6 +199,20 @@ class AggregateCall:
         return f"{self.function.name}({'*' if self.column is None else self.column})"
 
 
+def is_same_column(a: ColumnRef, b: ColumnRef) -> bool:
+    """Whether two names are one but for letter case."""
+    return [part.lower() for part in a.parts] == [part.lower() for part in b.parts]
+
+
+def is_same_value(a: ColumnRef | AggregateCall, b: ColumnRef | AggregateCall) -> bool:
+    """Whether two things that are selected are one but for letter case."""
+    if isinstance(a, AggregateCall) and isinstance(b, AggregateCall):
+        if a.column is None or b.column is None:
+            return a == b
+        return a.function is b.function and is_same_column(a.column, b.column)
+    return isinstance(a, ColumnRef) and isinstance(b, ColumnRef) and is_same_column(a, b)
+
+
 @dataclass(frozen=True, slots=True)
 class SelectItem:
     """A column or an aggregate, and what it is called in the result; by its own name where there is no alias."""

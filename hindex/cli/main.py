@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
@@ -158,6 +159,8 @@ def sql(context: Context, statement: str) -> None:
 def explain(context: Context, select: str, analyze: bool, html: str | None) -> None:
     """Show how a SELECT would be answered: by which indexes, and what they skip."""
     words = "EXPLAIN ANALYZE" if analyze else "EXPLAIN"
+    if analyze:
+        select = re.sub(r"^\s*explain\s+(analyze\s+)?", "", select, flags=re.IGNORECASE)
     is_explain = select.lstrip()[:7].lower() == "explain"
     found = context.connection().sql(select if is_explain else f"{words} {select}")
     if html is None:

@@ -36,7 +36,11 @@ def explanation_html(found: Explanation) -> str:
     parts = [f'<div class="hindex"><style>{_STYLE}</style>', f"<h4>Scan of {escape(found.table)}</h4>"]
     parts.append(_table([(name, f"<code>{escape(text)}</code>") for name, text in found.header()]))
     parts += ["<h4>Predicate</h4>", _tree(found.tree)]
-    rows = [(name, escape(str(count)), count.percent) for name, count in found.counts() if count is not None]
+    rows = [
+        (name, escape(str(count)), escape(count.percent))
+        for name, count in found.counts()
+        if count is not None
+    ]
     parts += ["<h4>Kept</h4>", _table(rows, numbers=True)]
     parts += [
         "<h4>Read</h4>",

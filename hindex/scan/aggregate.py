@@ -27,6 +27,7 @@ from hindex.scan.planning import ScanPlan, plan_scan
 from hindex.scan.running import Runner
 from hindex.sql.predicate import Predicate
 from hindex.sql.statements import AggregateFunction
+from hindex.table.schema import ResolvedColumn
 from hindex.table.snapshot import Snapshot
 
 #: Groups of parts that are held before they are put together.
@@ -84,11 +85,24 @@ class Aggregation:
         wanted = tuple(dict.fromkeys(names))
         plan = runner.plan(self.snapshot, lambda found: plan_scan(found, self.where, [], wanted))
         of = plan.snapshot.schema.resolve
+        self._check_group(None if self.group is None else of(self.group).name, of)
         for item in self.items:
             is_counted = isinstance(item, Aggregate) and item.function is AggregateFunction.COUNT
             if item.column is not None and not (is_counted and self.group is None):
                 _check_ordered(item.column, of(item.column).type)
         return plan
+
+    def _check_group(self, group: str | None, of: Callable[[str], ResolvedColumn]) -> None:
+        for item in self.items:
+            if group is None and isinstance(item, Group):
+                raise ColumnError(
+                    f"Column {item.column!r} stands beside aggregates of all rows: group by it, or leave it out"
+                )
+            if group is not None and item.column is not None and of(item.column).name != group:
+                raise ColumnError(
+                    f"Column {item.column!r} is asked of groups by {group!r}: only that column can be; leave it "
+                    "out, or use Spark on scan(...).to_spark()"
+                )
 
     def to_arrow(self) -> pa.Table:
         """The result: counts are int64, all else of its column's type."""
@@ -198,13 +212,15 @@ def _function(item: Aggregate | Group) -> AggregateFunction | None:
 def joined_groups(of: OrcType, parts: Iterable[KeyCounts]) -> KeyCounts:
     """The groups of several parts, put together as they come."""
     waiting: list[KeyCounts] = []
-    held = 0
+    held, most = 0, _HELD_GROUPS
     for part in parts:
         waiting.append(part)
         held += len(part.keys)
-        if held > _HELD_GROUPS:
+        if held > most:
             waiting = [_joined(of, waiting)]
-            held = min(len(waiting[0].keys), _HELD_GROUPS)
+            held = len(waiting[0].keys)
+            # as many again must come first, or every part would be put together with all before it
+            most = max(_HELD_GROUPS, 2 * held)
     return _joined(of, waiting)
 
 

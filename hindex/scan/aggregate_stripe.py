@@ -16,11 +16,9 @@ from hindex.domain import Domain, Key
 from hindex.errors import IndexFileError
 from hindex.index.base import Bounds, Ends, KeyCounts, KeyRows
 from hindex.keys import KeyKind, array_keys, join_keys, key_kind
+from hindex.scan.cost import is_walked
 from hindex.scan.execute import OpenTask, StripeAnswer
 from hindex.scan.task import OutputColumn
-
-#: An index of so many keys for each row that is left is not walked: reading the rows is less.
-_KEYS_PER_ROW = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +97,12 @@ def is_told(task: OpenTask, answer: StripeAnswer, part: Part) -> bool:
         return True
     for name in part.ended | part.counted:
         ends = _whole(task, answer, columns[name])
-        known = ends is not None and (name not in part.ended or _has_ends(ends, answer.num_rows))
-        if not known and name in part.ended and not _walks(task, answer, columns[name]):
+        if ends is not None and (name not in part.ended or _has_ends(ends, rows)):
+            continue
+        is_found = _is_constant(task, columns[name]) or _walks(task, answer, columns[name])
+        if name in part.ended and not is_found:
             return False
-        if not known and name not in part.ended and _not_null(task, answer, columns[name]) is None:
+        if name in part.counted and _not_null(task, answer, columns[name]) is None:
             return False
     return (
         part.group is None
@@ -159,7 +159,7 @@ def _is_constant(task: OpenTask, column: OutputColumn) -> bool:
 def _walks(task: OpenTask, answer: StripeAnswer, column: OutputColumn) -> bool:
     """Whether an index's keys are to be walked for the rows that are left."""
     keyed = task.keyed(column.name)
-    return keyed is not None and keyed[1].key_count(answer.stripe) <= _KEYS_PER_ROW * len(answer.bounds.upper)
+    return keyed is not None and is_walked(keyed[1].key_count(answer.stripe), len(answer.bounds.upper))
 
 
 def _whole(task: OpenTask, answer: StripeAnswer, column: OutputColumn) -> Ends | None:

@@ -10,6 +10,13 @@ _ROWS_PER_WALKED = 3
 CHEAP_ROWS = 10_000
 #: An index that leaves one of so many rows always pays.
 _SELECTIVE = 4
+#: An index of so many keys for each row that is left is not walked: reading the rows is less.
+_KEYS_PER_ROW = 64
+
+
+def is_walked(keys: int, rows: int) -> bool:
+    """Whether so many keys of an index are walked for so many rows that are left."""
+    return keys <= _KEYS_PER_ROW * rows
 
 
 def why_not_ask(effort: Effort, known: Bounds, rows: int, *, is_read: bool) -> str | None:

@@ -343,22 +343,34 @@ class OpenTask:
 
     def ends(self, stripe: int, column: OutputColumn) -> tuple[str | Source, Ends] | None:
         """The ends of a whole stripe's values, and the index, or what of the file, that tells them."""
+        return next(self.every_ends(stripe, column), None)
+
+    def every_ends(self, stripe: int, column: OutputColumn) -> Iterator[tuple[str | Source, Ends]]:
+        """What each of them tells, the one first that :meth:`ends` goes by."""
         if self.task.reads_all:
-            return None
+            return
         if column.name not in self._file_names:
-            return Source.STATISTICS, Ends(self.reader.stripes[stripe].num_rows, None, None)
+            yield Source.STATISTICS, Ends(self.reader.stripes[stripe].num_rows, None, None)
+            return
         for item in self._answerers.get(column.name, ()):
             if isinstance(item.reader, EndsReader):
-                return item.name, item.reader.ends(stripe)
+                yield item.name, item.reader.ends(stripe)
         of = self.reader.column_type(self._file_names[column.name])
         found = self._orc.ends(stripe, of, column.type)
-        return None if found is None else (Source.STATISTICS, found)
+        if found is not None:
+            yield Source.STATISTICS, found
 
     def alone(self, stripe: int, leaf: Leaf) -> Iterator[tuple[str, Bounds]]:
         """What each index says of a leaf by itself, by its name."""
-        for item in self._answerers.get(leaf.column, ()):
-            if item.operators & Operator.of(leaf.domain):
-                yield item.name, item.lookup(stripe, leaf.domain)
+        for item in list(self._answerers.get(leaf.column, ())):
+            if not item.operators & Operator.of(leaf.domain):
+                continue
+            try:
+                said = item.lookup(stripe, leaf.domain)
+            except IndexFileError as error:
+                self._give_up(leaf.column, item, error)
+                continue
+            yield item.name, said
 
     def give_up(self, column: str, index: str, error: HindexError) -> None:
         """Use an index of a column no more."""

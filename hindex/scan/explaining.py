@@ -18,13 +18,14 @@ from hindex.plan.explain import (
     ReadPath,
     explain_filter,
 )
-from hindex.plan.filter import Always, Leaf, Residual, columns, leaves, residuals
+from hindex.plan.filter import Leaf, Residual, columns, leaves, residuals
 from hindex.plan.reasons import Note, Reason
 from hindex.plan.table_map import BY_INDEX, SKIPPED, SPARSE, WHOLE, FileMap, StripeMap, table_map
+from hindex.scan.cost import is_walked
 from hindex.scan.execute import LeafAnswer as Answered
 from hindex.scan.execute import OpenTask, StripeAnswer
 from hindex.scan.orc_answers import Source
-from hindex.scan.ordered import Order
+from hindex.scan.ordered import Order, is_all_keys
 from hindex.scan.planning import ScanPlan
 from hindex.scan.running import answered
 from hindex.sql.predicate import Predicate
@@ -100,6 +101,11 @@ def explain_plan(
             totals.notes += last.notes
         last = task  # one at a time: a table may have more files than a process may hold open
         told = not answer.undecided and not plan.columns if is_told is None else is_told(task, answer)
+        walked = None if order is None or limit is None or not plan.columns else _walked(plan, task, answer)
+        if walked is not None:
+            totals.walked[walked] = None
+            totals.uses_index = True
+            told = not answer.undecided and is_all_keys(plan)
         paths: tuple[DecodePath, ...] = ()
         if len(answer.bounds.upper) and not told:
             selection = RowSelection.of(answer.bounds.upper, answer.num_rows)
@@ -107,12 +113,9 @@ def explain_plan(
             read = names or [column.name for column in task.task.filter_columns]
             paths = task.decode_paths(answer.stripe, selection, read)
         _add(totals, task, answer, paths, told=told)
-        if order is not None and (keyed := task.keyed(plan.lookups[0].name)) is not None:
-            totals.walked[keyed[0]] = None
     if last is not None:
         totals.notes += last.notes
     pruned = _Pruned.of(plan)
-    everything = isinstance(plan.filter, Always)
     files = {view.file.path: view.file.length for view in plan.snapshot.files}
     return Explanation(
         table=plan.snapshot.name,
@@ -125,7 +128,7 @@ def explain_plan(
         rows=Kept(totals.rows, _sum(totals.all_rows, pruned.rows)),
         bytes=Kept(totals.bytes, sum(files.values())),
         columns=tuple(labels or (column.name for column in plan.columns)),
-        exact=not totals.undecided and not everything,
+        exact=not totals.undecided,
         notes=(*plan.notes, *totals.notes),
         cache=shared_cache().counts.since(before),
         group=group or "",
@@ -138,6 +141,15 @@ def explain_plan(
             for path in files
         ),
     )
+
+
+def _walked(plan: ScanPlan, task: OpenTask, answer: StripeAnswer) -> str | None:
+    """The index that the order's first rows of a stripe are taken from."""
+    keyed = task.keyed(plan.lookups[0].name)
+    rows = len(answer.bounds.upper)
+    if keyed is None or not rows or not is_walked(keyed[1].key_count(answer.stripe), rows):
+        return None
+    return keyed[0]
 
 
 def _order_text(order: Order, totals: _Totals) -> str:

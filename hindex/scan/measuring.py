@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from hindex.index.cache import shared_cache
 from hindex.plan.explain import Analyzed, Explanation
+from hindex.plan.reasons import Note
 from hindex.scan.meter import Meter, Step
 from hindex.scan.planning import ScanPlan
 
@@ -26,7 +27,7 @@ def measured(
     seconds = time.perf_counter() - started
     index = shared_cache().counts.since(before)
     totals = meter.totals()
-    found = explain(plan)
+    found = explain(_as_run(plan, meter.notes()))
     analyzed = Analyzed(
         rows=rows,
         seconds=seconds,
@@ -42,3 +43,20 @@ def measured(
         cache_misses=index.misses,
     )
     return replace(found, analyzed=analyzed)
+
+
+def _as_run(plan: ScanPlan, notes: Sequence[Note]) -> ScanPlan:
+    """The plan without the indexes that turned out not to be usable while it ran, and with the notes of these.
+
+    An explanation reads no pages that answers are taken from, and would find them well.
+    """
+    failed = {note.subject: note for note in notes}
+    used: list[Note] = []
+    tasks = []
+    for task in plan.tasks:
+        gone = [use for use in task.indexes if f"{use.name} on {task.path}" in failed]
+        used += [failed[f"{use.name} on {task.path}"] for use in gone]
+        tasks.append(
+            replace(task, indexes=tuple(use for use in task.indexes if use not in gone)) if gone else task
+        )
+    return replace(plan, tasks=tuple(tasks), notes=(*plan.notes, *used)) if used else plan

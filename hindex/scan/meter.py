@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
 from hindex.orc import ReadCounts
+from hindex.plan.reasons import Note
 
 
 class Step(enum.Enum):
@@ -29,6 +30,7 @@ class Meter:
     def __init__(self) -> None:
         self.seconds: dict[Step, float] = {}
         self._counts: dict[int, ReadCounts] = {}
+        self._notes: list[list[Note]] = []
         self._lock = threading.Lock()
 
     @contextlib.contextmanager
@@ -46,6 +48,14 @@ class Meter:
         """Count what a reader has read and is going to read."""
         self._counts[id(counts)] = counts
 
+    def add_notes(self, notes: list[Note]) -> None:
+        """Remember what a task could not use, and is going to find."""
+        self._notes.append(notes)
+
+    def notes(self) -> tuple[Note, ...]:
+        """What the tasks could not use, each once."""
+        return tuple(dict.fromkeys(note for notes in self._notes for note in notes))
+
     def totals(self) -> dict[str, int]:
         """Sums over all readers, by the names of :class:`~hindex.orc.ReadCounts`."""
         sums = ReadCounts()
@@ -62,6 +72,9 @@ class NoMeter(Meter):
 
     def add_reader(self, counts: ReadCounts) -> None:
         """Forget it."""
+
+    def add_notes(self, notes: list[Note]) -> None:
+        """Forget them."""
 
 
 _NOTHING: AbstractContextManager[None] = contextlib.nullcontext()

@@ -23,11 +23,13 @@ from hindex.index.base import Bounds, KeyedReader
 from hindex.index.extent import Extent
 from hindex.keys import KeyKind, array_keys, join_keys, key_array, key_kind, same_keys
 from hindex.orc.types import Kind
+from hindex.scan.cost import is_walked
 from hindex.scan.execute import OpenTask, StripeAnswer, output_schema
 from hindex.scan.file_bounds import recorded_type
 from hindex.scan.planning import ScanPlan
 from hindex.scan.running import Runner
-from hindex.scan.task import OutputColumn
+from hindex.scan.task import OutputColumn, ScanTask
+from hindex.table.snapshot import FileView
 
 #: Data files that are held open while stripes of several are looked at in turn.
 _OPEN_FILES = 32
@@ -91,6 +93,14 @@ def check_order(plan: ScanPlan, order: Order) -> None:
         )
 
 
+def is_all_keys(plan: ScanPlan) -> bool:
+    """Whether the columns that are wanted are the order's alone, and its keys the values: ranks tell the rows."""
+    column = plan.lookups[0]
+    return (
+        bool(plan.columns) and all(item == column for item in plan.columns) and column.type.kind not in _LOSSY
+    )
+
+
 def first_rows(plan: ScanPlan, order: Order, limit: int, runner: Runner) -> pa.Table:
     """The first ``limit`` rows of an order.
 
@@ -101,9 +111,7 @@ def first_rows(plan: ScanPlan, order: Order, limit: int, runner: Runner) -> pa.T
     parts: list[pa.RecordBatch] = []
     at: dict[_Place, int] = {}
     in_file = sorted(places, key=lambda place: (place.task, place.stripe, place.row))
-    column = plan.lookups[0]
-    if all(item == column for item in plan.columns) and plan.columns and column.type.kind not in _LOSSY:
-        # the keys are the values, and they are known
+    if is_all_keys(plan):
         return _from_keys(plan.columns, places, order)
     for (number, stripe), group in groupby(in_file, key=lambda place: (place.task, place.stripe)):
         task = files.open(number)
@@ -170,6 +178,7 @@ def _first_places(plan: ScanPlan, order: Order, limit: int, files: _Files) -> li
         if not len(answer.bounds.upper):
             continue
         more = _of_stripe(task, task.settled(answer), task.task.lookups[0], order, limit)
+        files.runner.mode.check(task.notes)
         found = sorted([*found, *(_Place(rank, number, stripe, row) for rank, row in more)])[:limit]
     return found
 
@@ -178,19 +187,9 @@ def _stripes(plan: ScanPlan, order: Order, files: _Files) -> Iterator[tuple[_Ran
     """Each stripe with the best rank that a row of it may have; None where that is not known."""
     views = {view.file.path: view for view in plan.snapshot.files}
     column = plan.lookups[0]
-    binding = tuple(item.name for item in plan.snapshot.schema.data_columns)
     for number, task in enumerate(plan.tasks):
-        extents: Sequence[Extent] = ()
         view = views[task.path]
-        entry = view.entry
-        if entry is not None and not column.is_partition:
-            of = recorded_type(entry.schema, binding, column.name, view.file.acid is not None)
-            used = {use.name for use in task.indexes}
-            for index in plan.snapshot.manifest.indexes:
-                file = entry.index_file(index.id)
-                is_of = index.name in used and _is_on(plan, index.column, column)
-                if file is not None and is_of and of is not None and same_keys(of, column.type):
-                    extents = extents or file.extents
+        extents = next((found for _, found in recorded_extents(plan, view, task, column)), ())
         if extents and (view.is_certainly_fresh or files.open(number).is_fresh):
             for stripe, extent in enumerate(extents):
                 yield _best(order, extent), number, stripe
@@ -198,6 +197,24 @@ def _stripes(plan: ScanPlan, order: Order, files: _Files) -> Iterator[tuple[_Ran
         opened = files.open(number)
         for stripe in opened.stripes:
             yield _best_told(opened, stripe, task.lookups[0], order), number, stripe
+
+
+def recorded_extents(
+    plan: ScanPlan, view: FileView, task: ScanTask, column: OutputColumn
+) -> Iterator[tuple[str, Sequence[Extent]]]:
+    """What a manifest says of a column in each stripe of a file, by the index that told it."""
+    entry = view.entry
+    if entry is None or column.is_partition:
+        return
+    binding = tuple(item.name for item in plan.snapshot.schema.data_columns)
+    of = recorded_type(entry.schema, binding, column.name, view.file.acid is not None)
+    if of is None or not same_keys(of, column.type):
+        return
+    used = {use.name for use in task.indexes}
+    for index in plan.snapshot.manifest.indexes:
+        file = entry.index_file(index.id)
+        if file is not None and file.extents and index.name in used and _is_on(plan, index.column, column):
+            yield index.name, file.extents
 
 
 def _is_on(plan: ScanPlan, indexed: str, column: OutputColumn) -> bool:
@@ -250,7 +267,7 @@ def _of_stripe(
         rank = _rank(order, keys[0]) if len(keys) else _null_rank(order)
         return [(rank, row) for row in rows[:limit]]
     keyed = task.keyed(column.name)
-    if keyed is not None:
+    if keyed is not None and is_walked(keyed[1].key_count(answer.stripe), len(rows)):
         name, reader = keyed
         try:
             return _walked(reader, answer, order, limit)

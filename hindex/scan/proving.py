@@ -10,19 +10,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 from pyroaring import BitMap
 
-from hindex.domain import Key
 from hindex.index.base import Bounds
-from hindex.keys import KeyArray
-from hindex.orc.types import Kind
 from hindex.plan.evaluate import mask
 from hindex.plan.filter import Leaf, leaves
 from hindex.plan.reasons import plural
-from hindex.scan.aggregate_stripe import array_groups, constant_groups
 from hindex.scan.execute import OpenTask, StripeAnswer
 from hindex.scan.planning import ScanPlan, plan_full
+from hindex.scan.proving_values import is_same, wrong_indexes
 from hindex.scan.task import OutputColumn, ScanTask
 
 #: Rows that a message names.
@@ -116,7 +112,7 @@ def _compared(
                 if answer.bounds.lower != rows:
                     yield _differing(plan, opened, full, truth, answer.bounds.lower), len(rows)
                     continue
-                wrong = None if opened is None else _wrong_values(opened, full, truth)
+                wrong = None if opened is None else _wrong_values(plan, opened, full, truth)
                 yield wrong, len(rows)
         finally:
             if opened is not None:
@@ -166,33 +162,18 @@ def _asked_alone(
             yield found.index, Bounds(lower, upper)
 
 
-def _wrong_values(opened: OpenTask, full: OpenTask, truth: StripeAnswer) -> Disagreement | None:
-    """Whether the values of rows, or the keys that an index has of them, are others than those read."""
+def _wrong_values(
+    plan: ScanPlan, opened: OpenTask, full: OpenTask, truth: StripeAnswer
+) -> Disagreement | None:
+    """Whether the values of rows, or what is known of the asked columns without them, are others than those read."""
     where = full.task.path, truth.stripe
     got, want = opened.read(truth), full.read(truth)
-    if got.num_columns and not _is_same(got, want):
+    if got.num_columns and not is_same(got, want):
         return Disagreement(*where, what="values")
     for column in full.task.lookups:
-        keyed = None if column.is_partition else opened.keyed(column.name)
-        if keyed is None or column.type.kind in (Kind.STRUCT, Kind.LIST, Kind.MAP, Kind.UNION):
+        if column.is_partition:
             continue
-        name, reader = keyed
-        told = reader.key_counts(truth.stripe, truth.bounds.lower)
-        if not full.has(column.name):
-            counted = constant_groups(column, len(truth.bounds.lower))
-        else:
-            counted = array_groups(column, full.read(truth, [column]).column(0))
-        same = told.null_count == counted.null_count and np.array_equal(told.counts, counted.counts)
-        if not same or _listed(told.keys) != _listed(counted.keys):
-            return Disagreement(*where, (name,), what=f"values of {column.name}")
+        wrong = wrong_indexes(plan, opened, truth, column, full.read(truth, [column]).column(0))
+        if wrong is not None:
+            return Disagreement(*where, wrong, what=f"values of {column.name}")
     return None
-
-
-def _is_same(got: pa.RecordBatch, want: pa.RecordBatch) -> bool:
-    # NaN is not equal to itself, but written as itself
-    return got.equals(want) or repr(got.to_pydict()) == repr(want.to_pydict())
-
-
-def _listed(keys: KeyArray) -> list[Key]:
-    found: list[Key] = keys.tolist() if isinstance(keys, np.ndarray) else keys.to_pylist()
-    return found

@@ -78,8 +78,17 @@ class Runner:
         return found
 
     def run(self, plan: ScanPlan, work: Callable[[OpenTask, StripeAnswer], T]) -> Iterator[T]:
-        """The results of some work on each stripe that may have wanted rows, in order."""
-        return run_units(self.answered(plan.tasks), work)
+        """The results of some work on each stripe that may have wanted rows, in order.
+
+        :raises FallbackError: as :meth:`answered`, and where the work finds an index not to be usable.
+        """
+
+        def checked(task: OpenTask, answer: StripeAnswer) -> T:
+            found = work(task, answer)
+            self.mode.check(task.notes)
+            return found
+
+        return run_units(self.answered(plan.tasks), checked)
 
     def _opened(self, tasks: Sequence[ScanTask]) -> Iterator[OpenTask]:
         opened = _opened(tasks)
@@ -93,6 +102,7 @@ class Runner:
     def _told(self, task: OpenTask) -> OpenTask:
         task.meter = self.meter
         self.meter.add_reader(task.reader.counts)
+        self.meter.add_notes(task.notes)
         self.mode.check(task.notes)
         return task
 

@@ -6,8 +6,10 @@ import copy
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
+from hindex.keys import array_keys, key_value
 from hindex.plan.explain import Explanation
 from hindex.plan.modes import Mode
 from hindex.scan.aggregate import Aggregate, Aggregation, Group, Item
@@ -273,7 +275,15 @@ class Scan:
         return explain_plan(plan, self._where, labels=self._names or (), order=self._order, limit=self._limit)
 
     def _single(self, item: Aggregate) -> Any:  # noqa: ANN401 a value of any type
-        return self.aggregate([item]).to_arrow().column(0)[0].as_py()
+        found = self.aggregate([item]).to_arrow().column(0)[0]
+        try:
+            return found.as_py()
+        except (OverflowError, ValueError):
+            # a year, or bytes, that Python's own types cannot hold: as text
+            assert item.column is not None
+            of = self._snapshot().schema.resolve(item.column).type
+            keys = array_keys(of, pa.repeat(found, 1))
+            return key_value(of, int(keys[0]) if isinstance(keys, np.ndarray) else keys[0].as_py())
 
     def proved(self, plan: ScanPlan) -> ScanPlan:
         """The plan; in prove mode one that reads everything, after both were compared."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -14,7 +14,7 @@ from hindex.scan.ordered import Order, sorted_rows
 from hindex.scan.scan import Scan
 from hindex.scan.task import OutputColumn
 from hindex.sql.predicate import ColumnRef
-from hindex.sql.statements import AggregateCall, AggregateFunction, Select, SortItem
+from hindex.sql.statements import AggregateCall, AggregateFunction, Select, SortItem, is_same_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,12 @@ class Summary:
 
     def explain(self, *, analyze: bool = False) -> Explanation:
         """How it would be answered, see :meth:`~hindex.scan.aggregate.Aggregation.explain`."""
-        return self.aggregation.explain(analyze=analyze)
+        found = self.aggregation.explain(analyze=analyze)
+        analyzed = found.analyzed
+        if analyzed is not None and self.limit is not None:
+            analyzed = replace(analyzed, rows=min(analyzed.rows, self.limit))
+        order = "" if self.order is None else f"{self.order[1]}: the result is sorted"
+        return replace(found, order=order, limit=self.limit, analyzed=analyzed)
 
     def _group_type(self) -> OrcType:
         group = self.aggregation.group
@@ -83,9 +88,6 @@ def selected(scan: Scan, select: Select) -> Scan | Summary:
 def _sorted(select: Select, order: SortItem) -> tuple[int, Order]:
     """Which item the result is ordered by, and how."""
     for at, item in enumerate(select.items or ()):
-        same = item.value == order.value
-        if isinstance(item.value, ColumnRef) and isinstance(order.value, ColumnRef):
-            same = item.value.name.lower() == order.value.name.lower()
-        if same:
+        if is_same_value(item.value, order.value):
             return at, Order(item.name, order.descending, order.nulls_first)
     raise ColumnError(f"{order.value} is not selected: name it in the list, or leave ORDER BY out")

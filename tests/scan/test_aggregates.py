@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import warnings
 from collections import Counter
 from collections.abc import Callable
 from decimal import Decimal
@@ -15,10 +16,14 @@ import pyarrow as pa
 import pytest
 
 from hindex.errors import ColumnError
+from hindex.index.base import KeyCounts
 from hindex.orc import OrcReader
+from hindex.orc.types import Kind, OrcType
 from hindex.plan.explain import ReadPath
-from hindex.scan import execute
+from hindex.scan import aggregate, execute
+from hindex.scan.aggregate import Aggregate, Group, Item
 from hindex.scan.scan import Scan
+from hindex.sql.statements import AggregateFunction
 from hindex.tables import IndexSpec, Table
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
@@ -157,6 +162,9 @@ def test_statements(connection: LocalConnection, table: Table) -> None:
     ]
     assert run("SELECT s, COUNT(*) FROM TABLE WHERE id < 11 GROUP BY s ORDER BY COUNT(*) DESC LIMIT 1") == [
         {"s": "s1", "count(1)": 4}
+    ]
+    assert run("SELECT S, MAX(s) FROM TABLE WHERE id < 11 GROUP BY s ORDER BY MAX(S) DESC LIMIT 1") == [
+        {"S": "s2", "max(s)": "s2"}
     ]
     assert run("SELECT COUNT(*) FROM TABLE LIMIT 0") == []
     assert run("SELECT COUNT(*) FROM TABLE WHERE a = 99") == [{"count(1)": 0}]
@@ -297,6 +305,86 @@ def test_refused(table: Table, connection: LocalConnection, tmp_path: Path) -> N
         table.scan(limit=3).max("a")
     with pytest.raises(ColumnError, match="nope"):
         table.scan().count("nope")
+
+
+@pytest.mark.parametrize(
+    ("items", "group", "message"),
+    [
+        (
+            [Group("a", "a"), Aggregate(AggregateFunction.MIN, "id", "m")],
+            "a",
+            "'id' is asked of groups by 'a'",
+        ),
+        (
+            [Group("a", "a"), Aggregate(AggregateFunction.COUNT, "S", "n")],
+            "a",
+            "'S' is asked of groups by 'a'",
+        ),
+        ([Group("id", "id")], "a", "'id' is asked of groups by 'a'"),
+        ([Group("a", "a")], None, "'a' stands beside aggregates"),
+    ],
+)
+def test_only_the_groups_own_column(table: Table, items: list[Item], group: str | None, message: str) -> None:
+    with pytest.raises(ColumnError, match=message):
+        table.scan().aggregate(items, group).to_arrow()
+
+
+def test_the_groups_column_in_other_letters(table: Table) -> None:
+    items: list[Item] = [Group("A", "x"), Aggregate(AggregateFunction.COUNT, "a", "n")]
+    found = table.scan("a = 3").aggregate(items, "A").to_arrow()
+    assert found.to_pylist() == [{"x": 3, "n": A.count(3)}]
+
+
+@pytest.mark.parametrize("using", [None, "bitmap"])
+def test_ends_that_python_cannot_hold_are_text(
+    connection: LocalConnection, tmp_path: Path, using: str | None
+) -> None:
+    columns = {
+        "d": pa.array([-800_000, 3_000_000, 0, None], pa.int32()).view(pa.date32()),
+        "t": pa.array([-70_000_000_000_000_000, 253_500_000_000_000_000, 0, None]).view(pa.timestamp("us")),
+        "s": pa.array([b"a", b"\xff\xfe", None, b"b"]).view(pa.string()),
+    }
+    write_columns(tmp_path / "t" / "0.orc", columns)
+    table = connection.table(str(tmp_path / "t"))
+    if using is not None:
+        table.create_indexes([IndexSpec(name, name, using) for name in columns])
+    scan = table.scan()
+    assert (scan.max("d"), scan.min("s"), scan.max("s")) == ("+10183-09-21", "a", "\udcff\udcfe")
+    assert (scan.min("d")[:5], scan.min("t")[:5], scan.max("t")[:6]) == ("-0221", "-0249", "+10003")
+    # proofs compare them, too
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert table.scan(None, list(columns), mode="prove").to_arrow().num_rows == 4
+
+
+def test_explained_where_one_value_or_none_is_known(connection: LocalConnection, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    write_columns(path / "p=1" / "a.orc", {"x": pa.array([1, 2, 3]), "y": pa.array([1, 2, 3])})
+    write_columns(path / "p=__HIVE_DEFAULT_PARTITION__" / "b.orc", {"x": pa.array([1, 2, 3])})
+    table = connection.table(str(path))
+    table.create_indexes([IndexSpec("x", "x"), IndexSpec("y", "y")])
+    for select in ("MIN(p), MAX(p), COUNT(p)", "MIN(y)", "MAX(y), COUNT(y)"):
+        found: Any = connection.sql(f"EXPLAIN ANALYZE SELECT {select} FROM '{path}' WHERE x > 1")
+        assert (found.path, found.analyzed.row_groups) == (ReadPath.INDEX_ONLY, 0), select
+
+
+def test_groups_that_are_held_are_not_put_together_for_every_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    joined: list[int] = []
+    real = aggregate._joined
+
+    def counted(of: OrcType, parts: Any) -> KeyCounts:
+        joined.append(sum(len(part.keys) for part in parts))
+        return real(of, parts)
+
+    monkeypatch.setattr(aggregate, "_joined", counted)
+    monkeypatch.setattr(aggregate, "_HELD_GROUPS", 50)
+    ones = np.ones(10, np.int64)
+    parts = (KeyCounts(np.arange(at, at + 10), ones, 1) for at in range(0, 4000, 10))
+    found = aggregate.joined_groups(OrcType(Kind.LONG), parts)
+    assert found.keys.tolist() == list(range(4000))
+    assert (int(found.counts.sum()), found.null_count) == (4000, 400)
+    # each doubling joins once
+    assert sum(joined) < 5 * 4000
 
 
 def test_explained(table: Table) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hindex.cli.main import cli
-from hindex.plan.explain import Explanation, ReadPath
+from hindex.plan.explain import Explanation, Kept, ReadPath
+from hindex.plan.reasons import Reason
 from hindex.scan.aggregate import Group
 from hindex.scan.meter import Step
 from hindex.tables import IndexSpec, Table
@@ -144,7 +146,47 @@ def test_command_line(table: Table, tmp_path: Path, capsys: pytest.CaptureFixtur
     select = f"SELECT s FROM '{table.name}' WHERE a = 3"
     assert "Ran\n  rows                    " in run("explain", "--analyze", select)
     assert "Ran" not in run("explain", select)
+    for words in ("EXPLAIN", "explain Analyze"):
+        assert "Ran\n  rows  " in run("explain", "--analyze", f"{words} {select}")
     assert json.loads(run("--output", "json", "explain", "--analyze", select))["analyzed"]["rows"] == 300
     assert run("explain", "--html", str(tmp_path / "x.html"), select) == ""
     assert (tmp_path / "x.html").read_text("utf-8").startswith('<div class="hindex">')
     assert run("--mode", "prove", "sql", f"SELECT COUNT(*) FROM '{table.name}' WHERE a = 3") == "300\n"
+
+
+def test_what_is_found_damaged_while_it_runs(connection: LocalConnection, table: Table) -> None:
+    for file in Path(table.uri).rglob("*.hidx"):
+        data = bytearray(file.read_bytes())
+        data[10] ^= 0x55
+        file.write_bytes(data)
+    for select in ("SELECT a, COUNT(*) FROM T GROUP BY a", "SELECT s FROM T ORDER BY a LIMIT 3"):
+        forget()
+        found = connection.sql(f"EXPLAIN ANALYZE {select}".replace(" T ", f" '{table.name}' "))
+        assert isinstance(found, Explanation)
+        damaged = [note.subject for note in found.notes if note.reason is Reason.CORRUPT]
+        assert "by_a on 0.orc" in damaged, select
+        assert len(damaged) == len(set(damaged)), select
+        # an order does not come to the other files
+        assert found.path is (ReadPath.DENSE if "ORDER" in select else ReadPath.FULL_SCAN), select
+
+
+def test_orders_and_limits_of_groups(connection: LocalConnection, table: Table) -> None:
+    select = f"SELECT a, COUNT(*) AS n FROM '{table.name}' GROUP BY a ORDER BY n DESC LIMIT 2"
+    for words, rows in (("EXPLAIN", None), ("EXPLAIN ANALYZE", 2)):
+        found = connection.sql(f"{words} {select}")
+        assert isinstance(found, Explanation)
+        assert (found.order, found.limit) == ("n DESC: the result is sorted", 2)
+        assert (None if found.analyzed is None else found.analyzed.rows) == rows
+
+
+def test_without_a_predicate_nothing_is_left_to_check(table: Table) -> None:
+    found = table.scan().explain()
+    assert found.exact
+    assert "exact: nothing is left to check" in str(found)
+    assert not table.scan("id + a = 4").explain().exact
+
+
+def test_html_of_small_parts(table: Table) -> None:
+    found = replace(table.scan("a = 3").explain(), rows=Kept(1, 1_000_000))
+    assert "&lt;0.01%" in found.to_html()
+    assert "<0.01%" not in found.to_html()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 import warnings
 from collections.abc import Callable
@@ -17,12 +18,14 @@ from hindex.lifecycle.results import IndexState
 from hindex.plan.modes import Mode
 from hindex.plan.reasons import Reason
 from hindex.scan.proving import ProveReport, ProveWarning
+from hindex.scan.proving_values import is_same
 from hindex.scan.scan import Scan
 from hindex.store.store import Store
 from hindex.tables import IndexSpec, Table
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
-from tests.support.small import ids, reasons, write_rows
+from tests.support.small import ids, reasons, write_columns, write_rows
+from tests.support.work import forget
 
 ROWS = 1000
 
@@ -142,8 +145,6 @@ def exchange(table: Table, other: Path, column: str, *, extents: bool = True) ->
 
     :param extents: whether the manifest says the same.
     """
-    import dataclasses
-
     store = Store.for_table(table.uri)
     manifest = store.load()
     assert manifest is not None
@@ -250,3 +251,139 @@ def test_quarantine_of_some_partitions_stays(connection: LocalConnection, tmp_pa
     assert table.index("g").state is IndexState.QUARANTINED
     table.rebuild_index("g")
     assert table.index("g").state is IndexState.FRESH
+
+
+#: Questions of ``a`` that indexes answer from their pages, or of which they know the ends, with the answers where
+#: a = i % 10 in two files of 300 rows.
+TOLD: dict[str, tuple[Callable[[Scan], object], object]] = {
+    "groups": (lambda scan: scan.value_counts("a").num_rows, 10),
+    "distinct": (lambda scan: scan.distinct("a").to_pylist(), list(range(10))),
+    "min": (lambda scan: scan.min("a"), 0),
+    "max": (lambda scan: scan.max("a"), 9),
+    "count": (lambda scan: scan.count("a"), 600),
+    "order": (lambda scan: ids(scan.narrowed(None, ["id", "a"], 5).order_by("a")), [0, 10, 20, 30, 40]),
+}
+
+
+@pytest.fixture
+def few(connection: LocalConnection, tmp_path: Path) -> Table:
+    """Two files of one stripe or a few, without an index."""
+    for number in range(2):
+        write_rows(tmp_path / "t" / f"{number}.orc", number * 300, [i % 10 for i in range(300)])
+    return connection.table(str(tmp_path / "t"))
+
+
+def test_strict_refuses_what_only_the_last_stripe_falls_back_to(
+    connection: LocalConnection, tmp_path: Path
+) -> None:
+    write_rows(tmp_path / "t" / "0.orc", 0, [i % 7 for i in range(90)])
+    table = connection.table(str(tmp_path / "t"))
+    table.create_index("by_a", "a")
+    damage_pages(table)
+    for name in ("groups", "distinct", "order"):
+        forget()
+        with pytest.raises(FallbackError, match="CORRUPT"):
+            TOLD[name][0](table.scan(mode="strict"))
+    assert table.scan().distinct("a").to_pylist() == list(range(7))
+
+
+@pytest.mark.parametrize("where", [None, "a >= 0"])
+def test_prove_passes_over_a_damaged_index(few: Table, where: str | None) -> None:
+    few.create_index("by_a", "a")
+    damage_pages(few)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for name, (ask, right) in TOLD.items():
+            forget()
+            assert ask(few.scan(where, mode="prove")) == right, name
+
+
+@pytest.mark.parametrize(
+    ("using", "values", "asked"),
+    [
+        pytest.param("minmax", [i % 10 + 20 for i in range(300)], ["min", "max", "order"], id="ends"),
+        pytest.param("minmax", [3 + i % 3 for i in range(300)], ["min", "max", "order"], id="narrow ends"),
+        pytest.param(
+            "minmax", [None if i % 3 == 0 else i % 10 for i in range(300)], ["count", "order"], id="nulls"
+        ),
+        pytest.param("bitmap", [(i * 7 + 3) % 10 for i in range(300)], ["order"], id="rows of keys"),
+    ],
+)
+@pytest.mark.parametrize("extents", [True, False])
+def test_prove_finds_what_aggregates_and_orders_use(
+    few: Table, tmp_path: Path, using: str, values: list[int | None], asked: list[str], extents: bool
+) -> None:
+    few.create_index("bad", "a", using)
+    few.create_index("good", "a", "bloom")
+    write_rows(tmp_path / "other" / "0.orc", 0, values)
+    exchange(few, tmp_path / "other", "a", extents=extents)
+    store = Store.for_table(few.uri)
+    loaded = store.load()
+    assert loaded is not None
+    indexes = loaded.indexes
+    for name in asked:
+        ask, right = TOLD[name]
+        forget()
+        with pytest.warns(ProveWarning, match="values of a differ by 'bad'"):
+            assert ask(few.scan(mode="prove")) == right, name
+        assert few.index("bad").state is IndexState.QUARANTINED
+        assert few.index("good").state is IndexState.FRESH
+        # once more
+        store.commit(lambda old: dataclasses.replace(old, indexes=indexes))
+
+
+def test_prove_finds_a_manifest_that_is_wrong_alone(few: Table, tmp_path: Path) -> None:
+    few.create_index("bad", "a")
+    own = extents_of(few)
+    write_rows(tmp_path / "other" / "0.orc", 0, [i % 10 + 20 for i in range(300)])
+    exchange(few, tmp_path / "other", "a")
+    wrong = extents_of(few)
+    assert own != wrong
+    few.rebuild_index("bad")
+    set_extents(few, wrong)
+    with pytest.warns(ProveWarning, match="values of a differ by 'bad'"):
+        assert TOLD["order"][0](few.scan(mode="prove")) == TOLD["order"][1]
+
+
+def extents_of(table: Table) -> tuple[Any, ...]:
+    manifest = Store.for_table(table.uri).load()
+    assert manifest is not None
+    return next(file for file in manifest.files if file.path == "0.orc").index_files[0].extents
+
+
+def set_extents(table: Table, extents: tuple[Any, ...]) -> None:
+    def change(old: Any) -> Any:
+        files = [
+            dataclasses.replace(
+                file,
+                index_files=tuple(dataclasses.replace(item, extents=extents) for item in file.index_files),
+            )
+            if file.path == "0.orc"
+            else file
+            for file in old.files
+        ]
+        return dataclasses.replace(old, files=files)
+
+    Store.for_table(table.uri).commit(change)
+
+
+def test_values_that_are_nan_are_the_same(connection: LocalConnection, tmp_path: Path) -> None:
+    nan = float("nan")
+    of = pa.struct([("l", pa.list_(pa.float64())), ("m", pa.map_(pa.string(), pa.float32()))])
+    nested: list[Any] = [{"l": [nan, 1.5, None], "m": [("k", nan)]}, None, {"l": None, "m": []}]
+    columns = {"f": pa.array([nan, -0.0, None]), "n": pa.array(nested, of), "id": pa.array([0, 1, 2])}
+    write_columns(tmp_path / "t" / "0.orc", columns)
+    table = connection.table(str(tmp_path / "t"))
+    table.create_index("by_f", "f")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert table.scan("f IS NOT NULL", mode="prove").to_arrow().num_rows == 2
+
+
+def test_values_that_differ_are_not_the_same() -> None:
+    """Neither of other numbers, nor of zeros of another sign."""
+    nan = float("nan")
+    for one, other in (([nan, 1.0], [nan, 2.0]), ([nan, 0.0], [nan, -0.0]), ([nan, None], [nan, 0.0])):
+        batches = [pa.record_batch({"f": pa.array(values)}) for values in (one, one, other)]
+        assert is_same(batches[0], batches[1])
+        assert not is_same(batches[0], batches[2])

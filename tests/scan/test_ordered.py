@@ -14,6 +14,7 @@ import pytest
 from hindex.errors import ColumnError
 from hindex.index.cache import shared_cache
 from hindex.orc import OrcReader
+from hindex.plan.explain import ReadPath
 from hindex.scan import execute
 from hindex.scan.running import run_units
 from hindex.scan.scan import Scan
@@ -104,6 +105,41 @@ def test_every_order(table: Table, indexes: tuple[str, ...]) -> None:
         assert found.column(column).to_pylist() == [values[i] for i in expected], scan
         alone = table.scan(where, [column], limit).order_by(column, descending=descending, nulls_first=nulls)
         assert alone.to_arrow().column(column).to_pylist() == [values[i] for i in expected], scan
+
+
+def test_an_index_of_many_keys_is_not_walked_for_a_few_rows(
+    connection: LocalConnection, tmp_path: Path, opened: list[OrcReader]
+) -> None:
+    columns = {"k": pa.array(range(5000)), "g": pa.array([(i * 7) % 5000 for i in range(5000)])}
+    write_pyarrow(tmp_path / "t" / "a.orc", pa.table(columns), "none", stripe=1 << 26, stride=1000)
+    table = connection.table(str(tmp_path / "t"))
+    table.create_indexes([IndexSpec("k", "k"), IndexSpec("g", "g", properties={"values_per_page": "50"})])
+    for where, kept, walks in (("k IN (77, 88)", [77, 88], False), ("k < 2000", range(2000), True)):
+        forget()
+        opened.clear()
+        before = shared_cache().counts
+        scan = table.scan(where, ["g"], 1).order_by("g", descending=True)
+        assert scan.to_arrow().column("g").to_pylist() == [max((i * 7) % 5000 for i in kept)]
+        assert shared_cache().counts.since(before).pages_read < 50, where
+        assert sum(reader.counts.row_groups for reader in opened) == (0 if walks else 1), where
+        by = "walks the index g" if walks else "the column is read and sorted"
+        explained = scan.explain()
+        assert explained.order == f"g DESC: {by}"
+        assert (explained.path is ReadPath.INDEX_ONLY) == walks
+    # all of an order is read and sorted, and other columns are read
+    assert table.scan(None, ["g"]).order_by("g").explain().order == "g: the column is read and sorted"
+    assert table.scan(None, ["k"], 2).order_by("g").explain().path not in (
+        ReadPath.INDEX_ONLY,
+        ReadPath.FULL_SCAN,
+    )
+
+
+@pytest.mark.parametrize("limit", [-3, 2.5, "3", 10**30])
+def test_limits_that_are_refused(table: Table, limit: Any) -> None:
+    with pytest.raises(ValueError, match=rf"limit is '?{limit}'?: it "):
+        table.scan(limit=limit)
+    integer: Any = np.int64(3)
+    assert table.scan(limit=integer).to_arrow().num_rows == 3
 
 
 def test_a_walk_stops_early(table: Table, connection: LocalConnection, opened: list[OrcReader]) -> None:
