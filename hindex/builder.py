@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from hindex.sql.functions import NAMES
 from hindex.sql.functions import call as sql_call
+from hindex.sql.literals import MAX_INTEGER_DIGITS
 from hindex.sql.predicate import (
     Arithmetic,
     ArithmeticOp,
@@ -65,6 +66,9 @@ class Expr:
     """
 
     __slots__ = ("_node",)
+
+    #: numpy's values beside an expression leave the operator to it, instead of turning into plain numbers.
+    __array_ufunc__ = None
 
     def __init__(self, node: Expression) -> None:
         self._node = node
@@ -129,7 +133,7 @@ class Expr:
         listed: Iterable[Any] = values
         if (
             len(values) == 1
-            and not isinstance(values[0], str | bytes | Expr)
+            and not isinstance(values[0], str | bytes | bytearray | Expr)
             and isinstance(values[0], Iterable)
         ):
             listed = values[0]
@@ -254,6 +258,7 @@ def literal(value: object) -> Literal:
     """The literal of a Python value.
 
     :raises TypeError: for a value of a type that SQL has no literals of.
+    :raises ValueError: for a number that is too long.
     """
     match value:
         case None:
@@ -261,6 +266,11 @@ def literal(value: object) -> Literal:
         case bool():
             return Literal(value, LiteralKind.BOOLEAN)
         case int():
+            # by its bits: 10 takes more than three of them, and Python prints no longer numbers
+            if value.bit_length() > 3 * MAX_INTEGER_DIGITS:
+                raise ValueError(
+                    f"a whole number of {value.bit_length()} bits is too long for SQL; use a float"
+                )
             return Literal(int(value), LiteralKind.INTEGER)
         case float():
             return Literal(float(value), LiteralKind.DOUBLE)
@@ -273,11 +283,17 @@ def literal(value: object) -> Literal:
         case bytes() | bytearray():
             return Literal(bytes(value), LiteralKind.BINARY)
         case datetime.datetime():
+            if value != value:
+                raise TypeError(f"{value!r} is not a timestamp of SQL; use None")
             return Literal(value.isoformat(" "), LiteralKind.TIMESTAMP)
         case datetime.date():
             return Literal(value, LiteralKind.DATE)
     if type(value).__module__ == "numpy" and hasattr(value, "item"):
-        return literal(value.item())
+        found = value.item()
+        # times finer than microseconds become plain numbers, and long doubles stay what they are
+        is_time = type(value).__name__ in ("datetime64", "timedelta64")
+        if type(found) is not type(value) and (not is_time or isinstance(found, datetime.date)):
+            return literal(found)
     raise TypeError(
         f"{value!r} of type {type(value).__name__} is not a value of SQL: use None, bool, int, float, Decimal, str, "
         "bytes, date or datetime"

@@ -11,7 +11,7 @@ from decimal import Decimal
 
 from sqlglot import exp
 
-from hindex.sql.convert_values import ValueConverter, chain, unwrapped
+from hindex.sql.convert_values import ValueConverter, chain, has_width, unwrapped
 from hindex.sql.predicate import (
     And,
     Call,
@@ -30,6 +30,7 @@ from hindex.sql.predicate import (
     is_in,
     is_like,
     is_null,
+    unfilled,
 )
 
 _COMPARISONS: dict[type[exp.Expression], ComparisonOp] = {
@@ -82,8 +83,8 @@ class _Converter(ValueConverter):
         self.only(node, "this", "low", "high")
         return And(
             (
-                self._comparison(ComparisonOp.GE, node.this, node.args["low"]),
-                self._comparison(ComparisonOp.LE, node.this, node.args["high"]),
+                unfilled(self._comparison(ComparisonOp.GE, node.this, node.args["low"])),
+                unfilled(self._comparison(ComparisonOp.LE, node.this, node.args["high"])),
             )
         )
 
@@ -91,7 +92,7 @@ class _Converter(ValueConverter):
         self.only(node, "this", "expressions")
         value = self.plain(node.this)
         if isinstance(value, ColumnRef):
-            found = [self.plain(item) for item in node.expressions]
+            found = [None if has_width(item) else self.plain(item) for item in node.expressions]
             literals = tuple(item for item in found if isinstance(item, Literal))
             if len(literals) == len(found):
                 return In(value, literals)

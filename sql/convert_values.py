@@ -50,7 +50,6 @@ _ARITHMETIC: dict[type[exp.Expression], ArithmeticOp] = {
     exp.Mod: ArithmeticOp.REMAINDER,
     exp.IntDiv: ArithmeticOp.DIV,
 }
-_FOLDED = (exp.Add, exp.Sub, exp.Mul)
 _SUM = (exp.Add, exp.Sub)
 
 # The names of sqlglot's types to Spark's.
@@ -72,6 +71,9 @@ _CAST_TYPES = {
 }
 # Casts of literals whose result is a literal of just that type.
 _LITERAL_TYPES = frozenset({"BOOLEAN", "DATE", "DOUBLE", "STRING", "TIMESTAMP"})
+# Beside a column, a FLOAT is compared as the DOUBLE of its value. Whole numbers and decimals do not amount to literals:
+# Spark types a literal by its digits, and what is computed by its type.
+_PLAIN_TYPES = _LITERAL_TYPES | {"FLOAT"}
 _SUFFIX_TYPES = {"L": "BIGINT", "S": "SMALLINT", "Y": "TINYINT", "F": "FLOAT"}
 # What is not supported, by its name in a message; the first that fits.
 _NAMES: dict[Any, str] = {
@@ -117,6 +119,10 @@ class ValueConverter(ABC):
             self.fail(node, f"{rule}, found {'an expression' if value is None else f'the column {value}'}")
         return value
 
+    def _plain_number(self, node: exp.Expression) -> Literal | None:
+        """A number; a TINYINT is typed as what is computed is."""
+        return None if _suffix_type(node) == "TINYINT" else self._number(node)
+
     def _number(self, node: exp.Expression) -> Literal:
         return Literal(node.this, LiteralKind.STRING) if node.is_string else literals.number(node.this)
 
@@ -141,28 +147,17 @@ class ValueConverter(ABC):
         return Literal(bytes.fromhex(digits if len(digits) % 2 == 0 else "0" + digits), LiteralKind.BINARY)
 
     def _plain_negative(self, node: exp.Expression) -> Literal | None:
-        value = self.plain(node.this)
+        """A sign right before a number; beside another value, it is an operator."""
+        value = self.plain(node.this) if type(node.this) is exp.Literal else None
         return literals.negate(value) if isinstance(value, Literal) else None
-
-    def _plain_arithmetic(self, node: exp.Expression) -> Literal | None:
-        first, operands = self._operands(node)
-        if not _keeps_type(first) or not all(_keeps_type(operand) for _, operand in operands):
-            return None
-        result = self.plain(first)
-        for kind, operand in operands:
-            right = self.plain(operand)
-            if not isinstance(result, Literal) or not isinstance(right, Literal) or kind not in _FOLDED:
-                return None
-            result = literals.fold(_ARITHMETIC[kind].value, result, right)
-        return result if isinstance(result, Literal) else None
 
     def _plain_cast(self, node: exp.Expression) -> Literal | None:
         self.only(node, "this", "to", "safe", "requires_string")
         value = self.plain(node.this)
-        name, parameters = _cast_type(node)
-        if not isinstance(value, Literal) or name is None or node.args.get("safe"):
+        name, _ = _cast_type(node)
+        if not isinstance(value, Literal) or name not in _PLAIN_TYPES or node.args.get("safe"):
             return None
-        return literals.cast(value, name, parameters)
+        return literals.cast(value, name)
 
     def _plain_call(self, node: exp.Expression) -> Literal | None:
         """``double('nan')`` and the like."""
@@ -173,10 +168,10 @@ class ValueConverter(ABC):
             made = call(node.name, [NOTHING])
         except (FunctionError, ValueError):
             return None
-        value = self.plain(arguments[0]) if isinstance(made, Cast) else None
-        return (
-            literals.cast(value, made.to) if isinstance(made, Cast) and isinstance(value, Literal) else None
-        )
+        if not isinstance(made, Cast) or made.to not in _PLAIN_TYPES:
+            return None
+        value = self.plain(arguments[0])
+        return literals.cast(value, made.to) if isinstance(value, Literal) else None
 
     # Every expression
 
@@ -204,16 +199,13 @@ class ValueConverter(ABC):
             negative = literals.negate(value)
             assert negative is not None
             value = negative
-        to = None if node.is_string else _SUFFIX_TYPES.get(node.this[-1:].upper())
-        return value if to is None else Cast(value, to)
+        to = _suffix_type(node)
+        return value if to is None else Cast(value, to, is_literal=to in ("BIGINT", "SMALLINT"))
 
     def _negative(self, node: exp.Expression) -> Expression:
-        inner = unwrapped(node.this)
-        if type(inner) is exp.Literal and not inner.is_string:
-            return self._typed_number(inner, "-")
-        value = self.operand(node.this)
-        negated = literals.negate(value) if isinstance(value, Literal) else None
-        return Call("negative", (value,)) if negated is None else negated
+        if type(node.this) is exp.Literal and not node.this.is_string:
+            return self._typed_number(node.this, "-")
+        return Call("negative", (self.operand(node.this),))
 
     def _arithmetic(self, node: exp.Expression) -> Expression:
         first, operands = self._operands(node)
@@ -361,12 +353,19 @@ def chain(node: exp.Expression, kind: type[exp.Expression]) -> list[exp.Expressi
     return operands
 
 
-def _keeps_type(node: exp.Expression) -> bool:
-    """Whether the literal that a node amounts to has the type that Spark gives the node."""
+def _suffix_type(node: exp.Expression) -> str | None:
+    """The type that the letter behind a number says, where Spark does not tell it from the value."""
+    return None if node.is_string else _SUFFIX_TYPES.get(node.this[-1:].upper())
+
+
+def has_width(node: exp.Expression) -> bool:
+    """Whether it is a number such as ``5L``, signed or not."""
     node = unwrapped(node)
-    if type(node) is exp.Literal:
-        return node.is_string or node.this[-1:].upper() not in _SUFFIX_TYPES
-    return type(node) in _FOLDED or (type(node) is exp.Neg and _keeps_type(node.this))
+    return (
+        has_width(node.this)
+        if type(node) is exp.Neg
+        else (type(node) is exp.Literal and _suffix_type(node) in ("BIGINT", "SMALLINT"))
+    )
 
 
 def _cast_type(node: exp.Expression) -> tuple[str | None, tuple[int, ...]]:
@@ -396,16 +395,13 @@ _SPECIAL: dict[type[exp.Expression], tuple[str, ...]] = {
     exp.Trim: ("this",),
 }
 _PLAIN: dict[type[exp.Expression], Callable[[ValueConverter, exp.Expression], ColumnRef | Literal | None]] = {
-    exp.Literal: ValueConverter._number,
+    exp.Literal: ValueConverter._plain_number,
     exp.Column: ValueConverter._column_ref,
     exp.Dot: ValueConverter._column_ref,
     exp.Null: ValueConverter._null,
     exp.Boolean: ValueConverter._boolean,
     exp.HexString: ValueConverter._binary,
     exp.Neg: ValueConverter._plain_negative,
-    exp.Add: ValueConverter._plain_arithmetic,
-    exp.Sub: ValueConverter._plain_arithmetic,
-    exp.Mul: ValueConverter._plain_arithmetic,
     exp.Cast: ValueConverter._plain_cast,
     exp.TryCast: ValueConverter._plain_cast,
     exp.Anonymous: ValueConverter._plain_call,

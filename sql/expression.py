@@ -209,7 +209,8 @@ class Call:
     def __str__(self) -> str:
         if self.name == "negative":
             text = operand(self.args[0])
-            return f"-({text})" if text.startswith("-") else f"-{text}"
+            is_number = isinstance(self.args[0], Literal) or text[:1] in "-.0123456789"
+            return f"-({text})" if is_number else f"-{text}"
         return f"{self.name}({', '.join(map(str, self.args))})"
 
 
@@ -217,20 +218,32 @@ class Call:
 class Cast:
     """``CAST(child AS to)``; where ``is_try``, what cannot be cast is NULL.
 
-    ``to`` is a type as :data:`CAST_TYPES` spells it, or ``DECIMAL(p, s)``.
+    ``to`` is a type as :data:`CAST_TYPES` spells it, or ``DECIMAL(p, s)``. Where ``is_literal``, it was written as a
+    number with the letter of that type, ``5L`` or ``5S``, which Spark types by its digits beside a decimal.
     """
 
     child: Expression
     to: str
     is_try: bool = False
+    is_literal: bool = False
 
     def __post_init__(self) -> None:
-        if self.to not in CAST_TYPES and _DECIMAL_TYPE.fullmatch(self.to) is None:
+        if self.to in CAST_TYPES:
+            return
+        match = _DECIMAL_TYPE.fullmatch(self.to)
+        if match is None:
             raise ValueError(
                 f"{self.to!r} is not a type to cast to: {', '.join(CAST_TYPES)} or DECIMAL(p, s)"
             )
+        precision, scale = int(match[1]), int(match[2])
+        if not 0 <= scale <= precision <= 38 or not precision:
+            raise ValueError(
+                f"{self.to} is not a type: a decimal has 1 to 38 digits, and no more of them are fraction digits"
+            )
 
     def __str__(self) -> str:
+        if self.is_literal:
+            return f"{self.child}{self.to[0]}".replace("B", "L")
         return f"{'TRY_CAST' if self.is_try else 'CAST'}({self.child} AS {self.to})"
 
 
@@ -247,7 +260,7 @@ CAST_TYPES = (
     "DATE",
     "TIMESTAMP",
 )
-_DECIMAL_TYPE = re.compile(r"DECIMAL\(\d{1,2}, \d{1,2}\)", re.ASCII)
+_DECIMAL_TYPE = re.compile(r"DECIMAL\((\d{1,4}), (\d{1,4})\)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

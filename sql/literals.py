@@ -1,4 +1,4 @@
-"""Literals: numbers as Spark types them, casts of literals, arithmetic on literals.
+"""Literals: numbers as Spark types them, and casts of literals.
 
 Functions return None where the text is not a literal of the kind asked for; the caller knows the position.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 import struct
-from decimal import ROUND_HALF_UP, Context, Decimal
+from decimal import Decimal
 
 from hindex.sql.dates import parse_date
 from hindex.sql.predicate import Literal, LiteralKind
@@ -19,11 +19,6 @@ MAX_INTEGER_DIGITS = 1000
 
 _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)(E[+-]?\d{1,9})?(L|S|Y|D|F|BD)?", re.ASCII | re.IGNORECASE)
 _INTEGER_BITS = {"Y": 8, "S": 16, "": 32, "L": 64}
-_INTEGER_TYPES = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
-# Decimals of so many digits compare with any other without rounding.
-_PLAIN_DIGITS = 18
-# Enough for every exact sum and product of two decimals of 38 digits.
-_EXACT = Context(prec=200)
 
 _SPECIAL_DOUBLES = {
     "nan": math.nan,
@@ -89,44 +84,10 @@ def negate(literal: Literal) -> Literal | None:
     return None
 
 
-def fold(operator: str, left: Literal, right: Literal) -> Literal | None:
-    """``left operator right`` for ``+ - *`` on two integers, decimals or doubles; None for other kinds.
-
-    None too where integers of 32 or 64 bits give one that is longer, which Spark refuses, and where the type that Spark
-    gives the result could matter: of longer integers, and of decimals of more than 18 digits.
-    """
-    values = (left.value, right.value)
-    match left.kind, right.kind, values:
-        case LiteralKind.INTEGER, LiteralKind.INTEGER, (int(a), int(b)):
-            result = a + b if operator == "+" else a - b if operator == "-" else a * b
-            bits = min(max(_literal_bits(a), _literal_bits(b)), 64)
-            return Literal(result, LiteralKind.INTEGER) if _literal_bits(result) <= bits else None
-        case LiteralKind.DOUBLE, LiteralKind.DOUBLE, (float(x), float(y)):
-            return Literal(
-                x + y if operator == "+" else x - y if operator == "-" else x * y, LiteralKind.DOUBLE
-            )
-        case (
-            (LiteralKind.INTEGER | LiteralKind.DECIMAL),
-            (LiteralKind.INTEGER | LiteralKind.DECIMAL),
-            (
-                (int() | Decimal()) as m,
-                (int() | Decimal()) as n,
-            ),
-        ):
-            function = {"+": _EXACT.add, "-": _EXACT.subtract, "*": _EXACT.multiply}[operator]
-            exact = function(Decimal(m), Decimal(n))
-            _, digits, exponent = exact.as_tuple()
-            assert isinstance(exponent, int)
-            is_plain = max(len(digits) + max(exponent, 0), -exponent) <= _PLAIN_DIGITS
-            return Literal(exact, LiteralKind.DECIMAL) if is_plain else None
-    return None
-
-
-def cast(literal: Literal, to: str, parameters: tuple[int, ...] = ()) -> Literal | None:
+def cast(literal: Literal, to: str) -> Literal | None:
     """A literal cast to a Spark type; None where the pair of types is not supported.
 
-    :param to: one of DATE, TIMESTAMP, DOUBLE, FLOAT, DECIMAL, STRING, BOOLEAN and the integer types.
-    :param parameters: precision and scale of DECIMAL; (10, 0) where left out.
+    :param to: one of DATE, TIMESTAMP, DOUBLE, FLOAT, STRING and BOOLEAN.
     :raises LiteralError: for a value that the type cannot hold.
     """
     value = literal.value
@@ -159,35 +120,7 @@ def cast(literal: Literal, to: str, parameters: tuple[int, ...] = ()) -> Literal
                     raise problem
                 return None
             return Literal(_to_float32(approximate) if to == "FLOAT" else approximate, LiteralKind.DOUBLE)
-        case "DECIMAL":
-            exact = _exact_number(literal)
-            if exact is None:
-                if literal.kind is LiteralKind.STRING:
-                    raise problem
-                return None
-            precision, scale = (*parameters, *(10, 0)[len(parameters) :])[:2]
-            if not 0 <= scale <= precision <= MAX_DECIMAL_DIGITS:
-                raise LiteralError(f"DECIMAL({precision}, {scale}) is not a type")
-            if exact.adjusted() >= MAX_DECIMAL_DIGITS:
-                raise problem
-            rounded = exact.quantize(Decimal((0, (1,), -scale)), rounding=ROUND_HALF_UP, context=_EXACT)
-            if len(rounded.as_tuple().digits) > precision and rounded != 0:
-                raise LiteralError(f"{literal} does not fit DECIMAL({precision}, {scale})")
-            return Literal(rounded, LiteralKind.DECIMAL)
-        case "TINYINT" | "SMALLINT" | "INT" | "BIGINT":
-            exact = _exact_number(literal)
-            if exact is None or exact != exact.to_integral_value():
-                return None
-            bits = _INTEGER_TYPES[to]
-            if not -(2 ** (bits - 1)) <= exact < 2 ** (bits - 1):
-                raise LiteralError(f"{literal} does not fit {to}")
-            return Literal(int(exact), LiteralKind.INTEGER)
     return None
-
-
-def _literal_bits(value: int) -> int:
-    """The bits of the type of an integer literal; one that is longer than a bigint is a decimal of any size."""
-    return next((bits for bits in (32, 64) if -(2 ** (bits - 1)) <= value < 2 ** (bits - 1)), 1 << 30)
 
 
 def _exact_number(literal: Literal) -> Decimal | None:

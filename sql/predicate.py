@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from hindex.sql.expression import (
@@ -105,11 +105,15 @@ _FLIPPED = {
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """``column op literal``; a literal on the left has been flipped to the right."""
+    """``column op literal``; a literal on the left has been flipped to the right.
+
+    Not ``is_filled`` within BETWEEN and nullif, where Spark does not fill CHAR values and literals to one length.
+    """
 
     op: ComparisonOp
     column: ColumnRef
     literal: Literal
+    is_filled: bool = field(default=True, compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"{self.column} {self.op.value} {self.literal}"
@@ -178,11 +182,15 @@ class BooleanColumn:
 
 @dataclass(frozen=True, slots=True)
 class ExpressionComparison:
-    """``left op right`` of values that are not a column and a literal: those are a :class:`Comparison`."""
+    """``left op right`` of values that are not a column and a literal: those are a :class:`Comparison`.
+
+    ``is_filled`` is as there.
+    """
 
     op: ComparisonOp
     left: Expression
     right: Expression
+    is_filled: bool = field(default=True, compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"{compared(self.left)} {self.op.value} {compared(self.right)}"
@@ -347,6 +355,13 @@ def compare(op: ComparisonOp, left: Expression, right: Expression) -> Predicate:
     if isinstance(left, Literal) and isinstance(right, ColumnRef):
         return Comparison(op.flipped, right, left)
     return ExpressionComparison(op, left, right)
+
+
+def unfilled(predicate: Predicate) -> Predicate:
+    """A comparison for which Spark does not fill CHAR values."""
+    if isinstance(predicate, Comparison | ExpressionComparison):
+        return replace(predicate, is_filled=False)
+    return predicate
 
 
 def is_in(value: Expression, items: Iterable[Expression]) -> Predicate:

@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import hindex
@@ -38,6 +39,7 @@ CASES: list[tuple[Any, str]] = [
     (A.isin(1, 2, None), "a IN (1, 2, NULL)"),
     (A.isin([1, 2]), "a IN (1, 2)"),
     (A.isin(range(3)), "a IN (0, 1, 2)"),
+    (S.isin(bytearray(b"x")), "s IN (X'78')"),
     (S.isin("xy"), "s IN ('xy')"),
     (A.isin(B, 1), "a IN (b, 1)"),
     (~A.isin(1), "a NOT IN (1)"),
@@ -113,7 +115,21 @@ def test_python_connectives_are_refused_with_the_remedy(use: Any) -> None:
         use()
 
 
-@pytest.mark.parametrize("value", [[1], {"a": 1}, object(), Decimal("NaN"), 1j])
+@pytest.mark.parametrize(
+    "value",
+    [
+        [1],
+        {"a": 1},
+        object(),
+        Decimal("NaN"),
+        1j,
+        np.longdouble(1),
+        np.datetime64(1, "ns"),
+        np.timedelta64(1, "ns"),
+        np.timedelta64(1, "s"),
+        pd.NaT,
+    ],
+)
 def test_values_without_a_literal_are_refused(value: Any) -> None:
     with pytest.raises(TypeError, match="of SQL"):
         value == A  # noqa: B015
@@ -124,6 +140,10 @@ def test_values_without_a_literal_are_refused(value: Any) -> None:
     [
         (lambda: A.isin(), "at least one value"),
         (lambda: A.cast("varchar(3)"), "is not a type to cast to"),
+        (lambda: A.cast("decimal(50, 2)"), "a decimal has 1 to 38 digits"),
+        (lambda: A.cast("decimal(2, 5)"), "no more of them are fraction digits"),
+        (lambda: A.cast("decimal(0, 0)"), "a decimal has 1 to 38 digits"),
+        (lambda: A < 10**5000, "too long for SQL"),
         (lambda: col(""), "is not the name of a column"),
         (lambda: col("a..b"), "is not the name of a column"),
         (lambda: call("lowr", S), "did you mean lower"),

@@ -15,7 +15,7 @@ from hindex.plan.filter import ALWAYS, NEVER, Filter, Residual
 from hindex.plan.like import like_domain
 from hindex.plan.literals import casts_texts, comparison_domain, membership_domain
 from hindex.plan.residual.bound import settle
-from hindex.plan.residual.typing import Resolve, typed, typed_condition
+from hindex.plan.residual.typing import Resolve, check_depth, check_filling, typed, typed_condition
 from hindex.plan.rules import all_of, any_of, leaf
 from hindex.plan.simplify import OPPOSITES
 from hindex.sql.predicate import (
@@ -103,8 +103,12 @@ def normalize(predicate: Predicate, schema: SchemaLookup, zone: datetime.tzinfo 
 def _leaf(node: PredicateLeaf, negated: bool, schema: SchemaLookup, zone: datetime.tzinfo) -> Filter:
     if isinstance(node, Constant):
         return ALWAYS if node.value is not None and node.value is not negated else NEVER
+    if not isinstance(node, IsNull | BooleanColumn | Like | Comparison | In):
+        check_depth(node)
     text = _text(node, negated)
     try:
+        if isinstance(node, Comparison | ExpressionComparison):
+            check_filling(node, _resolver(schema))
         match node:
             case IsNull(column) | BooleanColumn(column) | Like(column) | Comparison(_, column) | In(column):
                 found = schema.resolve(column.parts)

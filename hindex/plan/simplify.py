@@ -15,7 +15,7 @@ from hindex.keys import MICROS_PER_DAY, key_limits
 from hindex.orc.types import INTEGER_KINDS, Kind, OrcType
 from hindex.plan.coercion import column_type
 from hindex.plan.like import prefix_domain
-from hindex.plan.literals import comparison_domain
+from hindex.plan.literals import comparison_domain, membership_domain
 from hindex.plan.residual.casting import timestamp_text
 from hindex.plan.residual.dates import days_from_civil
 from hindex.plan.residual.nodes import DATE, TIMESTAMP, Apply, Column, Constant, Node
@@ -62,8 +62,10 @@ def comparison(op: ComparisonOp, left: Node, right: Node, *, negated: bool) -> F
 
 
 def membership(nodes: Sequence[Node], *, negated: bool) -> Found | None:
-    """The column and domain of ``nodes[0] IN (whole numbers)``, where the value is a step of dates."""
+    """The column and domain of ``nodes[0] IN (constants)``, where the value is a column or a step of dates."""
     value, *items = nodes
+    if isinstance(value, Column):
+        return _listed(value, items, negated=negated)
     if _stepped(value) is None or not all(_is_step(value, item) for item in items):
         return None
     found = [comparison(ComparisonOp.EQ, value, item, negated=False) for item in items]
@@ -72,6 +74,22 @@ def membership(nodes: Sequence[Node], *, negated: bool) -> Found | None:
     if not negated:
         return column, members
     if any(isinstance(item, Constant) and item.value is None for item in items):
+        return column, Domain.none()
+    return column, members.complement(null_allowed=False)
+
+
+def _listed(column: Column, items: Sequence[Node], *, negated: bool) -> Found | None:
+    literals = [
+        _literal(item) if isinstance(item, Constant) and _compares_alike(column, item) else None
+        for item in items
+    ]
+    known = [literal for literal in literals if literal is not None]
+    if len(known) < len(literals) or column.column_type.kind is Kind.CHAR:
+        return None
+    members = membership_domain(column.column_type, known)
+    if not negated:
+        return column, members
+    if any(literal.kind is LiteralKind.NULL for literal in known):
         return column, Domain.none()
     return column, members.complement(null_allowed=False)
 

@@ -73,6 +73,16 @@ def rows(text: str) -> list[int]:
         ("coalesce(c, 'zz') = 'ab '", [0]),
         ("if(a IS NULL, c = 'abc', c = 'ab')", [0, 4]),
         ("if(a IS NULL, FALSE, c IN ('ab', 'xa '))", [0, 5]),
+        ("c IN ('ab', 'b')", [0, 1]),
+        ("c IN (lower('AB'))", [0]),
+        ("c IN (s, 'ab')", [4]),
+        ("NOT (c IN (s, 'ab'))", [0, 1, 3, 5]),
+        ("CAST(c AS STRING) = 'ab'", []),
+        ("CAST(c AS STRING) = 'ab '", [0]),
+        ("s BETWEEN 'ab' AND 'abc'", [0, 4]),
+        ("nullif(s, 'ab') IS NULL", [0, 2]),
+        ("a IN (1 + 1, 3L)", [2, 3]),
+        ("a NOT IN (1 + 1, NULL)", []),
         ("date_add(d, 1) = DATE '1970-01-02'", [0]),
         ("a IN (b, 3)", [2, 3, 5]),
         ("a NOT IN (b, 3)", [0]),
@@ -207,6 +217,9 @@ def test_values() -> None:
         ("hour(ti) = 2", "parts of an instant depend on the session's time zone"),
         ("coalesce(ti, TIMESTAMP '2020-01-01') IS NULL", "mixes timestamps with and without a time zone"),
         ("big + s > TRUE", "cannot evaluate"),
+        ("c BETWEEN 'a' AND 'b'", "BETWEEN and nullif of a CHAR column"),
+        ("c BETWEEN lower('A') AND 'b'", "BETWEEN and nullif of a CHAR column"),
+        ("nullif(c, 'ab') IS NULL", "BETWEEN and nullif of a CHAR column"),
         ("coalesce(a, s) = 1", "CASE|coalesce mixes texts with other types; cast them to one type"),
     ],
 )
@@ -227,6 +240,10 @@ def test_deep_expressions_are_refused() -> None:
     expression = col("a")
     for _ in range(200):
         expression = expression + 1
+    with pytest.raises(PredicateError, match="deeper than 150 levels"):
+        normalize((expression > 1).predicate, SCHEMA)
+    for _ in range(5000):
+        expression = 1 + expression
     with pytest.raises(PredicateError, match="deeper than 150 levels"):
         normalize((expression > 1).predicate, SCHEMA)
 

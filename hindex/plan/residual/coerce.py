@@ -93,13 +93,23 @@ def cast_to(node: Node, to: OrcType, *, is_try: bool = False) -> Node:
         return replace(node, is_literal=False) if isinstance(node, Constant) else node
     if not can_cast(of, to):
         raise PredicateError(f"the cast from {of} to {to} is not evaluated here; {REMEDY}")
+    if to == DOUBLE and isinstance(node, Apply) and node.function.endswith("CAST") and of == FLOAT:
+        source = type_of(node.args[0])
+        if source.kind in (Kind.INT, Kind.LONG):
+            # Spark's optimizer leaves the inner cast out, and with it its rounding
+            raise PredicateError(
+                f"a cast from {source} to float, taken as a double, is not evaluated here; cast it to double"
+            )
     return apply("TRY_CAST" if is_try else "CAST", (node,), to)
 
 
-def common_type(nodes: Sequence[Node], what: str, *, is_comparison: bool = False) -> OrcType:
+def common_type(
+    nodes: Sequence[Node], what: str, *, is_comparison: bool = False, narrow: bool = False
+) -> OrcType:
     """The type that all values are cast to.
 
-    :param is_comparison: whether texts take the other values' type, and whole literals that of a decimal beside them.
+    :param is_comparison: whether texts take the other values' type.
+    :param narrow: whether whole literals have as many digits as are written, beside a decimal.
     :raises PredicateError: if there is none, or it is not that of Spark for sure.
     """
     kinds = {type_of(node).kind for node in nodes if not is_null_literal(node)}
@@ -109,7 +119,7 @@ def common_type(nodes: Sequence[Node], what: str, *, is_comparison: bool = False
         )
     if not is_comparison and Kind.STRING in kinds and len(kinds) > 1:
         raise PredicateError(f"{what} mixes texts with other types; cast them to one type, or {REMEDY}")
-    narrow = is_comparison and len(nodes) == 2 and Kind.DECIMAL in kinds
+    narrow = narrow and Kind.DECIMAL in kinds
     # texts last: each takes the type that the others have in common
     ordered = sorted(nodes, key=lambda node: type_of(node).kind is Kind.STRING)
     common: SparkType | None = None

@@ -84,7 +84,8 @@ def _whole(name: str, args: Sequence[Node]) -> Node:
     (value,) = args
     of = type_of(value)
     if of.kind is Kind.DECIMAL:
-        return apply(name, (value,), decimal_type(min(of.precision - of.scale + 1, 38), 0))
+        carry = 1 if of.scale else 0
+        return apply(name, (value,), decimal_type(min(of.precision - of.scale + carry, 38), 0))
     if is_null_literal(value) or of.kind in FLOATING:
         return apply(name, (cast_to(value, DOUBLE),), BIGINT)
     if of.kind in INTEGER_KINDS:

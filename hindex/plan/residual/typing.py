@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Sequence
-from decimal import Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import assert_never
 
 from hindex.errors import PredicateError
@@ -37,6 +37,7 @@ from hindex.plan.residual.nodes import (
     STRING,
     TIMESTAMP,
     TINYINT,
+    Apply,
     Column,
     Constant,
     Node,
@@ -67,13 +68,22 @@ from hindex.sql.predicate import (
     Or,
     Predicate,
     RLike,
+    operands,
 )
 from hindex.sql.predicate import (
     Constant as Truth,
 )
 
 #: Deeper expressions could exhaust the stack.
-_MAX_DEPTH = 150
+MAX_DEPTH = 150
+
+#: To which side Spark rounds a decimal literal beside a whole number.
+_ROUNDED = {
+    ComparisonOp.GT: ROUND_FLOOR,
+    ComparisonOp.LE: ROUND_FLOOR,
+    ComparisonOp.GE: ROUND_CEILING,
+    ComparisonOp.LT: ROUND_CEILING,
+}
 
 _TYPES = {
     "BOOLEAN": BOOLEAN,
@@ -107,13 +117,36 @@ def typed_condition(predicate: Predicate, resolve: Resolve) -> Node:
     return _Typer(resolve).condition(predicate, 0)
 
 
+def too_deep() -> PredicateError:
+    return PredicateError(f"an expression is deeper than {MAX_DEPTH} levels; write a shorter one")
+
+
+def check_depth(root: Expression) -> None:
+    """:raises PredicateError: for an expression that could exhaust the stack."""
+    stack = [(root, 0)]
+    while stack:
+        node, depth = stack.pop()
+        if depth > MAX_DEPTH:
+            raise too_deep()
+        stack.extend((child, depth + 1) for child in operands(node))
+
+
+def check_filling(node: Comparison | ExpressionComparison, resolve: Resolve) -> None:
+    """:raises PredicateError: for a comparison of CHAR columns that Spark does not fill."""
+    sides = (node.column,) if isinstance(node, Comparison) else (node.left, node.right)
+    if not node.is_filled and any(
+        isinstance(side, ColumnRef) and resolve(side.parts)[1].kind is Kind.CHAR for side in sides
+    ):
+        typed_condition(node, resolve)
+
+
 class _Typer:
     def __init__(self, resolve: Resolve) -> None:
         self._resolve = resolve
 
     def value(self, node: Expression, depth: int) -> Node:
-        if depth > _MAX_DEPTH:
-            raise PredicateError(f"an expression is deeper than {_MAX_DEPTH} levels; write a shorter one")
+        if depth > MAX_DEPTH:
+            raise too_deep()
         below = depth + 1
         match node:
             case ColumnRef(parts):
@@ -129,16 +162,20 @@ class _Typer:
                         f"function {name} is not evaluated here; those that are: {', '.join(functions.RULES)}"
                     )
                 return rule(name, [self.value(arg, below) for arg in args])
+            case Cast(Literal(int() as number), to, is_literal=True):
+                return literal_constant(number, _TYPES[to])
             case Cast(child, to, is_try):
-                return cast_to(self.value(child, below), _cast_type(to), is_try=is_try)
+                found = cast_to(self.value(child, below), _cast_type(to), is_try=is_try)
+                # as any value that is computed, and unlike the column, it is not filled beside others
+                return apply("concat", (found,), STRING) if _char_length(found) else found
             case Case(whens, otherwise):
                 return self._case(whens, otherwise, below)
             case _:
                 return self.condition(node, depth)
 
     def condition(self, node: Predicate, depth: int) -> Node:
-        if depth > _MAX_DEPTH:
-            raise PredicateError(f"an expression is deeper than {_MAX_DEPTH} levels; write a shorter one")
+        if depth > MAX_DEPTH:
+            raise too_deep()
         below = depth + 1
         match node:
             case Truth(truth):
@@ -151,7 +188,13 @@ class _Typer:
             case BooleanColumn(value) | BooleanExpression(value):
                 return _condition(self.value(value, below))
             case Comparison(op, left, right) | ExpressionComparison(op, left, right):
-                return comparison(op, self.value(left, below), self.value(right, below))
+                sides = [self.value(left, below), self.value(right, below)]
+                if not node.is_filled and list(_padded(sides)) != sides:
+                    raise PredicateError(
+                        "BETWEEN and nullif of a CHAR column compare it without filling texts with blanks in Spark, "
+                        "which is not evaluated here; write >= and <=, or CASE"
+                    )
+                return comparison(op, *sides)
             case In(value, items) | ExpressionIn(value, items):
                 return membership([self.value(item, below) for item in (value, *items)])
             case IsNull(value) | ExpressionIsNull(value):
@@ -178,32 +221,33 @@ class _Typer:
 def comparison(op: ComparisonOp, left: Node, right: Node) -> Node:
     """``left op right``.
 
-    A whole number beside a decimal literal that no bigint reaches is decided by Spark's analyzer, even for NULL.
+    A whole number beside a decimal literal that no bigint reaches is decided by Spark's analyzer, even for NULL; beside
+    another, what is less or greater is decided by the next whole number.
     """
-    for flipped, value, other in ((False, left, right), (True, right, left)):
-        if type_of(value).kind in INTEGER_KINDS and _is_beyond_bigint(other):
-            wanted = op.flipped if flipped else op
-            assert isinstance(other, Constant)
-            assert isinstance(other.value, Decimal)
-            if wanted in (ComparisonOp.LT, ComparisonOp.LE):
-                return Constant(other.value > 0, BOOLEAN)
-            if wanted in (ComparisonOp.GT, ComparisonOp.GE):
-                return Constant(other.value < 0, BOOLEAN)
-    return apply(op.value, _comparable((left, right), f"the comparison {op.value}"), BOOLEAN)
+    for wanted, value, other in ((op, left, right), (op.flipped, right, left)):
+        number = _decimal_literal(other)
+        if type_of(value).kind not in INTEGER_KINDS or number is None or wanted not in _ROUNDED:
+            continue
+        if not INT64_MIN <= number <= INT64_MAX:
+            is_less = wanted in (ComparisonOp.LT, ComparisonOp.LE)
+            return Constant((number > 0) is is_less, BOOLEAN)
+        whole = int(number.to_integral_value(_ROUNDED[wanted]))
+        return comparison(wanted, value, literal_constant(whole, BIGINT))
+    return apply(op.value, _comparable((left, right), f"the comparison {op.value}", narrow=True), BOOLEAN)
 
 
-def _is_beyond_bigint(node: Node) -> bool:
+def _decimal_literal(node: Node) -> Decimal | None:
+    is_literal = isinstance(node, Constant) and node.is_literal
     return (
-        isinstance(node, Constant)
-        and node.is_literal
-        and isinstance(node.value, Decimal)
-        and not INT64_MIN <= node.value <= INT64_MAX
+        node.value if is_literal and isinstance(node, Constant) and isinstance(node.value, Decimal) else None
     )
 
 
 def membership(nodes: Sequence[Node]) -> Node:
     """``nodes[0] IN (the others)``."""
-    return apply("IN", _comparable(nodes, "IN"), BOOLEAN)
+    value, *items = nodes
+    is_filled = _char_length(value) and all(_literal_length(item) is not None for item in items)
+    return apply("IN", _comparable(nodes, "IN", filled=bool(is_filled)), BOOLEAN)
 
 
 def like(value: Node, pattern: str, escape: str) -> Node:
@@ -223,9 +267,31 @@ def _text(value: Node, what: str) -> Node:
     return as_text(value)
 
 
-def _comparable(nodes: Sequence[Node], what: str) -> tuple[Node, ...]:
-    padded = _padded(nodes)
-    return coerced(padded, common_type(padded, what, is_comparison=True))
+def _comparable(
+    nodes: Sequence[Node], what: str, *, filled: bool = True, narrow: bool = False
+) -> tuple[Node, ...]:
+    padded = _padded(nodes) if filled else nodes
+    of = common_type(padded, what, is_comparison=True, narrow=narrow)
+    for node in padded:
+        if (
+            isinstance(node, Apply)
+            and node.type.kind is of.kind is Kind.DECIMAL
+            and of.scale < node.type.scale
+        ):
+            beyond = 10 ** (node.type.precision - node.type.scale)
+            if any(_number(other) >= beyond for other in padded):
+                # Spark's optimizer may cast the constant to the type of the other side, an error, or may not
+                raise PredicateError(
+                    f"{what} rounds a value of type {node.type} to {of}, beside a number that its type does not hold; "
+                    "cast it to double or to fewer digits"
+                )
+    return coerced(padded, of)
+
+
+def _number(node: Node) -> Decimal:
+    """The size of a constant number; 0 for what is none."""
+    value = node.value if isinstance(node, Constant) else None
+    return Decimal(value).copy_abs() if isinstance(value, int | Decimal) else Decimal(0)
 
 
 def _padded(nodes: Sequence[Node]) -> Sequence[Node]:
