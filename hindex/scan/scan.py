@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -21,6 +22,7 @@ from hindex.scan.ordered import Order, check_order, first_rows, sorted_rows
 from hindex.scan.planning import ScanPlan, plan_scan
 from hindex.scan.proving import ProveReport, prove_scan
 from hindex.scan.running import Runner, Unit, run_units
+from hindex.scan.task import ScanTask
 from hindex.sql.predicate import Predicate
 from hindex.sql.statements import AggregateFunction
 from hindex.table.snapshot import Snapshot
@@ -194,7 +196,7 @@ class Scan:
 
         def undecided() -> Iterator[Unit]:
             nonlocal certain
-            for task, answer in self._runner.answered(self.proved(self.plan()).tasks):
+            for task, answer in self._runner.answered(self._counting_tasks()):
                 if answer.undecided:
                     yield task, answer
                 else:
@@ -208,7 +210,7 @@ class Scan:
         if self._limit is not None and self._limit <= 0:
             return False
         deferred: list[Unit] = []
-        for task, answer in self._runner.answered(self.proved(self.plan()).tasks):
+        for task, answer in self._runner.answered(self._counting_tasks()):
             if len(answer.bounds.lower):
                 return True
             deferred.append((task, answer))
@@ -284,6 +286,10 @@ class Scan:
             of = self._snapshot().schema.resolve(item.column).type
             keys = array_keys(of, pa.repeat(found, 1))
             return key_value(of, int(keys[0]) if isinstance(keys, np.ndarray) else keys[0].as_py())
+
+    def _counting_tasks(self) -> list[ScanTask]:
+        """The tasks without columns to read: where rows are only counted, every index that decides pays."""
+        return [replace(task, columns=()) for task in self.proved(self.plan()).tasks]
 
     def proved(self, plan: ScanPlan) -> ScanPlan:
         """The plan; in prove mode one that reads everything, after both were compared."""

@@ -10,7 +10,9 @@ import pytest
 
 from hindex.index.cache import shared_cache
 from hindex.plan.reasons import Reason
+from hindex.scan.execute import OpenTask
 from hindex.scan.scan import Scan
+from hindex.scan.task import ScanTask
 from hindex.tables import IndexSpec, Table
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
@@ -71,6 +73,30 @@ def test_an_index_that_keeps_most_rows_is_not_asked(table: Table) -> None:
     # a column that is read anyway costs nothing to check
     assert pages(table.scan("mixed >= 18000", ["mixed"])) == 0
     assert pages(table.scan("mixed >= 18000", ["id"])) > 0
+
+
+def test_counting_asks_every_index_whatever_the_columns(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table.create_index("m", "mixed")
+    values = table.scan(None, ["mixed"]).to_arrow().column("mixed").to_numpy()
+    opened: list[OpenTask] = []
+    real = OpenTask.__init__
+
+    def init(self: OpenTask, task: ScanTask) -> None:
+        real(self, task)
+        opened.append(self)
+
+    monkeypatch.setattr(OpenTask, "__init__", init)
+    for columns in (None, ["id"], ["mixed"], []):
+        for where, kept in (("mixed < 40000", values < 40_000), ("mixed >= 18000", values >= 18_000)):
+            scan = table.scan(where, columns)
+            assert scan.count() == int(kept.sum())
+            assert scan.exists()
+    assert opened
+    for task in opened:
+        counts = task.reader.counts
+        assert counts.row_groups + counts.dense_columns + counts.whole_columns == 0
 
 
 def test_an_index_that_tells_what_the_file_tells_is_not_asked(table: Table) -> None:
