@@ -10,6 +10,8 @@ SHELL := bash
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$python; break; fi; done)
 SCALE ?= 1
+# processes that run tests; each has a Spark session of its own (1 GiB of heap)
+JOBS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/stamp
@@ -34,8 +36,9 @@ java:
 demo: $(STAMP) java ## index TPC-H lineitem, query it with hindex and with Spark alone, compare (SCALE=1)
 	$(BIN)/hindex demo --scale $(SCALE)
 
-test: $(STAMP) java ## run all tests
-	$(BIN)/python -m pytest
+# whole files go to a process, in their order: fixtures of a file are made once
+test: $(STAMP) java ## run all tests (JOBS=2 processes)
+	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 
 lint: $(STAMP) ## check style and likely bugs (ruff)
 	$(BIN)/ruff check .
