@@ -147,6 +147,20 @@ def codec_of(kind: int, path: str) -> Codec | None:
         raise OrcError(f"unknown compression codec {kind}: known are 0 (none), {known}", path=path) from None
 
 
+def chunk_end(head: memoryview, offset: int, length: int) -> int:
+    """Where the chunk ends that begins with ``head`` at an offset of a stream.
+
+    :raises OrcError: if that is not within the stream.
+    """
+    if len(head) < HEADER_LENGTH:
+        raise OrcError(f"a chunk header at byte {offset} runs past the stream's end at {length}")
+    size = (head[0] | head[1] << 8 | head[2] << 16) >> 1
+    end = offset + HEADER_LENGTH + size
+    if end > length:
+        raise OrcError(f"a chunk of {size} bytes at byte {offset} runs past the stream's end at {length}")
+    return end
+
+
 class Decompressor:
     """Decompresses the chunks of one file, and counts them."""
 
@@ -162,17 +176,15 @@ class Decompressor:
         end = len(data)
         until = end if until is None else until
         while offset < until:
-            if offset + HEADER_LENGTH > end:
-                raise OrcError(f"a chunk header at byte {offset} runs past the stream's end at {end}")
-            header = data[offset] | data[offset + 1] << 8 | data[offset + 2] << 16
-            length, start = header >> 1, offset + HEADER_LENGTH
-            if start + length > end:
-                raise OrcError(
-                    f"a chunk of {length} bytes at byte {offset} runs past the stream's end at {end}"
-                )
-            body = data[start : start + length]
-            yield Chunk(offset, body, bool(header & 1), length if header & 1 else self._size(body))
-            offset = start + length
+            after = chunk_end(data[offset : offset + HEADER_LENGTH], offset, end)
+            yield self.chunk(data[offset:after], offset)
+            offset = after
+
+    def chunk(self, data: memoryview, offset: int) -> Chunk:
+        """The chunk that is ``data``, its header included, at an offset of its stream."""
+        body = data[HEADER_LENGTH:]
+        original = bool(data[0] & 1)
+        return Chunk(offset, body, original, len(body) if original else self._size(body))
 
     def into(self, chunk: Chunk, out: Bytes) -> int:
         """Decompress a chunk into ``out``; returns the bytes written.

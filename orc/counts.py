@@ -21,7 +21,8 @@ class ReadCounts:
     the stripe are counted and no request.
 
     ``row_groups`` counts each touched row group once a column; ``dense_columns`` and ``whole_columns`` count
-    the columns of stripes that pyarrow, or hindex's own decoders, decoded whole.
+    the columns of stripes that pyarrow, or hindex's own decoders, decoded whole. ``failed_joins`` are the times that
+    stripes were to be decoded together and could not: then each was read by itself. Of a sound file there are none.
     """
 
     ranges: int = 0
@@ -33,12 +34,19 @@ class ReadCounts:
     dense_columns: int = 0
     dense_rows: int = 0
     whole_columns: int = 0
+    failed_joins: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def add(self, **more: int) -> None:
         with self._lock:
             for name, count in more.items():
                 setattr(self, name, getattr(self, name) + count)
+
+    def add_read(self, ranges: int, length: int) -> None:
+        """The same for requests, which are told one by one."""
+        with self._lock:
+            self.ranges += ranges
+            self.bytes_fetched += length
 
     def add_decompressor(self, decompressor: Decompressor) -> None:
         self.add(
@@ -79,13 +87,13 @@ class CountedSource:
             self.count(len(asked), sum(length for _, length in asked))
         return views
 
-    def peek(self, offset: int, length: int) -> memoryview:
-        """Bytes of a source that is not remote; whoever uses some of them counts these."""
+    def peek(self, offset: int, length: int) -> list[tuple[int, memoryview]]:
+        """Bytes of a source that is not remote, in pieces; whoever uses some of them counts these."""
         (view,) = self._source.read([(offset, length)])
-        return view
+        return [(0, view)]
 
     def count(self, ranges: int, length: int) -> None:
-        self._counts.add(ranges=ranges, bytes_fetched=length)
+        self._counts.add_read(ranges, length)
 
     def release(self, offset: int, length: int) -> None:
         self._source.release(offset, length)

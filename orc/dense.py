@@ -13,21 +13,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.orc
 
 from hindex.errors import OrcError
-from hindex.orc.columns.arrays import bool_array
 from hindex.orc.columns.temporal import rebased_dates
 from hindex.orc.handover import SHORT_PRECISION
 from hindex.orc.selection import RowSelection
 from hindex.orc.source import ByteSource
 from hindex.orc.tail import FileTail
 from hindex.orc.types import INTEGER_KINDS, STRING_KINDS, Kind, OrcType
-
-#: From this part of a stripe's rows on, leaving out the others is quicker than taking the wanted ones.
-_MOST_ROWS = 0.9
 
 #: Bytes that columns being decoded at once may take; one alone may take more.
 _BUDGET = 64 << 20
@@ -91,7 +86,10 @@ class DenseReader:
         with _budget.taking(size):
             arrays = self._decode(stripe, [name for name, _ in columns], selection.num_rows)
             if not selection.is_all:
-                arrays = [self._taken(array, selection) for array in arrays]
+                for at, array in enumerate(arrays):
+                    # each decoded column goes before the next one is copied, which then takes its memory
+                    arrays[at] = _taken(array, selection)
+                del array
         return [self._as(of, array) for (_, of), array in zip(columns, arrays, strict=True)]
 
     def _as(self, of: OrcType, array: pa.Array) -> pa.Array:
@@ -100,18 +98,6 @@ class DenseReader:
         if of.kind == Kind.DATE and not self._tail.is_proleptic:
             array = rebased_dates(array)
         return array
-
-    def _taken(self, array: pa.Array, selection: RowSelection) -> pa.Array:
-        """The wanted values; where they are nearly all, a filter copies the long runs between the others at once."""
-        if len(selection) < _MOST_ROWS * selection.num_rows:
-            return array.take(selection.to_indices())
-        # one after the other, columns are asked for the same rows
-        known = getattr(self._local, "wanted", None)
-        if known is None or known[0] is not selection:
-            rows = np.zeros(selection.num_rows, np.bool_)
-            rows[selection.to_array()] = True
-            known = self._local.wanted = selection, bool_array(rows, None)
-        return array.filter(known[1])
 
     def _decode(self, stripe: int, names: Sequence[str], rows: int) -> list[pa.Array]:
         file = getattr(self._local, "file", None)
@@ -133,6 +119,11 @@ class DenseReader:
                 column=told,
             )
         return [_field(batch, name) for name in names]
+
+
+def _taken(array: pa.Array, selection: RowSelection) -> pa.Array:
+    """The wanted values; where they are nearly all, a filter copies the long runs between the others at once."""
+    return array.filter(selection.mask) if selection.is_nearly_all else array.take(selection.to_indices())
 
 
 class _Budget:

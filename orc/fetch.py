@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from hindex.errors import OrcError
-from hindex.orc.compression import HEADER_LENGTH, Decompressor
-from hindex.orc.counts import CountedSource
-from hindex.orc.fetched import Fetched, Range, chunk_end
+from hindex.orc.compression import HEADER_LENGTH, Decompressor, chunk_end
+from hindex.orc.fetched import Fetched, Range
 from hindex.orc.runs import MAX_RUN_LENGTH, Runs
-from hindex.orc.source import ByteSource
 from hindex.orc.streams import Places
 from hindex.orc.stripe import StreamInformation
 
@@ -28,8 +27,20 @@ Ints = npt.NDArray[np.int64]
 _GROUPS_OF_CHUNK = 2
 
 
+class StreamSource(Protocol):
+    """Where streams are read from, as far as that goes: :class:`~hindex.orc.counts.CountedSource`, mostly."""
+
+    is_remote: bool
+
+    def read(self, ranges: Sequence[Range]) -> list[memoryview]: ...
+
+    def peek(self, offset: int, length: int) -> list[tuple[int, memoryview]]: ...
+
+    def count(self, ranges: int, length: int) -> None: ...
+
+
 def open_stream(
-    source: CountedSource, stream: StreamInformation, runs: Runs, starts: Sequence[int], row_groups: int
+    source: StreamSource, stream: StreamInformation, runs: Runs, starts: Sequence[int], row_groups: int
 ) -> Fetched:
     """A stream of which nothing has been fetched yet.
 
@@ -43,12 +54,12 @@ def open_stream(
     def count(length: int) -> None:
         source.count(1, length)
 
-    mapped = None if source.is_remote else source.peek(stream.offset, stream.length)
+    mapped = [] if source.is_remote else source.peek(stream.offset, stream.length)
     return Fetched(
         stream.length,
         load,
         mapped=mapped,
-        count=None if mapped is None else count,
+        count=count if mapped else None,
         bounds=starts,
         is_dense=0 < _GROUPS_OF_CHUNK * len(starts) <= row_groups,
         is_remote=source.is_remote,
@@ -95,7 +106,7 @@ def row_groups(
     return Wanted(stream, fetched, _merged(low, high), np.unique(high[straddles]).tolist())
 
 
-def fetch(source: ByteSource, wanted: Iterable[Wanted]) -> None:
+def fetch(source: StreamSource, wanted: Iterable[Wanted]) -> None:
     """Fetch what is wanted of all streams: in one step, or two where headers tell how much more there is."""
     wanted = list(wanted)
     looked_at = [

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 
 from hindex.errors import OrcError
-from hindex.orc.compression import HEADER_LENGTH, Chunk, Decompressor
+from hindex.orc.compression import HEADER_LENGTH, Chunk, Decompressor, chunk_end
 from hindex.orc.runs import Runs
 
 Range = tuple[int, int]
@@ -22,11 +22,13 @@ class Fetched:
         fetched than is needed.
     :param is_remote: whether it pays to know early, and together, what will be wanted.
     :param runs: how its runs are encoded, if it has any.
-    :param mapped: the whole stream, where reading a byte costs nothing before it is used; it is counted then.
+    :param mapped: the whole stream, in pieces and where each begins, where reading a byte costs nothing before it is
+        used; it is counted then. No chunk goes from one piece to the next.
     :param count: is told how many bytes of ``mapped`` are used.
     """
 
     __slots__ = (
+        "_begins",
         "_count",
         "_counted",
         "_load",
@@ -49,7 +51,7 @@ class Fetched:
         is_dense: bool = False,
         is_remote: bool = False,
         runs: Runs = Runs.INTEGERS_V2,
-        mapped: memoryview | None = None,
+        mapped: Sequence[tuple[int, memoryview]] = (),
         count: Callable[[int], None] | None = None,
     ) -> None:
         self.length = length
@@ -60,12 +62,11 @@ class Fetched:
         #: The first bytes of chunks that were looked at before they were fetched.
         self.heads: dict[int, memoryview] = {}
         self._load = load
-        self._offsets: list[int] = []
-        self._views: list[memoryview] = []
         self._count = count
         self._counted: set[int] = set()
-        if mapped is not None:
-            self.put(0, mapped)
+        self._offsets = [offset for offset, _ in mapped]
+        self._views = [view for _, view in mapped]
+        self._begins = self._offsets[1:]
 
     def use(self, offset: int, length: int) -> None:
         """Count bytes that are used, those from one offset on once."""
@@ -79,20 +80,27 @@ class Fetched:
         known = self.bounds[at] if at < len(self.bounds) else self.length
         return min(known, offset + HEADER_LENGTH + block_size, self.length)
 
+    def end(self, offset: int) -> int:
+        """Where the piece ends at the latest that has the byte at an offset."""
+        if not self._begins:
+            return self.length
+        at = bisect_right(self._begins, offset)
+        return self._begins[at] if at < len(self._begins) else self.length
+
     def missing(self, ranges: Iterable[Range]) -> list[Range]:
         """The ranges, or what is left of them, that have not been fetched."""
         found = []
         for offset, length in ranges:
             end = min(offset + length, self.length)
-            at = bisect_right(self._offsets, offset) - 1
-            if at >= 0:
-                offset = max(offset, self._offsets[at] + len(self._views[at]))
             while offset < end:
                 at = bisect_right(self._offsets, offset)
+                held = self._offsets[at - 1] + len(self._views[at - 1]) if at else 0
+                if held > offset:
+                    offset = held
+                    continue
                 until = min(end, self._offsets[at]) if at < len(self._offsets) else end
-                if until > offset:
-                    found.append((offset, until - offset))
-                offset = until if at >= len(self._offsets) else self._offsets[at] + len(self._views[at])
+                found.append((offset, until - offset))
+                offset = until
         return found
 
     def put(self, offset: int, view: memoryview) -> None:
@@ -172,21 +180,6 @@ class Fetched:
         """The chunk whose header is at an offset."""
         if self.is_dense and not len(self._piece(offset)):
             self.ensure([(offset, self.bound(offset, decompressor.block_size) - offset)])
-        end = chunk_end(self.head(offset), offset, self.length)
+        end = chunk_end(self.head(offset), offset, self.end(offset))
         self.use(offset, end - offset)
-        chunk = next(decompressor.chunks_of(self.bytes(offset, end - offset)))
-        return Chunk(offset, chunk.body, chunk.original, chunk.size)
-
-
-def chunk_end(head: memoryview, offset: int, length: int) -> int:
-    """Where the chunk ends that begins with ``head`` at an offset of a stream.
-
-    :raises OrcError: if that is not within the stream.
-    """
-    if len(head) < HEADER_LENGTH:
-        raise OrcError(f"a chunk header at byte {offset} runs past the stream's end at {length}")
-    size = (head[0] | head[1] << 8 | head[2] << 16) >> 1
-    end = offset + HEADER_LENGTH + size
-    if end > length:
-        raise OrcError(f"a chunk of {size} bytes at byte {offset} runs past the stream's end at {length}")
-    return end
+        return decompressor.chunk(self.bytes(offset, end - offset), offset)

@@ -6,6 +6,7 @@ counted, up to the wanted one. Where a walk passed, some places are kept, and th
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -87,6 +88,43 @@ class Marks:
         keys, first = np.unique(np.concatenate((old[0], groups << _SHIFT | ordinals)), return_index=True)
         sums = np.zeros(len(groups), np.int64) if sums is None else sums
         self._marks = (keys, np.concatenate((old[1], offsets))[first], np.concatenate((old[2], sums))[first])
+
+
+class JoinedMarks(Marks):
+    """The marks of a stream of several stripes, whose row groups are numbered through.
+
+    :param parts: the marks of each stripe.
+    :param firsts: int64[P], the number of each stripe's first row group.
+    """
+
+    __slots__ = ("_firsts", "_parts")
+
+    def __init__(self, parts: Sequence[Marks], firsts: Ints) -> None:
+        super().__init__()
+        self._parts = parts
+        self._firsts = firsts
+
+    def before(self, groups: Ints, ordinals: Ints) -> Starts:
+        """As of one stripe; the groups ascend."""
+        found = [part.before(groups[mine] - first, ordinals[mine]) for part, first, mine in self._cut(groups)]
+        return Starts(
+            np.concatenate([starts.ordinals for starts in found]),
+            np.concatenate([starts.offsets for starts in found]),
+            np.concatenate([starts.sums for starts in found]),
+            np.concatenate([starts.known for starts in found]),
+        )
+
+    def learn(self, groups: Ints, ordinals: Ints, offsets: Ints, sums: Ints | None = None) -> None:
+        """As of one stripe; the groups ascend."""
+        for part, first, mine in self._cut(groups):
+            part.learn(
+                groups[mine] - first, ordinals[mine], offsets[mine], None if sums is None else sums[mine]
+            )
+
+    def _cut(self, groups: Ints) -> Iterator[tuple[Marks, int, slice]]:
+        cuts = [*groups.searchsorted(self._firsts).tolist(), len(groups)]
+        for i, part in enumerate(self._parts):
+            yield part, int(self._firsts[i]), slice(cuts[i], cuts[i + 1])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -176,3 +214,21 @@ class ColumnMarks:
 
     def of(self, kind: StreamKind) -> Marks:
         return self.streams.setdefault(kind, Marks())
+
+    @classmethod
+    def joined(cls, parts: Sequence[ColumnMarks], firsts: Ints) -> ColumnMarks:
+        """Those of the same column in several stripes; see :class:`JoinedMarks`."""
+        found = _JoinedColumnMarks()
+        found.reads = max(part.reads for part in parts)
+        found.parts, found.firsts = parts, firsts
+        return found
+
+
+class _JoinedColumnMarks(ColumnMarks):
+    __slots__ = ("firsts", "parts")
+
+    parts: Sequence[ColumnMarks]
+    firsts: Ints
+
+    def of(self, kind: StreamKind) -> Marks:
+        return JoinedMarks([part.of(kind) for part in self.parts], self.firsts)

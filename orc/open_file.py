@@ -11,7 +11,10 @@ from hindex.orc.counts import CountedSource, ReadCounts
 from hindex.orc.dense import DenseReader
 from hindex.orc.known_files import KnownFile
 from hindex.orc.stripe import Stripe, read_stripe_footer
-from hindex.orc.tail import FileTail
+from hindex.orc.tail import FileTail, StripeInformation
+
+#: Compressed bytes of stripes that may stay mapped when their rows are read.
+RELEASE_BYTES = 4 << 20
 
 
 @dataclass(slots=True, eq=False)
@@ -39,3 +42,7 @@ class OpenFile:
                 self.source, self.tail, index, decompressor
             )
         return found
+
+    def release(self, stripe: StripeInformation) -> None:
+        """Let go of a stripe's mapped pages."""
+        self.source.release(stripe.offset, stripe.index_length + stripe.data_length)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -27,6 +28,7 @@ from hindex.orc.selection import RowSelection, as_rows
 from hindex.orc.source import ByteSource, Location, open_source
 from hindex.orc.stripe import Stripe
 from hindex.orc.stripe_read import StripeRead
+from hindex.orc.stripes_read import Selected, lots_of, read_stripes
 from hindex.orc.tail import FileTail, StripeInformation
 from hindex.orc.types import OrcType
 
@@ -110,7 +112,8 @@ class OrcReader:
 
         :param columns: names or dotted paths, see :class:`OrcReader`; all top-level columns if None.
         :param rows: see :class:`OrcReader`; all rows if None.
-        :param threads: how many stripes are decoded at once; the number of processors if None.
+        :param threads: that decode stripes, of local files a few neighbouring ones together; the number of processors
+            if None.
         :raises ColumnError: for an unknown column.
         :raises ValueError: for rows outside the file, or that are no whole numbers.
         :raises OrcError: if the file is corrupt where it is read.
@@ -123,12 +126,20 @@ class OrcReader:
         if not selections:
             return pa.Table.from_batches([], schema)
         workers = min(threads or os.cpu_count() or 1, len(selections))
+        if not wanted:
+            return pa.Table.from_batches([_no_columns(len(selection)) for _, selection in selections])
+
+        def run(lot: Sequence[Selected]) -> list[pa.RecordBatch]:
+            found = read_stripes(self._file, wanted, lot)
+            return [pa.RecordBatch.from_arrays(arrays, schema=schema) for arrays in found]
+
+        lots = lots_of(self._file, selections, workers)
         if workers == 1:
-            batches = [self._read_stripe(s, wanted, selection) for s, selection in selections]
+            batches = list(map(run, lots))
         else:
             with ThreadPoolExecutor(workers) as pool:
-                batches = list(pool.map(lambda item: self._read_stripe(item[0], wanted, item[1]), selections))
-        return pa.Table.from_batches(batches, schema)
+                batches = list(pool.map(run, lots))
+        return pa.Table.from_batches(chain.from_iterable(batches), schema)
 
     def batches(
         self,

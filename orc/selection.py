@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,18 +12,25 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap, BitMap64
 
+from hindex.orc.columns.arrays import bool_array
+
 Rows = npt.NDArray[np.int64]
 
+#: From this part of a stripe's rows on, leaving out the others is quicker than taking the wanted ones.
+_NEARLY_ALL = 0.9
 
-@dataclass(frozen=True, slots=True, eq=False)
+
+@dataclass(frozen=True, eq=False)
 class RowSelection:
     """Sorted, distinct row numbers within a stripe of ``num_rows`` rows, counted from 0.
 
-    ``rows`` is None where every row is selected.
+    At most one of the arrays is there, and every row is selected where none is. Where a bitmap has nearly all rows,
+    the ``others`` are kept instead of them: there is little to do for each row then.
     """
 
     num_rows: int
-    rows: Rows | None = None
+    wanted: Rows | None = None
+    others: Rows | None = None
 
     @classmethod
     def of(cls, rows: BitMap | BitMap64 | Rows | pa.Array | Iterable[int], num_rows: int) -> RowSelection:
@@ -30,6 +38,14 @@ class RowSelection:
 
         :raises ValueError: where a row lies outside the stripe.
         """
+        if (
+            isinstance(rows, BitMap)
+            and num_rows
+            and len(rows) >= _NEARLY_ALL * num_rows
+            and rows.max() < num_rows
+        ):
+            others = rows.flip(0, num_rows)
+            return cls(num_rows, None, as_rows(others) if others else None)
         found = as_rows(rows)
         if len(found) and (found[0] < 0 or found[-1] >= num_rows):
             outside = found[0] if found[0] < 0 else found[-1]
@@ -37,14 +53,41 @@ class RowSelection:
         return cls(num_rows, None if len(found) == num_rows else found)
 
     def __len__(self) -> int:
-        return self.num_rows if self.rows is None else len(self.rows)
+        if self.wanted is not None:
+            return len(self.wanted)
+        return self.num_rows - (0 if self.others is None else len(self.others))
 
     @property
     def is_all(self) -> bool:
-        return self.rows is None
+        return self.wanted is None and self.others is None
+
+    @property
+    def is_nearly_all(self) -> bool:
+        """Whether so many rows are wanted that decoding all and leaving out the others is quickest."""
+        return len(self) >= _NEARLY_ALL * self.num_rows
 
     def to_array(self) -> Rows:
-        return np.arange(self.num_rows, dtype=np.int64) if self.rows is None else self.rows
+        return self._rows if self.wanted is None else self.wanted
+
+    @cached_property
+    def _rows(self) -> Rows:
+        return np.arange(self.num_rows, dtype=np.int64) if self.others is None else self._flags.nonzero()[0]
+
+    @cached_property
+    def mask(self) -> pa.Array:
+        """Of every row of the stripe, whether it is wanted, for ``filter``."""
+        return bool_array(self._flags, None)
+
+    @property
+    def _flags(self) -> npt.NDArray[np.bool_]:
+        if self.wanted is None:
+            flags = np.ones(self.num_rows, np.bool_)
+            if self.others is not None:
+                flags[self.others] = False
+        else:
+            flags = np.zeros(self.num_rows, np.bool_)
+            flags[self.wanted] = True
+        return flags
 
     def to_indices(self) -> pa.Array:
         """The rows as an Arrow array, for ``take``.
@@ -56,10 +99,15 @@ class RowSelection:
 
     def count_groups(self, stride: int) -> int:
         """How many row groups of ``stride`` rows the selection touches."""
-        rows = self.to_array()
         if stride <= 0 or stride >= self.num_rows:
-            return min(len(rows), 1)
+            return min(len(self), 1)
         count = -(-self.num_rows // stride)
+        if self.wanted is None:
+            gone = np.zeros(0, np.int64) if self.others is None else self.others
+            last = self.num_rows - (count - 1) * stride
+            lacking = np.bincount(gone // stride, minlength=count)
+            return count - int(np.count_nonzero(lacking[:-1] == stride)) - int(lacking[-1] == last)
+        rows = self.wanted
         if len(rows) <= count:
             return len(np.unique(rows // stride))
         edges = rows.searchsorted(np.arange(count + 1, dtype=np.int64) * stride)

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hindex.errors import OrcError
-from hindex.orc.compression import HEADER_LENGTH, Chunk, Decompressor
-from hindex.orc.fetched import Fetched, chunk_end
+from hindex.orc.compression import HEADER_LENGTH, Chunk, Decompressor, chunk_end
+from hindex.orc.fetched import Fetched
 from hindex.orc.runs import MAX_RUN_LENGTH
 
 #: Zero bytes after a buffer's logical end, so that decoders may read whole words.
@@ -32,7 +32,7 @@ class Places:
     ``chunk`` is the offset of a chunk's header and ``inner`` the byte within its content (in an uncompressed
     stream, the byte and 0). ``skip`` values of the run there belong to earlier row groups (bits, for boolean
     streams). An ``end_chunk`` of -1 is the stream's end; otherwise ``end_skip`` values of the run at the end
-    still belong to the group.
+    still belong to the group. ``stripe`` is the ordinal of the group's stripe, of those decoded together.
     """
 
     chunk: Ints
@@ -41,12 +41,13 @@ class Places:
     end_chunk: Ints
     end_inner: Ints
     end_skip: Ints
+    stripe: Ints
 
     @classmethod
     def whole(cls) -> Places:
         """One group: the whole stream."""
         zero = np.zeros(1, np.int64)
-        return cls(zero, zero, zero, np.array([-1], np.int64), zero, zero)
+        return cls(zero, zero, zero, np.array([-1], np.int64), zero, zero, zero)
 
     def of(self, groups: Ints) -> Places:
         """Those of some of the groups."""
@@ -59,6 +60,7 @@ class Places:
             self.end_chunk[groups],
             self.end_inner[groups],
             self.end_skip[groups],
+            self.stripe[groups],
         )
 
     def part(self, begin: int, end: int) -> Places:
@@ -66,11 +68,15 @@ class Places:
         return self if begin == 0 and end == len(self.chunk) else self.of(np.arange(begin, end))
 
     def ranges(self) -> tuple[Ints, Ints]:
-        """The first and the last group of each range of groups that follow each other in the stream."""
+        """The first and the last group of each range of groups that follow each other in a stripe's stream.
+
+        None goes on into the next stripe: between its values and the last of this one there may be other bytes.
+        """
         follows = (
             (self.chunk[1:] == self.end_chunk[:-1])
             & (self.inner[1:] == self.end_inner[:-1])
             & (self.skip[1:] == self.end_skip[:-1])
+            & (self.stripe[1:] == self.stripe[:-1])
         )
         breaks = np.flatnonzero(~follows)
         return np.concatenate([[0], breaks + 1]), np.append(breaks, len(self.chunk) - 1)
@@ -236,6 +242,7 @@ class StreamWindow:
         :param skip: how many values of the runs at the end are wanted too.
         """
         ordinal, until = self._chunk(offset), inner + (MAX_RUN_LENGTH if skip else 0)
+        limit = self._fetched.end(offset)
         size = self._size(ordinal) if skip else self._chunks[ordinal].size
         if skip and size is not None and until > size:
             content = np.append(self._content(ordinal), np.uint8(0))
@@ -244,7 +251,7 @@ class StreamWindow:
         while size is not None and until > size:
             self._want(ordinal, size)
             following = self._chunks[ordinal].end
-            if following >= self._fetched.length:
+            if following >= limit:
                 return ordinal, size
             # of chunks smaller than a run there may be several
             ordinal, until = self._chunk(following), until - size
@@ -322,8 +329,9 @@ class StreamWindow:
         """Mark the chunks of one group's values as wanted, and fill in where each value begins."""
         count, last_end = len(low), int(high[-1])
         passed = done = reach = 0
+        limit = self._fetched.end(offset)
         while passed < last_end and not (done == count and passed >= reach):
-            if offset >= self._fetched.length:
+            if offset >= limit:
                 raise OrcError(f"values reach {last_end - passed} bytes past the stream's end")
             size, end = self._outline(offset)
             upto = done + int(np.searchsorted(low[done:], passed + size, "left"))

@@ -11,20 +11,18 @@ from hindex.errors import OrcError
 from hindex.orc.columns.layout import PositionTable, has_present, run_streams
 from hindex.orc.cost import FEW_GROUPS, DecodePath, Work, dense_cost, sparse_cost
 from hindex.orc.density import runs_per_value
+from hindex.orc.joined import Part
 from hindex.orc.marks import ColumnMarks
-from hindex.orc.open_file import OpenFile
+from hindex.orc.open_file import RELEASE_BYTES, OpenFile
 from hindex.orc.projection import Projection
 from hindex.orc.selection import RowSelection
-from hindex.orc.stripe import read_row_indexes
+from hindex.orc.stripe import StreamKind, read_row_indexes
 from hindex.orc.types import Kind, OrcType
 from hindex.orc.units import UnitDecoder, concatenated, units_of
 from hindex.orc.vetting import may_decode
 
 #: Rows of a stripe that can be numbered in 32 bits; no writer makes nearly as many.
 _MOST_ROWS = (1 << 31) - 1
-
-#: Compressed bytes of a stripe that may stay mapped when its rows are read.
-_RELEASE_BYTES = 4 << 20
 
 
 class StripeRead:
@@ -38,15 +36,51 @@ class StripeRead:
         self._columns = columns
         self._selection = selection
         self._is_dense = False
+        self._has_begun = False
+        self._given: dict[int, pa.Array] = {}
         self.decompressor = file.tail.decompressor()
         self._decoder = UnitDecoder(file, index, selection, self.decompressor)
 
     def paths(self) -> tuple[DecodePath, ...]:
         """How each column is decoded."""
+        return self._paths
+
+    @cached_property
+    def _paths(self) -> tuple[DecodePath, ...]:
         return tuple(self._choose(column) for column in self._columns)
 
-    def arrays(self) -> list[pa.Array]:
-        """The columns at all selected rows."""
+    @cached_property
+    def part(self) -> tuple[Part, frozenset[int]]:
+        """What decoding this stripe together with others takes, and the columns for which that can be thought of.
+
+        These are primitive, at the top, and decoded sparsely from the row index's positions.
+        """
+        self._begin()
+        decoder = self._decoder
+        sparse = [
+            (i, column)
+            for i, (column, path) in enumerate(zip(self._columns, self.paths(), strict=True))
+            if path is DecodePath.SPARSE and column.of.is_primitive and not column.is_nested
+        ]
+        if has_present(decoder.stripe, self._file.tail.schema.column):
+            sparse = []
+        tables = self._tables([column for _, column in sparse])
+        found = frozenset(i for i, column in sparse if self._is_indexed(column, tables))
+        numbers = {self._columns[i].of.column for i in found}
+        stored = sum(
+            stream.length
+            for (number, kind), stream in decoder.stripe.streams.items()
+            if number in numbers and kind < StreamKind.ROW_INDEX
+        )
+        packed = stored * int(decoder.counts.sum()) // max(self._selection.num_rows, 1)
+        return Part(decoder.stripe, decoder.groups, decoder.counts, tables, packed), found
+
+    def arrays(self, given: Mapping[int, pa.Array] | None = None) -> list[pa.Array]:
+        """The columns at all selected rows.
+
+        :param given: those that have been decoded already.
+        """
+        self._given = dict(given or {})
         pieces = list(self.pieces(None))
         if len(pieces) == 1:
             return pieces[0]
@@ -61,24 +95,36 @@ class StripeRead:
             yield from self._pieces(most_rows)
         finally:
             self._file.counts.add_decompressor(self.decompressor)
-            self._release()
+            if (
+                self._is_dense
+                or self.decompressor.codec is None
+                or self.decompressor.bytes_in > RELEASE_BYTES
+            ):
+                self._file.release(self._file.tail.stripes[self._index])
 
-    def _release(self) -> None:
-        """Let go of the mapped pages of a stripe of which much was read."""
-        if self._is_dense or self.decompressor.codec is None or self.decompressor.bytes_in > _RELEASE_BYTES:
-            stripe = self._file.tail.stripes[self._index]
-            self._file.source.release(stripe.offset, stripe.index_length + stripe.data_length)
+    def _begin(self) -> None:
+        """Check what is asked for, and count that its columns are read."""
+        if self._has_begun:
+            return
+        self._check_readable()
+        self._has_begun = True
+        if len(self._selection) and not self._selection.is_all:
+            for column in self._columns:
+                self._marks(column.of.column).reads += 1
 
     def _pieces(self, most_rows: int | None) -> Iterator[list[pa.Array]]:
-        self._check_readable()
+        self._begin()
         if not len(self._selection) or not self._columns:
             yield [pa.nulls(0, column.of.to_arrow()) for column in self._columns]
             return
-        if not self._selection.is_all:
-            for column in self._columns:
-                self._marks(column.of.column).reads += 1
-        chosen = list(zip(range(len(self._columns)), self._columns, self.paths(), strict=True))
-        held = self._dense([(i, column) for i, column, path in chosen if path is DecodePath.DENSE])
+        chosen = [
+            (i, column, path)
+            for i, (column, path) in enumerate(zip(self._columns, self.paths(), strict=True))
+            if i not in self._given
+        ]
+        held = self._given | self._dense(
+            [(i, column) for i, column, path in chosen if path is DecodePath.DENSE]
+        )
         sparse = [(i, column) for i, column, path in chosen if path is DecodePath.SPARSE]
         tables = self._tables([column for _, column in sparse])
         units = units_of(
@@ -116,6 +162,8 @@ class StripeRead:
             return file.path if dense or file.path is not DecodePath.DENSE else DecodePath.SPARSE
         if self._selection.is_all:
             return DecodePath.DENSE if dense else DecodePath.WHOLE
+        if dense and self._selection.is_nearly_all:
+            return DecodePath.DENSE
         if not dense or self._num_groups < FEW_GROUPS:
             return DecodePath.SPARSE
         stripe = self._decoder.stripe

@@ -19,10 +19,17 @@ import pyarrow as pa
 
 from hindex.errors import OrcError
 from hindex.orc.claims import is_doubtful
-from hindex.orc.columns.layout import by_value, has_present, runs_of, stream_layout, whole_stream
+from hindex.orc.columns.layout import (
+    PositionTable,
+    by_value,
+    has_present,
+    runs_of,
+    stream_layout,
+    whole_stream,
+)
 from hindex.orc.columns.nested import ColumnTree, Level, StreamPlaces
 from hindex.orc.compression import Decompressor
-from hindex.orc.fetch import Wanted, fetch, open_stream, row_groups
+from hindex.orc.fetch import StreamSource, Wanted, fetch, open_stream, row_groups
 from hindex.orc.fetch import whole as whole_range
 from hindex.orc.fetched import Fetched
 from hindex.orc.open_file import OpenFile
@@ -64,8 +71,10 @@ class UnitDecoder:
         self._index = index
         self._selection = selection
         self._decompressor = decompressor
+        self.source: StreamSource = file.source
         self._streams: dict[int, dict[StreamKind, Fetched]] = {}
         self._lock = threading.Lock()
+        self._known_sizes: dict[tuple[int, ...], tuple[Ints, Ints]] = {}
 
     @cached_property
     def groups(self) -> GroupedRows:
@@ -73,9 +82,22 @@ class UnitDecoder:
         return self._selection.groups(self._file.tail.row_index_stride)
 
     @cached_property
+    def counts(self) -> Ints:
+        """How many rows each touched row group has."""
+        return Level.of(self._selection, self.groups, self._file.tail.row_index_stride).counts
+
+    @cached_property
     def stripe(self) -> Stripe:
         """What the stripe's footer says, read when it is first asked for."""
         return self._file.stripe(self._index, self._decompressor)
+
+    def table(self, column: int) -> PositionTable | None:
+        """The row index of a column, if it was read and can be used."""
+        return self._file.tables.get((self._index, column))
+
+    def _level(self, begin: int, end: int) -> Level:
+        """The rows of a range of touched row groups."""
+        return Level(self.groups.part(begin, end), np.arange(end - begin), self.counts[begin:end])
 
     def nodes(self, column: Projection) -> Iterator[OrcType]:
         """The nodes of a column, and of its parents, that have streams of their own."""
@@ -95,7 +117,7 @@ class UnitDecoder:
             number: whole_stream(self.layout(node), has_present=has_present(self.stripe, number))
             for number, node in nodes.items()
         }
-        fetch(self._file.source, self._wanted(nodes, {}, np.zeros(0, bool)))
+        fetch(self.source, self._wanted(nodes, {}, np.zeros(0, bool)))
         rows = self._selection.num_rows
         if self._selection.is_all and any(is_doubtful(self.stripe, c.of, rows) for c in unit.columns):
             last = RowSelection(rows, np.array([rows - 1], np.int64))
@@ -127,6 +149,9 @@ class UnitDecoder:
 
     def _sizes(self, unit: Unit, places: Mapping[int, StreamPlaces]) -> tuple[Ints, Ints]:
         """About how many bytes each touched row group adds to those before it: compressed, and decompressed."""
+        known = self._known_sizes.get(unit.at)
+        if known is not None:
+            return known
         count = len(self.groups.ids)
         packed, unpacked = np.zeros(count, np.int64), np.zeros(count, np.int64)
         stripe, block = self.stripe, self._file.tail.block_size
@@ -143,6 +168,7 @@ class UnitDecoder:
                 else:
                     chunks = np.diff(found.chunk, prepend=-1) != 0
                     unpacked += np.maximum(new * _INFLATES, np.where(chunks, block, 0))
+        self._known_sizes[unit.at] = packed, unpacked
         return packed, unpacked
 
     def slice(
@@ -151,15 +177,14 @@ class UnitDecoder:
         """The values of a range of touched row groups."""
         nodes = {node.column: node for unit in units for c in unit.columns for node in self.nodes(c)}
         groups = self.groups.part(begin, end)
-        level = Level.of(self._selection, groups, self._file.tail.row_index_stride)
         mine = {
             number: {kind: found.part(begin, end) for kind, found in places[number].items()}
             for number in nodes
         }
-        is_full = np.diff(groups.offsets) == level.counts
-        fetch(self._file.source, self._wanted(nodes, mine, is_full))
+        is_full = np.diff(groups.offsets) == self.counts[begin:end]
+        fetch(self.source, self._wanted(nodes, mine, is_full))
         run = partial(self._windows, places=places, begin=begin, end=end)
-        if self._file.source.is_remote and len(units) > 1 and not has_present(self.stripe, 0):
+        if self.source.is_remote and len(units) > 1 and not has_present(self.stripe, 0):
             with ThreadPoolExecutor(min(_REMOTE_THREADS, len(units))) as pool:
                 arrays = list(pool.map(run, units))
         else:
@@ -182,7 +207,7 @@ class UnitDecoder:
             windows = cut(self._sizes(unit, places)[1][begin:end], WINDOW_BYTES)
         for first, last in windows:
             first, last = begin + first, begin + last
-            level = Level.of(self._selection, self.groups.part(first, last), self._file.tail.row_index_stride)
+            level = self._level(first, last)
             mine = {
                 number: {kind: found.part(first, last) for kind, found in places[number].items()}
                 for number in numbers
@@ -225,12 +250,12 @@ class UnitDecoder:
             if number not in nodes or kind >= StreamKind.ROW_INDEX:
                 continue
             found = places.get(number, {}).get(kind)
-            table = self._file.tables.get((self._index, number)) if found is not None else None
+            table = self.table(number) if found is not None else None
             known = self._streams.setdefault(number, {})
             fetched = known.get(kind)
             if fetched is None:
                 fetched = known[kind] = open_stream(
-                    self._file.source,
+                    self.source,
                     stream,
                     runs_of(nodes[number], stripe.encodings[number], kind),
                     table.starts(kind) if table is not None else (),

@@ -31,13 +31,6 @@ def spread(values: npt.NDArray[Any], valid: Bools | None) -> npt.NDArray[Any]:
     return full
 
 
-def take_valid(values: pa.Array, indices: Ints, valid: Bools | None) -> pa.Array:
-    """The values at some indices, one for each slot that is not null."""
-    if valid is None and len(indices) == len(values):
-        return values
-    return values.take(fixed_array(pa.int64(), indices, valid))
-
-
 def fixed_array(of: pa.DataType, values: npt.NDArray[Any], valid: Bools | None) -> pa.Array:
     """An array of a fixed-width type; ``values`` are those that are not null, in its physical dtype."""
     full = np.ascontiguousarray(spread(values, valid))
@@ -51,8 +44,19 @@ def bool_array(values: Bools, valid: Bools | None) -> pa.Array:
     )
 
 
-def bytes_array(of: pa.DataType, data: Bytes, begins: Ints, lengths: Ints, valid: Bools | None) -> pa.Array:
-    """An array of strings or binary from slices of a buffer."""
+def bytes_array(
+    of: pa.DataType,
+    data: Bytes,
+    begins: Ints,
+    lengths: Ints,
+    valid: Bools | None,
+    *,
+    sizes: Ints | None = None,
+) -> pa.Array:
+    """An array of strings or binary from slices of a buffer.
+
+    :param sizes: of the slices, where they hold many values each; otherwise each is one of ``lengths``.
+    """
     total = int(lengths.sum())
     if total > np.iinfo(np.int32).max:
         raise OrcError(
@@ -62,7 +66,13 @@ def bytes_array(of: pa.DataType, data: Bytes, begins: Ints, lengths: Ints, valid
     offsets = np.zeros(len(full) + 1, np.int32)
     np.cumsum(full, out=offsets[1:])
     return pa.Array.from_buffers(
-        of, len(full), [validity(valid), pa.py_buffer(offsets), slices(data, begins, lengths, total)]
+        of,
+        len(full),
+        [
+            validity(valid),
+            pa.py_buffer(offsets),
+            slices(data, begins, lengths if sizes is None else sizes, total),
+        ],
     )
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, pairwise
 from typing import Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from hindex.errors import OrcError
+from hindex.orc.columns.arrays import fixed_array
 from hindex.orc.compression import Decompressor
 from hindex.orc.cost import handover_pays
 from hindex.orc.encoding import boolean, byte_rle, rle_v1, rle_v2, varint
@@ -26,6 +29,7 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 Scalar = TypeVar("Scalar", bound=np.generic)
+Item = TypeVar("Item")
 
 #: Fewer values are never worth a call of pyarrow's.
 _LEAST_HANDED_OVER = 4096
@@ -151,8 +155,11 @@ class ColumnContext:
         """The wanted values of an integer stream."""
         wanted, places = self.wanted, self.places(kind)
         spans, skips = self.spans(kind)
-        ordinals = wanted.ranks + np.repeat(skips, np.diff(wanted.offsets))
-        walks = self._walks(kind, ordinals)
+        is_all = wanted.is_all
+        ordinals, walks = wanted.ranks, None
+        if not is_all:
+            ordinals = ordinals + np.repeat(skips, np.diff(wanted.offsets))
+            walks = self._walks(kind, ordinals)
         if signed and self.encoding.is_v2:
             first, last = places.ranges()
             if self._handover_pays(spans, places, len(first), walks):
@@ -162,7 +169,7 @@ class ColumnContext:
         if walks is not None:
             return self._gather(kind, spans, walks, signed=signed)
         rle = self._rle()
-        if wanted.is_all:
+        if is_all:
             values = rle.decode(
                 spans.buffer, spans.starts, spans.limits, skips + wanted.totals, signed=signed
             )
@@ -171,7 +178,7 @@ class ColumnContext:
 
     def _walks(self, kind: StreamKind, ordinals: Ints) -> Walks | None:
         """How to get to wanted values from the marks of a stream; None where none are used."""
-        if not self._marks.learns or not self.encoding.is_v2 or self.wanted.is_all:
+        if not self._marks.learns or not self.encoding.is_v2:
             return None
         bounds = self.wanted.offsets
         walks = Walks.to(self._marks.of(kind), self._ids[self.wanted.groups], ordinals, bounds)
@@ -232,18 +239,20 @@ class ColumnContext:
         # what a range has of the run at its end is left out where nothing of it is wanted
         left_out = np.where(self._tails(places)[last], 0, places.end_skip[last])
         pieces = self._cut(spans, places, first, last, left_out, signed=True)
-        values = decode_integers(pieces, int(self.wanted.totals.sum() - left_out.sum()))
-        if values is None:
-            return None
+        rows = np.add.reduceat(self.wanted.totals, first) - left_out
+        stripes = _starts_in(places.stripe[first])
+        values = decode_integers(pieces, np.add.reduceat(rows, stripes).tolist())
+        if values is None or self.wanted.is_all:
+            return values
         begins = np.repeat(starts_of(left_out)[:-1], last - first + 1)
         found: Ints = values[self.ordinals() - np.repeat(begins, np.diff(self.wanted.offsets))]
         return found
 
     def _cut(
         self, spans: Spans, places: Places, first: Ints, last: Ints, left_out: Ints, *, signed: bool
-    ) -> list[Buffer]:
-        """The runs of ranges of groups without ``left_out`` values at each one's end, as a stream of their own."""
-        return rle_v2.cut(
+    ) -> list[list[Buffer]]:
+        """The runs of ranges of groups without ``left_out`` values at each one's end, as a stream for each stripe."""
+        pieces = rle_v2.cut(
             spans.buffer,
             spans.starts[first],
             spans.ends[last],
@@ -253,12 +262,20 @@ class ColumnContext:
             np.add.reduceat(self.wanted.totals, first) - left_out,
             signed=signed,
         )
+        return [list(chain.from_iterable(ranges)) for ranges in _apart(pieces, places.stripe[first])]
 
     def ordinals(self) -> Ints:
         """The wanted values, numbered over all groups that hold any."""
         wanted = self.wanted
         found: Ints = wanted.ranks + np.repeat(starts_of(wanted.totals)[:-1], np.diff(wanted.offsets))
         return found
+
+    def taken(self, values: pa.Array) -> pa.Array:
+        """Of all values of the groups that hold wanted ones, these, and nulls at the selected rows that are null."""
+        valid = self.wanted.valid
+        if valid is None and self.wanted.is_all:
+            return values
+        return values.take(fixed_array(pa.int64(), self.ordinals(), valid))
 
     @property
     def fills_groups(self) -> bool:
@@ -271,21 +288,30 @@ class ColumnContext:
             and total <= _FILLED * len(self.wanted.ranks)
         )
 
-    def runs_of_groups(self, kind: StreamKind, *, signed: bool) -> list[Buffer]:
-        """The integers of the groups that hold wanted values, as a stream of their own."""
+    @property
+    def rows_of_stripes(self) -> list[int]:
+        """How many values the groups that hold wanted ones have, of each stripe that has such groups."""
+        stripe = self.places(StreamKind.DATA).stripe
+        found: list[int] = np.add.reduceat(self.wanted.totals, _starts_in(stripe)).tolist()
+        return found
+
+    def runs_of_groups(self, kind: StreamKind, *, signed: bool) -> list[list[Buffer]]:
+        """The integers of the groups that hold wanted values, as a stream for each stripe."""
         places = self.places(kind)
         spans = self.window(kind).spans(places, (places.end_skip > 0).tolist())
         first, last = places.ranges()
         return self._cut(spans, places, first, last, np.zeros(len(first), np.int64), signed=signed)
 
-    def bytes_of_groups(self, kind: StreamKind) -> list[Buffer]:
-        """The bytes of the groups that hold wanted values, of a stream whose positions are exact."""
-        spans = self.window(kind).spans(self.places(kind), [False] * len(self.wanted.groups))
+    def bytes_of_groups(self, kind: StreamKind) -> list[list[Buffer]]:
+        """The bytes of the groups that hold wanted values, for each stripe, of a stream whose positions are exact."""
+        places = self.places(kind)
+        spans = self.window(kind).spans(places, [False] * len(self.wanted.groups))
         data = spans.buffer.data
-        return [
+        pieces: list[Buffer] = [
             data[start:limit]
             for start, limit in zip(spans.starts.tolist(), spans.limits.tolist(), strict=True)
         ]
+        return _apart(pieces, places.stripe)
 
     def prefix_integers(self, kind: StreamKind) -> tuple[Ints, Ints]:
         """The values of an unsigned stream up to each group's last wanted one, and where each group's first is.
@@ -371,6 +397,17 @@ class ColumnContext:
         spans = self.window(kind).spans(Places.whole(), [False])
         rle = self._rle()
         return rle.decode(spans.buffer, spans.starts, spans.limits, np.array([count], np.int64), signed=False)
+
+
+def _starts_in(stripe: Ints) -> Ints:
+    """Where each stripe begins in a sequence of groups or ranges, by the stripe of each."""
+    return np.flatnonzero(np.diff(stripe, prepend=-1))
+
+
+def _apart(items: Sequence[Item], stripe: Ints) -> list[list[Item]]:
+    """Items of groups or ranges, those of one stripe together."""
+    bounds = [*_starts_in(stripe).tolist(), len(items)]
+    return [list(items[begin:end]) for begin, end in pairwise(bounds)]
 
 
 def _drop_heads(values: npt.NDArray[Scalar], skips: Ints, counts: Ints) -> npt.NDArray[Scalar]:

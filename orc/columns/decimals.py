@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hindex.errors import OrcError
-from hindex.orc.columns.arrays import fixed_array, take_valid
+from hindex.orc.columns.arrays import fixed_array
 from hindex.orc.columns.context import ColumnContext
 from hindex.orc.columns.layout import is_decimal64
 from hindex.orc.handover import SHORT_PRECISION, decode_column
@@ -51,10 +51,10 @@ def _handed_over(context: ColumnContext) -> pa.Array | None:
         StreamKind.DATA: context.bytes_of_groups(StreamKind.DATA),
         StreamKind.SECONDARY: context.runs_of_groups(StreamKind.SECONDARY, signed=True),
     }
-    values = decode_column(context.type, context.encoding, streams, int(context.wanted.totals.sum()))
+    values = decode_column(context.type, context.encoding, streams, context.rows_of_stripes)
     if values is None:
         return None
-    return take_valid(values, context.ordinals(), context.wanted.valid)
+    return context.taken(values)
 
 
 def _words(low: npt.NDArray[np.uint64], high: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:

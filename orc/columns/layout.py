@@ -8,12 +8,13 @@ run there belong to earlier row groups; boolean streams add the bit within the b
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
 
+from hindex.orc.encoding.buffers import starts_of
 from hindex.orc.runs import Runs
 from hindex.orc.streams import Places
 from hindex.orc.stripe import EncodingKind, StreamKind, Stripe
@@ -87,12 +88,14 @@ def is_decimal64(of: OrcType, version: tuple[int, int]) -> bool:
 class PositionTable:
     """The row index of one column as a table: a line of numbers for each row group of the stripe.
 
-    ``columns[kind]`` is where a stream's numbers begin in a line, and how many follow the place itself.
+    ``columns[kind]`` is where a stream's numbers begin in a line, and how many follow the place itself. ``firsts``
+    are the first lines of the stripes, where it is the table of several.
     """
 
     lines: Ints
     columns: Mapping[StreamKind, tuple[int, int]]
     compressed: bool
+    firsts: Ints = field(default_factory=lambda: np.zeros(1, np.int64))
 
     @classmethod
     def of(
@@ -132,14 +135,43 @@ class PositionTable:
             return None
         return found
 
+    @classmethod
+    def joined(
+        cls, tables: Sequence[PositionTable], lengths: Mapping[StreamKind, Sequence[int]]
+    ) -> PositionTable | None:
+        """The table of several stripes whose streams, of equal layout, follow each other.
+
+        :param lengths: of each stream in each stripe, in bytes.
+        :returns: None where they do not fit together: positions that do not begin with a stream, or go to its end.
+            There a stripe has no value, and the next one's first would be taken for it.
+        """
+        first = tables[0]
+        lines = np.concatenate([table.lines for table in tables])
+        counts = np.array([len(table.lines) for table in tables])
+        if any(table.columns != first.columns or table.lines[0].any() for table in tables):
+            return None
+        for kind, (at, _) in first.columns.items():
+            if any(
+                int(table.lines[-1, at]) >= length
+                for table, length in zip(tables, lengths[kind], strict=True)
+            ):
+                return None
+            lines[:, at] += np.repeat(np.cumsum([0, *lengths[kind][:-1]]), counts)
+        return cls(lines, first.columns, first.compressed, starts_of(counts)[:-1])
+
     def starts(self, kind: StreamKind) -> list[int]:
         """Where the chunks begin that are known of a stream, ascending; none of an uncompressed one."""
-        return np.unique(self._chunks(kind)).tolist() if self.compressed else []
+        if not self.compressed:
+            return []
+        chunks = self._chunks(kind)
+        found: list[int] = chunks[np.diff(chunks, prepend=-1) != 0].tolist()
+        return found
 
     def places(self, groups: Ints) -> dict[StreamKind, Places]:
         """Where some row groups lie in each stream."""
         has_end = groups + 1 < len(self.lines)
         begin, end = self.lines[groups], self.lines[np.where(has_end, groups + 1, 0)]
+        stripe = self.firsts.searchsorted(groups, "right") - 1
         found = {}
         for kind, (at, extra) in self.columns.items():
             found[kind] = Places(
@@ -149,6 +181,7 @@ class PositionTable:
                 end_chunk=np.where(has_end, end[:, at], -1),
                 end_inner=np.where(has_end, self._inner(end, at), 0),
                 end_skip=np.where(has_end, self._skips(end, at, extra), 0),
+                stripe=stripe,
             )
         return found
 

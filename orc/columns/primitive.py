@@ -29,7 +29,7 @@ def read_primitive(context: ColumnContext, tail: FileTail, stripe: Stripe) -> pa
     if kind in _INTEGER_DTYPES:
         values = context.integers(StreamKind.DATA, signed=True)
         return fixed_array(
-            context.type.to_arrow(), values.astype(_INTEGER_DTYPES[kind]), context.wanted.valid
+            context.type.to_arrow(), values.astype(_INTEGER_DTYPES[kind], copy=False), context.wanted.valid
         )
     if kind in STRING_KINDS or kind == Kind.BINARY:
         return read_strings(context)

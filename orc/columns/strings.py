@@ -10,8 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hindex.errors import OrcError
-from hindex.orc.columns.arrays import bytes_array, take_valid, validity
+from hindex.orc.columns.arrays import bytes_array, validity
 from hindex.orc.columns.context import ColumnContext, check_lengths
+from hindex.orc.encoding.buffers import starts_of
 from hindex.orc.handover import Buffer, decode_column
 from hindex.orc.streams import Places
 from hindex.orc.stripe import StreamKind
@@ -30,8 +31,16 @@ def read_strings(context: ColumnContext) -> pa.Array:
 
 
 def _direct(context: ColumnContext) -> pa.Array:
-    ends, lengths = context.extents()
     places, wanted = context.places(StreamKind.DATA), context.wanted
+    if wanted.is_all:
+        # each row group's values are a single piece of the stream
+        lengths = context.integers(StreamKind.LENGTH, signed=False)
+        check_lengths(lengths)
+        sizes = np.diff(starts_of(lengths)[wanted.offsets])
+        groups = np.arange(len(sizes) + 1)
+        data, begins = context.window(StreamKind.DATA).values(places, groups, np.zeros_like(sizes), sizes)
+        return bytes_array(context.type.to_arrow(), data, begins, lengths, wanted.valid, sizes=sizes)
+    ends, lengths = context.extents()
     data, begins = context.window(StreamKind.DATA).values(places, wanted.offsets, ends - lengths, ends)
     return bytes_array(context.type.to_arrow(), data, begins, lengths, wanted.valid)
 
@@ -69,22 +78,22 @@ def _dictionary(context: ColumnContext) -> pa.Array:
 
 
 def _handed_over(context: ColumnContext) -> pa.Array | None:
-    streams: dict[StreamKind, list[Buffer]] = {
-        StreamKind.DATA: context.runs_of_groups(StreamKind.DATA, signed=False)
-    }
+    rows = context.rows_of_stripes
+    streams = {StreamKind.DATA: context.runs_of_groups(StreamKind.DATA, signed=False)}
+    dictionary: dict[StreamKind, Buffer] = {}
     for kind in (StreamKind.LENGTH, StreamKind.DICTIONARY_DATA):
         spans = context.window(kind).spans(Places.whole(), [False])
-        streams[kind] = [spans.buffer.data[int(spans.starts[0]) : int(spans.limits[0])]]
+        dictionary[kind] = spans.buffer.data[int(spans.starts[0]) : int(spans.limits[0])]
+        streams[kind] = [[dictionary[kind]]] * len(rows)
     size = context.dictionary_size
     if not is_dictionary(
-        context.whole_integers(StreamKind.LENGTH, size), len(streams[StreamKind.DICTIONARY_DATA][0])
+        context.whole_integers(StreamKind.LENGTH, size), len(dictionary[StreamKind.DICTIONARY_DATA])
     ):
         return None
-    rows = int(context.wanted.totals.sum())
     values = decode_column(_TEXT, context.encoding, streams, rows, dictionary_size=size)
     if values is None:
         return None
-    found = take_valid(values, context.ordinals(), context.wanted.valid)
+    found = context.taken(values)
     of = context.type.to_arrow()
     return (
         found

@@ -165,7 +165,7 @@ def cut(
     counts: Ints,
     *,
     signed: bool,
-) -> list[bytes | memoryview]:
+) -> list[list[bytes | memoryview]]:
     """The values of some ranges of a stream, as a stream of their own; see :mod:`.ranges`.
 
     :param starts: int64[R], byte of a run's header.
@@ -174,7 +174,7 @@ def cut(
     :param skips: int64[R], values from the start that come before the range.
     :param tails: int64[R], values of the range from ``ends`` on.
     :param counts: int64[R], values of the range.
-    :returns: the stream's bytes, in pieces.
+    :returns: the stream's bytes, the pieces of each range.
     :raises OrcError: if runs go past their bounds, or are impossible.
     """
 

@@ -32,7 +32,7 @@ def cut(
     decode: Callable[[Ints, Ints, Ints], Ints],
     *,
     signed: bool,
-) -> list[bytes | memoryview]:
+) -> list[list[bytes | memoryview]]:
     """See :func:`hindex.orc.encoding.rle_v2.cut`.
 
     :param decode: gives the first values of groups, by their starts, limits and counts.
@@ -41,11 +41,13 @@ def cut(
     data = buf.data
     #: what is written anew: from where, up to where, how many values, and how many of them are dropped
     anew: list[tuple[int, int, int, int]] = []
-    parts: list[tuple[int, int] | None] = []
+    cuts: list[list[tuple[int, int] | None]] = []
     for start, end, limit, skip, tail, count in zip(
         *(item.tolist() for item in (starts, ends, limits, skips, tails, counts)), strict=True
     ):
         begin, known = start, 0
+        parts: list[tuple[int, int] | None] = []
+        cuts.append(parts)
         if skip:
             positions: list[int] = []
             begin = follow(data, start, limit, skip, positions)
@@ -63,7 +65,7 @@ def cut(
             parts.append(None)
             anew.append((end, limit, tail, 0))
     written = iter(_written(anew, decode, signed))
-    return [next(written) if part is None else data[slice(*part)] for part in parts]
+    return [[next(written) if part is None else data[slice(*part)] for part in parts] for parts in cuts]
 
 
 def _written(
