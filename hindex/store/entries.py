@@ -72,14 +72,15 @@ class Segment:
 
     @property
     def data(self) -> bytes:
-        """Its bytes."""
-        if self._data is None:
-            if self._entries is not None:
-                self._data = encode_segment(self._entries)
-            else:
-                self.fetch([self])
-        assert self._data is not None
-        return self._data
+        """Its bytes. :raises StoreError: if it cannot be read."""
+        # threads share segments: what one of them has found here, another may let go of at any time
+        data, entries = self._data, self._entries
+        if data is not None:
+            return data
+        if entries is None:
+            return self.fetch([self])[0]
+        self._data = data = encode_segment(entries)
+        return data
 
     @property
     def entries(self) -> tuple[FileEntry, ...]:
@@ -87,7 +88,8 @@ class Segment:
 
         :raises StoreError: if it cannot be read or is corrupt.
         """
-        if self._entries is None:
+        found = self._entries
+        if found is None:
             with self._named():
                 batch = decode_segment(self.data)
                 told = {index_id: item.num_files for index_id, item in self.summary.indexes.items()}
@@ -99,12 +101,13 @@ class Segment:
             self._entries = found
             if self.stored is not None:
                 self._data = None  # it can be read again
-        return self._entries
+        return found
 
     def index_paths(self) -> list[str]:
         """Every index file that its data files have of their own. :raises StoreError: as :attr:`entries`."""
-        if self._entries is not None:
-            return [file.path for entry in self._entries for file in entry.index_files]
+        entries = self._entries
+        if entries is not None:
+            return [file.path for entry in entries for file in entry.index_files]
         with self._named():
             return index_paths(self.data)
 
@@ -118,20 +121,25 @@ class Segment:
         self.stored, self._load, self._data = stored, load, None
 
     @staticmethod
-    def fetch(segments: Iterable[Segment]) -> None:
-        """Read those that are not here yet, together."""
-        missing = [segment for segment in segments if segment._data is None]
-        if not missing:
-            return
-        load = missing[0]._load
-        assert load is not None
-        found = load([segment.stored for segment in missing if segment.stored is not None])
-        for segment, data in zip(missing, found, strict=True):
-            stored = segment.stored
-            assert stored is not None
-            if len(data) != stored.length or google_crc32c.value(data) != stored.checksum:
-                raise segment._corrupt("its length or checksum does not match")
-            segment._data = data
+    def fetch(segments: Iterable[Segment]) -> list[bytes]:
+        """The bytes of segments, which are kept; those that are not here yet are read together."""
+        known = [(segment, segment._data) for segment in segments]
+        missing = [segment for segment, data in known if data is None]
+        read: Iterator[bytes] = iter(())
+        if missing:
+            load = missing[0]._load
+            assert load is not None
+            read = iter(load([segment.stored for segment in missing if segment.stored is not None]))
+        found = []
+        for segment, data in known:
+            if data is None:
+                data, stored = next(read), segment.stored
+                assert stored is not None
+                if len(data) != stored.length or google_crc32c.value(data) != stored.checksum:
+                    raise segment._corrupt("its length or checksum does not match")
+                segment._data = data
+            found.append(data)
+        return found
 
     @contextmanager
     def _named(self) -> Iterator[None]:

@@ -25,6 +25,7 @@ from hindex.store.builds import BUILDS, MAX_NOTICE_BYTES, Builder, BuildNotice, 
 from hindex.store.entries import Segment
 from hindex.store.format import MAX_BYTES, corrupt, decode, encode, unplaced
 from hindex.store.manifest import IndexEntry, Manifest, is_safe_path
+from hindex.store.recent import RECENT
 from hindex.store.segment import MAX_SEGMENT_BYTES, StoredSegment
 from hindex.store.storage import TEMPORARY_PREFIX, open_storage, reason
 from hindex.table.listing import is_local, join_uri, normalize_uri
@@ -139,9 +140,13 @@ class Store:
         name = self._named(path)
         try:
             # a manifest never changes, so one that was decoded serves until there is a later one
-            identity = (path, self._storage.version(path))
+            identity = (self.root, path, self._storage.version(path))
             if self._cached is not None and self._cached[0] == identity:
                 return self._cached[1]
+            known = RECENT.get(identity)
+            if known is not None:
+                self._keep(identity, known)
+                return known
             data = self._storage.read(path, MAX_BYTES + 64)
         except FileNotFoundError:
             return None
@@ -152,9 +157,13 @@ class Store:
         manifest = decode(data, name, self._load_segments, self._segments)
         if manifest.number != number:
             raise corrupt(name, f"it is number {manifest.number} under another name")
-        if self._cached is None or self._cached[1].number <= number:
-            self._cached = (identity, manifest)
+        self._keep(identity, manifest)
+        RECENT.put(identity, manifest)
         return manifest
+
+    def _keep(self, identity: Hashable, manifest: Manifest) -> None:
+        if self._cached is None or self._cached[1].number <= manifest.number:
+            self._cached = (identity, manifest)
 
     def commit(self, change: Callable[[Manifest], Manifest]) -> Manifest:
         """Apply a change to the latest manifest and make the result the latest.
