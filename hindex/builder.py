@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from hindex.sql.functions import NAMES
 from hindex.sql.functions import call as sql_call
-from hindex.sql.literals import MAX_INTEGER_DIGITS
+from hindex.sql.literals import of_value
 from hindex.sql.predicate import (
     Arithmetic,
     ArithmeticOp,
@@ -24,7 +24,6 @@ from hindex.sql.predicate import (
     Expression,
     ExpressionComparison,
     Literal,
-    LiteralKind,
     Not,
     Predicate,
     RLike,
@@ -53,6 +52,8 @@ _TYPE_NAMES = {
     "NUMERIC": "DECIMAL",
 }
 _DECIMAL = re.compile(r"(?:DECIMAL|DEC|NUMERIC)(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?")
+
+_EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 a time on the wall
 
 
 class Expr:
@@ -260,38 +261,21 @@ def literal(value: object) -> Literal:
     :raises TypeError: for a value of a type that SQL has no literals of.
     :raises ValueError: for a number that is too long.
     """
-    match value:
-        case None:
-            return Literal(None, LiteralKind.NULL)
-        case bool():
-            return Literal(value, LiteralKind.BOOLEAN)
-        case int():
-            # by its bits: 10 takes more than three of them, and Python prints no longer numbers
-            if value.bit_length() > 3 * MAX_INTEGER_DIGITS:
-                raise ValueError(
-                    f"a whole number of {value.bit_length()} bits is too long for SQL; use a float"
-                )
-            return Literal(int(value), LiteralKind.INTEGER)
-        case float():
-            return Literal(float(value), LiteralKind.DOUBLE)
-        case Decimal():
-            if not value.is_finite():
-                raise TypeError(f"{value} is not a decimal of SQL; use a float")
-            return Literal(value, LiteralKind.DECIMAL)
-        case str():
-            return Literal(str(value), LiteralKind.STRING)
-        case bytes() | bytearray():
-            return Literal(bytes(value), LiteralKind.BINARY)
-        case datetime.datetime():
-            if value != value:
-                raise TypeError(f"{value!r} is not a timestamp of SQL; use None")
-            return Literal(value.isoformat(" "), LiteralKind.TIMESTAMP)
-        case datetime.date():
-            return Literal(value, LiteralKind.DATE)
+    known = of_value(value)
+    if known is not None:
+        return known
+    if isinstance(value, Decimal):
+        raise TypeError(f"{value} is not a decimal of SQL; use a float")
     if type(value).__module__ == "numpy" and hasattr(value, "item"):
         found = value.item()
         # times finer than microseconds become plain numbers, and long doubles stay what they are
         is_time = type(value).__name__ in ("datetime64", "timedelta64")
+        if (
+            str(getattr(value, "dtype", "")) == "datetime64[ns]"
+            and isinstance(found, int)
+            and not found % 1000
+        ):
+            found = _EPOCH + datetime.timedelta(microseconds=found // 1000)
         if type(found) is not type(value) and (not is_time or isinstance(found, datetime.date)):
             return literal(found)
     raise TypeError(

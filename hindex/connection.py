@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hindex.dispatch import IndexResult, run_index_statement
 from hindex.errors import ColumnError, HindexError, PredicateError, StatementError, TableError
@@ -18,7 +18,8 @@ from hindex.progress import NullProgress, Progress
 from hindex.scan.scan import Scan
 from hindex.scan.selecting import selected
 from hindex.spark.agreement import check_agreement
-from hindex.spark.catalog import describe_table
+from hindex.spark.catalog import describe_table, place_of
+from hindex.spark.partitions import catalog_partitions
 from hindex.store.store import Store, list_stores
 from hindex.table.listing import normalize_uri
 from hindex.table.transactional import AcidOptions
@@ -133,7 +134,7 @@ class Connection:
         :raises StatementError: if it cannot be parsed; the message marks the position.
         """
         from hindex.sql import parse
-        from hindex.sql.statements import Explain, Select
+        from hindex.sql.statements import Explain, Select, SelectExists
 
         try:
             parsed = parse(text)
@@ -143,15 +144,15 @@ class Connection:
             return self._run(parsed)
         except (ColumnError, PredicateError) as error:
             # Spark may know what to make of it
-            if self._has_session and isinstance(parsed, Select | Explain):
+            if self._has_session and isinstance(parsed, Select | SelectExists | Explain):
                 return self._query(text, error)
             raise
 
     def _run(self, parsed: Statement) -> Result:
-        from hindex.sql.statements import Explain, Select
+        from hindex.sql.statements import Explain, Select, SelectExists
 
         match parsed:
-            case Select() as select:
+            case (Select() | SelectExists()) as select:
                 found = selected(self.resolve(select.table).scan(), select)
                 if not isinstance(found, Scan):
                     return found.to_arrow()
@@ -169,22 +170,31 @@ class Connection:
 
     def _query(self, text: str, problem: HindexError) -> DataFrame | QueryExplanation:
         """What Spark makes of a text. ``problem``, why it is no statement of hindex, is raised where it is no query."""
-        from hindex.sql.queries import parse_query
+        from hindex.sql.queries import explain_kind, parse_query
+        from hindex.sql.select_grammar import SPARK_REMEDY
 
+        kind = explain_kind(text)
+        if kind == "ANALYZE" and not isinstance(problem, StatementError):
+            raise problem
+        if kind is not None and (kind != "ANALYZE" or self._has_session):
+            raise StatementError(
+                f"there is no EXPLAIN {kind} here of such a query: EXPLAIN alone tells which tables are read through "
+                "indexes and why others are not, EXPLAIN ANALYZE of one table's rows also what reading them takes, and "
+                "spark.sql(query).explain('extended') is Spark's own plan"
+            ) from problem
         query = parse_query(text)
         if query is None or (query.is_select and not self._has_session):
             raise problem
         if not self._has_session:
-            from hindex.sql.select_grammar import SPARK_REMEDY
-
             raise StatementError(f"this is a query for Spark; {SPARK_REMEDY}")
         from hindex.spark.queries import explain_query, run_query
 
         try:
             return explain_query(self, query) if query.is_explain else run_query(self, query)
         except StatementError as error:
-            # what hindex says of a mistake marks its place
-            if not isinstance(problem, StatementError) or (query.is_select and not query.tables):
+            # what hindex says of a mistake marks its place; that a session is needed is none where there is one
+            is_mistake = query.is_select and not query.tables and SPARK_REMEDY not in str(problem)
+            if not isinstance(problem, StatementError) or is_mistake:
                 raise problem from error
             raise
 
@@ -209,9 +219,17 @@ class Connection:
 
     def resolve(self, ref: TableRef) -> Table:
         """The table that a statement names."""
+        return self.look_up(ref)[0]
+
+    def look_up(self, ref: TableRef) -> tuple[Table, dict[str, Any] | None]:
+        """The table that a statement names, and what the catalog says of it, where it is named by the catalog."""
         from hindex.sql.statements import TableRefKind
 
-        return self._path_table(ref.text) if ref.kind is TableRefKind.PATH else self._catalog_table(str(ref))
+        if ref.kind is TableRefKind.PATH:
+            return self._path_table(ref.text), None
+        name = str(ref)
+        described = describe_table(self.spark(), name)
+        return self._described_table(name, described), described
 
     def _path_table(self, path: str, valid: ValidWriteIds | None = None) -> Table:
         uri = normalize_uri(path)
@@ -220,7 +238,11 @@ class Connection:
 
     def _catalog_table(self, name: str, valid: ValidWriteIds | None = None) -> Table:
         """A table of Spark's catalog, by its location."""
-        described = describe_table(self.spark(), name)
+        return self._described_table(name, describe_table(self.spark(), name), valid)
+
+    def _described_table(
+        self, name: str, described: Mapping[str, Any], valid: ValidWriteIds | None = None
+    ) -> Table:
         location = described.get("location")
         provider = str(described.get("provider", "")).lower()
         serde = str(described.get("serde_library", "")).lower()
@@ -228,12 +250,16 @@ class Connection:
             raise TableError(
                 f"Table {name!r} is invalid: it is not a table of ORC files (provider {provider or 'none'!r})"
             )
-        uri = normalize_uri(str(location))
+        uri = place_of(str(location))
         check = partial(check_agreement, self.spark(), name)
         properties = described.get("table_properties") or {}
         insert_only = str(properties.get("transactional_properties", "")).lower() == "insert_only"
         options = AcidOptions(valid or self._valid_write_ids, insert_only)
-        return self._remember(Table(self, name, uri, Store.for_table(uri, self._store), check, options))
+        partitions = None
+        if described.get("partition_columns") and str(properties.get("transactional", "")).lower() != "true":
+            partitions = partial(catalog_partitions, self.spark(), name, described)
+        store = Store.for_table(uri, self._store)
+        return self._remember(Table(self, name, uri, store, check, options, partitions))
 
     def _remember(self, table: Table) -> Table:
         self._used[table.uri] = table

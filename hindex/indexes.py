@@ -5,13 +5,13 @@ from __future__ import annotations
 import datetime
 import getpass
 import os
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hindex.errors import ColumnError, HindexError
 from hindex.index.base import IndexType, Level, index_type, resolve_properties
+from hindex.lifecycle.changes import now_ms
 from hindex.lifecycle.coverage import keys_of, partition_filter
 from hindex.lifecycle.results import (
     CheckResult,
@@ -302,11 +302,6 @@ def new_entry(spec: IndexSpec, snapshot: Snapshot) -> IndexEntry:
         comment=spec.comment,
         annotations=tuple(sorted(annotations.items())),
     )
-
-
-def now_ms() -> int:
-    """Milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
 
 
 def _is_indexed(view: FileView, entry: IndexEntry) -> bool:

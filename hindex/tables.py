@@ -6,23 +6,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from numbers import Integral
-from typing import TYPE_CHECKING, Literal, Protocol, cast, overload
+from typing import Literal, cast, overload
 
-from hindex.build.job import BuildPlan, discard_build, plan_build, run_build
+from hindex.build.job import plan_build
 from hindex.errors import (
     ColumnError,
-    CommitConflictError,
-    IndexExistsError,
     IndexNotFoundError,
     OrcError,
     TableError,
     TableNotFoundError,
 )
-from hindex.indexes import Index, IndexSpec, new_entry, now_ms
-from hindex.lifecycle.changes import files_of, narrowed, refreshed
+from hindex.indexes import Index, IndexSpec, new_entry
+from hindex.lifecycle.builds import Builds, Session
+from hindex.lifecycle.changes import dropped
 from hindex.lifecycle.checking import check_index
 from hindex.lifecycle.cleaning import RETAIN_HOURS, vacuum_store
-from hindex.lifecycle.coverage import check_contains, partition_filter, within, without
+from hindex.lifecycle.coverage import check_contains, partition_filter, within
 from hindex.lifecycle.estimate import estimate_build
 from hindex.lifecycle.results import (
     BuildEstimate,
@@ -34,10 +33,8 @@ from hindex.lifecycle.results import (
 )
 from hindex.orc.acid.write_ids import ValidWriteIds
 from hindex.plan.modes import Mode
-from hindex.progress import Progress
 from hindex.scan.scan import Scan
 from hindex.store.manifest import (
-    FileEntry,
     IndexEntry,
     Manifest,
     check_new_index,
@@ -47,14 +44,12 @@ from hindex.store.manifest import (
     update_index,
 )
 from hindex.store.store import Store
+from hindex.table.elsewhere import CatalogPartitions
 from hindex.table.listing import Listing, list_data_files
 from hindex.table.schema import TableSchema
 from hindex.table.snapshot import Snapshot, fresh_paths, take_snapshot
 from hindex.table.transactional import AcidOptions
 from hindex.where import Where, parsed
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 #: Greatest limit of rows.
 _MOST_ROWS = (1 << 63) - 1
@@ -65,24 +60,11 @@ _MOST_TOLD = 500
 __all__ = ["Index", "IndexSpec", "Session", "Table"]
 
 
-class Session(Protocol):
-    """What a table needs of its connection."""
-
-    @property
-    def progress(self) -> Progress: ...
-
-    @property
-    def mode(self) -> Mode: ...
-
-    def spark(self) -> SparkSession:
-        """The Spark session, started if there is none."""
-        ...
-
-
 class Table:
     """A table of ORC files, by path, URI or Spark catalog name.
 
     ``check`` is told every snapshot, and raises where it must not be used. ``options`` are of transactional tables.
+    ``partitions`` asks the catalog that has the table for those of now.
     """
 
     def __init__(
@@ -93,6 +75,7 @@ class Table:
         store: Store,
         check: Callable[[Snapshot], None] | None = None,
         options: AcidOptions | None = None,
+        partitions: Callable[[], CatalogPartitions] | None = None,
     ) -> None:
         self._session = session
         self.name = name
@@ -100,6 +83,8 @@ class Table:
         self._store = store
         self._check = check
         self._options = options
+        self._partitions = partitions
+        self._builds = Builds(name, store, session)
 
     def __repr__(self) -> str:
         return f"Table({self.name!r})"
@@ -109,10 +94,20 @@ class Table:
 
         :param options: how it is read if it is transactional; None for the table's own.
         """
-        found = take_snapshot(self.uri, self._store, name=self.name, options=options or self._options)
+        found = take_snapshot(
+            self.uri,
+            self._store,
+            name=self.name,
+            options=options or self._options,
+            partitions=self.catalog_partitions(),
+        )
         if self._check is not None:
             self._check(found)
         return found
+
+    def catalog_partitions(self) -> CatalogPartitions | None:
+        """The partitions that a catalog has of the table now; None where it was not found in one, or has none."""
+        return None if self._partitions is None else self._partitions()
 
     @property
     def schema(self) -> TableSchema:
@@ -284,7 +279,7 @@ class Table:
                 return Index(self, there, snapshot)
             entry = new_entry(spec, snapshot)
             check_new_index(snapshot.manifest, entry)
-            return estimate_build(self.name, snapshot, entry, self._planned(snapshot, [entry]))
+            return estimate_build(self.name, snapshot, entry, self._builds.planned(snapshot, [entry]))
         return self.create_indexes([spec], if_not_exists=if_not_exists)[0]
 
     def create_indexes(self, specs: Sequence[IndexSpec], *, if_not_exists: bool = False) -> list[Index]:
@@ -306,16 +301,7 @@ class Table:
             manifest = merge_build_result(manifest, new_indexes=[entry])
             entries.append(entry)
         if entries:
-            built = [entry for entry in entries if not entry.deferred]
-            plan = self._planned(snapshot, built)
-            files = self._build(plan) if built else []
-            now = now_ms()
-            finished = [e if e.deferred else replace(e, refreshed_ms=now) for e in entries]
-            try:
-                self._commit(finished, files, if_not_exists)
-            except (IndexExistsError, CommitConflictError):
-                discard_build(plan)
-                raise
+            self._builds.create(snapshot, entries, if_not_exists=if_not_exists)
         after = self.snapshot()
         return [Index(self, after.manifest.index(spec.name), after) for spec in specs]
 
@@ -341,7 +327,7 @@ class Table:
         entries = list(manifest.indexes) if names is None else [manifest.index(name) for name in names]
         part = self._part(snapshot, entries if names is not None else [], where, "refresh")
         plan = plan_build(part, entries, fresh=fresh_paths(part))
-        return self._bring_up_to_date(snapshot, plan, entries, whole=where is None, dry_run=dry_run)
+        return self._builds.bring_up_to_date(snapshot, plan, entries, whole=where is None, dry_run=dry_run)
 
     def rebuild_index(self, name: str, *, where: Where | None = None) -> RefreshResult:
         """Build an index anew from every file, or from those of some partitions; until then the old one serves.
@@ -351,7 +337,9 @@ class Table:
         snapshot = self._writable()
         entry = snapshot.manifest.index(name)
         part = self._part(snapshot, [entry], where, "rebuild")
-        return self._bring_up_to_date(snapshot, plan_build(part, [entry]), [entry], whole=where is None)
+        return self._builds.bring_up_to_date(
+            snapshot, plan_build(part, [entry]), [entry], whole=where is None
+        )
 
     def drop_index(self, name: str, *, if_exists: bool = False, where: Where | None = None) -> DropResult:
         """Remove an index, or its part for some partitions.
@@ -374,18 +362,7 @@ class Table:
                     return manifest
                 list_data_files(self.uri, name=self.name)  # a table that is not there is the mistake to tell
                 return drop_index(manifest, name)
-            left = None
-            if predicate is not None and snapshot is not None:
-                left = without(entry, predicate, snapshot)
-            new = drop_index(manifest, name) if left is None else narrowed(manifest, entry, left, snapshot)
-            before, after = files_of(manifest, entry.id), files_of(new, entry.id)
-            result = DropResult(
-                entry.name,
-                self.name,
-                None if left is None else str(predicate),
-                len(before) - len(after),
-                True,
-            )
+            new, result = dropped(manifest, entry, predicate, snapshot, self.name)
             return new
 
         self._store.commit(change)
@@ -466,15 +443,6 @@ class Table:
             raise TableError(f"The table is empty. No index will be created. No data files in {self.uri!r}")
         return snapshot
 
-    def _planned(self, snapshot: Snapshot, entries: Sequence[IndexEntry]) -> BuildPlan:
-        plan = plan_build(snapshot, entries)
-        if entries and plan.is_empty:
-            raise TableError(
-                f"No index will be created: no data file of table {self.name!r} is in the partitions "
-                f"{entries[0].where!r}"
-            )
-        return plan
-
     def _part(
         self,
         snapshot: Snapshot,
@@ -490,78 +458,6 @@ class Table:
         for entry in entries:
             check_contains(entry, predicate, snapshot)
         return within(snapshot, found)
-
-    def _build(self, plan: BuildPlan) -> list[FileEntry]:
-        try:
-            # a store that cannot be written is told before Spark is started
-            for index_id in plan.index_ids:
-                self._store.prepare_index_directory(index_id)
-            with self._store.announced(plan.indexes):
-                return run_build(self._session.spark(), plan, self._session.progress)
-        except BaseException:
-            discard_build(plan)
-            raise
-
-    def _commit(self, entries: Sequence[IndexEntry], files: Sequence[FileEntry], if_not_exists: bool) -> None:
-        def change(old: Manifest) -> Manifest:
-            # another writer may have been faster with the same name; with IF NOT EXISTS that is as good
-            new = [e for e in entries if not (if_not_exists and old.find_index(e.name))]
-            return merge_build_result(old, new_indexes=new, files=files)
-
-        self._store.commit(change)
-
-    def _bring_up_to_date(
-        self,
-        snapshot: Snapshot,
-        plan: BuildPlan,
-        entries: Sequence[IndexEntry],
-        *,
-        whole: bool,
-        dry_run: bool = False,
-    ) -> RefreshResult:
-        """Build what is planned and commit it, with what vanished forgotten.
-
-        :param whole: whether the plan is of all partitions.
-        """
-        ids = {entry.id for entry in entries}
-        vanished = set(snapshot.vanished)
-        forgotten = {
-            item.path: item
-            for item in snapshot.manifest.files
-            if item.path in vanished and any(item.is_covered_by(index_id) for index_id in ids)
-        }
-        read = plan.data_files
-        rows = sum(view.num_rows for view in snapshot.files if view.file.path in read)
-        names = tuple(entry.name for entry in entries)
-        if dry_run:
-            return RefreshResult(names, self.name, len(read), len(forgotten), rows, False, True)
-        files = [] if plan.is_empty else self._build(plan)
-        number = snapshot.manifest.number
-        now = now_ms()
-
-        def change(old: Manifest) -> Manifest:
-            # an index that was dropped meanwhile stays dropped, a file that came back and was indexed stays so
-            gone = [
-                e.path
-                for e in old.files
-                if e.path in forgotten and e.fingerprint == forgotten[e.path].fingerprint
-            ]
-            new = merge_build_result(old, files=files, vanished=gone)
-            return refreshed(old, new, ids, now, whole)
-
-        try:
-            committed = self._store.commit(change)
-        except CommitConflictError:
-            discard_build(plan)
-            raise
-        return RefreshResult(
-            names,
-            self.name,
-            len(read),
-            len(forgotten),
-            rows,
-            committed.number > number and bool(read or forgotten),
-        )
 
 
 def _check_limit(limit: int) -> None:

@@ -12,7 +12,7 @@ if __name__ != "hindex.sql":
     raise ImportError(f"this package is hindex.sql, not {__name__}: write `import hindex.sql`")
 
 if TYPE_CHECKING:
-    from hindex.sql.parse import parse, parse_predicate, split
+    from hindex.sql.parsing import parse, parse_predicate, split
 
 __all__ = ["parse", "parse_predicate", "split"]
 
@@ -21,9 +21,7 @@ def __getattr__(name: str) -> object:
     if name in __all__:
         from importlib import import_module
 
-        # Importing the submodule binds its own name here; the functions must win over the module `parse`.
-        module = import_module("hindex.sql.parse")
-        for public in __all__:
-            globals()[public] = getattr(module, public)
-        return globals()[name]
+        found: object = getattr(import_module("hindex.sql.parsing"), name)
+        globals()[name] = found
+        return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,6 +1,6 @@
 """The SQL dialect of hindex: Spark's, with statements about indexes.
 
-The classes extend sqlglot's as its custom dialects do; they are used by :mod:`hindex.sql.parse` only.
+The classes extend sqlglot's as its custom dialects do; they are used by :mod:`hindex.sql.parsing` only.
 """
 
 from __future__ import annotations

@@ -163,6 +163,31 @@ class Literal:
 NULL = Literal(None, LiteralKind.NULL)
 
 
+class ComparisonOp(enum.Enum):
+    """The comparison operators, by their SQL spelling."""
+
+    EQ = "="
+    NE = "<>"
+    LT = "<"
+    LE = "<="
+    GT = ">"
+    GE = ">="
+    NULL_SAFE_EQ = "<=>"
+
+    @property
+    def flipped(self) -> ComparisonOp:
+        """The operator that says the same with both sides exchanged."""
+        return _FLIPPED.get(self, self)
+
+
+_FLIPPED = {
+    ComparisonOp.LT: ComparisonOp.GT,
+    ComparisonOp.LE: ComparisonOp.GE,
+    ComparisonOp.GT: ComparisonOp.LT,
+    ComparisonOp.GE: ComparisonOp.LE,
+}
+
+
 class ArithmeticOp(enum.Enum):
     """The operators of two numbers, by their SQL spelling."""
 

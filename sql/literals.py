@@ -5,13 +5,14 @@ Functions return None where the text is not a literal of the kind asked for; the
 
 from __future__ import annotations
 
+import datetime
 import math
 import re
 import struct
 from decimal import Decimal
 
 from hindex.sql.dates import parse_date
-from hindex.sql.predicate import Literal, LiteralKind
+from hindex.sql.expression import NULL, Literal, LiteralKind
 
 MAX_DECIMAL_DIGITS = 38
 # Far beyond any column's range, and below Python's limit for reading integers.
@@ -68,6 +69,48 @@ def decimal(value: Decimal, text: str) -> Literal:
     if len(digits) + max(exponent, 0) > MAX_DECIMAL_DIGITS or -exponent > MAX_DECIMAL_DIGITS:
         raise LiteralError(f"the decimal '{text}' has more than {MAX_DECIMAL_DIGITS} digits")
     return Literal(value, LiteralKind.DECIMAL)
+
+
+def of_value(value: object) -> Literal | None:
+    """The literal of a Python value; None for one that SQL has no literals of.
+
+    A time with a zone keeps its offset.
+
+    :raises LiteralError: for a number that is too long, and a time that is finer than microseconds.
+    """
+    match value:
+        case None:
+            return NULL
+        case bool():
+            return Literal(value, LiteralKind.BOOLEAN)
+        case int():
+            # by its bits: 10 takes more than three of them, and Python prints no longer numbers
+            if value.bit_length() > 3 * MAX_INTEGER_DIGITS:
+                raise LiteralError(
+                    f"a whole number of {value.bit_length()} bits is too long for SQL; use a float"
+                )
+            return Literal(int(value), LiteralKind.INTEGER)
+        case float():
+            return Literal(float(value), LiteralKind.DOUBLE)
+        case Decimal():
+            return decimal(value, str(value)) if value.is_finite() else None
+        case str():
+            # the text itself, whatever a subclass, such as an enum of texts, shows
+            return Literal(str.__str__(value), LiteralKind.STRING)
+        case bytes() | bytearray():
+            return Literal(bytes(value), LiteralKind.BINARY)
+        case datetime.datetime():
+            if value != value:
+                # pandas' missing time equals nothing, itself included
+                return None
+            if getattr(value, "nanosecond", 0):
+                raise LiteralError(
+                    f"{value} has nanoseconds, and times of SQL have microseconds: round it first"
+                )
+            return Literal(value.isoformat(" "), LiteralKind.TIMESTAMP)
+        case datetime.date():
+            return Literal(value, LiteralKind.DATE)
+    return None
 
 
 def negate(literal: Literal) -> Literal | None:

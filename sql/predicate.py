@@ -6,8 +6,7 @@ The nodes say what was written, nothing is typed yet: a literal has the kind tha
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -19,6 +18,7 @@ from hindex.sql.expression import (
     Case,
     Cast,
     ColumnRef,
+    ComparisonOp,
     Expression,
     Literal,
     LiteralKind,
@@ -78,31 +78,6 @@ __all__ = [
 ]
 
 
-class ComparisonOp(enum.Enum):
-    """The comparison operators, by their SQL spelling."""
-
-    EQ = "="
-    NE = "<>"
-    LT = "<"
-    LE = "<="
-    GT = ">"
-    GE = ">="
-    NULL_SAFE_EQ = "<=>"
-
-    @property
-    def flipped(self) -> ComparisonOp:
-        """The operator that says the same with both sides exchanged."""
-        return _FLIPPED.get(self, self)
-
-
-_FLIPPED = {
-    ComparisonOp.LT: ComparisonOp.GT,
-    ComparisonOp.LE: ComparisonOp.GE,
-    ComparisonOp.GT: ComparisonOp.LT,
-    ComparisonOp.GE: ComparisonOp.LE,
-}
-
-
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """``column op literal``; a literal on the left has been flipped to the right.
@@ -127,11 +102,10 @@ class In:
     literals: tuple[Literal, ...]
 
     def __post_init__(self) -> None:
-        if not self.literals:
-            raise ValueError("IN needs at least one literal")
+        _check_listed(self.literals)
 
     def __str__(self) -> str:
-        return f"{self.column} IN {listed(self.literals)}"
+        return _in_text(self.column, self.literals)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +115,7 @@ class IsNull:
     column: ColumnRef
 
     def __str__(self) -> str:
-        return f"{self.column} IS NULL"
+        return _null_text(self.column)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +127,10 @@ class Like:
     escape: str = "\\"
 
     def __post_init__(self) -> None:
-        if len(self.escape) != 1:
-            raise ValueError(f"the escape of LIKE is one character, not {self.escape!r}")
+        _check_escape(self.escape)
 
     def __str__(self) -> str:
-        return f"{self.column} LIKE {_pattern(self.pattern, self.escape)}"
+        return _like_text(self.column, self.pattern, self.escape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,11 +177,10 @@ class ExpressionIn:
     items: tuple[Expression, ...]
 
     def __post_init__(self) -> None:
-        if not self.items:
-            raise ValueError("IN needs at least one value")
+        _check_listed(self.items)
 
     def __str__(self) -> str:
-        return f"{compared(self.value)} IN {listed(self.items)}"
+        return _in_text(self.value, self.items)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +190,7 @@ class ExpressionIsNull:
     value: Expression
 
     def __str__(self) -> str:
-        return f"{compared(self.value)} IS NULL"
+        return _null_text(self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,11 +202,10 @@ class ExpressionLike:
     escape: str = "\\"
 
     def __post_init__(self) -> None:
-        if len(self.escape) != 1:
-            raise ValueError(f"the escape of LIKE is one character, not {self.escape!r}")
+        _check_escape(self.escape)
 
     def __str__(self) -> str:
-        return f"{compared(self.value)} LIKE {_pattern(self.pattern, self.escape)}"
+        return _like_text(self.value, self.pattern, self.escape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +216,7 @@ class RLike:
     pattern: str
 
     def __str__(self) -> str:
-        return f"{compared(self.value)} RLIKE {quote_string(self.pattern)}"
+        return _rlike_text(self.value, self.pattern)
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,20 +237,14 @@ class Not:
 
     def __str__(self) -> str:
         match self.child:
-            case IsNull(column):
-                return f"{column} IS NOT NULL"
-            case In(column, literals):
-                return f"{column} NOT IN {listed(literals)}"
-            case Like(column, pattern, escape):
-                return f"{column} NOT LIKE {_pattern(pattern, escape)}"
-            case ExpressionIsNull(value):
-                return f"{compared(value)} IS NOT NULL"
-            case ExpressionIn(value, items):
-                return f"{compared(value)} NOT IN {listed(items)}"
-            case ExpressionLike(value, pattern, escape):
-                return f"{compared(value)} NOT LIKE {_pattern(pattern, escape)}"
+            case IsNull(value) | ExpressionIsNull(value):
+                return _null_text(value, "NOT ")
+            case In(value, items) | ExpressionIn(value, items):
+                return _in_text(value, items, "NOT ")
+            case Like(value, pattern, escape) | ExpressionLike(value, pattern, escape):
+                return _like_text(value, pattern, escape, "NOT ")
             case RLike(value, pattern):
-                return f"{compared(value)} NOT RLIKE {quote_string(pattern)}"
+                return _rlike_text(value, pattern, "NOT ")
             case And() | Or() | Not():
                 return f"NOT ({self.child})"
             case _:
@@ -320,8 +285,31 @@ PredicateLeaf: TypeAlias = SimpleLeaf | ExpressionLeaf
 Predicate: TypeAlias = PredicateLeaf | Not | And | Or
 
 
-def _pattern(pattern: str, escape: str) -> str:
-    return quote_string(pattern) + ("" if escape == "\\" else f" ESCAPE {quote_string(escape)}")
+def _null_text(value: Expression, negated: str = "") -> str:
+    return f"{compared(value)} IS {negated}NULL"
+
+
+def _in_text(value: Expression, items: Sequence[Expression], negated: str = "") -> str:
+    return f"{compared(value)} {negated}IN {listed(items)}"
+
+
+def _like_text(value: Expression, pattern: str, escape: str, negated: str = "") -> str:
+    end = "" if escape == "\\" else f" ESCAPE {quote_string(escape)}"
+    return f"{compared(value)} {negated}LIKE {quote_string(pattern)}{end}"
+
+
+def _rlike_text(value: Expression, pattern: str, negated: str = "") -> str:
+    return f"{compared(value)} {negated}RLIKE {quote_string(pattern)}"
+
+
+def _check_listed(items: Sequence[Expression]) -> None:
+    if not items:
+        raise ValueError("IN needs at least one value")
+
+
+def _check_escape(escape: str) -> None:
+    if len(escape) != 1:
+        raise ValueError(f"the escape of LIKE is one character, not {escape!r}")
 
 
 def _merged(children: Iterable[Predicate], kind: type[And] | type[Or]) -> tuple[Predicate, ...]:

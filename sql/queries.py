@@ -25,7 +25,10 @@ from hindex.sql.statements import TableRef
 if TYPE_CHECKING:
     from sqlglot.expressions import Expr as Node
 
-_EXPLAIN = re.compile(r"(\s|--[^\n]*\n|/\*.*?\*/)*EXPLAIN\b", re.IGNORECASE | re.DOTALL)
+_BLANKS = r"(?:\s|--[^\n]*\n|/\*.*?\*/)*"
+_EXPLAIN = re.compile(rf"{_BLANKS}EXPLAIN\b", re.IGNORECASE | re.DOTALL)
+#: What may follow EXPLAIN: Spark's kinds of it, and the one of hindex that reads the rows.
+_KINDS = re.compile(rf"{_BLANKS}(ANALYZE|EXTENDED|FORMATTED|COST|CODEGEN)\b", re.IGNORECASE | re.DOTALL)
 _FIRST_WORDS = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "("})
 
 #: Functions whose values depend on how, and in how many parts, rows are read.
@@ -81,6 +84,11 @@ class Query:
         self._names: frozenset[str] | None = None
         self._parse()
 
+    @property
+    def is_parsed(self) -> bool:
+        """Whether the parser used here knows the syntax; if not, only Spark can tell what it means."""
+        return self._root is not None
+
     def leave(self, reason: str) -> None:
         """Filter no table beforehand: Spark may read the text otherwise, for one take names in quotes for names."""
         self.problem = reason
@@ -115,12 +123,13 @@ class Query:
 
         Where no alias follows, a table goes on under the name that its columns are qualified with.
 
-        :param is_format: double the braces of everything but the new names, as ``str.format`` undoes it.
+        :param is_format: double the braces of everything but the new names, as ``str.format`` undoes it; names that
+            are no fields of it are given with :func:`as_literal`.
         """
         parts, at = [], 0
 
         def kept(text: str) -> str:
-            return text.replace("{", "{{").replace("}", "}}") if is_format else text
+            return as_literal(text) if is_format else text
 
         for table, name in zip(self.tables, names, strict=True):
             if name is None:
@@ -161,6 +170,11 @@ class Query:
             self._names = frozenset(token.text.lower() for token in tokens)
 
 
+def as_literal(text: str) -> str:
+    """A text with doubled braces: ``str.format`` gives the text."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
 def parse_query(text: str) -> Query | None:
     """A query, with or without EXPLAIN before it; None where the text begins like something else."""
     explain = _EXPLAIN.match(text)
@@ -168,6 +182,17 @@ def parse_query(text: str) -> Query | None:
     if not _begins_a_query(rest):
         return None
     return Query(rest, explain is not None)
+
+
+def explain_kind(text: str) -> str | None:
+    """What stands between EXPLAIN and a query that can be parsed, such as EXTENDED; None where nothing does."""
+    explain = _EXPLAIN.match(text)
+    kind = _KINDS.match(text, explain.end()) if explain else None
+    if kind is None or not _begins_a_query(text[kind.end() :]):
+        return None
+    # of a query with a mistake, what is told of the mistake helps more
+    is_sound = kind[1].upper() != "ANALYZE" or Query(text[kind.end() :], is_explain=True).is_parsed
+    return kind[1].upper() if is_sound else None
 
 
 def _begins_a_query(text: str) -> bool:

@@ -9,6 +9,7 @@ from hindex.sql.statements import (
     AggregateCall,
     AggregateFunction,
     Select,
+    SelectExists,
     SelectItem,
     SortItem,
     is_same_column,
@@ -60,11 +61,32 @@ _CLAUSES = {
 _GROUP_BY, _ORDER_BY = "GROUP BY", "ORDER BY"
 
 
-def select(parser: HindexParser) -> Select:
+def select(parser: HindexParser) -> Select | SelectExists:
+    """``SELECT`` of rows, of aggregates, or of ``EXISTS(SELECT ...)``."""
+    return _exists(parser) if parser.accept("EXISTS", "(") else _select(parser)
+
+
+def _exists(parser: HindexParser) -> SelectExists:
+    """``EXISTS(SELECT 1 | * | columns FROM t [WHERE predicate] [LIMIT n]) [AS alias]``, after ``(``."""
+    start = parser.offset
+    parser.expect("SELECT")
+    found = _select(parser, in_exists=True)
+    if found.is_aggregate or found.order is not None:
+        parser.unsupported(f"EXISTS of aggregates, groups or an order; {SPARK_REMEDY}", start)
+    parser.expect(")")
+    if parser.at_end:
+        return SelectExists(found)
+    follows = _clause(parser) in (",", "FROM", "WHERE", "LIMIT", _GROUP_BY, _ORDER_BY, *_CLAUSES)
+    if not parser.accept("AS") and (follows or not parser.is_name):
+        parser.unsupported(f"more than EXISTS in SELECT; {SPARK_REMEDY}")
+    return SelectExists(found, parser.identifier("an alias"))
+
+
+def _select(parser: HindexParser, *, in_exists: bool = False) -> Select:
     """``SELECT [DISTINCT] items FROM t [WHERE predicate] [GROUP BY column] [ORDER BY item] [LIMIT n]``."""
     start = parser.offset
     distinct = parser.accept("DISTINCT")
-    items = _items(parser)
+    items = None if in_exists and parser.accept("1") else _items(parser)
     if not parser.accept("FROM"):
         parser.fail(f"expected , or FROM, found {parser.found()}{parser.meant('FROM')}")
     if parser.word() == "(":

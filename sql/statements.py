@@ -270,10 +270,26 @@ class Select:
 
 
 @dataclass(frozen=True, slots=True)
+class SelectExists:
+    """``SELECT EXISTS(select) [AS alias]``: whether there is any row of a table; the rows are not aggregated."""
+
+    rows: Select
+    alias: str | None = None
+
+    @property
+    def table(self) -> TableRef:
+        return self.rows.table
+
+    def __str__(self) -> str:
+        alias = "" if self.alias is None else f" AS {quote_name(self.alias)}"
+        return f"SELECT EXISTS({self.rows}){alias}"
+
+
+@dataclass(frozen=True, slots=True)
 class Explain:
     """``EXPLAIN [ANALYZE] SELECT ...``."""
 
-    statement: Select
+    statement: Select | SelectExists
     analyze: bool = False
 
     def __str__(self) -> str:
@@ -291,6 +307,7 @@ Statement = (
     | CheckIndexes
     | VacuumIndexes
     | Select
+    | SelectExists
     | Explain
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -84,7 +85,13 @@ def test_imports(name: str, path: Path) -> None:
             assert any(of(name, package) for package in SPARK_PACKAGES), f"{name} may not know Spark"
     for other in sorted(loaded):
         assert not of(other, "pyspark"), "import pyspark inside of functions: executors pay for every import"
-        assert not of(other, "hindex.sql.parse"), "hindex.sql loads its parser on first use"
+        assert not of(other, "hindex.sql.parsing"), "hindex.sql loads its parser on first use"
+
+
+def test_no_module_hides_a_public_name() -> None:
+    """Importing a module binds its name in the package, over a function of the same name."""
+    public = importlib.import_module("hindex.sql").__all__
+    assert not {path.stem for path in (ROOT / "sql").glob("*.py")} & set(public)
 
 
 def is_only_for_types(tree: ast.AST, module: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import enum
 from decimal import Decimal
 from typing import Any
 
@@ -115,6 +116,25 @@ def test_python_connectives_are_refused_with_the_remedy(use: Any) -> None:
         use()
 
 
+def test_enums_of_texts_are_their_texts() -> None:
+    class Colour(str, enum.Enum):  # noqa: UP042 one that shows itself as Colour.RED
+        RED = "red"
+
+    assert str(A == Colour.RED) == "a = 'red'"
+    assert str(A.isin(Colour.RED)) == str(A.isin("red"))
+
+
+def test_times_finer_than_microseconds_are_refused() -> None:
+    exact = "2024-01-02 03:04:05.000006"
+    expected = str(literal(datetime.datetime.fromisoformat(exact)))
+    times = pd.Timestamp(exact), np.datetime64(exact, "ns")
+    assert [str(literal(time)) for time in times] == [expected] * 2
+    with pytest.raises(ValueError, match="has nanoseconds"):
+        literal(pd.Timestamp(exact + "007"))
+    with pytest.raises(TypeError, match="is not a value of SQL"):
+        literal(np.datetime64(exact + "007", "ns"))
+
+
 @pytest.mark.parametrize(
     "value",
     [
@@ -144,6 +164,7 @@ def test_values_without_a_literal_are_refused(value: Any) -> None:
         (lambda: A.cast("decimal(2, 5)"), "no more of them are fraction digits"),
         (lambda: A.cast("decimal(0, 0)"), "a decimal has 1 to 38 digits"),
         (lambda: A < 10**5000, "too long for SQL"),
+        (lambda: Decimal("1e50") == A, "more than 38 digits"),
         (lambda: col(""), "is not the name of a column"),
         (lambda: col("a..b"), "is not the name of a column"),
         (lambda: call("lowr", S), "did you mean lower"),

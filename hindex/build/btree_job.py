@@ -31,6 +31,8 @@ from hindex.build.btree_task import (
     write_parts,
 )
 from hindex.build.collect import collect
+from hindex.build.cutting import task_bytes
+from hindex.build.stripes import cut_entry_tasks
 from hindex.domain import Key
 from hindex.errors import BuildError, HindexError
 from hindex.index.btree_locations import IndexedFile, first_locations
@@ -42,7 +44,7 @@ from hindex.orc.acid.files import AcidFile
 from hindex.orc.tail import FileTail
 from hindex.orc.types import OrcType
 from hindex.progress import Progress
-from hindex.spark.frames import task_frame
+from hindex.spark.frames import cores, task_frame
 from hindex.store.manifest import FileEntry, IndexEntry, SharedFileEntry, SharedIndexEntry
 from hindex.store.store import Store
 from hindex.table.fingerprint import Fingerprint
@@ -172,11 +174,12 @@ def _plan_group(
         else:
             sets[held.id] = held
             covered.setdefault(held.id, []).append(view)
-    sparse = any(2 * len(covered[key]) < held.num_files for key, held in sets.items())
+    here = {view.file.path for view in views}
+    # one that covers files elsewhere too has to stay
+    whole = {key: held for key, held in sets.items() if referring[key] <= here}
+    sparse = any(2 * len(covered[key]) < held.num_files for key, held in whole.items())
     if len(sets) + bool(read) > MAX_SETS or sparse:
-        here = {view.file.path for view in views}
-        # one that covers files elsewhere too has to stay
-        merged = tuple(held for key, held in sets.items() if referring[key] <= here and held.files)
+        merged = tuple(held for held in whole.values() if held.files)
         if len(merged) + bool(read) > 1 or (merged and sparse):
             kept = tuple(view for held in merged for view in covered[held.id])
             return BTreeGroup(name, tuple(read), kept, merged)
@@ -209,7 +212,8 @@ def run_btree(spark: SparkSession, plan: BTreePlan, progress: Progress) -> list[
     """
     prepared = [_prepare(plan, group) for group in plan.groups]
     job = _job(plan, prepared)
-    tasks = _tasks(plan, prepared)
+    tails = {path: tail for item in prepared for path, tail in item.tails.items()}
+    tasks = cut_entry_tasks(_tasks(plan, prepared), job, tails, cores(spark), task_bytes(spark))
     progress.start(len(tasks), f"building {plan.index.name}")
     try:
         table = _collect(spark, job, tasks, progress)
@@ -218,7 +222,9 @@ def run_btree(spark: SparkSession, plan: BTreePlan, progress: Progress) -> list[
     return _entries(plan, prepared, job, table)
 
 
-def _collect(spark: SparkSession, job: BTreeJob, tasks: Sequence[EntryTask], progress: Progress) -> pa.Table:
+def _collect(
+    spark: SparkSession, job: BTreeJob, tasks: Sequence[Sequence[EntryTask]], progress: Progress
+) -> pa.Table:
     from pyspark.sql.pandas.types import from_arrow_schema
 
     # what is sorted has no need of the list of all files

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from hindex.build.failures import FAILURES, Place
 from hindex.domain import Key
 from hindex.errors import BuildError, HindexError
 from hindex.index.btree import BTreeWriter
@@ -54,13 +55,17 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class ReadTask:
-    """Index the column of one data file, which is as ``file`` says. ``first`` is the number of its first row group."""
+    """Index the column of one data file, which is as ``file`` says. ``first`` is the number of its first row group.
+
+    ``stripes`` are those to read, from the first up to the second; all if None.
+    """
 
     uri: str
     file: IndexedFile
     group: int
     first: int
     acid: AcidFile | None = None
+    stripes: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,25 +152,37 @@ _INTEGER = struct.Struct("<q")
 # Before the sort
 
 
-def entry_chunks(job: BTreeJob, task: EntryTask) -> Iterator[pa.RecordBatch]:
-    """The chunks of one data file or of an old index file, run after run.
+def entry_chunks(job: BTreeJob, tasks: Sequence[EntryTask]) -> Iterator[pa.RecordBatch]:
+    """What one Spark task does: the chunks of data files, and of old index files, in turn.
 
-    :raises BuildError: naming the file.
+    :raises BuildError: naming the file, and the stripe.
     """
+    for task in tasks:
+        yield from _entry_chunks(job, task)
+
+
+def _entry_chunks(job: BTreeJob, task: EntryTask) -> Iterator[pa.RecordBatch]:
+    """The chunks of one data file or of an old index file, run after run."""
     parts = [(number, part.low) for number, part in enumerate(job.parts) if part.group == task.group]
-    runs = _read_runs(job, task) if isinstance(task, ReadTask) else _copied_runs(task)
-    named = f"data file {task.file.path!r}" if isinstance(task, ReadTask) else f"index file {task.path!r}"
+    if isinstance(task, ReadTask):
+        place = Place.of(task.file.path)
+        runs = _read_runs(job, task, place)
+    else:
+        place = Place(f"index file {task.path!r}")
+        runs = _copied_runs(task)
     try:
         for run in runs:
             batch = _chunks(job, run, parts)
             if batch.num_rows:
                 yield batch
-    except (HindexError, OSError) as error:
-        raise BuildError(f"index build failed on {named}: {error}") from error
+    except FAILURES as error:
+        raise place.failed(error) from error
 
 
-def _read_runs(job: BTreeJob, task: ReadTask) -> Iterator[Groups]:
+def _read_runs(job: BTreeJob, task: ReadTask, place: Place) -> Iterator[Groups]:
+    """The entries of each stripe; ``place`` is kept up to date."""
     file, first = task.file, task.first
+    start, end = (0, len(file.stripe_rows)) if task.stripes is None else task.stripes
     with open_data_file(task.uri, task.acid) as reader:
         tail = reader.tail
         if (tail.file_length, tail.checksum) != (file.fingerprint.length, file.fingerprint.tail_checksum):
@@ -177,10 +194,13 @@ def _read_runs(job: BTreeJob, task: ReadTask) -> Iterator[Groups]:
         if job.column not in bound:
             raise BuildError(f"it has no column {job.column!r} any more")
         name = bound[job.column].path
-        for number, groups in enumerate(file.stripe_groups):
+        groups = file.stripe_groups
+        first += sum(groups[:start])
+        for number in range(start, end):
+            place.stripe = number
             array = table_values(reader.read_stripe(number, [name]).column(0), job.type)
             yield stripe_entries(job.type, array, row_group_rows=file.row_group_rows, first=first)
-            first += groups
+            first += groups[number]
 
 
 def table_values(array: pa.Array, of: OrcType) -> pa.Array:

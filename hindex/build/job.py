@@ -1,29 +1,35 @@
-"""The Spark job that builds indexes: one task a data file, one commit at the end."""
+"""The Spark job that builds indexes: tasks of about the same size, one commit at the end.
+
+Small data files share a task. A large one is cut between stripes: several tasks write parts of its index files, and a
+second job puts these together.
+"""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from hindex.build.btree_job import BTreePlan, plan_btree, run_btree
+from hindex.build.built import built_files, joined_files
 from hindex.build.collect import collect
-from hindex.build.task import RESULT_SCHEMA, BuildTask, IndexTarget, run_build_task
+from hindex.build.cutting import task_bytes
+from hindex.build.joining import JOINED_SCHEMA, JoinTask, discard_parts, run_join_task
+from hindex.build.stripes import cut_tasks
+from hindex.build.task import RESULT_SCHEMA, BuildTask, IndexTarget, run_build_task, run_build_tasks
 from hindex.errors import ColumnError
 from hindex.index.base import Level
-from hindex.index.rowsets import group_count
 from hindex.lifecycle.results import megabytes
 from hindex.plan.evaluate import prune
 from hindex.plan.filter import Never
 from hindex.progress import Progress
-from hindex.proto import manifest_pb2 as pb
 from hindex.scan.planning import holds, index_filter
-from hindex.spark.frames import task_frame
-from hindex.store.extents import decode_extents
-from hindex.store.manifest import FileEntry, IndexEntry, IndexFileEntry
+from hindex.spark.frames import cores, task_frame
+from hindex.store.manifest import FileEntry, IndexEntry
 from hindex.store.new_files import discard_files
 from hindex.table.schema import TableSchema
 from hindex.table.snapshot import FileView, Snapshot
@@ -36,7 +42,8 @@ if TYPE_CHECKING:
 class BuildPlan:
     """What a build will read and write.
 
-    :ivar tasks: one for each data file, of the indexes that have a file for each: they are built in one pass.
+    :ivar tasks: one for each data file, of the indexes that have a file for each: they are built in one pass. How
+        they are cut and put together to Spark's tasks is decided when they are run.
     :ivar shared: of the indexes whose files cover many data files: each is a Spark job of its own.
     """
 
@@ -155,13 +162,22 @@ def run_build(spark: SparkSession, plan: BuildPlan, progress: Progress) -> list[
     if plan.tasks:
         names = ", ".join(index.name for index in plan.indexes if not is_shared(index))
         size = megabytes(sum(task.length for task in plan.tasks))
-        progress.start(len(plan.tasks), f"building {names} from data files of {size}")
+        tasks = cut_tasks(plan.tasks, cores(spark), task_bytes(spark))
+        progress.start(len(tasks), f"building {names} from data files of {size}")
         try:
-            # large files first: a job that ends with one keeps the other processors waiting
-            table = _collect(spark, sorted(plan.tasks, key=lambda task: -task.length), progress)
+            built = built_files(plan.tasks, _collect(spark, tasks, progress))
         finally:
             progress.finish()
-        found += _entries(plan.tasks, table)
+        joined = JOINED_SCHEMA.empty_table()
+        joins = [join for item in built for join in item.joins]
+        if joins:
+            progress.start(len(joins), f"putting together {names}")
+            try:
+                joined = _join(spark, joins, progress)
+            finally:
+                progress.finish()
+            discard_parts(joins)
+        found += joined_files(built, joined)
     for item in plan.shared:
         found += run_btree(spark, item, progress)
     return found
@@ -177,44 +193,11 @@ def discard_build(plan: BuildPlan) -> None:
             discard_files(directory, f"{build_id}-")
 
 
-def _collect(spark: SparkSession, tasks: Sequence[BuildTask], progress: Progress) -> pa.Table:
-    frame = task_frame(spark, tasks, run_build_task, RESULT_SCHEMA)
+def _collect(spark: SparkSession, tasks: Sequence[Sequence[BuildTask]], progress: Progress) -> pa.Table:
+    frame = task_frame(spark, tasks, partial(run_build_tasks, run=run_build_task), RESULT_SCHEMA)
+    return collect(spark, frame, tasks[0][0].build_id, progress, len(tasks))
+
+
+def _join(spark: SparkSession, tasks: Sequence[JoinTask], progress: Progress) -> pa.Table:
+    frame = task_frame(spark, tasks, run_join_task, JOINED_SCHEMA)
     return collect(spark, frame, tasks[0].build_id, progress, len(tasks))
-
-
-def _entries(tasks: Sequence[BuildTask], table: pa.Table) -> list[FileEntry]:
-    stripes: dict[str, dict[int, int]] = {}
-    ends: dict[str, dict[str, Any]] = {}
-    for row in table.to_pylist():
-        if row["stripe"] >= 0:
-            stripes.setdefault(row["path"], {})[row["stripe"]] = row["num_rows"]
-        if row["index_files"]:
-            ends[row["path"]] = row
-    entries = []
-    for task in tasks:
-        end = ends.get(task.path)
-        if end is None:
-            continue
-        rows = tuple(count for _, count in sorted(stripes.get(task.path, {}).items()))
-        files = [_index_file(item, rows) for item in end["index_files"]]
-        entries.append(
-            FileEntry(
-                path=task.path,
-                length=task.length,
-                mtime_ns=task.mtime_ns,
-                tail_checksum=end["tail_checksum"],
-                num_rows=sum(rows),
-                stripe_rows=rows,
-                schema=end["schema"],
-                index_files=tuple(files),
-                changed_ns=task.changed_ns,
-                num_row_groups=sum(group_count(end["row_group_rows"], count) for count in rows),
-            )
-        )
-    return entries
-
-
-def _index_file(item: dict[str, Any], stripe_rows: Sequence[int]) -> IndexFileEntry:
-    extents = item.pop("extents")
-    found = decode_extents(pb.StripeExtents.FromString(extents), stripe_rows) if extents else ()
-    return IndexFileEntry(**item, extents=found)

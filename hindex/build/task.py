@@ -1,4 +1,4 @@
-"""Building the index files of one data file: what an executor runs.
+"""Building the index files of one data file, or of some of its stripes: what an executor runs.
 
 Nothing here knows Spark's session or SQL: executors import it for every task.
 """
@@ -6,19 +6,20 @@ Nothing here knows Spark's session or SQL: executors import it for every task.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 import pyarrow as pa
 
+from hindex.build.failures import FAILURES, Place
 from hindex.build.statistics import StatisticsExtents
-from hindex.errors import BuildError, HindexError
+from hindex.errors import BuildError
 from hindex.index.base import ExtentBuilder, IndexBuilder, file_index_type
 from hindex.orc import OrcReader, OrcType
 from hindex.orc.acid.files import AcidFile, open_file
 from hindex.store.extents import encode_extents
 from hindex.store.new_files import NewFile
-from hindex.table.paths import bind_paths
+from hindex.table.paths import FilePath, bind_paths
 from hindex.table.type_text import type_text
 
 
@@ -42,9 +43,11 @@ class IndexTarget:
 class BuildTask:
     """Build index files for one data file, reading each of its columns once for all of them.
 
-    ``binding`` names the table's data columns, against which the file's own are matched. Of a transactional table,
-    all rows are indexed, those that are deleted too: queries leave these out. Names of the files
-    written begin with ``build_id``, so that what a failed build left can be told from the rest.
+    With ``end``, they are parts, of the stripes from ``first`` up to that, of the file whose tail has the
+    ``tail_checksum``; :mod:`hindex.build.joining` puts them together. ``binding`` names the table's data columns,
+    against which the file's own are matched. Of a transactional table, all rows are indexed, those that are deleted
+    too: queries leave these out. Names of the files written begin with ``build_id``, so that what a failed build left
+    can be told from the rest.
     """
 
     build_id: str
@@ -56,6 +59,22 @@ class BuildTask:
     targets: tuple[IndexTarget, ...]
     changed_ns: int = 0
     acid: AcidFile | None = None
+    first: int = 0
+    end: int | None = None
+    tail_checksum: int | None = None
+
+    @property
+    def is_part(self) -> bool:
+        return self.end is not None
+
+    def open(self) -> OrcReader:
+        """The data file. :raises OrcError: if it is not readable as ORC."""
+        return OrcReader(self.uri) if self.acid is None else open_file(self.acid.file)
+
+    def columns_in(self, root: OrcType) -> dict[str, FilePath]:
+        """Where a file of some type holds the columns to index; those that it lacks are left out."""
+        wanted = {target.column for target in self.targets}
+        return bind_paths(self.binding, root, wanted, transactional=self.acid is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +88,7 @@ class BuiltFile:
     extents: bytes
 
 
-#: What a task returns: a row per stripe; the last one of a file carries what is known only at its end.
+#: What a task returns: a row per stripe; the last one of a task carries what is known only at its end.
 RESULT_SCHEMA = pa.schema(
     [
         pa.field("path", pa.string()),
@@ -96,82 +115,121 @@ RESULT_SCHEMA = pa.schema(
 )
 
 
+def run_build_tasks(
+    tasks: Sequence[BuildTask], run: Callable[[BuildTask], Iterator[pa.RecordBatch]]
+) -> Iterator[pa.RecordBatch]:
+    """What one Spark task does: several in turn."""
+    for task in tasks:
+        yield from run(task)
+
+
 def run_build_task(task: BuildTask) -> Iterator[pa.RecordBatch]:
     """Build, yielding one row for each stripe as it is done.
 
-    :raises BuildError: naming the file; its unfinished index files are removed.
+    :raises BuildError: naming the file and the stripe; its unfinished index files are removed.
     """
-    builders: dict[IndexTarget, IndexBuilder] = {}
-    files: dict[IndexTarget, NewFile] = {}
+    writing = _Writing(task)
+    place = Place.of(task.path)
     try:
-        with OrcReader(task.uri) if task.acid is None else open_file(task.acid.file) as reader:
+        with task.open() as reader:
             if reader.tail.file_length != task.length:
                 raise BuildError(
                     f"it had {task.length} bytes when the build began and has {reader.tail.file_length} now: run the "
                     "build again when nothing writes to the table"
                 )
-            yield from _build(task, reader, builders, files)
-    except (HindexError, OSError) as error:
-        for builder in builders.values():
-            builder.abort()
-        raise BuildError(f"index build failed on data file {task.path!r}: {error}") from error
+            if task.is_part and reader.tail.checksum != task.tail_checksum:
+                raise BuildError(
+                    "it changed since the build began: run the build again when nothing writes to the table"
+                )
+            yield from writing.run(reader, place)
+    except FAILURES as error:
+        writing.abort()
+        raise place.failed(error) from error
     finally:
-        for file in files.values():
+        writing.close()
+
+
+class _Writing:
+    """The index files of one task."""
+
+    def __init__(self, task: BuildTask) -> None:
+        self._task = task
+        self._builders: dict[IndexTarget, IndexBuilder] = {}
+        self._files: dict[IndexTarget, NewFile] = {}
+        self._names: dict[IndexTarget, str] = {}
+
+    def run(self, reader: OrcReader, place: Place) -> Iterator[pa.RecordBatch]:
+        """Write them, yielding a row for each stripe; ``place`` is kept up to date."""
+        in_file = self._task.columns_in(reader.tail.schema)
+        self._begin(reader, in_file)
+        statistics = StatisticsExtents(reader)
+        end = len(reader.stripes) if self._task.end is None else self._task.end
+        for number in range(self._task.first, end):
+            place.stripe = number
+            rows = reader.stripes[number].num_rows
+            waiting: dict[IndexTarget, IndexBuilder] = {}
+            for target, builder in self._builders.items():
+                if not _told(builder, statistics, number, rows, in_file[target.column].type):
+                    waiting[target] = builder
+            # each column once for all indexes on it
+            columns = sorted({in_file[target.column].path for target in waiting})
+            batch = reader.read_stripe(number, columns)
+            for target, builder in waiting.items():
+                builder.add_stripe(batch.column(columns.index(in_file[target.column].path)))
+            if number < end - 1:
+                yield _row(self._task, reader, number, rows, ())
+        place.stripe = None
+        last = reader.stripes[end - 1].num_rows if end else 0
+        yield _row(self._task, reader, end - 1, last, self._finish())
+
+    def _begin(self, reader: OrcReader, in_file: dict[str, FilePath]) -> None:
+        task = self._task
+        metadata = {
+            "data_file": task.path,
+            "length": str(task.length),
+            "mtime_ns": str(task.mtime_ns),
+            "tail_checksum": str(reader.tail.checksum),
+        }
+        for target in task.targets:
+            if target.column not in in_file:
+                continue
+            name = self._names[target] = index_file_name(task.build_id, is_part=task.is_part)
+            file = self._files[target] = NewFile(target.absolute_directory, name)
+            self._builders[target] = file_index_type(target.type).builder(
+                file.sink,
+                in_file[target.column].type,
+                column=target.column,
+                properties=dict(target.properties),
+                metadata=metadata,
+                row_group_rows=reader.tail.row_index_stride,
+            )
+
+    def _finish(self) -> list[BuiltFile]:
+        built = []
+        for target, builder in sorted(self._builders.items(), key=lambda item: item[0].index_id):
+            summary = builder.finish()
+            self._files[target].publish()
+            path = f"{target.directory}/{self._names[target]}"
+            extents = b""
+            if file_index_type(target.type).summarizes:
+                extents = encode_extents([item.extent for item in summary.stripes]).SerializeToString()
+            built.append(BuiltFile(target.index_id, path, summary.length, summary.footer_crc32c, extents))
+        return built
+
+    def abort(self) -> None:
+        """Give up: what was written is removed."""
+        for builder in self._builders.values():
+            builder.abort()
+
+    def close(self) -> None:
+        """Free what was used on the way."""
+        for file in self._files.values():
             file.close()
 
 
-def _build(
-    task: BuildTask,
-    reader: OrcReader,
-    builders: dict[IndexTarget, IndexBuilder],
-    files: dict[IndexTarget, NewFile],
-) -> Iterator[pa.RecordBatch]:
-    in_file = _file_columns(task, reader)
-    types = {name: reader.column_type(name) for name in in_file.values()}
-    metadata = {
-        "data_file": task.path,
-        "length": str(task.length),
-        "mtime_ns": str(task.mtime_ns),
-        "tail_checksum": str(reader.tail.checksum),
-    }
-    names: dict[IndexTarget, str] = {}
-    for target in task.targets:
-        if target.column not in in_file:
-            continue
-        names[target] = f"{task.build_id}-{uuid.uuid4().hex}.hidx"
-        files[target] = NewFile(target.absolute_directory, names[target])
-        builders[target] = file_index_type(target.type).builder(
-            files[target].sink,
-            types[in_file[target.column]],
-            column=target.column,
-            properties=dict(target.properties),
-            metadata=metadata,
-            row_group_rows=reader.tail.row_index_stride,
-        )
-    statistics = StatisticsExtents(reader)
-    last = len(reader.stripes) - 1
-    for number, stripe in enumerate(reader.stripes):
-        waiting: dict[IndexTarget, IndexBuilder] = {}
-        for target, builder in builders.items():
-            if not _told(builder, statistics, number, stripe.num_rows, types[in_file[target.column]]):
-                waiting[target] = builder
-        # each column once for all indexes on it
-        columns = sorted({in_file[target.column] for target in waiting})
-        batch = reader.read_stripe(number, columns)
-        for target, builder in waiting.items():
-            builder.add_stripe(batch.column(columns.index(in_file[target.column])))
-        if number < last:
-            yield _row(task, reader, number, stripe.num_rows, ())
-    built = []
-    for target, builder in sorted(builders.items(), key=lambda item: item[0].index_id):
-        summary = builder.finish()
-        files[target].publish()
-        path = f"{target.directory}/{names[target]}"
-        extents = b""
-        if file_index_type(target.type).summarizes:
-            extents = encode_extents([item.extent for item in summary.stripes]).SerializeToString()
-        built.append(BuiltFile(target.index_id, path, summary.length, summary.footer_crc32c, extents))
-    yield _row(task, reader, last, reader.stripes[last].num_rows if reader.stripes else 0, built)
+def index_file_name(build_id: str, *, is_part: bool = False) -> str:
+    """A name that no index file had before; the names of all files of a build begin with its id."""
+    return f"{build_id}-{'part-' if is_part else ''}{uuid.uuid4().hex}.hidx"
 
 
 def _told(builder: IndexBuilder, statistics: StatisticsExtents, stripe: int, rows: int, of: OrcType) -> bool:
@@ -183,13 +241,6 @@ def _told(builder: IndexBuilder, statistics: StatisticsExtents, stripe: int, row
         return False
     builder.add_extents(rows, extents)
     return True
-
-
-def _file_columns(task: BuildTask, reader: OrcReader) -> dict[str, str]:
-    wanted = {target.column for target in task.targets}
-    transactional = task.acid is not None
-    bound = bind_paths(task.binding, reader.tail.schema, wanted, transactional=transactional)
-    return {name: found.path for name, found in bound.items()}
 
 
 def _row(

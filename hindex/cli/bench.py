@@ -22,7 +22,7 @@ from hindex.errors import HindexError
 from hindex.orc import DecodePath, OrcReader, RowSelection, open_source
 from hindex.orc.dense import DenseReader
 from hindex.plan.evaluate import mask
-from hindex.scan.execute import output_schema
+from hindex.scan.file_columns import output_schema
 from hindex.scan.planning import ScanPlan, plan_scan
 from hindex.scan.task import OutputColumn, ScanTask
 from hindex.sql.predicate import Predicate

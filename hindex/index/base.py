@@ -290,11 +290,13 @@ class EndsReader(IndexReader, Protocol):
 class Effort:
     """What a lookup would take, by the index's directory alone.
 
-    ``rows`` are about how many belong to the domain, ``walked`` how many have to be unpacked to tell.
+    ``rows`` are about how many belong to the domain, ``walked`` how many have to be unpacked to tell, from so many
+    ``pages``.
     """
 
     rows: int
     walked: int
+    pages: int = 0
 
 
 @runtime_checkable

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -25,12 +25,17 @@ from hindex.index.base import (
 from hindex.index.bitmap_reader import BitmapReader
 from hindex.index.builder import VALUES_PER_PAGE, FileBuilder, page_message
 from hindex.index.extent import Extent
-from hindex.index.file import BinarySink, IndexFileReader, PageRef
+from hindex.index.file import MAGIC, BinarySink, IndexFileReader, IndexFileWriter, Page, PageRef
+from hindex.index.joining import copy_pages, directory, move_pages
+from hindex.index.leaf import moved
 from hindex.index.pieces import group_pieces
 from hindex.index.tree_writer import HeldPages, TreeWriter, byte_keys, key_at, write_bitmap
 from hindex.keys import KeyKind, key_kind
 from hindex.orc.types import OrcType
 from hindex.proto import index_file_pb2 as pb
+
+# leaf pages that are copied at a time
+_LEAVES_TOGETHER = 64
 
 
 class BitmapBuilder(FileBuilder):
@@ -127,5 +132,41 @@ class BitmapIndex:
     def reader(self, file: IndexFileReader) -> BitmapReader:
         return BitmapReader(file)
 
+    def join(self, writer: IndexFileWriter, parts: Iterable[IndexFileReader]) -> bytes:
+        body = pb.BitmapBody()
+        for part in parts:
+            end = len(MAGIC)
+            for stripe in directory(part, pb.BitmapBody).stripes:
+                end = _join_stripe(writer, part, body.stripes.add(), stripe, end)
+        return body.SerializeToString(deterministic=True)
+
 
 BITMAP = BitmapIndex()
+
+
+def _join_stripe(
+    writer: IndexFileWriter, part: IndexFileReader, to: pb.BitmapStripe, stripe: pb.BitmapStripe, start: int
+) -> int:
+    """Copy the pages of a stripe, which begin at ``start``; where they end is returned."""
+    to.CopyFrom(stripe)
+    # the null rows and the pages that leaves point to lie before the leaves
+    end = stripe.leaf_offset
+    if not stripe.leaf_length:
+        end = stripe.nulls.offset + stripe.nulls.length if stripe.HasField("nulls") else start
+    shift = copy_pages(writer, part, start, end)
+    move_pages([to], ("nulls",), shift)
+    if not stripe.leaf_length:
+        return end
+    to.leaf_offset = writer.length
+    del to.leaf_length[:], to.leaf_crc32c[:]
+    leaves = []
+    for length, crc in zip(stripe.leaf_length, stripe.leaf_crc32c, strict=True):
+        leaves.append(PageRef(end, length, crc))
+        end += length
+    for at in range(0, len(leaves), _LEAVES_TOGETHER):
+        for page in part.read_encoded(leaves[at : at + _LEAVES_TOGETHER]):
+            blocks = moved(Page(page, f"Index file {part.path!r}, a leaf,"), shift)
+            copied = writer.append_page(bytes(page)) if blocks is None else writer.write_page(blocks)
+            to.leaf_length.append(copied.length)
+            to.leaf_crc32c.append(copied.crc32c)
+    return end

@@ -157,11 +157,12 @@ class BitmapReader:
         nulls = held.null_count if domain.null_allowed else 0
         if not len(held.tree) or domain.has_every_value:
             return Effort((filled if domain.has_every_value else 0) + nulls, 0)
-        rows, walked = held.tree.effort(held.tree.wanted(domain.ranges))
+        found = held.tree.effort(held.tree.wanted(domain.ranges))
+        rows = found.rows
         if 2 * rows > filled:
             others = Domain(domain.ranges).complement(null_allowed=False)
-            walked = held.tree.effort(held.tree.wanted(others.ranges))[1]
-        return Effort(rows + nulls, walked)
+            found = held.tree.effort(held.tree.wanted(others.ranges))
+        return Effort(rows + nulls, found.walked, found.pages)
 
     def close(self) -> None:
         """Close the file."""

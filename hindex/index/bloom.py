@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +19,10 @@ from hindex.index.base import IndexFileSummary, Level, Operator, Property, Strip
 from hindex.index.bloom_reader import BloomReader, byte_length, probe
 from hindex.index.builder import FileBuilder, page_message
 from hindex.index.extent import Extent
-from hindex.index.file import BinarySink, IndexFileReader
+from hindex.index.file import BinarySink, IndexFileReader, IndexFileWriter
 from hindex.index.grouping import Groups, group
 from hindex.index.hashing import UInt64s, hash_bytes, hash_integers
+from hindex.index.joining import copy_pages, directory, move_pages
 from hindex.index.rowsets import group_count
 from hindex.keys import key_kind
 from hindex.orc.types import OrcType
@@ -182,6 +183,14 @@ class BloomIndex:
 
     def reader(self, file: IndexFileReader) -> BloomReader:
         return BloomReader(file)
+
+    def join(self, writer: IndexFileWriter, parts: Iterable[IndexFileReader]) -> bytes:
+        body = pb.BloomBody()
+        for part in parts:
+            found = directory(part, pb.BloomBody)
+            move_pages(found.stripes, ("filter", "groups"), copy_pages(writer, part))
+            body.MergeFrom(found)
+        return body.SerializeToString(deterministic=True)
 
 
 BLOOM = BloomIndex()

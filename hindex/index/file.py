@@ -142,6 +142,10 @@ class IndexFileWriter:
         self._write(page)
         return found
 
+    def append_bytes(self, data: Buffer) -> None:
+        """Append a piece of pages as they were encoded before; what points to them is known elsewhere."""
+        self._write(data)
+
     def finish(self, footer: Footer) -> tuple[int, int]:
         """Write footer and trailer, and make an own file durable.
 
@@ -169,8 +173,8 @@ class IndexFileWriter:
             self._owned.close()
             self._path.unlink()
 
-    def _write(self, data: bytes) -> None:
-        self._sink.write(data)
+    def _write(self, data: Buffer) -> None:
+        self._sink.write(data)  # type: ignore[arg-type]
         self._length += len(data)
 
 
@@ -355,21 +359,42 @@ class IndexFileReader:
 
         :raises IndexFileError: if one does not lie among the pages or its checksum does not hold.
         """
+        encoded = self.read_encoded(refs)
+        pages = [Page(data, self._page(ref)) for ref, data in zip(refs, encoded, strict=True)]
+        self.pages_read += len(refs)
+        self.bytes_read += sum(ref.length for ref in refs)
+        self._cache.count_read(len(refs), sum(ref.length for ref in refs))
+        return pages
+
+    def read_encoded(self, refs: Sequence[PageRef]) -> list[memoryview]:
+        """The bytes of pages in the order asked for, fetched together.
+
+        :raises IndexFileError: as :meth:`read_pages`.
+        """
         for ref in refs:
             if ref.offset < len(MAGIC) or ref.length == 0 or ref.offset + ref.length > self.pages_end:
                 raise self.error(f"a page of {ref.length} bytes at {ref.offset} lies outside its pages")
         if not refs:
             return []
-        pages = []
-        for ref, data in zip(refs, self._fetch([(ref.offset, ref.length) for ref in refs]), strict=True):
-            what = f"Index file {self.path!r}, page at {ref.offset},"
+        found = self._fetch([(ref.offset, ref.length) for ref in refs])
+        for ref, data in zip(refs, found, strict=True):
             if google_crc32c.value(bytes(data)) != ref.crc32c:
-                raise IndexFileError(f"{what} is corrupt: its checksum does not hold; rebuild the index")
-            pages.append(Page(data, what))
-        self.pages_read += len(refs)
-        self.bytes_read += sum(ref.length for ref in refs)
-        self._cache.count_read(len(refs), sum(ref.length for ref in refs))
-        return pages
+                raise IndexFileError(
+                    f"{self._page(ref)} is corrupt: its checksum does not hold; rebuild the index"
+                )
+        return found
+
+    def _page(self, ref: PageRef) -> str:
+        return f"Index file {self.path!r}, page at {ref.offset},"
+
+    def read_bytes(self, offset: int, length: int) -> memoryview:
+        """Some bytes as they are, of any pages, to be copied.
+
+        :raises IndexFileError: if they cannot be read, or are not all among the pages.
+        """
+        if offset < len(MAGIC) or length < 0 or offset + length > self.pages_end:
+            raise self.error(f"{length} bytes at {offset} lie outside its pages")
+        return self._fetch([(offset, length)])[0]
 
     def decoded(
         self, refs: Sequence[PageRef], decode: Callable[[int, Page], T], nbytes: Callable[[T], int]

@@ -125,6 +125,20 @@ def _encode_firsts(firsts: UInt32s) -> tuple[UInt32s, int]:
     return np.ascontiguousarray(firsts), _FIRSTS_ABSOLUTE
 
 
+def moved(page: Page, shift: int) -> list[Buffer] | None:
+    """The blocks of a leaf page whose outside pages lie so many bytes further on; None where it has none.
+
+    :raises IndexFileError: if the page contradicts itself.
+    """
+    outside = _HEADER.unpack(page.block(0, _HEADER.size))[1]
+    if not outside:
+        return None
+    blocks: list[Buffer] = [page.block(number) for number in range(len(page) - 1)]
+    pointers = np.frombuffer(page.block(len(page) - 1, outside * _OUTSIDE.itemsize), _OUTSIDE).copy()
+    pointers["offset"] += np.uint64(shift)
+    return [*blocks, pointers.tobytes()]
+
+
 class Leaf:
     """A decoded leaf page. Rows stay packed until they are asked for.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,8 @@ from hindex.index import planes
 from hindex.index.base import IndexFileSummary, Level, Operator, StripeSummary, mean_key_bytes
 from hindex.index.builder import FileBuilder, page_message
 from hindex.index.extent import Extent, around
-from hindex.index.file import BinarySink, Buffer, IndexFileReader
+from hindex.index.file import BinarySink, Buffer, IndexFileReader, IndexFileWriter
+from hindex.index.joining import copy_pages, directory, move_pages
 from hindex.index.minmax_reader import GROUP_HEADER, MinMaxReader
 from hindex.index.rowsets import group_count
 from hindex.keys import array_keys, key_kind
@@ -111,6 +112,14 @@ class MinMaxIndex:
 
     def reader(self, file: IndexFileReader) -> MinMaxReader:
         return MinMaxReader(file)
+
+    def join(self, writer: IndexFileWriter, parts: Iterable[IndexFileReader]) -> bytes:
+        body = pb.MinMaxBody()
+        for part in parts:
+            found = directory(part, pb.MinMaxBody)
+            move_pages(found.stripes, ("groups",), copy_pages(writer, part))
+            body.MergeFrom(found)
+        return body.SerializeToString(deterministic=True)
 
 
 MINMAX = MinMaxIndex()

@@ -21,7 +21,7 @@ from pyroaring import BitMap
 
 from hindex.domain import Key, Range
 from hindex.index import rowsets
-from hindex.index.base import KeyRows
+from hindex.index.base import Effort, KeyRows
 from hindex.index.file import IndexFileReader, Page, PageRef
 from hindex.index.leaf import Leaf, Outside
 from hindex.keys import INT64_MAX, INT64_MIN, KeyArray, KeyKind
@@ -171,8 +171,8 @@ class Tree:
 
         return self._file.derived(self._leaves[number], key, make, rowsets.nbytes)
 
-    def effort(self, wanted: Mapping[int, Wanted]) -> tuple[int, int]:
-        """About how many rows the wanted keys have, and how many of these must be unpacked one by one.
+    def effort(self, wanted: Mapping[int, Wanted]) -> Effort:
+        """About how many rows the wanted keys have, how many must be unpacked one by one, and from how many leaves.
 
         By the directory alone: all keys of a leaf are taken to have as many rows, and a range that ends within it to
         have half of it. Rows of keys that have many are bitmaps, of which a lookup takes a small part of the time.
@@ -184,7 +184,7 @@ class Tree:
             share = max(share, len(part.points) * held // keys)
             rows += share
             walked += share if held < keys * _MANY_ROWS else share // _BITMAP_GAIN
-        return rows, walked
+        return Effort(rows, walked, len(wanted))
 
     def key_counts(self, rows: BitMap | None) -> list[tuple[KeyArray, npt.NDArray[np.int64]]]:
         """The keys that any of some rows (all if None) has and how many have each, leaf by leaf.

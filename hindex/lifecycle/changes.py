@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection
 from dataclasses import replace
 
-from hindex.lifecycle.coverage import within
+from hindex.lifecycle.coverage import within, without
+from hindex.lifecycle.results import DropResult
 from hindex.scan.planning import index_filter
-from hindex.store.manifest import IndexEntry, Manifest, forget_index_files, update_index
+from hindex.sql.predicate import Predicate
+from hindex.store.manifest import IndexEntry, Manifest, drop_index, forget_index_files, update_index
 from hindex.table.snapshot import Snapshot
 
 
@@ -32,7 +35,22 @@ def files_of(manifest: Manifest, index_id: str) -> list[tuple[str, object]]:
     ]
 
 
-def narrowed(manifest: Manifest, entry: IndexEntry, where: str, snapshot: Snapshot | None) -> Manifest:
+def dropped(
+    manifest: Manifest, entry: IndexEntry, where: Predicate | None, snapshot: Snapshot | None, table: str
+) -> tuple[Manifest, DropResult]:
+    """The manifest without an index, or without its part for some partitions, and what that did.
+
+    :param snapshot: the table, where ``where`` names partitions.
+    :param table: its name.
+    :raises IndexNotFoundError: if the index does not cover these partitions.
+    """
+    left = None if where is None or snapshot is None else without(entry, where, snapshot)
+    new = drop_index(manifest, entry.name) if left is None else _narrowed(manifest, entry, left, snapshot)
+    gone = len(files_of(manifest, entry.id)) - len(files_of(new, entry.id))
+    return new, DropResult(entry.name, table, None if left is None else str(where), gone, True)
+
+
+def _narrowed(manifest: Manifest, entry: IndexEntry, where: str, snapshot: Snapshot | None) -> Manifest:
     """The manifest with an index that covers less."""
     smaller = replace(entry, where=where)
     paths: set[str] = set()
@@ -41,3 +59,8 @@ def narrowed(manifest: Manifest, entry: IndexEntry, where: str, snapshot: Snapsh
         paths = {view.file.path for view in snapshot.files} - {view.file.path for view in kept.files}
         paths.update(snapshot.vanished)
     return forget_index_files(update_index(manifest, smaller), entry.id, paths)
+
+
+def now_ms() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // 1_000_000

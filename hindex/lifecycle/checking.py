@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import datetime
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,19 +15,19 @@ import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from hindex.errors import HindexError
+from hindex.index.base import Bounds
 from hindex.lifecycle.results import CheckResult
 from hindex.plan.evaluate import mask
-from hindex.plan.filter import leaves
-from hindex.plan.reasons import Reason
+from hindex.plan.filter import Leaf, leaves
+from hindex.plan.reasons import Note, Reason
+from hindex.scan.execute import OpenTask
 from hindex.scan.planning import plan_scan
-from hindex.scan.running import answered
+from hindex.sql.literals import of_value
 from hindex.sql.predicate import (
     ColumnRef,
     Comparison,
     ComparisonOp,
     IsNull,
-    Literal,
-    LiteralKind,
     Predicate,
 )
 from hindex.store.manifest import IndexEntry
@@ -101,22 +100,22 @@ def check_index(index: Index, store: Store, snapshot: Callable[[], Snapshot] | N
 
 
 def _verify(snapshot: Snapshot, entry: IndexEntry, problems: list[str]) -> int:
-    """Compare what an index says of sampled stripes with their values; how many stripes were compared."""
+    """Compare what an index says of sampled stripes with their values; of how many stripes it was asked anything."""
     rng = random.Random()  # noqa: S311 no secret
     alone = replace(snapshot, manifest=replace(snapshot.manifest, indexes=(entry,)))
     column = ColumnRef(snapshot.schema.resolve(entry.column).path)
     files = [v for v in snapshot.files if v.is_listed_fresh and v.entry and v.entry.is_covered_by(entry.id)]
-    wanted = _spread(files, rng)
-    for view, stripes in wanted:
+    verified = 0
+    for view, stripes in _spread(files, rng):
         one = replace(alone, files=(_physical(view),), vanished=())
         for stripe in stripes:
             try:
-                _verify_stripe(one, view, column, stripe, rng, problems)
+                verified += _verify_stripe(one, view, column, stripe, rng, problems)
             except HindexError as error:
                 problems.append(str(error))
             if len(problems) >= _PROBLEMS:
-                return sum(len(stripes) for _, stripes in wanted)
-    return sum(len(stripes) for _, stripes in wanted)
+                return verified
+    return verified
 
 
 def _physical(view: FileView) -> FileView:
@@ -141,30 +140,52 @@ def _verify_stripe(
     stripe: int,
     rng: random.Random,
     problems: list[str],
-) -> None:
+) -> bool:
+    """Compare what the index alone says of a stripe, whatever else is known of it; whether it was asked anything."""
     values = _values(snapshot, view, column.name, stripe)
+    was_asked = False
     for predicate in _probes(column, values, rng):
         plan = plan_scan(snapshot, predicate, [column.name])
         # an index of many files is asked by the plan, the others by the tasks
-        told = [str(note) for note in plan.notes if note.reason in _DAMAGE]
-        problems += [text for text in dict.fromkeys(told) if text not in problems]
-        for leaf in leaves(plan.filter):
-            # the file's own type may be narrower than the table's
-            values = values.cast(leaf.type.to_arrow())
-        truth = mask(plan.filter, {column.name: values}, len(values))
-        # a file that planning ruled out has no task, and should have no such row
-        lower, upper = np.zeros(len(values), np.bool_), np.zeros(len(values), np.bool_)
-        for task, answer in answered(plan.tasks, every=True):
-            if answer.stripe == stripe:
-                lower, upper = _mask(answer.bounds.lower, values), _mask(answer.bounds.upper, values)
-                told = [str(note) for note in task.notes if note.reason in _DAMAGE]
-                problems += [text for text in dict.fromkeys(told) if text not in problems]
-        wrong = int(np.count_nonzero(lower & ~truth)), int(np.count_nonzero(truth & ~upper))
-        if any(wrong):
-            problems.append(
-                f"wrong answer for {predicate} in stripe {stripe} of {view.file.path!r}: {wrong[0]} rows too many, "
-                f"{wrong[1]} missing: drop the index, and please report it"
-            )
+        _tell(problems, plan.notes)
+        if not plan.tasks:
+            # planning ruled the file out: it should have no such row
+            for leaf in leaves(plan.filter):
+                _compare(predicate, leaf, values, Bounds.none(), (view, stripe), problems)
+        for task in plan.tasks:
+            with OpenTask(task) as opened:
+                for leaf in leaves(task.filter):
+                    for _, told in opened.alone(stripe, leaf):
+                        was_asked = True
+                        _compare(predicate, leaf, values, told, (view, stripe), problems)
+                _tell(problems, opened.notes)
+    return was_asked
+
+
+def _tell(problems: list[str], notes: Iterable[Note]) -> None:
+    told = [str(note) for note in notes if note.reason in _DAMAGE]
+    problems += [text for text in dict.fromkeys(told) if text not in problems]
+
+
+def _compare(
+    predicate: Predicate,
+    leaf: Leaf,
+    values: pa.Array,
+    told: Bounds,
+    where: tuple[FileView, int],
+    problems: list[str],
+) -> None:
+    """Tell of the rows of a stripe that an answer has too many, or misses, by the values."""
+    # the file's own type may be narrower than the table's
+    truth = mask(leaf, {leaf.column: values.cast(leaf.type.to_arrow())}, len(values))
+    lower, upper = _mask(told.lower, values), _mask(told.upper, values)
+    wrong = int(np.count_nonzero(lower & ~truth)), int(np.count_nonzero(truth & ~upper))
+    if any(wrong):
+        view, stripe = where
+        problems.append(
+            f"wrong answer for {predicate} in stripe {stripe} of {view.file.path!r}: {wrong[0]} rows too many, "
+            f"{wrong[1]} missing: drop the index, and please report it"
+        )
 
 
 def _mask(rows: BitMap, values: pa.Array) -> npt.NDArray[np.bool_]:
@@ -189,32 +210,10 @@ def _probes(column: ColumnRef, values: pa.Array, rng: random.Random) -> Iterator
     chosen = rng.sample(range(len(distinct)), min(len(distinct), _SAMPLED_VALUES))
     for at in chosen:
         try:
-            literal = _literal(distinct[at].as_py())
+            value = distinct[at].as_py()
+            literal = of_value(value.replace(tzinfo=None) if isinstance(value, datetime.datetime) else value)
         except (ValueError, OverflowError):  # no Python value: year 10000, invalid UTF-8
             continue
         if literal is not None:
             yield Comparison(ComparisonOp.EQ, column, literal)
             yield Comparison(ComparisonOp.LE, column, literal)
-
-
-def _literal(value: object) -> Literal | None:
-    """The literal of a value; None for types that are not probed by value."""
-    match value:
-        case bool():
-            return Literal(value, LiteralKind.BOOLEAN)
-        case int():
-            return Literal(value, LiteralKind.INTEGER)
-        case float():
-            return Literal(value, LiteralKind.DOUBLE)
-        case str():
-            return Literal(value, LiteralKind.STRING)
-        case bytes():
-            return Literal(value, LiteralKind.BINARY)
-        case Decimal():
-            return Literal(value, LiteralKind.DECIMAL)
-        case datetime.datetime():
-            return Literal(str(value.replace(tzinfo=None)), LiteralKind.TIMESTAMP)
-        case datetime.date():
-            return Literal(value, LiteralKind.DATE)
-        case _:
-            return None

@@ -16,8 +16,9 @@ from hindex.domain import Domain, Key
 from hindex.errors import IndexFileError
 from hindex.index.base import Bounds, Ends, KeyCounts, KeyRows
 from hindex.keys import KeyKind, array_keys, join_keys, key_kind
+from hindex.scan.answers import StripeAnswer
 from hindex.scan.cost import is_walked
-from hindex.scan.execute import OpenTask, StripeAnswer
+from hindex.scan.execute import OpenTask
 from hindex.scan.task import OutputColumn
 
 

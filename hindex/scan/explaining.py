@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -21,9 +21,10 @@ from hindex.plan.explain import (
 from hindex.plan.filter import Leaf, Residual, columns, leaves, residuals
 from hindex.plan.reasons import Note, Reason
 from hindex.plan.table_map import BY_INDEX, SKIPPED, SPARSE, WHOLE, FileMap, StripeMap, table_map
+from hindex.scan.answers import LeafAnswer as Answered
+from hindex.scan.answers import StripeAnswer
 from hindex.scan.cost import is_walked
-from hindex.scan.execute import LeafAnswer as Answered
-from hindex.scan.execute import OpenTask, StripeAnswer
+from hindex.scan.execute import OpenTask
 from hindex.scan.orc_answers import Source
 from hindex.scan.ordered import Order, is_all_keys
 from hindex.scan.planning import ScanPlan
@@ -31,7 +32,7 @@ from hindex.scan.running import answered
 from hindex.sql.predicate import Predicate
 
 #: Why a column has no index.
-_NO_INDEX = (Reason.NO_INDEX, Reason.UNSUPPORTED_TYPE)
+_NO_INDEX = (Reason.NO_INDEX, Reason.UNSUPPORTED_TYPE, Reason.ROW_KEY)
 
 
 @dataclass(slots=True)
@@ -60,6 +61,7 @@ class _Totals:
     # rows that indexes leave, and that a transactional table's deletes and visibility take
     deleted: int = 0
     invisible: int = 0
+    by_keys: bool = False
     bytes: int = 0
     walked: dict[str, None] = field(default_factory=dict)
     maps: dict[str, list[StripeMap]] = field(default_factory=dict)
@@ -89,6 +91,9 @@ def explain_plan(
     :param labels: what the result's columns are called, where they are not the plan's.
     :param is_told: whether a stripe's part of an aggregate needs no data; None where rows are wanted.
     """
+    if limit is not None and limit <= 0 and is_told is None:
+        # nothing is opened for no rows
+        plan = replace(plan, tasks=(), skipped=())
     totals = _Totals()
     before = shared_cache().counts
     last: OpenTask | None = None
@@ -191,6 +196,7 @@ def _add(
     totals.all_stripes += 1
     totals.deleted += answer.deleted
     totals.invisible += answer.invisible
+    totals.by_keys |= bool(answer.key_columns)
     totals.all_rows += answer.num_rows
     totals.all_groups += groups
     if 0 < len(upper) < answer.num_rows and not told and not task.reader.tail.row_index_stride:
@@ -203,7 +209,7 @@ def _add(
         totals.groups += len(kept)
         totals.paths.update(paths)
         totals.untold += not told
-        totals.bytes += 0 if told else task.reader.stripes[answer.stripe].data_length
+        totals.bytes += task.key_bytes(answer) if told else task.reader.stripes[answer.stripe].data_length
     state = BY_INDEX if told else SPARSE if set(paths) == {DecodePath.SPARSE} else WHOLE
     cells = [SKIPPED] * groups
     for number in kept.tolist():
@@ -275,7 +281,7 @@ def _path(plan: ScanPlan, totals: _Totals) -> ReadPath:
     if not totals.rows:
         return ReadPath.NOTHING
     if not totals.untold:
-        return ReadPath.INDEX_ONLY
+        return ReadPath.INDEX_AND_KEYS if totals.by_keys else ReadPath.INDEX_ONLY
     removed = totals.deleted + totals.invisible
     is_alone = totals.untold == totals.stripes and not totals.uses_index
     if totals.rows + removed == totals.all_rows and is_alone:

@@ -19,7 +19,7 @@ from hindex.keys import same_keys
 from hindex.orc.types import OrcType
 from hindex.plan.evaluate import bounds
 from hindex.plan.filter import Filter, Leaf
-from hindex.scan.execute import LeafAnswer
+from hindex.scan.answers import LeafAnswer
 from hindex.store.manifest import FileEntry, IndexEntry
 from hindex.table.paths import bind_paths
 from hindex.table.snapshot import FileView

@@ -43,7 +43,8 @@ MAX_FILTER_VALUES = 4096
 #: Testing filters is a few times quicker a byte than decoding is a row: beyond so many bytes for each row that they
 #: may rule out, they do not pay.
 _FILTER_BYTES_PER_ROW = 4
-
+#: Answers of statistics that are kept.
+_MOST_RECENT = 64
 
 #: Types whose least and greatest value no writer cuts, rounds or widens.
 _EXACT_KINDS = INTEGER_KINDS | {Kind.DATE, Kind.BOOLEAN}
@@ -92,24 +93,44 @@ class OrcAnswers:
         self._notes = notes
         self._told: set[tuple[str, Distrust]] = set()
         self._whole: dict[tuple[int, Domain], Verdict] = {}
+        # of a few stripes: a lookup may ask twice, first to find out whether an index tells more
+        self._recent: dict[tuple[int, Leaf], OrcAnswer | None] = {}
+
+    def of_file(self, stripe: int, leaf: Leaf, of: OrcType) -> OrcAnswer | None:
+        """What the statistics of the whole file decide of a stripe's rows, for which nothing is read; None if nothing.
+
+        :param of: the type of the leaf's column in the file.
+        """
+        if not _comparable(of, leaf.type):
+            return None
+        return self._decided(stripe, self._of_file(_Column(leaf.column, of, leaf.type), leaf.domain))
 
     def statistics(self, stripe: int, leaf: Leaf, of: OrcType) -> OrcAnswer | None:
         """What statistics say of a stripe's rows; None where they say nothing.
 
         :param of: the type of the leaf's column in the file.
         """
+        key = stripe, leaf
+        # another thread may begin a new dictionary at any time
+        recent = self._recent
+        if key in recent:
+            return recent[key]
+        answer = self._statistics(stripe, leaf, of)
+        if len(recent) >= _MOST_RECENT:
+            self._recent = recent = {}
+        recent[key] = answer
+        return answer
+
+    def _statistics(self, stripe: int, leaf: Leaf, of: OrcType) -> OrcAnswer | None:
         if not _comparable(of, leaf.type):
             return None
         column, domain = _Column(leaf.column, of, leaf.type), leaf.domain
-        rows = self._tail.stripes[stripe].num_rows
-        groups = len(self._built_in.group_rows(stripe)) or 1
         verdict = self._of_file(column, domain)
         if verdict is Verdict.ROWS_MIGHT_MATCH:
             verdict = self._of_stripe(stripe, column, domain)
-        if verdict is Verdict.NO_ROW_MATCHES:
-            return OrcAnswer(Source.STATISTICS, Bounds.none(), 0, groups)
-        if verdict is Verdict.EVERY_ROW_MATCHES:
-            return OrcAnswer(Source.STATISTICS, Bounds.all(rows), groups, groups)
+        decided = self._decided(stripe, verdict)
+        if decided is not None:
+            return decided
         verdicts = self._of_groups(stripe, column, domain)
         return self._answer(stripe, verdicts) if verdicts else None
 
@@ -171,6 +192,16 @@ class OrcAnswers:
         if not isinstance(low, int) or not isinstance(high, int):
             return Ends(null_count, None, None)
         return Ends(null_count, low, high)
+
+    def _decided(self, stripe: int, verdict: Verdict) -> OrcAnswer | None:
+        """A verdict on a whole stripe as an answer; None where it leaves something open."""
+        if verdict is Verdict.ROWS_MIGHT_MATCH:
+            return None
+        groups = len(self._built_in.group_rows(stripe)) or 1
+        if verdict is Verdict.NO_ROW_MATCHES:
+            return OrcAnswer(Source.STATISTICS, Bounds.none(), 0, groups)
+        rows = self._tail.stripes[stripe].num_rows
+        return OrcAnswer(Source.STATISTICS, Bounds.all(rows), groups, groups)
 
     def _answer(self, stripe: int, verdicts: Sequence[Verdict]) -> OrcAnswer:
         lower, upper = BitMap(), BitMap()

@@ -23,9 +23,11 @@ from hindex.index.base import Bounds, KeyedReader
 from hindex.index.extent import Extent
 from hindex.keys import KeyKind, array_keys, join_keys, key_array, key_kind, same_keys
 from hindex.orc.types import Kind
+from hindex.scan.answers import StripeAnswer
 from hindex.scan.cost import is_walked
-from hindex.scan.execute import OpenTask, StripeAnswer, output_schema
+from hindex.scan.execute import OpenTask
 from hindex.scan.file_bounds import recorded_type
+from hindex.scan.file_columns import output_schema
 from hindex.scan.planning import ScanPlan
 from hindex.scan.running import Runner
 from hindex.scan.task import OutputColumn, ScanTask

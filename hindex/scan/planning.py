@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from hindex.errors import ColumnError, HindexError, NewerFormatError, StoreError
 from hindex.keys import key_kind
-from hindex.orc.acid.schema import ROW_ID, ROW_ID_TYPE
+from hindex.orc.acid.schema import is_row_key, row_key
 from hindex.orc.types import Kind, OrcType
 from hindex.plan.evaluate import prune
 from hindex.plan.filter import ALWAYS, NEVER, Filter, Never, column_types, columns, leaves, residuals
@@ -53,7 +53,7 @@ def plan_scan(
     :raises PredicateError: if the predicate cannot be typed or answered.
     """
     schema = snapshot.schema
-    wanted = output_columns(schema, names, row_keys=bool(snapshot.listing.transactional))
+    wanted = output_columns(schema, names, row_keys=schema.transactional)
     root = ALWAYS if where is None else normalize(where, _Columns(schema))
     asked = output_columns(schema, lookups)
     planner = _Planner(snapshot, root, wanted, asked)
@@ -83,6 +83,14 @@ def plan_full(plan: ScanPlan) -> ScanPlan:
     return replace(plan, tasks=tuple(replace(task, reads_all=True) for task in tasks), skipped=(), sources=())
 
 
+def plan_every(plan: ScanPlan) -> ScanPlan:
+    """The same query with a task for every file of its partitions, those too that what the driver knows rules out."""
+    planner = _Planner(plan.snapshot, plan.filter, plan.columns, plan.lookups)
+    planner.sources = []
+    tasks = [task for view in plan.snapshot.files if (task := planner.task(view)) is not None]
+    return replace(plan, tasks=tuple(tasks), skipped=())
+
+
 def output_columns(
     schema: TableSchema, names: Sequence[str] | None, *, row_keys: bool = False
 ) -> tuple[OutputColumn, ...]:
@@ -94,8 +102,9 @@ def output_columns(
         names = schema.names
     found = []
     for name in names:
-        if row_keys and name.lower() == ROW_ID and ROW_ID not in map(str.lower, schema.names):
-            found.append(OutputColumn(ROW_ID, ROW_ID_TYPE))
+        key = _row_key(name.split("."), schema) if row_keys else None
+        if key is not None:
+            found.append(key)
             continue
         resolved = schema.resolve(name)
         check_path(resolved, schema)
@@ -110,9 +119,18 @@ class _Columns:
     schema: TableSchema
 
     def resolve(self, name: Sequence[str], /) -> OutputColumn:
+        key = _row_key(name, self.schema) if self.schema.transactional else None
+        if key is not None:
+            return key
         found = self.schema.resolve(tuple(name))
         check_path(found, self.schema)
         return OutputColumn(found.name, found.type, found.is_partition)
+
+
+def _row_key(parts: Sequence[str], schema: TableSchema) -> OutputColumn | None:
+    """The row key or a field of it, where the table has no columns of such a name."""
+    key = row_key(parts, schema.names)
+    return None if key is None else OutputColumn(*key)
 
 
 def check_path(found: ResolvedColumn, schema: TableSchema) -> None:
@@ -152,6 +170,7 @@ class _Planner:
         self._notes: list[Note] = []
         # with whether an index is possible
         self._unindexed: set[tuple[str, bool]] = set()
+        self._row_keys: set[str] = set()
         self._deferred: set[str] = set()
         self._set_aside: dict[str, str] = {}
         for entry in snapshot.manifest.indexes:
@@ -212,6 +231,7 @@ class _Planner:
             else Note(Reason.UNSUPPORTED_TYPE, column, f"it is of type {self._types[column]}")
             for column, can_have_one in sorted(self._unindexed)
         ]
+        found += [Note(Reason.ROW_KEY, name) for name in sorted(self._row_keys)]
         found += [
             Note(Reason.DEFERRED, name, "it was created WITH DEFERRED REBUILD")
             for name in sorted(self._deferred)
@@ -258,6 +278,9 @@ class _Planner:
         uses: list[IndexUse] = []
         told = False
         for name in names:
+            if view.file.acid is not None and is_row_key(name, self._binding):
+                self._row_keys.add(name)
+                continue
             if not holds(view, self._binding, name):
                 # null in every row: known without an index
                 continue

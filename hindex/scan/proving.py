@@ -1,6 +1,7 @@
 """Proofs: a query is answered by its indexes and by reading everything, and the two are compared.
 
-Where they differ, every index that was asked is asked alone, of each leaf that it answers, to find which is wrong.
+Besides, every index of the predicate's columns is asked alone, of each leaf that it answers: what is known without
+it may have kept it from being asked, and the next query may ask it.
 """
 
 from __future__ import annotations
@@ -15,14 +16,17 @@ from pyroaring import BitMap
 from hindex.index.base import Bounds
 from hindex.plan.evaluate import mask
 from hindex.plan.filter import Leaf, leaves
-from hindex.plan.reasons import plural
-from hindex.scan.execute import OpenTask, StripeAnswer
-from hindex.scan.planning import ScanPlan, plan_full
+from hindex.plan.reasons import Note, Reason, group_notes, plural
+from hindex.scan.answers import StripeAnswer
+from hindex.scan.execute import OpenTask
+from hindex.scan.planning import ScanPlan, plan_every, plan_full
 from hindex.scan.proving_values import is_same, wrong_indexes
 from hindex.scan.task import OutputColumn, ScanTask
 
 #: Rows that a message names.
 _NAMED_ROWS = 5
+
+_WITHOUT_INDEX = frozenset({Reason.NO_INDEX, Reason.UNSUPPORTED_TYPE, Reason.UNSUPPORTED_PREDICATE})
 
 
 class ProveWarning(UserWarning):
@@ -57,12 +61,16 @@ class Disagreement:
 
 @dataclass(frozen=True, slots=True)
 class ProveReport:
-    """What a proof found. ``rows`` were compared, in so many ``files``."""
+    """What a proof found. ``rows`` were compared, in so many ``files``.
+
+    ``notes`` tell of indexes that could not be used, of which nothing is proved.
+    """
 
     table: str
     files: int
     rows: int
     disagreements: tuple[Disagreement, ...] = ()
+    notes: tuple[Note, ...] = ()
 
     @property
     def indexes(self) -> tuple[str, ...]:
@@ -70,13 +78,14 @@ class ProveReport:
         return tuple(dict.fromkeys(name for item in self.disagreements for name in item.indexes))
 
     def __str__(self) -> str:
+        unproved = "".join(f"; not used: {group}" for group in group_notes(self.notes))
         if not self.disagreements:
-            return f"indexes of {self.table} agree with the data: {self.rows:,} rows of {self.files:,} files"
+            compared = f"{self.rows:,} rows of {self.files:,} files"
+            return f"indexes of {self.table} agree with the data: {compared}{unproved}"
         told = "; ".join(map(str, self.disagreements[:3]))
         more = len(self.disagreements) - 3
-        return f"indexes of {self.table} disagree with the data: {told}" + (
-            f"; {more:,} more" if more > 0 else ""
-        )
+        told += f"; {more:,} more" if more > 0 else ""
+        return f"indexes of {self.table} disagree with the data: {told}{unproved}"
 
 
 def prove_scan(plan: ScanPlan) -> tuple[ProveReport, ScanPlan]:
@@ -85,58 +94,71 @@ def prove_scan(plan: ScanPlan) -> tuple[ProveReport, ScanPlan]:
     A disagreement is a :class:`ProveWarning`, too.
     """
     full = plan_full(plan)
-    by_index = {task.path: task for task in plan.tasks}
+    # columns may have been left out of the tasks: what is compared is what runs
+    asked = {task.path: task for task in plan_every(plan).tasks} | {task.path: task for task in plan.tasks}
+    ruled_out = {item.path for item in plan.skipped}
     found: list[Disagreement] = []
+    notes = list(plan.notes)
     rows = 0
     for task in full.tasks:
-        for item, count in _compared(plan, by_index.get(task.path), task):
+        indexed = asked[task.path]
+        for item, count in _compared(plan, indexed, task, notes, is_ruled_out=task.path in ruled_out):
             rows += count
             found += [] if item is None else [item]
-    report = ProveReport(plan.snapshot.name, len(full.tasks), rows, tuple(found))
+    unproved = tuple(dict.fromkeys(note for note in notes if _is_of_index(note)))
+    report = ProveReport(plan.snapshot.name, len(full.tasks), rows, tuple(found), unproved)
     if found:
         warnings.warn(str(report), ProveWarning, stacklevel=4)
     return report, full
 
 
+def _is_of_index(note: Note) -> bool:
+    """Whether a note tells of an index that is there and was not used."""
+    return note.reason.is_fallback and note.reason not in _WITHOUT_INDEX
+
+
 def _compared(
-    plan: ScanPlan, indexed: ScanTask | None, task: ScanTask
+    plan: ScanPlan, indexed: ScanTask, task: ScanTask, notes: list[Note], *, is_ruled_out: bool
 ) -> Iterator[tuple[Disagreement | None, int]]:
-    """The disagreement of each stripe of one file, if any, and how many rows match there."""
-    with OpenTask(task) as full:
-        opened = None if indexed is None else OpenTask(indexed)
-        try:
-            for stripe in full.stripes:
-                truth = full.settled(full.answer(stripe))
-                rows = truth.bounds.lower
-                answer = _nothing(truth) if opened is None else opened.settled(opened.answer(stripe))
-                if answer.bounds.lower != rows:
-                    yield _differing(plan, opened, full, truth, answer.bounds.lower), len(rows)
-                    continue
-                wrong = None if opened is None else _wrong_values(plan, opened, full, truth)
-                yield wrong, len(rows)
-        finally:
-            if opened is not None:
-                opened.close()
+    """The disagreement of each stripe of one file, if any, and how many rows match there.
+
+    :param notes: is told of the indexes that could not be used.
+    :param is_ruled_out: whether the driver knows that the file has no wanted row.
+    """
+    with OpenTask(task) as full, OpenTask(indexed) as opened:
+        for stripe in full.stripes:
+            truth = full.settled(full.answer(stripe))
+            rows = truth.bounds.lower
+            found = BitMap() if is_ruled_out else opened.settled(opened.answer(stripe)).bounds.lower
+            wrong = _wrong_alone(plan, opened, full, truth)
+            where = task.path, stripe, tuple(wrong)
+            if found != rows:
+                yield Disagreement(*where, tuple(rows - found), tuple(found - rows)), len(rows)
+            elif wrong:
+                leaf, missing, surplus = next(iter(wrong.values()))
+                yield Disagreement(*where, tuple(missing), tuple(surplus), f"rows of {leaf}"), len(rows)
+            else:
+                yield None if is_ruled_out else _wrong_values(plan, opened, full, truth), len(rows)
+        notes += opened.notes
 
 
-def _nothing(answer: StripeAnswer) -> StripeAnswer:
-    return StripeAnswer(answer.stripe, answer.num_rows, Bounds.none())
-
-
-def _differing(
-    plan: ScanPlan, opened: OpenTask | None, full: OpenTask, truth: StripeAnswer, found: BitMap
-) -> Disagreement:
-    wrong: dict[str, None] = {}
+def _wrong_alone(
+    plan: ScanPlan, opened: OpenTask, full: OpenTask, truth: StripeAnswer
+) -> dict[str, tuple[Leaf, BitMap, BitMap]]:
+    """The indexes that are wrong of a leaf by themselves, with the rows of it that they miss or have too many."""
+    wrong: dict[str, tuple[Leaf, BitMap, BitMap]] = {}
     for leaf in dict.fromkeys(leaves(full.task.filter)):
+        told = list(opened.alone(truth.stripe, leaf))
+        if opened.is_fresh:
+            told += _told_by_driver(plan, full, leaf, truth.stripe, truth.num_rows)
+        if not told:
+            continue
         true = _matching(full, truth, leaf)
-        told = _asked_alone(plan, full, leaf, truth.stripe, truth.num_rows)
-        if opened is not None:
-            told = opened.alone(truth.stripe, leaf)
         for name, bounds in told:
-            if bounds.lower - true or true - bounds.upper:
-                wrong[name] = None
-    rows = truth.bounds.lower
-    return Disagreement(full.task.path, truth.stripe, tuple(wrong), tuple(rows - found), tuple(found - rows))
+            missing, surplus = true - bounds.upper, bounds.lower - true
+            if missing or surplus:
+                wrong.setdefault(name, (leaf, missing, surplus))
+    return wrong
 
 
 def _matching(full: OpenTask, truth: StripeAnswer, leaf: Leaf) -> BitMap:
@@ -146,10 +168,10 @@ def _matching(full: OpenTask, truth: StripeAnswer, leaf: Leaf) -> BitMap:
     return BitMap(np.flatnonzero(mask(leaf, {leaf.column: array}, truth.num_rows)).astype(np.uint32))
 
 
-def _asked_alone(
+def _told_by_driver(
     plan: ScanPlan, full: OpenTask, leaf: Leaf, stripe: int, rows: int
 ) -> Iterator[tuple[str, Bounds]]:
-    """What the driver knew of a file that it ruled out, by each index alone."""
+    """What the driver knows of a file, by each index alone."""
     view = next(view for view in plan.snapshot.files if view.file.path == full.task.path)
     if view.entry is None:
         return

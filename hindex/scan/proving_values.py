@@ -17,7 +17,8 @@ from hindex.index.extent import Extent, around
 from hindex.keys import KeyArray, array_keys, key_kind
 from hindex.plan.filter import Leaf
 from hindex.scan.aggregate_stripe import array_groups
-from hindex.scan.execute import OpenTask, StripeAnswer
+from hindex.scan.answers import StripeAnswer
+from hindex.scan.execute import OpenTask
 from hindex.scan.orc_answers import Source
 from hindex.scan.ordered import recorded_extents
 from hindex.scan.planning import ScanPlan

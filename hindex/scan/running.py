@@ -11,7 +11,8 @@ from itertools import chain, islice
 from typing import TypeVar
 
 from hindex.plan.modes import Mode
-from hindex.scan.execute import OpenTask, StripeAnswer
+from hindex.scan.answers import StripeAnswer
+from hindex.scan.execute import OpenTask
 from hindex.scan.meter import NO_METER, Meter, Step
 from hindex.scan.planning import ScanPlan
 from hindex.scan.task import ScanTask

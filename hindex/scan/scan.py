@@ -14,8 +14,10 @@ from hindex.keys import array_keys, key_value
 from hindex.plan.explain import Explanation
 from hindex.plan.modes import Mode
 from hindex.scan.aggregate import Aggregate, Aggregation, Group, Item
-from hindex.scan.execute import OpenTask, StripeAnswer, output_schema
+from hindex.scan.answers import StripeAnswer
+from hindex.scan.execute import OpenTask
 from hindex.scan.explaining import explain_plan
+from hindex.scan.file_columns import output_schema
 from hindex.scan.measuring import measured
 from hindex.scan.meter import Meter
 from hindex.scan.ordered import Order, check_order, first_rows, sorted_rows
@@ -287,9 +289,12 @@ class Scan:
             keys = array_keys(of, pa.repeat(found, 1))
             return key_value(of, int(keys[0]) if isinstance(keys, np.ndarray) else keys[0].as_py())
 
-    def _counting_tasks(self) -> list[ScanTask]:
+    def _counting_tasks(self) -> Sequence[ScanTask]:
         """The tasks without columns to read: where rows are only counted, every index that decides pays."""
-        return [replace(task, columns=()) for task in self.proved(self.plan()).tasks]
+        plan = self.plan()
+        bare = tuple(replace(task, columns=()) for task in plan.tasks)
+        # a proof is of what is run
+        return self.proved(replace(plan, columns=(), tasks=bare)).tasks
 
     def proved(self, plan: ScanPlan) -> ScanPlan:
         """The plan; in prove mode one that reads everything, after both were compared."""

@@ -14,7 +14,17 @@ from hindex.scan.ordered import Order, sorted_rows
 from hindex.scan.scan import Scan
 from hindex.scan.task import OutputColumn
 from hindex.sql.predicate import ColumnRef
-from hindex.sql.statements import AggregateCall, AggregateFunction, Select, SortItem, is_same_value
+from hindex.sql.statements import (
+    AggregateCall,
+    AggregateFunction,
+    Select,
+    SelectExists,
+    SortItem,
+    is_same_value,
+)
+
+#: What Spark calls the column.
+_EXISTS = "exists()"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +61,35 @@ class Summary:
         return self.aggregation.snapshot().schema.resolve(group).type
 
 
-def selected(scan: Scan, select: Select) -> Scan | Summary:
+@dataclass(frozen=True, slots=True)
+class Existence:
+    """Whether a scan has any row, as a column of that name."""
+
+    scan: Scan
+    name: str
+
+    def to_arrow(self) -> pa.Table:
+        """The result: one boolean."""
+        return pa.table({self.name: pa.array([self.scan.exists()])})
+
+    def explain(self, *, analyze: bool = False) -> Explanation:
+        """How it would be answered, see :meth:`~hindex.scan.scan.Scan.explain`."""
+        limit = 1 if self.scan.limit is None else min(self.scan.limit, 1)
+        found = self.scan.narrowed(self.scan.where, [], limit).explain(analyze=analyze)
+        # one row is enough, but that is not what was asked
+        return replace(found, limit=self.scan.limit)
+
+
+def selected(scan: Scan, select: Select | SelectExists) -> Scan | Summary | Existence:
     """What a statement asks for of a table.
 
     :param scan: of all rows of the table, in the mode that is wanted.
     :raises ColumnError: for an unknown column.
     """
+    if isinstance(select, SelectExists):
+        rows = selected(scan, select.rows)
+        assert isinstance(rows, Scan)
+        return Existence(rows, _EXISTS if select.alias is None else select.alias)
     items = select.items
     found = scan.narrowed(
         select.where,

@@ -1,23 +1,30 @@
 """Whether Spark's catalog and a table's files say the same of it.
 
-hindex derives columns, partitions and their values from the files. Where the catalog says otherwise (a
-partition of its own place, a string that looks like a number, a padded CHAR), the files alone would give
-other rows than Spark does, so such a table is refused.
+Which partitions there are, and where, is told by the catalog (:mod:`hindex.spark.partitions`); hindex derives columns
+and the types of partition values from the files. Where the catalog says otherwise (a string that looks like a number,
+a padded CHAR), the files alone would give other rows than Spark does, so such a table is refused.
 """
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
+import re
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
 
 from hindex.errors import TableError
 from hindex.orc.types import STRING_KINDS, Kind, OrcType
-from hindex.table.listing import normalize_uri
+from hindex.spark.catalog import run
+from hindex.spark.partitions import file_difference
 from hindex.table.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+#: Where Spark keeps the type of a CHAR or VARCHAR column.
+_LIMITED = "__CHAR_VARCHAR_TYPE_STRING"
+#: A CHAR wherever it is in a type, which is not a VARCHAR, nor a field of that name.
+_CHAR = re.compile(r"\bchar\(")
+#: What Spark writes in place of the fields of a long struct.
+_CUT_SHORT = re.compile(r"\.\.\. \d+ more fields")
 
 
 def check_agreement(spark: SparkSession, name: str, snapshot: Snapshot) -> None:
@@ -27,9 +34,9 @@ def check_agreement(spark: SparkSession, name: str, snapshot: Snapshot) -> None:
     :raises TableError: naming the first difference.
     """
     difference = (
-        _column_difference(_columns(spark, name), snapshot)
+        _column_difference(_described(spark, name), snapshot)
         or _partition_difference(spark, name, snapshot)
-        or _place_difference(spark, name, snapshot)
+        or file_difference(spark, name, snapshot.listing)
     )
     if difference is not None:
         raise TableError(
@@ -38,13 +45,23 @@ def check_agreement(spark: SparkSession, name: str, snapshot: Snapshot) -> None:
         )
 
 
-def _columns(spark: SparkSession, name: str) -> list[tuple[str, str]]:
-    """Names and simple types of the catalog's columns, partition columns last."""
+def _described(spark: SparkSession, name: str) -> list[tuple[str, str]]:
+    """Names and simple types of the catalog's columns, partition columns last.
+
+    They are asked of the catalog, not of ``spark.table``: for that Spark lists the table's files, and keeps the list
+    for the queries that follow. The description as JSON does not tell CHAR from STRING.
+    """
     found = []
-    for row in spark.sql(f"DESCRIBE TABLE {name}").collect():
+    for row in run(spark, name, f"DESCRIBE TABLE {name}"):
         if not row["col_name"] or row["col_name"].startswith("#"):
             break
-        found.append((row["col_name"], row["data_type"].lower()))
+        found.append((str(row["col_name"]), str(row["data_type"]).lower()))
+    if any(_CUT_SHORT.search(text) for _, text in found):
+        # strings of limited length are strings in a schema, and say in their metadata what they are
+        return [
+            (field.name, str(field.metadata.get(_LIMITED, field.dataType.simpleString())).lower())
+            for field in spark.table(name).schema
+        ]
     return found
 
 
@@ -54,8 +71,10 @@ def _column_difference(described: list[tuple[str, str]], snapshot: Snapshot) -> 
     files = {column.name.lower(): column.type for column in snapshot.schema.columns}
     for name, wanted in described:
         found = files.pop(name.lower(), None)
-        if wanted.startswith("char("):
-            return f"column {name!r} is {wanted} in the catalog, where Spark pads its values with blanks"
+        if _CHAR.search(wanted):
+            return (
+                f"column {name!r} is {_short(wanted)} in the catalog, where Spark pads its values with blanks"
+            )
         if found is None:
             return f"column {name!r} is in the catalog and not in the files"
         if not _is_same(wanted, found):
@@ -74,35 +93,16 @@ def _is_same(wanted: str, found: OrcType) -> bool:
 
 
 def _partition_difference(spark: SparkSession, name: str, snapshot: Snapshot) -> str | None:
-    columns = snapshot.schema.partition_columns
-    if not columns:
+    """Of transactional tables, partitions have to be where their names say."""
+    if not snapshot.schema.partition_columns or not snapshot.listing.transactional:
         return None
     registered = {row["partition"] for row in spark.sql(f"SHOW PARTITIONS {name}").collect()}
-    present = {str(PurePosixPath(file.path).parent) for file in snapshot.listing.files}
+    present = {item.path for item in snapshot.listing.transactional}
     for partition in sorted(present - registered):
         return f"partition {partition!r} has files and is not in the catalog"
     for partition in sorted(registered - present):
         return f"partition {partition!r} is in the catalog and has no files below the table's location"
     return None
-
-
-def _place_difference(spark: SparkSession, name: str, snapshot: Snapshot) -> str | None:
-    """A partition may be elsewhere while files are still where it would be by its name."""
-    depth = len(snapshot.schema.partition_columns)
-    if not depth or snapshot.listing.transactional:
-        return None
-    here = {file.path for file in snapshot.listing.files}
-    there = set()
-    for uri in spark.table(name).inputFiles():
-        parts = urlsplit(uri)
-        root, *inner = unquote(parts.path).rsplit("/", depth + 1)
-        path = "/".join(inner)
-        scheme = f"{parts.scheme}://{parts.netloc}" if parts.netloc else ""
-        if path not in here or normalize_uri(scheme + root) != snapshot.listing.uri:
-            return f"the catalog has data file {unquote(uri)!r}, which is not below the table's location"
-        there.add(path)
-    stale = sorted(here - there)
-    return f"data file {stale[0]!r} is of no partition of the catalog" if stale else None
 
 
 def _short(text: str) -> str:

@@ -15,7 +15,7 @@ from hindex.orc.types import Kind, OrcType
 from hindex.plan.filter import Always
 from hindex.scan.planning import ScanPlan
 from hindex.scan.task import ScanTask
-from hindex.spark.types import spark_ddl
+from hindex.spark.types import quoted, spark_ddl
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -66,7 +66,7 @@ def split_native(plan: ScanPlan) -> tuple[list[ScanTask], ScanPlan]:
 def native_frame(spark: SparkSession, plan: ScanPlan, tasks: Sequence[ScanTask]) -> DataFrame:
     """The columns of a plan in the data files of some tasks, named by their position."""
     schema = [
-        f"{_quoted(column.name)} {spark_ddl(column.type)}" for column in plan.snapshot.schema.data_columns
+        f"{quoted(column.name)} {spark_ddl(column.type)}" for column in plan.snapshot.schema.data_columns
     ]
     frame = (
         spark.read.schema(", ".join(schema))
@@ -74,11 +74,7 @@ def native_frame(spark: SparkSession, plan: ScanPlan, tasks: Sequence[ScanTask])
         .option("recursiveFileLookup", "true")
         .orc([task.uri for task in tasks])
     )
-    return frame.select(*(frame[_quoted(c.name)].alias(f"c{at}") for at, c in enumerate(plan.columns)))
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
+    return frame.select(*(frame[quoted(c.name)].alias(f"c{at}") for at, c in enumerate(plan.columns)))
 
 
 def _is_safe(of: OrcType) -> bool:

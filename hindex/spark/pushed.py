@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable
-from decimal import Decimal
 from typing import Any
 
+from hindex.sql.literals import LiteralError, of_value
 from hindex.sql.predicate import (
     ColumnRef,
     Comparison,
@@ -18,7 +18,6 @@ from hindex.sql.predicate import (
     IsNull,
     Like,
     Literal,
-    LiteralKind,
     Not,
     Predicate,
     all_of,
@@ -33,7 +32,6 @@ _COMPARISONS = {
     "LessThanOrEqual": ComparisonOp.LE,
 }
 _PATTERNS = {"StringStartsWith": "{}%", "StringEndsWith": "%{}", "StringContains": "%{}%"}
-_MAX_DIGITS = 38
 
 
 def predicate_of(filters: Iterable[Any]) -> tuple[Predicate | None, list[Any]]:
@@ -75,32 +73,10 @@ def _predicate(item: Any) -> Predicate | None:  # noqa: ANN401
 
 
 def _literal(value: object) -> Literal | None:
-    match value:
-        case None:
-            return Literal(None, LiteralKind.NULL)
-        case bool():
-            return Literal(value, LiteralKind.BOOLEAN)
-        case int():
-            return Literal(value, LiteralKind.INTEGER)
-        case float():
-            return Literal(value, LiteralKind.DOUBLE)
-        case Decimal():
-            return _decimal(value)
-        case str():
-            return Literal(value, LiteralKind.STRING)
-        case bytes() | bytearray():
-            return Literal(bytes(value), LiteralKind.BINARY)
-        case datetime.datetime():
-            # an instant would be one of a time zone that is not known here
-            return None if value.tzinfo else Literal(value.isoformat(" "), LiteralKind.TIMESTAMP)
-        case datetime.date():
-            return Literal(value, LiteralKind.DATE)
-        case _:
-            return None
-
-
-def _decimal(value: Decimal) -> Literal | None:
-    _, digits, exponent = value.as_tuple()
-    if not isinstance(exponent, int) or max(len(digits) + max(exponent, 0), -exponent) > _MAX_DIGITS:
+    if isinstance(value, datetime.datetime) and value.tzinfo:
+        # an instant would be one of a time zone that is not known here
         return None
-    return Literal(value, LiteralKind.DECIMAL)
+    try:
+        return of_value(value)
+    except LiteralError:
+        return None

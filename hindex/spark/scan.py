@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from hindex.scan.running import Runner, Unit, run_units
-from hindex.scan.task import OutputColumn
 from hindex.spark.frames import cores, task_frame
 from hindex.spark.native import native_frame, split_native
 from hindex.spark.tasks import group_units, numbered, numbered_schema, read_group
-from hindex.spark.types import has_wall_clock, spark_ddl
+from hindex.spark.types import has_wall_clock, quoted, spark_ddl
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -27,7 +26,13 @@ MAX_LOCAL_VALUES = 1_000_000
 MAX_LOCAL_FILES = 400
 
 
-def scan_frame(spark: SparkSession, scan: Scan, plan: ScanPlan | None = None) -> DataFrame:
+def scan_frame(
+    spark: SparkSession,
+    scan: Scan,
+    plan: ScanPlan | None = None,
+    table: Sequence[str] | None = None,
+    units: Sequence[Unit] | None = None,
+) -> DataFrame:
     """The rows of a scan as a DataFrame with the types that ``spark.read.orc`` gives.
 
     The table is planned, and its indexes are asked, now; rows that are few are read now as well. Data files of which
@@ -35,62 +40,84 @@ def scan_frame(spark: SparkSession, scan: Scan, plan: ScanPlan | None = None) ->
     without a zone, are taken in the session's time zone. Rows in an order are read now, too.
 
     :param plan: of the scan, where it is known already.
+    :param table: the names of all columns of the table, where they are to be given in this order: those that the scan
+        does not have are null.
+    :param units: the stripes of the plan that may have rows, where its indexes were asked already.
     :raises ColumnError: for an unknown column, or one whose type Spark does not have.
     """
-    plan, limit = scan.proved(plan or scan.plan()), scan.limit
+    planned = plan or scan.plan()
+    plan, limit = scan.proved(planned), scan.limit
     columns = plan.columns
-    names = scan.names or tuple(column.name for column in columns)
-    types = [spark_ddl(column.type) for column in columns]
+    outputs = _outputs(plan, scan.names or [column.name for column in columns], table)
     if not columns:
-        return spark.range(scan.count()).select()
+        return spark.range(scan.count()).selectExpr(*outputs)
     schema = numbered_schema(columns)
     if scan.order is not None:
         ordered = pa.Table.from_arrays(scan.to_arrow().columns, schema=schema)
-        return _typed(_frame(spark, ordered), names, columns, types)
-    reads = _few_reads(plan, limit, scan.runner)
-    if reads is not None:
-        return _typed(_frame(spark, _read(reads, schema, limit)), names, columns, types)
+        return _frame(spark, ordered).selectExpr(*outputs)
+    found = _few_reads(plan, limit, scan.runner, units if plan is planned else None)
+    if not isinstance(found, int):
+        return _frame(spark, _read(found, schema, limit)).selectExpr(*outputs)
     native, rest = split_native(plan)
-    found = None
+    frame = None
     if rest.tasks or not native:
         groups = group_units(rest, cores(spark))
-        found = task_frame(spark, groups, partial(read_group, limit=limit, mode=scan.mode), schema)
+        read = partial(read_group, limit=limit, mode=scan.mode)
+        frame = task_frame(spark, groups, read, schema, rows=found)
     if native:
         dense = native_frame(spark, plan, native)
-        found = dense if found is None else found.unionAll(dense)
-    assert found is not None
-    typed = _typed(found, names, columns, types)
+        frame = dense if frame is None else frame.unionAll(dense)
+    assert frame is not None
+    typed = frame.selectExpr(*outputs)
     return typed if limit is None else typed.limit(limit)
 
 
-def _typed(
-    frame: DataFrame, names: Sequence[str], columns: Sequence[OutputColumn], types: Sequence[str]
-) -> DataFrame:
-    """Columns that are named by their position under their names, wall clocks as Spark's timestamps."""
-    return frame.select(
-        *(
-            (frame[f"c{at}"].cast(ddl) if has_wall_clock(column.type) else frame[f"c{at}"]).alias(name)
-            for at, (name, column, ddl) in enumerate(zip(names, columns, types, strict=True))
-        )
-    )
+def _outputs(plan: ScanPlan, names: Sequence[str], table: Sequence[str] | None) -> list[str]:
+    """What is selected of a frame whose columns are named by their position, wall clocks as Spark's timestamps.
+
+    As texts: each is one call of the Java side, where a column takes half a dozen.
+    """
+    found = [
+        f"CAST(c{at} AS {spark_ddl(column.type)})" if has_wall_clock(column.type) else f"c{at}"
+        for at, column in enumerate(plan.columns)
+    ]
+    for column in plan.columns:
+        spark_ddl(column.type)  # a type that Spark does not have is told by the column's name
+    if table is None:
+        return [f"{text} AS {quoted(name)}" for text, name in zip(found, names, strict=True)]
+    given = dict(zip(map(str.lower, names), found, strict=True))
+    return [f"{given.get(name.lower()) or _null(plan, name)} AS {quoted(name)}" for name in table]
 
 
-def _few_reads(plan: ScanPlan, limit: int | None, runner: Runner) -> list[Unit] | None:
-    """The stripes to read where they hold few candidate rows, by the indexes; None where there are many."""
+def _null(plan: ScanPlan, name: str) -> str:
+    """NULL of a column's type."""
+    of = plan.snapshot.schema.resolve((name,)).type
+    return f"CAST(NULL AS {spark_ddl(of, wall_clock='timestamp_ltz')})"
+
+
+def _few_reads(
+    plan: ScanPlan, limit: int | None, runner: Runner, units: Sequence[Unit] | None
+) -> list[Unit] | int:
+    """The stripes to read where they hold few candidate rows, by the indexes; about how many rows where not."""
     if limit == 0:
         return []
+    paths = {task.path for task in plan.tasks}
+    total = sum(view.num_rows for view in plan.snapshot.files if view.file.path in paths)
     if len(plan.tasks) > MAX_LOCAL_FILES:
-        return None
+        return total
     most = MAX_LOCAL_VALUES // len(plan.columns)
-    candidates = certain = 0
+    candidates = certain = seen = 0
     found: list[Unit] = []
 
-    for task, answer in runner.answered(plan.tasks):
+    for task, answer in runner.answered(plan.tasks, every=True) if units is None else units:
+        seen += answer.num_rows
         answer = answer.first(None if limit is None else limit - certain)
+        if not len(answer.bounds.upper):
+            continue
         candidates += len(answer.bounds.upper)
         certain += len(answer.bounds.lower)
         if candidates > most:
-            return None
+            return max(candidates * total // seen, candidates)
         found.append((task, answer))
         if limit is not None and certain >= limit:
             break
@@ -106,4 +133,7 @@ def _read(reads: Sequence[Unit], schema: pa.Schema, limit: int | None) -> pa.Tab
 def _frame(spark: SparkSession, table: pa.Table) -> DataFrame:
     from pyspark.sql.pandas.types import from_arrow_schema
 
+    # Spark takes an empty batch for the end of the rows
+    batches = [batch for batch in table.to_batches() if batch.num_rows]
+    table = pa.Table.from_batches(batches, table.schema) if batches else table.schema.empty_table()
     return spark.createDataFrame(table, from_arrow_schema(table.schema))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -23,6 +24,7 @@ from hindex.spark.tasks import Group, group_units, read_group
 from hindex.spark.types import spark_ddl
 from hindex.sql.predicate import Predicate, all_of
 from hindex.store.store import Store
+from hindex.table.elsewhere import CatalogPartitions
 from hindex.table.listing import normalize_uri
 from hindex.table.snapshot import Snapshot, take_snapshot
 from hindex.table.transactional import AcidOptions
@@ -37,16 +39,33 @@ _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _OPTIONS = ("path", "table", "columns", "store", "valid_write_ids")
 
 
+@dataclass(frozen=True, slots=True)
+class NamedTable:
+    """A table of the catalog, as it was when the source was enabled.
+
+    :ivar partitions: those that the catalog had; None where it has none.
+    """
+
+    uri: str
+    partitions: CatalogPartitions | None = None
+
+
 def enable(spark: SparkSession, tables: Sequence[str] = (), store: str | None = None) -> None:
     """Make ``spark.read.format("hindex")`` known to a session, and have Spark push filters to it.
 
-    :param tables: names of the catalog that the option ``table`` may have: they are looked up now.
+    :param tables: names of the catalog that the option ``table`` may have: they are looked up now, and reads have
+        the partitions of now, at the places of now.
     :param store: where indexes are if a read has no option ``store``; beside each table if None.
-    :raises TableError: if the catalog has no table of ORC files of a name.
+    :raises TableError: if the catalog has no table of ORC files of a name, or says other than its files do.
     """
     from hindex.connection import connect
 
-    places = {name.lower(): connect(store, spark).table(name).uri for name in tables}
+    places: dict[str, NamedTable] = {}
+    for name in tables:
+        listing = connect(store, spark).table(name).snapshot().listing
+        # which files there are is seen at each read
+        partitions = None if listing.catalog is None else replace(listing.catalog, files=frozenset())
+        places[name.lower()] = NamedTable(listing.uri, partitions)
     place = None if store is None else normalize_uri(store)
     spark.dataSource.register(_source_class(places, place, cores(spark)))
     # without it, Spark refuses to run a source that could take filters
@@ -59,19 +78,22 @@ class SourceTable:
     :param options: those of the read, with names in lower case.
     """
 
-    def __init__(self, options: Mapping[str, str], places: Mapping[str, str], store: str | None) -> None:
+    def __init__(
+        self, options: Mapping[str, str], places: Mapping[str, NamedTable], store: str | None
+    ) -> None:
         unknown = sorted(set(options) - set(_OPTIONS))
         if unknown:
             raise StatementError(f"unknown option {unknown[0]!r}; there are {', '.join(map(repr, _OPTIONS))}")
         named = [options[key] for key in ("path", "table") if options.get(key)]
         if len(named) != 1:
             raise StatementError("a read names one table: load(path), or option('table', name)")
-        place = places.get(named[0].lower()) if "table" in options else named[0]
-        if place is None and "/" not in named[0]:
+        known = places.get(named[0].lower()) if "table" in options else None
+        if known is None and "table" in options and "/" not in named[0]:
             raise TableError(
                 f"Table {named[0]!r} is not known here: name it in hindex.enable(spark, tables=[{named[0]!r}])"
             )
-        self.uri = normalize_uri(place or named[0])
+        self.uri = normalize_uri(named[0]) if known is None else known.uri
+        self._partitions = None if known is None else known.partitions
         self.store = options.get("store") or store
         self.columns = _names(options.get("columns"))
         seen = options.get("valid_write_ids")
@@ -79,7 +101,8 @@ class SourceTable:
 
     def snapshot(self) -> Snapshot:
         """The table as it is now."""
-        return take_snapshot(self.uri, Store.for_table(self.uri, self.store), options=self._acid)
+        store = Store.for_table(self.uri, self.store)
+        return take_snapshot(self.uri, store, options=self._acid, partitions=self._partitions)
 
     def ddl(self) -> str:
         """The schema of a read. Timestamps without a zone, as most are in ORC files, are ``timestamp_ntz``."""
@@ -132,7 +155,7 @@ def read_batches(group: Group, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _source_class(places: Mapping[str, str], store: str | None, parallelism: int) -> type[DataSource]:
+def _source_class(places: Mapping[str, NamedTable], store: str | None, parallelism: int) -> type[DataSource]:
     """The class that Spark is told of; it travels by value, so nothing has to be installed for Spark to find it."""
     from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 

@@ -39,7 +39,7 @@ def spark_ddl(of: OrcType, *, wall_clock: str = "timestamp") -> str:
             return f"{str(of).partition('<')[0]}<{','.join(inner)}>"
         case Kind.STRUCT:
             fields = zip(of.field_names, inner, strict=True)
-            return f"struct<{','.join(f'{_quoted(name)}:{child}' for name, child in fields)}>"
+            return f"struct<{','.join(f'{quoted(name)}:{child}' for name, child in fields)}>"
         case Kind.UNION:
             raise ColumnError(f"Spark has no type for {of}: read the column with to_arrow(), or leave it out")
         case _:
@@ -62,5 +62,6 @@ def has_wall_clock(of: OrcType) -> bool:
     return any(part.kind is Kind.TIMESTAMP for part in of.walk())
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """A name in the quotes of SQL."""
     return f"`{name.replace('`', '``')}`"

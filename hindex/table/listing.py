@@ -18,6 +18,7 @@ from hindex.errors import TableError, TableNotFoundError
 from hindex.orc.acid.files import AcidFile
 from hindex.orc.acid.names import METADATA_FILE, VERSION_FILE, looks_acid
 from hindex.orc.source import resolve_filesystem
+from hindex.table.elsewhere import CatalogPartitions, PartitionPlace
 from hindex.table.fingerprint import Fingerprint
 from hindex.table.partitions import Partitioning, PartitionValue, RawPartition, discover
 from hindex.table.transactional import AcidOptions, TransactionalDirectory, transactional_files
@@ -88,6 +89,9 @@ class Listing:
     :param is_file: whether the table is one file.
     :param files: sorted by path, files of 0 bytes included.
     :param transactional: the directories of the table that are transactional, sorted by path.
+    :param catalog: the partitions by which it was listed, if a catalog told any.
+    :param unseen: paths of files of transactional directories that are there, and of which a list of valid write ids
+        may hide some.
     """
 
     uri: str
@@ -95,6 +99,8 @@ class Listing:
     files: tuple[DataFile, ...]
     partitioning: Partitioning = field(default_factory=Partitioning)
     transactional: tuple[TransactionalDirectory, ...] = ()
+    catalog: CatalogPartitions | None = None
+    unseen: frozenset[str] = frozenset()
 
     def partition_values(self, file: DataFile) -> tuple[PartitionValue, ...]:
         """The typed partition values of a file, in the order of ``partitioning.columns``."""
@@ -156,7 +162,13 @@ def join_uri(base: str, path: str) -> str:
     return f"{place.rstrip('/')}/{path}{mark}{query}"
 
 
-def list_data_files(table: str, *, name: str | None = None, options: AcidOptions | None = None) -> Listing:
+def list_data_files(
+    table: str,
+    *,
+    name: str | None = None,
+    options: AcidOptions | None = None,
+    partitions: CatalogPartitions | None = None,
+) -> Listing:
     """List the data files of a table: a directory, one file, or a URI.
 
     Left out, as Spark does: names that start with ``.``, or with ``_`` unless they contain ``=``, copies
@@ -164,29 +176,51 @@ def list_data_files(table: str, *, name: str | None = None, options: AcidOptions
     files gives an empty listing. Of transactional directories, those files are listed that count.
 
     :param options: how transactional directories are read.
+    :param partitions: those of a catalog, if it has the table: no others count then.
     :raises TableNotFoundError: if the table does not exist; the message calls it ``name``.
     :raises TableError: if it cannot be listed, or its directories contradict each other.
     """
     uri = normalize_uri(table)
     table = name or table
-    is_file, tree = _local_files(table, uri) if is_local(uri) else _remote_files(table, uri)
+    try:
+        is_file, tree = _local_files(table, uri) if is_local(uri) else _remote_files(table, uri)
+    except TableNotFoundError:
+        if partitions is None or not (partitions.here or partitions.elsewhere):
+            raise
+        # its partitions may all be elsewhere
+        is_file, tree = False, Tree()
     if is_file:
         only = tree.files[0]
         return Listing(
             uri, True, (DataFile(only.name, uri, only.length, only.mtime_ns, (), only.changed_ns),)
         )
+    if partitions is not None and not tree.acid:
+        tree = partitions.kept(tree)
     # each with the directory that tells its partition
     found: list[tuple[FoundFile, str, AcidFile | None]]
     transactional: tuple[TransactionalDirectory, ...] = ()
+    unseen: frozenset[str] = frozenset()
     if tree.acid:
-        counted, transactional = transactional_files(
-            table, tree, lambda path: join_uri(uri, path), options or AcidOptions()
-        )
+        options = options or AcidOptions()
+        counted, transactional = transactional_files(table, tree, lambda path: join_uri(uri, path), options)
+        if not options.valid.is_all:
+            unseen = frozenset(item.path for item in tree.files)
         found = [(item.found, item.root, item.acid) for item in counted]
     else:
         found = [(item, item.directory, None) for item in tree.files]
-    partitioning, partition_of = discover(table, dict.fromkeys(place for _, place, _ in found))
     files: list[DataFile] = []
+    elsewhere = () if partitions is None else partitions.elsewhere
+    away = [(other, _files_elsewhere(table, other)) for other in elsewhere]
+    directories = dict.fromkeys(
+        [place for _, place, _ in found] + [other.directory for other, some in away if some]
+    )
+    # where no file is left, the directories that are tell how the table is partitioned
+    partitioning, partition_of = discover(table, directories or [item.path for item in transactional])
+    for other, some in away:
+        raw = partition_of[other.directory] if some else ()
+        for item in some:
+            path, there = f"{other.path}/{item.name}", join_uri(other.uri, item.name)
+            files.append(DataFile(path, there, item.length, item.mtime_ns, raw, item.changed_ns))
     for item, place, acid in found:
         partition = partition_of.get(place)
         if partition is not None:
@@ -195,7 +229,22 @@ def list_data_files(table: str, *, name: str | None = None, options: AcidOptions
                 DataFile(item.path, there, item.length, item.mtime_ns, partition, item.changed_ns, acid)
             )
     files.sort(key=lambda item: item.path)
-    return Listing(uri, False, tuple(files), partitioning, transactional)
+    return Listing(uri, False, tuple(files), partitioning, transactional, partitions, unseen)
+
+
+def _files_elsewhere(table: str, place: PartitionPlace) -> list[FoundFile]:
+    """The data files of a partition elsewhere: those directly in its directory, none where there is no such."""
+    try:
+        is_file, tree = (_local_files if is_local(place.uri) else _remote_files)(table, place.uri)
+    except TableNotFoundError:
+        return []
+    if is_file or tree.acid:
+        what = "a file" if is_file else "transactional"
+        raise TableError(
+            f"Table {table!r} is invalid: the place {place.uri!r} of partition {place.directory!r} is {what}, and "
+            "partitions away from the table are read only where they are directories of plain files"
+        )
+    return [file for file in tree.files if not file.directory]
 
 
 def _local_files(table: str, root: str) -> tuple[bool, Tree]:

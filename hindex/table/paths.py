@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from hindex.orc.acid.schema import acid_columns
+from hindex.orc.acid.schema import acid_columns, is_row_key
 from hindex.orc.types import Kind, OrcType
 from hindex.table.schema import bind_columns
 
@@ -29,14 +29,19 @@ def bind_paths(
     :param root: the file's type.
     :param wanted: names of data columns, or dotted paths of fields within them.
     :param transactional: whether the file is of a transactional directory: where it has the ACID schema, the table's
-        columns are the fields of its last one.
+        columns are the fields of its last one, and the fields of row keys are columns beside that.
     """
     acid = acid_columns(root) if transactional else None
     prefix = "" if acid is None else f"{acid.row}."
-    root = root if acid is None else acid.user
+    file, root = root, root if acid is None else acid.user
     at = dict(zip(binding, bind_columns(binding, root.field_names), strict=True))
     found: dict[str, FilePath] = {}
     for name in wanted:
+        if acid is not None and is_row_key(name, binding):
+            column = acid.key_column(name)
+            if column is not None:
+                found[name] = FilePath(column, file.children[file.field_names.index(column)])
+            continue
         for top, rest in _splits(name, at):
             position = at[top]
             if position is None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from hindex.errors import ColumnError, TableError
+from hindex.orc.acid.schema import row_key
 from hindex.orc.types import INTEGER_KINDS, STRING_KINDS, Kind, OrcType
 
 #: Names are listed in messages up to this many.
@@ -53,10 +54,12 @@ class TableSchema:
         type.
     :param partition_columns: those whose values come from directory names, in directory order; each is in
         ``columns`` too.
+    :param transactional: whether rows have keys, which are no columns of the table.
     """
 
     columns: tuple[TableColumn, ...]
     partition_columns: tuple[TableColumn, ...] = ()
+    transactional: bool = False
 
     @property
     def data_columns(self) -> tuple[TableColumn, ...]:
@@ -83,6 +86,11 @@ class TableSchema:
         else:
             parts = tuple(name)
         written = ".".join(parts)
+        if self.transactional and row_key(parts, self.names) is not None:
+            raise ColumnError(
+                f"Column {written!r} cannot be resolved here: row keys can be read and compared, and not indexed, "
+                "ordered, grouped or aggregated"
+            )
         top = self._one_of(written, self._matches(parts[0]))
         path, found = [top.name], top.type
         for part in parts[1:]:
@@ -96,7 +104,13 @@ class TableSchema:
 
     def _one_of(self, written: str, found: list[TableColumn]) -> TableColumn:
         if not found:
-            raise ColumnError(f"Column {written!r} cannot be resolved; {_remedy(written, self.names)}")
+            remedy = _remedy(written, self.names)
+            if not self.data_columns:
+                counts = (
+                    " that counts, by its directories and the valid write ids," if self.transactional else ""
+                )
+                remedy += f": no data file of it{counts} tells its columns"
+            raise ColumnError(f"Column {written!r} cannot be resolved; {remedy}")
         if len(found) > 1:
             raise ColumnError(
                 f"Column {written!r} cannot be resolved: it is ambiguous among "
@@ -108,6 +122,8 @@ class TableSchema:
 def merge_schemas(
     files: Iterable[tuple[str, Sequence[tuple[str, OrcType]]]],
     partition_columns: Sequence[TableColumn] = (),
+    *,
+    transactional: bool = False,
 ) -> TableSchema:
     """One schema for all files of a table.
 
@@ -116,6 +132,7 @@ def merge_schemas(
 
     :param files: path of each file (for messages) and its top-level columns. Passing the same sequence object
         for files of the same schema makes a large table quick.
+    :param transactional: whether rows have keys.
     :raises TableError: if a column has types that no common type holds: names it, both types and both files.
     """
     seen: dict[int, Sequence[tuple[str, OrcType]]] = {}
@@ -158,7 +175,7 @@ def merge_schemas(
         elif found is not None:
             merged.append(TableColumn(name, found))
     merged.extend(by_name.values())
-    return TableSchema(tuple(merged), tuple(partition_columns))
+    return TableSchema(tuple(merged), tuple(partition_columns), transactional)
 
 
 def bind_columns(names: Sequence[str], file_names: Sequence[str]) -> tuple[int | None, ...]:

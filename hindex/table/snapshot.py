@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from hindex.errors import HindexError, NewerFormatError, StoreError
+from hindex.errors import HindexError, NewerFormatError, StoreError, TableError
 from hindex.orc.acid.files import AcidFile, file_tail
 from hindex.orc.acid.schema import acid_columns
 from hindex.orc.source import open_source
@@ -15,6 +15,7 @@ from hindex.orc.tail import FileTail, read_tail
 from hindex.orc.types import OrcType
 from hindex.store.manifest import FileEntry, Manifest
 from hindex.store.store import Store
+from hindex.table.elsewhere import CatalogPartitions, is_elsewhere
 from hindex.table.listing import DataFile, Listing, list_data_files
 from hindex.table.partitions import PartitionValue
 from hindex.table.schema import TableColumn, TableSchema, merge_schemas
@@ -81,7 +82,12 @@ class Snapshot:
 
 
 def take_snapshot(
-    table: str, store: Store, *, name: str | None = None, options: AcidOptions | None = None
+    table: str,
+    store: Store,
+    *,
+    name: str | None = None,
+    options: AcidOptions | None = None,
+    partitions: CatalogPartitions | None = None,
 ) -> Snapshot:
     """List a table, load its manifest and derive its schema.
 
@@ -89,10 +95,12 @@ def take_snapshot(
     A manifest that cannot be read is no error here: it becomes ``store_problem``.
 
     :param options: how transactional directories are read.
+    :param partitions: those of a catalog. Without them nothing is known of partitions elsewhere: entries of files
+        there are neither used nor taken for vanished.
     :raises TableError: if the table does not exist or its files' schemas do not fit each other.
     :raises OrcError: if a file is not readable as ORC.
     """
-    listing = list_data_files(table, name=name, options=options)
+    listing = list_data_files(table, name=name, options=options, partitions=partitions)
     problem: HindexError | None = None
     manifest = Manifest.empty(listing.uri)
     entries: dict[str, FileEntry] = {}
@@ -112,7 +120,8 @@ def take_snapshot(
     columns = [content.columns for content in contents]
     flat = _flat_files(views, contents)
     names = {id(item): tuple(name for name, _ in item) for item in columns}
-    present = {file.path for file in listing.files}
+    # what others may see is not gone
+    present = {file.path for file in listing.files} | listing.unseen
     partition_columns = [TableColumn(c.name, c.type) for c in listing.partitioning.columns]
     return Snapshot(
         name=name or table,
@@ -120,7 +129,11 @@ def take_snapshot(
         listing=listing,
         manifest=manifest,
         schema=merge_schemas(
-            zip((view.file.path for view in views), columns, strict=True), partition_columns
+            zip((view.file.path for view in views), columns, strict=True)
+            if views or not listing.transactional
+            else _columns_before(entries, partition_columns),
+            partition_columns,
+            transactional=bool(listing.transactional),
         ),
         files=tuple(
             replace(
@@ -133,9 +146,38 @@ def take_snapshot(
             )
             for view, content in zip(views, contents, strict=True)
         ),
-        vanished=tuple(path for path in entries if path not in present),
+        vanished=tuple(
+            path
+            for path in entries
+            if path not in present and (partitions is not None or not is_elsewhere(path))
+        ),
         store_problem=problem,
     )
+
+
+def _columns_before(
+    entries: Mapping[str, FileEntry], partition_columns: Sequence[TableColumn]
+) -> list[tuple[str, _Columns]]:
+    """What the files had that were indexed, of a transactional table whose rows were all deleted and compacted away.
+
+    Newest first, without those whose types do not fit newer ones: they are remembered only, and nobody reads them.
+    """
+    newest: dict[str, FileEntry] = {}
+    for entry in sorted(entries.values(), key=lambda entry: (entry.mtime_ns, entry.path), reverse=True):
+        newest.setdefault(entry.schema, entry)
+    kept: list[tuple[str, _Columns]] = []
+    for entry in newest.values():
+        found = _recorded_columns(entry.schema, True)
+        if found is None:
+            continue
+        more = [*kept, (entry.path, found[0])]
+        try:
+            merge_schemas(more, partition_columns)
+        except TableError:
+            # the table was made anew with other types since; a refresh forgets the old files
+            continue
+        kept = more
+    return kept
 
 
 def fresh_paths(snapshot: Snapshot) -> frozenset[str]:

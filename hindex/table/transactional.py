@@ -194,6 +194,7 @@ class _Directory:
                 statement=statement,
                 deletes=since[min_write_id],
                 valid=self._options.valid,
+                changed_ns=file.changed_ns or file.mtime_ns,
             )
             if acid.file.flush_length is not None:
                 file = replace(file, length=min(file.length, acid.file.flush_length))

@@ -2,24 +2,22 @@
 
 Delete deltas are sorted by row key, and so are data files: what of a delete delta cannot hold one of the wanted keys
 is skipped by its statistics, and the rest is read a batch at a time. Neither order is relied on. Small files are read
-once for all data files.
+once for all data files, also where there are many thousands of them.
 """
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
-from hindex.errors import OrcError
+from hindex.errors import OrcError, TableError
 from hindex.orc.acid.files import DeleteFile, open_file
-from hindex.orc.acid.keys import Ints, KeyRange, KeySet, RowKeys, bucket_codes, joined_keys
+from hindex.orc.acid.held import Held
+from hindex.orc.acid.keys import Ints, KeyRange, KeySet, PackedKeys, RowKeys, bucket_codes
 from hindex.orc.acid.ranges import KeyStatistics, Range
 from hindex.orc.acid.schema import AcidColumns, acid_columns
 from hindex.orc.acid.write_ids import ValidWriteIds
@@ -29,11 +27,13 @@ from hindex.orc.reader import OrcReader
 BATCH_ROWS = 1 << 16
 #: Files that stay open for the stripes to come; beyond, each is opened as it is needed.
 _MOST_OPEN = 32
-#: Files whose ranges are kept in memory for other data files to come.
-_MOST_KNOWN = 4096
-#: Files of so many rows are read whole, and kept for other data files: this many rows of them together.
+#: Files of so many rows are read whole, and kept for other data files.
 SMALL_ROWS = 1 << 16
-_MOST_KEPT_ROWS = 1 << 20
+#: Bytes of ranges that are kept: those of some 50,000 files; and about what a file and a range take.
+_RANGES_BYTES = 64 << 20
+_FILE_BYTES, _RANGE_BYTES = 250, 450
+#: Bytes of keys that are kept: two for each of many deletes that lie far apart, and less the closer they are.
+_KEYS_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +69,11 @@ class DeletedRows:
             reader.close()
         self._open.clear()
 
+    @property
+    def files(self) -> tuple[DeleteFile, ...]:
+        """Those that may delete rows of the data file."""
+        return tuple(file for file, _ in self._files)
+
     def may_touch(self, keys: KeyRange) -> bool:
         """Whether a row whose key is in a range may be deleted; no file is opened."""
         return any(found.stripes_with(keys) for _, found in self._files)
@@ -84,36 +89,74 @@ class DeletedRows:
             if not stripes:
                 continue
             if file.changed_ns and found.num_rows <= SMALL_ROWS:
-                rows = keys.rows_of(_KEPT.keys(file, self._valid, found))
-                deleted |= BitMap(rows.astype(np.uint32))
+                for some in _keys_of(file, self._valid, found).parts():
+                    deleted |= BitMap(keys.rows_of(some).astype(np.uint32))
                 continue
-            reader = self._open.get(file) or _DeleteReader(file, self._valid, found)
+            kept = self._open.get(file)
+            reader = kept or _DeleteReader(file, self._valid, found)
             try:
                 for some in reader.keys(keys, stripes):
                     rows = keys.rows_of(some)
                     if len(rows):
                         deleted |= BitMap(rows.astype(np.uint32))
             finally:
-                if file in self._open or len(self._open) < _MOST_OPEN:
-                    self._open[file] = reader
-                else:
-                    reader.close()
+                if kept is None:
+                    self._keep(file, reader)
         return deleted
+
+    def _keep(self, file: DeleteFile, reader: _DeleteReader) -> None:
+        """Keep a reader for the stripes to come; close it where enough are open, or another thread kept one."""
+        if len(self._open) >= _MOST_OPEN or self._open.setdefault(file, reader) is not reader:
+            reader.close()
 
 
 def _ranges_of(file: DeleteFile) -> _Ranges:
     """The ranges of a file of deletes, read once where its version is known."""
-    return _known_ranges(file) if file.changed_ns else _read_ranges(file)
+    found = RANGES.get(file) if file.changed_ns else None
+    if found is None:
+        found = _read_ranges(file)
+        if file.changed_ns:
+            RANGES.put(file, found, _FILE_BYTES + _RANGE_BYTES * (1 + len(found.stripes)))
+    return found
 
 
 def _read_ranges(file: DeleteFile) -> _Ranges:
-    with open_file(file.file) as reader:
+    with _opened(file) as reader:
         statistics = KeyStatistics(reader, _columns(reader))
+        whole = statistics.file()
         stripes = tuple(statistics.stripe(stripe) for stripe in range(len(reader.stripes)))
-        return _Ranges(reader.num_rows, statistics.file(), stripes, statistics.current_transactions())
+        return _Ranges(reader.num_rows, whole, stripes, statistics.current_transactions())
 
 
-_known_ranges = lru_cache(maxsize=_MOST_KNOWN)(_read_ranges)
+def _keys_of(file: DeleteFile, valid: ValidWriteIds, ranges: _Ranges) -> PackedKeys:
+    """All keys of a file whose version is known, read once."""
+    found = KEYS.get((file, valid))
+    if found is None:
+        reader = _DeleteReader(file, valid, ranges)
+        try:
+            found = PackedKeys(reader.every())
+        finally:
+            reader.close()
+        KEYS.put((file, valid), found, _FILE_BYTES + found.nbytes)
+    return found
+
+
+#: The ranges of files whose version is known.
+RANGES: Held[DeleteFile, _Ranges] = Held(_RANGES_BYTES)
+#: The keys of small files, for readers that see the same transactions.
+KEYS: Held[tuple[DeleteFile, ValidWriteIds], PackedKeys] = Held(_KEYS_BYTES)
+
+
+def _opened(file: DeleteFile) -> OrcReader:
+    try:
+        return open_file(file.file)
+    except OrcError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            raise TableError(
+                f"the file of deletes {file.file.uri!r} was removed after the scan was planned, as after a compaction: "
+                "run the query again"
+            ) from error
+        raise
 
 
 def _columns(reader: OrcReader) -> AcidColumns:
@@ -130,7 +173,7 @@ class _DeleteReader:
     """One file of a delete delta, open."""
 
     def __init__(self, file: DeleteFile, valid: ValidWriteIds, ranges: _Ranges) -> None:
-        self._reader = open_file(file.file)
+        self._reader = _opened(file)
         self._columns = _columns(self._reader)
         self._statistics = KeyStatistics(self._reader, self._columns)
         self._groups: dict[int, list[tuple[int, int, KeyRange]]] = {}
@@ -170,38 +213,6 @@ class _DeleteReader:
             if not self._all_valid:
                 keys = keys.where(self._valid.valid_mask(int64s(batch.column(3), names[3], self._reader)))
             yield keys
-
-
-class _KeptKeys:
-    """The keys of small files of deletes, for readers that see the same transactions. Threads may share it."""
-
-    def __init__(self) -> None:
-        self._held: OrderedDict[tuple[DeleteFile, ValidWriteIds], RowKeys] = OrderedDict()
-        self._rows = 0
-        self._lock = threading.Lock()
-
-    def keys(self, file: DeleteFile, valid: ValidWriteIds, ranges: _Ranges) -> RowKeys:
-        """All keys of a file whose version is known."""
-        with self._lock:
-            found = self._held.get((file, valid))
-            if found is not None:
-                self._held.move_to_end((file, valid))
-                return found
-        reader = _DeleteReader(file, valid, ranges)
-        try:
-            found = joined_keys(reader.every())
-        finally:
-            reader.close()
-        with self._lock:
-            if (file, valid) not in self._held:
-                self._held[file, valid] = found
-                self._rows += len(found)
-            while self._rows > _MOST_KEPT_ROWS:
-                self._rows -= len(self._held.popitem(last=False)[1])
-        return found
-
-
-_KEPT = _KeptKeys()
 
 
 def row_keys(

@@ -59,6 +59,7 @@ class AcidFile:
     :ivar statement: of its directory, -1 where that has none.
     :ivar first_row_id: of a flat file, its first row's; None where it is not known, or the file has the ACID schema.
     :ivar deletes: the files that may delete rows of it.
+    :ivar changed_ns: when it was last changed, nanoseconds since 1970; 0 where nothing tells.
     """
 
     file: StoredFile
@@ -69,6 +70,7 @@ class AcidFile:
     first_row_id: int | None = None
     deletes: tuple[DeleteFile, ...] = ()
     valid: ValidWriteIds = ALL_VALID
+    changed_ns: int = 0
 
     def physical(self) -> AcidFile:
         """The same file with all its rows."""

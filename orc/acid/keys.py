@@ -6,12 +6,13 @@ keys that follow from the file's place and the rows before it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+from pyroaring import BitMap64
 
 from hindex.errors import OrcError
 
@@ -25,6 +26,8 @@ _V1 = 1 << _VERSION_SHIFT
 _CODE_SHIFT = 12
 #: Up to so many keys are each compared with a range; of more only the least and the greatest are.
 _FEW_KEYS = 4096
+#: About what a bitmap takes besides what is in it.
+_GROUP_BYTES = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +69,38 @@ class RowKeys:
         return RowKeys(self.write_ids[kept], self.buckets[kept], self.row_ids[kept])
 
 
-def joined_keys(parts: Iterable[RowKeys]) -> RowKeys:
-    """The keys of several parts, in arrays of their own."""
-    some = list(parts)
-    columns = (
-        np.concatenate([np.zeros(0, np.int64), *(getattr(part, name) for part in some)])
-        for name in ("write_ids", "buckets", "row_ids")
-    )
-    return RowKeys(*columns)
+class PackedKeys:
+    """Many keys in little memory: a roaring bitmap of row ids for each write id and bucket that occurs."""
+
+    def __init__(self, parts: Iterable[RowKeys]) -> None:
+        self._row_ids: dict[tuple[int, int], BitMap64] = {}
+        for part in parts:
+            for at in _runs(part):
+                key = int(part.write_ids[at.start]), int(part.buckets[at.start])
+                # a row id below 0, which should not be, is told from the others as an unsigned number, too
+                some = BitMap64(part.row_ids[at].view(np.uint64))
+                self._row_ids[key] = self._row_ids[key] | some if key in self._row_ids else some
+
+    @property
+    def nbytes(self) -> int:
+        """The memory they take, roughly."""
+        return sum(_GROUP_BYTES + len(found.serialize()) for found in self._row_ids.values())
+
+    def parts(self) -> Iterator[RowKeys]:
+        """The keys, those of one write id and bucket at a time."""
+        for (write_id, bucket), found in self._row_ids.items():
+            row_ids = np.array(found.to_array(), np.uint64).view(np.int64)
+            yield RowKeys(_every(write_id, len(row_ids)), _every(bucket, len(row_ids)), row_ids)
+
+
+def _runs(keys: RowKeys) -> Iterator[slice]:
+    """The stretches of keys of one write id and bucket each."""
+    if not len(keys):
+        return
+    steps = (keys.write_ids[1:] != keys.write_ids[:-1]) | (keys.buckets[1:] != keys.buckets[:-1])
+    ends = [*(steps.nonzero()[0] + 1).tolist(), len(keys)]
+    for first, end in zip([0, *ends], ends, strict=False):
+        yield slice(first, end)
 
 
 def bucket_property(bucket: int, statement: int = -1) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from hashlib import blake2b
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +13,7 @@ from pyroaring import BitMap
 from hindex.errors import OrcError
 from hindex.orc.acid.deletes import DeletedRows, int64s, row_keys
 from hindex.orc.acid.files import AcidFile
+from hindex.orc.acid.held import Held
 from hindex.orc.acid.keys import (
     FlatKeys,
     KeyRange,
@@ -27,13 +30,24 @@ from hindex.orc.acid.visibility import InvisibleRows
 from hindex.orc.reader import OrcReader
 from hindex.orc.selection import RowSelection, as_rows
 
+#: Bytes of deleted rows that are kept for other scans, and about what one stripe's take besides.
+_DELETED_BYTES = 16 << 20
+_BITMAP_BYTES = 200
+
+#: The deleted rows of stripes of which all rows were looked at, by the state of the file and of its deletes.
+DELETED: Held[tuple[bytes, int], BitMap] = Held(_DELETED_BYTES)
+
 
 @dataclass(frozen=True, slots=True)
 class RemovedRows:
-    """Rows of a stripe that are not there; none is in both."""
+    """Rows of a stripe that are not there; none is in both.
+
+    :ivar columns: those of the data file that tell it, and were read unless that was known from before.
+    """
 
     deleted: BitMap = field(default_factory=BitMap)
     invisible: BitMap = field(default_factory=BitMap)
+    columns: tuple[str, ...] = ()
 
 
 class LiveRows:
@@ -66,11 +80,30 @@ class LiveRows:
 
         :raises OrcError: if a delete delta or the keys cannot be read.
         """
-        invisible = BitMap() if self._invisible is None else self._invisible.rows(stripe, candidates)
+        invisible = BitMap()
+        columns: tuple[str, ...] = ()
+        if self._invisible is not None:
+            invisible, columns = self._invisible.rows(stripe, candidates), self._invisible.columns(stripe)
         left = candidates - invisible if invisible else candidates
         if self._deleted is None or not left or not self._deleted.may_touch(self._stripe_range(stripe)):
-            return RemovedRows(BitMap(), invisible)
-        return RemovedRows(self._deleted.rows(self._keys(stripe, left)) & left, invisible)
+            return RemovedRows(BitMap(), invisible, columns)
+        version = self._version
+        held = None if version is None else DELETED.get((version, stripe))
+        if held is None:
+            held = self._deleted.rows(self._keys(stripe, left))
+            if version is not None and len(left) == self._reader.stripes[stripe].num_rows:
+                DELETED.put((version, stripe), held, _BITMAP_BYTES + len(held.serialize()))
+        return RemovedRows(held & left, invisible, (*columns, *self._key_columns(stripe)))
+
+    @cached_property
+    def _version(self) -> bytes | None:
+        """What tells this state of the file and its deletes from every other; None where nothing does."""
+        assert self._deleted is not None
+        deletes = self._deleted.files
+        if not self._of.changed_ns or not all(file.changed_ns for file in deletes):
+            return None
+        state = replace(self._of, deletes=deletes), self._reader.tail.file_length, self._reader.tail.checksum
+        return blake2b(repr(state).encode(), digest_size=16).digest()
 
     def row_ids(self, stripe: int, selection: RowSelection) -> pa.Array:
         """The keys of some rows as structs of the type :data:`~hindex.orc.acid.schema.ROW_ID_TYPE`."""
@@ -105,7 +138,7 @@ class LiveRows:
         assert self._columns is not None
         assert self._statistics is not None
         known = self._statistics.constants(stripe)
-        names = [name for name in self._columns.key if name not in known]
+        names = self._key_columns(stripe)
         batch = self._reader.read_stripe(stripe, names, selection)
         parts = {name: int64s(batch.column(at), name, self._reader) for at, name in enumerate(names)} | {
             name: np.broadcast_to(np.int64(value), len(selection)) for name, value in known.items()
@@ -113,6 +146,13 @@ class LiveRows:
         return row_keys(
             *(parts[name] for name in self._columns.key), columns=self._columns, reader=self._reader
         )
+
+    def _key_columns(self, stripe: int) -> list[str]:
+        """The columns of the key that are read to tell those of a stripe's rows."""
+        if self._columns is None or self._statistics is None:
+            return []
+        known = self._statistics.constants(stripe)
+        return [name for name in self._columns.key if name not in known]
 
     def _file_range(self) -> KeyRange:
         if self._statistics is not None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from hindex.errors import OrcError
+from hindex.errors import ColumnError, OrcError
 from hindex.orc.types import INTEGER_KINDS, Kind, OrcType
 
 _FIELDS = ("operation", "originaltransaction", "bucket", "rowid", "currenttransaction", "row")
@@ -16,6 +17,45 @@ ROW_ID_TYPE = OrcType(
     children=(OrcType(Kind.LONG), OrcType(Kind.INT), OrcType(Kind.LONG)),
     field_names=("writeId", "bucketId", "rowId"),
 )
+#: The fields of it by their dotted paths, in the order of the columns that hold them.
+_KEY_FIELDS = {
+    f"{ROW_ID}.{name}": of for name, of in zip(ROW_ID_TYPE.field_names, ROW_ID_TYPE.children, strict=True)
+}
+
+
+def row_key(parts: Sequence[str], own: Iterable[str]) -> tuple[str, OrcType] | None:
+    """The row key, or the field of it, that the parts of a name stand for, and its type; None for another name.
+
+    >>> row_key(["ROW__ID", "rowid"], ["id"])[0]
+    'row__id.rowId'
+
+    :param own: names of the table's columns: what they stand for is no row key.
+    :raises ColumnError: for a field that it does not have.
+    """
+    if not parts or parts[0].lower() != ROW_ID:
+        return None
+    written = ".".join(parts)
+    if _is_own(written, own):
+        return None
+    for name, of in ((ROW_ID, ROW_ID_TYPE), *_KEY_FIELDS.items()):
+        if name.lower() == written.lower():
+            return name, of
+    raise ColumnError(
+        f"Column {written!r} cannot be resolved; the fields of {ROW_ID!r} are {', '.join(ROW_ID_TYPE.field_names)}"
+    )
+
+
+def is_row_key(column: str, binding: Iterable[str]) -> bool:
+    """Whether a resolved name is the row key, or a field of it, and no column that the table has itself.
+
+    :param binding: names of the table's columns.
+    """
+    return (column == ROW_ID or column in _KEY_FIELDS) and not _is_own(column, binding)
+
+
+def _is_own(column: str, own: Iterable[str]) -> bool:
+    """Whether a table has a column of just that name, which may hold a dot, or one called as the row key is."""
+    return not {ROW_ID, column.lower()}.isdisjoint(map(str.lower, own))
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +73,10 @@ class AcidColumns:
     def key(self) -> tuple[str, str, str]:
         """The columns of the row key."""
         return self.original_transaction, self.bucket, self.row_id
+
+    def key_column(self, name: str) -> str | None:
+        """The column that is a field of the row key, by its dotted path; None for anything else."""
+        return dict(zip(_KEY_FIELDS, self.key, strict=True)).get(name)
 
 
 def acid_columns(root: OrcType, path: str | None = None) -> AcidColumns | None:

@@ -25,9 +25,13 @@ class InvisibleRows:
         self._valid = valid
         self._none = valid.is_all or self._all_valid(None)
 
+    def columns(self, stripe: int) -> tuple[str, ...]:
+        """What is read to tell the rows of a stripe."""
+        return () if self._none or self._all_valid(stripe) else (self._name,)
+
     def rows(self, stripe: int, candidates: BitMap) -> BitMap:
         """The rows of a stripe that are not visible, of some."""
-        if self._none or not candidates or self._all_valid(stripe):
+        if not candidates or not self.columns(stripe):
             return BitMap()
         rows = as_rows(candidates)
         selection = RowSelection.of(rows, self._reader.stripes[stripe].num_rows)

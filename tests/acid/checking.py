@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pyarrow as pa
 import pytest
@@ -15,6 +16,7 @@ from hindex.orc.acid import deletes
 from hindex.plan.reasons import Reason
 from hindex.tables import Table
 from tests.acid.history import History, Sight
+from tests.acid.writing import Key
 from tests.support.local_build import LocalConnection
 
 INDEX_TYPES = ("bitmap", "bloom", "minmax", "btree")
@@ -79,6 +81,7 @@ def check_rows(table: Table, expected: Found, read: Callable[..., pa.Table], rng
     snapshot = table.snapshot()
     if not snapshot.files:
         assert expected == []
+        check_emptied(table)
         return
     has_keys = bool(snapshot.listing.transactional)
     names = ["id", "k", "s", *(["p"] if "p" in snapshot.schema.names else [])]
@@ -91,6 +94,20 @@ def check_rows(table: Table, expected: Found, read: Callable[..., pa.Table], rng
         (f"k > {k} OR id < {some}", lambda row: (row[2] is not None and row[2] > k) or row[1] < some),  # type: ignore[operator]
         ("k IS NULL AND s <> 'x'", lambda row: row[2] is None and row[3] not in (None, "x")),
     ]
+    if has_keys:
+        keys = [item[-1] for item in expected] or [(0, 0, 0)]
+        write_id, bucket, row_id = cast("Key", rng.choice(keys))
+
+        def key_of(row: tuple[object, ...]) -> Key:
+            return cast("Key", row[-1])
+
+        cases += [
+            (f"row__id.rowid = {row_id}", lambda row: key_of(row)[2] == row_id),
+            (
+                f"row__id.writeid >= {write_id} AND row__id.bucketid <> {bucket} OR k = {k}",
+                lambda row: (key_of(row)[0] >= write_id and key_of(row)[1] != bucket) or row[2] == k,
+            ),
+        ]
     for where, keeps in [cases[0], rng.choice(cases[1:])]:
         wanted = [row for row in expected if keeps(row)]
         scan = table.scan(where=where, columns=[*names, *(["row__id"] if has_keys else [])])
@@ -100,6 +117,22 @@ def check_rows(table: Table, expected: Found, read: Callable[..., pa.Table], rng
         assert found == sorted(wanted, key=repr), f"{where}: {_difference(found, wanted)}"
         assert table.scan(where=where).count() == len(wanted), f"count where {where}"
         check_aggregates(table, where, [(row[1], row[2]) for row in wanted], rng)
+
+
+def check_emptied(table: Table) -> None:
+    """A table without rows is one like any other, as far as files that were indexed tell its columns."""
+    assert table.scan().count() == 0
+    assert table.scan().to_arrow().num_rows == 0
+    snapshot = table.snapshot()
+    schema = snapshot.schema
+    if any(item.path for item in snapshot.listing.transactional):
+        assert "p" in schema.names
+    for name in schema.names:
+        assert table.scan(where=f"{name} IS NOT NULL", columns=[name]).to_arrow().column_names == [name]
+    if schema.data_columns:
+        assert not {"id", "k", "s"} - set(schema.names)
+        assert table.scan(where="k = 1 OR s = 'x'").count() == 0
+        assert table.scan().max("id") is None
 
 
 def check_aggregates(
@@ -143,6 +176,7 @@ def refresh(history: History, connection: LocalConnection, rng: random.Random) -
     table = table_of(history, connection, history.now)
     table.refresh_indexes()
     if not table.snapshot().files:
+        assert not table.refresh_indexes().changed
         return
     notes = {note.reason for note in table.scan(where="id = 1 AND k = 1").explain().notes}
     assert not notes & {

@@ -6,19 +6,22 @@ import os
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from hindex.errors import ColumnError
 from hindex.orc.acid.files import StoredFile, file_tail
 from hindex.orc.tail import FileTail
 from hindex.plan.explain import ReadPath
 from hindex.plan.reasons import Reason
 from hindex.table import snapshot
 from hindex.tables import Table
-from tests.acid.writing import Key, bucket_property, write_acid, write_flat
+from tests.acid.writing import ACID, Key, bucket_property, write_acid, write_flat
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
 
 B0 = bucket_property(0)
+MOST = 9223372036854775807
 STALE = {Reason.NEW_FILE, Reason.STALE_FILE, Reason.FILE_GONE, Reason.NOT_BUILT}
 TYPES = ("bitmap", "bloom", "minmax", "btree")
 
@@ -116,7 +119,10 @@ def test_answers_of_indexes_alone_leave_out_what_is_deleted(
     delete(tmp_path / "delete_delta_2_2", [(1, B0, at) for at in range(0, 1000, 10)], 2)
     scan = table.scan(where="k = 0", columns=[])
     found = scan.explain()
-    assert (found.path, found.exact, found.deleted) == (ReadPath.INDEX_ONLY, True, 100)
+    # no column of the table is read, and row ids are
+    assert (found.path, found.exact, found.deleted) == (ReadPath.INDEX_AND_KEYS, True, 100)
+    assert found.bytes is not None
+    assert 0 < (found.bytes.kept or 0) < 0.5 * (found.bytes.total or 0)
     assert scan.count() == 100
     assert table.scan(where="k = 1").count() == 200
     assert table.scan().count() == 900
@@ -194,3 +200,97 @@ def test_files_before_others_are_looked_at_unless_certainly_unchanged(
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     table.snapshot()
     assert read == ["000000_0"]
+
+
+@pytest.mark.parametrize("using", TYPES)
+def test_a_refresh_forgets_no_file_that_others_see(
+    tmp_path: Path, connection: LocalConnection, using: str
+) -> None:
+    for write_id in (1, 2, 3):
+        insert(
+            tmp_path / f"delta_{write_id}_{write_id}", write_id, range(100 * write_id, 100 * write_id + 100)
+        )
+    table = connection.table(str(tmp_path))
+    table.create_index("by_k", "k", using=using)
+    insert(tmp_path / "delta_4_4", 4, range(400, 500))
+    few = connection.table(str(tmp_path), valid_write_ids=f"t:4:{MOST}::2")
+    wanted = [i for i in range(100, 500) if i % 5 == 2]
+    assert sorted(ids(few, "k = 2")) == [i for i in wanted if not 200 <= i < 300]
+    assert Reason.FILE_GONE not in stale(few)
+    connection.told.clear()
+    assert few.refresh_indexes().changed
+    assert connection.told == ["delta_4_4/bucket_00000"]
+    assert sorted(ids(few, "k = 2")) == [i for i in wanted if not 200 <= i < 300]
+    # whoever sees all has nothing to do
+    assert sorted(ids(table, "k = 2")) == wanted
+    assert not stale(table)
+    assert not table.refresh_indexes().changed
+    # what is gone for all is forgotten, whatever is seen
+    shutil.rmtree(tmp_path / "delta_2_2")
+    assert Reason.FILE_GONE in stale(few)
+    assert few.refresh_indexes().changed
+    assert not stale(table)
+    assert sorted(ids(table, "k = 2")) == [i for i in wanted if not 200 <= i < 300]
+
+
+def test_an_emptied_table_has_the_columns_that_were_indexed(
+    tmp_path: Path, connection: LocalConnection
+) -> None:
+    """A major compaction of a table without rows leaves a base without files."""
+    insert(tmp_path / "delta_1_1", 1, range(100))
+    connection.table(str(tmp_path)).create_index("by_k", "k", using="bitmap")
+    shutil.rmtree(tmp_path / "delta_1_1")
+    (tmp_path / "base_2_v3").mkdir()
+    table = connection.table(str(tmp_path))
+    found = table.scan(where="k = 2").to_arrow()
+    assert (found.num_rows, found.column_names) == (0, ["id", "k", "s"])
+    assert (table.scan().count(), table.scan(columns=["s"]).to_arrow().num_rows) == (0, 0)
+    other = tmp_path / "other"
+    (other / "base_2_v3").mkdir(parents=True)
+    with pytest.raises(ColumnError, match="no data file of it that counts, by its directories and the"):
+        connection.table(str(other)).scan(where="k = 2").count()
+
+
+def test_an_emptied_partition_keeps_its_column(tmp_path: Path, connection: LocalConnection) -> None:
+    insert(tmp_path / "p=7" / "delta_1_1", 1, range(100))
+    table = connection.table(str(tmp_path))
+    table.create_index("by_k", "k", using="bitmap")
+    shutil.rmtree(tmp_path / "p=7" / "delta_1_1")
+    (tmp_path / "p=7" / "base_2_v3").mkdir()
+    wanted = pa.schema([("id", pa.int64()), ("k", pa.int32()), ("s", pa.string()), ("p", pa.int32())])
+    for where in (None, "p = 7", "p > 7 OR k = 2"):
+        found = table.scan(where=where).to_arrow()
+        assert (found.num_rows, found.schema) == (0, wanted), where
+        assert table.scan(where=where).count() == 0
+    # the directory tells the partition, and nothing the other columns, once the index has forgotten the file
+    assert table.refresh_indexes().changed
+    assert table.scan().to_arrow().schema == pa.schema([("p", pa.int32())])
+    with pytest.raises(ColumnError, match="the columns are: p: no data file"):
+        table.scan(where="k = 2").count()
+
+
+def test_an_emptied_table_whose_files_had_other_types(tmp_path: Path, connection: LocalConnection) -> None:
+    """The newer of those that do not fit each other count, and a refresh forgets all."""
+    insert(tmp_path / "delta_1_1", 1, range(30))
+    table = connection.table(str(tmp_path))
+    table.create_index("by_id", "id", using="bitmap")
+    # one base in place of all, which a reader that hides nothing and one with a list see
+    rows = [((2, B0, at), 2, (at, "a", "x")) for at in range(5)]
+    newer = tmp_path / "base_2" / "bucket_00000"
+    write_acid(newer, rows, schema=ACID.replace("k:int", "k:string"))  # type: ignore[arg-type]
+    connection.table(str(tmp_path), valid_write_ids="t:9:::").refresh_indexes()
+    (tmp_path / "base_3").mkdir()
+    found = table.scan(where="k = 'a'").to_arrow()
+    assert (found.num_rows, found.column_names) == (0, ["id", "k", "s"])
+    assert found.schema.field("k").type == pa.string()
+    assert table.scan().count() == 0
+    assert table.refresh_indexes().changed
+    assert not table.refresh_indexes().changed
+
+
+def test_a_table_of_which_nothing_is_seen(tmp_path: Path, connection: LocalConnection) -> None:
+    insert(tmp_path / "delta_1_1", 1, range(10))
+    none = connection.table(str(tmp_path), valid_write_ids="t:0:::")
+    assert none.scan().count() == 0
+    with pytest.raises(ColumnError, match="no data file of it that counts, by its directories and the"):
+        none.scan(where="k = 2").count()

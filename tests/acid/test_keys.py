@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from hindex.errors import OrcError
+from hindex.orc.acid.held import Held
 from hindex.orc.acid.keys import (
     FlatKeys,
     KeyRange,
+    PackedKeys,
     RowKeys,
     StoredKeys,
     bucket_code,
@@ -109,3 +111,42 @@ def test_original_files_are_in_the_order_of_their_paths() -> None:
         "000000_0_copy_2": 10 + 10**10,
     }
     assert first_row_ids([("part-0.orc", None, 5)]) == {}
+
+
+@pytest.mark.parametrize("size", [0, 1, 5000])
+def test_packed_keys(rng: np.random.Generator, size: int) -> None:
+    def some() -> list[tuple[int, int, int]]:
+        columns = rng.integers(0, 4, size), rng.integers(0, 3, size), rng.integers(-5, (1 << 63) - 1, size)
+        found = list(zip(*(column.tolist() for column in columns), strict=True))
+        return sorted(found) if rng.random() < 0.5 else found
+
+    parts = [some() for _ in range(3)]
+    packed = PackedKeys(keys_of(part) for part in parts)
+    found = [
+        key
+        for part in packed.parts()
+        for key in zip(part.write_ids.tolist(), part.buckets.tolist(), part.row_ids.tolist(), strict=True)
+    ]
+    assert len(found) == len(set(found))
+    assert set(found) == {key for part in parts for key in part}
+
+
+def test_packed_keys_that_lie_close_take_little_memory() -> None:
+    ids = np.arange(0, 65_536 * 100, 100)
+    packed = PackedKeys([RowKeys(np.full(len(ids), 1), np.full(len(ids), 0), ids)])
+    assert packed.nbytes < 2.5 * len(ids)
+
+
+def test_what_is_held_is_bounded() -> None:
+    held: Held[int, str] = Held(100)
+    for number in range(10):
+        held.put(number, str(number), 30)
+        assert held.get(0) == ("0" if number < 10 else None)
+    assert [held.get(number) for number in range(10)] == ["0", *[None] * 7, "8", "9"]
+    held.put(0, "more", 90)
+    assert (held.get(0), len(held), held.nbytes) == ("more", 1, 90)
+    held.put(1, "too much", 101)
+    assert (held.get(1), len(held), held.nbytes) == (None, 0, 0)
+    held.put(1, "x", 5)
+    held.clear()
+    assert (held.get(1), held.nbytes) == (None, 0)

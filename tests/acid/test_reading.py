@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.fs
 import pytest
 
 import hindex
-from hindex.errors import ColumnError, OrcError, TableError
-from hindex.orc import OrcReader
-from hindex.orc.acid import deletes as acid_deletes
-from hindex.orc.acid import files as acid_files
-from hindex.orc.acid.deletes import DeletedRows
+from hindex.errors import OrcError, TableError
 from hindex.orc.acid.files import flush_length
-from hindex.plan.explain import ReadPath
-from hindex.table import listing, snapshot
+from hindex.table import listing
 from hindex.table.listing import list_data_files
 from hindex.table.transactional import AcidOptions
-from hindex.tables import Table
+from tests.acid.tables import B0, MOST, delete, ids_of, insert, keys_of, table_of
 from tests.acid.writing import (
     Key,
     bucket_property,
@@ -31,38 +23,6 @@ from tests.acid.writing import (
     write_side_file,
     write_version_file,
 )
-
-B0 = bucket_property(0)
-MOST = 9223372036854775807
-
-
-def table_of(path: Path, valid: str = "") -> Table:
-    return hindex.connect().table(str(path), valid_write_ids=valid)
-
-
-def ids_of(path: Path, valid: str = "", where: str | None = None) -> list[int]:
-    """The ids that a scan gives; its count must say the same."""
-    scan = table_of(path, valid).scan(where=where, columns=["id"])
-    found: list[int] = sorted(scan.to_arrow()["id"].to_pylist())
-    assert scan.count() == len(found)
-    return found
-
-
-def insert(path: Path, write_id: int, ids: Iterable[int], prop: int = B0, current: int | None = None) -> None:
-    """Rows of these ids, with row ids from 0."""
-    current = write_id if current is None else current
-    write_acid(path, [((write_id, prop, at), current, (i, i % 3, "x")) for at, i in enumerate(ids)])
-
-
-def delete(path: Path, keys: Iterable[Key], current: int) -> None:
-    write_acid(path, [(key, current, None) for key in keys])
-
-
-def keys_of(path: Path) -> dict[int, Key]:
-    """The key of each id."""
-    found = table_of(path).scan(columns=["id", "row__id"]).to_arrow().to_pylist()
-    return {row["id"]: tuple(row["row__id"].values()) for row in found}
-
 
 # Row keys and deletes
 
@@ -131,6 +91,22 @@ def test_a_bucket_of_an_unknown_version(tmp_path: Path) -> None:
         ids_of(tmp_path)
 
 
+def test_what_was_done_to_a_row_is_not_looked_at(tmp_path: Path) -> None:
+    """The column ``operation`` says nothing in this layout: data files hold rows, and delete deltas deletes."""
+    for operation, directory in (
+        (0, "delta_1_1"),
+        (1, "delta_2_2"),
+        (2, "delta_3_3"),
+        (0, "delete_delta_4_4"),
+    ):
+        write_id = int(directory[-1])
+        values = None if write_id == 4 else (write_id, 0, "x")
+        key = (1, B0, 0) if write_id == 4 else (write_id, B0, 0)
+        path = tmp_path / directory / "bucket_00000"
+        write_acid(path, [(key, write_id, values)], operation=operation)
+    assert ids_of(tmp_path) == [2, 3]
+
+
 def test_deletes_in_any_order_are_found(tmp_path: Path) -> None:
     """Hive sorts both; nothing here relies on it."""
     rows = [((1, B0, at), 1, (at, 0, "x")) for at in range(300)]
@@ -150,27 +126,6 @@ def test_older_deletes_are_not_opened(tmp_path: Path) -> None:
         "delta_3_3/bucket_00000": 0,
     }
     assert ids_of(tmp_path) == [2, 3, 4]
-
-
-def test_what_of_a_delete_delta_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Row groups of deletes whose statistics hold none of the wanted keys stay unread."""
-    monkeypatch.setattr(acid_deletes, "SMALL_ROWS", 0)
-    insert(tmp_path / "delta_1_1" / "bucket_00000", 1, range(1000))
-    delete(tmp_path / "delete_delta_2_2" / "bucket_00000", [(1, B0, at) for at in range(0, 1000, 2)], 2)
-    read: list[int] = []
-    batches = OrcReader.batches
-
-    def counting(self: Any, columns: Any = None, rows: Any = None, **options: Any) -> Any:
-        read.append(sum(len(some) for some in rows.values()))
-        return batches(self, columns, rows, **options)
-
-    monkeypatch.setattr(OrcReader, "batches", counting)
-    assert ids_of(tmp_path, where="id = 500 OR id = 501") == [501]
-    # of 500 deletes in row groups of 16: that which holds row 500, twice, as rows are counted again
-    assert 0 < sum(read) <= 2 * 2 * 16
-    read.clear()
-    assert ids_of(tmp_path) == list(range(1, 1000, 2))
-    assert sum(read) >= 2 * 500
 
 
 def test_original_files(tmp_path: Path) -> None:
@@ -256,18 +211,6 @@ def test_flat_files_whose_names_tell_no_bucket(tmp_path: Path) -> None:
     delete(tmp_path / "delete_delta_2_2" / "bucket_00000", [(1, B0, 0)], 2)
     with pytest.raises(OrcError, match="its name tells no bucket"):
         ids_of(tmp_path)
-
-
-def test_row_ids_are_not_of_all_columns(tmp_path: Path) -> None:
-    insert(tmp_path / "delta_1_1" / "bucket_00000", 1, [1])
-    table = table_of(tmp_path)
-    assert "row__id" not in table.scan().to_arrow().schema.names
-    found = table.scan(columns=["ROW__ID", "id"]).to_arrow()
-    of = pa.struct([("writeId", pa.int64()), ("bucketId", pa.int32()), ("rowId", pa.int64())])
-    assert found.schema == pa.schema([("row__id", of), ("id", pa.int64())])
-    write_flat(tmp_path / "plain" / "000000_0", [(1, 0, "x")])
-    with pytest.raises(ColumnError, match="row__id"):
-        table_of(tmp_path / "plain").scan(columns=["row__id"]).to_arrow()
 
 
 # Which write ids are seen
@@ -463,107 +406,3 @@ def test_another_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     insert(root / "p=3" / "base_7" / "sub" / "bucket_00000", 1, [1])
     with pytest.raises(TableError, match="holds the directory 'sub'"):
         list_data_files("s3://bucket/t")
-
-
-# What it costs, and what is told of it
-
-
-def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The files whose tails are read, as they are."""
-    read: list[str] = []
-
-    def counting(read_tail: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        def call(source: Any) -> Any:
-            read.append(source.path)
-            return read_tail(source)
-
-        return call
-
-    for module in (snapshot, acid_files):
-        monkeypatch.setattr(module, "read_tail", counting(module.read_tail))
-    return read
-
-
-def test_a_thousand_original_files_are_counted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_flat(tmp_path / "one", [(1, 0, "x"), (2, 0, "y")])
-    content = (tmp_path / "one").read_bytes()
-    (tmp_path / "t").mkdir()
-    names = ["000000_0", *(f"000000_0_copy_{number}" for number in range(1, 1000))]
-    for name in names:
-        (tmp_path / "t" / name).write_bytes(content)
-    delete(tmp_path / "t" / "delete_delta_1_1" / "bucket_00000", [(0, B0, 1999)], 1)
-    read = counted(monkeypatch)
-    plan = table_of(tmp_path / "t").scan().plan()
-    assert len(plan.tasks) == 1000
-    assert sorted(Path(path).name for path in read) == sorted(names)
-    firsts = {task.path: task.acid.first_row_id for task in plan.tasks if task.acid}
-    assert firsts == {name: 2 * at for at, name in enumerate(sorted(names))}
-    assert max(len(pickle.dumps(task)) for task in plan.tasks) < 4000
-
-
-def test_small_files_of_deletes_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(acid_deletes, "_MOST_KEPT_ROWS", 40)
-    for number in range(1, 6):
-        write_flat(tmp_path / f"000000_0_copy_{number}", [(10 * number + at, 0, "x") for at in range(10)])
-    for write_id in (1, 2):
-        keys = [(0, B0, at) for at in range(write_id, 50, 5)]
-        delete(tmp_path / f"delete_delta_{write_id}_{write_id}" / "bucket_00000", keys, write_id)
-    read: list[str] = []
-    every = acid_deletes._DeleteReader.every
-
-    def watched(self: Any) -> Any:
-        read.append(self._reader.path)
-        return every(self)
-
-    monkeypatch.setattr(acid_deletes._DeleteReader, "every", watched)
-    left = [10 + at for at in range(50) if at % 5 not in (1, 2)]
-    assert ids_of(tmp_path) == left
-    assert len(read) == 2
-    # a file that is another one now is read again
-    delete(tmp_path / "delete_delta_2_2" / "bucket_00000", [(0, B0, 3)], 2)
-    assert ids_of(tmp_path) == [10 + at for at in range(50) if at % 5 != 1 and at != 3]
-    assert len(read) == 3
-    # and what readers of other transactions see is told apart
-    assert ids_of(tmp_path, f"t:1:{MOST}::") == [10 + at for at in range(50) if at % 5 != 1]
-
-
-def test_tasks_are_plain_values(tmp_path: Path) -> None:
-    insert(tmp_path / "delta_1_1" / "bucket_00000", 1, range(10))
-    delete(tmp_path / "delete_delta_2_2" / "bucket_00000", [(1, B0, 4)], 2)
-    plan = table_of(tmp_path, f"t:5:{MOST}::3").scan(columns=["row__id"]).plan()
-    assert pickle.loads(pickle.dumps(plan.tasks)) == plan.tasks
-
-
-def test_explain_tells_what_is_deleted(tmp_path: Path) -> None:
-    rows = [((w, B0, at), w, (10 * w + at, 0, "x")) for w in (1, 2) for at in range(10)]
-    write_acid(tmp_path / "delta_1_2_v7" / "bucket_00000", rows)
-    delete(tmp_path / "delete_delta_3_3" / "bucket_00000", [(1, B0, at) for at in range(4)], 3)
-    found = table_of(tmp_path, f"t:3:{MOST}::2").scan().explain()
-    assert (found.deleted, found.invisible) == (4, 10)
-    assert (found.rows.kept, found.rows.total) == (6, 20)  # type: ignore[union-attr]
-    assert found.path is ReadPath.FULL_SCAN
-    lines = [line.split() for line in found.to_text().splitlines()]
-    assert ["deleted", "4"] in lines
-    assert ["not", "seen", "10"] in lines
-    assert (found.to_json()["deleted"], found.to_json()["invisible"]) == (4, 10)
-
-
-def test_few_files_of_deletes_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(acid_deletes, "SMALL_ROWS", 0)
-    monkeypatch.setattr("hindex.orc.acid.deletes._MOST_OPEN", 3)
-    insert(tmp_path / "delta_1_1" / "bucket_00000", 1, range(100))
-    for write_id in range(2, 10):
-        keys = [(1, B0, 10 * write_id + at) for at in range(3)]
-        delete(tmp_path / f"delete_delta_{write_id}_{write_id}" / "bucket_00000", keys, write_id)
-    most = []
-    rows = DeletedRows.rows
-
-    def watched(self: DeletedRows, keys: Any) -> Any:
-        found = rows(self, keys)
-        most.append(len(self._open))
-        return found
-
-    monkeypatch.setattr(DeletedRows, "rows", watched)
-    gone = {10 * write_id + at for write_id in range(2, 10) for at in range(3)}
-    assert ids_of(tmp_path) == [i for i in range(100) if i not in gone]
-    assert max(most) == 3

@@ -18,7 +18,8 @@ Key = tuple[int, int, int]
 #: A row of an ACID file: its key, the transaction that wrote it, and its values; None for one that deletes.
 AcidRow = tuple[Key, int, Values | None]
 
-_ACID = (
+#: The type of an ACID file of such a table.
+ACID = (
     "struct<operation:int,originalTransaction:bigint,bucket:int,rowId:bigint,currentTransaction:bigint,"
     f"row:struct<{COLUMNS}>>"
 )
@@ -33,17 +34,26 @@ def write_acid(
     path: Path,
     rows: Sequence[AcidRow],
     *,
-    schema: str = _ACID,
+    schema: str = ACID,
     version: bytes | None = b"2",
     stripe_rows: int = 48,
     stride: int = 16,
+    operation: int | None = None,
 ) -> None:
-    """Write a file of the ACID schema, by default of many small stripes and row groups."""
+    """Write a file of the ACID schema, by default of many small stripes and row groups.
+
+    :param operation: of all rows; an insert or a delete, as it has values or not, if None.
+    """
     _write(
         path,
         schema,
         (
-            (0 if values is not None else 2, key[0], key[1], key[2], current, values)
+            (
+                (0 if values is not None else 2) if operation is None else operation,
+                *key,
+                current,
+                values,
+            )
             for key, current, values in rows
         ),
         {} if version is None else {"hive.acid.version": version},

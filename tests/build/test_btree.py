@@ -349,7 +349,9 @@ def test_a_failing_build_leaves_nothing(path: Path, table: Table, spark: SparkSe
     data[len(data) // 4 : len(data) // 2] = rng.bytes(len(data) // 2 - len(data) // 4)
     bad.write_bytes(data)
     for some in (table, hindex.connect(spark=spark).table(str(path))):
-        with pytest.raises(BuildError, match=r"^index build failed on data file 'bad.orc': ") as raised:
+        with pytest.raises(
+            BuildError, match=r"^index build failed on data file 'bad.orc', stripe 0: "
+        ) as raised:
             some.create_index("by_a", "a", "btree")
         assert "\n" not in str(raised.value)
         assert store_state(table) == before
@@ -553,6 +555,9 @@ def test_refreshing_a_partition_keeps_a_set_that_covers_others(
     assert sorted(held.num_files for held in sets(table)) == [1, 3]
     assert table.index("by_a").status == "fresh"
     assert [task.path for task in table.scan("a IN (2, 77)").plan().tasks] == ["p=1/y.orc", "p=2/x.orc"]
+    before = store_state(table)
+    table.refresh_indexes(["by_a"], where="p = 1")
+    assert store_state(table) == before
     # the whole table's refresh may merge it
     write_rows(path / "p=0" / "z.orc", 950, [78])
     table.refresh_indexes()

@@ -21,7 +21,7 @@ from hindex.errors import BuildError, IndexExistsError, StoreError
 from hindex.orc import OrcReader
 from hindex.plan.reasons import Reason
 from hindex.progress import NullProgress
-from hindex.store.manifest import IndexEntry, new_index_id
+from hindex.store.manifest import IndexEntry, Manifest, new_index_id
 from hindex.store.store import Store
 from hindex.tables import IndexSpec, Table
 from tests.support.oracle import spark_where
@@ -170,7 +170,7 @@ def test_a_failing_build_leaves_nothing(path: Path, table: Table, content: str) 
     length = middle.stop - middle.start
     damaged[middle] = rng.bytes(length) if content == "noise" else bytes(length)
     bad.write_bytes(damaged)
-    with pytest.raises(BuildError, match=r"^index build failed on data file 'bad.orc': ") as raised:
+    with pytest.raises(BuildError, match=r"^index build failed on data file 'bad.orc', stripe 0: ") as raised:
         table.create_indexes([IndexSpec("by_n", "n"), IndexSpec("by_s", "s")])
     assert "\n" not in str(raised.value)
     assert "Traceback" not in str(raised.value)
@@ -223,17 +223,17 @@ def test_two_builds_of_one_name_at_once(
     table: Table, monkeypatch: pytest.MonkeyPatch, if_not_exists: bool
 ) -> None:
     """The other one commits between our check and our commit."""
-    real = Table._commit
+    real = Store.commit
 
-    def late(self: Table, *arguments: Any) -> None:
-        monkeypatch.setattr(Table, "_commit", real)
+    def late(self: Store, *arguments: Any) -> Manifest:
+        monkeypatch.setattr(Store, "commit", real)
         thread = threading.Thread(target=lambda: other.create_index("by_a", "s"))
         thread.start()
         thread.join()
-        real(self, *arguments)
+        return real(self, *arguments)
 
     other = hindex.connect(spark=table._session.spark()).table(table.uri)
-    monkeypatch.setattr(Table, "_commit", late)
+    monkeypatch.setattr(Store, "commit", late)
     specs = [IndexSpec("by_a", "a"), IndexSpec("by_id", "id")]
     if if_not_exists:
         made = table.create_indexes(specs, if_not_exists=True)

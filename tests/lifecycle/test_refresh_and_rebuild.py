@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,8 +14,10 @@ import pytest
 from hindex.build import job
 from hindex.build.task import BuildTask, run_build_task
 from hindex.errors import BuildError, IndexExistsError, IndexNotFoundError, StatementError, TableError
+from hindex.lifecycle import builds
 from hindex.lifecycle.results import BuildEstimate, IndexState, percent_down
 from hindex.plan.reasons import Reason
+from hindex.store.manifest import FileEntry
 from hindex.store.store import Store
 from hindex.tables import IndexSpec, Table
 from tests.lifecycle.conftest import ROWS, add_file
@@ -104,10 +107,11 @@ def test_shares_of_rows_are_never_rounded_up(tmp_path: Path, hx: LocalConnection
 def failing(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Builds fail at their last data file."""
 
-    def collect(spark: object, tasks: list[BuildTask], progress: object) -> pa.Table:
-        for task in tasks[:-1]:
+    def collect(spark: object, tasks: list[list[BuildTask]], progress: object) -> pa.Table:
+        *others, last = (task for some in tasks for task in some)
+        for task in others:
             list(run_build_task(task))
-        raise BuildError(f"index build failed on data file {tasks[-1].path!r}: broken")
+        raise BuildError(f"index build failed on data file {last.path!r}: broken")
 
     with monkeypatch.context() as patch:
         patch.setattr(job, "_collect", collect)
@@ -155,15 +159,14 @@ def test_a_refresh_of_an_index_that_is_dropped_meanwhile(
 ) -> None:
     table.create_indexes([IndexSpec("i", "a"), IndexSpec("j", "s")])
     add_file(path / "p=1" / "new.orc", 11_000)
-    real = Table._build
+    real = job.run_build
 
-    def build(self: Table, plan: job.BuildPlan) -> object:
-        found = real(self, plan)
-        monkeypatch.setattr(Table, "_build", real)
-        self.drop_index("i")
+    def build(*arguments: Any) -> list[FileEntry]:
+        found = real(*arguments)
+        table.drop_index("i")
         return found
 
-    monkeypatch.setattr(Table, "_build", build)
+    monkeypatch.setattr(builds, "run_build", build)
     table.refresh_indexes()
     assert [(index.name, index.status) for index in table.indexes()] == [("j", "fresh")]
 
@@ -175,15 +178,15 @@ def test_a_file_that_comes_back_while_it_is_forgotten(
     table.create_index("i", "a")
     (path / "p=3" / "x.orc").unlink()
     add_file(path / "p=1" / "new.orc", 11_000)
-    real = Table._build
+    real = job.run_build
 
-    def build(self: Table, plan: job.BuildPlan) -> object:
-        monkeypatch.setattr(Table, "_build", real)
+    def build(*arguments: Any) -> list[FileEntry]:
+        monkeypatch.setattr(builds, "run_build", real)
         add_file(path / "p=3" / "x.orc", 30_000, 70)
-        self.refresh_indexes()
-        return real(self, plan)
+        table.refresh_indexes()
+        return real(*arguments)
 
-    monkeypatch.setattr(Table, "_build", build)
+    monkeypatch.setattr(builds, "run_build", build)
     table.refresh_indexes()
     assert table.index("i").status == "fresh"
     assert table.index("i").num_files == 4

@@ -146,6 +146,59 @@ def test_one_select_of_many(connection: LocalConnection, table: Table, opened: l
     assert {reader.counts.ranges for reader in opened} <= {1}
 
 
+EXISTS = (
+    "a = 3",
+    "a = 99",
+    "a = 3 AND s = 's1'",
+    "a IS NULL OR s = 's1'",
+    "s LIKE 's2%' AND a > 48",
+    "a > 49",
+)
+
+
+def test_exists_of_a_statement(connection: LocalConnection, table: Table, opened: list[OrcReader]) -> None:
+    def ask(where: str, items: str = "1") -> pa.Table:
+        found = connection.sql(f"SELECT EXISTS(SELECT {items} FROM '{table.name}' WHERE {where}) AS any")
+        assert isinstance(found, pa.Table)
+        return found
+
+    for where in EXISTS:
+        found = ask(where)
+        assert found.schema == pa.schema([("any", pa.bool_())])
+        assert found.to_pylist() == [{"any": table.scan(where).to_arrow().num_rows > 0}], where
+    opened.clear()
+    for where in EXISTS:
+        ask(where, "s, id")
+    assert opened
+    assert decoded(opened) == 0
+    # what no index decides is read, and no further than the first row
+    opened.clear()
+    assert ask("id % 7 = 3").column(0).to_pylist() == [True]
+    assert 0 < decoded(opened) <= 2
+    told: Any = connection.sql(f"EXPLAIN ANALYZE SELECT EXISTS(SELECT 1 FROM '{table.name}' WHERE a = 3)")
+    assert told.path is ReadPath.INDEX_ONLY
+    assert told.analyzed.rows == 1
+    # one row is enough, but nobody wrote a limit
+    assert told.limit is None
+    none: Any = connection.sql(f"SELECT EXISTS(SELECT 1 FROM '{table.name}' WHERE a = 3 LIMIT 0)")
+    assert none.to_pylist() == [{"exists()": False}]
+    with pytest.raises(ColumnError, match="nosuch"):
+        ask("a = 3", "nosuch")
+
+
+def test_exists_is_what_spark_says(connection: LocalConnection, table: Table, spark: SparkSession) -> None:
+    def union(of: str, of_table: str) -> list[str]:
+        return [f"SELECT EXISTS(SELECT {of} FROM {of_table} WHERE {where})" for where in EXISTS]
+
+    theirs = spark.sql(" UNION ALL ".join(union("1", f"orc.`{table.uri}`")))
+    ours = [connection.sql(text) for text in union("1", f"'{table.uri}'")]
+    values = [found.column(0)[0].as_py() for found in ours if isinstance(found, pa.Table)]
+    assert sorted(values) == sorted(row[0] for row in theirs.collect())
+    assert {tuple(found.column_names) for found in ours if isinstance(found, pa.Table)} == {
+        tuple(theirs.columns)
+    }
+
+
 def test_statements(connection: LocalConnection, table: Table) -> None:
     def run(text: str) -> list[dict[str, Any]]:
         found: Any = connection.sql(text.replace("TABLE", f"'{table.name}'"))

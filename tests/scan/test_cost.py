@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyroaring import BitMap
 
+from hindex.index.base import Bounds
+from hindex.index.bitmap_reader import BitmapReader
 from hindex.index.cache import shared_cache
+from hindex.lifecycle.results import IndexState
 from hindex.plan.reasons import Reason
 from hindex.scan.execute import OpenTask
+from hindex.scan.proving import ProveWarning
 from hindex.scan.scan import Scan
 from hindex.scan.task import ScanTask
 from hindex.tables import IndexSpec, Table
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.small import reasons
-from tests.support.work import forget
+from tests.support.work import forget, scan_counts
 from tests.support.writers import write_pyarrow
 
 ROWS = 60_000
@@ -116,6 +123,39 @@ def test_an_index_that_tells_what_the_file_tells_is_not_asked(table: Table) -> N
     assert pages(table.scan("sorted BETWEEN 20000 AND 55000", []), count=True) > 1
 
 
+def test_pages_count_beside_rows(table: Table) -> None:
+    """A value in every row group: nearly each page would be read, and each row group all the same."""
+    table.create_index("s", "id", properties={"values_per_page": "1000"})
+    everywhere = ", ".join(str(i) for i in range(17, ROWS, 1000))
+    scan = table.scan(f"id IN ({everywhere})", ["few"])
+    assert pages(scan) == 0
+    assert Reason.NOT_SELECTIVE in reasons(scan)
+    few = table.scan(None, ["few"]).to_arrow().column("few")
+    assert scan.to_arrow().column("few").equals(few.take(list(range(17, ROWS, 1000))))
+    assert pages(table.scan("id IN (17, 2017, 4017)", ["few"])) == 3
+    assert pages(scan, count=True) == 60
+
+
+def test_what_the_file_as_a_whole_decides_takes_no_index_file(table: Table) -> None:
+    table.create_index("m", "mixed")
+    for where, kept in (("mixed >= 0", ROWS), ("mixed <= 79998", ROWS), ("mixed IS NOT NULL", ROWS)):
+        scan = table.scan(where, ["id"])
+        found = scan_counts(scan)
+        assert (found["rows"], found["index_files"]) == (kept, 0), where
+        assert scan.count() == kept
+        assert scan.explain().exact, where
+    # a part of an AND that is decided leaves the other to its index
+    found = scan_counts(table.scan("mixed >= 0 AND mixed = 78", ["id"]))
+    values = table.scan(None, ["mixed"]).to_arrow().column("mixed").to_numpy()
+    assert (found["rows"], found["index_files"]) == (int((values == 78).sum()), 1)
+
+
+def test_a_column_that_is_read_anyway_is_asked_for_fewer_rows(table: Table) -> None:
+    table.create_index("m", "mixed")
+    assert pages(table.scan("mixed < 16000", ["id"])) > 0
+    assert pages(table.scan("mixed < 16000", ["mixed"])) == 0
+
+
 def test_the_cheaper_indexes_of_a_column_go_first(table: Table) -> None:
     table.create_index("bits", "mixed")
     alone = pages(table.scan("mixed = 77", ["id"]))
@@ -155,3 +195,27 @@ def test_what_is_cheap_is_asked_of_all_conditions_before_what_is_not(table: Tabl
     assert pages(table.scan("mixed = 4000 AND few > 10", ["id"])) == 0
     assert pages(table.scan("few > 10 AND mixed = 4000", ["id"])) == 0
     assert pages(table.scan("mixed = 4000 AND few > 8", ["id"])) >= 1
+
+
+def test_a_proof_is_of_what_is_run(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counting asks an index that reading rows leaves alone, and a proof is of the one that was asked for."""
+    table.create_index("m", "mixed")
+    right = table.scan("mixed < 40000").count()
+    real = BitmapReader.lookup
+    wrong = lambda *asked: Bounds.exactly(BitMap(real(*asked).lower[5:]))  # noqa: E731
+    monkeypatch.setattr(BitmapReader, "lookup", wrong)
+    assert table.scan("mixed < 40000").count() == right - 5
+    asked: list[tuple[str, Callable[[Scan], Any]]] = [
+        ("rows", lambda scan: scan.count()),
+        ("rows", lambda scan: scan.exists()),
+        ("rows of mixed < 40000", lambda scan: scan.to_arrow()),
+    ]
+    for what, ask in asked:
+        scan = table.scan("mixed < 40000", mode="prove")
+        with pytest.warns(ProveWarning, match="differ by 'm'; 5 rows missing"):
+            found = ask(scan)
+        assert (found.num_rows if isinstance(found, pa.Table) else found) in (right, True)
+        assert scan.proof is not None
+        assert [item.what for item in scan.proof.disagreements] == [what]
+        assert table.index("m").state is IndexState.QUARANTINED
+        table.rebuild_index("m")

@@ -47,6 +47,22 @@ def cells(explained: Explanation) -> dict[str, str]:
     return {file.path: "".join(stripe.cells for stripe in file.stripes) for file in explained.table_map.files}
 
 
+def test_no_rows_are_explained_as_nothing_read(table: Table) -> None:
+    for scan in (
+        table.scan(None, ["s"], 0),
+        table.scan("id < 500", ["s"], 0),
+        table.scan("a = 3", ["s"], 0).order_by("a"),
+    ):
+        explained = scan.explain(analyze=True)
+        assert explained.path is ReadPath.NOTHING
+        kept = [
+            item.kept for item in (explained.rows, explained.stripes, explained.bytes) if item is not None
+        ]
+        assert (kept, explained.files) == ([0, 0, 0], Kept(0, 3))
+        assert explained.analyzed is not None
+        assert explained.analyzed.rows == scan.to_arrow().num_rows == 0
+
+
 def test_the_map_shows_what_becomes_of_every_row_group(table: Table) -> None:
     explained = table.scan("a = 3 AND id < 500", ["s"]).explain()
     assert cells(explained) == {"0.orc": "sssss.....", "1.orc": "", "2.orc": "." * 10}

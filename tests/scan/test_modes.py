@@ -11,9 +11,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyroaring import BitMap
 
 import hindex
+from hindex.domain import Domain
 from hindex.errors import FallbackError, HindexError
+from hindex.index.base import Bounds
+from hindex.index.bitmap_reader import BitmapReader
 from hindex.lifecycle.results import IndexState
 from hindex.plan.modes import Mode
 from hindex.plan.reasons import Reason
@@ -124,6 +128,19 @@ def test_modes_of_connections(table: Table, monkeypatch: pytest.MonkeyPatch) -> 
         hindex.connect(mode="sure")
 
 
+def test_a_proof_names_the_indexes_that_it_could_not_use(table: Table) -> None:
+    damage_pages(table)
+    forget()
+    scan = table.scan("a = 3 OR id = 5", ["id"], mode="prove")
+    assert ids(scan) == sorted({5} | {i for i in range(2 * ROWS) if i % 10 == 3})
+    assert scan.proof is not None
+    assert scan.proof.disagreements == ()
+    assert [(note.reason, note.subject) for note in scan.proof.notes] == [
+        (Reason.CORRUPT, f"by_a on {number}.orc") for number in range(2)
+    ]
+    assert "not used: CORRUPT: 2 index files, e.g. by_a on 0.orc" in str(scan.proof)
+
+
 def test_prove_finds_nothing_where_all_is_well(table: Table) -> None:
     table.create_index("small", "a", "minmax")
     table.create_index("filter", "a", "bloom")
@@ -138,6 +155,64 @@ def test_prove_finds_nothing_where_all_is_well(table: Table) -> None:
             assert "agree with the data" in str(scan.proof)
             assert scan.value_counts("a").equals(table.scan(where).value_counts("a"))
             assert (scan.exists(), scan.min("s")) == (table.scan(where).exists(), table.scan(where).min("s"))
+
+
+@pytest.fixture
+def constant(connection: LocalConnection, tmp_path: Path) -> Table:
+    """``k`` is 7 in every row, so that the file's own statistics tell all of it; a = i % 10. Both are indexed."""
+    columns = {"k": pa.array([7] * ROWS), "a": pa.array([i % 10 for i in range(ROWS)])}
+    write_columns(tmp_path / "k" / "0.orc", columns)
+    found = connection.table(str(tmp_path / "k"))
+    found.create_index("by_k", "k")
+    return found
+
+
+KNOWN = {"k = 7": ROWS, "a = 3 AND k = 7": ROWS // 10, "a = 3 OR k = 8": ROWS // 10, "k = 8": 0}
+
+
+def test_strict_is_of_the_indexes_that_are_asked(constant: Table) -> None:
+    """What else stands in the predicate does not open an index that has nothing to tell."""
+    remove_index_files(constant)
+    constant.create_index("by_a", "a")
+    for where, rows in KNOWN.items():
+        forget()
+        assert constant.scan(where, mode="strict").count() == rows, where
+
+
+@pytest.mark.parametrize("is_certain", [True, False])
+def test_prove_asks_every_index_of_the_predicate(
+    constant: Table, monkeypatch: pytest.MonkeyPatch, is_certain: bool
+) -> None:
+    certain = property(lambda self: self.is_listed_fresh and is_certain)
+    monkeypatch.setattr("hindex.table.snapshot.FileView.is_certainly_fresh", certain)
+    constant.create_index("by_a", "a")
+    assert len(constant.scan("k = 8").plan().skipped) == is_certain
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for where, rows in KNOWN.items():
+            assert constant.scan(where, mode="prove").count() == rows, where
+    real = BitmapReader.lookup
+
+    def lookup(self: BitmapReader, stripe: int, domain: Domain) -> Bounds:
+        total = self.stripe_rows[stripe]
+        return Bounds.exactly(BitMap(range(total)) - real(self, stripe, domain).lower)
+
+    monkeypatch.setattr(BitmapReader, "lookup", lookup)
+    for where in ("k = 7", "k = 8"):
+        assert constant.scan(where).count() == KNOWN[where]
+        with pytest.warns(ProveWarning, match=f"rows of {where} differ by 'by_k'; "):
+            assert constant.scan(where, mode="prove").count() == KNOWN[where]
+        assert constant.index("by_k").state is IndexState.QUARANTINED
+        constant.rebuild_index("by_k")
+    remove_index_files(constant)
+    for where in ("k = 7", "k = 8"):
+        forget()
+        scan = constant.scan(where, mode="prove")
+        assert scan.count() == KNOWN[where]
+        assert scan.proof is not None
+        assert [(note.reason, note.subject) for note in scan.proof.notes] == [
+            (Reason.INDEX_MISSING, "by_k on 0.orc")
+        ]
 
 
 def exchange(table: Table, other: Path, column: str, *, extents: bool = True) -> None:

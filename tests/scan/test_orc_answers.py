@@ -20,9 +20,10 @@ from hindex.index.extent import Extent
 from hindex.orc import OrcReader
 from hindex.orc.stripe import StreamKind
 from hindex.plan.explain import Kept
+from hindex.plan.filter import leaves
 from hindex.plan.reasons import Reason
 from hindex.scan import execute
-from hindex.scan.orc_answers import Verdict, judge
+from hindex.scan.orc_answers import OrcAnswers, Verdict, judge
 from hindex.scan.scan import Scan
 from hindex.sql.predicate import Literal, LiteralKind, quote_string
 from tests.support.small import ids, reasons
@@ -513,3 +514,30 @@ def test_what_is_corrupt_is_ignored_with_a_reason(tmp_path: Path) -> None:
 )
 def test_verdicts(domain: Domain, extent: Extent, expected: Verdict) -> None:
     assert judge(domain, extent) is expected
+
+
+def test_an_answer_that_another_thread_drops_is_given_all_the_same(tmp_path: Path) -> None:
+    write_pyarrow(
+        tmp_path / "t" / "0.orc", pa.table({"a": list(range(100))}), "none", stripe=1 << 26, stride=10
+    )
+    plan = hindex.connect().table(str(tmp_path / "t")).scan("a < 15").plan()
+    (leaf,) = leaves(plan.filter)
+    with execute.OpenTask(plan.tasks[0]) as opened:
+        found = OrcAnswers(opened.reader, "0.orc", [])
+
+        class Dropped(dict[Any, Any]):
+            """Is no longer in use as soon as something was looked for, or added."""
+
+            def __contains__(self, key: object) -> bool:
+                found._recent = Dropped()
+                return super().__contains__(key)
+
+            def __setitem__(self, key: object, value: object) -> None:
+                found._recent = Dropped()
+                super().__setitem__(key, value)
+
+        for recent in (Dropped(), Dropped({(0, leaf): None}), Dropped(dict.fromkeys(range(100)))):
+            expected = None if (0, leaf) in recent else 20
+            found._recent = recent
+            answer = found.statistics(0, leaf, opened.reader.column_type("a"))
+            assert (answer and len(answer.bounds.upper)) == expected

@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 CASES_PER_TABLE = 40
 TABLES = math.ceil(int(os.environ.get("HINDEX_CASES", "320")) / CASES_PER_TABLE)
 
+#: Indexes of a column, and how often they are its.
+_KINDS = (("bitmap",), ("minmax",), ("bloom",), ("bitmap", "minmax", "bloom"))
+_SHARES = (0.6, 0.1, 0.1, 0.2)
+
 _PATHS = (None, DecodePath.SPARSE, DecodePath.DENSE)
 
 
@@ -81,7 +85,10 @@ def test_rows_are_those_of_spark(
 
 
 def create_indexes(made: RandomTable, table: Table) -> frozenset[str]:
-    """Index some columns in one pass, maybe for some partitions only; returns those indexed everywhere."""
+    """Index some columns in one pass, maybe for some partitions only.
+
+    :returns: those that an index answers exactly wherever it is.
+    """
     rng = made.rng
     # most often some columns have none, so that rows known by index and rows to check meet in one stripe
     share = (0.6, 1.0, 0.4, 1.0, 0.6, 0.0)[made.turn % 6]
@@ -90,11 +97,16 @@ def create_indexes(made: RandomTable, table: Table) -> frozenset[str]:
     if made.partitioning and rng.random() < 0.4:
         # the first file is in partition 1 or 2
         where = str(rng.choice(["part IN (1, 2)", "part <> 30", "part = 1 OR NOT part = 1"]))
-    specs = [IndexSpec(f"by_{column.name}", column.name, where=where) for column in chosen]
+    kinds = [_KINDS[int(rng.choice(len(_KINDS), p=_SHARES))] for _ in chosen]
+    specs = [
+        IndexSpec(f"{kind}_{column.name}", column.name, kind, where=where)
+        for column, some in zip(chosen, kinds, strict=True)
+        for kind in some
+    ]
     if specs and _has_rows(made.files):
         table.create_indexes(specs)
-        made.description.append(f"indexes: {', '.join(column.name for column in chosen)} where {where}")
-        return frozenset(column.name for column in chosen if where is None)
+        made.description.append(f"indexes: {', '.join(spec.name for spec in specs)} where {where}")
+        return frozenset(spec.column for spec in specs if spec.using == "bitmap" and where is None)
     return frozenset()
 
 

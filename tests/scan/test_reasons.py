@@ -14,6 +14,7 @@ import pytest
 
 from hindex.index import base
 from hindex.plan.reasons import Reason
+from tests.acid.writing import write_acid
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.small import OLD, reasons, write_columns, write_rows
@@ -138,6 +139,14 @@ def not_selective(case: Case) -> None:
     case.where = "a > 25000"
 
 
+def row_key(case: Case) -> None:
+    write_acid(
+        case.path / "acid" / "delta_1_1" / "bucket_0", [((1, 0, i), 1, (i, i % 10, "x")) for i in range(50)]
+    )
+    case.table = case.connection.table(str(case.path / "acid"))
+    case.where = "row__id.rowid = 3"
+
+
 def no_row_index(case: Case) -> None:
     import pyorc
 
@@ -175,6 +184,7 @@ PRODUCERS: dict[Reason, Callable[[Case], None]] = {
     Reason.UNSUPPORTED_PREDICATE: unsupported_predicate,
     Reason.UNSUPPORTED_TYPE: unsupported_type,
     Reason.NOT_SELECTIVE: not_selective,
+    Reason.ROW_KEY: row_key,
     Reason.NO_ROW_INDEX: no_row_index,
     Reason.UNRELIABLE_STATISTICS: unreliable_statistics,
 }
@@ -182,6 +192,7 @@ PRODUCERS: dict[Reason, Callable[[Case], None]] = {
 NO_FALLBACK = {
     Reason.FILE_GONE,
     Reason.NOT_SELECTIVE,
+    Reason.ROW_KEY,
     Reason.NO_ROW_INDEX,
     Reason.UNRELIABLE_STATISTICS,
 }

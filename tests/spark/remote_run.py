@@ -21,7 +21,7 @@ import hindex
 import hindex.build.job
 import hindex.spark.scan
 from hindex.progress import NullProgress
-from hindex.spark import queries
+from hindex.spark import query_plan
 from hindex.store.store import Store
 
 if TYPE_CHECKING:
@@ -58,10 +58,53 @@ def killing(
         yield batch
 
 
+def repeating(
+    run: Callable[..., Iterator[pa.RecordBatch]], flags: str, task: Any
+) -> Iterator[pa.RecordBatch]:
+    """As ``run``, but each task fails once when it has written all that it writes, and is then done twice.
+
+    So there are the files of an attempt that failed, and of one that nobody heard of, as of speculative execution.
+    """
+    try:
+        os.close(os.open(f"{flags}.{task.path}.{task.first}", os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        list(run(task))
+        yield from run(task)
+    else:
+        list(run(task))
+        raise OSError("once")
+
+
+def repeated(spark: SparkSession, table: hindex.Table, job: Any, flags: str) -> dict[str, Any]:
+    """What is there of indexes whose tasks were repeated: cut data files, more files written than are named."""
+    spark.conf.set("spark.hindex.build.taskBytes", "1500")
+    real = job.run_build_task
+    job.run_build_task = partial(repeating, real, flags)
+    try:
+        table.create_indexes([hindex.IndexSpec("r", "a", "bloom"), hindex.IndexSpec("m", "id")])
+    finally:
+        job.run_build_task = real
+        spark.conf.unset("spark.hindex.build.taskBytes")
+    store = Store.for_table(table.uri)
+    manifest = store.load()
+    assert manifest is not None
+    ids = [manifest.index(name).id for name in "rm"]
+    files = [file.path for e in manifest.files for file in e.index_files if file.index_id in ids]
+    garbage = [item.path for item in store.garbage()]
+    table.vacuum(retain_hours=0)
+    return {
+        "tasks": len(list(Path(flags).parent.glob(f"{Path(flags).name}.*"))),
+        "named": [len(files), len(set(files))],
+        "garbage": [len([path for path in garbage if "-part-" in path]), len(list(store.garbage()))],
+        "problems": [text for check in table.check_indexes(verify=True) for text in check.problems],
+        "scan": [table.scan("id IN (7, 2500)").explain().exact, table.scan("id IN (7, 2500)").count()],
+    }
+
+
 def where_is_hindex(_: Any) -> Iterator[pa.RecordBatch]:
     import hindex.spark.tasks
 
-    loaded = ",".join(name for name in ("sqlglot", "hindex.sql.parse") if name in sys.modules)
+    loaded = ",".join(name for name in ("sqlglot", "hindex.sql.parsing") if name in sys.modules)
     yield pa.RecordBatch.from_pydict({"place": [hindex.spark.tasks.__file__], "loaded": [loaded]})
 
 
@@ -111,13 +154,15 @@ def main(kind: str, path: str, archive: str) -> None:
     scan.MAX_LOCAL_VALUES = 0
     found["scan"] = sorted(row["id"] for row in rows.to_spark(spark).collect())
     found["killed"] = [Path(f"{path}.{what}").exists() for what in ("build", "scan")]
-    queries.MAX_SHARE = 1.0
+    query_plan.MAX_SHARE, query_plan.MIN_VALUES = 1.0, 0
     text = f"SELECT sum(t.id) AS n FROM '{path}' t JOIN range(0, 6000) r ON t.id = r.id WHERE t.a = 3"
     result: Any = hx.sql(text)
     explained: Any = hx.sql("EXPLAIN " + text)
     found["query"] = [result.collect()[0]["n"], explained.tables[0].is_accelerated]
     hindex.enable(spark)
     found["source"] = spark.read.format("hindex").load(path).where("a = 3 AND s = 's3'").count()
+    if kind == "cluster":
+        found["repeated"] = repeated(spark, table, job, f"{path}.once")
     where = spark.range(0, 2, 1, 2).mapInArrow(where_is_hindex, "place string, loaded string").collect()
     found["executors"] = sorted({tuple(row) for row in where})
     spark.stop()

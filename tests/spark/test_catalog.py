@@ -5,13 +5,16 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import hindex
 from hindex.errors import TableError
-from hindex.spark.catalog import describe_table
+from hindex.plan.reasons import Reason
+from hindex.spark import partitions
+from hindex.spark.catalog import describe_table, described_columns, described_schema, run
+from tests.support.small import reasons
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,42 +66,212 @@ def test_a_table_whose_files_say_what_the_catalog_says(spark: SparkSession, made
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "left"),
     [
-        (
-            "ALTER TABLE made ADD COLUMNS (z BIGINT)",
-            "column 'z' is in the catalog and not in the files",
-        ),
-        (
-            "ALTER TABLE made DROP PARTITION (p = 1)",
-            # the table is external: its files stay
-            "partition 'p=1' has files and is not in the catalog",
-        ),
-        (
-            "ALTER TABLE made ADD PARTITION (p = 3) LOCATION '{other}'",
-            "partition 'p=3' is in the catalog and has no files below the table's location",
-        ),
-        (
-            # its old files stay where they are
-            "ALTER TABLE made PARTITION (p = 2) SET LOCATION '{other}'",
-            "data file 'p=2/part-.*orc' is of no partition of the catalog",
-        ),
-        (
-            "ALTER TABLE made PARTITION (p = 2) SET LOCATION '{copy}'",
-            "the catalog has data file '.*/copy/p=2/part-.*orc', which is not below the table's location",
-        ),
+        # the table is external: its files stay
+        ("DROP PARTITION (p = 1)", [2]),
+        ("ADD PARTITION (p = 3) LOCATION '{empty}'", [1, 2]),
+        ("ADD PARTITION (p = 3) LOCATION '{copy}'", [1, 2, 2]),
+        ("ADD PARTITION (p = 3) LOCATION '{missing}'", [1, 2]),
+        # its old files stay where they are
+        ("PARTITION (p = 2) SET LOCATION '{empty}'", [1]),
+        ("PARTITION (p = 2) SET LOCATION '{copy}'", [1, 2]),
+        # two partitions of one place
+        ("ADD PARTITION (p = 4) LOCATION '{copy}' PARTITION (p = NULL) LOCATION '{copy}'", [1, 2, 2, 2]),
+        # in the table, where no partition is by its name
+        ("ADD PARTITION (p = 5) LOCATION '{inside}'", [1, 2, 2]),
     ],
 )
-def test_a_table_that_the_catalog_has_otherwise(
-    spark: SparkSession, made: str, tmp_path: Path, change: str, message: str
+def test_the_catalog_says_which_partitions_there_are(
+    spark: SparkSession, made: str, tmp_path: Path, change: str, left: list[int]
 ) -> None:
+    """And where they are; indexes tell of all of them, once they are refreshed."""
     table = hindex.connect(spark=spark).table(made)
-    assert table.scan("a > 0").count() == 2
-    (tmp_path / "elsewhere").mkdir()
-    shutil.copytree(tmp_path / "made" / "p=2", tmp_path / "copy" / "p=2")
-    spark.sql(change.format(other=tmp_path / "elsewhere", copy=tmp_path / "copy" / "p=2"))
-    with pytest.raises(TableError, match=rf"^Table 'made' is invalid: {message}, and rows are read by"):
+    table.create_index("i", "a")
+    (tmp_path / "empty").mkdir()
+    for place in ("copy dir/p=2", "made/_inside"):
+        shutil.copytree(tmp_path / "made" / "p=2", tmp_path / place)
+    places = {"copy": "copy dir/p=2", "inside": "made/_inside", "empty": "empty", "missing": "missing"}
+    text = change.format(**{name: tmp_path / place for name, place in places.items()})
+    spark.sql(f"ALTER TABLE made {text}")
+    wanted = sorted(map(str, spark.sql("SELECT a, p FROM made").toLocalIterator()))
+    assert [int(row[6]) for row in wanted] == left
+    scan = table.scan("a > 0", ["a", "p"])
+
+    def rows() -> list[str]:
+        return sorted(f"Row(a={row['a']}, p={row['p']})" for row in scan.to_arrow().to_pylist())
+
+    assert rows() == wanted
+    new = {Reason.NEW_FILE} if "{copy}" in change or "{inside}" in change else set()
+    gone = {Reason.FILE_GONE} if "DROP" in change or "SET" in change else set()
+    assert set(reasons(scan)) == new | gone
+    table.refresh_indexes()
+    assert rows() == wanted
+    assert (scan.explain().exact, reasons(scan)) == (True, {})
+    # the other queries that Spark runs see the same
+    joined: Any = hindex.connect(spark=spark).sql(
+        "SELECT m.a, m.p FROM made m JOIN range(9) r ON m.a = r.id WHERE m.a > 0"
+    )
+    assert sorted(map(str, joined.collect())) == wanted
+
+
+def test_a_file_that_spark_has_not_seen(spark: SparkSession, made: str, tmp_path: Path) -> None:
+    table = hindex.connect(spark=spark).table(made)
+    assert table.scan("p = 1").count() == spark.table(made).where("p = 1").count() == 1
+    shutil.copy(next((tmp_path / "made" / "p=2").glob("*.orc")), tmp_path / "made" / "p=1" / "new.orc")
+    with pytest.raises(
+        TableError, match=r"Spark has not seen data file '.*/p=1/new.orc' yet: REFRESH TABLE made"
+    ):
+        table.scan("p = 1").count()
+    spark.sql("REFRESH TABLE made")
+    assert table.scan("p = 1").count() == 2
+
+
+def test_columns_of_a_description(spark: SparkSession) -> None:
+    """They are those of the table as Spark reads it, without what schemas say of CHAR and VARCHAR."""
+    spark.sql(
+        "CREATE TABLE typed (`A.b` STRING, `c d` STRUCT<`x w`: ARRAY<STRING>, `y``z`: DECIMAL(9, 2)>, "
+        "m MAP<DATE, BINARY>, t TIMESTAMP, n TIMESTAMP_NTZ, s STRING COLLATE UTF8_LCASE, b BOOLEAN, "
+        "i TINYINT, j SMALLINT, k BIGINT, f FLOAT, g DOUBLE, v ARRAY<VARCHAR(9)>, p INT) USING orc PARTITIONED BY (p)"
+    )
+    try:
+        described = describe_table(spark, "typed")
+        wanted = spark.table("typed").schema
+        assert described_columns(described) == wanted.names
+        assert [(field.name, field.dataType, field.nullable) for field in described_schema(described)] == [
+            (field.name, field.dataType, field.nullable) for field in wanted
+        ]
+    finally:
+        spark.sql("DROP TABLE typed")
+
+
+@pytest.mark.parametrize("lookup", ["at once", "one by one"])
+def test_partitions_in_the_directories_of_others(
+    spark: SparkSession, made: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lookup: str
+) -> None:
+    """Files are those of the partition whose place they are in, whatever the name of the directory says."""
+    statements: list[str] = []
+
+    def told(spark: SparkSession, name: str, statement: str) -> Any:
+        statements.append(statement)
+        return run(spark, name, statement)
+
+    monkeypatch.setattr(partitions, "run", told)
+    if lookup == "one by one":
+        # as over Spark Connect
+        monkeypatch.setattr(partitions, "_listed_places", lambda *_: {})
+    root = tmp_path / "made"
+    table = hindex.connect(spark=spark).table(made)
+    table.create_index("i", "a")
+    # Java's URIs and descriptions write the second one alike
+    shutil.copytree(root / "p=1", tmp_path / "a b")
+    shutil.copytree(root / "p=2", tmp_path / "a%20b")
+    for changes, wanted in [
+        (
+            [f"PARTITION (p = 1) SET LOCATION '{root}/p=2'", f"PARTITION (p = 2) SET LOCATION '{root}/p=1'"],
+            [(1, 2), (2, 1)],
+        ),
+        ([f"PARTITION (p = 2) SET LOCATION '{tmp_path}/nothing'"], [(2, 1)]),
+        ([f"PARTITION (p = 2) SET LOCATION '{root}/p=2'"], [(2, 1), (2, 2)]),
+        (
+            [
+                f"ADD PARTITION (p = 3) LOCATION '{tmp_path}/a b' PARTITION (p = 4) LOCATION '{tmp_path}/a%20b'"
+            ],
+            [(1, 3), (2, 1), (2, 2), (2, 4)],
+        ),
+    ]:
+        for change in changes:
+            spark.sql(f"ALTER TABLE made {change}")
+        statements.clear()
+        found = [(row["a"], row["p"]) for row in table.scan("a > 0", ["a", "p"]).to_arrow().to_pylist()]
+        assert len(statements) == (
+            1 if lookup == "at once" else 1 + spark.sql("SHOW PARTITIONS made").count()
+        )
+        assert sorted(found) == wanted == sorted(map(tuple, spark.sql("SELECT a, p FROM made").collect()))
+        in_one = [row["a"] for row in table.scan("a = 2 AND p = 2", ["a"]).to_arrow().to_pylist()]
+        assert in_one == [2] * wanted.count((2, 2))
+    # at the root of the table are no files; below it are some that Spark lists, and does not read
+    spark.sql(f"ALTER TABLE made PARTITION (p = 1) SET LOCATION '{root}'")
+    with pytest.raises(TableError, match=r"the catalog has data file '.*/made/p=1/.*', which is in none of"):
         table.scan("a > 0").count()
+    shutil.rmtree(root / "p=1")
+    spark.sql("REFRESH TABLE made")
+    assert table.scan("a > 0").count() == spark.table("made").where("a > 0").count() == 3
+
+
+@pytest.mark.parametrize("is_escaped", ["true", "false"])
+def test_values_in_statements(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_escaped: str
+) -> None:
+    """Over Spark Connect, each partition is asked for by its values."""
+    monkeypatch.setattr(partitions, "_listed_places", lambda *_: {})
+    spark.sql(
+        f"CREATE TABLE stated (a INT, `p q` STRING, r INT) USING orc PARTITIONED BY (`p q`, r) LOCATION '{tmp_path}/s'"
+    )
+    try:
+        values = ["'a\\\\b\\'\"c'", "'x/y'", "NULL", "'d''e'"]
+        spark.sql(
+            "ALTER TABLE stated ADD "
+            + " ".join(f"PARTITION (`p q` = {v}, r = 1)" for v in values)
+            + f" PARTITION (`p q` = 'f', r = NULL) LOCATION '{tmp_path}/a%20b'"
+        )
+        spark.conf.set("spark.sql.parser.escapedStringLiterals", is_escaped)
+        found = partitions.catalog_partitions(spark, "stated", describe_table(spark, "stated"))
+        assert found.here == {
+            "p q=a%5Cb%27%22c/r=1",
+            "p q=x%2Fy/r=1",
+            "p q=__HIVE_DEFAULT_PARTITION__/r=1",
+            "p q=d%27e/r=1",
+        }
+        (away,) = found.elsewhere
+        assert (away.directory, away.uri) == ("p q=f/r=__HIVE_DEFAULT_PARTITION__", f"{tmp_path}/a%20b")
+    finally:
+        spark.conf.unset("spark.sql.parser.escapedStringLiterals")
+        spark.sql("DROP TABLE stated")
+
+
+def test_what_a_path_cannot_know(spark: SparkSession, made: str, tmp_path: Path) -> None:
+    """Of a table that is named by its path, only files below it are known; what is recorded of others stays."""
+    shutil.copytree(tmp_path / "made" / "p=2", tmp_path / "else")
+    spark.sql(f"ALTER TABLE made ADD PARTITION (p = 3) LOCATION '{tmp_path}/else'")
+    hx = hindex.connect(spark=spark)
+    table = hx.table(made)
+    table.create_index("i", "a", where="p > 1")
+    scan = table.scan("a > 0", ["a", "p"])
+    assert sorted(scan.to_arrow().column("p").to_pylist()) == [1, 2, 3]
+    assert set(reasons(scan)) == {Reason.PARTITION_NOT_INDEXED}
+    paths = [entry.path for entry in table.snapshot().manifest.files]
+    away = f"_at/{str(tmp_path).replace('/', '%2F')}%2Felse/p=3/"
+    assert [path.startswith(away) for path in paths] == [True, False]
+    by_path = hx.table(str(tmp_path / "made"))
+    assert sorted(by_path.scan("a > 0").to_arrow().column("p").to_pylist()) == [1, 2]
+    assert set(reasons(by_path.scan("a > 0"))) == {Reason.PARTITION_NOT_INDEXED}
+    by_path.refresh_indexes()
+    assert [entry.path for entry in table.snapshot().manifest.files] == paths
+    assert all(not check.problems for check in table.check_indexes(verify=True))
+    # a file in a directory below a partition, which Spark does not read there
+    (tmp_path / "made" / "p=1" / "deep").mkdir()
+    shutil.copy(next((tmp_path / "else").glob("*.orc")), tmp_path / "made" / "p=1" / "deep" / "x.orc")
+    assert scan.count() == spark.table("made").where("a > 0").count() == 3
+    shutil.rmtree(tmp_path / "made" / "p=1" / "deep")
+    # the source has the partitions of when it was enabled
+    shutil.copytree(tmp_path / "made" / "p=2", tmp_path / "made" / "p=4")
+    for known in ([1, 2, 3], [1, 2]):
+        hindex.enable(spark, [made])
+        read = spark.read.format("hindex").option("table", made)
+        assert sorted(row["p"] for row in read.load().collect()) == known
+        spark.sql("ALTER TABLE made DROP IF EXISTS PARTITION (p = 3)")
+        assert sorted(row["p"] for row in read.load().where("a > 0").collect()) == known
+
+
+def test_a_table_that_the_catalog_has_otherwise(spark: SparkSession, made: str) -> None:
+    table = hindex.connect(spark=spark).table(made)
+    spark.sql("ALTER TABLE made ADD COLUMNS (z BIGINT)")
+    message = "column 'z' is in the catalog and not in the files, and rows are read by"
+    with pytest.raises(TableError, match=rf"^Table 'made' is invalid: {message}"):
+        table.scan("a > 0").count()
+    with pytest.raises(TableError, match=rf"^Table 'made' is invalid: {message}"):
+        hindex.enable(spark, [made])
 
 
 @pytest.mark.parametrize(
@@ -109,6 +282,11 @@ def test_a_table_that_the_catalog_has_otherwise(
             "a CHAR(4), p INT",
             "'a', 1",
             r"column 'a' is char\(4\) in the catalog, where Spark pads its values",
+        ),
+        (
+            "a STRUCT<b: ARRAY<CHAR(4)>>, p INT",
+            "struct(array('a')), 1",
+            r"column 'a' is struct<b:array<char\(4\)>> in the catalog, where Spark pads its values",
         ),
         ("a TIMESTAMP_NTZ, p INT", "NULL, 1", "column 'a' is timestamp_ntz in the catalog and bigint in"),
     ],

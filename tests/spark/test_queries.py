@@ -12,9 +12,13 @@ import pyarrow as pa
 import pytest
 
 import hindex
+import hindex.tables
+from hindex import connection
 from hindex.errors import StatementError, TableError
-from hindex.spark import queries
+from hindex.scan.running import Runner
+from hindex.spark import query_plan
 from hindex.spark.queries import QueryExplanation, explain_query, run_query
+from hindex.spark.query_plan import plan_query
 from hindex.sql.queries import parse_query
 from tests.acid.writing import bucket_property, write_acid
 from tests.support.small import write_columns
@@ -69,7 +73,8 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
 @pytest.fixture(autouse=True)
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables are read through their indexes however many rows are left."""
-    monkeypatch.setattr(queries, "MAX_SHARE", 1.0)
+    monkeypatch.setattr(query_plan, "MAX_SHARE", 1.0)
+    monkeypatch.setattr(query_plan, "MIN_VALUES", 0)
 
 
 def rows(frame: DataFrame) -> list[str]:
@@ -196,7 +201,7 @@ def test_what_sql_returns(
     assert rows(found) == rows(spark.sql(text))  # type: ignore[arg-type]
     # a table's rows alone are a scan still
     assert isinstance(tables.sql("SELECT id FROM qt WHERE a = 3"), hindex.Scan)
-    monkeypatch.setattr(queries, "MAX_SHARE", 0.01)
+    monkeypatch.setattr(query_plan, "MAX_SHARE", 0.01)
     explained = tables.sql(f"EXPLAIN {text}")
     assert isinstance(explained, QueryExplanation)
     wide, none = explained.tables
@@ -210,6 +215,63 @@ def test_what_sql_returns(
     assert "Table qt: by Spark alone" in str(explained)
     # views are gone
     assert [view.name for view in spark.catalog.listTables() if view.isTemporary] == []
+
+
+def test_a_query_asks_for_each_table_once(tables: hindex.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    described, listed = (
+        counted(monkeypatch, connection, "describe_table"),
+        counted(monkeypatch, hindex.tables, "take_snapshot"),
+    )
+    text = "SELECT * FROM qt p, qt q, qu, qv v WHERE p.a = 3 AND q.a = 4 AND qu.b = p.b AND v.a = p.a"
+    query = parse_query(text)
+    assert query is not None
+    run_query(tables, query)
+    # qu has no condition of its own, and qv no index: neither is listed with what is in it
+    assert (len(described), len(listed)) == (3, 1)
+
+
+def test_tables_that_are_too_small(tables: hindex.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is asked of indexes where Spark is done before."""
+    asked = counted(monkeypatch, Runner, "answer")
+    monkeypatch.setattr(query_plan, "MIN_VALUES", 2 * ROWS + 1)
+    text = "SELECT sum(id) FROM qt WHERE {} = 3"
+    (few,) = compare(tables, text.format("a")).tables
+    assert few.reason == f"TOO_SMALL: Spark reads 2 columns of {ROWS} rows sooner"
+    assert not asked
+    monkeypatch.setattr(query_plan, "MIN_VALUES", 2 * ROWS)
+    assert compare(tables, text.format("a")).tables[0].is_accelerated
+    assert asked
+
+
+def test_indexes_are_asked_until_too_many_rows_are_left(
+    tables: hindex.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = counted(monkeypatch, Runner, "answer")
+    query = parse_query("SELECT sum(id) FROM qt WHERE a >= 0")
+    assert query is not None
+    run_query(tables, query)
+    # both files once: what they said serves for reading too
+    assert len(asked) == 2
+    asked.clear()
+    monkeypatch.setattr(query_plan, "MAX_SHARE", 0.1)
+    (found,) = explain_query(tables, query).tables
+    assert found.reason == "NOT_SELECTIVE: more than 10.0% of the rows may match"
+    assert len(asked) == 1
+    assert found.rows is not None
+    assert 0.6 * ROWS < (found.rows.kept or 0) < ROWS == found.rows.total
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, owner: object, name: str) -> list[str]:
+    """What is added to whenever a function is called."""
+    real = getattr(owner, name)
+    calls: list[str] = []
+
+    def noted(*arguments: object, **options: object) -> object:
+        calls.append(name)
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(owner, name, noted)
+    return calls
 
 
 def test_paths_and_their_columns(tables: hindex.Connection, spark: SparkSession, tmp_path: Path) -> None:
@@ -288,6 +350,31 @@ def test_mistakes(tables: hindex.Connection) -> None:
         tables.sql("MERGE INTO qt USING qu")
 
 
+@pytest.mark.parametrize("kind", ["EXTENDED", "formatted", "COST", "CODEGEN", "ANALYZE"])
+def test_kinds_of_explain_that_only_spark_has(kind: str, tables: hindex.Connection) -> None:
+    with pytest.raises(
+        StatementError, match=rf"^there is no EXPLAIN {kind.upper()} here .* EXPLAIN alone tells"
+    ):
+        tables.sql(f"/* x */ EXPLAIN /* y */ {kind} SELECT * FROM qt JOIN qu USING (b)")
+    # of one table's rows hindex has one, and tells of mistakes in it as ever
+    if kind == "ANALYZE":
+        assert "rows" in str(tables.sql("EXPLAIN ANALYZE SELECT id FROM qt WHERE a = 3"))
+        with pytest.raises(StatementError, match=r"did you mean WHERE"):
+            tables.sql("EXPLAIN ANALYZE SELECT id FROM qt WHER a = 3 4")
+        with pytest.raises(hindex.HindexError, match=r"^Column 'nope' cannot be resolved"):
+            tables.sql("EXPLAIN ANALYZE SELECT id FROM qt WHERE nope = 3")
+    else:
+        with pytest.raises(StatementError, match=rf"^there is no EXPLAIN {kind.upper()}"):
+            hindex.connect().sql(f"EXPLAIN {kind} SELECT id FROM qt WHERE a = 3")
+
+
+def test_a_mistake_in_what_only_spark_reads(tables: hindex.Connection) -> None:
+    """Where there is a session, that one is needed is no remedy: what Spark says is."""
+    with pytest.raises(StatementError, match=r"^\[PARSE_SYNTAX_ERROR\]") as caught:
+        tables.sql("SELECT a FROM qt UNION SELECT b FROM qu WHERE (1 = ")
+    assert "hindex.connect(spark=" not in str(caught.value)
+
+
 def test_without_a_session() -> None:
     with pytest.raises(
         StatementError, match=r"JOIN; hindex alone reads one table .* hindex\.connect\(spark="
@@ -295,6 +382,68 @@ def test_without_a_session() -> None:
         hindex.connect().sql("SELECT a FROM t JOIN u")
     with pytest.raises(StatementError, match=r"a query for Spark; .* hindex\.connect\(spark="):
         hindex.connect().sql("WITH t AS (SELECT 1) SELECT * FROM t")
+
+
+def test_a_file_that_spark_has_not_seen(
+    tables: hindex.Connection, spark: SparkSession, tmp_path: Path
+) -> None:
+    """No answer mixes the files of two listings, and hindex makes Spark keep none."""
+
+    def run(text: str) -> tuple[list[tuple[int, ...]], str]:
+        query = parse_query(text)
+        assert query is not None
+        marks = "".join("+" if item.is_accelerated else "-" for item in explain_query(tables, query).tables)
+        return [tuple(row) for row in run_query(tables, query).collect()], marks
+
+    def add(number: int) -> None:
+        columns = {"id": pa.array([number], pa.int64()), "a": pa.array([1], pa.int64())}
+        write_columns(tmp_path / f"{number}.orc", columns)
+
+    add(1)
+    spark.sql(f"CREATE TABLE seen (id BIGINT, a BIGINT) USING orc LOCATION '{tmp_path}'")
+    try:
+        tables.table("seen").create_index("i", "a")
+        assert run("SELECT count(*), sum(id) FROM seen WHERE a = 1 AND id + 1 > 0") == ([(1, 1)], "+")
+        add(2)
+        # nothing was listed by Spark up to here
+        assert spark.sql("SELECT count(*) FROM seen").collect()[0][0] == 2
+        add(3)
+        # now it was: both places are of that time, or both of now
+        left = "SELECT count(*), count(q.id) FROM seen p LEFT JOIN {} q ON p.id = q.id WHERE p.a = 1"
+        assert run(left.format("seen")) == ([(2, 2)], "--")
+        assert run(left.format("SEEN")) == ([(2, 2)], "--")
+        assert run("SELECT count(*), count(q.id) FROM seen p, seen q WHERE p.a = 1 AND q.a = 1") == (
+            [(9, 9)],
+            "++",
+        )
+        spark.sql("CREATE VIEW seen_view AS SELECT * FROM seen")
+        assert run(left.format("seen_view")) == ([(3, 3)], "+-")
+    finally:
+        spark.sql("DROP VIEW IF EXISTS seen_view")
+        spark.sql("DROP TABLE seen")
+
+
+def test_paths_that_are_no_patterns(tables: hindex.Connection, tmp_path: Path) -> None:
+    """Nor fields of a text: Spark reads the table of that name, and not those that a pattern would find."""
+    for at, name in enumerate(("g1", "g[1]", "g{1}")):
+        write_columns(tmp_path / name / "1.orc", {"id": pa.array([1, 2]), "k": pa.array([10**at] * 2)})
+    for name, where, wanted, marks in (
+        ("g[1]", "p.id = 2", 10, "++"),
+        ("g[1]", "p.id + 0 = 2", 10, "-+"),
+        ("g{1}", "p.id + 0 = 2", 100, "-+"),
+    ):
+        if "+" in marks[0]:
+            tables.table(str(tmp_path / name)).create_index("i", "id")
+        query = parse_query(f"SELECT max(p.k) FROM '{tmp_path / name}' p JOIN qt ON qt.a = 3 WHERE {where}")
+        assert query is not None
+        planned = plan_query(tables, query)
+        assert "".join("-" if item.scan is None else "+" for item in planned) == marks
+        assert run_query(tables, query).collect()[0][0] == wanted
+    hidden = tmp_path / "h" / "_x.orc"
+    write_columns(hidden, {"id": pa.array([1])})
+    tables.table(str(hidden)).create_index("i", "id")
+    with pytest.raises(StatementError, match=r"^\["):
+        tables.sql(f"SELECT sum(id) + 0 FROM '{hidden}' WHERE id = 1")
 
 
 def test_a_table_that_is_transactional(tables: hindex.Connection, tmp_path: Path) -> None:

@@ -69,6 +69,14 @@ def test_a_cluster_some_of_which_is_killed(path: Path, tmp_path: Path) -> None:
     found = run("cluster", path, archive)
     assert found["killed"] == [True, True]
     check(found)
+    again = found["repeated"]
+    # each data file was cut into parts, of two indexes; what is named is one file for each, whole
+    assert again["tasks"] >= 2 * FILES
+    assert again["named"] == [2 * FILES, 2 * FILES]
+    # of each part, one file was of the attempt that failed and one of that which nobody heard of
+    assert again["garbage"] == [4 * again["tasks"], 0]
+    assert again["problems"] == []
+    assert again["scan"] == [True, 2]
     ((place, loaded),) = found["executors"]
     assert "hindex.zip" in place
     assert loaded == ""

@@ -352,3 +352,18 @@ def test_ddl(text: str, ddl: str) -> None:
 
 def test_a_decimal_without_precision() -> None:
     assert spark_ddl(OrcType(Kind.DECIMAL)) == "decimal(38,18)"
+
+
+def test_files_without_rows_that_match_are_no_end(spark: SparkSession, tmp_path: Path) -> None:
+    """Rows that are few are handed over in batches, and Spark takes an empty one for the last."""
+    for number in range(6):
+        ids = range(10 * number, 10 * number + 10)
+        texts = [f"{'even' if number % 3 == 0 and i % 2 == 0 else 'odd'} {i}" for i in ids]
+        pyarrow.orc.write_table(pa.table({"id": ids, "s": texts}), tmp_path / f"{number}.orc")
+    scan = hindex.connect().table(str(tmp_path)).scan("s LIKE '%ven%'", ["id"])
+    expected = [*range(0, 10, 2), *range(30, 40, 2)]
+    assert sorted(row.id for row in scan.to_spark(spark).collect()) == expected
+    assert sorted(row.id for row in scan.order_by("id").to_spark(spark).collect()) == expected
+    assert scan.to_spark(spark).count() == 10
+    nothing = hindex.connect().table(str(tmp_path)).scan("s LIKE '%none%'", ["id"]).to_spark(spark)
+    assert nothing.collect() == []

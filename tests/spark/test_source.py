@@ -39,6 +39,7 @@ def path(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
         }
         write_columns(root / f"p={part}" / "x.orc", columns, stripe=4096, stride=100)
     spark.sql(f"CREATE TABLE source_table USING orc OPTIONS (path '{root}')")
+    spark.sql("MSCK REPAIR TABLE source_table")
     table = hindex.connect(spark=spark).table(str(root))
     table.create_indexes([hindex.IndexSpec(name, name) for name in ("id", "a", "s")])
     hindex.enable(spark, tables=["source_table"])

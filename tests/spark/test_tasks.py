@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
 import hindex
 from hindex.spark import tasks as spark_tasks
+from hindex.spark.frames import task_frame
 from hindex.spark.tasks import Group, ReadUnit, group_units, read_group
 from tests.support.small import write_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 FILES = 3
 
@@ -59,3 +66,19 @@ def test_a_task_has_no_more_than_its_limit(scan: hindex.Scan) -> None:
     for limit in (0, 1, 1201, 5000):
         found = [number for batch in read_group(group, limit) for number in batch.column(0).to_pylist()]
         assert found == wanted[:limit]
+
+
+def numbered_rows(task: int) -> Iterator[pa.RecordBatch]:
+    yield pa.RecordBatch.from_pydict({"n": [task], "t": [str(task)]})
+
+
+@pytest.mark.parametrize("rows", [0, 10, 700_000, 10**12])
+def test_a_frame_tells_spark_how_long_it_is(rows: int, spark: SparkSession) -> None:
+    schema = pa.schema([("n", pa.int64()), ("t", pa.string())])
+    frame = task_frame(spark, [7, 8, 9], numbered_rows, schema, rows=rows)
+    # whatever stands for the rows, each task is run once
+    assert sorted(row["n"] for row in frame.collect()) == [7, 8, 9]
+    assert frame.rdd.getNumPartitions() == 3
+    told = int(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
+    # a table that seems shorter than 10 MiB is sent to every executor for a join
+    assert (told > 10 << 20) == (rows >= 700_000)

@@ -241,7 +241,7 @@ def test_values_load_without_a_parser() -> None:
 
 def test_public_names_are_functions_after_any_import() -> None:
     code = (
-        "import hindex.sql.parse, hindex.sql; from hindex.sql import parse, split, parse_predicate;"
+        "import hindex.sql.parsing, hindex.sql; from hindex.sql import parse, split, parse_predicate;"
         "print(callable(parse), callable(split), callable(parse_predicate), sorted(dir(hindex.sql))[-1])"
     )
     assert _run(code).startswith("True True True")

@@ -10,7 +10,8 @@ import pytest
 
 from hindex.build import btree_job, job
 from hindex.build.btree_task import WRITTEN_SCHEMA, BTreeJob, EntryTask, ReadTask, entry_chunks, write_parts
-from hindex.build.task import RESULT_SCHEMA, BuildTask, run_build_task
+from hindex.build.joining import JOINED_SCHEMA, JoinTask, run_join_task
+from hindex.build.task import RESULT_SCHEMA, BuildTask, run_build_task, run_build_tasks
 from hindex.connection import Connection
 from hindex.progress import Progress
 
@@ -21,41 +22,52 @@ if TYPE_CHECKING:
 class LocalConnection(Connection):
     """A connection that has no Spark: its builds run here, one task after the other.
 
-    :param told: the paths of the data files that builds read, as they go.
+    :ivar told: the paths of the data files that builds read, those of each build sorted.
+    :ivar conf: the settings of what stands for a session.
     """
 
     def __init__(self, store: str | None = None, **options: Any) -> None:
         super().__init__(store, **options)
         self.told: list[str] = []
+        self.conf: dict[str, str] = {}
 
     def spark(self) -> SparkSession:
         return cast("SparkSession", self)
 
 
 _real = job._collect
+_real_join = job._join
 _real_btree = btree_job._collect
 
 
-def _collect(spark: object, tasks: Sequence[BuildTask], progress: Progress) -> pa.Table:
+def _collect(spark: object, tasks: Sequence[Sequence[BuildTask]], progress: Progress) -> pa.Table:
     if not isinstance(spark, LocalConnection):
         return _real(cast("SparkSession", spark), tasks, progress)
     batches = []
-    for task in tasks:
-        spark.told.append(task.path)
-        batches += list(run_build_task(task))
+    spark.told += sorted({task.path for some in tasks for task in some})
+    for some in tasks:
+        batches += list(run_build_tasks(some, run_build_task))
         progress.advance()
     return pa.Table.from_batches(batches, RESULT_SCHEMA)
 
 
-def _collect_btree(spark: object, of: BTreeJob, tasks: Sequence[EntryTask], progress: Progress) -> pa.Table:
+def _join(spark: object, tasks: Sequence[JoinTask], progress: Progress) -> pa.Table:
+    if not isinstance(spark, LocalConnection):
+        return _real_join(cast("SparkSession", spark), tasks, progress)
+    progress.advance(len(tasks))
+    return pa.Table.from_batches([batch for task in tasks for batch in run_join_task(task)], JOINED_SCHEMA)
+
+
+def _collect_btree(
+    spark: object, of: BTreeJob, tasks: Sequence[Sequence[EntryTask]], progress: Progress
+) -> pa.Table:
     """What Spark does with the chunks of BTREE entries: sorted, and handed on in batches of a few."""
     if not isinstance(spark, LocalConnection):
         return _real_btree(cast("SparkSession", spark), of, tasks, progress)
     rows: list[dict[str, Any]] = []
     schema = None
+    spark.told += sorted({task.file.path for some in tasks for task in some if isinstance(task, ReadTask)})
     for task in tasks:
-        if isinstance(task, ReadTask):
-            spark.told.append(task.file.path)
         for batch in entry_chunks(of, task):
             schema = batch.schema
             rows += batch.to_pylist()
@@ -70,7 +82,9 @@ def install(monkeypatch: pytest.MonkeyPatch | None = None) -> None:
     """Let builds of a :class:`LocalConnection` run here, and those of all others as ever."""
     if monkeypatch is None:
         job._collect = _collect
+        job._join = _join
         btree_job._collect = _collect_btree  # type: ignore[assignment]
     else:
         monkeypatch.setattr(job, "_collect", _collect)
+        monkeypatch.setattr(job, "_join", _join)
         monkeypatch.setattr(btree_job, "_collect", _collect_btree)

@@ -1,0 +1,146 @@
+"""Building indexes and bringing them up to date: planned, run by Spark, and committed as one manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
+
+from hindex.build.job import BuildPlan, discard_build, plan_build, run_build
+from hindex.errors import CommitConflictError, IndexExistsError, TableError
+from hindex.lifecycle.changes import now_ms, refreshed
+from hindex.lifecycle.results import RefreshResult
+from hindex.plan.modes import Mode
+from hindex.progress import Progress
+from hindex.store.manifest import FileEntry, IndexEntry, Manifest, merge_build_result
+from hindex.store.store import Store
+from hindex.table.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Session(Protocol):
+    """What a table needs of its connection."""
+
+    @property
+    def progress(self) -> Progress: ...
+
+    @property
+    def mode(self) -> Mode: ...
+
+    def spark(self) -> SparkSession:
+        """The Spark session, started if there is none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Builds:
+    """Builds of one table's indexes. ``table`` is its name, for messages."""
+
+    table: str
+    store: Store
+    session: Session
+
+    def planned(self, snapshot: Snapshot, entries: Sequence[IndexEntry]) -> BuildPlan:
+        """What building new indexes reads.
+
+        :raises TableError: if no data file is in the partitions that they cover.
+        """
+        plan = plan_build(snapshot, entries)
+        if entries and plan.is_empty:
+            raise TableError(
+                f"No index will be created: no data file of table {self.table!r} is in the partitions "
+                f"{entries[0].where!r}"
+            )
+        return plan
+
+    def create(self, snapshot: Snapshot, entries: Sequence[IndexEntry], *, if_not_exists: bool) -> None:
+        """Build new indexes, but those that are deferred, and commit them all.
+
+        :param if_not_exists: leave out those whose name another writer has taken meanwhile.
+        :raises IndexExistsError: if a name, or a column and type, was taken meanwhile.
+        :raises BuildError: if the Spark job fails; the table's indexes are then as they were.
+        """
+        built = [entry for entry in entries if not entry.deferred]
+        plan = self.planned(snapshot, built)
+        files = self._run(plan) if built else []
+        now = now_ms()
+        finished = [entry if entry.deferred else replace(entry, refreshed_ms=now) for entry in entries]
+
+        def change(old: Manifest) -> Manifest:
+            # another writer may have been faster with the same name; with IF NOT EXISTS that is as good
+            new = [entry for entry in finished if not (if_not_exists and old.find_index(entry.name))]
+            return merge_build_result(old, new_indexes=new, files=files)
+
+        try:
+            self.store.commit(change)
+        except (IndexExistsError, CommitConflictError):
+            discard_build(plan)
+            raise
+
+    def bring_up_to_date(
+        self,
+        snapshot: Snapshot,
+        plan: BuildPlan,
+        entries: Sequence[IndexEntry],
+        *,
+        whole: bool,
+        dry_run: bool = False,
+    ) -> RefreshResult:
+        """Build what is planned and commit it, with what vanished forgotten.
+
+        :param whole: whether the plan is of all partitions.
+        :param dry_run: only tell what would be done.
+        :raises BuildError: if the Spark job fails; the indexes are then as they were.
+        """
+        ids = {entry.id for entry in entries}
+        vanished = set(snapshot.vanished)
+        forgotten = {
+            item.path: item
+            for item in snapshot.manifest.files
+            if item.path in vanished and any(item.is_covered_by(index_id) for index_id in ids)
+        }
+        read = plan.data_files
+        rows = sum(view.num_rows for view in snapshot.files if view.file.path in read)
+        names = tuple(entry.name for entry in entries)
+        if dry_run:
+            return RefreshResult(names, self.table, len(read), len(forgotten), rows, False, True)
+        files = [] if plan.is_empty else self._run(plan)
+        number = snapshot.manifest.number
+        now = now_ms()
+
+        def change(old: Manifest) -> Manifest:
+            # an index that was dropped meanwhile stays dropped, a file that came back and was indexed stays so
+            gone = [
+                e.path
+                for e in old.files
+                if e.path in forgotten and e.fingerprint == forgotten[e.path].fingerprint
+            ]
+            new = merge_build_result(old, files=files, vanished=gone)
+            return refreshed(old, new, ids, now, whole)
+
+        try:
+            committed = self.store.commit(change)
+        except CommitConflictError:
+            discard_build(plan)
+            raise
+        return RefreshResult(
+            names,
+            self.table,
+            len(read),
+            len(forgotten),
+            rows,
+            committed.number > number and bool(read or forgotten),
+        )
+
+    def _run(self, plan: BuildPlan) -> list[FileEntry]:
+        try:
+            # a store that cannot be written is told before Spark is started
+            for index_id in plan.index_ids:
+                self.store.prepare_index_directory(index_id)
+            with self.store.announced(plan.indexes):
+                return run_build(self.session.spark(), plan, self.session.progress)
+        except BaseException:
+            discard_build(plan)
+            raise

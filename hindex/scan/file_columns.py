@@ -1,0 +1,136 @@
+"""The table's columns in one data file: which it has, and their values in the table's types."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from hindex.errors import OrcError, TableError
+from hindex.orc import DecodePath, OrcReader, RowSelection
+from hindex.orc.acid.schema import acid_columns, is_row_key
+from hindex.orc.types import OrcType
+from hindex.scan.task import OutputColumn, ScanTask
+from hindex.table.paths import bind_paths
+from hindex.table.schema import common_type
+
+
+class FileColumns:
+    """The columns that a task asks for, as its data file has them.
+
+    :raises TableError: if the file was replaced by one with columns of other types.
+    """
+
+    def __init__(self, reader: OrcReader, task: ScanTask) -> None:
+        self._reader = reader
+        asked = (*task.filter_columns, *task.columns, *task.lookups)
+        self._asked = tuple(column for column in asked if not column.is_partition)
+        wanted = {column.name for column in self._asked}
+        bound = bind_paths(task.binding, reader.tail.schema, wanted, transactional=task.acid is not None)
+        types = {column.name: column.type for column in self._asked}
+        # row keys, and fields of them, that are not columns of the file, or of another type than they should be
+        self._keys = {
+            name
+            for name in wanted
+            if task.acid is not None
+            and is_row_key(name, task.binding)
+            and (name not in bound or not bound[name].type.same_as(types[name]))
+        }
+        self._names = {name: found.path for name, found in bound.items() if name not in self._keys}
+        self._acid = None if task.acid is None else acid_columns(reader.tail.schema)
+        self._check_types(task)
+
+    def has(self, column: str) -> bool:
+        """Whether the file's rows have a column of the table; where they do not, it is null in every row."""
+        return column in self._names or column in self._keys
+
+    def is_key(self, column: str) -> bool:
+        """Whether it is the row key, or a field of it, that is made here, and of which the file tells nothing."""
+        return column in self._keys
+
+    def type_in_file(self, column: str) -> OrcType:
+        """The type that the file gives a column that it has."""
+        return self._reader.column_type(self._names[column])
+
+    def type_in_table(self, column: str) -> OrcType:
+        """The type that the table gives a column that the task asks for."""
+        return next(item.type for item in self._asked if item.name == column)
+
+    def decode_paths(
+        self, stripe: int, selection: RowSelection, columns: Sequence[str]
+    ) -> tuple[DecodePath, ...]:
+        """How columns of a selection would be decoded."""
+        names = [self._names[name] for name in columns if name in self._names]
+        if self._acid is not None and any(map(self.is_key, columns)):
+            names += self._acid.key
+        return self._reader.decode_paths(stripe, names, selection)
+
+    def read(
+        self, stripe: int, columns: Sequence[OutputColumn], selection: RowSelection
+    ) -> dict[str, pa.Array]:
+        """The values of rows of a stripe, by column; nulls of a column that the file does not have.
+
+        :raises OrcError: if data cannot be read, or a value does not fit the table's type.
+        """
+        in_file = [column for column in columns if column.name in self._names]
+        batch = self._reader.read_stripe(stripe, [self._names[c.name] for c in in_file], selection)
+        found = {
+            column.name: pa.nulls(len(selection), column.type.to_arrow())
+            for column in columns
+            if column.name not in self._names
+        }
+        for i, column in enumerate(in_file):
+            found[column.name] = self._cast(batch.column(i), column)
+        return found
+
+    def _cast(self, array: pa.Array, column: OutputColumn) -> pa.Array:
+        wanted = column.type.to_arrow()
+        if array.type == wanted:
+            return array
+        try:
+            return array.cast(wanted)
+        except pa.ArrowException as error:
+            raise OrcError(
+                f"a value of the file's type {array.type} does not fit the table's {column.type}: {error}",
+                path=self._reader.path,
+                column=column.name,
+            ) from error
+
+    def _check_types(self, task: ScanTask) -> None:
+        """The plan's types come from the manifest; a file that was replaced since may have others."""
+        for column in self._asked:
+            if column.name not in self._names:
+                continue
+            found = self.type_in_file(column.name)
+            if not found.same_as(column.type) and common_type(column.type, found) != column.type:
+                raise TableError(
+                    f"column {column.name!r} is {found} in data file {task.path!r}, which was planned to be "
+                    f"{column.type}: the file was replaced by one of the same length and time; touch it and run "
+                    "the query again"
+                )
+
+
+def output_schema(columns: Sequence[OutputColumn]) -> pa.Schema:
+    """The Arrow schema of columns to read."""
+    return pa.schema(
+        [
+            pa.field(
+                column.name,
+                column.partition_value.type if column.partition_value is not None else column.type.to_arrow(),
+            )
+            for column in columns
+        ]
+    )
+
+
+def assembled(columns: Sequence[OutputColumn], rows: int, found: dict[str, pa.Array]) -> pa.RecordBatch:
+    """A batch of so many rows: the columns found, and the values of the partition's."""
+    if not columns:
+        return pa.RecordBatch.from_struct_array(
+            pa.Array.from_buffers(pa.struct([]), rows, [None], children=[])
+        )
+    arrays = [
+        pa.repeat(column.partition_value, rows) if column.is_partition else found[column.name]
+        for column in columns
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=output_schema(columns))

@@ -1,0 +1,162 @@
+"""The indexes that a task may ask about its data file: opened when first asked, given up where one cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from threading import Lock
+
+from pyroaring import BitMap
+
+from hindex.domain import Domain
+from hindex.errors import HindexError, IndexFileError
+from hindex.index.base import Bounds, IndexReader, KeyedReader, Operator
+from hindex.index.btree import BTREE
+from hindex.index.btree_locations import group_rows
+from hindex.index.open_files import open_index_file
+from hindex.keys import same_keys
+from hindex.orc.types import OrcType
+from hindex.plan.filter import Leaf
+from hindex.plan.reasons import Note, Reason, failure_reason
+from hindex.scan.file_columns import FileColumns
+from hindex.scan.task import IndexUse, LocatedGroups, ScanTask
+from hindex.table.type_text import parse_type
+
+
+@dataclass(frozen=True, slots=True)
+class Answerer:
+    """An index that answers a leaf for a stripe. Those of a low ``order`` are asked first."""
+
+    name: str
+    order: int
+    operators: frozenset[Operator]
+    lookup: Callable[[int, Domain], Bounds]
+    reader: IndexReader | None = None
+
+
+class IndexAnswers:
+    """The indexes of one data file, by column. Those of a column are opened when that column is first asked about.
+
+    :param stripe_rows: how many rows each stripe of the data file has.
+    :param notes: is told of every index that was planned but could not be used.
+    """
+
+    def __init__(
+        self, task: ScanTask, columns: FileColumns, stripe_rows: tuple[int, ...], notes: list[Note]
+    ) -> None:
+        self._task = task
+        self._in_file = columns
+        self._stripe_rows = stripe_rows
+        self._notes = notes
+        self._answerers: dict[str, list[Answerer]] = {}
+        # stripes are worked on by several threads
+        self._lock = Lock()
+        #: The columns that have any.
+        self.columns = frozenset(use.column for use in task.indexes) | {item.column for item in task.located}
+
+    def orders(self, columns: Iterable[str]) -> tuple[int, ...]:
+        """In which those of some columns are asked; one at least: what has no index is told of in it, too."""
+        return tuple(sorted({item.order for column in columns for item in self.of(column)})) or (0,)
+
+    def of(self, column: str) -> Sequence[Answerer]:
+        """Those of a column that may still be asked."""
+        with self._lock:
+            return tuple(self._opened(column))
+
+    def keyed(self, column: str) -> tuple[str, KeyedReader] | None:
+        """An index that knows the rows of every key of a column, and its name."""
+        for item in self.of(column):
+            if isinstance(item.reader, KeyedReader):
+                return item.name, item.reader
+        return None
+
+    def alone(self, stripe: int, leaf: Leaf) -> Iterator[tuple[str, Bounds]]:
+        """What each index says of a leaf by itself, by its name."""
+        for item in self.of(leaf.column):
+            if not item.operators & Operator.of(leaf.domain):
+                continue
+            said = self.asked(item, stripe, leaf)
+            if said is not None:
+                yield item.name, said
+
+    def asked(self, index: Answerer, stripe: int, leaf: Leaf) -> Bounds | None:
+        """What an index says of a leaf; None where it cannot be read, and is asked no more."""
+        try:
+            return index.lookup(stripe, leaf.domain)
+        except IndexFileError as error:
+            self.give_up(leaf.column, index.name, error)
+            return None
+
+    def give_up(self, column: str, index: str, error: HindexError) -> None:
+        """Use an index of a column no more: a page of it could not be read."""
+        with self._lock:
+            before = self._opened(column)
+            left = [item for item in before if item.name != index]
+            if len(left) < len(before):
+                self._answerers[column] = left
+                self._note_failure(index, error)
+
+    def _opened(self, column: str) -> list[Answerer]:
+        """Those of a column, opened when they are first asked for; the lock is held."""
+        if column not in self._answerers:
+            uses = [use for use in self._task.indexes if use.column == column and self._in_file.has(column)]
+            opened = [self._open(use, self._in_file.type_in_table(column)) for use in uses]
+            located = [item for item in self._task.located if item.column == column]
+            self._answerers[column] = [
+                *(item for item in opened if item is not None),
+                *_located_answerers(located, self._stripe_rows),
+            ]
+        return self._answerers[column]
+
+    def _open(self, use: IndexUse, wanted: OrcType) -> Answerer | None:
+        try:
+            opened = open_index_file(use.path, use.length, use.footer_checksum)
+            indexed = _recorded_type(opened.footer.column_type, use)
+            if opened.reader.stripe_rows != self._stripe_rows:
+                raise IndexFileError(
+                    f"Index file {use.path!r} has other stripes than its data file; rebuild the index"
+                )
+        except HindexError as error:
+            self._note_failure(use.name, error)
+            return None
+        if not same_keys(indexed, wanted):
+            self._notes.append(
+                Note(
+                    Reason.TYPE_MISMATCH,
+                    f"{use.name} on {self._task.path}",
+                    f"it indexes {opened.footer.column_type} and the table's column is {wanted}",
+                )
+            )
+            return None
+        return Answerer(
+            use.name, opened.type.order, opened.type.operators, opened.reader.lookup, opened.reader
+        )
+
+    def _note_failure(self, index: str, error: HindexError) -> None:
+        self._notes.append(Note(failure_reason(error), f"{index} on {self._task.path}", str(error)))
+
+
+def _located_answerers(located: Sequence[LocatedGroups], stripe_rows: Sequence[int]) -> Iterator[Answerer]:
+    """The answers on one column that the driver had looked up."""
+    by_index: dict[str, dict[Domain, LocatedGroups]] = {}
+    for item in located:
+        by_index.setdefault(item.name, {})[item.domain] = item
+    for name, known in by_index.items():
+
+        def lookup(stripe: int, domain: Domain, known: Mapping[Domain, LocatedGroups] = known) -> Bounds:
+            item = known.get(domain)
+            if item is None:
+                return Bounds.unknown(stripe_rows[stripe])
+            groups = BitMap.deserialize(item.groups)
+            return Bounds(BitMap(), group_rows(groups, item.row_group_rows, stripe_rows, stripe))
+
+        yield Answerer(name, BTREE.order, BTREE.operators, lookup)
+
+
+def _recorded_type(text: str, use: IndexUse) -> OrcType:
+    try:
+        return parse_type(text)
+    except ValueError as error:
+        raise IndexFileError(
+            f"Index file {use.path!r} is of a column type that cannot be read ({error}); rebuild the index"
+        ) from error

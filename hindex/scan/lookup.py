@@ -1,0 +1,248 @@
+"""Index lookups: which rows of a stripe a filter keeps, as far as is known without reading data.
+
+Indexes are asked first, the cheaper ones of all leaves before the others, then the file's own statistics, then its
+bloom filters: each only of what the ones before it left open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from threading import Lock
+
+from pyroaring import BitMap
+
+from hindex.index.base import Bounds, Ends, EndsReader, EstimatingReader, Operator
+from hindex.keys import key_kind
+from hindex.orc import OrcReader
+from hindex.plan.evaluate import bounds
+from hindex.plan.filter import AllOf, Filter, Leaf
+from hindex.plan.reasons import Note, Reason
+from hindex.scan.answers import LeafAnswer, StripeAnswer
+from hindex.scan.cost import is_cheap, why_not_ask
+from hindex.scan.file_columns import FileColumns
+from hindex.scan.index_answers import Answerer, IndexAnswers
+from hindex.scan.orc_answers import OrcAnswer, OrcAnswers, Source
+from hindex.scan.task import OutputColumn, ScanTask
+
+#: What is known of each leaf in a stripe; None where nothing is.
+_Known = dict[Leaf, Bounds | None]
+_Step = Callable[[StripeAnswer, Leaf, Bounds | None], Bounds | None]
+
+
+class Lookup:
+    """Answers filters for the stripes of one data file.
+
+    :param indexes: those that may be asked; None where none may.
+    :param notes: is told of what is not used, once.
+    """
+
+    def __init__(
+        self,
+        task: ScanTask,
+        reader: OrcReader,
+        columns: FileColumns,
+        indexes: IndexAnswers | None,
+        notes: list[Note],
+    ) -> None:
+        self._task = task
+        self._reader = reader
+        self._columns = columns
+        self._indexes = indexes
+        self._notes = notes
+        # stripes are worked on by several threads
+        self._lock = Lock()
+        self._orc = OrcAnswers(reader, task.path, notes)
+
+    def answer(self, stripe: int, root: Filter) -> StripeAnswer:
+        """The rows of a stripe, deleted ones among them, that a filter keeps."""
+        count = self._rows(stripe)
+        found = StripeAnswer(stripe, count, Bounds.unknown(count))
+        if self._task.reads_all:
+            found.bounds = bounds(root, lambda _: None, count)
+            return found
+        # the root as it is: to sort it, indexes are asked what they would take
+        known = self._refine(found, root, lambda _, __, so_far: so_far, {})
+        for step in self._steps(known) if found.undecided else ():
+            known = self._refine(found, self._sorted(stripe, root, known), step, known)
+            if not found.undecided:
+                break
+        return found
+
+    def _steps(self, known: _Known) -> Iterator[_Step]:
+        """Whom to ask of the leaves that the file as a whole leaves open: no other column's indexes are opened."""
+        orders: tuple[int, ...] = (0,)
+        if self._indexes is not None:
+            orders = self._indexes.orders(leaf.column for leaf, so_far in known.items() if _is_open(so_far))
+        for order in orders:
+            yield partial(self._by_indexes, order, order == orders[-1])
+        yield self._by_statistics
+        yield self._by_filters
+
+    def ends(self, stripe: int, column: OutputColumn) -> Iterator[tuple[str | Source, Ends]]:
+        """The ends of a whole stripe's values by each that tells them: indexes, then the file's statistics."""
+        if self._task.reads_all:
+            return
+        if not self._columns.has(column.name):
+            yield Source.STATISTICS, Ends(self._rows(stripe), None, None)
+            return
+        for item in self._of(column.name):
+            if isinstance(item.reader, EndsReader):
+                yield item.name, item.reader.ends(stripe)
+        found = self._orc.ends(stripe, self._columns.type_in_file(column.name), column.type)
+        if found is not None:
+            yield Source.STATISTICS, found
+
+    def _of(self, column: str) -> tuple[Answerer, ...]:
+        return () if self._indexes is None else tuple(self._indexes.of(column))
+
+    def _rows(self, stripe: int) -> int:
+        return self._reader.stripes[stripe].num_rows
+
+    def _sorted(self, stripe: int, root: Filter, known: _Known) -> Filter:
+        """A filter with the parts of its AND in another order: those first that leave the fewest rows."""
+        if not isinstance(root, AllOf):
+            return root
+
+        def rows(part: Filter) -> int:
+            if not isinstance(part, Leaf):
+                return self._rows(stripe)
+            so_far = known.get(part)
+            least = self._rows(stripe) if so_far is None else len(so_far.upper)
+            for item in self._of(part.column) if _is_open(so_far) else ():
+                if isinstance(item.reader, EstimatingReader):
+                    least = min(least, item.reader.effort(stripe, part.domain).rows)
+            return least
+
+        return AllOf(tuple(sorted(root.children, key=rows)))
+
+    def _refine(self, found: StripeAnswer, root: Filter, step: _Step, before: _Known) -> _Known:
+        """Answer the filter anew, each leaf by one more step. Leaves that no longer matter are left out."""
+        known: _Known = {}
+
+        def lookup(leaf: Leaf) -> Bounds | None:
+            if leaf not in known:
+                so_far = before[leaf] if leaf in before else self._by_file(found, leaf)
+                known[leaf] = step(found, leaf, so_far)
+            return known[leaf]
+
+        found.bounds = bounds(root, lookup, found.num_rows)
+        return known
+
+    def _by_file(self, found: StripeAnswer, leaf: Leaf) -> Bounds | None:
+        """What is known as soon as the file is open: which columns it has, and what its statistics decide as a whole.
+
+        They are what an index's pages would be read for; where there is no index, they have their turn anyway.
+        """
+        if not self._columns.has(leaf.column):
+            # null in every row
+            answer = Bounds.all(found.num_rows) if leaf.domain.null_allowed else Bounds.none()
+            found.answers.append(LeafAnswer(leaf, None, len(answer.upper)))
+            return answer
+        if self._indexes is None or leaf.column not in self._indexes.columns:
+            return None
+        of = self._columns.type_in_file(leaf.column)
+        return _narrowed(found, leaf, None, self._orc.of_file(found.stripe, leaf, of))
+
+    def _by_indexes(
+        self, order: int, is_last: bool, found: StripeAnswer, leaf: Leaf, so_far: Bounds | None
+    ) -> Bounds | None:
+        """What indexes of one ``order`` say, beside what is known: the cheaper ones are asked of all leaves first."""
+        if so_far is not None and so_far.exact:
+            return so_far
+        if self._columns.is_key(leaf.column):
+            if is_last:
+                found.unanswered.append(leaf)
+            return None
+        combined = self._combined(found, leaf, order, so_far)
+        if combined is None and is_last:
+            found.unanswered.append(leaf)
+        return combined
+
+    def _by_statistics(self, found: StripeAnswer, leaf: Leaf, so_far: Bounds | None) -> Bounds | None:
+        if so_far is not None and (so_far.exact or self._is_small(so_far.upper)):
+            return so_far
+        if self._columns.is_key(leaf.column):
+            return None
+        of = self._columns.type_in_file(leaf.column)
+        return _narrowed(found, leaf, so_far, self._orc.statistics(found.stripe, leaf, of))
+
+    def _by_filters(self, found: StripeAnswer, leaf: Leaf, so_far: Bounds | None) -> Bounds | None:
+        if self._columns.is_key(leaf.column):
+            return None
+        candidates = found.bounds.upper - found.bounds.lower
+        if so_far is not None:
+            if so_far.exact or self._is_small(so_far.upper):
+                return so_far
+            candidates &= so_far.upper - so_far.lower
+        of = self._columns.type_in_file(leaf.column)
+        return _narrowed(found, leaf, so_far, self._orc.filters(found.stripe, leaf, of, candidates))
+
+    def _is_small(self, rows: BitMap) -> bool:
+        """Whether an answer leaves so few rows that what the file tells of itself saves nothing."""
+        return len(rows) <= self._reader.tail.row_index_stride
+
+    def _combined(
+        self, found: StripeAnswer, leaf: Leaf, order: int, combined: Bounds | None
+    ) -> Bounds | None:
+        """What is known of a leaf, and all that those of an order say, together; None where that is nothing."""
+        needed = Operator.of(leaf.domain)
+        for item in self._of(leaf.column):
+            if item.order != order or not item.operators & needed:
+                continue
+            if not self._pays(found, leaf, item, combined):
+                continue
+            assert self._indexes is not None
+            said = self._indexes.asked(item, found.stripe, leaf)
+            if said is None:
+                continue
+            combined = said if combined is None else combined.narrowed(said)
+            found.answers.append(LeafAnswer(leaf, item.name, len(combined.upper), combined.exact))
+            if combined.exact:
+                break
+        return combined
+
+    def _pays(self, found: StripeAnswer, leaf: Leaf, item: Answerer, so_far: Bounds | None) -> bool:
+        """Whether a lookup saves more than it takes: unpacking rows where others would be decoded and compared.
+
+        What the file's statistics tell is known for less, and a column that is read anyway costs nothing to check.
+        """
+        reader = item.reader
+        if not self._task.columns or not isinstance(reader, EstimatingReader):
+            return True
+        effort = reader.effort(found.stripe, leaf.domain)
+        if is_cheap(effort):
+            return True
+        told = self._orc.statistics(found.stripe, leaf, self._columns.type_in_file(leaf.column))
+        known = Bounds.unknown(found.num_rows) if so_far is None else so_far
+        if told is not None:
+            known = known.narrowed(told.bounds)
+        is_read = any(column.name == leaf.column for column in self._task.columns)
+        kind = key_kind(leaf.type)
+        assert kind is not None
+        why_not = why_not_ask(effort, known, found.num_rows, kind, is_read=is_read)
+        if why_not is not None:
+            self._note_once(Note(Reason.NOT_SELECTIVE, item.name, f"{leaf}: {why_not}"))
+        return why_not is None
+
+    def _note_once(self, note: Note) -> None:
+        with self._lock:
+            if note not in self._notes:
+                self._notes.append(note)
+
+
+def _is_open(so_far: Bounds | None) -> bool:
+    return so_far is None or not so_far.exact
+
+
+def _narrowed(
+    found: StripeAnswer, leaf: Leaf, so_far: Bounds | None, answer: OrcAnswer | None
+) -> Bounds | None:
+    """What is known of a leaf with one more answer, which is noted."""
+    if answer is None:
+        return so_far
+    narrowed = answer.bounds if so_far is None else so_far.narrowed(answer.bounds)
+    found.answers.append(
+        LeafAnswer(leaf, None, len(narrowed.upper), narrowed.exact, answer.source, answer.kept, answer.groups)
+    )
+    return narrowed

@@ -1,0 +1,153 @@
+"""What is known of the tables of one query: each is looked up in the catalog and listed once, and only if need be."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from hindex.errors import HindexError, TableError
+from hindex.spark.catalog import described_columns, described_schema, first_line, run
+from hindex.spark.types import quoted
+from hindex.sql.statements import TableRef, TableRefKind
+from hindex.table.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+    from hindex.connection import Connection
+    from hindex.tables import Table
+
+#: Names that Spark's catalog is asked for at once.
+_LOOKUPS = 4
+#: What a path to Spark is a pattern for, of several places.
+_GLOB = re.compile(r"[\[\]{}*?\\]")
+
+
+class KnownTable:
+    """A table that a query names, as it is while the query is planned.
+
+    :param described: what the catalog says of it, where it is named by the catalog.
+    :param problem: why it cannot be used here; it is not resolved then.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        ref: TableRef,
+        table: Table | None,
+        described: Mapping[str, Any] | None = None,
+        problem: HindexError | None = None,
+    ) -> None:
+        self._spark = spark
+        self._ref = ref
+        self._table = table
+        self._described = described
+        self.problem = problem
+
+    @property
+    def uri(self) -> str | None:
+        """Where it is; None where that is not known here, as of a view."""
+        return None if self._table is None else self._table.uri
+
+    @property
+    def table(self) -> Table:
+        """:raises HindexError: where it is none of ORC files that are here."""
+        if self._table is None:
+            assert self.problem is not None
+            raise self.problem
+        return self._table
+
+    @cached_property
+    def is_transactional(self) -> bool:
+        """Whether it, or a part of it, is transactional; its files are listed for that, once."""
+        if "snapshot" in self.__dict__:
+            return bool(self.snapshot.listing.transactional)
+        return self.table.is_transactional()
+
+    @cached_property
+    def snapshot(self) -> Snapshot:
+        """The table as it is now. :raises HindexError: where it cannot be read here."""
+        return self.table.snapshot()
+
+    @cached_property
+    def why_not(self) -> str | None:
+        """Why it cannot be read through indexes, whatever is asked of it; None where it can, or has to be read here."""
+        try:
+            return None if self.table.is_indexed() or self.is_transactional else "it has no index"
+        except HindexError as error:
+            return str(error)
+
+    @cached_property
+    def spark_schema(self) -> StructType:
+        """Its columns as Spark has them. :raises TableError: if Spark cannot tell."""
+        from pyspark.errors import PySparkException
+
+        if self._described is not None:
+            return described_schema(self._described)
+        try:
+            return self._spark.read.orc(_literally(self.table.uri)).schema
+        except PySparkException as error:
+            raise TableError(f"Table {str(self._ref)!r} is none to Spark: {first_line(error)}") from error
+
+    def names(self) -> Sequence[str] | None:
+        """Its columns, where conditions of the query may be asked of it; None where they may not."""
+        if self.why_not is not None:
+            return None
+        try:
+            if self._described is None or self.is_transactional:
+                return self.snapshot.schema.names
+            return described_columns(self._described)
+        except HindexError as error:
+            self.why_not = str(error)
+            return None
+
+    def spark_name(self) -> str | None:
+        """How Spark is told of a table that it reads itself; None where that is as written.
+
+        :raises TableError: for a transactional table, whose deltas Spark would not read or take for rows.
+        """
+        is_path = self._ref.kind is TableRefKind.PATH
+        try:
+            is_transactional = self.is_transactional
+        except HindexError:
+            if is_path:
+                raise
+            return None  # of whatever else the catalog has, Spark knows more
+        if is_transactional:
+            raise TableError(
+                f"Table {str(self._ref)!r} is transactional, which Spark cannot read by itself: make a view of "
+                "hx.table(...).scan().to_spark(spark), and query that"
+            )
+        return f"orc.{quoted(_literally(self.table.uri))}" if is_path else None
+
+    def refresh(self) -> None:
+        """Have Spark list its files anew when they are next asked for. :raises TableError: if Spark cannot."""
+        if self._described is not None:
+            run(self._spark, str(self._ref), f"REFRESH TABLE {self._ref}")
+
+
+def _literally(path: str) -> str:
+    """A path as Spark takes it for no pattern."""
+    return _GLOB.sub(r"\\\g<0>", path)
+
+
+def known_tables(connection: Connection, refs: Sequence[TableRef]) -> dict[TableRef, KnownTable]:
+    """The tables of some names, each asked for once."""
+    spark = connection.spark()
+
+    def look_up(ref: TableRef) -> KnownTable:
+        try:
+            return KnownTable(spark, ref, *connection.look_up(ref))
+        except HindexError as error:
+            return KnownTable(spark, ref, None, problem=error)
+
+    distinct = list(dict.fromkeys(refs))
+    if len(distinct) < 2:
+        return {ref: look_up(ref) for ref in distinct}
+    # asking the catalog is mostly waiting for the Java side
+    with ThreadPoolExecutor(min(len(distinct), _LOOKUPS)) as pool:
+        return dict(zip(distinct, pool.map(look_up, distinct), strict=True))

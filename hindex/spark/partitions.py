@@ -1,0 +1,171 @@
+"""The partitions of a table in Spark's catalog: which there are, and where they are.
+
+A partition's place has to be asked for: that there are files in the directory of its name does not tell whose they are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from hindex.spark.catalog import place_of, run
+from hindex.table.elsewhere import CatalogPartitions, PartitionPlace
+from hindex.table.listing import Listing, join_uri, normalize_uri
+from hindex.table.partitions import NULL_PARTITION, unescape
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: The catalog of a session that its Java side can be asked for.
+_SESSION_CATALOG = "spark_catalog"
+#: Statements about partitions that run at once: each is mostly waiting for the catalog.
+_LOOKUPS = 8
+
+#: Whether Spark reads tables of Hive itself. Where Hive does, Spark takes the table's directory for its only file.
+_OWN_READER = "spark.sql.hive.convertMetastoreOrc"
+
+#: The values of a partition: pairs of a column's name in lower case and the value.
+_Values = frozenset[tuple[str, str]]
+
+
+def catalog_partitions(spark: SparkSession, name: str, described: Mapping[str, Any]) -> CatalogPartitions:
+    """The partitions of a table.
+
+    :param name: as SQL has it, with dots and backquotes.
+    :param described: what the catalog says of the table.
+    :raises TableError: if Spark cannot tell.
+    """
+    root = place_of(str(described["location"]))
+    directories = sorted({str(row["partition"]) for row in run(spark, name, f"SHOW PARTITIONS {name}")})
+    here, elsewhere = set(), []
+    for directory, place in zip(directories, _places(spark, name, described, directories), strict=True):
+        if place == normalize_uri(join_uri(root, directory)):
+            here.add(directory)
+        else:
+            elsewhere.append(PartitionPlace(directory, place))
+    return CatalogPartitions(frozenset(here), tuple(elsewhere), _input_files(spark, name))
+
+
+def file_difference(spark: SparkSession, name: str, listing: Listing) -> str | None:
+    """How the data files of a table differ from those that Spark reads for its name; None where they do not."""
+    if listing.catalog is None or listing.transactional:
+        return None
+    ours = _resolved(file.uri for file in listing.files)
+    # they may have changed since Spark was asked
+    theirs = listing.catalog.files if ours == listing.catalog.files else _input_files(spark, name)
+    if theirs == {listing.uri}:
+        return f"Spark does not tell which data files it reads ({_OWN_READER} is false; set it to true)"
+    for uri in sorted(theirs - ours):
+        return f"the catalog has data file {uri!r}, which is in none of the places of its partitions"
+    places = {normalize_uri(join_uri(listing.uri, directory)) for directory in listing.catalog.here}
+    places.update(normalize_uri(place.uri) for place in listing.catalog.elsewhere)
+    for uri in sorted(ours - theirs):
+        if uri.rpartition("/")[0] in places:
+            return f"Spark has not seen data file {uri!r} yet: REFRESH TABLE {name} shows it to Spark"
+        return f"data file {uri!r} is of no partition of the catalog"
+    return None
+
+
+def _input_files(spark: SparkSession, name: str) -> frozenset[str]:
+    """The places of the data files that Spark reads."""
+    return _resolved(_decoded(uri) for uri in spark.table(name).inputFiles())
+
+
+def _resolved(uris: Iterable[str]) -> frozenset[str]:
+    """Places of files with their directories normalised, free of symbolic links."""
+    known: dict[str, str] = {}
+    found = set()
+    for uri in uris:
+        directory, _, file = uri.rpartition("/")
+        if directory not in known:
+            known[directory] = normalize_uri(directory or "/")
+        found.add(join_uri(known[directory], file))
+    return frozenset(found)
+
+
+def _decoded(uri: str) -> str:
+    """A URI of Java as a path, or as a URI in which nothing is encoded."""
+    parts = urlsplit(uri)
+    scheme = "" if parts.scheme in ("", "file") else f"{parts.scheme}://{parts.netloc}"
+    return scheme + unquote(parts.path)
+
+
+def _places(
+    spark: SparkSession, name: str, described: Mapping[str, Any], directories: Sequence[str]
+) -> list[str]:
+    """Where the catalog has each partition, normalised."""
+    listed = _listed_places(spark, described)
+    known = {directory: listed.get(_values(directory)) for directory in directories}
+    asked = [directory for directory, place in known.items() if place is None]
+    if asked:
+        with ThreadPoolExecutor(min(len(asked), _LOOKUPS)) as pool:
+            known.update(zip(asked, pool.map(lambda one: _location(spark, name, one), asked), strict=True))
+    return [place_of(str(place)) for place in known.values()]
+
+
+def _listed_places(spark: SparkSession, described: Mapping[str, Any]) -> dict[_Values, str]:
+    """Where the partitions are, by their values: one call of the Java side.
+
+    Empty where that cannot be asked: over Spark Connect, of other catalogs, and by a Spark whose inner parts differ.
+    """
+    session = getattr(spark, "_jsparkSession", None)
+    if session is None or described.get("catalog_name") != _SESSION_CATALOG:
+        return {}
+    # which a client of Spark Connect need not have
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    java: Any = spark._jvm
+    option = java.scala.Option
+    try:
+        table = java.org.apache.spark.sql.catalyst.TableIdentifier(
+            described["table_name"], option.apply(described["schema_name"])
+        )
+        found = session.sessionState().catalog().listPartitions(table, option.empty())
+        # as one text, because each object of Java that is asked for anything is a round trip
+        mapper = java.com.fasterxml.jackson.databind.ObjectMapper()
+        mapper.registerModule(java.com.fasterxml.jackson.module.scala.DefaultScalaModule())
+        text = mapper.writeValueAsString(found)
+    except (Py4JError, PySparkException):
+        # whatever it was, statements about each partition have the answer, or the error
+        return {}
+    return {
+        frozenset((column.lower(), value or NULL_PARTITION) for column, value in item["spec"].items()): place
+        for item in json.loads(text)
+        if (place := _decoded(item["storage"]["locationUri"] or ""))
+    }
+
+
+def _values(directory: str) -> _Values:
+    """The values that the directories of a partition tell."""
+    columns = (part.partition("=") for part in directory.split("/"))
+    return frozenset((unescape(column).lower(), unescape(value)) for column, _, value in columns)
+
+
+def _location(spark: SparkSession, name: str, directory: str) -> str:
+    """Where the catalog has a partition, as it describes it."""
+    is_escaped = str(spark.conf.get("spark.sql.parser.escapedStringLiterals", "false")).lower() == "true"
+    columns = (part.partition("=") for part in directory.split("/"))
+    values = ", ".join(
+        f"{_name(unescape(column))} = {_literal(value, is_escaped)}" for column, _, value in columns
+    )
+    rows = run(spark, name, f"DESCRIBE TABLE EXTENDED {name} PARTITION ({values}) AS JSON")
+    return str(json.loads(rows[0][0])["location"])
+
+
+def _name(column: str) -> str:
+    return f"`{column.replace('`', '``')}`"
+
+
+def _literal(value: str, is_escaped: bool) -> str:
+    """:param is_escaped: whether a backslash in a string of SQL is just that."""
+    if value == NULL_PARTITION:
+        return "NULL"
+    text = unescape(value)
+    if is_escaped:
+        # neighboring strings are one
+        return "'" + text.replace("'", "' \"'\" '") + "'"
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

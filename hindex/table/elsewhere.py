@@ -1,0 +1,57 @@
+"""Partitions that are not where their names say: a catalog gives each a place of its own.
+
+Which partitions there are, and where, is then told by the catalog alone. A data file of such a partition has a path
+that begins with ``_at/``, the place with everything but letters, digits and ``_.-~`` percent-encoded, and the partition
+as its directories would be named: ``_at/%2Fold%2F2019/year=2019/part-0.orc``. No file below the table has such a path,
+because names that begin with ``_`` are hidden.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from urllib.parse import quote
+
+from hindex.table.tree import Tree
+
+#: How the paths of data files begin that are in partitions elsewhere.
+PREFIX = "_at/"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionPlace:
+    """A partition that is elsewhere.
+
+    :ivar directory: as its directories would be named below the table: ``dt=2024-01-01/region=EU``.
+    :ivar uri: the normalised place of its files.
+    """
+
+    directory: str
+    uri: str
+
+    @property
+    def path(self) -> str:
+        """What stands for its directory in the paths of its data files."""
+        return f"{PREFIX}{quote(self.uri, safe='')}/{self.directory}"
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogPartitions:
+    """The partitions that a catalog has of a table.
+
+    :ivar here: those at their places below the table, as their directories are named.
+    :ivar elsewhere: the others.
+    :ivar files: the normalised places of the data files that the catalog's engine read when it was asked.
+    """
+
+    here: frozenset[str]
+    elsewhere: tuple[PartitionPlace, ...] = ()
+    files: frozenset[str] = field(default=frozenset(), repr=False)
+
+    def kept(self, tree: Tree) -> Tree:
+        """Of what is below a table, the files directly in the directories of its partitions."""
+        return replace(tree, files=[file for file in tree.files if file.directory in self.here])
+
+
+def is_elsewhere(path: str) -> bool:
+    """Whether a data file's path is of a partition elsewhere."""
+    return path.startswith(PREFIX)

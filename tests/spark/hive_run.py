@@ -1,0 +1,139 @@
+"""A table of a Hive metastore, some of whose partitions are elsewhere; run as a program, it prints findings as JSON.
+
+The metastore is embedded Derby: one for each process, in a directory that is given, as is all that is written.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+os.environ["TZ"] = "UTC"
+os.environ["PYSPARK_PYTHON"] = sys.executable
+time.tzset()
+
+import hindex  # noqa: E402
+from tests.support.small import reasons  # noqa: E402
+
+#: Partition values as SQL writes them, the place, and the ids of the rows.
+PARTITIONS = [
+    ("p = 1, q = 'plain'", None, [1, 2, 3]),
+    ("p = 2, q = 'x y/z%='", None, [4, 5, 6]),
+    ("p = 3, q = 'ä#:b''s'", "old data/100%/p3", [7, 8, 9]),
+    ("p = 4, q = 'plain'", "old data/p4", [10, 11, 12]),
+    ("p = 5, q = 'none'", "nothing", []),
+]
+WHERES = [
+    "a = 1",
+    "a = 1 AND p >= 3",
+    "q = 'plain' AND a >= 0",
+    "p = 3",
+    "a = 2 AND p = 4",
+    "a = 0 OR p = 5",
+    "p IS NULL",
+]
+
+
+#: Of the second table: partition, place, and the ids of the rows.
+OTHERS = [
+    (1, "u/p=2", [1, 2, 3]),
+    (2, "u/p=1", [4, 5, 6]),
+    (3, "u/p=1/below", [7, 8]),
+    (4, "u", [9]),
+    (5, "a b", [10, 11]),
+    (6, "a%20b", [12]),
+]
+
+
+def places_of_others(spark: Any, place: Path) -> dict[str, Any]:
+    """A table whose partitions are in the directories of others, and at places that URIs write alike."""
+    spark.sql(
+        "CREATE EXTERNAL TABLE u (id BIGINT, a INT) PARTITIONED BY (p INT) STORED AS ORC "
+        f"LOCATION '{place}/u'"
+    )
+    for partition, directory, ids in OTHERS:
+        spark.sql(f"ALTER TABLE u ADD PARTITION (p = {partition}) LOCATION '{place}/{directory}'")
+        values = ", ".join(f"({number}, {number % 3})" for number in ids)
+        spark.sql(
+            f"INSERT INTO u PARTITION (p = {partition}) SELECT /*+ COALESCE(1) */ * FROM VALUES {values}"
+        )
+    table = hindex.connect(spark=spark).table("u")
+    table.create_index("i", "a")
+    scan = table.scan("a <= 1", ["id", "p"])
+    found: dict[str, Any] = {
+        "rows": sorted([row["id"], row["p"]] for row in scan.to_arrow().to_pylist()),
+        "spark": sorted([row["id"], row["p"]] for row in spark.table("u").where("a <= 1").collect()),
+        "exact": scan.explain().exact,
+    }
+    spark.sql("SET spark.sql.hive.convertMetastoreOrc = false")
+    try:
+        scan.count()
+    except hindex.HindexError as error:
+        found["error"] = str(error)
+    return found
+
+
+def main(root: str) -> None:
+    from pyspark.sql import SparkSession
+
+    place = Path(root)
+    options = f"-XX:TieredStopAtLevel=1 -Dderby.system.home={place} -Duser.timezone=UTC"
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.memory", "1g")
+        .config("spark.driver.extraJavaOptions", options)
+        .config("spark.sql.shuffle.partitions", "1")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.warehouse.dir", str(place / "warehouse"))
+        .config(
+            "spark.hadoop.javax.jdo.option.ConnectionURL",
+            f"jdbc:derby:;databaseName={place}/metastore_db;create=true",
+        )
+        .enableHiveSupport()
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    spark.sql("CREATE TABLE t (id BIGINT, a INT) PARTITIONED BY (p INT, q STRING) STORED AS ORC")
+    for spec, elsewhere, ids in PARTITIONS:
+        at = "" if elsewhere is None else f" LOCATION '{place / elsewhere}'"
+        spark.sql(f"ALTER TABLE t ADD PARTITION ({spec}){at}")
+        if ids:
+            values = ", ".join(f"({number}, {number % 3})" for number in ids)
+            spark.sql(f"INSERT INTO t PARTITION ({spec}) SELECT /*+ COALESCE(1) */ * FROM VALUES {values}")
+    hx = hindex.connect(spark=spark)
+    table = hx.table("t")
+    index = table.create_index("i", "a", where="p IN (1, 3)")
+    found: dict[str, Any] = {"index": [index.status, index.num_files], "scans": {}}
+    for where in WHERES:
+        scan = table.scan(where, ["id"])
+        found["scans"][where] = {
+            "rows": sorted(scan.to_arrow().column("id").to_pylist()),
+            "spark": sorted(row["id"] for row in spark.table("t").where(where).select("id").collect()),
+            "reasons": {reason.name: sorted(subjects) for reason, subjects in reasons(scan).items()},
+            "kept": None if (left := scan.explain().rows) is None else left.kept,
+        }
+    text = "SELECT count(*) AS n FROM t JOIN range(20) r ON t.id = r.id WHERE t.a = 1"
+    joined: Any = hx.sql(text)
+    found["join"] = [joined.collect()[0]["n"], spark.sql(text).collect()[0]["n"]]
+    # a partition moves, and one is dropped: what is at the new place is new, and the rest is as it was
+    (place / "old data/p4").rename(place / "p4")
+    spark.sql(f"ALTER TABLE t PARTITION (p = 4, q = 'plain') SET LOCATION '{place / 'p4'}'")
+    spark.sql("ALTER TABLE t DROP PARTITION (p = 3)")
+    scan = table.scan("a = 1", ["id"])
+    found["moved"] = sorted(scan.to_arrow().column("id").to_pylist())
+    found["moved_spark"] = sorted(row["id"] for row in spark.sql("SELECT id FROM t WHERE a = 1").collect())
+    found["moved_reasons"] = sorted(reason.name for reason in reasons(scan))
+    done = table.refresh_indexes(["i"])
+    found["refreshed"] = [done.files_read, done.files_forgotten]
+    found["places"] = places_of_others(spark, place)
+    spark.stop()
+    print("FOUND", json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
