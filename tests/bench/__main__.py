@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from tests.bench import builds, planning, queries_run, reader, remote, report
+from tests.bench import builds, planning, queries_run, reader, remote, report, to_spark, tpch
 from tests.bench.options import complete, machine
 from tests.bench.section import Section
 
@@ -24,11 +24,13 @@ SECTIONS: tuple[Section, ...] = (
     reader.SECTION,
     remote.SECTION,
     planning.SECTION,
+    tpch.SECTION,
+    to_spark.SECTION,
 )
 
 
 #: What ``all`` measures, and of that what it measures with ``--quick``.
-ALL = ("queries", "selectivity", "scales", "layouts", "build", "reader", "s3", "planning")
+ALL = ("queries", "selectivity", "scales", "layouts", "build", "reader", "s3", "planning", "tpch", "to-spark")
 QUICK = ("queries", "reader", "s3", "planning")
 
 

@@ -1,59 +1,104 @@
-"""The queries of TPC-H through ``hx.sql`` beside Spark alone, in turn in one session: ``python -m tests.bench.tpch``.
+"""The queries of TPC-H through ``hx.sql`` beside Spark alone, in turn in one session: ``python -m tests.bench tpch``.
 
-Prints a line for each query: the tables that were read through indexes, the milliseconds of both, and Spark's time
-divided by hindex's, round by round. The answers must be the same.
+The answers must be the same. For each query: the tables that were read through indexes, the time and the processor
+seconds of both, and Spark's divided by hindex's, round by round.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import statistics
+import sys
+from collections.abc import Callable
 from pathlib import Path
-from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 import hindex
 from hindex.cli.demo import make_tpch_table
+from hindex.cli.progress import progress_for
 from hindex.spark.queries import explain_query, run_query
 from hindex.spark.session import local_session
 from hindex.sql.queries import Query, parse_query
-from tests.bench.timing import in_turn, ratios, spread
+from tests.bench.processes import processor_seconds
+from tests.bench.report import ratio_text
+from tests.bench.section import Found, Section
+from tests.bench.timing import ratios, seconds
 from tests.support.tpch import INDEXES, QUERIES, rounded
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+#: Ratios nearer to 1 than this are measured again: the machine's own noise is as large.
+_NEAR = 1.15
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--scale", type=float, default=1.0)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--data", type=Path, default=Path("build/bench-data"))
-    options = parser.parse_args()
-    spark = local_session("local[2]", {"spark.sql.session.timeZone": "UTC"})
+
+def run(options: argparse.Namespace) -> Found:
+    spark = local_session("local[*]", {"spark.sql.session.timeZone": "UTC"})
     hx = hindex.connect(spark=spark)
-    _make(hx, spark, options.scale, options.data.resolve() / f"tpch-{options.scale:g}")
-    for number, text in enumerate(QUERIES, 1):
+    make(hx, spark, options.scale, options.data / f"tpch-{options.scale:g}")
+    numbers = options.queries or range(1, len(QUERIES) + 1)
+    progress = progress_for(sys.stderr)
+    progress.start(len(numbers), "TPC-H")
+    measured: dict[int, dict[str, Any]] = {}
+    different = []
+    for number in numbers:
+        found, differs = _measure(hx, spark, QUERIES[number - 1], options)
+        measured[number] = found
+        different += [f"query {number}"] if differs else []
+        progress.advance()
+    progress.finish()
+    return Found(
+        {
+            "measured": {str(number): found for number, found in measured.items()},
+            "tables": [_table(measured)],
+        },
+        different,
+    )
 
-        def alone(text: str = text) -> pa.Table:
-            return spark.sql(text).toArrow()
 
-        def through(text: str = text) -> pa.Table:
-            # with all of the planning, as hx.sql does it
-            return run_query(hx, _parsed(text)).toArrow()
+def _measure(
+    hx: hindex.Connection, spark: SparkSession, text: str, options: argparse.Namespace
+) -> tuple[dict[str, Any], bool]:
+    """One query; whether its answers differ."""
 
-        wanted, found = (_rows(run()) for run in (alone, through))
-        assert found == wanted, f"query {number} differs"
-        explained = explain_query(hx, _parsed(text))
-        accelerated = [item.table for item in explained.tables if item.is_accelerated]
-        by_spark, by_hindex = in_turn(options.rounds, alone, through)
-        print(
-            f"{number:2}  Spark {median(by_spark):7.0f} ms  hindex {median(by_hindex):7.0f} ms  "
-            f"ratio {spread(ratios(by_spark, by_hindex), 2)}  {', '.join(accelerated) or '-'}",
-            flush=True,
-        )
-    spark.stop()
+    def alone() -> pa.Table:
+        return spark.sql(text).toArrow()
+
+    def through() -> pa.Table:
+        # with all of the planning, as hx.sql does it
+        return run_query(hx, _parsed(text)).toArrow()
+
+    differs = _rows(alone()) != _rows(through())
+    explained = explain_query(hx, _parsed(text))
+    runs = {"spark": alone, "hindex": through}
+    found: dict[str, dict[str, list[float]]] = {name: {"ms": [], "cpu_ms": []} for name in runs}
+    for number in range(options.warmups + 2 * options.rounds):
+        if number == options.warmups + options.rounds and not _is_near(found):
+            break
+        # the other one begins each round
+        for name in list(runs)[:: 1 if number % 2 else -1]:
+            taken = _taken(runs[name])
+            if number >= options.warmups:
+                for what, value in taken.items():
+                    found[name][what].append(value)
+    tables = {item.table: item.reason for item in explained.tables}
+    accelerated = [item.table for item in explained.tables if item.is_accelerated]
+    return {**found, "accelerated": accelerated, "reasons": tables}, differs
+
+
+def _taken(run: Callable[[], object]) -> dict[str, float]:
+    before = processor_seconds(os.getpid())
+    ms = seconds(run) * 1000
+    return {"ms": round(ms, 1), "cpu_ms": round((processor_seconds(os.getpid()) - before) * 1000)}
+
+
+def _is_near(found: dict[str, dict[str, list[float]]]) -> bool:
+    """Whether a query's ratio is so near to 1 that more rounds are needed to tell on which side it is."""
+    values = ratios(found["spark"]["ms"], found["hindex"]["ms"])
+    return 1 / _NEAR < statistics.median(values) < _NEAR
 
 
 def _parsed(text: str) -> Query:
@@ -66,7 +111,7 @@ def _rows(table: pa.Table) -> list[tuple[object, ...]]:
     return [rounded(tuple(row.values())) for row in table.to_pylist()]
 
 
-def _make(hx: hindex.Connection, spark: SparkSession, scale: float, where: Path) -> None:
+def make(hx: hindex.Connection, spark: SparkSession, scale: float, where: Path) -> None:
     """The tables, under their names, and their indexes; what is there is left."""
     for name, columns in INDEXES.items():
         place = where / name
@@ -78,5 +123,27 @@ def _make(hx: hindex.Connection, spark: SparkSession, scale: float, where: Path)
             hx.table(str(place)).create_indexes(specs, if_not_exists=True)
 
 
-if __name__ == "__main__":
-    main()
+def _table(measured: dict[int, dict[str, Any]]) -> dict[str, Any]:
+    rows = []
+    for number, found in measured.items():
+        spark, ours = found["spark"], found["hindex"]
+        rows.append(
+            [
+                str(number),
+                ", ".join(found["accelerated"]) or "-",
+                *(f"{statistics.median(item['ms']):,.0f}" for item in (spark, ours)),
+                ratio_text(ratios(spark["ms"], ours["ms"])),
+                ratio_text(ratios(spark["cpu_ms"], ours["cpu_ms"])),
+            ]
+        )
+    headings = ["query", "through indexes", "Spark ms", "hindex ms", "ratio", "ratio of processor time"]
+    return {"headings": headings, "rows": rows, "right": 2}
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--queries", type=int, nargs="+", metavar="N", help="some of them, by their numbers")
+
+
+SECTION = Section(
+    "tpch", "the queries of TPC-H through hx.sql beside Spark alone", run, _add_options, scale=1, rounds=5
+)
