@@ -221,6 +221,8 @@ class ColumnTree:
 
     def _union(self, context: ColumnContext, level: Level) -> pa.Array:
         wanted, variants = context.wanted, context.type.children
+        if not variants:
+            raise OrcError("a union type has no children: nothing could be a value of it")
         tags, all_tags, at, firsts = np.zeros(0, np.uint8), np.zeros(0, np.uint8), _NONE, _NONE
         if len(wanted.ranks):
             all_tags, firsts = self._tags(context)

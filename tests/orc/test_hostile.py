@@ -22,6 +22,7 @@ from hindex.orc import DecodePath, OrcReader
 from hindex.orc.built_in import BuiltInIndexes
 from hindex.orc.source import BytesSource
 from hindex.orc.stripe import StreamKind
+from hindex.orc.types import Kind
 from tests.fuzz.parts import FileParts, Hooks, put_together, take_apart
 from tests.support.rle_v2 import pack, varint, zigzag
 from tests.support.writers import write_pyarrow
@@ -433,6 +434,22 @@ def test_no_rows_of_a_union(tmp_path: Path) -> None:
         table = OrcReader(BytesSource(put_together(found)), path=path).read(rows=[])
         assert table.num_rows == 0
         assert pa.types.is_union(table.schema.field(0).type)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_union_of_nothing_has_no_values(parts: FileParts, path: DecodePath | None) -> None:
+    column = column_of(parts, "number")
+
+    def make_union(footer: Any) -> None:
+        footer.types[column].kind = Kind.UNION
+
+    reader = OrcReader(
+        BytesSource(put_together(parts, ZLIB, hooks=with_message("footer", make_union))), path=path
+    )
+    for rows in (None, [8]):  # row 8 is null: no value is looked at
+        with pytest.raises(OrcError, match="number"):
+            reader.read(["number"], rows)
+    assert reader.read(["tiny"]).column(0).equals(TABLE["tiny"])
 
 
 @pytest.mark.parametrize("extra", [b"\0", b"trailing", bytes(300)])
