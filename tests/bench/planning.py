@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import resource
 import statistics
 import subprocess
 import sys
@@ -26,6 +25,7 @@ from hindex.domain import Domain, Range
 from hindex.index.extent import Extent
 from hindex.store.manifest import FileEntry, IndexEntry, IndexFileEntry, merge_build_result
 from hindex.store.store import Store
+from tests.bench.processes import peak_bytes
 from tests.bench.section import Found, Section
 from tests.bench.timing import spread
 
@@ -75,7 +75,7 @@ def measure(root: str, files: int) -> dict[str, float]:
         [manifest.files[int(at)] for at in mask.nonzero()[0][:10]]
         found[f"{index.column}_s"] = time.perf_counter() - began
         found[f"{index.column}_kept"] = int(mask.sum())
-    found["peak_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    found["peak_bytes"] = peak_bytes()
     began = time.perf_counter()
     before = {path: path.stat().st_size for path in Path(root).rglob("*.*")}
     changed = [replace(manifest.files[at * files // 10], mtime_ns=at) for at in range(10)]

@@ -25,6 +25,7 @@ from hindex.cli.progress import progress_for
 from hindex.orc import OrcReader
 from tests.bench.data import Dataset, data_files
 from tests.bench.making import made
+from tests.bench.processes import peak_bytes
 from tests.bench.section import Found, Section
 from tests.bench.timing import in_turn, ratios, spread
 
@@ -112,7 +113,7 @@ def _read_for_memory(
     rng = np.random.default_rng(seed)
     with OrcReader(files[0]) as reader:
         reader.read(["l_linenumber"], [5], threads=threads)
-    before = _peak_kb()
+    before = peak_bytes()
     found: dict[str, float] = {}
     for file in files:
         with OrcReader(file) as reader:
@@ -127,13 +128,7 @@ def _read_for_memory(
             reader.read(COLUMNS, selection, threads=threads)
             for key, value in reader.counts.as_dict().items():
                 found[key] = found.get(key, 0) + value
-    return found | {"peak_mb": (_peak_kb() - before) / 1024}
-
-
-def _peak_kb() -> int:
-    """The peak of this process's memory. That of ``getrusage`` begins with what the process before the fork had."""
-    status = Path("/proc/self/status").read_text("utf-8")
-    return int(status.split("VmHWM:")[1].split()[0])
+    return found | {"peak_mb": (peak_bytes() - before) / 2**20}
 
 
 def _groups_apart(rows: int, stride: int) -> Rows:
