@@ -398,7 +398,11 @@ def test_damage_stays_in_its_stripe(
     others = rows[rows >= SMALL_STRIPE]
     expected = small[name].take(others)
     told: list[int | None] = []
-    for _ in range(12):
+    read_all_the_same = 0
+    # most damage is told, so some luck is needed for damage that is not
+    for tries in range(1000):
+        if tries >= 12 and read_all_the_same:
+            break
         damaged = bytearray(sound)
         damaged[rng.integers(len(sound))] ^= bits or int(rng.integers(1, 256))
         parts.stripes[0].streams[at] = bytes(damaged)
@@ -408,8 +412,9 @@ def test_damage_stays_in_its_stripe(
             told.append(error.stripe)
         else:
             assert found[name].slice(len(rows) - len(others)).equals(expected)
+            read_all_the_same += 1
     assert set(told) <= {0}
-    assert len(told) < 12
+    assert read_all_the_same
 
 
 @pytest.mark.parametrize("name", ["key", "text"])
