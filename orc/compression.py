@@ -119,6 +119,10 @@ def _lzo_into(body: memoryview, out: Bytes) -> int:
     return len(data)
 
 
+def _brotli_into(body: memoryview, out: Bytes) -> int:
+    return int(cramjam.brotli.decompress_into(body, out.data))
+
+
 def _unknown(body: memoryview) -> int | None:
     return None
 
@@ -130,6 +134,7 @@ CODECS: dict[int, Codec] = {
     3: Codec("lzo", _lzo_into, _unknown, partial=False),
     4: Codec("lz4", _lz4_into, _unknown, partial=False),
     5: Codec("zstd", _zstd_into, _zstd_size, partial=True),
+    6: Codec("brotli", _brotli_into, _unknown, partial=False),
 }
 
 

@@ -27,7 +27,7 @@ from hindex.orc.statistics import (
     TimestampStatistics,
 )
 from hindex.orc.tail import FileTail
-from hindex.orc.types import INTEGER_KINDS, STRING_KINDS, Kind, OrcType
+from hindex.orc.types import BINARY_KINDS, INTEGER_KINDS, STRING_KINDS, Kind, OrcType
 
 #: Writer versions, which count the Java writer's fixes; writers in other languages begin at the last of them.
 WRITER_HIVE_8732 = 1
@@ -110,7 +110,7 @@ def value_range(
             return _dates(detail, tail)
         case TimestampStatistics() if of.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT):
             return _timestamps(detail, tail, "UTC" if of.kind == Kind.TIMESTAMP_INSTANT else zone)
-    return Distrust.NOTHING if of.kind == Kind.BINARY or not of.is_primitive else Distrust.OTHER_KIND
+    return Distrust.NOTHING if of.kind in BINARY_KINDS or not of.is_primitive else Distrust.OTHER_KIND
 
 
 _BITS = {Kind.BYTE: 8, Kind.SHORT: 16, Kind.INT: 32, Kind.LONG: 64}

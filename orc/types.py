@@ -35,6 +35,8 @@ class Kind(enum.IntEnum):
     VARCHAR = 16
     CHAR = 17
     TIMESTAMP_INSTANT = 18
+    GEOMETRY = 19
+    GEOGRAPHY = 20
 
 
 _NAMES = {
@@ -57,6 +59,8 @@ _NAMES = {
     Kind.VARCHAR: "varchar",
     Kind.CHAR: "char",
     Kind.TIMESTAMP_INSTANT: "timestamp with local time zone",
+    Kind.GEOMETRY: "geometry",
+    Kind.GEOGRAPHY: "geography",
 }
 
 _ARROW: dict[Kind, pa.DataType] = {
@@ -74,10 +78,15 @@ _ARROW: dict[Kind, pa.DataType] = {
     Kind.DATE: pa.date32(),
     Kind.TIMESTAMP: pa.timestamp("us"),
     Kind.TIMESTAMP_INSTANT: pa.timestamp("us", tz="UTC"),
+    # well-known binary
+    Kind.GEOMETRY: pa.binary(),
+    Kind.GEOGRAPHY: pa.binary(),
 }
 
 COMPOSITE_KINDS = frozenset({Kind.LIST, Kind.MAP, Kind.STRUCT, Kind.UNION})
 STRING_KINDS = frozenset({Kind.STRING, Kind.VARCHAR, Kind.CHAR})
+#: Kinds that are held as binary values are.
+BINARY_KINDS = frozenset({Kind.BINARY, Kind.GEOMETRY, Kind.GEOGRAPHY})
 INTEGER_KINDS = frozenset({Kind.BYTE, Kind.SHORT, Kind.INT, Kind.LONG})
 
 

@@ -25,6 +25,8 @@ _PRIMITIVES = {
     "timestamp": Kind.TIMESTAMP,
     "date": Kind.DATE,
     "timestamp with local time zone": Kind.TIMESTAMP_INSTANT,
+    "geometry": Kind.GEOMETRY,
+    "geography": Kind.GEOGRAPHY,
 }
 _LISTS = {"array": Kind.LIST, "map": Kind.MAP, "uniontype": Kind.UNION}
 _NAMES = {*_PRIMITIVES, *_LISTS, "struct", "decimal", "char", "varchar"}

@@ -18,7 +18,7 @@ from hindex.orc.encoding.buffers import starts_of
 from hindex.orc.runs import Runs
 from hindex.orc.streams import Places
 from hindex.orc.stripe import EncodingKind, StreamKind, Stripe
-from hindex.orc.types import INTEGER_KINDS, STRING_KINDS, Kind, OrcType
+from hindex.orc.types import BINARY_KINDS, INTEGER_KINDS, STRING_KINDS, Kind, OrcType
 
 Ints = npt.NDArray[np.int64]
 
@@ -31,7 +31,7 @@ def stream_layout(
 ) -> tuple[tuple[StreamKind, int], ...]:
     """The streams that hold a column's values, in the order of its positions; PRESENT excluded."""
     kind = of.kind
-    if kind in STRING_KINDS or kind == Kind.BINARY:
+    if kind in STRING_KINDS or kind in BINARY_KINDS:
         if encoding.is_dictionary:
             return ((StreamKind.DATA, _RUNS),)
         return ((StreamKind.DATA, _BYTES), (StreamKind.LENGTH, _RUNS))
@@ -65,7 +65,7 @@ def by_value(of: OrcType, encoding: EncodingKind, kind: StreamKind) -> bool:
     """Whether the bytes of single values can be found in a stream, so that not all of a row group is needed."""
     if kind != StreamKind.DATA:
         return False
-    if of.kind in STRING_KINDS or of.kind == Kind.BINARY:
+    if of.kind in STRING_KINDS or of.kind in BINARY_KINDS:
         return not encoding.is_dictionary
     return of.kind in (Kind.FLOAT, Kind.DOUBLE)
 

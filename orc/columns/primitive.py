@@ -16,7 +16,7 @@ from hindex.orc.columns.strings import read_strings
 from hindex.orc.columns.temporal import read_date, read_timestamp
 from hindex.orc.stripe import StreamKind, Stripe
 from hindex.orc.tail import FileTail
-from hindex.orc.types import STRING_KINDS, Kind
+from hindex.orc.types import BINARY_KINDS, STRING_KINDS, Kind
 
 _INTEGER_DTYPES = {Kind.SHORT: np.int16, Kind.INT: np.int32, Kind.LONG: np.int64}
 
@@ -31,7 +31,7 @@ def read_primitive(context: ColumnContext, tail: FileTail, stripe: Stripe) -> pa
         return fixed_array(
             context.type.to_arrow(), values.astype(_INTEGER_DTYPES[kind], copy=False), context.wanted.valid
         )
-    if kind in STRING_KINDS or kind == Kind.BINARY:
+    if kind in STRING_KINDS or kind in BINARY_KINDS:
         return read_strings(context)
     if kind in (Kind.FLOAT, Kind.DOUBLE):
         return _floating(context)

@@ -5,11 +5,6 @@ Source: ORC specification v1, "Date Columns" and "Timestamp Columns".
 
 from __future__ import annotations
 
-import datetime
-import re
-import zoneinfo
-from functools import lru_cache
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -18,6 +13,7 @@ import pyarrow.compute as pc
 from hindex.errors import OrcError
 from hindex.orc.columns.arrays import fixed_array
 from hindex.orc.columns.context import ColumnContext
+from hindex.orc.columns.zones import UTC_NAMES, base_seconds, known_zone, wall_clock
 from hindex.orc.stripe import StreamKind
 from hindex.orc.types import Kind
 
@@ -77,94 +73,19 @@ def read_date(context: ColumnContext, *, is_proleptic: bool) -> pa.Array:
 def read_timestamp(context: ColumnContext, *, timezone: str, is_proleptic: bool) -> pa.Array:
     """Microseconds: of the wall clock for ``timestamp``, of UTC for ``timestamp with local time zone``."""
     instant = context.type.kind == Kind.TIMESTAMP_INSTANT
-    zone = "UTC" if instant or not timezone else _zone(timezone)
+    zone = "UTC" if instant or not timezone else known_zone(timezone)
     micros = _micros(
         context.integers(StreamKind.DATA, signed=True),
         context.integers(StreamKind.SECONDARY, signed=False),
-        _base_seconds(zone),
+        base_seconds(zone),
     )
-    if zone not in _UTC_NAMES:
+    if zone not in UTC_NAMES:
         micros = wall_clock(micros, zone)
     if not is_proleptic:
         days = micros // MICROS_PER_DAY
         if (days < GREGORIAN_START).any():
             micros = micros + (julian_to_gregorian(days) - days) * MICROS_PER_DAY
     return fixed_array(context.type.to_arrow(), micros, context.wanted.valid)
-
-
-_UTC_NAMES = frozenset(
-    {"UTC", "GMT", "Etc/UTC", "Etc/GMT", "Z", "Zulu", "Universal", "Etc/Universal", "Etc/Zulu"}
-)
-
-
-@lru_cache(maxsize=64)
-def _base_seconds(zone: str) -> int:
-    """2015-01-01 00:00:00 in a zone, in seconds since 1970: what timestamps count from."""
-    if zone in _UTC_NAMES:
-        return 1_420_070_400
-    offset = _OFFSET.fullmatch(zone)
-    try:
-        base = datetime.datetime(2015, 1, 1, tzinfo=_fixed(offset) if offset else zoneinfo.ZoneInfo(zone))
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise _unknown_zone(zone) from error
-    return int(base.timestamp())
-
-
-def _unknown_zone(zone: str) -> OrcError:
-    return OrcError(
-        f"the writer's time zone {zone[:80]!r} is not known here: install the tzdata package or correct the system's"
-    )
-
-
-_OFFSET = re.compile(r"([+-])(\d\d):(\d\d)", re.ASCII)
-_CUSTOM = re.compile(r"GMT([+-])(\d\d?)(?::?(\d\d))?", re.ASCII)
-
-#: Names that Java has and the time zone database has not, or no longer.
-_JAVA_ZONES = {
-    "ACT": "Australia/Darwin",
-    "AET": "Australia/Sydney",
-    "AGT": "America/Argentina/Buenos_Aires",
-    "ART": "Africa/Cairo",
-    "AST": "America/Anchorage",
-    "BET": "America/Sao_Paulo",
-    "BST": "Asia/Dhaka",
-    "CAT": "Africa/Harare",
-    "CNT": "America/St_Johns",
-    "CST": "America/Chicago",
-    "CTT": "Asia/Shanghai",
-    "EAT": "Africa/Addis_Ababa",
-    "ECT": "Europe/Paris",
-    "IET": "America/Indiana/Indianapolis",
-    "IST": "Asia/Kolkata",
-    "JST": "Asia/Tokyo",
-    "MIT": "Pacific/Apia",
-    "NET": "Asia/Yerevan",
-    "NST": "Pacific/Auckland",
-    "PLT": "Asia/Karachi",
-    "PNT": "America/Phoenix",
-    "PRT": "America/Puerto_Rico",
-    "PST": "America/Los_Angeles",
-    "SST": "Pacific/Guadalcanal",
-    "VST": "Asia/Ho_Chi_Minh",
-    "US/Pacific-New": "America/Los_Angeles",
-}
-
-
-def _zone(name: str) -> str:
-    """A writer's zone by the name that it has in the time zone database, or as an offset such as ``+08:00``.
-
-    Java writes offsets as ``GMT+08:00``.
-    """
-    custom = _CUSTOM.fullmatch(name)
-    if custom is None:
-        return _JAVA_ZONES.get(name, name)
-    return f"{custom[1]}{int(custom[2]):02}:{custom[3] or '00'}"
-
-
-def _fixed(offset: re.Match[str]) -> datetime.timezone:
-    hours, minutes = int(offset[2]), int(offset[3])
-    size = datetime.timedelta(hours=hours, minutes=minutes)
-    return datetime.timezone(-size if offset[1] == "-" else size)
 
 
 def _micros(seconds: Ints, coded: Ints, base: int) -> Ints:
@@ -180,13 +101,3 @@ def _micros(seconds: Ints, coded: Ints, base: int) -> Ints:
     if (np.abs(seconds) > (1 << 62) // MICROS_PER_SECOND).any():
         raise OrcError("a timestamp does not fit 64-bit microseconds")
     return seconds * MICROS_PER_SECOND + nanos // 1000
-
-
-def wall_clock(micros: Ints, zone: str) -> Ints:
-    """What a clock in ``zone`` shows at instants of UTC, both in microseconds since 1970."""
-    instants = fixed_array(pa.timestamp("us", tz=zone), micros, None)
-    try:
-        local: Ints = np.asarray(pc.local_timestamp(instants).cast(pa.int64()))
-    except pa.ArrowInvalid as error:
-        raise _unknown_zone(zone) from error
-    return local

@@ -23,7 +23,7 @@ from tests.support.writers import write_pyarrow
 STRIDE = 100
 
 #: Numbers of ``CompressionKind``.
-CODECS = (0, 1, 2, 3, 4, 5)
+CODECS = (0, 1, 2, 3, 4, 5, 6)
 
 Column = tuple[pa.DataType, Any]
 

@@ -236,5 +236,7 @@ def compressed(codec: int, content: bytes) -> bytes:
             return bytes(lzallright.LZOCompressor().compress(content))
         case 4:
             return bytes(cramjam.lz4.compress_block(content, store_size=False))
+        case 6:
+            return bytes(cramjam.brotli.compress(content))
         case _:
             return zstandard.ZstdCompressor().compress(content)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,11 +52,16 @@ def write_pyorc(
     *,
     stripe: int = 1 << 26,
     stride: int = 10_000,
+    types: Mapping[str, str] | None = None,
     **options: Any,
 ) -> None:
-    """Write with pyorc, row by row."""
+    """Write with pyorc, row by row.
+
+    :param types: of columns whose Arrow type does not tell, such as ``char(4)``.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    names = ",".join(f"{field.name}:{type_name(field.type)}" for field in table.schema)
+    told = {field.name: type_name(field.type) for field in table.schema} | dict(types or {})
+    names = ",".join(f"{name}:{of}" for name, of in told.items())
     columns = [_python_values(table.column(i)) for i in range(table.num_columns)]
     with (
         path.open("wb") as file,
@@ -115,6 +120,8 @@ def type_name(of: pa.DataType) -> str:
     """An Arrow type as ORC and SQL name it."""
     if pa.types.is_decimal(of):
         return f"decimal({of.precision},{of.scale})"
+    if pa.types.is_struct(of):
+        return f"struct<{','.join(f'{field.name}:{type_name(field.type)}' for field in of)}>"
     return {
         pa.bool_(): "boolean",
         pa.int8(): "tinyint",
@@ -139,4 +146,6 @@ def _python_values(column: pa.ChunkedArray) -> list[Any]:
     values: list[Any] = column.to_pylist()
     if pa.types.is_timestamp(column.type):
         return [None if value is None else value.replace(tzinfo=datetime.UTC) for value in values]
+    if pa.types.is_struct(column.type):
+        return [None if value is None else tuple(value.values()) for value in values]
     return values

@@ -1,0 +1,184 @@
+"""Time zones of writers: what their clocks showed at an instant, as Java has it.
+
+Source: ORC specification v1, "Timestamp Columns". The Java writer and reader, and so Spark, go by
+``java.util.TimeZone``: before 1900 a zone has the standard offset of its last rule, and from 2038 on that rule alone
+holds. pyarrow has local mean time before 1900, and no daylight saving time from 2038 on.
+
+Java's edition of the time zone database has other Saturdays than this one for the last rule of Asia/Gaza and
+Asia/Hebron: from 2038 on these may be an hour apart for a week or two of a year.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+import zoneinfo
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from hindex.errors import OrcError
+
+Ints = npt.NDArray[np.int64]
+
+#: Names of zones whose clocks show UTC itself.
+UTC_NAMES = frozenset(
+    {"UTC", "GMT", "Etc/UTC", "Etc/GMT", "Z", "Zulu", "Universal", "Etc/Universal", "Etc/Zulu"}
+)
+
+
+@lru_cache(maxsize=64)
+def base_seconds(zone: str) -> int:
+    """2015-01-01 00:00:00 in a zone, in seconds since 1970: what timestamps count from."""
+    if zone in UTC_NAMES:
+        return 1_420_070_400
+    return int(datetime.datetime(2015, 1, 1, tzinfo=_clock(zone)).timestamp())
+
+
+def _unknown_zone(zone: str) -> OrcError:
+    return OrcError(
+        f"the writer's time zone {zone[:80]!r} is not known here: install the tzdata package or correct the system's"
+    )
+
+
+_OFFSET = re.compile(r"([+-])(\d\d):(\d\d)", re.ASCII)
+_CUSTOM = re.compile(r"GMT([+-])(\d\d?)(?::?([0-5]\d))?", re.ASCII)
+
+#: Names that Java has and the time zone database has not, or no longer.
+_JAVA_ZONES = {
+    "ACT": "Australia/Darwin",
+    "AET": "Australia/Sydney",
+    "AGT": "America/Argentina/Buenos_Aires",
+    "ART": "Africa/Cairo",
+    "AST": "America/Anchorage",
+    "BET": "America/Sao_Paulo",
+    "BST": "Asia/Dhaka",
+    "CAT": "Africa/Harare",
+    "CNT": "America/St_Johns",
+    "CST": "America/Chicago",
+    "CTT": "Asia/Shanghai",
+    "EAT": "Africa/Addis_Ababa",
+    "ECT": "Europe/Paris",
+    "IET": "America/Indiana/Indianapolis",
+    "IST": "Asia/Kolkata",
+    "JST": "Asia/Tokyo",
+    "MIT": "Pacific/Apia",
+    "NET": "Asia/Yerevan",
+    "NST": "Pacific/Auckland",
+    "PLT": "Asia/Karachi",
+    "PNT": "America/Phoenix",
+    "PRT": "America/Puerto_Rico",
+    "PST": "America/Los_Angeles",
+    "SST": "Pacific/Guadalcanal",
+    "VST": "Asia/Ho_Chi_Minh",
+    "US/Pacific-New": "America/Los_Angeles",
+}
+
+
+def known_zone(name: str) -> str:
+    """A writer's zone by the name that it has in the time zone database, or as an offset such as ``+08:00``.
+
+    Java writes offsets as ``GMT+08:00``.
+    """
+    custom = _CUSTOM.fullmatch(name)
+    if custom is None:
+        return _JAVA_ZONES.get(name, name)
+    return f"{custom[1]}{int(custom[2]):02}:{custom[3] or '00'}"
+
+
+def _fixed(offset: re.Match[str]) -> datetime.timezone:
+    hours, minutes = int(offset[2]), int(offset[3])
+    size = datetime.timedelta(hours=hours, minutes=minutes)
+    return datetime.timezone(-size if offset[1] == "-" else size)
+
+
+_MICROS = 1_000_000
+#: 1900-01-01 and 2038-01-01 of UTC, in seconds since 1970.
+_FIRST, _LAST = -2_208_988_800, 2_145_916_800
+
+#: The Gregorian calendar repeats after 400 years, weekdays too, and a zone's last rule with it.
+_CYCLE = 146_097 * 86_400
+#: A cycle so late that no edition of the time zone database has single transitions in it, in seconds since 1970.
+_CYCLE_START = 430 * 31_556_952
+
+#: Standard offsets to UTC where Java takes another than the lesser one of the last rule, in seconds.
+_STANDARD = {"Africa/Casablanca": 0, "Africa/El_Aaiun": 0, "Africa/Windhoek": 3600}
+
+#: From when on Java has one offset for good, and which, where the last rule says otherwise; in seconds.
+_FOR_GOOD = {"Africa/Windhoek": (2_114_377_200, 3600)}
+
+#: No zone has had two transitions within so many seconds that cancel each other.
+_STEP = 7 * 86_400
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Offsets:
+    """A clock's offsets to UTC: ``values[i]`` holds from ``starts[i]`` on; both in seconds."""
+
+    starts: Ints
+    values: Ints
+
+    def at(self, seconds: Ints) -> Ints:
+        found: Ints = self.values[self.starts.searchsorted(seconds, "right") - 1]
+        return found
+
+
+def wall_clock(micros: Ints, zone: str) -> Ints:
+    """What a clock in ``zone`` shows at instants of UTC, both in microseconds since 1970.
+
+    :raises OrcError: if the zone is not known here.
+    """
+    seconds = micros // _MICROS
+    offsets = _offsets(zone, _FIRST, _LAST).at(seconds)
+    early, late = seconds < _FIRST, seconds >= _LAST
+    if early.any() or late.any():
+        rule = _offsets(zone, _CYCLE_START, _CYCLE_START + _CYCLE)
+        offsets[early] = _STANDARD.get(zone, rule.values.min())
+        offsets[late] = rule.at(_CYCLE_START + (seconds[late] - _CYCLE_START) % _CYCLE)
+    if zone in _FOR_GOOD:
+        start, offset = _FOR_GOOD[zone]
+        offsets[seconds >= start] = offset
+    return micros + offsets * _MICROS
+
+
+# of all zones there are: a hostile file may name them by turns
+@lru_cache(maxsize=2048)
+def _offsets(zone: str, start: int, end: int) -> _Offsets:
+    """The offsets of a zone between two instants."""
+    clock = _clock(zone)
+    if isinstance(clock, datetime.timezone):
+        return _Offsets(np.array([start], np.int64), np.array([_offset(clock, start)], np.int64))
+    starts, values = [start], [_offset(clock, start)]
+    for last in range(start + _STEP, end + _STEP, _STEP):
+        offset = _offset(clock, last)
+        if offset == values[-1]:
+            continue
+        low, high = last - _STEP, last
+        while high - low > 1:
+            middle = (low + high) // 2
+            if _offset(clock, middle) == values[-1]:
+                low = middle
+            else:
+                high = middle
+        starts.append(high)
+        values.append(offset)
+    return _Offsets(np.array(starts, np.int64), np.array(values, np.int64))
+
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+
+def _offset(clock: datetime.tzinfo, seconds: int) -> int:
+    offset = (_EPOCH + datetime.timedelta(seconds=seconds)).astimezone(clock).utcoffset()
+    assert offset is not None
+    return int(offset.total_seconds())
+
+
+def _clock(zone: str) -> datetime.tzinfo:
+    offset = _OFFSET.fullmatch(zone)
+    try:
+        return _fixed(offset) if offset else zoneinfo.ZoneInfo(zone)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise _unknown_zone(zone) from error
