@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 Key = int | bytes
 
@@ -80,6 +80,18 @@ class Domain:
 
     ranges: tuple[Range, ...] = ()
     null_allowed: bool = False
+    #: The hash, once it was asked for: a plan looks domains up many times, and a list may have many members.
+    _hash: int | None = field(default=None, init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            object.__setattr__(self, "_hash", hash((self.ranges, self.null_allowed)))
+        assert self._hash is not None
+        return self._hash
+
+    def __reduce__(self) -> tuple[type[Domain], tuple[tuple[Range, ...], bool]]:
+        # the hash stays behind: bytes have another one in another process
+        return Domain, (self.ranges, self.null_allowed)
 
     @classmethod
     def none(cls) -> Domain:

@@ -9,7 +9,7 @@ import enum
 from dataclasses import dataclass
 
 from hindex.orc.marks import VALUES_APART
-from hindex.orc.types import INTEGER_KINDS, STRING_KINDS, Kind, OrcType
+from hindex.orc.types import BINARY_KINDS, INTEGER_KINDS, STRING_KINDS, Kind, OrcType
 
 
 class DecodePath(enum.Enum):
@@ -29,6 +29,8 @@ RUN_NS = 115
 VALUE_NS = 100
 #: Of each selected decimal, besides.
 DECIMAL_NS = 300
+#: Of each selected direct string, besides: its bytes are gathered from among those of others that are not wanted.
+TEXT_NS = 100
 
 #: Nanoseconds of each compressed byte of the chunks that are decompressed: text is packed more tightly.
 BYTE_NS = 1.0
@@ -36,6 +38,9 @@ TEXT_BYTE_NS = 3.0
 
 #: Nanoseconds that a direct string's length takes, for each value from a row group's start to the wanted one.
 LENGTH_NS = 8
+
+#: Nanoseconds of each compressed byte that is fetched from a remote store: some 100 MB/s.
+REMOTE_BYTE_NS = 10.0
 
 #: With fewer touched row groups the sparse path wins whatever the data is like.
 FEW_GROUPS = 12
@@ -66,8 +71,8 @@ def sparse_cost(of: OrcType, work: Work, *, is_dictionary: bool) -> float:
     walked = work.stripe_rows * work.groups / work.all_groups * per_group / (per_group + 1)
     if work.marked:
         walked = min(walked, work.rows * VALUES_APART / 2)
-    cost: float = work.groups * GROUP_NS + work.rows * VALUE_NS
-    is_text = not is_dictionary and (of.kind in STRING_KINDS or of.kind == Kind.BINARY)
+    cost = least_sparse_cost(of, work.groups, work.rows)
+    is_text = not is_dictionary and (of.kind in STRING_KINDS or of.kind in BINARY_KINDS)
     runs = walked * work.runs_per_value * RUN_NS
     if not is_text and not is_dictionary:
         touched = work.groups / work.all_groups
@@ -75,15 +80,22 @@ def sparse_cost(of: OrcType, work: Work, *, is_dictionary: bool) -> float:
         ranges = 1 + work.groups * (1 - touched)
         runs = min(runs, handover_cost(work.stripe_rows * touched, ranges, work.runs_per_value))
     cost += runs
-    if of.kind == Kind.DECIMAL:
-        cost += work.rows * DECIMAL_NS
     cost += work.stream_bytes * work.groups / work.all_groups * (TEXT_BYTE_NS if is_text else BYTE_NS)
-    return cost + walked * LENGTH_NS if is_text else cost
+    if not is_text:
+        return cost
+    # neighbours are gathered at once: what matters are the gaps within the touched row groups
+    gaps = 1 - work.rows / (work.stripe_rows * work.groups / work.all_groups)
+    return cost + walked * LENGTH_NS + work.rows * max(0.0, gaps) * TEXT_NS
+
+
+def least_sparse_cost(of: OrcType, groups: int, rows: int) -> float:
+    """Nanoseconds that the sparse path takes at least for so many values, whatever the data is like."""
+    return groups * GROUP_NS + rows * (VALUE_NS + (DECIMAL_NS if of.kind == Kind.DECIMAL else 0))
 
 
 def dense_cost(of: OrcType, stripe_rows: int, *, is_dictionary: bool) -> float:
     """Nanoseconds for pyarrow to decode the whole column."""
-    if of.kind in STRING_KINDS or of.kind == Kind.BINARY:
+    if of.kind in STRING_KINDS or of.kind in BINARY_KINDS:
         return stripe_rows * (18.0 if is_dictionary else 50.0)
     if of.kind in INTEGER_KINDS or of.kind in (Kind.FLOAT, Kind.DOUBLE):
         return stripe_rows * 6.1

@@ -7,6 +7,7 @@ struct above is null in the stripe: they are decoded as columns at the top are.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -24,8 +25,14 @@ from hindex.orc.source import ByteSource
 from hindex.orc.tail import FileTail
 from hindex.orc.types import INTEGER_KINDS, STRING_KINDS, Kind, OrcType
 
-#: Bytes that columns being decoded at once may take; one alone may take more.
-_BUDGET = 64 << 20
+#: Bytes of columns that are decoded by one call; one alone may take more.
+_TOGETHER = 32 << 20
+
+#: Bytes that threads may take at once for values that are not wanted: what one call takes, for each processor.
+_BUDGET = _TOGETHER * max(2, os.cpu_count() or 1)
+
+#: Values that may be decoded for each wanted one and do not count: they follow the size of the result.
+_FREE = 4
 
 #: About what pyarrow holds for each value while it decodes a column, by kind.
 _VALUE_BYTES = {Kind.BOOLEAN: 1, Kind.BYTE: 2, Kind.SHORT: 4, Kind.INT: 8, Kind.FLOAT: 8, Kind.DATE: 8}
@@ -70,14 +77,15 @@ class DenseReader:
 
         :raises OrcError: if pyarrow cannot decode one of them.
         """
-        sizes = [selection.num_rows * _value_bytes(of) for _, of in columns]
+        widths = [_value_bytes(of) for _, of in columns]
+        unwanted = max(0, selection.num_rows - _FREE * len(selection))
         found: list[pa.Array] = []
         while len(found) < len(columns):
             begin = len(found)
             end = begin + 1
-            while end < len(columns) and sum(sizes[begin : end + 1]) <= _BUDGET:
+            while end < len(columns) and selection.num_rows * sum(widths[begin : end + 1]) <= _TOGETHER:
                 end += 1
-            found += self._together(stripe, columns[begin:end], selection, sum(sizes[begin:end]))
+            found += self._together(stripe, columns[begin:end], selection, unwanted * sum(widths[begin:end]))
         return found
 
     def _together(
@@ -123,6 +131,10 @@ class DenseReader:
 
 def _taken(array: pa.Array, selection: RowSelection) -> pa.Array:
     """The wanted values; where they are nearly all, a filter copies the long runs between the others at once."""
+    if selection.span is not None:
+        # the most of an array may as well be kept with the rest of it: taking the rows took longer than decoding all
+        whole = 2 * len(selection) >= len(array)
+        return array.slice(*selection.span) if whole else array.filter(selection.mask)
     return array.filter(selection.mask) if selection.is_nearly_all else array.take(selection.to_indices())
 
 
@@ -137,8 +149,8 @@ class _Budget:
     @contextmanager
     def taking(self, size: int) -> Iterator[None]:
         with self._changed:
-            # the first comer is served however much it takes
-            self._changed.wait_for(lambda: not self._taken or self._taken + size <= self._size)
+            # the first comer is served however much it takes, and who takes nothing whatever others have
+            self._changed.wait_for(lambda: not size or not self._taken or self._taken + size <= self._size)
             self._taken += size
         try:
             yield

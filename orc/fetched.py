@@ -176,10 +176,25 @@ class Fetched:
             else self.bytes(offset, min(HEADER_LENGTH, self.length - offset))
         )
 
+    def outline(self, offset: int, length: int) -> memoryview:
+        """The first ``length`` bytes of the chunk at an offset, or as many as there are; its body is not fetched."""
+        view = self._piece(offset)
+        if len(view) >= length:
+            return view
+        self.look_at([offset], length)
+        return self.head(offset)
+
     def chunk(self, offset: int, decompressor: Decompressor) -> Chunk:
         """The chunk whose header is at an offset."""
-        if self.is_dense and not len(self._piece(offset)):
+        view = self._piece(offset)
+        if self.is_dense and not len(view):
             self.ensure([(offset, self.bound(offset, decompressor.block_size) - offset)])
+        elif len(view) >= HEADER_LENGTH:
+            # mostly all of it is there, in one piece
+            length = chunk_end(view, offset, self.end(offset)) - offset
+            if length <= len(view):
+                self.use(offset, length)
+                return decompressor.chunk(view[:length], offset)
         end = chunk_end(self.head(offset), offset, self.end(offset))
         self.use(offset, end - offset)
         return decompressor.chunk(self.bytes(offset, end - offset), offset)

@@ -61,6 +61,20 @@ class RowSelection:
     def is_all(self) -> bool:
         return self.wanted is None and self.others is None
 
+    @cached_property
+    def span(self) -> tuple[int, int] | None:
+        """The first row and how many there are, where each follows the one before it; None where there are gaps."""
+        if self.others is not None:
+            # some before the wanted rows, and some after them
+            before = int((self.others - np.arange(len(self.others))).searchsorted(0, side="right"))
+            after = len(self.others) - before
+            is_span = not after or int(self.others[before]) == self.num_rows - after
+            return (before, len(self)) if is_span else None
+        if self.wanted is None or not len(self.wanted):
+            return (0, len(self))
+        first, last = int(self.wanted[0]), int(self.wanted[-1])
+        return (first, len(self)) if last - first + 1 == len(self) else None
+
     @property
     def is_nearly_all(self) -> bool:
         """Whether so many rows are wanted that decoding all and leaving out the others is quickest."""

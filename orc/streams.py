@@ -7,8 +7,10 @@ further than the last byte wanted, into one buffer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -100,6 +102,12 @@ class Spans:
 _ROUNDS = 8
 _ROUND_BYTES = 1 << 20
 
+#: Fewer spans than these are looked at one by one.
+_FEW_SPANS = 8
+
+#: More than any chunk has.
+_UNKNOWN_SIZE = 1 << 62
+
 #: Bytes after a chunk's header that tell the length of its content, for codecs that do.
 _SIZE_BYTES = 18
 
@@ -185,38 +193,71 @@ class StreamWindow:
         """
         if self._plain:
             return self._plain_spans(places, tails)
-        first: list[int] = []
-        last: list[tuple[int, int]] = []
         skips = np.where(np.array(tails, bool), places.end_skip, 0)
-        for start, end, end_inner, skip in zip(
-            places.chunk.tolist(),
-            places.end_chunk.tolist(),
-            places.end_inner.tolist(),
-            skips.tolist(),
-            strict=True,
-        ):
-            first.append(self._chunk(start) if start < self._fetched.length else -1)
-            last.append(self._want_span(start, end, end_inner, skip))
+        first, until = self._want_inner_spans(places, skips)
+        last = first.copy()
+        for g in np.flatnonzero(first < 0).tolist():
+            start = int(places.chunk[g])
+            if start < self._fetched.length:
+                first[g] = self._chunk(start)
+                last[g], until[g] = self._want_span(
+                    start, int(places.end_chunk[g]), int(places.end_inner[g]), int(skips[g])
+                )
         buffer, bases, lengths = self._load()
         starts = np.zeros(len(first), np.int64)
         limits = np.zeros(len(first), np.int64)
-        ends = np.zeros(len(first), np.int64)
-        for g, (ordinal, (final, until)) in enumerate(zip(first, last, strict=True)):
-            if final >= 0:
-                starts[g] = bases[ordinal] + places.inner[g]
-                limits[g] = bases[final] + min(until, lengths[final])
-                ends[g] = limits[g]
-                if skips[g]:
-                    ends[g] = self._position(bases, int(places.end_chunk[g]), int(places.end_inner[g]))
+        some = np.flatnonzero(last >= 0)
+        starts[some] = bases[first[some]] + places.inner[some]
+        limits[some] = bases[last[some]] + np.minimum(until[some], lengths[last[some]])
+        ends = limits.copy()
+        skipping = some[skips[some] != 0]
+        ends[skipping] = self._positions(bases, places.end_chunk[skipping]) + places.end_inner[skipping]
         limits = np.maximum(limits, starts)
         return Spans(buffer, starts, np.clip(ends, starts, limits), limits)
 
-    def _position(self, bases: Ints, offset: int, inner: int) -> int:
-        """Where a position within the loaded chunks lies in the buffer."""
-        ordinal = self._by_offset.get(offset)
-        if ordinal is None:
+    def _positions(self, bases: Ints, offsets: Ints) -> Ints:
+        """Where the chunks at some offsets lie in the buffer."""
+        ordinals = [self._by_offset.get(offset, -1) for offset in offsets.tolist()]
+        if -1 in ordinals:
+            offset = int(offsets[ordinals.index(-1)])
             raise OrcError(f"a position points to byte {offset}, which is not a chunk's first")
-        return int(bases[ordinal]) + inner
+        return bases[ordinals] if ordinals else np.zeros(0, np.int64)
+
+    def _want_inner_spans(self, places: Places, skips: Ints) -> tuple[Ints, Ints]:
+        """Mark as wanted, chunk by chunk, what the spans take that do not leave the chunk they begin in.
+
+        :param skips: as of :meth:`_want_head`, for each group.
+        :returns: int64[G] each, the ordinal of a span's chunk and how far it reaches there; -1 and 0 for others.
+        """
+        found = np.full(len(places.chunk), -1, np.int64)
+        until = np.zeros(len(places.chunk), np.int64)
+        if len(found) < _FEW_SPANS:
+            return found, until
+        inner = np.flatnonzero(
+            (places.chunk == places.end_chunk)
+            & (places.chunk < self._fetched.length)
+            & ((skips != 0) | (places.end_inner != 0))
+        )
+        if not len(inner):
+            return found, until
+        offsets, skipping = places.chunk[inner], skips[inner] != 0
+        reach = places.end_inner[inner] + np.where(skipping, MAX_RUN_LENGTH, 0)
+        begins = np.flatnonzero(np.diff(offsets, prepend=-1))
+        ordinals = [self._chunk(offset) for offset in offsets[begins].tolist()]
+        sizes: list[int] = []
+        for ordinal, is_needed in zip(
+            ordinals, np.logical_or.reduceat(skipping, begins).tolist(), strict=True
+        ):
+            size = self._size(ordinal) if is_needed else self._chunks[ordinal].size
+            sizes.append(_UNKNOWN_SIZE if size is None else size)
+        chunk = np.repeat(np.arange(len(begins)), np.diff(np.append(begins, len(inner))))
+        fits = reach <= np.array(sizes, np.int64)[chunk]
+        most = np.maximum.reduceat(np.where(fits, reach, 0), begins)
+        for ordinal, end in zip(ordinals, most.tolist(), strict=True):
+            self._want(ordinal, end)
+        found[inner[fits]] = np.array(ordinals, np.int64)[chunk[fits]]
+        until[inner[fits]] = reach[fits]
+        return found, until
 
     def _want_span(self, offset: int, end: int, end_inner: int, skip: int) -> tuple[int, int]:
         """Mark the chunks of one span as wanted; the last one's ordinal and how far it reaches there.
@@ -242,12 +283,12 @@ class StreamWindow:
         :param skip: how many values of the runs at the end are wanted too.
         """
         ordinal, until = self._chunk(offset), inner + (MAX_RUN_LENGTH if skip else 0)
-        limit = self._fetched.end(offset)
         size = self._size(ordinal) if skip else self._chunks[ordinal].size
         if skip and size is not None and until > size:
             content = np.append(self._content(ordinal), np.uint8(0))
             end = self._fetched.runs.end(content.data, inner, skip)
             until = until if end is None else end
+        limit = self._fetched.end(offset) if size is not None and until > size else 0
         while size is not None and until > size:
             self._want(ordinal, size)
             following = self._chunks[ordinal].end
@@ -273,15 +314,18 @@ class StreamWindow:
         shift = np.repeat(places.inner, per_group)
         low, high = low + shift, high + shift
         in_chunk = np.zeros(len(low), np.int64)
-        inner = np.zeros(len(low), np.int64)
+        # of each value, the bytes before its chunk
+        before = low.copy()
         if self._fetched.is_remote:
             self._prefetch(places, offsets, low, high)
-        cuts = offsets.tolist()
-        for g, offset in enumerate(places.chunk.tolist()):
-            if cuts[g] < cuts[g + 1]:
-                part = slice(cuts[g], cuts[g + 1])
-                self._want_values(offset, low[part], high[part], in_chunk[part], inner[part])
+        lows, highs = low.tolist(), high.tolist()
+        for offset, (begin, end) in zip(places.chunk.tolist(), pairwise(offsets.tolist()), strict=True):
+            if begin < end:
+                for first, last, passed, ordinal in self._want_values(offset, lows, highs, begin, end):
+                    in_chunk[first:last] = ordinal
+                    before[first:last] = passed
         buffer, bases, _ = self._load()
+        inner = low - before
         return buffer, (bases[in_chunk] + inner if len(bases) else inner)
 
     def _prefetch(self, places: Places, offsets: Ints, low: Ints, high: Ints) -> None:
@@ -325,24 +369,27 @@ class StreamWindow:
         wanted += [(walk.at, min(walk.ahead(), fetched.length - walk.at)) for walk in walks]
         fetched.ensure(wanted)
 
-    def _want_values(self, offset: int, low: Ints, high: Ints, in_chunk: Ints, inner: Ints) -> None:
-        """Mark the chunks of one group's values as wanted, and fill in where each value begins."""
-        count, last_end = len(low), int(high[-1])
-        passed = done = reach = 0
+    def _want_values(
+        self, offset: int, low: Sequence[int], high: Sequence[int], done: int, count: int
+    ) -> Iterator[tuple[int, int, int, int]]:
+        """Mark the chunks of one group's values, which are those from ``done`` up to ``count``, as wanted.
+
+        :returns: which values begin in a chunk, from and up to; the group's bytes before it; and its ordinal.
+        """
+        last_end = high[count - 1]
+        passed = reach = 0
         limit = self._fetched.end(offset)
         while passed < last_end and not (done == count and passed >= reach):
             if offset >= limit:
                 raise OrcError(f"values reach {last_end - passed} bytes past the stream's end")
             size, end = self._outline(offset)
-            upto = done + int(np.searchsorted(low[done:], passed + size, "left"))
-            begins = slice(done, upto)
+            upto = bisect_left(low, passed + size, done, count)
             if upto > done:
-                reach = max(reach, int(high[upto - 1]))
+                reach = max(reach, high[upto - 1])
             # a value that begins in an earlier chunk may reach into this one
             if reach > passed:
                 ordinal = self._chunk(offset)
-                in_chunk[begins] = ordinal
-                inner[begins] = low[begins] - passed
+                yield done, upto, passed, ordinal
                 self._want(ordinal, min(size, reach - passed))
             done = upto
             passed += size
@@ -353,8 +400,7 @@ class StreamWindow:
         ordinal = self._by_offset.get(offset)
         if ordinal is None:
             fetched = self._fetched
-            fetched.look_at([offset], HEADER_LENGTH + _SIZE_BYTES)
-            head = fetched.head(offset)
+            head = fetched.outline(offset, HEADER_LENGTH + _SIZE_BYTES)
             size = self._decompressor.size_of(head)
             if size is not None:
                 return size, chunk_end(head, offset, fetched.length)
@@ -379,7 +425,9 @@ class StreamWindow:
         bases = np.zeros(len(sizes), np.int64)
         lengths = np.zeros(len(sizes), np.int64)
         at = 0
-        for ordinal, size in enumerate(sizes):
+        # in the stream's order, as a span may go on from one chunk to the next
+        for ordinal in sorted(range(len(sizes)), key=lambda i: self._chunks[i].offset):
+            size = sizes[ordinal]
             bases[ordinal] = at
             if size:
                 whole = self._whole.get(ordinal)

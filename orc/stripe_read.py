@@ -9,7 +9,15 @@ import pyarrow as pa
 
 from hindex.errors import OrcError
 from hindex.orc.columns.layout import PositionTable, has_present, run_streams
-from hindex.orc.cost import FEW_GROUPS, DecodePath, Work, dense_cost, sparse_cost
+from hindex.orc.cost import (
+    FEW_GROUPS,
+    REMOTE_BYTE_NS,
+    DecodePath,
+    Work,
+    dense_cost,
+    least_sparse_cost,
+    sparse_cost,
+)
 from hindex.orc.density import runs_per_value
 from hindex.orc.joined import Part
 from hindex.orc.marks import ColumnMarks
@@ -169,12 +177,21 @@ class StripeRead:
         stripe = self._decoder.stripe
         rows, stride = self._selection.num_rows, file.tail.row_index_stride
         encoding = stripe.encodings[of.column]
+        all_groups = -(-rows // stride) if stride else 1
+        stream_bytes = stripe.data_length(of.column)
+        dense_ns = dense_cost(of, rows, is_dictionary=encoding.is_dictionary)
+        if file.source.is_remote:
+            # pyarrow fetches the column whole
+            dense_ns += stream_bytes * (1 - self._num_groups / all_groups) * REMOTE_BYTE_NS
+        if least_sparse_cost(of, self._num_groups, len(self._selection)) >= dense_ns:
+            # data need not be looked at to tell how dense its runs are
+            return DecodePath.DENSE
         work = Work(
             groups=self._num_groups,
-            all_groups=-(-rows // stride) if stride else 1,
+            all_groups=all_groups,
             rows=len(self._selection),
             stripe_rows=rows,
-            stream_bytes=stripe.data_length(of.column),
+            stream_bytes=stream_bytes,
             marked=encoding.is_v2 and self._marks(of.column).reads > 1,
             runs_per_value=runs_per_value(
                 file.source,
@@ -185,7 +202,6 @@ class StripeRead:
             ),
         )
         sparse_ns = sparse_cost(of, work, is_dictionary=encoding.is_dictionary)
-        dense_ns = dense_cost(of, rows, is_dictionary=encoding.is_dictionary)
         return DecodePath.SPARSE if sparse_ns < dense_ns else DecodePath.DENSE
 
     @cached_property

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import os
 import pickle
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given
@@ -146,3 +149,18 @@ def test_bytes_that_touch_at_an_excluded_bound_stay_apart() -> None:
     above = Domain.between(b"b", None, low_inclusive=False)
     assert len(below.union(above).ranges) == 2
     assert below.union(above).union(Domain.points([b"b"])).has_every_value
+
+
+def test_a_pickled_domain_is_found_in_a_process_that_hashes_otherwise() -> None:
+    domain = Domain.points([b"a", b"b"])
+    assert hash(domain) == hash(Domain.points([b"b", b"a"]))
+    script = (
+        "import pickle, sys; from hindex.domain import Domain; "
+        "found = pickle.loads(bytes.fromhex(sys.argv[1])); assert found in {Domain.points([b'a', b'b']): 1}"
+    )
+    for seed in ("1", "2"):
+        subprocess.run(
+            [sys.executable, "-c", script, pickle.dumps(domain).hex()],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            check=True,
+        )

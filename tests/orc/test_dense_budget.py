@@ -1,0 +1,137 @@
+"""What threads that decode whole columns take from the memory they share: values beyond those that are wanted."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.orc
+import pytest
+
+from hindex.orc import DecodePath, OrcReader, RowSelection, dense
+
+ROWS = 40_000
+#: What a value of two columns of integers takes while pyarrow decodes it.
+WIDTH = 2 * 16
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    rng = np.random.default_rng(8)
+    table = pa.table({name: rng.integers(0, 1 << 40, ROWS) for name in "ab"})
+    found = tmp_path_factory.mktemp("budget") / "t.orc"
+    pyarrow.orc.write_table(table, found, compression="zstd")
+    return str(found)
+
+
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    sizes: list[int] = []
+
+    class Told(dense._Budget):
+        @contextmanager
+        def taking(self, size: int) -> Iterator[None]:
+            sizes.append(size)
+            with super().taking(size):
+                yield
+
+    monkeypatch.setattr(dense, "_budget", Told(dense._BUDGET))
+    return sizes
+
+
+@pytest.mark.parametrize(
+    ("wanted", "size"),
+    [(ROWS, 0), (ROWS // 4, 0), (ROWS // 8, ROWS // 2 * WIDTH), (1, (ROWS - 4) * WIDTH)],
+)
+def test_only_values_far_beyond_the_wanted_are_counted(
+    path: str, taken: list[int], wanted: int, size: int
+) -> None:
+    rows = np.sort(np.random.default_rng(wanted).permutation(ROWS)[:wanted])
+    found = OrcReader(path, path=DecodePath.DENSE).read(["a", "b"], rows)
+    assert taken == [size]
+    assert found.equals(pyarrow.orc.read_table(path).take(rows))
+
+
+def test_one_call_decodes_so_many_columns_as_it_may(
+    path: str, taken: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dense, "_TOGETHER", ROWS * WIDTH - 1)
+    assert (
+        OrcReader(path, path=DecodePath.DENSE)
+        .read(None, [5])
+        .equals(pyarrow.orc.read_table(path).slice(5, 1))
+    )
+    assert taken == [(ROWS - 4) * WIDTH // 2] * 2
+
+
+def test_all_rows_are_decoded_side_by_side_and_others_wait(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threads that decode what is wanted do not wait for one another, others do where memory is not enough."""
+    monkeypatch.setattr(dense, "_budget", dense._Budget(1))
+    both = threading.Barrier(2)
+
+    def meets(rows: int) -> bool:
+        inside: list[bool] = []
+        real = dense.DenseReader._decode
+
+        def decode(self: dense.DenseReader, *given: object) -> list[pa.Array]:
+            try:
+                both.wait(timeout=1 if rows < ROWS else 60)
+                inside.append(True)
+            except threading.BrokenBarrierError:
+                inside.append(False)
+            return real(self, *given)  # type: ignore[arg-type]
+
+        with monkeypatch.context() as patched:
+            patched.setattr(dense.DenseReader, "_decode", decode)
+
+            def read() -> None:
+                OrcReader(path, path=DecodePath.DENSE).read(["a"], np.arange(rows))
+
+            threads = [threading.Thread(target=read) for _ in range(2)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        return all(inside)
+
+    assert meets(ROWS)
+    assert not meets(10)
+
+
+def test_who_takes_nothing_waits_for_nobody() -> None:
+    """Not for one either that takes more than there is."""
+    budget = dense._Budget(10)
+    done = threading.Event()
+
+    def take(size: int) -> threading.Thread:
+        def run() -> None:
+            with budget.taking(size):
+                done.set()
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        return thread
+
+    with budget.taking(50):
+        free = take(0)
+        assert done.wait(20)
+        free.join()
+        done.clear()
+        other = take(1)
+        assert not done.wait(0.2)
+    assert done.wait(20)
+    other.join()
+
+
+@pytest.mark.parametrize(("count", "nbytes"), [(3000, 4000 * 8), (1000, 1000 * 8)])
+def test_a_range_is_kept_with_the_rest_where_it_is_most_of_it(count: int, nbytes: int) -> None:
+    """A slice is not copied; the few rows of another do not keep the memory of all."""
+    array = pa.array(np.arange(4000))
+    found = dense._taken(array, RowSelection.of(np.arange(500, 500 + count), 4000))
+    assert found.equals(array.slice(500, count))
+    assert found.get_total_buffer_size() == nbytes
