@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hindex.dispatch import IndexResult, run_index_statement
-from hindex.errors import ColumnError, HindexError, PredicateError, StatementError, TableError
+from hindex.errors import (
+    ColumnError,
+    HindexError,
+    NotOrcError,
+    PredicateError,
+    StatementError,
+    UnknownTableError,
+)
 from hindex.index.cache import shared_cache
 from hindex.orc.acid.write_ids import ValidWriteIds
 from hindex.plan.explain import Explanation
@@ -18,7 +26,7 @@ from hindex.progress import NullProgress, Progress
 from hindex.scan.scan import Scan
 from hindex.scan.selecting import selected
 from hindex.spark.agreement import check_agreement
-from hindex.spark.catalog import describe_table, place_of
+from hindex.spark.catalog import describe_for_query, describe_table, full_name, place_of
 from hindex.spark.partitions import catalog_partitions
 from hindex.store.store import Store, list_stores
 from hindex.table.listing import normalize_uri
@@ -95,6 +103,8 @@ class Connection:
         self._valid_write_ids = ValidWriteIds.parse(valid_write_ids)
         # by URI, in the order of first use
         self._used: dict[str, Table] = {}
+        # by URI, the names of tables that only queries asked for: statements about indexes look them up again
+        self._queried: dict[str, str] = {}
 
     def spark(self) -> SparkSession:
         """The Spark session; a quiet local one is started if there is none.
@@ -124,7 +134,8 @@ class Connection:
         """Run one statement.
 
         A query that is more than a SELECT of one table's rows is run by Spark, where the connection has a session:
-        tables with indexes are then read through them where that leaves few rows.
+        tables with indexes are then read through them where that leaves few rows. So is one of a view, or of a table of
+        other files than ORC.
 
         :returns: SELECT gives a :class:`~hindex.scan.scan.Scan`, and with aggregates a table of their rows; EXPLAIN an
             :class:`~hindex.plan.explain.Explanation`; SHOW and DESCRIBE a table; CREATE INDEX the new
@@ -140,11 +151,12 @@ class Connection:
             parsed = parse(text)
         except StatementError as error:
             return self._query(text, error)
+        has_session = self._has_session  # and not one that is started to look the table up
         try:
             return self._run(parsed)
-        except (ColumnError, PredicateError) as error:
+        except (ColumnError, NotOrcError, PredicateError) as error:
             # Spark may know what to make of it
-            if self._has_session and isinstance(parsed, Select | SelectExists | Explain):
+            if has_session and isinstance(parsed, Select | SelectExists | Explain):
                 return self._query(text, error)
             raise
 
@@ -192,6 +204,8 @@ class Connection:
         try:
             return explain_query(self, query) if query.is_explain else run_query(self, query)
         except StatementError as error:
+            if isinstance(problem, NotOrcError):
+                raise  # that Spark reads the table is no mistake
             # what hindex says of a mistake marks its place; that a session is needed is none where there is one
             is_mistake = query.is_select and not query.tables and SPARK_REMEDY not in str(problem)
             if not isinstance(problem, StatementError) or is_mistake:
@@ -206,6 +220,13 @@ class Connection:
         """
         if self._store is not None:
             return [self._path_table(store.table_uri) for store in list_stores(self._store)]
+        for uri, name in list(self._queried.items()):
+            if uri in self._used:
+                continue
+            with suppress(UnknownTableError):  # gone since
+                table = self._described_table(name, describe_table(self.spark(), name))
+                if table.uri == uri:
+                    self._remember(table)
         if not self._used:
             raise StatementError(
                 f"{statement} needs ON and a table here: indexes are stored beside each table unless a store is given"
@@ -219,17 +240,28 @@ class Connection:
 
     def resolve(self, ref: TableRef) -> Table:
         """The table that a statement names."""
-        return self.look_up(ref)[0]
+        from hindex.sql.statements import TableRefKind
 
-    def look_up(self, ref: TableRef) -> tuple[Table, dict[str, Any] | None]:
-        """The table that a statement names, and what the catalog says of it, where it is named by the catalog."""
+        return self._path_table(ref.text) if ref.kind is TableRefKind.PATH else self._catalog_table(str(ref))
+
+    def look_up(self, ref: TableRef, *, in_full: bool = False) -> tuple[Table, dict[str, Any] | None]:
+        """A table that a query names, and what the catalog says of it, where it is named by the catalog.
+
+        What watches over a session's statements may not have seen that it was asked for, as :meth:`resolve` has it
+        see: before rows of it are read, and before anything else is done to it, ``Table.check`` has to be asked.
+
+        :param in_full: have it seen.
+        """
         from hindex.sql.statements import TableRefKind
 
         if ref.kind is TableRefKind.PATH:
             return self._path_table(ref.text), None
         name = str(ref)
-        described = describe_table(self.spark(), name)
-        return self._described_table(name, described), described
+        described = (describe_table if in_full else describe_for_query)(self.spark(), name)
+        table = self._described_table(name, described)
+        # by all of its name: another database may be the current one when it is looked up again
+        self._queried[table.uri] = full_name(described) or name
+        return table, described
 
     def _path_table(self, path: str, valid: ValidWriteIds | None = None) -> Table:
         uri = normalize_uri(path)
@@ -238,7 +270,7 @@ class Connection:
 
     def _catalog_table(self, name: str, valid: ValidWriteIds | None = None) -> Table:
         """A table of Spark's catalog, by its location."""
-        return self._described_table(name, describe_table(self.spark(), name), valid)
+        return self._remember(self._described_table(name, describe_table(self.spark(), name), valid))
 
     def _described_table(
         self, name: str, described: Mapping[str, Any], valid: ValidWriteIds | None = None
@@ -247,7 +279,7 @@ class Connection:
         provider = str(described.get("provider", "")).lower()
         serde = str(described.get("serde_library", "")).lower()
         if not location or not (provider == "orc" or "orc" in serde):
-            raise TableError(
+            raise NotOrcError(
                 f"Table {name!r} is invalid: it is not a table of ORC files (provider {provider or 'none'!r})"
             )
         uri = place_of(str(location))
@@ -259,7 +291,7 @@ class Connection:
         if described.get("partition_columns") and str(properties.get("transactional", "")).lower() != "true":
             partitions = partial(catalog_partitions, self.spark(), name, described)
         store = Store.for_table(uri, self._store)
-        return self._remember(Table(self, name, uri, store, check, options, partitions))
+        return Table(self, name, uri, store, check, options, partitions)
 
     def _remember(self, table: Table) -> Table:
         self._used[table.uri] = table

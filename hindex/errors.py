@@ -22,6 +22,14 @@ class TableNotFoundError(TableError):
     """There is nothing at the table's place."""
 
 
+class UnknownTableError(TableError):
+    """Spark's catalog has no table of a name."""
+
+
+class NotOrcError(TableError):
+    """A name of Spark's catalog is a view, or a table of other files than ORC."""
+
+
 class ColumnError(HindexError):
     """A column cannot be resolved, or its type does not support the operation."""
 

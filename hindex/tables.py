@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from numbers import Integral
-from typing import Literal, cast, overload
+from typing import Literal, overload
 
 from hindex.build.job import plan_build
 from hindex.errors import (
@@ -33,7 +32,7 @@ from hindex.lifecycle.results import (
 )
 from hindex.orc.acid.write_ids import ValidWriteIds
 from hindex.plan.modes import Mode
-from hindex.scan.scan import Scan
+from hindex.scan.scan import Scan, check_limit
 from hindex.store.manifest import (
     IndexEntry,
     Manifest,
@@ -50,9 +49,6 @@ from hindex.table.schema import TableSchema
 from hindex.table.snapshot import Snapshot, fresh_paths, take_snapshot
 from hindex.table.transactional import AcidOptions
 from hindex.where import Where, parsed
-
-#: Greatest limit of rows.
-_MOST_ROWS = (1 << 63) - 1
 
 #: Characters that are kept of why an index is in quarantine.
 _MOST_TOLD = 500
@@ -94,16 +90,27 @@ class Table:
 
         :param options: how it is read if it is transactional; None for the table's own.
         """
-        found = take_snapshot(
+        found = self.unchecked_snapshot(options)
+        self.check(found)
+        return found
+
+    def unchecked_snapshot(self, options: AcidOptions | None = None) -> Snapshot:
+        """As :meth:`snapshot`, but :meth:`check` has to be asked before rows are read by it."""
+        return take_snapshot(
             self.uri,
             self._store,
             name=self.name,
             options=options or self._options,
             partitions=self.catalog_partitions(),
         )
+
+    def check(self, snapshot: Snapshot) -> None:
+        """Compare a snapshot with what the catalog that has the table says of it.
+
+        :raises TableError: naming the first difference.
+        """
         if self._check is not None:
-            self._check(found)
-        return found
+            self._check(snapshot)
 
     def catalog_partitions(self) -> CatalogPartitions | None:
         """The partitions that a catalog has of the table now; None where it was not found in one, or has none."""
@@ -133,7 +140,7 @@ class Table:
         if isinstance(columns, str):
             raise ColumnError(f"columns is a list of names, such as [{columns!r}], not one text")
         if limit is not None:
-            _check_limit(limit)
+            check_limit(limit)
         snapshot = self.snapshot
         if valid_write_ids is not None:
             options = replace(self._options or AcidOptions(), valid=ValidWriteIds.parse(valid_write_ids))
@@ -458,12 +465,3 @@ class Table:
         for entry in entries:
             check_contains(entry, predicate, snapshot)
         return within(snapshot, found)
-
-
-def _check_limit(limit: int) -> None:
-    if not isinstance(cast("object", limit), Integral):
-        raise ValueError(f"limit is {limit!r}: it is a whole number, such as 10")
-    if limit < 0:
-        raise ValueError(f"limit is {limit}: it cannot be negative")
-    if limit > _MOST_ROWS:
-        raise ValueError(f"limit is {limit}: it cannot be above {_MOST_ROWS}; leave it out for all rows")

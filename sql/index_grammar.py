@@ -56,7 +56,8 @@ def create_index(parser: HindexParser) -> CreateIndex:
     if not using:
         if not parser.accept_any("AS", "USING"):
             parser.fail(
-                f"expected AS and the index type, found {parser.found()}{parser.meant('AS', 'USING')}"
+                "expected the index type, as in USING bitmap before ON or AS 'bitmap' here, "
+                f"found {parser.found()}{parser.meant('AS', 'USING')}"
             )
         using = parser.name("an index type such as bitmap")
     properties: tuple[tuple[str, str], ...] = ()

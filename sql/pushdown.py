@@ -334,13 +334,14 @@ class Pushdown:
 
     def _renamed(self, node: Node, sources: Sequence[_Source], number: int, last: int) -> Node | None:
         """A condition whose columns are all of one source, in that source's names, if it can become a predicate."""
-        copy: Any = folded(node.copy())
-        columns = [c for c in copy.find_all(exp.Column, exp.Dot) if not isinstance(c.parent, exp.Dot)]
-        if not columns:
+        # most conditions are of another source: told before anything is copied
+        paths = [self._resolve(column, sources, last) for column in _columns_of(node)]
+        if not paths or any(path is None or path[0] != number for path in paths):
             return None
-        for column in columns:
+        copy: Any = folded(node.copy())
+        for column in _columns_of(copy):
             path = self._resolve(column, sources, last)
-            if path is None or path[0] != number:
+            if path is None:
                 return None
             named: Node = exp.column(exp.to_identifier(path[1][0], quoted=True))
             for part in path[1][1:]:
@@ -430,6 +431,11 @@ def of_nulls(predicate: Predicate) -> bool | None:
             return True if True in values else None if None in values else False
         case _:
             return None
+
+
+def _columns_of(node: Node) -> list[Node]:
+    """The columns in a condition, each with the steps into it."""
+    return [c for c in node.find_all(exp.Column, exp.Dot) if not isinstance(c.parent, exp.Dot)]
 
 
 def _conjuncts(node: Node) -> Iterator[Node]:

@@ -83,7 +83,7 @@ def _exists(parser: HindexParser) -> SelectExists:
 
 
 def _select(parser: HindexParser, *, in_exists: bool = False) -> Select:
-    """``SELECT [DISTINCT] items FROM t [WHERE predicate] [GROUP BY column] [ORDER BY item] [LIMIT n]``."""
+    """``SELECT [DISTINCT] items FROM t [WHERE predicate] [GROUP BY columns] [ORDER BY item] [LIMIT n]``."""
     start = parser.offset
     distinct = parser.accept("DISTINCT")
     items = None if in_exists and parser.accept("1") else _items(parser)
@@ -96,16 +96,16 @@ def _select(parser: HindexParser, *, in_exists: bool = False) -> Select:
     where = parser.predicate() if parser.accept("WHERE") else None
     _no_clause(parser)
     grouped = parser.offset
-    group = _group(parser, grouped) if _accept(parser, _GROUP_BY) else None
+    groups = _groups(parser) if _accept(parser, _GROUP_BY) else ()
     if distinct:
-        group = _distinct(parser, items, group, start)
-    _check_items(parser, items, group, start if distinct else grouped)
+        groups = _distinct(parser, items, groups, start)
+    _check_items(parser, items, groups, start if distinct else grouped)
     _no_clause(parser)
-    order = _order(parser, items, group) if _accept(parser, _ORDER_BY) else None
+    order = _order(parser, items, is_grouped=bool(groups)) if _accept(parser, _ORDER_BY) else None
     _no_clause(parser)
     limit = _limit(parser) if parser.accept("LIMIT") else None
     _no_clause(parser)
-    return Select(table, items, where, group, order, limit)
+    return Select(table, items, where, groups, order, limit)
 
 
 def _accept(parser: HindexParser, clause: str) -> bool:
@@ -173,11 +173,11 @@ def _aggregate(parser: HindexParser, start: int) -> AggregateCall | None:
     return AggregateCall(function, column)
 
 
-def _group(parser: HindexParser, start: int) -> ColumnRef:
-    found = _plain_column(parser, "GROUP BY")
-    if parser.word() == ",":
-        parser.unsupported(f"GROUP BY of more than one column; {SPARK_REMEDY}", start)
-    return found
+def _groups(parser: HindexParser) -> tuple[ColumnRef, ...]:
+    found = [_plain_column(parser, _GROUP_BY)]
+    while parser.accept(","):
+        found.append(_plain_column(parser, _GROUP_BY))
+    return tuple(found)
 
 
 def _plain_column(parser: HindexParser, clause: str) -> ColumnRef:
@@ -190,22 +190,26 @@ def _plain_column(parser: HindexParser, clause: str) -> ColumnRef:
 
 
 def _distinct(
-    parser: HindexParser, items: tuple[SelectItem, ...] | None, group: ColumnRef | None, start: int
-) -> ColumnRef:
-    """The column of SELECT DISTINCT, which groups by it."""
-    only = items[0].value if items is not None and len(items) == 1 else None
-    if not isinstance(only, ColumnRef) or group is not None:
-        parser.unsupported(f"DISTINCT of anything but one column; {SPARK_REMEDY}", start)
-    return only
+    parser: HindexParser, items: tuple[SelectItem, ...] | None, groups: tuple[ColumnRef, ...], start: int
+) -> tuple[ColumnRef, ...]:
+    """The columns of SELECT DISTINCT, which groups by them."""
+    values = [item.value for item in items or ()]
+    columns = tuple(value for value in values if isinstance(value, ColumnRef))
+    if not values or len(columns) < len(values) or groups:
+        parser.unsupported(f"DISTINCT of anything but columns; {SPARK_REMEDY}", start)
+    return columns
 
 
 def _check_items(
-    parser: HindexParser, items: tuple[SelectItem, ...] | None, group: ColumnRef | None, start: int
+    parser: HindexParser,
+    items: tuple[SelectItem, ...] | None,
+    groups: tuple[ColumnRef, ...],
+    start: int,
 ) -> None:
     """Refuses columns that are neither aggregated nor what is grouped by, and aggregates of other columns."""
     values = [item.value for item in items or ()]
     calls = [value for value in values if isinstance(value, AggregateCall)]
-    if group is None:
+    if not groups:
         if calls and len(calls) < len(values):
             parser.unsupported(f"columns beside aggregates without GROUP BY; {SPARK_REMEDY}", 0)
         return
@@ -213,11 +217,12 @@ def _check_items(
         parser.unsupported(f"* with GROUP BY; {SPARK_REMEDY}", start)
     for value in values:
         column = value.column if isinstance(value, AggregateCall) else value
-        if column is not None and not is_same_column(column, group):
-            parser.unsupported(f"{value} in a query that groups by {group} alone; {SPARK_REMEDY}", start)
+        if column is not None and not any(is_same_column(column, group) for group in groups):
+            by = ", ".join(map(str, groups))
+            parser.unsupported(f"{value} in a query that groups by {by} alone; {SPARK_REMEDY}", start)
 
 
-def _order(parser: HindexParser, items: tuple[SelectItem, ...] | None, group: ColumnRef | None) -> SortItem:
+def _order(parser: HindexParser, items: tuple[SelectItem, ...] | None, *, is_grouped: bool) -> SortItem:
     start = parser.offset
     value: ColumnRef | AggregateCall | None = _aggregate(parser, start)
     if value is None:
@@ -231,10 +236,10 @@ def _order(parser: HindexParser, items: tuple[SelectItem, ...] | None, group: Co
     if parser.word() == ",":
         parser.unsupported(f"ORDER BY of more than one column; {SPARK_REMEDY}", start)
     values = [item.value for item in items or ()]
-    is_aggregate = group is not None or any(isinstance(item, AggregateCall) for item in values)
+    is_aggregate = is_grouped or any(isinstance(item, AggregateCall) for item in values)
     known = any(is_same_value(item, value) for item in values)
     if isinstance(value, AggregateCall) != (isinstance(value, AggregateCall) and is_aggregate) or (
-        is_aggregate and (not known or group is None)
+        is_aggregate and not (known and is_grouped)
     ):
         parser.unsupported(f"ORDER BY of what is not selected; {SPARK_REMEDY}", start)
     return SortItem(value, descending, nulls)
@@ -243,14 +248,33 @@ def _order(parser: HindexParser, items: tuple[SelectItem, ...] | None, group: Co
 def _aliased(
     parser: HindexParser, items: tuple[SelectItem, ...], written: ColumnRef, start: int
 ) -> ColumnRef | AggregateCall:
-    """What a name of ORDER BY stands for: an alias goes before a column."""
-    by_alias = {item.alias.lower(): item.value for item in items if item.alias is not None}
-    found = by_alias.get(written.name.lower(), written)
-    if isinstance(found, ColumnRef) and found is not written and found.name.lower() in by_alias:
+    """What a name of ORDER BY stands for: what is called so in the result goes before a column of the table."""
+    named: dict[str, list[ColumnRef | AggregateCall]] = {}
+    for item in items:
+        values = named.setdefault(_output_name(item), [])
+        if not any(is_same_value(item.value, other) for other in values):
+            values.append(item.value)
+    aliases = {item.alias.lower() for item in items if item.alias is not None}
+    found = named.get(written.name.lower(), [written]) if len(written.parts) == 1 else [written]
+    value = found[0]
+    # written as what it stands for, it would be another's name, or a field of what an alias stands for
+    is_hidden = isinstance(value, ColumnRef) and (
+        value.parts[0].lower() in aliases
+        if len(value.parts) > 1
+        else not is_same_value(value, written) and value.name.lower() in named
+    )
+    if len(found) > 1 or is_hidden:
         parser.unsupported(
-            f"ORDER BY of {written}, an alias of a column whose name is another's; {SPARK_REMEDY}", start
+            f"ORDER BY of {written}, which may stand for more than one column; {SPARK_REMEDY}", start
         )
-    return found
+    return value
+
+
+def _output_name(item: SelectItem) -> str:
+    """What an item is called in the result, in small letters: a field without its struct."""
+    if item.alias is None and isinstance(item.value, ColumnRef):
+        return item.value.parts[-1].lower()
+    return item.name.lower()
 
 
 def _no_alias(parser: HindexParser) -> None:

@@ -243,15 +243,16 @@ class SortItem:
 
 @dataclass(frozen=True, slots=True)
 class Select:
-    """``SELECT [DISTINCT] items FROM table [WHERE where] [GROUP BY group] [ORDER BY order] [LIMIT limit]``.
+    """``SELECT [DISTINCT] items FROM table [WHERE where] [GROUP BY groups] [ORDER BY order] [LIMIT limit]``.
 
-    ``items`` is None for ``*``. ``SELECT DISTINCT c`` is the same as ``SELECT c ... GROUP BY c``, and is given so.
+    ``items`` is None for ``*``. ``SELECT DISTINCT c, d`` is the same as ``SELECT c, d ... GROUP BY c, d``, and is given
+    so.
     """
 
     table: TableRef
     items: tuple[SelectItem, ...] | None = None
     where: Predicate | None = None
-    group: ColumnRef | None = None
+    groups: tuple[ColumnRef, ...] = ()
     order: SortItem | None = None
     limit: int | None = None
 
@@ -259,11 +260,11 @@ class Select:
     def is_aggregate(self) -> bool:
         """Whether the result is not rows of the table."""
         items = self.items or ()
-        return self.group is not None or any(isinstance(item.value, AggregateCall) for item in items)
+        return bool(self.groups) or any(isinstance(item.value, AggregateCall) for item in items)
 
     def __str__(self) -> str:
         items = "*" if self.items is None else ", ".join(map(str, self.items))
-        group = "" if self.group is None else f" GROUP BY {self.group}"
+        group = f" GROUP BY {', '.join(map(str, self.groups))}" if self.groups else ""
         order = "" if self.order is None else f" ORDER BY {self.order}"
         limit = "" if self.limit is None else f" LIMIT {self.limit}"
         return f"SELECT {items} FROM {self.table}{_where(self.where)}{group}{order}{limit}"

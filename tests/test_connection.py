@@ -6,7 +6,7 @@ import getpass
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -103,6 +103,24 @@ def test_names_that_are_no_tables_of_orc_files(spark: SparkSession, tmp_path: Pa
             hx.table("texts")
         with pytest.raises(TableError, match=r"^Table 'a_view' is invalid: "):
             hx.table("a_view")
+        # queries of them are for Spark, which a session that was not asked for is not
+        for table, rows in (("texts", 0), ("a_view", 1)):
+            for text in (
+                "SELECT a FROM {}",
+                "SELECT DISTINCT a, a AS b FROM {}",
+                "SELECT a, COUNT(*) FROM {} GROUP BY a LIMIT 9",
+                "SELECT COUNT(a) FROM {}",
+                "SELECT a FROM {} LIMIT 0",
+            ):
+                found: Any = hx.sql(text.format(table))
+                wanted = spark.sql(text.format(table))
+                assert (found.schema, found.collect()) == (wanted.schema, wanted.collect())
+            assert hx.sql(f"SELECT EXISTS(SELECT 1 FROM {table})").collect() == [(rows > 0,)]  # type: ignore[union-attr]
+            assert f"Table {table}: by Spark alone" in str(hx.sql(f"EXPLAIN SELECT a FROM {table}"))
+            with pytest.raises(TableError, match="is not a table of ORC files"):
+                hindex.connect().sql(f"SELECT DISTINCT a, a AS b FROM {table}")
+            with pytest.raises(TableError, match="is not a table of ORC files"):
+                hx.sql(f"CREATE INDEX i USING bitmap ON {table} (a)")
     finally:
         spark.sql("DROP TABLE texts")
         spark.sql("DROP VIEW a_view")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
@@ -96,7 +97,32 @@ def _parse_conf(
     return found
 
 
-@click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+class _Commands(click.Group):
+    """The commands; a statement in the place of one is told where statements go."""
+
+    def resolve_command(
+        self, context: click.Context, arguments: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        from hindex.sql.help import HELP
+
+        words = arguments[0].upper().split()
+        first = {statement.split()[0] for statement in HELP}
+        if self.get_command(context, arguments[0]) is None and words and words[0] in first:
+            raise HindexError(
+                f"a statement goes to the command sql, in quotes: hindex sql {_quoted(arguments)}"
+            )
+        return super().resolve_command(context, arguments)
+
+
+def _quoted(words: Sequence[str]) -> str:
+    """A statement as one argument of a shell: where its words came one by one, their quotes are lost already."""
+    text = " ".join(" ".join(words).split())
+    return shlex.quote(text) if '"' in text or "`" in text or "$" in text else f'"{text}"'
+
+
+@click.group(
+    cls=_Commands, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.option("--store", metavar="URI", help="Where indexes are kept. Default: _hindex/ in each table.")
 @click.option(
     "--output", type=click.Choice(["table", "json", "csv"]), default="table", help="How results are written."

@@ -193,10 +193,13 @@ class Tree:
         """
         if rows is None:
             return [(leaf.key_array(), leaf.counts) for leaf in self.leaves(range(len(self)))]
-        mask = rowsets.to_mask(rows, self._total)
+        mask = None
         found = []
         for leaf in self.leaves(range(len(self))):
-            inside = leaf.owners()[mask[leaf.rows(0, len(leaf.keys))]]
+            inline = leaf.rows(0, len(leaf.keys))
+            if len(inline) and mask is None:
+                mask = rowsets.to_mask(rows, self._total)
+            inside = leaf.owners() if mask is None else leaf.owners()[mask[inline]]
             counts = np.bincount(inside, minlength=len(leaf.keys))
             for key, held in self._outside(leaf):
                 counts[key] = held.intersection_cardinality(rows)

@@ -73,7 +73,7 @@ class AskedIndex:
     """One of those that were asked about a leaf, and the rows that it and those before it leave.
 
     ``index`` is None where it is what the data files say of themselves: ``index_type`` then names that, and
-    ``row_groups`` are those left of the row groups that it was asked about.
+    ``row_groups`` are those left of the row groups that it was asked about, if it was about any.
     """
 
     index: str | None

@@ -34,7 +34,14 @@ class Reason(enum.Enum):
         "index",
         "The index would rule out too little to be worth asking, so it is not asked here.",
     )
-    ROW_KEY = ("column", "Row keys have no index; what the statistics of the files tell of them is used.")
+    MANY_KEYS = (
+        "grouping",
+        "Indexes have too many keys for the rows that are left, which are read and grouped instead.",
+    )
+    ROW_KEY = (
+        "column",
+        "Row keys have no index; what the places and the statistics of the files tell of them is used.",
+    )
     NO_ROW_INDEX = ("file", "The file has no row index, so the stripes that are needed are read whole.")
     UNRELIABLE_STATISTICS = (
         "column",
@@ -61,6 +68,7 @@ _NO_FALLBACKS = frozenset(
     {
         Reason.FILE_GONE,
         Reason.NOT_SELECTIVE,
+        Reason.MANY_KEYS,
         Reason.ROW_KEY,
         Reason.NO_ROW_INDEX,
         Reason.UNRELIABLE_STATISTICS,

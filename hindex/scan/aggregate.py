@@ -6,8 +6,8 @@ by: NULL is a group of its own and no value, NaN is one value and the greatest, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -15,12 +15,12 @@ import pyarrow.compute as pc
 
 from hindex.domain import Key
 from hindex.errors import ColumnError
-from hindex.index.base import KeyCounts
-from hindex.keys import KeyArray, KeyKind, join_keys, key_array, key_kind
+from hindex.keys import key_array, key_kind
 from hindex.orc.types import OrcType
 from hindex.plan.explain import Explanation
 from hindex.scan.aggregate_stripe import ColumnValues, Part, is_told, stripe_part
 from hindex.scan.explaining import explain_plan
+from hindex.scan.groups import counts_of, joined, values_of
 from hindex.scan.measuring import measured
 from hindex.scan.meter import Meter
 from hindex.scan.planning import ScanPlan, plan_scan
@@ -29,9 +29,6 @@ from hindex.sql.predicate import Predicate
 from hindex.sql.statements import AggregateFunction
 from hindex.table.schema import ResolvedColumn
 from hindex.table.snapshot import Snapshot
-
-#: Groups of parts that are held before they are put together.
-_HELD_GROUPS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +42,7 @@ class Aggregate:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The column that rows are grouped by, as ``name``."""
+    """A column that rows are grouped by, as ``name``."""
 
     column: str
     name: str
@@ -56,18 +53,20 @@ Item = Aggregate | Group
 
 @dataclass(frozen=True, slots=True)
 class Aggregation:
-    """Aggregates of the rows that ``where`` keeps, one row of them, or one for each value of ``group``.
+    """Aggregates of the rows that ``where`` keeps: one row of them, or one for each of the values of ``groups``.
 
-    Groups come in the order of their values, NULL first. Of groups, only the column that they are by can be
-    counted or have a least or greatest value.
+    Groups come in the order of their values, NULL first, those of the first column before all else. Of groups, only
+    the columns that they are by can be counted or have a least or greatest value.
 
+    :param limit: rows of the result; where it is 0, nothing is looked at.
     :param proved: gives the plan to run in place of the one that was made.
     """
 
     snapshot: Callable[[], Snapshot]
     where: Predicate | None
     items: tuple[Item, ...]
-    group: str | None
+    groups: tuple[str, ...] = ()
+    limit: int | None = None
     runner: Runner = field(default_factory=Runner)
     proved: Callable[[ScanPlan], ScanPlan] = field(default=lambda plan: plan, repr=False)
 
@@ -81,32 +80,46 @@ class Aggregation:
 
     def _planned(self, runner: Runner) -> ScanPlan:
         names = [item.column for item in self.items if item.column is not None]
-        names += [] if self.group is None else [self.group]
-        wanted = tuple(dict.fromkeys(names))
-        plan = runner.plan(self.snapshot, lambda found: plan_scan(found, self.where, [], wanted))
+        wanted = tuple(dict.fromkeys((*names, *self.groups)))
+        plan = runner.plan(self.snapshot, lambda found: self._plan_of(found, wanted))
         of = plan.snapshot.schema.resolve
-        self._check_group(None if self.group is None else of(self.group).name, of)
+        self._check_groups([of(name).name for name in self.groups], of)
         for item in self.items:
             is_counted = isinstance(item, Aggregate) and item.function is AggregateFunction.COUNT
-            if item.column is not None and not (is_counted and self.group is None):
+            if item.column is not None and not (is_counted and not self.groups):
                 _check_ordered(item.column, of(item.column).type)
+        for name in self.groups:
+            _check_ordered(name, of(name).type)
         return plan
 
-    def _check_group(self, group: str | None, of: Callable[[str], ResolvedColumn]) -> None:
+    def _plan_of(self, found: Snapshot, wanted: Sequence[str]) -> ScanPlan:
+        if not self._is_empty:
+            return plan_scan(found, self.where, [], wanted)
+        # names and types alone: no index is asked, and so none is missing
+        plan = plan_scan(replace(found, files=()), self.where, [], wanted)
+        return replace(plan, snapshot=found, notes=())
+
+    @property
+    def _is_empty(self) -> bool:
+        return self.limit is not None and self.limit <= 0
+
+    def _check_groups(self, groups: Sequence[str], of: Callable[[str], ResolvedColumn]) -> None:
         for item in self.items:
-            if group is None and isinstance(item, Group):
+            if not groups and isinstance(item, Group):
                 raise ColumnError(
                     f"Column {item.column!r} stands beside aggregates of all rows: group by it, or leave it out"
                 )
-            if group is not None and item.column is not None and of(item.column).name != group:
+            if groups and item.column is not None and of(item.column).name not in groups:
+                only = "that column" if len(groups) == 1 else "those columns"
                 raise ColumnError(
-                    f"Column {item.column!r} is asked of groups by {group!r}: only that column can be; leave it "
-                    "out, or use Spark on scan(...).to_spark()"
+                    f"Column {item.column!r} is asked of groups by {', '.join(map(repr, groups))}: only {only} can "
+                    "be; leave it out, or use Spark on scan(...).to_spark()"
                 )
 
     def to_arrow(self) -> pa.Table:
         """The result: counts are int64, all else of its column's type."""
-        return self._result(self.proved(self.plan()), self.runner)
+        plan = self.plan()
+        return self._result(plan if self._is_empty else self.proved(plan), self.runner)
 
     def explain(self, *, analyze: bool = False) -> Explanation:
         """How it would be answered, and from what; no data is read.
@@ -130,12 +143,14 @@ class Aggregation:
             plan,
             self.where,
             labels=self.labels,
-            group=part.group,
+            group=", ".join(part.groups),
+            limit=self.limit,
             is_told=lambda task, answer: is_told(task, answer, part),
         )
 
     def _result(self, plan: ScanPlan, runner: Runner) -> pa.Table:
-        return self._grouped(plan, runner) if self.group is not None else self._single(plan, runner)
+        found = self._grouped(plan, runner) if self.groups else self._single(plan, runner)
+        return found.slice(0, self.limit)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -145,8 +160,8 @@ class Aggregation:
     def part_of(self, plan: ScanPlan) -> Part:
         """What is asked of each stripe."""
         of = plan.snapshot.schema.resolve
-        if self.group is not None:
-            return Part(group=of(self.group).name)
+        if self.groups:
+            return Part(groups=tuple(dict.fromkeys(of(name).name for name in self.groups)))
         counted = [i.column for i in self.items if i.column is not None and _function(i) is _COUNT]
         ended = [i.column for i in self.items if i.column is not None and _function(i) is not _COUNT]
         return Part(
@@ -177,28 +192,27 @@ class Aggregation:
         return pa.Table.from_arrays(arrays, names=list(self.labels))
 
     def _grouped(self, plan: ScanPlan, runner: Runner) -> pa.Table:
-        assert self.group is not None
-        part = self.part_of(plan)
-        of = plan.snapshot.schema.resolve(self.group).type
-        groups = joined_groups(
-            of,
+        part, of = self.part_of(plan), plan.snapshot.schema.resolve
+        types = [of(name).type for name in part.groups]
+        groups = joined(
+            types,
             (
                 found.groups
                 for found in runner.run(plan, lambda task, answer: stripe_part(task, answer, part))
                 if found.groups is not None
             ),
         )
-        values, counts, present = key_array(of, groups.keys), groups.counts, groups.counts
-        if groups.null_count:
-            values = pa.concat_arrays([pa.nulls(1, values.type), values])
-            counts = np.concatenate([[groups.null_count], counts])
-            present = np.concatenate([[0], present])
+        counts = counts_of(groups)
         arrays = []
         for item in self.items:
-            if isinstance(item, Group) or item.function is not _COUNT:
-                arrays.append(values)
-            else:
-                arrays.append(pa.array(counts if item.column is None else present, pa.int64()))
+            if item.column is None:
+                arrays.append(counts)
+                continue
+            at = part.groups.index(of(item.column).name)
+            values = values_of(types[at], groups, at)
+            is_count = not isinstance(item, Group) and item.function is _COUNT
+            # COUNT of a column passes over NULL, which is one group's value
+            arrays.append(pc.if_else(values.is_valid(), counts, 0) if is_count else values)
         return pa.Table.from_arrays(arrays, names=list(self.labels))
 
 
@@ -207,38 +221,6 @@ _COUNT = AggregateFunction.COUNT
 
 def _function(item: Aggregate | Group) -> AggregateFunction | None:
     return item.function if isinstance(item, Aggregate) else None
-
-
-def joined_groups(of: OrcType, parts: Iterable[KeyCounts]) -> KeyCounts:
-    """The groups of several parts, put together as they come."""
-    waiting: list[KeyCounts] = []
-    held, most = 0, _HELD_GROUPS
-    for part in parts:
-        waiting.append(part)
-        held += len(part.keys)
-        if held > most:
-            waiting = [_joined(of, waiting)]
-            held = len(waiting[0].keys)
-            # as many again must come first, or every part would be put together with all before it
-            most = max(_HELD_GROUPS, 2 * held)
-    return _joined(of, waiting)
-
-
-def _joined(of: OrcType, parts: Sequence[KeyCounts]) -> KeyCounts:
-    kind = key_kind(of)
-    assert kind is not None
-    keys: KeyArray = join_keys(kind, [part.keys for part in parts])
-    counts = np.concatenate([np.zeros(0, np.int64), *(part.counts for part in parts)])
-    nulls = sum(part.null_count for part in parts)
-    if kind is KeyKind.INT64:
-        distinct, at = np.unique(keys, return_inverse=True)
-        sums = np.zeros(len(distinct), np.int64)
-        np.add.at(sums, at, counts)
-        return KeyCounts(distinct, sums, nulls)
-    table = pa.table({"key": keys, "count": pa.array(counts, pa.int64())})
-    summed = table.group_by("key").aggregate([("count", "sum")]).sort_by("key")
-    joined = join_keys(kind, summed.column("key").chunks)
-    return KeyCounts(joined, np.asarray(pc.cast(summed.column("count_sum"), pa.int64())), nulls)
 
 
 def _end(of: OrcType, key: Key | None) -> pa.Array:

@@ -14,21 +14,23 @@ import pyarrow.compute as pc
 
 from hindex.domain import Domain, Key
 from hindex.errors import IndexFileError
-from hindex.index.base import Bounds, Ends, KeyCounts, KeyRows
-from hindex.keys import KeyKind, array_keys, join_keys, key_kind
+from hindex.index.base import Bounds, Ends, KeyRows
+from hindex.keys import array_keys
 from hindex.scan.answers import StripeAnswer
 from hindex.scan.cost import is_walked
 from hindex.scan.execute import OpenTask
+from hindex.scan.groups import Groups, key_of, of_values
+from hindex.scan.groups_index import groups_by_index, is_constant, is_grouped_by_index
 from hindex.scan.task import OutputColumn
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What is wanted: columns whose values are counted, those whose ends are sought, or one that is grouped by."""
+    """What is wanted: columns whose values are counted, those whose ends are sought, or those that are grouped by."""
 
     counted: frozenset[str] = frozenset()
     ended: frozenset[str] = frozenset()
-    group: str | None = None
+    groups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,24 +57,26 @@ class StripePart:
 
     rows: int
     columns: dict[str, ColumnValues] = field(default_factory=dict)
-    groups: KeyCounts | None = None
+    groups: Groups | None = None
 
 
 def stripe_part(task: OpenTask, answer: StripeAnswer, part: Part) -> StripePart:
     """What the wanted rows of one stripe contribute."""
     columns = {column.name: column for column in task.task.lookups}
-    to_read = [
-        name
-        for name in (*part.counted, *part.ended, *([part.group] if part.group else ()))
-        if name in columns
-    ]
+    asked = list(dict.fromkeys((*part.counted, *part.ended, *part.groups)))
+    grouped = [columns[name] for name in part.groups]
+    to_read = [name for name in asked if not is_constant(task, columns[name])]
     decides = {column.name for column in task.task.filter_columns}
-    if answer.undecided and to_read and decides.issuperset(to_read):
-        # what decides is read anyway, and is what is asked for
-        batch = task.read(answer, [columns[name] for name in dict.fromkeys(to_read)])
+    is_decided_by = bool(to_read) and decides.issuperset(to_read)
+    if answer.undecided and (is_decided_by or (grouped and not is_grouped_by_index(task, answer, grouped))):
+        # what decides is read anyway, and is what is asked for, or some of it
+        batch = task.read(answer, [columns[name] for name in asked])
+        arrays = dict(zip(asked, batch.columns, strict=True))
         found = StripePart(batch.num_rows)
-        for name, array in zip(dict.fromkeys(to_read), batch.columns, strict=True):
-            _add_array(found, part, columns[name], array)
+        for name in part.counted | part.ended:
+            found.columns[name] = _array_values(part, columns[name], arrays[name])
+        if grouped:
+            found.groups = of_values([column.type for column in grouped], [arrays[c.name] for c in grouped])
         return found
     answer = task.settled(answer)
     rows = answer.bounds.lower
@@ -80,11 +84,10 @@ def stripe_part(task: OpenTask, answer: StripeAnswer, part: Part) -> StripePart:
     for name in sorted(part.counted | part.ended):
         column = columns[name]
         found.columns[name] = _by_index(task, answer, part, column) or _by_reading(task, answer, part, column)
-    if part.group is not None:
-        column = columns[part.group]
-        found.groups = groups_by_index(task, answer, column)
+    if grouped:
+        found.groups = groups_by_index(task, answer, grouped)
         if found.groups is None:
-            found.groups = array_groups(column, _column(task, answer, column))
+            found.groups = of_values([column.type for column in grouped], task.read(answer, grouped).columns)
     return found
 
 
@@ -100,61 +103,12 @@ def is_told(task: OpenTask, answer: StripeAnswer, part: Part) -> bool:
         ends = _whole(task, answer, columns[name])
         if ends is not None and (name not in part.ended or _has_ends(ends, rows)):
             continue
-        is_found = _is_constant(task, columns[name]) or _walks(task, answer, columns[name])
+        is_found = is_constant(task, columns[name]) or _walks(task, answer, columns[name])
         if name in part.ended and not is_found:
             return False
         if name in part.counted and _not_null(task, answer, columns[name]) is None:
             return False
-    return (
-        part.group is None
-        or _is_constant(task, columns[part.group])
-        or _walks(task, answer, columns[part.group])
-    )
-
-
-def groups_by_index(task: OpenTask, answer: StripeAnswer, column: OutputColumn) -> KeyCounts | None:
-    """How many of the rows that are certain have each key; None where no index tells."""
-    rows = answer.bounds.lower
-    if _is_constant(task, column) or not len(rows):
-        return constant_groups(column, len(rows))
-    keyed = task.keyed(column.name) if _walks(task, answer, column) else None
-    if keyed is None:
-        return None
-    name, reader = keyed
-    try:
-        return reader.key_counts(answer.stripe, rows)
-    except IndexFileError as error:
-        task.give_up(column.name, name, error)
-        return None
-
-
-def constant_groups(column: OutputColumn, rows: int) -> KeyCounts:
-    """The groups of a column with one value, a partition's, or with NULL alone, where the file has no such column."""
-    value = column.partition_value
-    if value is None or not value.is_valid:
-        return array_groups(column, pa.nulls(rows, column.type.to_arrow()))
-    found = array_groups(column, pa.repeat(value, min(rows, 1)))
-    return KeyCounts(found.keys, found.counts * rows, 0)
-
-
-def array_groups(column: OutputColumn, array: pa.Array) -> KeyCounts:
-    """How many values of an array have each key."""
-    kind = key_kind(column.type)
-    assert kind is not None
-    valid = array.drop_null()
-    keys = array_keys(column.type, valid)
-    if kind is KeyKind.INT64:
-        distinct, counts = np.unique(np.asarray(keys), return_counts=True)
-        return KeyCounts(distinct, counts.astype(np.int64), array.null_count)
-    counted = pc.value_counts(keys)
-    order = pc.sort_indices(counted.field("values"))
-    values = counted.field("values").take(order)
-    counts = np.asarray(counted.field("counts").take(order)).astype(np.int64)
-    return KeyCounts(join_keys(kind, [values]), counts, array.null_count)
-
-
-def _is_constant(task: OpenTask, column: OutputColumn) -> bool:
-    return column.is_partition or not task.has(column.name)
+    return not part.groups or is_grouped_by_index(task, answer, [columns[name] for name in part.groups])
 
 
 def _walks(task: OpenTask, answer: StripeAnswer, column: OutputColumn) -> bool:
@@ -166,8 +120,7 @@ def _walks(task: OpenTask, answer: StripeAnswer, column: OutputColumn) -> bool:
 def _whole(task: OpenTask, answer: StripeAnswer, column: OutputColumn) -> Ends | None:
     """The ends of a column where they are known and every row is left."""
     if column.is_partition:
-        groups = constant_groups(column, len(answer.bounds.lower))
-        return _ends_of(groups)
+        return _ends_of_partition(column, len(answer.bounds.lower))
     if len(answer.bounds.lower) < answer.num_rows:
         return None
     found = task.ends(answer.stripe, column)
@@ -178,10 +131,9 @@ def _has_ends(ends: Ends, rows: int) -> bool:
     return ends.low is not None or ends.null_count == rows
 
 
-def _ends_of(groups: KeyCounts) -> Ends:
-    if not len(groups.keys):
-        return Ends(groups.null_count, None, None)
-    return Ends(groups.null_count, _key(groups, 0), _key(groups, len(groups.keys) - 1))
+def _ends_of_partition(column: OutputColumn, rows: int) -> Ends:
+    key: Key | None = key_of(column.type, column.partition_value)[0].as_py()
+    return Ends(rows if key is None else 0, key, key)
 
 
 def _by_index(task: OpenTask, answer: StripeAnswer, part: Part, column: OutputColumn) -> ColumnValues | None:
@@ -201,11 +153,11 @@ def _by_index(task: OpenTask, answer: StripeAnswer, part: Part, column: OutputCo
         count = known
     if not wants_ends:
         return ColumnValues(count)
-    if not _is_constant(task, column) and not _walks(task, answer, column):
+    if not is_constant(task, column) and not _walks(task, answer, column):
         return None
     keyed = task.keyed(column.name)
     if keyed is None:
-        return ColumnValues() if _is_constant(task, column) else None
+        return ColumnValues() if is_constant(task, column) else None
     name, reader = keyed
     try:
         low = next((_key(item, 0) for item in reader.key_rows(answer.stripe, rows) if len(item.keys)), None)
@@ -228,18 +180,7 @@ def _not_null(task: OpenTask, answer: StripeAnswer, column: OutputColumn) -> int
 
 
 def _by_reading(task: OpenTask, answer: StripeAnswer, part: Part, column: OutputColumn) -> ColumnValues:
-    return _array_values(part, column, _column(task, answer, column))
-
-
-def _column(task: OpenTask, answer: StripeAnswer, column: OutputColumn) -> pa.Array:
-    return task.read(answer, [column]).column(0)
-
-
-def _add_array(found: StripePart, part: Part, column: OutputColumn, array: pa.Array) -> None:
-    if column.name == part.group:
-        found.groups = array_groups(column, array)
-    else:
-        found.columns[column.name] = _array_values(part, column, array)
+    return _array_values(part, column, task.read(answer, [column]).column(0))
 
 
 def _array_values(part: Part, column: OutputColumn, array: pa.Array) -> ColumnValues:
@@ -253,7 +194,7 @@ def _array_values(part: Part, column: OutputColumn, array: pa.Array) -> ColumnVa
     return ColumnValues(count, ends["min"].as_py(), ends["max"].as_py())
 
 
-def _key(item: KeyCounts | KeyRows, at: int) -> Key:
+def _key(item: KeyRows, at: int) -> Key:
     found = item.keys[at]
     key: Key = int(found) if isinstance(item.keys, np.ndarray) else found.as_py()
     return key

@@ -17,8 +17,9 @@ class LeafAnswer:
     """What one source said of one leaf in one stripe; a leaf has one for each that was asked, in their order.
 
     ``index`` is None where the file itself has no such column. ``rows`` may match by this answer and those before
-    it, and ``exact`` says that these leave nothing to check. What the file's own statistics and filters say has its
-    ``source`` in place of an index; of the ``groups`` row groups that it was asked about, ``groups_kept`` are left.
+    it, and ``exact`` says that these leave nothing to check. What the file's own statistics, filters and place say has
+    its ``source`` instead of an index; of the ``groups`` row groups that it was asked about, ``groups_kept`` are left
+    (the place is asked about none).
     """
 
     leaf: Leaf

@@ -128,9 +128,9 @@ def explain_plan(
         tree=_tree(plan, totals),
         path=_path(plan, totals),
         files=Kept(len(totals.files), len(plan.snapshot.files)),
-        stripes=Kept(totals.stripes, _sum(totals.all_stripes, pruned.stripes)),
+        stripes=Kept(totals.stripes, totals.all_stripes + pruned.stripes),
         row_groups=Kept(totals.groups, _sum(totals.all_groups, pruned.row_groups)),
-        rows=Kept(totals.rows, _sum(totals.all_rows, pruned.rows)),
+        rows=Kept(totals.rows, totals.all_rows + pruned.rows),
         bytes=Kept(totals.bytes, sum(files.values())),
         columns=tuple(labels or (column.name for column in plan.columns)),
         exact=not totals.undecided,
@@ -164,25 +164,22 @@ def _order_text(order: Order, totals: _Totals) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Pruned:
-    """What the files that are not looked at hold; None where no manifest tells."""
+    """What the files that are not looked at hold; row groups are None where a manifest does not tell."""
 
-    stripes: int | None
+    stripes: int
     row_groups: int | None
-    rows: int | None
+    rows: int
 
     @classmethod
     def of(cls, plan: ScanPlan) -> _Pruned:
         planned = {task.path for task in plan.tasks}
         gone = [view for view in plan.snapshot.files if view.file.path not in planned]
-        entries = [view.entry for view in gone if view.entry is not None and view.is_listed_fresh]
-        if len(entries) < len(gone):
-            return cls(None, None, None)
         # older builds did not record row groups
-        known = all(entry.num_row_groups or not entry.num_rows for entry in entries)
+        known = all(view.num_row_groups or not view.num_rows for view in gone)
         return cls(
-            sum(len(entry.stripe_rows) for entry in entries),
-            sum(entry.num_row_groups for entry in entries) if known else None,
-            sum(entry.num_rows for entry in entries),
+            sum(view.num_stripes for view in gone),
+            sum(view.num_row_groups for view in gone) if known else None,
+            sum(view.num_rows for view in gone),
         )
 
 
@@ -273,7 +270,8 @@ def _tree(plan: ScanPlan, totals: _Totals) -> ExplainedNode:
 
 def _asked(by: str | Source, said: _Said, types: Mapping[str, str]) -> AskedIndex:
     if isinstance(by, Source):
-        return AskedIndex(None, by.value, said.rows, Kept(said.kept, said.groups))
+        groups = Kept(said.kept, said.groups) if by is not Source.PLACE else None
+        return AskedIndex(None, by.value, said.rows, groups)
     return AskedIndex(by, types.get(by), said.rows)
 
 
@@ -283,7 +281,7 @@ def _path(plan: ScanPlan, totals: _Totals) -> ReadPath:
     if not totals.untold:
         return ReadPath.INDEX_AND_KEYS if totals.by_keys else ReadPath.INDEX_ONLY
     removed = totals.deleted + totals.invisible
-    is_alone = totals.untold == totals.stripes and not totals.uses_index
+    is_alone = totals.untold == totals.stripes and not totals.uses_index and not plan.skipped
     if totals.rows + removed == totals.all_rows and is_alone:
         return ReadPath.FULL_SCAN
     if totals.paths == {DecodePath.SPARSE}:

@@ -20,6 +20,7 @@ from hindex.orc.types import OrcType
 from hindex.plan.evaluate import bounds
 from hindex.plan.filter import Filter, Leaf
 from hindex.scan.answers import LeafAnswer
+from hindex.scan.orc_answers import Source
 from hindex.store.manifest import FileEntry, IndexEntry
 from hindex.table.paths import bind_paths
 from hindex.table.snapshot import FileView
@@ -30,17 +31,22 @@ _LAST = 1000
 
 @dataclass(frozen=True, slots=True)
 class StripeBounds:
-    """What one index says of a leaf in a data file.
+    """What one index, or the file's place, says of a leaf in a data file.
 
     ``bounds`` are numbers of stripes: of those where every row is certainly wanted, and those where some may be.
     """
 
-    index: str
+    by: str | Source
     bounds: Bounds
 
 
 class FileBounds(Protocol):
-    """Something that the driver knows of data files that are as they were indexed."""
+    """Something that the driver knows of data files.
+
+    :ivar needs_entry: whether only of files that are as they were indexed.
+    """
+
+    needs_entry: bool
 
     def lookup(self, view: FileView, leaf: Leaf) -> Iterable[StripeBounds]:
         """What each index says of a leaf in a file; nothing where nothing is known."""
@@ -49,7 +55,7 @@ class FileBounds(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SkippedFile:
-    """A data file in which no row can match, and what each index said of it, as if its stripes were one."""
+    """A data file in which no row can match, and what each source said of it, as if its stripes were one."""
 
     path: str
     answers: tuple[LeafAnswer, ...]
@@ -60,23 +66,31 @@ def skip_file(root: Filter, view: FileView, sources: Sequence[FileBounds]) -> Sk
 
     :param root: the filter on the file's columns, its partition's values decided.
     """
-    if view.entry is None or not view.is_certainly_fresh or not sources:
+    entry = view.entry if view.is_certainly_fresh else None
+    asked = [source for source in sources if entry is not None or not source.needs_entry]
+    if not asked or not view.num_stripes:
         return None
-    stripe_rows = view.entry.stripe_rows
     answers: list[LeafAnswer] = []
+
+    def rows_in(stripes: BitMap) -> int:
+        if entry is None or len(stripes) == view.num_stripes:
+            # only an entry tells stripes from each other
+            return view.num_rows if stripes else 0
+        return sum(entry.stripe_rows[stripe] for stripe in stripes)
 
     def lookup(leaf: Leaf) -> Bounds | None:
         combined: Bounds | None = None
-        for source in sources:
+        for source in asked:
             for found in source.lookup(view, leaf):
                 combined = found.bounds if combined is None else combined.narrowed(found.bounds)
-                rows = sum(stripe_rows[stripe] for stripe in combined.upper)
-                answers.append(LeafAnswer(leaf, found.index, rows, combined.exact))
+                rows = rows_in(combined.upper)
+                index, place = (None, found.by) if isinstance(found.by, Source) else (found.by, None)
+                answers.append(LeafAnswer(leaf, index, rows, combined.exact, place))
                 if not rows:
                     return combined
         return combined
 
-    if bounds(root, lookup, len(stripe_rows)).upper or not stripe_rows:
+    if bounds(root, lookup, view.num_stripes).upper:
         return None
     return SkippedFile(view.file.path, tuple(answers))
 
@@ -87,6 +101,8 @@ class ManifestExtents:
     :param indexes: the table's indexes by column.
     :param binding: the table's data columns.
     """
+
+    needs_entry = True
 
     def __init__(self, indexes: Mapping[str, Sequence[IndexEntry]], binding: tuple[str, ...]) -> None:
         self._indexes = {column: sorted(found, key=_order) for column, found in indexes.items()}

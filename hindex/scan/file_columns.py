@@ -44,6 +44,11 @@ class FileColumns:
         """Whether the file's rows have a column of the table; where they do not, it is null in every row."""
         return column in self._names or column in self._keys
 
+    @property
+    def is_flat(self) -> bool:
+        """Whether the file is not of the ACID schema: it holds no keys of its rows."""
+        return self._acid is None
+
     def is_key(self, column: str) -> bool:
         """Whether it is the row key, or a field of it, that is made here, and of which the file tells nothing."""
         return column in self._keys

@@ -21,6 +21,7 @@ from hindex.plan.reasons import Note, Reason
 from hindex.scan.answers import LeafAnswer, StripeAnswer
 from hindex.scan.cost import is_cheap, why_not_ask
 from hindex.scan.file_columns import FileColumns
+from hindex.scan.flat_keys import flat_key_bounds
 from hindex.scan.index_answers import Answerer, IndexAnswers
 from hindex.scan.orc_answers import OrcAnswer, OrcAnswers, Source
 from hindex.scan.task import OutputColumn, ScanTask
@@ -139,10 +140,23 @@ class Lookup:
             answer = Bounds.all(found.num_rows) if leaf.domain.null_allowed else Bounds.none()
             found.answers.append(LeafAnswer(leaf, None, len(answer.upper)))
             return answer
+        if self._columns.is_key(leaf.column):
+            return self._by_place(found, leaf)
         if self._indexes is None or leaf.column not in self._indexes.columns:
             return None
         of = self._columns.type_in_file(leaf.column)
         return _narrowed(found, leaf, None, self._orc.of_file(found.stripe, leaf, of))
+
+    def _by_place(self, found: StripeAnswer, leaf: Leaf) -> Bounds | None:
+        """What the place of a flat file tells of its rows' keys."""
+        acid = self._task.acid
+        if acid is None or not self._columns.is_flat:
+            return None
+        first = self._reader.stripes[found.stripe].first_row
+        answer = flat_key_bounds(leaf.column, leaf.domain, acid, first, found.num_rows)
+        if answer is not None:
+            found.answers.append(LeafAnswer(leaf, None, len(answer.upper), source=Source.PLACE))
+        return answer
 
     def _by_indexes(
         self, order: int, is_last: bool, found: StripeAnswer, leaf: Leaf, so_far: Bounds | None

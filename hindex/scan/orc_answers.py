@@ -55,6 +55,8 @@ class Source(enum.Enum):
 
     STATISTICS = "ORC statistics"
     BLOOM_FILTER = "ORC bloom filter"
+    #: What the path of a flat file of a transactional table, and the rows before it, tell of row keys.
+    PLACE = "the file's place"
 
 
 class Verdict(enum.Enum):

@@ -15,6 +15,7 @@ from hindex.plan.filter import ALWAYS, NEVER, Filter, Never, column_types, colum
 from hindex.plan.normalize import normalize
 from hindex.plan.reasons import Note, Reason
 from hindex.scan.file_bounds import FileBounds, ManifestExtents, SkippedFile, skip_file
+from hindex.scan.flat_keys import FilePlaces
 from hindex.scan.shared import SharedBounds
 from hindex.scan.task import IndexUse, OutputColumn, ScanTask
 from hindex.sql.predicate import Predicate
@@ -79,6 +80,7 @@ def plan_full(plan: ScanPlan) -> ScanPlan:
         files=tuple(replace(view, entry=None) for view in snapshot.files),
     )
     planner = _Planner(bare, plan.filter, plan.columns, plan.lookups)
+    planner.sources = []
     tasks = [task for view in bare.files if (task := planner.task(view)) is not None]
     return replace(plan, tasks=tuple(replace(task, reads_all=True) for task in tasks), skipped=(), sources=())
 
@@ -190,10 +192,13 @@ class _Planner:
                 self._where[entry.id] = NEVER
         self._shared = SharedBounds(snapshot, self._indexes)
         self.sources: list[FileBounds] = [ManifestExtents(self._indexes, self._binding), self._shared]
+        if snapshot.schema.transactional and any(is_row_key(x.column, self._binding) for x in leaves(root)):
+            # first, as it decides and takes nothing
+            self.sources.insert(0, FilePlaces(self._binding))
         self.skipped: list[SkippedFile] = []
 
     def task(self, view: FileView) -> ScanTask | None:
-        """The task of one file, or None where its partition's values or what the manifest says rule it out."""
+        """The task of one file, or None where its partition's values or what the driver knows rule it out."""
         root, wanted, lookups, covered = self._partition(view)
         if isinstance(root, Never):
             return None

@@ -19,6 +19,7 @@ from hindex.plan.filter import Leaf, leaves
 from hindex.plan.reasons import Note, Reason, group_notes, plural
 from hindex.scan.answers import StripeAnswer
 from hindex.scan.execute import OpenTask
+from hindex.scan.orc_answers import Source
 from hindex.scan.planning import ScanPlan, plan_every, plan_full
 from hindex.scan.proving_values import is_same, wrong_indexes
 from hindex.scan.task import OutputColumn, ScanTask
@@ -177,11 +178,14 @@ def _told_by_driver(
         return
     for source in plan.sources:
         for found in source.lookup(view, leaf):
+            if isinstance(found.by, Source):
+                # no index: the rows that the file's task leaves tell, where the place is asked again
+                continue
             lower, upper = (
                 BitMap(range(rows)) if stripe in part else BitMap()
                 for part in (found.bounds.lower, found.bounds.upper)
             )
-            yield found.index, Bounds(lower, upper)
+            yield found.by, Bounds(lower, upper)
 
 
 def _wrong_values(

@@ -16,9 +16,9 @@ from hindex.index.base import Bounds, KeyedReader
 from hindex.index.extent import Extent, around
 from hindex.keys import KeyArray, array_keys, key_kind
 from hindex.plan.filter import Leaf
-from hindex.scan.aggregate_stripe import array_groups
 from hindex.scan.answers import StripeAnswer
 from hindex.scan.execute import OpenTask
+from hindex.scan.groups import of_key_counts, of_values, ordered
 from hindex.scan.orc_answers import Source
 from hindex.scan.ordered import recorded_extents
 from hindex.scan.planning import ScanPlan
@@ -120,10 +120,8 @@ def _reaches(extent: Extent, true: Extent) -> bool:
 def _has_keys(reader: KeyedReader, truth: StripeAnswer, column: OutputColumn, array: pa.Array) -> bool:
     """Whether an index has the keys of the rows, how many have each, and which."""
     rows = truth.bounds.lower
-    told, counted = reader.key_counts(truth.stripe, rows), array_groups(column, array)
-    if told.null_count != counted.null_count or not np.array_equal(told.counts, counted.counts):
-        return False
-    if _listed(told.keys) != _listed(counted.keys):
+    told = reader.key_counts(truth.stripe, rows)
+    if of_key_counts(told) != ordered(of_values([column.type], [array])):
         return False
     numbers = np.asarray(rows.to_array())
     is_valid = np.asarray(array.is_valid())
@@ -136,7 +134,7 @@ def _has_keys(reader: KeyedReader, truth: StripeAnswer, column: OutputColumn, ar
     parts = list(reader.key_rows(truth.stripe, rows))
     listed = np.concatenate([np.zeros(0, np.uint32), *(part.rows for part in parts)])
     walked = [key for part in parts for key in _listed(part.keys)]
-    return walked == _listed(counted.keys) and np.array_equal(listed, numbers[is_valid][order])
+    return walked == _listed(told.keys) and np.array_equal(listed, numbers[is_valid][order])
 
 
 def _listed(keys: KeyArray) -> list[Key]:

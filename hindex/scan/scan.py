@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 T = TypeVar("T")
+
+#: Greatest limit of rows.
+_MOST_ROWS = (1 << 63) - 1
 
 #: Undecided stripes that :meth:`Scan.exists` leaves for later, in case another one has a row for certain.
 _MOST_DEFERRED = 64
@@ -235,22 +239,39 @@ class Scan:
         found = self.aggregate([Group(column, column)], group=column).to_arrow()
         return found.column(0).combine_chunks()
 
-    def value_counts(self, column: str) -> pa.Table:
-        """How many rows have each value of a column (NULL too): the values, ascending, and their ``count``."""
-        items = (Group(column, column), Aggregate(AggregateFunction.COUNT, None, "count"))
-        return self.aggregate(items, group=column).to_arrow()
+    def value_counts(self, column: str, *others: str) -> pa.Table:
+        """How many rows have each value of a column (NULL too), or each combination of values of several.
 
-    def aggregate(self, items: Sequence[Item], group: str | None = None) -> Aggregation:
-        """Aggregates of the rows, one row of them or one for each value of ``group``.
+        :returns: the values, ascending, NULL first, a column of them for each one asked for; and their ``count``.
+        :raises ValueError: for anything but names of columns.
+        """
+        names = (column, *others)
+        if not all(isinstance(cast("object", name), str) for name in names):
+            raise ValueError(
+                f"value_counts takes names of columns, not {', '.join(map(repr, names))}: name several one by one, "
+                'value_counts("a", "b")'
+            )
+        groups: list[Item] = [Group(name, name) for name in names]
+        items = (*groups, Aggregate(AggregateFunction.COUNT, None, "count"))
+        return self.aggregate(items, group=names).to_arrow()
 
-        :raises ValueError: if the scan has a limit.
+    def aggregate(
+        self, items: Sequence[Item], group: str | Sequence[str] | None = None, limit: int | None = None
+    ) -> Aggregation:
+        """Aggregates of the rows: one row of them, or one for each combination of values of the columns ``group``.
+
+        :param limit: rows of the result at most.
+        :raises ValueError: if the scan has a limit, or ``limit`` is no number of rows.
         """
         if self._limit is not None:
             raise ValueError(
                 "a scan with a limit has no aggregates but the count of its rows: leave the limit out"
             )
+        if limit is not None:
+            check_limit(limit)
+        groups = (group,) if isinstance(group, str) else tuple(group or ())
         return Aggregation(
-            self._snapshot, self._where, tuple(items), group, runner=self._runner, proved=self.proved
+            self._snapshot, self._where, tuple(items), groups, limit, runner=self._runner, proved=self.proved
         )
 
     def explain(self, *, analyze: bool = False) -> Explanation:
@@ -364,3 +385,13 @@ class Scan:
 def _typed(plan: ScanPlan) -> Sequence[Any]:
     """The plan's columns; a partition's value, where known, gives its type."""
     return plan.tasks[0].columns if plan.tasks else plan.columns
+
+
+def check_limit(limit: int) -> None:
+    """:raises ValueError: for what cannot be a number of rows."""
+    if not isinstance(cast("object", limit), Integral):
+        raise ValueError(f"limit is {limit!r}: it is a whole number, such as 10")
+    if limit < 0:
+        raise ValueError(f"limit is {limit}: it cannot be negative")
+    if limit > _MOST_ROWS:
+        raise ValueError(f"limit is {limit}: it cannot be above {_MOST_ROWS}; leave it out for all rows")

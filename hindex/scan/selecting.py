@@ -42,7 +42,8 @@ class Summary:
             at, order = self.order
             item = self.aggregation.items[at]
             is_count = isinstance(item, Aggregate) and item.function is AggregateFunction.COUNT
-            of = OrcType(Kind.LONG) if is_count else self._group_type()
+            assert item.column is not None or is_count
+            of = OrcType(Kind.LONG) if is_count else self._type_of(item.column or "")
             found = sorted_rows(found, found.column(at), OutputColumn("", of), order)
         return found.slice(0, self.limit)
 
@@ -55,10 +56,8 @@ class Summary:
         order = "" if self.order is None else f"{self.order[1]}: the result is sorted"
         return replace(found, order=order, limit=self.limit, analyzed=analyzed)
 
-    def _group_type(self) -> OrcType:
-        group = self.aggregation.group
-        assert group is not None
-        return self.aggregation.snapshot().schema.resolve(group).type
+    def _type_of(self, column: str) -> OrcType:
+        return self.aggregation.snapshot().schema.resolve(column).type
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +112,9 @@ def selected(scan: Scan, select: Select | SelectExists) -> Scan | Summary | Exis
             wanted.append(Aggregate(item.value.function, column, item.name))
         else:
             wanted.append(Group(item.value.name, item.name))
-    group = None if select.group is None else select.group.name
-    summary = found.aggregate(wanted, group)
+    # rows that are sorted are cut afterwards
+    limit = None if select.order is not None and select.limit != 0 else select.limit
+    summary = found.aggregate(wanted, [column.name for column in select.groups], limit)
     return Summary(summary, None if select.order is None else _sorted(select, select.order), select.limit)
 
 

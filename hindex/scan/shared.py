@@ -33,6 +33,8 @@ class SharedBounds:
     :param indexes: the table's indexes by column.
     """
 
+    needs_entry = True
+
     def __init__(self, snapshot: Snapshot, indexes: Mapping[str, Sequence[IndexEntry]]) -> None:
         self._store = snapshot.store
         self._indexes = indexes

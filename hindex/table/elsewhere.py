@@ -8,7 +8,7 @@ because names that begin with ``_`` are hidden.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from urllib.parse import quote
 
 from hindex.table.tree import Tree
@@ -40,12 +40,10 @@ class CatalogPartitions:
 
     :ivar here: those at their places below the table, as their directories are named.
     :ivar elsewhere: the others.
-    :ivar files: the normalised places of the data files that the catalog's engine read when it was asked.
     """
 
     here: frozenset[str]
     elsewhere: tuple[PartitionPlace, ...] = ()
-    files: frozenset[str] = field(default=frozenset(), repr=False)
 
     def kept(self, tree: Tree) -> Tree:
         """Of what is below a table, the files directly in the directories of its partitions."""

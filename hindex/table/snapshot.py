@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from hindex.errors import HindexError, NewerFormatError, StoreError, TableError
+from hindex.index.rowsets import group_count
 from hindex.orc.acid.files import AcidFile, file_tail
 from hindex.orc.acid.schema import acid_columns
 from hindex.orc.source import open_source
@@ -32,8 +33,8 @@ class FileView:
 
     ``entry`` is its manifest entry, whether or not it still fits; ``is_listed_fresh`` says that length and
     time are those recorded (the tail's checksum is compared by whoever opens the file). ``names`` are the
-    file's own columns and ``columns`` these with their types, ``num_rows`` and ``num_stripes`` are how many rows
-    and stripes it has.
+    file's own columns and ``columns`` these with their types, ``num_rows``, ``num_stripes`` and ``num_row_groups``
+    are how many rows, stripes and row groups it has; of the last, 0 also where an older build recorded the file.
     """
 
     file: DataFile
@@ -42,6 +43,7 @@ class FileView:
     names: tuple[str, ...] = ()
     num_rows: int = 0
     num_stripes: int = 0
+    num_row_groups: int = 0
     columns: tuple[tuple[str, OrcType], ...] = field(default=(), repr=False)
 
     @property
@@ -142,6 +144,7 @@ def take_snapshot(
                 names=names[id(content.columns)],
                 num_rows=content.num_rows,
                 num_stripes=content.num_stripes,
+                num_row_groups=content.num_row_groups,
                 columns=content.columns,
             )
             for view, content in zip(views, contents, strict=True)
@@ -211,13 +214,16 @@ class _Content:
     columns: tuple[tuple[str, OrcType], ...]
     num_rows: int
     num_stripes: int
+    num_row_groups: int
     is_flat: bool = True
 
 
 def _file_contents(views: Sequence[FileView]) -> list[_Content]:
     """Each file's columns and rows; files of one recorded schema share one tuple of columns."""
     recorded = {
-        view.file.path: _Content(columns, view.entry.num_rows, len(view.entry.stripe_rows), is_flat)
+        view.file.path: _Content(
+            columns, view.entry.num_rows, len(view.entry.stripe_rows), view.entry.num_row_groups, is_flat
+        )
         for view in views
         if _is_recorded(view)
         and view.entry
@@ -245,7 +251,8 @@ def _is_recorded(view: FileView) -> bool:
 def _read_content(file: DataFile) -> _Content:
     tail = read_file_tail(file)
     columns, is_flat = _columns(tail.schema, file.acid is not None)
-    return _Content(columns, tail.num_rows, len(tail.stripes), is_flat)
+    groups = sum(group_count(tail.row_index_stride, stripe.num_rows) for stripe in tail.stripes)
+    return _Content(columns, tail.num_rows, len(tail.stripes), groups, is_flat)
 
 
 def read_file_tail(file: DataFile) -> FileTail:

@@ -17,7 +17,7 @@ from pyroaring import BitMap
 from hindex.errors import OrcError, TableError
 from hindex.orc.acid.files import DeleteFile, open_file
 from hindex.orc.acid.held import Held
-from hindex.orc.acid.keys import Ints, KeyRange, KeySet, PackedKeys, RowKeys, bucket_codes
+from hindex.orc.acid.keys import Ints, KeyRange, KeySet, PackedKeys, RowKeys, bucket_codes, row_set
 from hindex.orc.acid.ranges import KeyStatistics, Range
 from hindex.orc.acid.schema import AcidColumns, acid_columns
 from hindex.orc.acid.write_ids import ValidWriteIds
@@ -78,6 +78,10 @@ class DeletedRows:
         """Whether a row whose key is in a range may be deleted; no file is opened."""
         return any(found.stripes_with(keys) for _, found in self._files)
 
+    def are_small(self, keys: KeyRange) -> bool:
+        """Whether the files that may delete a row whose key is in a range are read whole, whichever it is."""
+        return not any(found.stripes_with(keys) for file, found in self._files if not _is_small(file, found))
+
     def rows(self, keys: KeySet) -> BitMap:
         """The rows of a stripe that are deleted, of those whose keys are given.
 
@@ -88,9 +92,9 @@ class DeletedRows:
             stripes = found.stripes_with(keys)
             if not stripes:
                 continue
-            if file.changed_ns and found.num_rows <= SMALL_ROWS:
+            if _is_small(file, found):
                 for some in _keys_of(file, self._valid, found).parts():
-                    deleted |= BitMap(keys.rows_of(some).astype(np.uint32))
+                    deleted |= row_set(keys.rows_of(some))
                 continue
             kept = self._open.get(file)
             reader = kept or _DeleteReader(file, self._valid, found)
@@ -98,7 +102,7 @@ class DeletedRows:
                 for some in reader.keys(keys, stripes):
                     rows = keys.rows_of(some)
                     if len(rows):
-                        deleted |= BitMap(rows.astype(np.uint32))
+                        deleted |= row_set(rows)
             finally:
                 if kept is None:
                     self._keep(file, reader)
@@ -108,6 +112,11 @@ class DeletedRows:
         """Keep a reader for the stripes to come; close it where enough are open, or another thread kept one."""
         if len(self._open) >= _MOST_OPEN or self._open.setdefault(file, reader) is not reader:
             reader.close()
+
+
+def _is_small(file: DeleteFile, ranges: _Ranges) -> bool:
+    """Whether all keys of a file are read at once, and kept."""
+    return bool(file.changed_ns) and ranges.num_rows <= SMALL_ROWS
 
 
 def _ranges_of(file: DeleteFile) -> _Ranges:
@@ -195,15 +204,18 @@ class _DeleteReader:
             for first, count, found in self._groups[stripe]:
                 if of.overlaps(found):
                     rows.add_range(first, first + count)
-            every = range(self._reader.stripes[stripe].num_rows)
-            yield from self._batches(stripe, rows if self._groups[stripe] else every)
+            yield from self._batches(stripe, rows if self._groups[stripe] else self._all_rows(stripe))
 
     def every(self) -> Iterator[RowKeys]:
         """The keys of all deleted rows, in batches."""
-        for stripe, information in enumerate(self._reader.stripes):
-            yield from self._batches(stripe, range(information.num_rows))
+        for stripe in range(len(self._reader.stripes)):
+            yield from self._batches(stripe, self._all_rows(stripe))
 
-    def _batches(self, stripe: int, rows: BitMap | range) -> Iterator[RowKeys]:
+    def _all_rows(self, stripe: int) -> BitMap:
+        # a bitmap, as a range is looked at row by row
+        return BitMap(range(self._reader.stripes[stripe].num_rows))
+
+    def _batches(self, stripe: int, rows: BitMap) -> Iterator[RowKeys]:
         names = list(self._columns.key)
         if not self._all_valid:
             names.append(self._columns.current_transaction)

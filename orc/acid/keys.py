@@ -6,13 +6,14 @@ keys that follow from the file's place and the rows before it.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
-from pyroaring import BitMap64
+from pyroaring import BitMap, BitMap64
 
 from hindex.errors import OrcError
 
@@ -78,7 +79,7 @@ class PackedKeys:
             for at in _runs(part):
                 key = int(part.write_ids[at.start]), int(part.buckets[at.start])
                 # a row id below 0, which should not be, is told from the others as an unsigned number, too
-                some = BitMap64(part.row_ids[at].view(np.uint64))
+                some = BitMap64(array("Q", part.row_ids[at].tobytes()))
                 self._row_ids[key] = self._row_ids[key] | some if key in self._row_ids else some
 
     @property
@@ -155,23 +156,45 @@ class KeySet(Protocol):
 
 
 class FlatKeys:
-    """The keys of rows that follow each other in a flat file: rows ``first_row`` and on of a stripe.
+    """The keys of rows that follow each other in a flat file, or as there: all rows of a stripe.
 
     :param first_row_id: the row id of row 0 of the stripe.
+    :param wanted: the rows that matter, at least one: a range that has the key of none of them is not overlapped; None
+        for all.
     """
 
-    def __init__(self, write_id: int, bucket: int, first_row_id: int, num_rows: int) -> None:
+    def __init__(
+        self, write_id: int, bucket: int, first_row_id: int, num_rows: int, wanted: BitMap | None = None
+    ) -> None:
         self._write_id, self._bucket = write_id, bucket
         self._first, self._end = first_row_id, first_row_id + num_rows
+        self._wanted = wanted
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all rows of the stripe matter."""
+        return self._wanted is None
 
     def overlaps(self, some: KeyRange) -> bool:
-        return flat_range(self._write_id, self._bucket, self._first, self._end - self._first).overlaps(some)
+        if not flat_range(self._write_id, self._bucket, self._first, self._end - self._first).overlaps(some):
+            return False
+        if self._wanted is None:
+            return True
+        low, high = some.row_ids
+        first = 0 if low is None else max(low - self._first, 0)
+        end = self._end if high is None else min(high + 1, self._end)
+        return self._wanted.range_cardinality(first, end - self._first) > 0
 
     def rows_of(self, keys: RowKeys) -> Ints:
         here = (keys.write_ids == self._write_id) & (keys.buckets == self._bucket)
         here &= (keys.row_ids >= self._first) & (keys.row_ids < self._end)
         rows: Ints = keys.row_ids[here] - self._first
         return rows
+
+
+def row_set(rows: Ints) -> BitMap:
+    """Rows of a stripe as a bitmap: from an array of the standard library, as a numpy one is looked at row by row."""
+    return BitMap(array("I", rows.astype(np.uint32).tobytes()))
 
 
 def flat_range(write_id: int, bucket: int, first_row_id: int, num_rows: int) -> KeyRange:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from hindex.errors import OrcError
+from hindex.orc.acid.counting import count_up
 from hindex.orc.acid.deletes import DeletedRows, int64s, row_keys
 from hindex.orc.acid.files import AcidFile
 from hindex.orc.acid.held import Held
@@ -33,9 +34,13 @@ from hindex.orc.selection import RowSelection, as_rows
 #: Bytes of deleted rows that are kept for other scans, and about what one stripe's take besides.
 _DELETED_BYTES = 16 << 20
 _BITMAP_BYTES = 200
+#: Bytes of what is known of row ids: of some 5,000 stripes, each of which takes about so many.
+_COUNTED_BYTES = 1 << 20
+_FLAG_BYTES = 200
 
-#: The deleted rows of stripes of which all rows were looked at, by the state of the file and of its deletes.
-DELETED: Held[tuple[bytes, int], BitMap] = Held(_DELETED_BYTES)
+#: Up to so many rows have their keys read, which are then compared with what deletes there are; more of a stripe whose
+#: row ids count up are told apart by these alone.
+_FEW_ROWS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,12 @@ class RemovedRows:
     deleted: BitMap = field(default_factory=BitMap)
     invisible: BitMap = field(default_factory=BitMap)
     columns: tuple[str, ...] = ()
+
+
+#: What deletes took of stripes of which all rows were looked at, by the state of the file and of its deletes.
+DELETED: Held[tuple[bytes, int], RemovedRows] = Held(_DELETED_BYTES)
+#: Whether the row ids of stripes certainly count up, which takes reading them; by the same.
+COUNTED: Held[tuple[bytes, int], bool] = Held(_COUNTED_BYTES)
 
 
 class LiveRows:
@@ -85,15 +96,28 @@ class LiveRows:
         if self._invisible is not None:
             invisible, columns = self._invisible.rows(stripe, candidates), self._invisible.columns(stripe)
         left = candidates - invisible if invisible else candidates
-        if self._deleted is None or not left or not self._deleted.may_touch(self._stripe_range(stripe)):
-            return RemovedRows(BitMap(), invisible, columns)
+        found = self._deleted_rows(stripe, left) if left else RemovedRows()
+        return RemovedRows(found.deleted & left, invisible, (*columns, *found.columns))
+
+    def _deleted_rows(self, stripe: int, rows: BitMap) -> RemovedRows:
+        """The deleted rows of a stripe, at least those of some rows, and the columns of their keys."""
+        if self._deleted is None:
+            return RemovedRows()
         version = self._version
         held = None if version is None else DELETED.get((version, stripe))
-        if held is None:
-            held = self._deleted.rows(self._keys(stripe, left))
-            if version is not None and len(left) == self._reader.stripes[stripe].num_rows:
-                DELETED.put((version, stripe), held, _BITMAP_BYTES + len(held.serialize()))
-        return RemovedRows(held & left, invisible, (*columns, *self._key_columns(stripe)))
+        if held is not None:
+            return held
+        if not self._deleted.may_touch(self._stripe_range(stripe)):
+            return RemovedRows()
+        keys = self._keys(stripe, rows)
+        found = RemovedRows(self._deleted.rows(keys), columns=tuple(self._key_columns(stripe)))
+        if isinstance(keys, FlatKeys):
+            is_whole = keys.is_whole
+        else:
+            is_whole = len(rows) == self._reader.stripes[stripe].num_rows
+        if version is not None and is_whole:
+            DELETED.put((version, stripe), found, _BITMAP_BYTES + len(found.deleted.serialize()))
+        return found
 
     @cached_property
     def _version(self) -> bytes | None:
@@ -125,13 +149,53 @@ class LiveRows:
         )
 
     def _keys(self, stripe: int, rows: BitMap) -> KeySet:
+        """The keys of some rows, or of the whole stripe where that takes reading no more deletes."""
         information = self._reader.stripes[stripe]
         if self._columns is None:
             first = self._first_row_id + information.first_row
-            return FlatKeys(self._of.write_id, self._bucket_code, first, information.num_rows)
-        wanted = None if len(rows) == information.num_rows else as_rows(rows)
-        selection = RowSelection(information.num_rows, wanted)
-        return StoredKeys(wanted, self._stored_keys(stripe, selection))
+            wanted = self._wanted(stripe, rows)
+            return FlatKeys(self._of.write_id, self._bucket_code, first, information.num_rows, wanted)
+        if len(rows) > min(_FEW_ROWS, information.num_rows - 1):
+            counted = self._counted_keys(stripe, rows)
+            if counted is not None:
+                return counted
+        stored = None if len(rows) == information.num_rows else as_rows(rows)
+        selection = RowSelection(information.num_rows, stored)
+        return StoredKeys(stored, self._stored_keys(stripe, selection))
+
+    def _wanted(self, stripe: int, rows: BitMap) -> BitMap | None:
+        """The rows to find deletes of, where some matter; None for all."""
+        assert self._deleted is not None
+        is_all = len(rows) == self._reader.stripes[stripe].num_rows
+        return None if is_all or self._deleted.are_small(self._stripe_range(stripe)) else rows
+
+    def _counted_keys(self, stripe: int, some: BitMap) -> FlatKeys | None:
+        """The keys of a stripe whose rows follow each other as in a flat file; None where that is not known."""
+        assert self._columns is not None
+        assert self._statistics is not None
+        known = self._statistics.constants(stripe)
+        write_id, bucket = (known.get(name) for name in self._columns.key[:2])
+        low, high = self._stripe_range(stripe).row_ids
+        rows = self._reader.stripes[stripe].num_rows
+        if write_id is None or bucket is None or low is None or high is None or high - low + 1 != rows:
+            return None
+        if not self._counts_up(stripe, low):
+            return None
+        try:
+            return FlatKeys(write_id, bucket_code(bucket), low, rows, self._wanted(stripe, some))
+        except OrcError as error:
+            raise error.at(path=self._reader.path, column=self._columns.bucket) from error
+
+    def _counts_up(self, stripe: int, first: int) -> bool:
+        """Whether the row ids of a stripe certainly count up from one; found out once where the version is known."""
+        assert self._columns is not None
+        version = self._version
+        known = None if version is None else COUNTED.get((version, stripe))
+        if known is None:
+            known = count_up(self._reader, stripe, self._columns.row_id, first)
+            if version is not None:
+                COUNTED.put((version, stripe), known, _FLAG_BYTES)
+        return known
 
     def _stored_keys(self, stripe: int, selection: RowSelection) -> RowKeys:
         """The keys of some rows; what the statistics tell to be the same for all rows is not read."""

@@ -6,18 +6,21 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 import pytest
 
 from hindex.errors import TableError
-from hindex.orc.acid import deletes
+from hindex.orc.acid import deletes, rows
 from hindex.plan.reasons import Reason
 from hindex.tables import Table
 from tests.acid.history import History, Sight
 from tests.acid.writing import Key
 from tests.support.local_build import LocalConnection
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 INDEX_TYPES = ("bitmap", "bloom", "minmax", "btree")
 
@@ -31,8 +34,9 @@ def run_history(root: Path, seed: int) -> str:
     """
     history = History(root, seed)
     rng = random.Random(seed)
-    # as large files are read, and as small ones are
-    usual, deletes.SMALL_ROWS = deletes.SMALL_ROWS, rng.choice([0, 30, 1 << 16])
+    # as large files are read, and as small ones are; and stripes of which few rows matter, or many
+    usual = deletes.SMALL_ROWS, rows._FEW_ROWS
+    deletes.SMALL_ROWS, rows._FEW_ROWS = rng.choice([0, 30, 1 << 16]), rng.choice([0, 10, 4096])
     sights: list[Sight] = []
     is_indexed = False
     connection = LocalConnection()
@@ -56,7 +60,27 @@ def run_history(root: Path, seed: int) -> str:
         lines = "\n".join(history.log)
         raise AssertionError(f"seed {seed}, after\n{lines}\n{type(error).__name__}: {error}") from error
     finally:
-        deletes.SMALL_ROWS = usual
+        deletes.SMALL_ROWS, rows._FEW_ROWS = usual
+    return f"{history.watermark} write ids, {'indexed' if is_indexed else 'no index'}"
+
+
+def run_history_in_spark(root: Path, seed: int, spark: SparkSession) -> str:
+    """Make a history, half of the time with indexes, and compare what Spark's executors read of it.
+
+    :raises AssertionError: where the table is not what the history says.
+    """
+    history, rng, connection = History(root, seed), random.Random(seed), LocalConnection()
+    try:
+        while history.watermark < 6 or history.lacks_history(history.now):
+            history.step()
+        is_indexed = rng.random() < 0.5 and create_indexes(history, connection, rng)
+        table = table_of(history, connection, history.now)
+        check_rows(table, history.expected(history.now), lambda scan: scan.to_spark(spark).toArrow(), rng)
+    except Exception as error:
+        lines = "\n".join(history.log)
+        raise AssertionError(
+            f"seed {seed} in Spark, after\n{lines}\n{type(error).__name__}: {error}"
+        ) from error
     return f"{history.watermark} write ids, {'indexed' if is_indexed else 'no index'}"
 
 
@@ -108,7 +132,8 @@ def check_rows(table: Table, expected: Found, read: Callable[..., pa.Table], rng
                 lambda row: (key_of(row)[0] >= write_id and key_of(row)[1] != bucket) or row[2] == k,
             ),
         ]
-    for where, keeps in [cases[0], rng.choice(cases[1:])]:
+    parts = _overlapping([item[1] for item in expected], rng) if rng.random() < 0.4 else []
+    for where, keeps in [*parts, cases[0], rng.choice(cases[1:])]:
         wanted = [row for row in expected if keeps(row)]
         scan = table.scan(where=where, columns=[*names, *(["row__id"] if has_keys else [])])
         found = _tuples(read(scan), has_keys)
@@ -117,6 +142,17 @@ def check_rows(table: Table, expected: Found, read: Callable[..., pa.Table], rng
         assert found == sorted(wanted, key=repr), f"{where}: {_difference(found, wanted)}"
         assert table.scan(where=where).count() == len(wanted), f"count where {where}"
         check_aggregates(table, where, [(row[1], row[2]) for row in wanted], rng)
+
+
+def _overlapping(ids: list[Any], rng: random.Random) -> list[tuple[str, Callable[[Any], bool]]]:
+    """Conditions on two ranges of ids that overlap: parts of stripes, before all of them."""
+    if not ids:
+        return []
+    a, b, c, d = sorted(rng.choice(ids) for _ in range(4))
+    return [
+        (f"id BETWEEN {a} AND {c}", lambda row: a <= row[1] <= c),
+        (f"id BETWEEN {b} AND {d}", lambda row: b <= row[1] <= d),
+    ]
 
 
 def check_emptied(table: Table) -> None:

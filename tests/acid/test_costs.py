@@ -8,6 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.orc
 import pytest
 from pyroaring import BitMap
 
@@ -155,12 +158,12 @@ def test_few_files_of_deletes_stay_open(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_scan_with_few_deletes_decodes_as_one_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Columns are decoded whole, and filtered; row ids are read for the first scan only."""
-    rows = [((1, B0, at), 1, (at, at % 3, f"x{at}")) for at in range(2000)]
+    """Columns are decoded whole, and filtered; row ids that do not count up are read, for the first scan only."""
+    rows = [((1, B0, at + (at > 500) + (at > 1500)), 1, (at, at % 3, f"x{at}")) for at in range(2000)]
     write_acid(tmp_path / "base_1" / "bucket_00000", rows, stripe_rows=1000, stride=100)
     write_acid(tmp_path / "base_1" / "bucket_00001", rows, stripe_rows=1000, stride=100)
     gone = [*range(0, 2000, 100), 1999]
-    delete(tmp_path / "delete_delta_2_2" / "bucket_00000", [(1, B0, at) for at in gone], 2)
+    delete(tmp_path / "delete_delta_2_2" / "bucket_00000", [rows[at][0] for at in gone], 2)
     read: list[tuple[tuple[str, ...], int]] = []
     readers = []
     read_stripe = OrcReader.read_stripe
@@ -192,6 +195,41 @@ def test_a_scan_with_few_deletes_decodes_as_one_without(
     read.clear()
     assert table.scan(where="id = 100 OR id = 101", columns=["s"]).to_arrow()["s"].to_pylist() == ["x101"] * 2
     assert all(names[0] != "rowId" for names, _ in read)
+
+
+@pytest.mark.parametrize("compression", ["zlib", "uncompressed"])
+def test_row_ids_that_count_up_are_not_decoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compression: str
+) -> None:
+    """They are told from their bytes: with other ids anywhere, all of them are read."""
+    base, count = tmp_path / "base_1" / "bucket_00000", 5000
+    read: list[tuple[str, ...]] = []
+    read_stripe = OrcReader.read_stripe
+
+    def watched(self: Any, stripe: int, columns: Any = None, rows: Any = None) -> Any:
+        read.append(tuple(columns))
+        return read_stripe(self, stripe, columns, rows)
+
+    ids = np.arange(count) + 70
+    swapped, doubled, parted = ids.copy(), ids.copy(), ids.copy()
+    swapped[[600, 4000]] = swapped[[4000, 600]]
+    doubled[1000] = doubled[999]  # which should not be: the key stands for both rows
+    parted[2500:] += 10
+    gone = [70, 581, 582, 670, 1069, 1070, 3000, 4070, 5069, 5070]
+    delete(tmp_path / "delete_delta_2_2" / "bucket_00000", [(1, B0, at) for at in gone], 2)
+    monkeypatch.setattr(OrcReader, "read_stripe", watched)
+    for row_ids, is_told in ((ids, True), (swapped, False), (doubled, False), (parted, False)):
+        base.parent.mkdir(exist_ok=True)
+        numbers = pa.array(np.full(count, 1, np.int32)), pa.array(np.full(count, B0, np.int32))
+        every = pa.array(np.ones(count, np.int64))
+        user = pa.StructArray.from_arrays([pa.array(np.arange(count))], ["id"])
+        names = ["operation", "originalTransaction", "bucket", "rowId", "currentTransaction", "row"]
+        table = pa.table([numbers[0], every, numbers[1], pa.array(row_ids), every, user], names)
+        pyarrow.orc.write_table(table, str(base), compression=compression)
+        (tmp_path / "base_1" / "_orc_acid_version").write_text("2")
+        read.clear()
+        assert ids_of(tmp_path) == np.flatnonzero(~np.isin(row_ids, gone)).tolist()
+        assert ("rowId",) not in read if is_told else ("rowId",) in read
 
 
 def test_what_is_known_to_be_deleted_is_of_one_version(tmp_path: Path) -> None:

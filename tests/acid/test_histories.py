@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
-from tests.acid.checking import check_rows, create_indexes, run_history, table_of
-from tests.acid.history import History
+from tests.acid.checking import run_history, run_history_in_spark
 from tests.support import local_build
-from tests.support.local_build import LocalConnection
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,13 +31,5 @@ def test_histories_in_spark(
 
     local_build.install(monkeypatch)
     for number in range(3):
-        seed = int(rng.integers(1 << 40))
-        history = History(tmp_path / str(number), seed)
-        while history.watermark < 6 or history.lacks_history(history.now):
-            history.step()
-        connection = LocalConnection()
-        some = random.Random(seed)
-        create_indexes(history, connection, some)
         monkeypatch.setattr(spark_scan, "MAX_LOCAL_VALUES", 0 if number < 2 else 1_000_000)
-        table = table_of(history, connection, history.now)
-        check_rows(table, history.expected(history.now), lambda scan: scan.to_spark(spark).toArrow(), some)
+        run_history_in_spark(tmp_path / str(number), int(rng.integers(1 << 40)), spark)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from pyroaring import BitMap
 
 from hindex.errors import OrcError
 from hindex.orc.acid.held import Held
@@ -150,3 +151,22 @@ def test_what_is_held_is_bounded() -> None:
     held.put(1, "x", 5)
     held.clear()
     assert (held.get(1), held.nbytes) == (None, 0)
+
+
+def test_flat_keys_of_some_rows_overlap_ranges_that_hold_one(rng: np.random.Generator) -> None:
+    for _ in range(300):
+        first, count = int(rng.integers(100)), int(rng.integers(1, 40))
+        some = BitMap(rng.choice(count, int(rng.integers(1, count + 1)), replace=False).tolist())
+        low, high = sorted(int(end) for end in rng.integers(-5, 150, size=2))
+        ends = (low if rng.random() < 0.8 else None, high if rng.random() < 0.8 else None)
+        held = [
+            at + first
+            for at in some
+            if (ends[0] is None or at + first >= low) and (ends[1] is None or at + first <= high)
+        ]
+        within = KeyRange((1, 1), (2, 2), ends)
+        assert FlatKeys(1, 2, first, count, some).overlaps(within) is bool(held)
+        assert not FlatKeys(0, 2, first, count, some).overlaps(within)
+        whole = FlatKeys(1, 2, first, count)
+        assert whole.overlaps(within) is FlatKeys(1, 2, first, count, BitMap(range(count))).overlaps(within)
+        assert whole.is_whole

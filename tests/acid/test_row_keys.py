@@ -10,13 +10,22 @@ import pyarrow.orc
 import pytest
 
 from hindex.errors import ColumnError, PredicateError
-from hindex.plan.explain import Kept
+from hindex.orc import OrcReader
+from hindex.orc.acid import files as acid_files
+from hindex.orc.acid.files import StoredFile
+from hindex.plan.explain import Kept, ReadPath
 from hindex.plan.reasons import Reason
+from hindex.scan import execute
+from hindex.scan.planning import plan_full
 from hindex.tables import Table
 from tests.acid.tables import B0, delete, ids_of, insert, keys_of, table_of
 from tests.acid.writing import ACID, COLUMNS, Key, bucket_property, write_acid, write_flat
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
+
+#: A flat file that was loaded, and all flat ones of a table.
+LOADED = "delta_7_7_0002/000000_0"
+FLAT = ["000000_0", "000000_0_copy_1", "000001_0", LOADED]
 
 
 @pytest.fixture
@@ -53,14 +62,134 @@ def test_row_keys_in_conditions(tmp_path: Path) -> None:
         assert found.column_names == ["row__id.rowId"]
         assert sorted(found[0].to_pylist()) == sorted(keys[i][2] for i in wanted), where
     explained = table.scan(where="row__id.rowid = 98", columns=["id"]).explain()
-    # one row group in the file with stored keys; what flat files hold is not known before they are read
-    assert explained.row_groups == Kept(9, 15)
+    # one row group in the file with stored keys; the keys of flat files follow from their places
+    assert explained.row_groups == Kept(1, 15)
     assert {note.reason for note in explained.notes} == {Reason.ROW_KEY}
     for where in ("row__id.nope = 1", "row__id.rowid.more = 1"):
         with pytest.raises(ColumnError, match="the fields of 'row__id' are writeId, bucketId, rowId"):
             table.scan(where=where).count()
     with pytest.raises(PredicateError, match="can only be tested for NULL"):
         table.scan(where="row__id = 1").count()
+
+
+@pytest.mark.parametrize(
+    ("where", "keeps", "count"),
+    [
+        ("row__id.writeid = 0", lambda key: key[0] == 0, 180),
+        ("row__id.writeid = 7", lambda key: key[0] == 7, 40),
+        ("row__id.writeid > 7 OR row__id.writeid < 0 OR row__id.rowid IS NULL", lambda key: False, 0),
+        (f"row__id.bucketid = {bucket_property(1)}", lambda key: key[1] == bucket_property(1), 60),
+        (f"row__id.bucketid = {bucket_property(0, 2)}", lambda key: key[1] == bucket_property(0, 2), 40),
+        ("row__id.rowid BETWEEN 50 AND 69", lambda key: 50 <= key[2] <= 69, 30),
+        ("row__id.rowid >= 100", lambda key: key[2] >= 100, 20),
+        ("NOT row__id.rowid < 119 AND row__id.writeid = 0", lambda key: key[0] == 0 and key[2] >= 119, 1),
+        (
+            "row__id.writeid = 7 AND row__id.rowid IN (0, 39, 40)",
+            lambda key: key[0] == 7 and key[2] in (0, 39),
+            2,
+        ),
+    ],
+)
+def test_conditions_on_keys_of_flat_files_read_no_other_rows(
+    tmp_path: Path, where: str, keeps: Callable[[Key], bool], count: int
+) -> None:
+    """Two original files of one bucket, one of another, and one that was loaded; stripes have 48 rows."""
+    for name, first in (("000000_0", 0), ("000000_0_copy_1", 100), ("000001_0", 200)):
+        write_flat(tmp_path / name, [(first + at, 0, "x") for at in range(60)])
+    write_flat(tmp_path / "delta_7_7_0002" / "000000_0", [(300 + at, 0, "x") for at in range(40)])
+    wanted = sorted(i for i, key in keys_of(tmp_path).items() if keeps(key))
+    assert len(wanted) == count
+    assert ids_of(tmp_path, where=where) == wanted
+    scan = table_of(tmp_path).scan(where=where, columns=["id"])
+    explained = scan.explain()
+    assert (explained.rows, explained.exact) == (Kept(count, 220), True)
+    assert scan.count() == count
+
+
+@pytest.mark.parametrize("is_indexed", [False, True])
+@pytest.mark.parametrize(
+    ("where", "keeps", "opened"),
+    [
+        ("row__id.writeid > 6", lambda i, key: key[0] > 6, [LOADED]),
+        ("row__id.writeid = 7 AND id < 320", lambda i, key: key[0] == 7 and i < 320, [LOADED]),
+        (
+            "row__id.writeid = 0 AND row__id.rowid BETWEEN 60 AND 70",
+            lambda i, key: key[0] == 0 and 60 <= key[2] <= 70,
+            ["000000_0_copy_1"],
+        ),
+        ("row__id.rowid = 59", lambda i, key: key[2] == 59, ["000000_0", "000001_0"]),
+        (
+            f"NOT (row__id.bucketid = {B0} OR row__id.rowid > 5)",
+            lambda i, key: key[1] != B0 and key[2] <= 5,
+            ["000001_0", LOADED],
+        ),
+        ("row__id IS NULL AND id > 5", lambda i, key: False, []),
+        # what the place does not tell
+        ("row__id.writeid = 7 OR id = 105", lambda i, key: key[0] == 7 or i == 105, FLAT),
+        ("row__id IS NOT NULL AND id > 150", lambda i, key: i > 150, FLAT),
+        ("row__id.writeid % 2 = 1", lambda i, key: key[0] % 2 == 1, FLAT),
+    ],
+)
+def test_flat_files_that_their_place_rules_out_are_not_opened(
+    tmp_path: Path,
+    connection: LocalConnection,
+    monkeypatch: pytest.MonkeyPatch,
+    where: str,
+    keeps: Callable[[int, Key], bool],
+    opened: list[str],
+    is_indexed: bool,
+) -> None:
+    """Whether or not they were indexed: the plan knows their write ids, buckets and the rows before them."""
+    for name, first in zip(FLAT[:3], (0, 100, 200), strict=True):
+        write_flat(tmp_path / name, [(first + at, at % 3, "x") for at in range(60)])
+    write_flat(tmp_path / LOADED, [(300 + at, 0, "x") for at in range(40)])
+    insert(tmp_path / "delta_8_8" / "bucket_00000", 8, range(400, 440))
+    keys = keys_of(tmp_path)
+    table = connection.table(str(tmp_path))
+    if is_indexed:
+        # BITMAP has nothing in the manifest that rules out a file
+        table.create_index("by_k", "k", using="bitmap")
+    names: list[str] = []
+    open_file = acid_files.open_file
+
+    def watched(file: StoredFile) -> OrcReader:
+        names.append(file.uri)
+        return open_file(file)
+
+    scan = table.scan(where=where, columns=["id"])
+    monkeypatch.setattr(execute, "open_file", watched)
+    found = sorted(scan.to_arrow()["id"].to_pylist())
+    assert sorted(names) == sorted(str(tmp_path / name) for name in (*opened, "delta_8_8/bucket_00000"))
+    assert found == sorted(i for i, key in keys.items() if keeps(i, key))
+    explained = scan.explain()
+    assert [of.total for of in (explained.rows, explained.stripes, explained.row_groups) if of] == [
+        260,
+        8,
+        18,
+    ]
+    assert explained.table_map is not None
+    assert sum(file.is_skipped for file in explained.table_map.files) == 4 - len(opened)
+    assert table.scan(where=where, mode="prove").count() == len(found)
+    # whatever a proof compares with is read
+    assert len(plan_full(scan.plan()).tasks) == 5
+
+
+def test_explain_tells_what_the_place_of_flat_files_decides(tmp_path: Path) -> None:
+    for name in ("000000_0", LOADED):
+        write_flat(tmp_path / name, [(at, at, "x") for at in range(40)])
+    for where, told in (
+        ("row__id.writeid = 7", "the file's place  exact  40 rows"),
+        ("row__id.rowid < 3", "the file's place  exact  6 rows"),
+        ("row__id IS NOT NULL", "the file's place  exact  80 rows"),
+        ("row__id IS NULL", "the file's place  exact  0 rows"),
+    ):
+        scan = table_of(tmp_path).scan(where=where, columns=["id"])
+        (line,) = (line for line in scan.explain().to_text().splitlines() if "the file's place" in line)
+        assert line.split(maxsplit=len(where.split()))[-1] == told
+        # all rows that are left are read, and no index is used; but other files are left out
+        is_full = told.endswith("80 rows")
+        assert (scan.explain().path is ReadPath.FULL_SCAN) is is_full
+        assert scan.count() == int(told.split()[-2])
 
 
 def test_row_keys_that_are_wider_than_they_should_be(tmp_path: Path) -> None:

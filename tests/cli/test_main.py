@@ -152,6 +152,23 @@ def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -
     assert "Traceback" not in err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "remedy"),
+    [
+        (["SELECT a FROM 't'"], """hindex sql "SELECT a FROM 't'\""""),
+        (["create  index i", "on t"], 'hindex sql "create index i on t"'),
+        (['DROP INDEX i ON "t"'], """hindex sql 'DROP INDEX i ON "t"'"""),
+        (["EXPLAIN", "SELECT 1"], 'hindex sql "EXPLAIN SELECT 1"'),
+    ],
+)
+def test_a_statement_without_its_command_is_told_where_it_goes(
+    connection: FakeConnection, arguments: list[str], remedy: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(*arguments) == 2
+    assert capsys.readouterr().err == f"Error: a statement goes to the command sql, in quotes: {remedy}\n"
+    assert connection.asked == []
+
+
 def test_no_statement(connection: FakeConnection, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("sql", " ; ") == 2
     assert "there is no statement" in capsys.readouterr().err

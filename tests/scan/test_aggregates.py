@@ -15,12 +15,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hindex.errors import ColumnError
+from hindex.errors import ColumnError, IndexFileError, PredicateError
+from hindex.index import rowsets
 from hindex.index.base import KeyCounts
+from hindex.index.bitmap_reader import BitmapReader
 from hindex.orc import OrcReader
 from hindex.orc.types import Kind, OrcType
 from hindex.plan.explain import ReadPath
-from hindex.scan import aggregate, execute
+from hindex.plan.reasons import Reason
+from hindex.scan import cost, execute, groups, groups_index, shared
 from hindex.scan.aggregate import Aggregate, Group, Item
 from hindex.scan.scan import Scan
 from hindex.sql.statements import AggregateFunction
@@ -76,7 +79,7 @@ def decoded(readers: list[OrcReader]) -> int:
     return sum(item.row_groups + item.dense_columns + item.whole_columns for item in counts)
 
 
-def groups(values: list[Any]) -> dict[Any, int]:
+def grouped(values: list[Any]) -> dict[Any, int]:
     """How often each value occurs, in the order of results."""
     counted = Counter(values)
     nulls = {None: counted.pop(None)} if None in counted else {}
@@ -113,9 +116,9 @@ def test_no_data_is_read(
         ("exists", scan.exists, bool(kept)),
         ("min", lambda: (scan.min("a"), scan.min("s")), (min(a, default=None), min(s, default=None))),
         ("max", lambda: (scan.max("a"), scan.max("s")), (max(a, default=None), max(s, default=None))),
-        ("distinct a", lambda: scan.distinct("a").to_pylist(), list(groups([r[1] for r in kept]))),
-        ("groups of a", lambda: found_groups(scan, "a"), groups([r[1] for r in kept])),
-        ("groups of s", lambda: found_groups(scan, "s"), groups([r[2] for r in kept])),
+        ("distinct a", lambda: scan.distinct("a").to_pylist(), list(grouped([r[1] for r in kept]))),
+        ("groups of a", lambda: found_groups(scan, "a"), grouped([r[1] for r in kept])),
+        ("groups of s", lambda: found_groups(scan, "s"), grouped([r[2] for r in kept])),
     ]
     for name, ask, expected in forms:
         opened.clear()
@@ -205,7 +208,7 @@ def test_statements(connection: LocalConnection, table: Table) -> None:
         rows: list[dict[str, Any]] = (found.to_arrow() if isinstance(found, Scan) else found).to_pylist()
         return rows
 
-    counted = groups(A)
+    counted = grouped(A)
     assert run("SELECT DISTINCT a FROM TABLE") == [{"a": key} for key in counted]
     assert run("SELECT DISTINCT a AS b FROM TABLE ORDER BY b DESC LIMIT 2") == [{"b": 49}, {"b": 48}]
     assert run("SELECT DISTINCT a FROM TABLE ORDER BY a DESC NULLS FIRST LIMIT 2") == [{"a": None}, {"a": 49}]
@@ -232,10 +235,10 @@ def test_what_is_not_decided_is_read(table: Table, opened: list[OrcReader]) -> N
     """``id`` has no index: its rows are decided by reading it, and all else still comes from indexes."""
     kept = [r for r in TABLE if 77 <= r[0] < 1333]
     scan = table.scan("id >= 77 AND id < 1333")
-    assert found_groups(scan, "a") == groups([r[1] for r in kept])
+    assert found_groups(scan, "a") == grouped([r[1] for r in kept])
     assert scan.count("s") == sum(r[2] is not None for r in kept)
     assert (scan.min("id"), scan.max("id")) == (77, 1332)
-    assert found_groups(scan, "id") == groups([r[0] for r in kept])
+    assert found_groups(scan, "id") == grouped([r[0] for r in kept])
     opened.clear()
     assert scan.exists()
     assert decoded(opened) == 0
@@ -270,8 +273,18 @@ def test_nulls_that_nothing_tells_of_are_read(table: Table, opened: list[OrcRead
     assert decoded(opened) == 0
 
 
-def test_keys_of_many_rows(connection: LocalConnection, tmp_path: Path, opened: list[OrcReader]) -> None:
+def test_keys_of_many_rows(
+    connection: LocalConnection, tmp_path: Path, opened: list[OrcReader], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Their rows are bitmaps of their own, in pages beside those of the keys."""
+    masks: list[int] = []
+    real = rowsets.to_mask
+
+    def told(rows: Any, total: int) -> Any:
+        masks.append(total)
+        return real(rows, total)
+
+    monkeypatch.setattr(rowsets, "to_mask", told)
     rng = np.random.default_rng(11)
     few, part = rng.integers(0, 3, 30_000), rng.integers(0, 40, 30_000)
     few_or_null = pa.array(few, mask=rng.random(30_000) < 0.1)
@@ -282,10 +295,16 @@ def test_keys_of_many_rows(connection: LocalConnection, tmp_path: Path, opened: 
     for where, kept in ((None, np.full(30_000, True)), ("part < 7", part < 7), ("part = 7", part == 7)):
         values = few_or_null.filter(pa.array(kept)).to_pylist()
         opened.clear()
-        assert found_groups(table.scan(where), "few") == groups(values), where
+        assert found_groups(table.scan(where), "few") == grouped(values), where
         names = [None if value is None else str(value) for value in values]
-        assert found_groups(table.scan(where), "name") == groups(names), where
-        assert decoded(opened) == 0
+        assert found_groups(table.scan(where), "name") == grouped(names), where
+        # no row of theirs is unpacked
+        assert (decoded(opened), masks) == (0, [])
+    assert found_groups(table.scan("few = 1"), "part") == grouped(
+        part[few_or_null.to_numpy(False) == 1].tolist()
+    )
+    assert masks == [30_000]
+    masks.clear()
     first = table.scan("part = 7", ["few"], 500).order_by("few", descending=True).to_arrow().column("few")
     values = [value for value in few_or_null.filter(pa.array(part == 7)).to_pylist() if value is not None]
     assert first.to_pylist() == sorted(values, reverse=True)[:500]
@@ -299,7 +318,7 @@ def test_minmax_alone(connection: LocalConnection, tmp_path: Path, opened: list[
     scan = table.scan()
     assert (scan.count("a"), scan.min("a"), scan.max("a")) == (sum(a is not None for a in A[:ROWS]), 0, 49)
     assert decoded(opened) == 0
-    assert found_groups(scan, "a") == groups(A[:ROWS])
+    assert found_groups(scan, "a") == grouped(A[:ROWS])
     assert decoded(opened) > 0
 
 
@@ -308,7 +327,7 @@ def test_stale_new_and_unindexed_files_are_read_and_merged(table: Table, opened:
     write_rows(path / "0.orc", 0, [70, None, 70])
     write_rows(path / "9.orc", 10_000, [71, None])
     kept = [70, None, 70, *A[ROWS:], 71, None]
-    assert found_groups(table.scan(), "a") == groups(kept)
+    assert found_groups(table.scan(), "a") == grouped(kept)
     assert table.scan().max("a") == 71
     assert table.scan("a >= 49").count("a") == sum((a or 0) >= 49 for a in kept)
     read = [reader for reader in opened if decoded([reader])]
@@ -322,9 +341,9 @@ def test_a_damaged_index_is_not_used(table: Table) -> None:
         data = bytearray(file.read_bytes())
         data[20:60] = b"\xff" * 40
         file.write_bytes(data)
-    assert found_groups(table.scan(), "a") == groups(A)
+    assert found_groups(table.scan(), "a") == grouped(A)
     assert (table.scan().min("a"), table.scan().max("s")) == (0, "s2")
-    assert found_groups(table.scan("id > 5"), "s") == groups(S[6:])
+    assert found_groups(table.scan("id > 5"), "s") == grouped(S[6:])
 
 
 def test_partitions_and_absent_columns(connection: LocalConnection, tmp_path: Path) -> None:
@@ -422,22 +441,79 @@ def test_explained_where_one_value_or_none_is_known(connection: LocalConnection,
 
 
 def test_groups_that_are_held_are_not_put_together_for_every_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    joined: list[int] = []
-    real = aggregate._joined
+    put: list[int] = []
+    real = groups._joined
 
-    def counted(of: OrcType, parts: Any) -> KeyCounts:
-        joined.append(sum(len(part.keys) for part in parts))
-        return real(of, parts)
+    def counted(parts: Any) -> pa.Table:
+        put.append(sum(part.num_rows for part in parts))
+        return real(parts)
 
-    monkeypatch.setattr(aggregate, "_joined", counted)
-    monkeypatch.setattr(aggregate, "_HELD_GROUPS", 50)
+    monkeypatch.setattr(groups, "_joined", counted)
+    monkeypatch.setattr(groups, "_HELD_GROUPS", 50)
     ones = np.ones(10, np.int64)
-    parts = (KeyCounts(np.arange(at, at + 10), ones, 1) for at in range(0, 4000, 10))
-    found = aggregate.joined_groups(OrcType(Kind.LONG), parts)
-    assert found.keys.tolist() == list(range(4000))
-    assert (int(found.counts.sum()), found.null_count) == (4000, 400)
+    parts = (groups.of_key_counts(KeyCounts(np.arange(at, at + 10), ones, 1)) for at in range(0, 4000, 10))
+    found = groups.joined([OrcType(Kind.LONG)], parts)
+    assert found.column(0).to_pylist() == [None, *range(4000)]
+    assert found.column("count").to_pylist() == [400] + [1] * 4000
     # each doubling joins once
-    assert sum(joined) < 5 * 4000
+    assert sum(put) < 5 * 4000
+
+
+@pytest.mark.parametrize("kinds", ["l", "s", "ls", "sl", "ssl"])
+def test_groups_in_order(kinds: str) -> None:
+    """Parts in any order, with nulls, put together and sorted, NULL first, against Python's."""
+    rng = np.random.default_rng(len(kinds))
+    types = [OrcType(Kind.LONG if kind == "l" else Kind.STRING) for kind in kinds]
+    values: list[list[Any]] = [[None, -(2**63), 2**63 - 1, 0, 7], [None, "", "\u00e9", "z", "ab"]]
+    rows, parts = [], []
+    for _ in range(4):
+        columns = [[values[kind == "s"][i] for i in rng.integers(0, 5, 40)] for kind in kinds]
+        rows += list(zip(*columns, strict=True))
+        parts.append(
+            groups.of_values(
+                types, [pa.array(c, of.to_arrow()) for c, of in zip(columns, types, strict=True)]
+            )
+        )
+    found = groups.joined(types, iter(parts))
+    counted = Counter(rows)
+
+    def rank(row: tuple[Any, ...]) -> list[Any]:
+        return [(value is not None, value.encode() if isinstance(value, str) else value) for value in row]
+
+    keys = [groups.values_of(of, found, at).to_pylist() for at, of in enumerate(types)]
+    wanted = sorted(counted, key=rank)
+    assert list(zip(*keys, strict=True)) == wanted
+    assert groups.counts_of(found).to_pylist() == [counted[row] for row in wanted]
+    assert groups.joined(types, []).num_rows == 0
+    nulls = groups.of_values(types, [pa.nulls(3, of.to_arrow()) for of in types])
+    assert groups.joined(types, [nulls, nulls]).to_pylist() == [
+        dict.fromkeys(map(str, range(len(types)))) | {"count": 6}
+    ]
+
+
+def test_groups_are_sorted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the end, and not in each part; integers of one column are counted by sorting them."""
+    calls: list[str] = []
+
+    def told(name: str) -> None:
+        real = getattr(groups, name)
+
+        def counted(found: pa.Table) -> pa.Table:
+            calls.append(name)
+            return real(found)
+
+        monkeypatch.setattr(groups, name, counted)
+
+    told("ordered")
+    told("_joined_integers")
+    for kind, array, expected in (
+        (Kind.LONG, pa.array([3, None, 1, 3]), ["_joined_integers", "ordered"]),
+        (Kind.STRING, pa.array(["b", None, "a", "b"]), ["ordered"]),
+    ):
+        parts = [groups.of_values([OrcType(kind)], [array]) for _ in range(3)]
+        assert groups.joined([OrcType(kind)], parts).column("count").to_pylist() == [3, 3, 6]
+        assert calls == expected
+        calls.clear()
 
 
 def test_explained(table: Table) -> None:
@@ -451,9 +527,9 @@ def test_explained(table: Table) -> None:
 
 
 def test_groups_are_put_together_as_they_come(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hindex.scan.aggregate._HELD_GROUPS", 30)
-    assert found_groups(table.scan(), "a") == groups(A)
-    assert found_groups(table.scan(), "s") == groups(S)
+    monkeypatch.setattr(groups, "_HELD_GROUPS", 30)
+    assert found_groups(table.scan(), "a") == grouped(A)
+    assert found_groups(table.scan(), "s") == grouped(S)
 
 
 def test_an_index_of_many_keys_is_not_walked_for_a_few_rows(
@@ -470,6 +546,275 @@ def test_an_index_of_many_keys_is_not_walked_for_a_few_rows(
     opened.clear()
     assert len(found_groups(table.scan("k < 2000"), "g")) == 2000
     assert decoded(opened) == 0
+
+
+#: Columns of few keys, so that their indexes are crossed, and one of many.
+SIZE = 15_000
+CROSSED: dict[str, list[Any]] = {
+    "x": [None if i % 5 == 0 else i % 3 for i in range(SIZE)],
+    "y": [None if i % 7 == 0 else "uv"[i * i % 2] for i in range(SIZE)],
+    "z": [
+        math.nan if i % 4 == 1 else -0.0 if i % 4 == 2 else None if i % 4 == 3 else 0.0 for i in range(SIZE)
+    ],
+    "many": [i % 6000 for i in range(SIZE)],
+    "bare": [i % 2 for i in range(SIZE)],
+}
+
+
+@pytest.fixture
+def crossed(connection: LocalConnection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Table:
+    """Two partitions of one file each; the second has no ``y``. All but ``bare`` have a BITMAP."""
+    monkeypatch.setattr(cost, "_ROWS_PER_CROSSING", 400)
+    types = {"y": pa.string(), "z": pa.float64()}
+    for number in range(2):
+        columns = {
+            name: pa.array(values, types.get(name, pa.int32()))
+            for name, values in CROSSED.items()
+            if number == 0 or name != "y"
+        }
+        write_columns(tmp_path / "t" / f"p={number}" / "a.orc", columns, stride=1000)
+    table = connection.table(str(tmp_path / "t"))
+    table.create_indexes([IndexSpec(f"by_{name}", name) for name in CROSSED if name != "bare"])
+    return table
+
+
+def crossed_rows(keep: Callable[[dict[str, Any]], bool]) -> list[dict[str, Any]]:
+    """The rows of that table, with values as groups have them."""
+    found = []
+    for number in range(2):
+        for i in range(SIZE):
+            row = {name: values[i] for name, values in CROSSED.items()} | {"p": number}
+            row["y"] = row["y"] if number == 0 else None
+            row["z"] = "NaN" if row["z"] != row["z"] else row["z"] and 0.0
+            if keep(row):
+                found.append(row)
+    return found
+
+
+def as_listed(table: pa.Table) -> list[tuple[Any, ...]]:
+    columns = [["NaN" if v != v else v for v in column.to_pylist()] for column in table.columns]
+    return list(zip(*columns, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("by", "where", "keep", "is_told"),
+    [
+        ("x y", None, lambda r: True, True),
+        ("y x", "x = 1 OR y = 'u'", lambda r: r["x"] == 1 or r["y"] == "u", True),
+        ("x y z p", None, lambda r: True, True),
+        ("p y", "y IS NULL", lambda r: r["y"] is None, True),
+        ("z x", "many < 3000", lambda r: r["many"] < 3000, True),
+        ("p", "p = 1 AND x IS NULL", lambda r: r["p"] == 1 and r["x"] is None, True),
+        ("x y", "x = 9", lambda r: False, True),
+        ("x many", None, lambda r: True, False),
+        ("x y", "many = 7", lambda r: r["many"] == 7, False),
+        ("x bare", None, lambda r: True, False),
+        ("bare z", "bare = 1 OR x = 2", lambda r: r["bare"] == 1 or r["x"] == 2, False),
+        ("x bare", "bare = 1 AND x >= 1", lambda r: r["bare"] == 1 and (r["x"] or 0) >= 1, False),
+    ],
+)
+def test_groups_by_several_columns(
+    crossed: Table,
+    opened: list[OrcReader],
+    by: str,
+    where: str | None,
+    keep: Callable[[dict[str, Any]], bool],
+    is_told: bool,
+) -> None:
+    names = by.split()
+    rows = Counter(tuple(row[name] for name in names) for row in crossed_rows(keep))
+
+    def rank(values: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple((value is not None, value == "NaN", 0 if value == "NaN" else value) for value in values)
+
+    scan = crossed.scan(where)
+    opened.clear()
+    found = scan.value_counts(*names)
+    assert as_listed(found) == [(*values, rows[values]) for values in sorted(rows, key=rank)]
+    assert found.column_names == [*names, "count"]
+    assert (decoded(opened) == 0) == is_told
+    explained = scan.aggregate([], names).explain()
+    assert (explained.path in (ReadPath.INDEX_ONLY, ReadPath.NOTHING)) == is_told
+    assert explained.group == ", ".join(names)
+    told = {note.reason for note in explained.notes}
+    assert (Reason.MANY_KEYS in told, Reason.NO_INDEX in told) == (
+        not is_told and "bare" not in by,
+        "bare" in f"{by} {where}",
+    )
+
+
+def test_a_broken_index_of_several_is_read_instead(crossed: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = as_listed(crossed.scan().value_counts("x", "y", "z"))
+
+    def broken(*_: Any) -> Any:
+        raise IndexFileError("damaged")
+
+    for name in ("key_counts", "lookup", "null_rows"):
+        with monkeypatch.context() as patch:
+            patch.setattr(BitmapReader, name, broken)
+            assert as_listed(crossed.scan().value_counts("x", "y", "z")) == expected
+
+
+def test_statements_of_several_columns(connection: LocalConnection, crossed: Table) -> None:
+    def run(text: str) -> list[tuple[Any, ...]]:
+        found: Any = connection.sql(text.replace("TABLE", f"'{crossed.name}'"))
+        return as_listed(found.to_arrow() if isinstance(found, Scan) else found)
+
+    first = Counter((x, y) for x, y in zip(CROSSED["x"], CROSSED["y"], strict=True))
+    text = "SELECT y, COUNT(*) AS n, COUNT(y), MAX(X), x FROM TABLE WHERE p = 0 GROUP BY x, y ORDER BY n DESC"
+    found = run(text)
+    assert [row[1] for row in found] == sorted(first.values(), reverse=True)
+    assert {(x, y): n for y, n, _, _, x in found} == first
+    assert all(counted == (0 if y is None else n) and most == x for y, n, counted, most, x in found)
+    assert run(f"{text} LIMIT 2") == found[:2]
+    assert [row[:2] for row in run("SELECT DISTINCT p, Y FROM TABLE")] == [
+        (0, None), (0, "u"), (0, "v"), (1, None),
+    ]  # fmt: skip
+    assert run("SELECT DISTINCT x, x FROM TABLE LIMIT 2") == [(None, None), (0, 0)]
+    with pytest.raises(ColumnError, match="of groups by 'x', 'y': only those columns can be"):
+        crossed.scan().aggregate([Group("z", "z")], ["x", "y"]).to_arrow()
+
+
+def test_a_limit_of_no_rows_looks_at_nothing(
+    connection: LocalConnection, crossed: Table, opened: list[OrcReader]
+) -> None:
+    for select in ("COUNT(*), MIN(bare)", "bare, x, COUNT(*) AS n"):
+        by = "" if "MIN" in select else " GROUP BY bare, x"
+        found: Any = connection.sql(f"SELECT {select} FROM '{crossed.name}' WHERE many > 3{by} LIMIT 0")
+        full: Any = connection.sql(f"SELECT {select} FROM '{crossed.name}' WHERE many > 3{by}")
+        assert (found.num_rows, found.schema) == (0, full.schema)
+        opened.clear()
+        connection.sql(f"SELECT {select} FROM '{crossed.name}' WHERE many > 3{by} LIMIT 0")
+        assert opened == []
+        told: Any = connection.sql(f"EXPLAIN SELECT {select} FROM '{crossed.name}'{by} LIMIT 0")
+        assert (told.path, told.limit, opened) == (ReadPath.NOTHING, 0, [])
+    # it is compared with nothing either, and no index is missed
+    for mode in ("prove", "strict"):
+        opened.clear()
+        found = (
+            crossed.scan("bare = 1", mode=mode).aggregate([Group("bare", "b")], ["bare", "x"], 0).to_arrow()
+        )
+        assert (found.num_rows, found.schema.types, opened) == (0, [pa.int32()], [])
+    with pytest.raises(ColumnError, match="nope"):
+        crossed.scan().aggregate([Group("nope", "n")], "nope", 0).to_arrow()
+    with pytest.raises(PredicateError):
+        crossed.scan("x = 'y'").aggregate([Group("x", "x")], "x", 0).to_arrow()
+
+
+def test_a_limit_of_no_rows_asks_no_index_of_several_files(
+    connection: LocalConnection, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table.create_index("tree", "id", "btree")
+
+    def opens(*_: Any) -> Any:
+        raise AssertionError("an index file is opened")
+
+    monkeypatch.setattr(shared, "open_btree_file", opens)
+    found: Any = connection.sql(f"SELECT COUNT(*) FROM '{table.name}' WHERE id = 7 LIMIT 0")
+    assert found.num_rows == 0
+    told: Any = connection.sql(f"EXPLAIN SELECT a, s FROM '{table.name}' WHERE id = 7 GROUP BY a, s LIMIT 0")
+    assert told.path is ReadPath.NOTHING
+    with pytest.raises(AssertionError):
+        connection.sql(f"SELECT COUNT(*) FROM '{table.name}' WHERE id = 7")
+
+
+@pytest.mark.parametrize("limit", [-1, 1.5, "x"])
+def test_limits_that_are_none(table: Table, limit: Any) -> None:
+    with pytest.raises(ValueError, match=f"^limit is {limit!r}: it "):
+        table.scan().aggregate([Group("a", "a")], "a", limit)
+    assert table.scan().aggregate([Group("a", "a")], "a", 2).to_arrow().column(0).to_pylist() == [None, 0]
+
+
+def test_columns_that_are_given_as_one(table: Table) -> None:
+    names: Any = ["a", "s"]
+    with pytest.raises(ValueError, match=r"not \['a', 's'\]: .* value_counts\(\"a\", \"b\"\)"):
+        table.scan().value_counts(names)
+
+
+@pytest.mark.parametrize(
+    ("by", "read"),
+    [
+        (["a"], [["a"], []]),
+        (["a", "id"], [["a"], ["id"]]),
+        (["id", "p"], [["a"], ["id"]]),
+        (["a", "p", "gone"], [["a"], []]),
+    ],
+)
+def test_columns_of_the_predicate_are_decoded_once(
+    connection: LocalConnection,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    by: list[str],
+    read: list[Any],
+) -> None:
+    rng = np.random.default_rng(3)
+    columns = {"a": pa.array(rng.integers(0, 1 << 40, 900)), "id": pa.array(np.arange(900))}
+    write_columns(tmp_path / "t" / "p=1" / "a.orc", columns)
+    # as the table was when it was planned, but for a column that this file does not have
+    write_columns(tmp_path / "t" / "p=2" / "b.orc", columns | {"gone": pa.array(np.arange(900))})
+    reads: list[list[str]] = []
+    real = execute.OpenTask._read_columns
+
+    def told(self: Any, stripe: int, wanted: Any, selection: Any) -> Any:
+        reads.append([column.name for column in wanted if self.has(column.name)])
+        return real(self, stripe, wanted, selection)
+
+    monkeypatch.setattr(execute.OpenTask, "_read_columns", told)
+    found = connection.table(str(tmp_path / "t")).scan("a > 549755813888 AND p = 1").value_counts(*by)
+    assert reads == read
+    kept = [row for row in pa.table(columns).to_pylist() if row["a"] > 549755813888]
+    assert found.num_rows == len(kept) > 300
+    reads.clear()
+    items = [Aggregate(AggregateFunction.MIN, "a", "least"), Aggregate(AggregateFunction.COUNT, "p", "n")]
+    found = (
+        connection.table(str(tmp_path / "t")).scan("a > 549755813888 AND p = 1").aggregate(items).to_arrow()
+    )
+    assert found.to_pylist() == [{"least": min(row["a"] for row in kept), "n": len(kept)}]
+    assert reads == [["a"], []]
+
+
+def test_sets_of_few_keys_are_crossed_first(crossed: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    crossings: list[int] = []
+    real = groups_index._crossed
+
+    def counted(sets: Any, rows: Any) -> Any:
+        crossings.append(len(sets[0]))
+        return real(sets, rows)
+
+    monkeypatch.setattr(groups_index, "_crossed", counted)
+    expected = as_listed(crossed.scan("p = 0").value_counts("x", "y"))
+    # "y" has two keys and NULL, "x" three: of those few, each is crossed with all of the others
+    assert crossings == [3, 4, 4, 4]
+    crossings.clear()
+    assert sorted(as_listed(crossed.scan("p = 0").value_counts("y", "x")), key=repr) == sorted(
+        ((y, x, n) for x, y, n in expected), key=repr
+    )
+    assert crossings == [3, 4, 4, 4]
+
+
+@pytest.mark.parametrize(
+    ("keys", "rows", "pays"),
+    [
+        ([2, 4], 1_000_000, True),
+        ([2, 4, 15], 1_000_000, True),
+        ([4, 25], 1_000_000, True),
+        ([15, 25], 1_000_000, False),
+        ([4, 25], 400_000, False),
+        ([1, 600], 1_000_000, False),
+        ([0, 25], 1_000_000, True),
+    ],
+)
+def test_what_is_crossed(keys: list[int], rows: int, pays: bool) -> None:
+    """Measured on a million rows that are spread evenly, of which some are left."""
+    assert cost.are_crossed(keys, rows, 1_000_000) == pays
+
+
+def test_many_keys_are_told_of_each_file_once(crossed: Table) -> None:
+    told = crossed.scan("many < 5000").aggregate([], ["x", "many"]).explain()
+    notes = [(note.reason, note.subject) for note in told.notes]
+    assert notes == [(Reason.MANY_KEYS, f"x, many on p={number}/a.orc") for number in range(2)]
+    # an index that told of the predicate is not what was not used
+    assert "MANY_KEYS: 2 groupings, e.g. x, many on p=0/a.orc" in str(told)
 
 
 def special_values() -> dict[str, pa.Array]:

@@ -18,7 +18,7 @@ import pytest
 import hindex
 from hindex.orc import DecodePath, OrcReader
 from hindex.plan.filter import residuals
-from hindex.scan import execute
+from hindex.scan import cost, execute
 from hindex.sql import parse_predicate
 from hindex.sql.predicate import columns as named_columns
 from hindex.tables import IndexSpec, Table
@@ -30,9 +30,10 @@ from tests.support.values import Column
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
 
 CASES_PER_TABLE = 40
-TABLES = math.ceil(int(os.environ.get("HINDEX_CASES", "320")) / CASES_PER_TABLE)
+TABLES = math.ceil(int(os.environ.get("HINDEX_CASES", "280")) / CASES_PER_TABLE)
 
 #: Indexes of a column, and how often they are its.
 _KINDS = (("bitmap",), ("minmax",), ("bloom",), ("bitmap", "minmax", "bloom"))
@@ -57,15 +58,22 @@ def readers(path: DecodePath | None) -> Iterator[list[OrcReader]]:
 
 @pytest.mark.parametrize("turn", range(TABLES))
 def test_rows_are_those_of_spark(
-    turn: int, spark: SparkSession, rng: np.random.Generator, tmp_path: Path
+    turn: int,
+    spark: SparkSession,
+    rng: np.random.Generator,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    made = RandomTable(spark, rng, tmp_path / "table", turn)
+    # the tables are small
+    monkeypatch.setattr(cost, "_ROWS_PER_CROSSING", 4)
+    made = RandomTable(spark, rng, tmp_path / "table", turn, is_varied=True)
     table = hindex.connect(spark=spark).table(str(made.path))
     indexed = create_indexes(made, table)
     is_fresh = change(made)
     searchable = [*made.columns, *made.partitioning]
     predicates = [random_predicate(rng, searchable) for _ in range(CASES_PER_TABLE)]
-    answers = spark_answers(spark, made.path, predicates, made.schema)
+    schema = spark_schema(spark, made)
+    answers = spark_answers(spark, made.path, predicates, schema)
 
     everything = table.scan().to_arrow()
     told = "\n".join(made.description)
@@ -80,8 +88,14 @@ def test_rows_are_those_of_spark(
     # Spark cannot push a list with NULL in it down into ORC
     sound = [number for number, predicate in enumerate(predicates) if "NULL" not in predicate]
     for spot in rng.permutation(sound)[:1].tolist():
-        kept = spark_where(spark, made.path, predicates[spot], made.schema)
+        kept = spark_where(spark, made.path, predicates[spot], schema)
         assert answers.ids[spot].tolist() == kept, predicates[spot]
+
+
+def spark_schema(spark: SparkSession, made: RandomTable) -> str | StructType:
+    """What Spark is told of the files' columns; it knows CHAR only as files have it."""
+    # the first file has every column
+    return spark.read.orc(str(made.files[0])).schema if made.has_char else made.schema
 
 
 def create_indexes(made: RandomTable, table: Table) -> frozenset[str]:
@@ -99,14 +113,17 @@ def create_indexes(made: RandomTable, table: Table) -> frozenset[str]:
         where = str(rng.choice(["part IN (1, 2)", "part <> 30", "part = 1 OR NOT part = 1"]))
     kinds = [_KINDS[int(rng.choice(len(_KINDS), p=_SHARES))] for _ in chosen]
     specs = [
-        IndexSpec(f"{kind}_{column.name}", column.name, kind, where=where)
+        IndexSpec(f"{kind}_{column.name.replace('.', '_')}", column.name, kind, where=where)
         for column, some in zip(chosen, kinds, strict=True)
         for kind in some
     ]
     if specs and _has_rows(made.files):
         table.create_indexes(specs)
         made.description.append(f"indexes: {', '.join(spec.name for spec in specs)} where {where}")
-        return frozenset(spec.column for spec in specs if spec.using == "bitmap" and where is None)
+        # keys of decimals are of one scale
+        scaled = {column.name for column in chosen if column.type.startswith("decimal")} & made.widened
+        exact = {spec.column for spec in specs if spec.using == "bitmap" and where is None}
+        return frozenset(exact - scaled)
     return frozenset()
 
 

@@ -168,12 +168,13 @@ def _items(values: st.SearchStrategy[SelectItem]) -> st.SearchStrategy[tuple[Sel
     return st.lists(values, min_size=1, max_size=3).map(tuple)
 
 
-def _grouped(column: ColumnRef) -> st.SearchStrategy[Select]:
+def _grouped(columns: list[ColumnRef]) -> st.SearchStrategy[Select]:
     count = AggregateCall(AggregateFunction.COUNT)
-    others = st.sampled_from([column, count, AggregateCall(AggregateFunction.MAX, column)])
+    column = st.sampled_from(columns)
+    others = column | st.just(count) | column.map(lambda of: AggregateCall(AggregateFunction.MAX, of))
     more = st.lists(st.builds(SelectItem, others, _ALIASES), max_size=2)
-    items = more.map(lambda found: (SelectItem(column), SelectItem(count), *found))
-    return st.builds(Select, _TABLES, items, _WHERE, st.just(column), _order(st.just(count)), _LIMITS)
+    items = more.map(lambda found: (*map(SelectItem, columns), SelectItem(count), *found))
+    return st.builds(Select, _TABLES, items, _WHERE, st.just(tuple(columns)), _order(st.just(count)), _LIMITS)
 
 
 _SELECTS = st.one_of(
@@ -193,7 +194,7 @@ _SELECTS = st.one_of(
         limit=_LIMITS,
     ),
     st.builds(Select, _TABLES, _items(st.builds(SelectItem, _CALLS, _ALIASES)), _WHERE, limit=_LIMITS),
-    _COLUMNS.flatmap(_grouped),
+    st.lists(_COLUMNS, min_size=1, max_size=3, unique_by=str).flatmap(_grouped),
 )
 _STATEMENTS: st.SearchStrategy[Statement] = st.one_of(
     st.builds(

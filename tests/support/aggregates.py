@@ -17,13 +17,14 @@ from tests.support.oracle import comparable
 def check_aggregates(
     table: Table, predicate: str, rows: pa.Table, rng: np.random.Generator, context: str
 ) -> None:
-    """Compare counts, ends, groups and the first rows of one column of a scan with those of its rows.
+    """Compare counts, ends, groups and the first rows of one column of a scan, and the groups of two, with its rows'.
 
     :param rows: the rows that the predicate keeps.
     """
-    name = str(rng.choice(rows.column_names))
+    columns = _columns(rows)
+    name = str(rng.choice(list(columns)))
     context = f"column {name}; {context}"
-    column, scan = rows.column(name), table.scan(predicate)
+    column, scan = columns[name], table.scan(predicate)
     assert scan.exists() == (rows.num_rows > 0), context
     assert scan.count(name) == len(column) - column.null_count, context
     for function, found in (("min", scan.min(name)), ("max", scan.max(name))):
@@ -32,6 +33,45 @@ def check_aggregates(
     assert _groups(counted.column(0), counted.column(1)) == _counted(column), context
     assert scan.distinct(name).equals(counted.column(0).combine_chunks()) or pa.types.is_floating(column.type)
     _check_order(scan, name, column, rng, context)
+    if rng.random() < 0.5:
+        _check_pairs(scan, [str(other) for other in rng.permutation(list(columns))[:2]], columns, context)
+
+
+def _columns(rows: pa.Table) -> dict[str, pa.ChunkedArray]:
+    """The columns, and in place of structs their fields, by dotted paths."""
+    found = {}
+    for name in rows.column_names:
+        column = rows.column(name)
+        if not pa.types.is_struct(column.type):
+            found[name] = column
+            continue
+        for field in column.type:
+            found[f"{name}.{field.name}"] = pc.struct_field(column, field.name)
+    return found
+
+
+def _check_pairs(scan: Scan, names: list[str], columns: dict[str, pa.ChunkedArray], context: str) -> None:
+    """Groups by two columns."""
+    plain = {str(at): comparable(columns[name]) for at, name in enumerate(names)}
+    expected = pa.table(plain).group_by(list(plain)).aggregate([([], "count_all")])
+    counted = scan.value_counts(*names)
+    found = [comparable(column).to_pylist() for column in counted.columns]
+    rows = list(zip(*found, strict=True))
+    ranks = [_ranks(columns[name], plain[str(at)]) for at, name in enumerate(names)]
+    listed = list(zip(*(column.to_pylist() for column in expected.columns), strict=True))
+    wanted = sorted(
+        listed, key=lambda row: [rank[value] for rank, value in zip(ranks, row[:-1], strict=True)]
+    )
+    assert rows == wanted, f"groups by {names}; {context}"
+
+
+def _ranks(column: pa.ChunkedArray, plain: pa.Array) -> dict[Any, tuple[Any, ...]]:
+    """What orders the values of a column, NULL first and NaN last, by what they are compared as."""
+    values = plain.to_pylist()
+    floats = pa.types.is_floating(column.type)
+    ranks = [value if value is None or not floats else _rank(value) for value in column.to_pylist()]
+    ordered = [value.encode() if isinstance(value, str) else value for value in (ranks if floats else values)]
+    return {value: (rank is not None, rank) for value, rank in zip(values, ordered, strict=True)}
 
 
 def _check_order(

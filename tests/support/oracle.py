@@ -12,6 +12,7 @@ import pyarrow as pa
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
 
 Ids = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -25,11 +26,11 @@ class SparkAnswers:
 
 
 def spark_answers(
-    spark: SparkSession, path: Path | str, predicates: Sequence[str], schema: str | None = None
+    spark: SparkSession, path: Path | str, predicates: Sequence[str], schema: str | StructType | None = None
 ) -> SparkAnswers:
     """Evaluate predicates in one Spark job.
 
-    :param schema: the files' columns as DDL; Spark takes one file's where it is None.
+    :param schema: the files' columns, as DDL; Spark takes one file's where it is None.
     """
     from pyspark.sql import functions as f
 
@@ -55,7 +56,7 @@ def spark_answers(
 
 
 def spark_where(
-    spark: SparkSession, path: Path | str, predicate: str, schema: str | None = None
+    spark: SparkSession, path: Path | str, predicate: str, schema: str | StructType | None = None
 ) -> list[int]:
     """The sorted ids that Spark's own scan returns, its pushdown into ORC included."""
     reader = spark.read if schema is None else spark.read.schema(schema)

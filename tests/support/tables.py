@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from tests.support.values import TYPES, Column, random_column, random_pool
+from tests.support.values import CHAR, NARROWER, TYPES, Column, random_column, random_nulls, random_pool
 from tests.support.writers import CODECS, WRITERS, writer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_STRUCT = "nest"
+#: Types of a struct's fields: those whose values are compared as they are.
+_FIELDS = ("boolean", "int", "bigint", "decimal(9,2)", "string", "binary", "date")
 _REGIONS = ("EU", "US", "a b", "__HIVE_DEFAULT_PARTITION__")
 _NUMBERS = ("1", "2", "30", "__HIVE_DEFAULT_PARTITION__")
 
@@ -25,6 +28,10 @@ class RandomTable:
     """A table under change; every row has an ``id`` of its own.
 
     ``turn`` picks the writer and codec of the first file, so that a few tables go through all of them.
+
+    :ivar is_varied: whether it may have a struct, whose fields are columns by dotted paths; a CHAR column, which only
+        one writer knows; and files whose columns have narrower types than the table's.
+    :ivar widened: the columns that some file has with another type.
     """
 
     spark: SparkSession
@@ -35,6 +42,8 @@ class RandomTable:
     partitioning: tuple[Column, ...] = ()
     files: list[Path] = field(default_factory=list)
     description: list[str] = field(default_factory=list)
+    is_varied: bool = False
+    widened: set[str] = field(default_factory=set)
     _next_id: int = 0
 
     def __post_init__(self) -> None:
@@ -44,6 +53,14 @@ class RandomTable:
             Column(f"{of.partition('(')[0][:3]}_{i}", of, random_pool(rng, of))
             for i, of in enumerate(map(str, types))
         )
+        if self.is_varied:
+            fields = [str(of) for of in rng.permutation(_FIELDS)[: int(rng.integers(0, 3))]]
+            self.columns += tuple(
+                Column(f"{_STRUCT}.{name}", of, random_pool(rng, of))
+                for name, of in zip("xy", fields, strict=False)
+            )
+            if rng.random() < 0.3:
+                self.columns += (Column("cha", CHAR, random_pool(rng, CHAR)),)
         if self.turn % 3 == 2:
             numbers = Column("part", "int", (1, 2, 30, 7))
             region = Column("region", "string", ("EU", "US", "a b", "ZZ"))
@@ -54,7 +71,16 @@ class RandomTable:
     @property
     def schema(self) -> str:
         """The files' columns as DDL."""
-        return ", ".join(["id bigint", *(f"{column.name} {column.type}" for column in self.columns)])
+        fields = [f"{c.name.partition('.')[2]}: {c.type}" for c in self.columns if "." in c.name]
+        tops = [f"{column.name} {column.type}" for column in self.columns if "." not in column.name]
+        return ", ".join(
+            ["id bigint", *tops, *([f"{_STRUCT} struct<{', '.join(fields)}>"] if fields else [])]
+        )
+
+    @property
+    def has_char(self) -> bool:
+        """Whether a column is CHAR, which Spark takes from files, and from no DDL."""
+        return any(column.type == CHAR for column in self.columns)
 
     def add_file(self, path: Path | None = None) -> Path:
         """Write one more file, or write over one."""
@@ -68,7 +94,7 @@ class RandomTable:
         rows = int(rng.choice([0, 1, 700, 2500, 4000], p=[0.05, 0.05, 0.3, 0.3, 0.3]))
         stride = int(rng.choice([100, 1000, 10_000]))
         stripe = int(rng.choice([2_000, 20_000, 1 << 26]))
-        options = {}
+        options: dict[str, Any] = {}
         if name == "pyarrow":
             options = {"dictionary_key_size_threshold": float(rng.choice([0.0, 1.0]))}
             if rng.random() < 0.5:
@@ -76,6 +102,10 @@ class RandomTable:
         elif name == "pyorc":
             options = {"dict_key_size_threshold": float(rng.choice([0.0, 1.0]))}
         data = self._data(rows, is_complete=path == self.files[0])
+        if self.has_char:
+            name = "pyorc"
+            chars = [column.name for column in self.columns if column.type == CHAR]
+            options = {"types": {column: CHAR for column in chars if column in data.column_names}}
         if name == "spark" and rows == 0:
             name = "pyarrow"
             options = {}
@@ -94,11 +124,29 @@ class RandomTable:
         missing = str(self.rng.choice(names)) if not is_complete and self.rng.random() < 0.2 else ""
         for column in self.columns:
             if column.name != missing:
-                arrays[column.name] = random_column(self.rng, column, rows)
+                arrays[column.name] = self._values(column, rows, is_complete=is_complete)
+        self._nest(arrays)
         order: Sequence[str] = list(arrays)
         if len(self.files) > 1 and self.rng.random() < 0.3:
             order = [str(name) for name in self.rng.permutation(list(arrays))]
         return pa.table({"id": ids} | {name: arrays[name] for name in order})
+
+    def _values(self, column: Column, rows: int, *, is_complete: bool) -> pa.Array:
+        narrower = NARROWER.get(column.type, ())
+        if not self.is_varied or is_complete or not narrower or self.rng.random() < 0.6:
+            return random_column(self.rng, column, rows)
+        self.widened.add(column.name)
+        of = str(self.rng.choice(narrower))
+        self.description.append(f"{column.name} is {of} in the next file")
+        return random_column(self.rng, column, rows, of)
+
+    def _nest(self, arrays: dict[str, pa.Array]) -> None:
+        """Put the struct in place of its fields."""
+        fields = [name for name in arrays if "." in name]
+        if fields:
+            names = [name.partition(".")[2] for name in fields]
+            found = pa.StructArray.from_arrays([arrays.pop(name) for name in fields], names=names)
+            arrays[_STRUCT] = random_nulls(self.rng, found)
 
     def _directory(self) -> str:
         parts = []

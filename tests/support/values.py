@@ -33,6 +33,17 @@ TYPES = (
     "date",
     "timestamp",
 )
+#: Types that only some writers have, or that only tables of several kinds of columns get.
+CHAR = "char(4)"
+#: What files may have where the table's type is wider, by that type.
+NARROWER = {
+    "smallint": ("tinyint",),
+    "int": ("tinyint", "smallint"),
+    "bigint": ("tinyint", "smallint", "int"),
+    "double": ("float",),
+    "decimal(18,5)": ("decimal(9,2)",),
+    "decimal(38,10)": ("decimal(9,2)", "decimal(18,5)"),
+}
 INTEGER_BITS = {"tinyint": 7, "smallint": 15, "int": 31, "bigint": 63}
 #: Days since 1970 of the first and the last day that Python and Spark both write.
 FIRST_DAY, LAST_DAY = -719_162, 2_932_896
@@ -83,6 +94,7 @@ def arrow_type(of: str) -> pa.DataType:
         "float": pa.float32(),
         "double": pa.float64(),
         "string": pa.string(),
+        CHAR: pa.string(),
         "binary": pa.binary(),
         "date": pa.date32(),
         "timestamp": pa.timestamp("us"),
@@ -102,9 +114,12 @@ def random_pool(rng: np.random.Generator, of: str) -> tuple[Any, ...]:
     return tuple(make(rng) for _ in range(size))
 
 
-def random_column(rng: np.random.Generator, column: Column, rows: int) -> pa.Array:
-    """``rows`` values from a column's pool, with nulls in any pattern."""
-    pool = column.pool
+def random_column(rng: np.random.Generator, column: Column, rows: int, of: str | None = None) -> pa.Array:
+    """``rows`` values from a column's pool, with nulls in any pattern.
+
+    :param of: a narrower type that they are written with; what does not fit is null.
+    """
+    pool = column.pool if of is None else tuple(_narrowed(value, of) for value in column.pool)
     shape = rng.choice(["random", "runs", "sorted", "skewed"])
     picks = rng.integers(0, len(pool), rows)
     if shape == "runs":
@@ -117,7 +132,25 @@ def random_column(rng: np.random.Generator, column: Column, rows: int) -> pa.Arr
     values = [
         None if is_null else pool[pick] for pick, is_null in zip(picks.tolist(), null.tolist(), strict=True)
     ]
-    return pa.array(values, arrow_type(column.type))
+    return pa.array(values, arrow_type(of or column.type))
+
+
+def random_nulls(rng: np.random.Generator, array: pa.Array) -> pa.Array:
+    """A struct array with nulls of its own, in any pattern."""
+    gone = pa.array(_null_pattern(rng, len(array)))
+    return pa.StructArray.from_arrays(array.flatten(), fields=list(array.type), mask=gone)
+
+
+def _narrowed(value: Any, of: str) -> Any:
+    if of in INTEGER_BITS:
+        bits = INTEGER_BITS[of]
+        return value if -(1 << bits) <= value < 1 << bits else None
+    if of == "float":
+        with np.errstate(over="ignore"):
+            return float(np.float32(value))
+    precision, scale = decimal_size(of)
+    exact = value.quantize(decimal.Decimal(1).scaleb(-scale), context=_DECIMALS)
+    return exact if abs(exact.scaleb(scale, _DECIMALS)) < 10**precision else None
 
 
 def _null_pattern(rng: np.random.Generator, rows: int) -> Bools:
@@ -154,6 +187,7 @@ def _maker(of: str) -> Callable[[np.random.Generator], Any]:
         "float": lambda rng: float(np.float32(_floating(rng))),
         "double": _floating,
         "string": _text,
+        CHAR: lambda rng: _text(rng)[:4],
         "binary": lambda rng: bytes(rng.choice([0, 1, 97, 127, 128, 255], rng.integers(0, 6)).tolist()),
         "date": lambda rng: _EPOCH.date() + datetime.timedelta(_day(rng)),
         "timestamp": _timestamp,
@@ -238,6 +272,9 @@ def random_literal(rng: np.random.Generator, column: Column) -> str:
         return f"TIMESTAMP '{value}'" if rng.random() < 0.7 else f"'{value}'"
     if of == "string":
         return quote_string(value)
+    if of == CHAR:
+        # blanks at the end make no difference
+        return quote_string(value + " " * int(rng.choice([0, 0, 1, 6])))
     if of == "date":
         return f"DATE '{value}'" if rng.random() < 0.7 else f"'{value}'"
     if of == "boolean":

@@ -1,0 +1,23 @@
+"""The package as an archive that Spark can bring to executors, as a wheel is."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import hindex
+
+ROOT = Path(__file__).parents[2]
+
+
+def write_archive(path: Path) -> Path:
+    """Write the package's Python files where a path says, and give it back."""
+    home = Path(hindex.__file__).parent
+    rooms = {"hindex": home, **{f"hindex/{room}": ROOT / room for room in ("orc", "sql", "proto")}}
+    with zipfile.ZipFile(path, "w") as target:
+        for name, folder in rooms.items():
+            for file in folder.rglob("*.py"):
+                inner = f"{name}/{file.relative_to(folder)}"
+                if inner not in target.namelist():
+                    target.write(file, inner)
+    return path

@@ -1,0 +1,43 @@
+"""Programs with Spark sessions of their own, which print what they found as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+#: What Spark Connect needs beside what developing needs: its protobuf is newer than the one of grpcio-tools.
+_CONNECT = ("protobuf>=6.33.5", "grpcio-status", "googleapis-common-protos")
+
+
+def found_by(module: str, *arguments: str, packages: Path | None = None) -> dict[str, Any]:
+    """What a program of the tests found: the JSON behind ``FOUND`` on a line of its output.
+
+    :param packages: a folder of packages that go before those that are installed.
+    """
+    environment = dict(os.environ)
+    if packages is not None:
+        environment["PYTHONPATH"] = os.pathsep.join([str(packages), environment.get("PYTHONPATH", "")])
+        # Spark Connect then takes any free port: runs side by side do not meet at the usual one
+        environment["SPARK_TESTING"] = "1"
+    command = [sys.executable, "-m", module, *arguments]
+    ran = subprocess.run(
+        command, capture_output=True, text=True, cwd=ROOT, env=environment, timeout=1200, check=False
+    )
+    assert ran.returncode == 0, ran.stderr[-4000:]
+    (line,) = [line for line in ran.stdout.splitlines() if line.startswith("FOUND ")]
+    found: dict[str, Any] = json.loads(line.removeprefix("FOUND "))
+    return found
+
+
+def connect_packages() -> Path:
+    """What a client and a server of Spark Connect need, installed where it is kept for the next run."""
+    packages = ROOT / "build" / "connect"
+    if not (packages / "google").exists():
+        install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(packages)]
+        subprocess.run([*install, *_CONNECT], check=True, capture_output=True, timeout=200)
+    return packages
