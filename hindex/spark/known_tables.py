@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from hindex.errors import HindexError, TableError
 from hindex.spark.catalog import described_columns, described_schema, first_line, run
+from hindex.spark.session import java_session
 from hindex.spark.types import quoted
+from hindex.spark.views import transactional_place
 from hindex.sql.statements import TableRef, TableRefKind
 from hindex.table.snapshot import Snapshot
 
@@ -70,8 +72,20 @@ class KnownTable:
 
     @cached_property
     def snapshot(self) -> Snapshot:
-        """The table as it is now. :raises HindexError: where it cannot be read here."""
-        return self.table.snapshot()
+        """The table as it is now, by its files: rows are read by it where there is no :attr:`disagreement`.
+
+        :raises HindexError: where it cannot be read here.
+        """
+        return self.table.unchecked_snapshot()
+
+    @cached_property
+    def disagreement(self) -> str | None:
+        """How the catalog and the files differ; None where they do not. It takes statements, so it is asked last."""
+        try:
+            self.table.check(self.snapshot)
+        except HindexError as error:
+            return str(error)
+        return None
 
     @cached_property
     def why_not(self) -> str | None:
@@ -108,7 +122,8 @@ class KnownTable:
     def spark_name(self) -> str | None:
         """How Spark is told of a table that it reads itself; None where that is as written.
 
-        :raises TableError: for a transactional table, whose deltas Spark would not read or take for rows.
+        :raises TableError: for a transactional table, whose deltas Spark would not read or take for rows; it names the
+            :attr:`disagreement`, if there is one.
         """
         is_path = self._ref.kind is TableRefKind.PATH
         try:
@@ -116,8 +131,17 @@ class KnownTable:
         except HindexError:
             if is_path:
                 raise
-            return None  # of whatever else the catalog has, Spark knows more
+            # of whatever else the catalog has, Spark knows more
+            place = transactional_place(self._spark, str(self._ref))
+            if place is None:
+                return None
+            raise TableError(
+                f"View {str(self._ref)!r} reads {place!r}, a transactional table, which Spark cannot read by itself: "
+                "make a view of hx.table(...).scan().to_spark(spark), and query that"
+            ) from None
         if is_transactional:
+            if self.disagreement is not None:
+                raise TableError(self.disagreement)
             raise TableError(
                 f"Table {str(self._ref)!r} is transactional, which Spark cannot read by itself: make a view of "
                 "hx.table(...).scan().to_spark(spark), and query that"
@@ -135,19 +159,25 @@ def _literally(path: str) -> str:
     return _GLOB.sub(r"\\\g<0>", path)
 
 
-def known_tables(connection: Connection, refs: Sequence[TableRef]) -> dict[TableRef, KnownTable]:
-    """The tables of some names, each asked for once."""
+def known_tables(
+    connection: Connection, refs: Sequence[TableRef], *, in_full: bool = False
+) -> dict[TableRef, KnownTable]:
+    """The tables of some names, each asked for once.
+
+    :param in_full: look them up by statements, which all that watches over the session's statements sees.
+    """
     spark = connection.spark()
 
     def look_up(ref: TableRef) -> KnownTable:
         try:
-            return KnownTable(spark, ref, *connection.look_up(ref))
+            return KnownTable(spark, ref, *connection.look_up(ref, in_full=in_full))
         except HindexError as error:
             return KnownTable(spark, ref, None, problem=error)
 
     distinct = list(dict.fromkeys(refs))
-    if len(distinct) < 2:
+    if len(distinct) < 2 or java_session(spark) is not None:
+        # a thread's first call of the Java side takes as long as what it would wait for
         return {ref: look_up(ref) for ref in distinct}
-    # asking the catalog is mostly waiting for the Java side
+    # asking the catalog of a server is mostly waiting
     with ThreadPoolExecutor(min(len(distinct), _LOOKUPS)) as pool:
         return dict(zip(distinct, pool.map(look_up, distinct), strict=True))

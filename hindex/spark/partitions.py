@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from hindex.spark.catalog import place_of, run
+from hindex.spark.session import java_session
 from hindex.table.elsewhere import CatalogPartitions, PartitionPlace
 from hindex.table.listing import Listing, join_uri, normalize_uri
 from hindex.table.partitions import NULL_PARTITION, unescape
@@ -46,22 +47,28 @@ def catalog_partitions(spark: SparkSession, name: str, described: Mapping[str, A
             here.add(directory)
         else:
             elsewhere.append(PartitionPlace(directory, place))
-    return CatalogPartitions(frozenset(here), tuple(elsewhere), _input_files(spark, name))
+    return CatalogPartitions(frozenset(here), tuple(elsewhere))
 
 
 def file_difference(spark: SparkSession, name: str, listing: Listing) -> str | None:
-    """How the data files of a table differ from those that Spark reads for its name; None where they do not."""
+    """How the data files of a table differ from those that Spark reads for its name; None where they do not.
+
+    Spark lists them for that, unless it has listed them before.
+    """
     if listing.catalog is None or listing.transactional:
         return None
     ours = _resolved(file.uri for file in listing.files)
-    # they may have changed since Spark was asked
-    theirs = listing.catalog.files if ours == listing.catalog.files else _input_files(spark, name)
+    theirs = _input_files(spark, name)
     if theirs == {listing.uri}:
         return f"Spark does not tell which data files it reads ({_OWN_READER} is false; set it to true)"
-    for uri in sorted(theirs - ours):
-        return f"the catalog has data file {uri!r}, which is in none of the places of its partitions"
     places = {normalize_uri(join_uri(listing.uri, directory)) for directory in listing.catalog.here}
     places.update(normalize_uri(place.uri) for place in listing.catalog.elsewhere)
+    for uri in sorted(theirs - ours):
+        if uri.rpartition("/")[0] in places:
+            return (
+                f"Spark reads data file {uri!r}, which was not there: REFRESH TABLE {name}, and run it again"
+            )
+        return f"the catalog has data file {uri!r}, which is in none of the places of its partitions"
     for uri in sorted(ours - theirs):
         if uri.rpartition("/")[0] in places:
             return f"Spark has not seen data file {uri!r} yet: REFRESH TABLE {name} shows it to Spark"
@@ -111,7 +118,7 @@ def _listed_places(spark: SparkSession, described: Mapping[str, Any]) -> dict[_V
 
     Empty where that cannot be asked: over Spark Connect, of other catalogs, and by a Spark whose inner parts differ.
     """
-    session = getattr(spark, "_jsparkSession", None)
+    session = java_session(spark)
     if session is None or described.get("catalog_name") != _SESSION_CATALOG:
         return {}
     # which a client of Spark Connect need not have

@@ -17,6 +17,7 @@ from hindex.errors import StatementError
 from hindex.spark.catalog import first_line
 from hindex.spark.decisions import QueryExplanation, TableDecision
 from hindex.spark.query_plan import PlannedTable, plan_query
+from hindex.spark.session import java_session
 from hindex.sql.queries import as_literal
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def explain_query(connection: Connection, query: Query) -> QueryExplanation:
     :raises StatementError: if Spark cannot parse or resolve the query.
     """
     spark = connection.spark()
-    planned = plan_query(connection, query)
+    planned = plan_query(connection, query, in_full=True)
     _analysed(connection, query, planned, lambda item: item.empty(spark))
     decisions = [
         item.decision if item.scan is None else replace(item.decision, explanation=item.scan.explain())
@@ -87,8 +88,9 @@ def _analysed(
             found = spark.sql(query.with_tables(names, is_format=True), **frames)
         else:
             found = spark.sql(query.with_tables(names))
-        # with Spark Connect, nothing has been looked at so far
-        found.schema  # noqa: B018
+        if java_session(spark) is None:
+            # nothing has been looked at so far
+            found.schema  # noqa: B018
     except PySparkException as error:
         raise StatementError(first_line(error)) from error
     return found

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from hindex.errors import ColumnError, HindexError, PredicateError, TableError
 from hindex.orc.types import Kind, OrcType
-from hindex.plan.explain import Kept
 from hindex.plan.normalize import normalize
+from hindex.plan.reasons import group_notes
 from hindex.scan.planning import ScanPlan, plan_scan
 from hindex.scan.running import Unit
 from hindex.scan.scan import Scan
@@ -18,6 +18,7 @@ from hindex.spark.decisions import TableDecision
 from hindex.spark.known_tables import KnownTable, known_tables
 from hindex.spark.scan import scan_frame
 from hindex.spark.settings import is_ansi, is_of_one_type, is_utc, strange_setting
+from hindex.spark.surveys import survey
 from hindex.spark.types import quoted, same_type, spark_ddl
 from hindex.sql.predicate import Predicate, all_of, columns
 from hindex.table.schema import TableSchema
@@ -36,8 +37,6 @@ MAX_SHARE = 0.005
 #: The least number of values (rows times the columns that are asked for) for which indexes are asked at all: planning
 #: takes about as long as Spark takes to decode so many.
 MIN_VALUES = 5_000_000
-#: Data files whose indexes are asked to estimate that share.
-_SAMPLED_FILES = 16
 #: Why a table is left to Spark that its indexes would narrow.
 _ELSEWHERE = "Spark reads it in another place of the query, and both have to see the same files"
 
@@ -70,13 +69,16 @@ class PlannedTable:
         return spark.createDataFrame([], self.schema)
 
 
-def plan_query(connection: Connection, query: Query) -> list[PlannedTable]:
-    """How each table of a query is to be read."""
+def plan_query(connection: Connection, query: Query, *, in_full: bool = False) -> list[PlannedTable]:
+    """How each table of a query is to be read.
+
+    :param in_full: see :func:`known_tables`; where no query follows that Spark would see.
+    """
     spark = connection.spark()
     setting = strange_setting(spark, query.text)
     if setting is not None:
         query.leave(f"the session has {setting}")
-    by_ref = known_tables(connection, [table.ref for table in query.tables])
+    by_ref = known_tables(connection, [table.ref for table in query.tables], in_full=in_full)
     known = [by_ref[table.ref] for table in query.tables]
     if query.problem is not None:
         return [
@@ -131,6 +133,8 @@ class _Planner:
             return PlannedTable(known, _alone(table, str(error)))
         usable = self._usable(conditions, schema)
         if is_transactional:
+            if known.disagreement is not None:
+                return PlannedTable(known, _alone(table, known.disagreement))
             return self._transactional(table, known, usable)
         if not usable:
             reason = "none of the query's conditions on it can be answered by indexes"
@@ -147,23 +151,34 @@ class _Planner:
         if rows * len(names) < MIN_VALUES:
             reason = f"TOO_SMALL: Spark reads {len(names)} columns of {rows:,} rows sooner"
             return PlannedTable(known, _alone(table, reason, where))
-        scan, plan = _planned(known, where, names)
-        if not plan.skipped and not any(task.indexes or task.located for task in plan.tasks):
-            listed = ", ".join(dict.fromkeys(column.name for column in columns(where)))
-            return PlannedTable(known, _alone(table, f"no index that could be used is on {listed}", where))
-        survey = _survey(scan, plan)
-        kept = survey.rows
+        try:
+            scan, plan = _planned(known, where, names)
+            if not plan.skipped and not any(task.indexes or task.located for task in plan.tasks):
+                listed = ", ".join(dict.fromkeys(column.name for column in columns(where)))
+                reason = f"no index that could be used is on {listed}"
+                return PlannedTable(known, _alone(table, reason, where))
+            surveyed = survey(scan, plan, MAX_SHARE)
+        except HindexError as error:
+            # of a table that would not be read here anyway, it is no error
+            if known.disagreement is not None:
+                return PlannedTable(known, _alone(table, known.disagreement, where))
+            if isinstance(error, (ColumnError, PredicateError)):
+                return PlannedTable(known, _alone(table, str(error), where))
+            raise
+        kept = surveyed.rows
         if kept.share is not None and kept.share > MAX_SHARE:
             reason = f"NOT_SELECTIVE: more than {MAX_SHARE:.1%} of the rows may match"
+            if surveyed.fallbacks:
+                reason += "; " + "; ".join(map(str, group_notes(surveyed.fallbacks)))
             return PlannedTable(known, replace(_alone(table, reason, where), rows=kept))
         try:
-            difference = _difference(schema, known.spark_schema)
+            difference = known.disagreement or _difference(schema, known.spark_schema)
         except TableError as error:
             difference = str(error)
         if difference is not None:
             return PlannedTable(known, replace(_alone(table, difference, where), rows=kept))
         decision = TableDecision(str(table.ref), str(where), None, kept)
-        return PlannedTable(known, decision, scan, plan, known.spark_schema, survey.units)
+        return PlannedTable(known, decision, scan, plan, known.spark_schema, surveyed.units)
 
     def _transactional(
         self, table: QueryTable, known: KnownTable, usable: Sequence[Predicate]
@@ -196,37 +211,6 @@ def _planned(known: KnownTable, where: Predicate | None, names: Sequence[str]) -
     """A scan, and its plan against the table as it was listed for this query."""
     scan = known.table.scan(where, names)
     return scan, scan.runner.plan(lambda: known.snapshot, lambda found: plan_scan(found, where, names))
-
-
-@dataclass(frozen=True, slots=True)
-class _Survey:
-    """About how many rows the indexes leave. ``units`` are all stripes that have some, where all were asked."""
-
-    rows: Kept
-    units: list[Unit] | None
-
-
-def _survey(scan: Scan, plan: ScanPlan) -> _Survey:
-    """Ask the indexes: of few data files all, of many some. They are asked no further once too many rows are left."""
-    total = sum(view.num_rows for view in plan.snapshot.files)
-    step = max(len(plan.tasks) / _SAMPLED_FILES, 1.0)
-    sample = [plan.tasks[int(at * step)] for at in range(min(len(plan.tasks), _SAMPLED_FILES))]
-    rows = {view.file.path: view.num_rows for view in plan.snapshot.files}
-    most = MAX_SHARE * total / step
-    kept = seen = 0
-    units: list[Unit] = []
-    for task, answer in scan.runner.answered(sample, every=True):
-        kept += len(answer.bounds.upper)
-        seen += answer.num_rows
-        if kept > most:
-            break
-        if len(answer.bounds.upper):
-            units.append((task, answer))
-    else:
-        if step == 1.0:
-            return _Survey(Kept(kept, total), units)
-    possible = sum(rows[task.path] for task in plan.tasks)
-    return _Survey(Kept(round(kept * possible / seen) if seen else 0, total), None)
 
 
 def _fits(predicate: Predicate, schema: TableSchema) -> bool:

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Mapping
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from hindex.errors import HindexError, MissingRuntimeError
 from hindex.spark.java import INSTALL_HINT, find_java
@@ -68,6 +68,11 @@ def default_conf(master: str) -> dict[str, str]:
             "spark.driver.memory": f"{_driver_memory() >> 20}m",
         }
     return settings
+
+
+def java_session(spark: SparkSession) -> Any:  # noqa: ANN401 an object of Java
+    """The Java side of a session, which is within reach; None over Spark Connect."""
+    return getattr(spark, "_jsparkSession", None)
 
 
 def _driver_memory() -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -64,8 +64,7 @@ def enable(spark: SparkSession, tables: Sequence[str] = (), store: str | None = 
     for name in tables:
         listing = connect(store, spark).table(name).snapshot().listing
         # which files there are is seen at each read
-        partitions = None if listing.catalog is None else replace(listing.catalog, files=frozenset())
-        places[name.lower()] = NamedTable(listing.uri, partitions)
+        places[name.lower()] = NamedTable(listing.uri, listing.catalog)
     place = None if store is None else normalize_uri(store)
     spark.dataSource.register(_source_class(places, place, cores(spark)))
     # without it, Spark refuses to run a source that could take filters

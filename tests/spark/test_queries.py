@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
+import pickle
 import random
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -14,11 +16,12 @@ import pytest
 import hindex
 import hindex.tables
 from hindex import connection
-from hindex.errors import StatementError, TableError
+from hindex.errors import FallbackError, StatementError, TableError
 from hindex.scan.running import Runner
-from hindex.spark import query_plan
+from hindex.spark import agreement, catalog, partitions, query_plan
 from hindex.spark.queries import QueryExplanation, explain_query, run_query
 from hindex.spark.query_plan import plan_query
+from hindex.spark.surveys import TOO_MANY
 from hindex.sql.queries import parse_query
 from tests.acid.writing import bucket_property, write_acid
 from tests.support.small import write_columns
@@ -75,6 +78,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables are read through their indexes however many rows are left."""
     monkeypatch.setattr(query_plan, "MAX_SHARE", 1.0)
     monkeypatch.setattr(query_plan, "MIN_VALUES", 0)
+    TOO_MANY.clear()
 
 
 def rows(frame: DataFrame) -> list[str]:
@@ -217,9 +221,33 @@ def test_what_sql_returns(
     assert [view.name for view in spark.catalog.listTables() if view.isTemporary] == []
 
 
+@pytest.mark.parametrize(
+    ("text", "at", "is_here"),
+    [
+        ("SELECT a AS b, b FROM qt GROUP BY a, b ORDER BY b", 1, False),
+        ("SELECT a, b AS a FROM qt GROUP BY a, b ORDER BY a DESC", 0, False),
+        ("SELECT a AS b, b FROM qt ORDER BY b", 1, False),
+        ("SELECT a AS b, b AS c FROM qt GROUP BY a, b ORDER BY b", 0, True),
+        ("SELECT a, A, b FROM qt GROUP BY a, b ORDER BY a DESC", 0, True),
+        ("SELECT DISTINCT a AS x, b FROM qt ORDER BY X", 0, True),
+    ],
+)
+def test_an_order_by_a_name_that_several_columns_have(
+    text: str, at: int, is_here: bool, tables: hindex.Connection
+) -> None:
+    found: Any = tables.sql(text)
+    assert isinstance(found, pa.Table) == is_here
+    mine, theirs = (found if is_here else found.toArrow()), tables.spark().sql(text).toArrow()
+    assert mine.column(at).to_pylist() == theirs.column(at).to_pylist()
+    listed = [
+        sorted(map(repr, zip(*(c.to_pylist() for c in t.columns), strict=True))) for t in (mine, theirs)
+    ]
+    assert listed[0] == listed[1]
+
+
 def test_a_query_asks_for_each_table_once(tables: hindex.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     described, listed = (
-        counted(monkeypatch, connection, "describe_table"),
+        counted(monkeypatch, connection, "describe_for_query"),
         counted(monkeypatch, hindex.tables, "take_snapshot"),
     )
     text = "SELECT * FROM qt p, qt q, qu, qv v WHERE p.a = 3 AND q.a = 4 AND qu.b = p.b AND v.a = p.a"
@@ -259,6 +287,287 @@ def test_indexes_are_asked_until_too_many_rows_are_left(
     assert len(asked) == 1
     assert found.rows is not None
     assert 0.6 * ROWS < (found.rows.kept or 0) < ROWS == found.rows.total
+
+
+def test_that_too_many_rows_are_left_is_asked_once(
+    tables: hindex.Connection, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Until a file or an index is another one; of a table that is read, each time, and only once."""
+    asked = counted(monkeypatch, Runner, "answer")
+    monkeypatch.setattr(query_plan, "MAX_SHARE", 0.1)
+    path = tmp_path / "t"
+    for number in range(2):
+        write_columns(path / f"{number}.orc", {"id": pa.array([7] * 10), "a": pa.array([3] * 9 + [5])})
+    table = tables.table(str(path))
+    table.create_index("i", "a")
+    text = f"SELECT sum(id) AS n FROM '{path}' WHERE a = {{}}"
+
+    def read(value: int) -> tuple[bool, int, int | None]:
+        """Whether it is read through its index, how often that was asked, and the answer."""
+        asked.clear()
+        query = parse_query(text.format(value))
+        assert query is not None
+        answer = run_query(tables, query).collect()[0]["n"]
+        times = len(asked)
+        (found,) = plan_query(tables, query)
+        if found.scan is None:
+            assert found.decision.reason == "NOT_SELECTIVE: more than 10.0% of the rows may match"
+            assert found.decision.rows is not None
+            assert (found.decision.rows.kept, found.decision.rows.total) == (18, 20)
+            assert len(asked) == times
+        else:
+            # what was asked is what is read by
+            assert found.units is not None
+        return found.scan is not None, times, answer
+
+    assert read(3) == (False, 1, 126)
+    assert read(3) == (False, 0, 126)
+    # another question, and one whose answer the scan goes by
+    for _ in range(2):
+        assert read(5) == (True, 2, 14)
+    for number in range(2):
+        write_columns(path / f"{number}.orc", {"id": pa.array([7] * 10), "a": pa.array([4] * 9 + [5])})
+    table.refresh_indexes()
+    assert read(3) == (True, 0, None)
+    assert read(4) == (False, 1, 126)
+    table.rebuild_index("i")
+    assert read(4) == (False, 1, 126)
+
+
+@pytest.fixture
+def wide(tables: hindex.Connection, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A table of two files, of which the index on ``a`` leaves 90 % for 3, which is too much, and 10 % for 5."""
+    monkeypatch.setattr(query_plan, "MAX_SHARE", 0.1)
+    for number in range(2):
+        columns = {"id": pa.array([7] * 10), "b": pa.array([1] * 10), "a": pa.array([3] * 9 + [5])}
+        write_columns(tmp_path / "wide" / f"{number}.orc", columns)
+    tables.table(str(tmp_path / "wide")).create_index("i", "a")
+    return tmp_path / "wide"
+
+
+def asked_of(hx: hindex.Connection, path: Path, condition: str, shown: str = "sum(id)") -> str | None:
+    """Why a table is left to Spark; None where it is not."""
+    query = parse_query(f"SELECT {shown} FROM '{path}' WHERE {condition}")
+    assert query is not None
+    (found,) = plan_query(hx, query)
+    return found.decision.reason
+
+
+def test_what_makes_another_question(
+    tables: hindex.Connection, wide: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = counted(monkeypatch, Runner, "answer")
+    told = "NOT_SELECTIVE: more than 10.0% of the rows may match"
+    assert (asked_of(tables, wide, "a = 3"), len(asked)) == (told, 1)
+    # not what else is shown of the rows
+    assert (asked_of(tables, wide, "a = 3", "max(b), sum(id)"), len(asked)) == (told, 1)
+    # but how it is asked
+    strict = hindex.connect(spark=spark, mode="strict")
+    assert (asked_of(strict, wide, "a = 3"), len(asked)) == (told, 2)
+    assert (asked_of(strict, wide, "a = 3"), len(asked)) == (told, 2)
+    monkeypatch.setattr(query_plan, "MAX_SHARE", 0.95)
+    assert asked_of(tables, wide, "a = 3") is None
+
+
+def test_a_file_that_was_exchanged_is_asked_about_anew(
+    tables: hindex.Connection, wide: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it is of the same length, and even of the same time."""
+    asked = counted(monkeypatch, Runner, "answer")
+    assert asked_of(tables, wide, "a = 3") == "NOT_SELECTIVE: more than 10.0% of the rows may match"
+    file = wide / "0.orc"
+    before = file.stat()
+    columns = {"id": pa.array([7] * 10), "b": pa.array([1] * 10), "a": pa.array([4] * 9 + [5])}
+    write_columns(file, columns)
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    after = file.stat()
+    assert (after.st_size, after.st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+    asked.clear()
+    # both files each time
+    for times in (2, 4):
+        reason = asked_of(tables, wide, "a = 3")
+        assert reason is not None
+        assert "may match; STALE_FILE: 1 file: 0.orc (length and time are as indexed, but" in reason
+        assert len(asked) == times
+    query = parse_query(f"SELECT sum(id) FROM '{wide}' WHERE a = 3")
+    assert query is not None
+    assert run_query(tables, query).collect()[0][0] == 9 * 7
+
+
+def test_an_index_that_is_away_for_a_while(tables: hindex.Connection, wide: Path) -> None:
+    """That it could not be asked is told, and not remembered."""
+    file = sorted((wide / "_hindex").rglob("*.hidx"))[0]
+    away = file.rename(file.with_suffix(".away"))
+    reason = asked_of(tables, wide, "a = 5")
+    assert reason is not None
+    assert reason.startswith(
+        "NOT_SELECTIVE: more than 10.0% of the rows may match; INDEX_MISSING: 1 index file: i on "
+    )
+    away.rename(file)
+    assert asked_of(tables, wide, "a = 5") is None
+
+
+def test_what_is_remembered_is_short(tables: hindex.Connection, wide: Path) -> None:
+    """Whatever the length of the condition."""
+    for number in range(3):
+        members = ", ".join(map(str, (3, *range(100, 1100), 2000 + number)))
+        assert "NOT_SELECTIVE" in str(asked_of(tables, wide, f"a IN ({members})"))
+    held = TOO_MANY._held
+    assert len(held) == 3
+    assert len(pickle.dumps(list(held))) < 200
+
+
+def test_mistakes_of_tables_that_are_not_read_here(
+    tables: hindex.Connection, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Where the catalog has a table otherwise, or hindex cannot tell columns apart, Spark has the answer."""
+    strict = hindex.connect(spark=spark, mode="strict")
+    for name in ("1", "2"):
+        write_columns(tmp_path / "t" / f"{name}.orc", {"a": pa.array([1, 2, 3]), "b": pa.array([4, 5, 6])})
+        if name == "1":
+            tables.table(str(tmp_path / "t")).create_index("i", "a")
+    nested = pa.array([{"x": 4}, {"x": 5}, {"x": 6}])
+    columns = {"a.x": pa.array([1, 2, 3]), "a": nested, "b": pa.array([1, 2, 3])}
+    write_columns(tmp_path / "dotted" / "1.orc", columns)
+    tables.table(str(tmp_path / "dotted")).create_index("i", "b")
+    spark.sql(f"CREATE TABLE added (a BIGINT, b BIGINT, z INT) USING orc LOCATION '{tmp_path}/t'")
+    spark.sql(f"CREATE TABLE same USING orc LOCATION '{tmp_path}/t'")
+    spark.sql(f"CREATE TABLE dotted USING orc LOCATION '{tmp_path}/dotted'")
+    try:
+        (found,) = compare(strict, "SELECT sum(b) AS n FROM added WHERE a = 2").tables
+        assert "column 'z' is in the catalog and not in the files" in str(found.reason)
+        (found,) = compare(tables, "SELECT count(*) AS n FROM dotted WHERE a.x = 5 AND b = 2").tables
+        assert "Column 'a.x' cannot be told from another of that name" in str(found.reason)
+        query = parse_query("SELECT sum(b) FROM same WHERE a = 2")
+        assert query is not None
+        with pytest.raises(FallbackError, match="NEW_FILE"):
+            run_query(strict, query)
+    finally:
+        for name in ("added", "same", "dotted"):
+            spark.sql(f"DROP TABLE IF EXISTS {name}")
+
+
+def test_files_of_partitions_are_compared_only_if_they_are_read(
+    tables: hindex.Connection, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    compared = counted(monkeypatch, partitions, "_input_files")
+    spark.sql(f"CREATE TABLE parted (a INT, b INT, p INT) USING orc PARTITIONED BY (p) LOCATION '{tmp_path}'")
+    try:
+        spark.sql("INSERT INTO parted SELECT id % 2, id, 1 FROM range(10)")
+        tables.table("parted").create_index("i", "a")
+        for share, least, times in ((1.0, 1000, 0), (0.1, 0, 0), (1.0, 0, 1)):
+            monkeypatch.setattr(query_plan, "MAX_SHARE", share)
+            monkeypatch.setattr(query_plan, "MIN_VALUES", least)
+            compared.clear()
+            query = parse_query("SELECT sum(b) FROM parted WHERE a = 1")
+            assert query is not None
+            assert run_query(tables, query).collect()[0][0] == 25
+            assert len(compared) == times
+    finally:
+        spark.sql("DROP TABLE parted")
+
+
+def test_whoever_watches_over_the_session_sees_what_is_done_to_a_table(
+    tables: hindex.Connection, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The short lookup is of queries: statements about indexes ask in full, also about tables of earlier queries."""
+    write_columns(tmp_path / "1.orc", {"id": pa.array([1, 2, 3]), "a": pa.array([1, 2, 3])})
+    tables.table(str(tmp_path)).create_index("watched", "a")
+    spark.sql(f"CREATE TABLE guarded USING orc LOCATION '{tmp_path}'")
+
+    def refused(*_: object) -> object:
+        raise TableError("no privilege")
+
+    try:
+        hx = hindex.connect(spark=spark)
+        with monkeypatch.context() as patch:
+            for module in (catalog, agreement):
+                patch.setattr(module, "run", refused)
+            query = parse_query("SELECT count(*) FROM guarded WHERE a = 3")
+            assert query is not None
+            (found,) = explain_query(hx, query).tables
+            assert (found.reason, found.rows) == ("no privilege", None)
+            # it is Spark's then, which has its own say
+            assert run_query(hx, query).collect()[0][0] == 1
+            for text in (
+                "DROP INDEX watched ON guarded",
+                "SHOW INDEXES ON guarded",
+                "SELECT id FROM guarded WHERE a = 3",
+            ):
+                with pytest.raises(TableError, match=r"^no privilege$"):
+                    hx.sql(text)
+            with pytest.raises(TableError, match=r"^no privilege$"):
+                hx.table("guarded")
+            for text in ("DROP INDEX watched", "SHOW INDEXES"):
+                with pytest.raises(TableError, match=r"^no privilege$"):
+                    hx.sql(text)
+        assert tables.table(str(tmp_path)).has_index("watched")
+        shown: Any = hx.sql("SHOW INDEXES")
+        assert shown.column("name").to_pylist() == ["watched"]
+    finally:
+        spark.sql("DROP TABLE guarded")
+
+
+def test_the_session_that_is_asked(tables: hindex.Connection, spark: SparkSession) -> None:
+    """Its settings count, and the one that was active stays so."""
+    sessions: Any = getattr(spark._jvm, "org.apache.spark.sql.classic.SparkSession")
+    name = "spark.sql.ansi.doubleQuotedIdentifiers"
+    active = sessions.getActiveSession().get()
+    other: Any = spark.newSession()._jsparkSession
+    statement = 'DESCRIBE TABLE EXTENDED "qt" AS JSON'
+    assert catalog._value_inside(spark, statement) is None
+    spark.conf.set(name, "true")
+    try:
+        sessions.setActiveSession(other)
+        found = catalog._value_inside(spark, statement)
+        assert found is not None
+        assert json.loads(found)["table_name"] == "qt"
+        assert sessions.getActiveSession().get().equals(other)
+        sessions.clearActiveSession()
+        assert catalog._value_inside(spark, statement) == found
+        assert not sessions.getActiveSession().isDefined()
+    finally:
+        sessions.setActiveSession(active)
+        spark.conf.unset(name)
+
+
+def test_a_table_that_the_catalog_has_otherwise_is_left_to_spark(
+    tables: hindex.Connection, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark pads what it reads of a CHAR, which the files do not tell."""
+    write_columns(tmp_path / "1.orc", {"id": pa.array([1, 2], pa.int64()), "a": pa.array(["x", "y"])})
+    tables.table(str(tmp_path)).create_index("i", "id")
+    spark.sql(f"CREATE TABLE padded (id BIGINT, a CHAR(4)) USING orc LOCATION '{tmp_path}'")
+    try:
+        (found,) = compare(tables, "SELECT max(length(a)) AS n FROM padded WHERE id = 1").tables
+    finally:
+        spark.sql("DROP TABLE padded")
+    assert found.reason is not None
+    assert "column 'a' is char(4) in the catalog" in found.reason
+    assert (found.rows and found.rows.kept) == 1
+
+
+def test_what_the_java_side_is_asked(
+    tables: hindex.Connection, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only tables that are read here are compared with the catalog, and none takes a statement to look up."""
+    statements, compared = counted(monkeypatch, catalog, "run"), counted(monkeypatch, agreement, "run")
+    query = parse_query(
+        "SELECT count(*) FROM qt JOIN qu ON a = k JOIN qv ON qv.a = k WHERE s = 's3' AND z = 1"
+    )
+    assert query is not None
+    for most, read in ((1.0, [True, False, False]), (0.0, [False, False, False])):
+        monkeypatch.setattr(query_plan, "MAX_SHARE", most)
+        compared.clear()
+        assert [item.decision.is_accelerated for item in plan_query(tables, query)] == read
+        assert (len(statements), len(compared)) == (0, sum(read))
+    (row,) = spark.sql("DESCRIBE TABLE EXTENDED qt AS JSON").collect()
+    assert catalog.describe_for_query(spark, "qt") == json.loads(row[0])
+    assert not statements
+    # as over Spark Connect
+    monkeypatch.setattr(catalog, "java_session", lambda _: None)
+    assert catalog.describe_for_query(spark, "qt") == json.loads(row[0])
+    assert len(statements) == 1
 
 
 def counted(monkeypatch: pytest.MonkeyPatch, owner: object, name: str) -> list[str]:
@@ -446,7 +755,9 @@ def test_paths_that_are_no_patterns(tables: hindex.Connection, tmp_path: Path) -
         tables.sql(f"SELECT sum(id) + 0 FROM '{hidden}' WHERE id = 1")
 
 
-def test_a_table_that_is_transactional(tables: hindex.Connection, tmp_path: Path) -> None:
+def test_a_table_that_is_transactional(
+    tables: hindex.Connection, spark: SparkSession, tmp_path: Path
+) -> None:
     """Spark would take its deltas for rows, so it is read here whether or not an index helps."""
     prop = bucket_property(0)
     rows_of = [((1, prop, number), 1, (number, number % 3, "x")) for number in range(9)]
@@ -463,6 +774,13 @@ def test_a_table_that_is_transactional(tables: hindex.Connection, tmp_path: Path
         assert query is not None
         assert run_query(tables, query).collect()[0]["n"] == wanted
         assert explain_query(tables, query).tables[0].is_accelerated
+    # where the catalog has it otherwise, nobody reads it
+    spark.sql(f"CREATE TABLE acid (id BIGINT, k INT, s CHAR(4)) USING orc LOCATION '{tmp_path / 't'}'")
+    try:
+        with pytest.raises(TableError, match=r"column 's' is char\(4\) in the catalog"):
+            tables.sql("SELECT count(*) AS n FROM acid x JOIN (SELECT 3 AS b) WHERE x.id > 1")
+    finally:
+        spark.sql("DROP TABLE acid")
 
 
 @pytest.mark.parametrize(
@@ -499,3 +817,61 @@ def test_settings(
     assert [item.is_accelerated for item in explained.tables] == accelerated
     if accelerated != [True] and "ansi.enabled" not in setting:
         assert setting in str(explained)
+
+
+def test_a_view_of_a_transactional_table(
+    tables: hindex.Connection, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark would read the flat files alone, or none."""
+    rows_of = [((1, bucket_property(0), n), 1, (n, n, "x")) for n in range(5)]
+    write_acid(tmp_path / "t" / "delta_0000001_0000001" / "bucket_00000", rows_of)
+    spark.sql(f"CREATE TABLE acid (id BIGINT, k INT, s STRING) USING orc LOCATION '{tmp_path / 't'}'")
+    spark.sql("CREATE VIEW of_acid AS SELECT id FROM acid WHERE k > (SELECT 1)")
+    spark.sql("CREATE VIEW inside AS SELECT 1 AS id WHERE 0 IN (SELECT id FROM acid)")
+    try:
+        for text in ("SELECT id FROM of_acid", "SELECT id + 1 FROM of_acid", "EXPLAIN SELECT id FROM inside"):
+            with pytest.raises(TableError, match="a transactional table, which Spark cannot read by itself"):
+                tables.sql(text)
+    finally:
+        for what in ("VIEW inside", "VIEW of_acid", "TABLE acid"):
+            spark.sql(f"DROP {what}")
+
+
+def test_a_mistake_in_a_query_of_a_view_is_told_as_spark_does(
+    tables: hindex.Connection, spark: SparkSession
+) -> None:
+    spark.sql("CREATE OR REPLACE TEMP VIEW ones AS SELECT 1 AS amount")
+    for text in ("SELECT amuont FROM ones", "SELECT amount FROM ones WHERE amuont = 1"):
+        with pytest.raises(StatementError, match=r"UNRESOLVED_COLUMN[\s\S]*amount"):
+            tables.sql(text)
+
+
+def test_a_table_of_a_query_is_the_same_one_in_another_database(spark: SparkSession, tmp_path: Path) -> None:
+    for database in ("one", "two"):
+        place = tmp_path / database
+        place.mkdir()
+        write_columns(place / "1.orc", {"id": pa.array(range(9), pa.int64())})
+        spark.sql(f"CREATE DATABASE {database}")
+        spark.sql(f"CREATE TABLE {database}.t USING orc LOCATION '{place}'")
+        hindex.connect(spark=spark).table(str(place)).create_index("by_id", "id")
+    current = spark.catalog.currentDatabase()
+    try:
+        hx = hindex.connect(spark=spark)
+        spark.catalog.setCurrentDatabase("one")
+        assert hx.sql("SELECT sum(id) AS n FROM t WHERE id = 3").collect()[0].n == 3  # type: ignore[union-attr]
+        spark.catalog.setCurrentDatabase("two")
+        hx.sql("DROP INDEX by_id")
+        left = {name for name in ("one", "two") if hindex.connect().table(str(tmp_path / name)).indexes()}
+        assert left == {"two"}
+        # one that is made anew elsewhere is another one
+        hx = hindex.connect(spark=spark)
+        hx.sql("SELECT sum(id) AS n FROM one.t WHERE id = 3")
+        spark.sql("DROP TABLE one.t")
+        spark.sql(f"CREATE TABLE one.t USING orc LOCATION '{tmp_path / 'two'}'")
+        with pytest.raises(StatementError, match="needs ON"):
+            hx.sql("DROP INDEX by_id")
+        assert hx.table(str(tmp_path / "two")).has_index("by_id")
+    finally:
+        spark.catalog.setCurrentDatabase(current)
+        for database in ("one", "two"):
+            spark.sql(f"DROP DATABASE {database} CASCADE")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,54 +13,27 @@ import hindex
 from hindex.spark import query_plan
 from hindex.spark.queries import explain_query, run_query
 from hindex.sql.queries import parse_query
-from tests.support import local_build
-from tests.support.tpch import INDEXES, QUERIES, rounded, write_tables
+from tests.support.elsewhere import connect_packages, found_by
+from tests.support.tpch import ACCELERATED, INDEXES, QUERIES, rounded, write_indexed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SCALE = "0.01"
-#: By the number of a query, the tables that are read through their indexes, however many rows are left.
-ACCELERATED = {
-    1: ["lineitem"],
-    2: ["part", "region", "region"],
-    3: ["customer", "orders", "lineitem"],
-    4: ["orders"],
-    5: ["orders", "region"],
-    6: ["lineitem"],
-    7: ["lineitem", "nation", "nation"],
-    8: ["part", "orders", "region"],
-    9: [],
-    10: ["orders", "lineitem"],
-    11: ["nation", "nation"],
-    12: ["lineitem"],
-    13: [],
-    14: ["lineitem"],
-    15: ["lineitem"],
-    16: ["part"],
-    17: ["part"],
-    18: [],
-    19: ["lineitem", "part"],
-    20: ["nation", "lineitem"],
-    21: ["orders", "nation"],
-    22: [],
-}
 #: Those that a plain run goes through; all with HINDEX_CASES.
 FEW = (3, 13, 16, 19, 21)
 
 
 @pytest.fixture(scope="module")
-def tpch(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[hindex.Connection]:
-    root = tmp_path_factory.mktemp("tpch")
-    write_tables(root, SCALE)
-    local = local_build.LocalConnection()
-    with pytest.MonkeyPatch.context() as patch:
-        local_build.install(patch)
-        for name, columns in INDEXES.items():
-            spark.sql(f"CREATE TABLE {name} USING orc LOCATION '{root / name}'")
-            indexes = [hindex.IndexSpec(column, column) for column in columns]
-            if indexes:
-                local.table(str(root / name)).create_indexes(indexes)
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("tpch")
+    write_indexed(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def tpch(spark: SparkSession, root: Path) -> Iterator[hindex.Connection]:
+    for name in INDEXES:
+        spark.sql(f"CREATE TABLE {name} USING orc LOCATION '{root / name}'")
     yield hindex.connect(spark=spark)
     for name in INDEXES:
         spark.sql(f"DROP TABLE {name}")
@@ -82,3 +56,16 @@ def test_answers(
     assert found.schema == wanted.schema
     # averages are doubles, which depend on the order of their rows
     assert [rounded(row) for row in found.collect()] == [rounded(row) for row in wanted.collect()]
+
+
+@pytest.mark.slow
+@pytest.mark.network
+@pytest.mark.skipif("HINDEX_CASES" not in os.environ, reason="a minute or two for each")
+@pytest.mark.parametrize("kind", ["cluster", "connect"])
+def test_answers_elsewhere(kind: str, root: Path) -> None:
+    """On a cluster one of whose executors is killed, and over Spark Connect."""
+    packages = connect_packages() if kind == "connect" else None
+    found = found_by("tests.spark.tpch_run", kind, str(root), packages=packages)
+    assert found["different"] == []
+    assert {int(number): names for number, names in found["accelerated"].items()} == ACCELERATED
+    assert found["killed"] == (kind == "cluster")

@@ -1,0 +1,83 @@
+"""The queries of TPC-H in a session whose tasks run elsewhere: ``python -m tests.spark.tpch_run cluster DIRECTORY``.
+
+``connect`` starts a Spark Connect server in place of the cluster.
+The tables are made in the directory, at scale 0.01, and all of them are read through their indexes wherever conditions
+are on them, by the executors. On a cluster the first of these reads kills its executor. What is printed as JSON: the
+tables of each query that were read through indexes, and whether its answer was that of Spark alone.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import hindex
+import hindex.spark.scan
+from hindex.spark import query_plan
+from hindex.spark.queries import explain_query, run_query
+from hindex.sql.queries import parse_query
+from tests.spark import remote_run
+from tests.support.archive import write_archive
+from tests.support.tpch import INDEXES, QUERIES, rounded, write_indexed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SETTINGS = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.shuffle.partitions": "2",
+}
+
+
+def define(spark: SparkSession, root: Path) -> None:
+    """The tables in the session's catalog."""
+    for name in INDEXES:
+        spark.sql(f"CREATE TABLE {name} USING orc LOCATION '{root / name}'").collect()
+
+
+def main(kind: str, directory: str) -> None:
+    root = Path(directory)
+    if not (root / "region").exists():
+        write_indexed(root)
+    if kind == "cluster":
+        spark = remote_run.cluster_session(str(write_archive(root / "hindex.zip")))
+    else:
+        spark = remote_run.connect_session()
+    # rows are few: compiling queries and planning them anew would take most of the time
+    for key, value in SETTINGS.items():
+        spark.conf.set(key, value)
+    define(spark, root)
+    query_plan.MAX_SHARE, query_plan.MIN_VALUES = 1.0, 0
+    scan: Any = hindex.spark.scan
+    scan.MAX_LOCAL_VALUES = 0
+    flag = root / "killed"
+    flag.unlink(missing_ok=True)
+    if kind == "cluster":
+        from pyspark import cloudpickle
+
+        # executors have the package and not its tests
+        cloudpickle.register_pickle_by_value(remote_run)  # type: ignore[no-untyped-call]
+        scan.read_group = partial(remote_run.killing, scan.read_group, str(flag))
+    hx = hindex.connect(spark=spark)
+    accelerated: dict[int, list[str]] = {}
+    different = []
+    for number, text in enumerate(QUERIES, 1):
+        query = parse_query(text)
+        assert query is not None
+        accelerated[number] = [item.table for item in explain_query(hx, query).tables if item.is_accelerated]
+        found, wanted = run_query(hx, query), spark.sql(text)
+        answers = [[rounded(tuple(row)) for row in frame.collect()] for frame in (found, wanted)]
+        is_same = found.schema == wanted.schema and answers[0] == answers[1]
+        different += [] if is_same else [number]
+        told = "the same" if is_same else "DIFFERENT"
+        print(f"query {number}: {len(answers[0])} rows, {told}", file=sys.stderr, flush=True)
+    spark.stop()
+    print("FOUND", json.dumps({"accelerated": accelerated, "different": different, "killed": flag.exists()}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
