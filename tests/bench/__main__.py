@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -28,6 +29,9 @@ SECTIONS: tuple[Section, ...] = (
     to_spark.SECTION,
 )
 
+
+#: Variables that change what is measured, and are told with the command: whether the allocator keeps its pages.
+ENVIRONMENT = ("MIMALLOC_PURGE_DELAY",)
 
 #: What ``all`` measures, and of that what it measures with ``--quick``.
 ALL = ("queries", "selectivity", "scales", "layouts", "build", "reader", "s3", "planning", "tpch", "to-spark")
@@ -52,7 +56,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # all are run, whatever one of them finds
         return max(main([name, *given[1:]]) for name in (QUICK if options.quick else ALL))
     section = next(section for section in SECTIONS if section.name == options.section)
-    return _run(section, options, " ".join(["python -m tests.bench", *given]))
+    held = [f"{name}={os.environ[name]}" for name in ENVIRONMENT if name in os.environ]
+    return _run(section, options, " ".join([*held, "python -m tests.bench", *given]))
 
 
 def _run(section: Section, options: argparse.Namespace, command: str) -> int:

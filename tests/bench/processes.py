@@ -206,20 +206,6 @@ def _below(pid: int) -> list[int]:
     return found
 
 
-def processor_seconds(pid: int) -> float:
-    """What a process and all that ran below it have used of the processors so far, those that ended among them."""
-    tick = os.sysconf("SC_CLK_TCK")
-    total = 0
-    for process in [pid, *_below(pid)]:
-        try:
-            fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        # its own in user and system mode, and of those below it that it has waited for
-        total += sum(map(int, fields[11:15]))
-    return total / tick
-
-
 def _processor_seconds(pid: int) -> Iterator[tuple[int, float]]:
     tick = os.sysconf("SC_CLK_TCK")
     for process in [pid, *_below(pid)]:

@@ -1,16 +1,14 @@
 """The queries of TPC-H through ``hx.sql`` beside Spark alone, in turn in one session: ``python -m tests.bench tpch``.
 
-The answers must be the same. For each query: the tables that were read through indexes, the time and the processor
-seconds of both, and Spark's divided by hindex's, round by round.
+The answers must be the same. For each query: the tables that were read through indexes, the time of both, and Spark's
+divided by hindex's, round by round.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +20,6 @@ from hindex.cli.progress import progress_for
 from hindex.spark.queries import explain_query, run_query
 from hindex.spark.session import local_session
 from hindex.sql.queries import Query, parse_query
-from tests.bench.processes import processor_seconds
 from tests.bench.report import ratio_text
 from tests.bench.section import Found, Section
 from tests.bench.timing import ratios, seconds
@@ -74,25 +71,18 @@ def _measure(
     differs = _rows(alone()) != _rows(through())
     explained = explain_query(hx, _parsed(text))
     runs = {"spark": alone, "hindex": through}
-    found: dict[str, dict[str, list[float]]] = {name: {"ms": [], "cpu_ms": []} for name in runs}
+    found: dict[str, dict[str, list[float]]] = {name: {"ms": []} for name in runs}
     for number in range(options.warmups + 2 * options.rounds):
         if number == options.warmups + options.rounds and not _is_near(found):
             break
         # the other one begins each round
         for name in list(runs)[:: 1 if number % 2 else -1]:
-            taken = _taken(runs[name])
+            taken = seconds(runs[name]) * 1000
             if number >= options.warmups:
-                for what, value in taken.items():
-                    found[name][what].append(value)
+                found[name]["ms"].append(round(taken, 1))
     tables = {item.table: item.reason for item in explained.tables}
     accelerated = [item.table for item in explained.tables if item.is_accelerated]
     return {**found, "accelerated": accelerated, "reasons": tables}, differs
-
-
-def _taken(run: Callable[[], object]) -> dict[str, float]:
-    before = processor_seconds(os.getpid())
-    ms = seconds(run) * 1000
-    return {"ms": round(ms, 1), "cpu_ms": round((processor_seconds(os.getpid()) - before) * 1000)}
 
 
 def _is_near(found: dict[str, dict[str, list[float]]]) -> bool:
@@ -133,10 +123,9 @@ def _table(measured: dict[int, dict[str, Any]]) -> dict[str, Any]:
                 ", ".join(found["accelerated"]) or "-",
                 *(f"{statistics.median(item['ms']):,.0f}" for item in (spark, ours)),
                 ratio_text(ratios(spark["ms"], ours["ms"])),
-                ratio_text(ratios(spark["cpu_ms"], ours["cpu_ms"])),
             ]
         )
-    headings = ["query", "through indexes", "Spark ms", "hindex ms", "ratio", "ratio of processor time"]
+    headings = ["query", "through indexes", "Spark ms", "hindex ms", "ratio"]
     return {"headings": headings, "rows": rows, "right": 2}
 
 
