@@ -145,7 +145,10 @@ class RemoteStorage:
             try:
                 from fsspec.core import url_to_fs
 
-                filesystem, path = url_to_fs(self.root)
+                # all threads share one file system, and a listing that one of them began before another's commit
+                # would be remembered after it
+                options = {"use_listings_cache": False} if scheme in EXCLUSIVE else {}
+                filesystem, path = url_to_fs(self.root, **options)
             except ImportError as error:
                 needed = _PACKAGES.get(scheme, "fsspec")
                 raise MissingRuntimeError(

@@ -158,6 +158,28 @@ def test_tables_of_a_shared_store(bucket: str) -> None:
     assert list_stores(f"{bucket}/nothing") == ()
 
 
+def test_another_threads_listing_is_not_taken_for_a_later_one(
+    bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(f"{bucket}/s", "/t")
+    store.commit(adding("a"))
+    filesystem, path = store._storage._open()  # type: ignore[attr-defined]
+    old = filesystem.ls(f"{path}/manifests", detail=True)
+    assert old
+    forget = filesystem.invalidate_cache
+
+    def invalidate_cache(*args: Any) -> None:
+        forget(*args)
+        # what a listing that began before does when it ends now
+        filesystem.dircache[f"{path}/manifests"] = old
+
+    monkeypatch.setattr(filesystem, "invalidate_cache", invalidate_cache)
+    store.commit(adding("b"))
+    assert names(store) == ["a", "b"]
+    store.commit(adding("c"))
+    assert names(store) == ["a", "b", "c"]
+
+
 def test_racing_writers_lose_nothing(bucket: str, s3: S3Server) -> None:
     problems: list[Exception] = []
 
