@@ -31,6 +31,8 @@ _PACKAGES = {
     "abfss": "adlfs",
     "az": "adlfs",
 }
+#: Schemes whose file systems work without remembered listings; Azure's looks into them.
+_UNCACHED = frozenset({"s3", "gs", "gcs"})
 #: Requests of one call that are under way at once.
 _REQUESTS = 16
 _TIMES = ("LastModified", "mtime", "last_modified", "updated", "modified", "created")
@@ -147,7 +149,7 @@ class RemoteStorage:
 
                 # all threads share one file system, and a listing that one of them began before another's commit
                 # would be remembered after it
-                options = {"use_listings_cache": False} if scheme in EXCLUSIVE else {}
+                options = {"use_listings_cache": False} if scheme in _UNCACHED else {}
                 filesystem, path = url_to_fs(self.root, **options)
             except ImportError as error:
                 needed = _PACKAGES.get(scheme, "fsspec")
