@@ -36,7 +36,13 @@ TEXT_NS = 100
 BYTE_NS = 1.0
 TEXT_BYTE_NS = 3.0
 
-#: Nanoseconds that a direct string's length takes, for each value from a row group's start to the wanted one.
+#: Kinds whose values are told by their lengths and their children.
+LENGTH_KINDS = frozenset({Kind.LIST, Kind.MAP})
+#: Nanoseconds of each list or map that pyarrow decodes, without its elements.
+LIST_NS = 25.0
+
+#: Nanoseconds that the length of a direct string or a list takes, for each value from a row group's start to the wanted
+#: one.
 LENGTH_NS = 8
 
 #: Nanoseconds of each compressed byte that is fetched from a remote store: some 100 MB/s.
@@ -73,19 +79,22 @@ def sparse_cost(of: OrcType, work: Work, *, is_dictionary: bool) -> float:
         walked = min(walked, work.rows * VALUES_APART / 2)
     cost = least_sparse_cost(of, work.groups, work.rows)
     is_text = not is_dictionary and (of.kind in STRING_KINDS or of.kind in BINARY_KINDS)
+    has_lengths = is_text or of.kind in LENGTH_KINDS
     runs = walked * work.runs_per_value * RUN_NS
-    if not is_text and not is_dictionary:
+    if not has_lengths and not is_dictionary:
         touched = work.groups / work.all_groups
         # of the touched row groups, so many have another one before them
         ranges = 1 + work.groups * (1 - touched)
         runs = min(runs, handover_cost(work.stripe_rows * touched, ranges, work.runs_per_value))
     cost += runs
     cost += work.stream_bytes * work.groups / work.all_groups * (TEXT_BYTE_NS if is_text else BYTE_NS)
+    if has_lengths:
+        cost += walked * LENGTH_NS
     if not is_text:
         return cost
     # neighbours are gathered at once: what matters are the gaps within the touched row groups
     gaps = 1 - work.rows / (work.stripe_rows * work.groups / work.all_groups)
-    return cost + walked * LENGTH_NS + work.rows * max(0.0, gaps) * TEXT_NS
+    return cost + work.rows * max(0.0, gaps) * TEXT_NS
 
 
 def least_sparse_cost(of: OrcType, groups: int, rows: int) -> float:
@@ -101,6 +110,8 @@ def dense_cost(of: OrcType, stripe_rows: int, *, is_dictionary: bool) -> float:
         return stripe_rows * 6.1
     if of.kind == Kind.DECIMAL:
         return stripe_rows * 26.0
+    if of.kind in LENGTH_KINDS:
+        return stripe_rows * LIST_NS
     return stripe_rows * 4.7
 
 

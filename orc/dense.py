@@ -1,7 +1,8 @@
 """The dense path: pyarrow decodes a whole column of a stripe, and the wanted rows are taken.
 
-Only primitive columns whose values pyarrow gives as Spark does come here: its reader overflows on timestamps
-outside 64-bit nanoseconds and stops the process on some valid composite columns. Fields of structs come where no
+Only columns whose values pyarrow gives as Spark does come here: its reader overflows on timestamps outside 64-bit
+nanoseconds, has no unions and gives CHAR values another type. Of structs, lists and maps all leaves must be such; on
+a map with a null key it stops the process, so somebody must look for these first. Fields of structs come where no
 struct above is null in the stripe: they are decoded as columns at the top are.
 """
 
@@ -20,6 +21,7 @@ import pyarrow.orc
 from hindex.errors import OrcError
 from hindex.orc.columns.temporal import rebased_dates
 from hindex.orc.handover import SHORT_PRECISION
+from hindex.orc.leaving_out import without_others
 from hindex.orc.selection import RowSelection
 from hindex.orc.source import ByteSource
 from hindex.orc.tail import FileTail
@@ -51,6 +53,9 @@ _DENSE_KINDS = (
         Kind.DECIMAL,
     }
 )
+#: Within composite columns there is nothing done to what pyarrow gives, and it pads these.
+_LEAF_KINDS = _DENSE_KINDS - {Kind.CHAR}
+_NESTED_KINDS = frozenset({Kind.STRUCT, Kind.LIST, Kind.MAP})
 
 
 class DenseReader:
@@ -102,6 +107,8 @@ class DenseReader:
 
     def _as(self, of: OrcType, array: pa.Array) -> pa.Array:
         if array.type != of.to_arrow():
+            if not of.is_primitive:
+                raise OrcError(f"pyarrow's type {array.type} is not that of {of}", path=self._tail.path)
             array = array.cast(of.to_arrow())
         if of.kind == Kind.DATE and not self._tail.is_proleptic:
             array = rebased_dates(array)
@@ -130,12 +137,12 @@ class DenseReader:
 
 
 def _taken(array: pa.Array, selection: RowSelection) -> pa.Array:
-    """The wanted values; where they are nearly all, a filter copies the long runs between the others at once."""
+    """The wanted values; where they are nearly all, the long runs between the others are copied at once."""
     if selection.span is not None:
         # the most of an array may as well be kept with the rest of it: taking the rows took longer than decoding all
         whole = 2 * len(selection) >= len(array)
         return array.slice(*selection.span) if whole else array.filter(selection.mask)
-    return array.filter(selection.mask) if selection.is_nearly_all else array.take(selection.to_indices())
+    return without_others(array, selection) if selection.is_nearly_all else array.take(selection.to_indices())
 
 
 class _Budget:
@@ -172,6 +179,10 @@ def _field(batch: pa.RecordBatch, name: str) -> pa.Array:
 
 
 def _value_bytes(of: OrcType) -> int:
+    return sum(_node_bytes(node) for node in of.walk())
+
+
+def _node_bytes(of: OrcType) -> int:
     return _VALUE_BYTES.get(of.kind, _TEXT_BYTES if _is_text(of) else _WIDE_BYTES)
 
 
@@ -194,10 +205,21 @@ def _readable(tail: FileTail) -> Iterator[str]:
     times = Counter(path for path, _, _ in found)
     for path, of, plain in found:
         # pyarrow takes a dot for a nested path, and cannot tell equal names apart
-        if not plain or times[path] > 1 or of.kind not in _DENSE_KINDS:
-            continue
-        # a decimal without a precision is of Hive 0.11, with a scale of its own for each value; scales of long ones
-        # must be looked at before pyarrow gets them
-        is_short = 0 < of.precision <= SHORT_PRECISION and tail.has_fitting_scales
-        if of.kind != Kind.DECIMAL or is_short:
+        if plain and times[path] == 1 and _is_dense(of, tail):
             yield path
+
+
+def _is_dense(of: OrcType, tail: FileTail) -> bool:
+    """Whether pyarrow gives the values of a column as they should be."""
+    kinds = _DENSE_KINDS
+    if not of.is_primitive:
+        kinds = _LEAF_KINDS if tail.is_proleptic else _LEAF_KINDS - {Kind.DATE}
+    # a decimal without a precision is of Hive 0.11, with a scale of its own for each value; scales of long ones must be
+    # looked at before pyarrow gets them
+    return all(
+        (
+            node.kind in _NESTED_KINDS
+            or (node.kind in kinds and (node.kind != Kind.DECIMAL or 0 < node.precision <= SHORT_PRECISION))
+        )
+        for node in of.walk()
+    ) and (tail.has_fitting_scales or all(node.kind != Kind.DECIMAL for node in of.walk()))

@@ -67,6 +67,9 @@ class OrcReader:
         self.tail: FileTail = self._known.tail
         self._file = OpenFile(counted, self._known, self.counts, DenseReader(counted, self.tail), path)
 
+    def __repr__(self) -> str:
+        return f"OrcReader({self.path!r}, {self.num_rows} rows)"
+
     def __enter__(self) -> OrcReader:
         return self
 

@@ -83,6 +83,12 @@ class RowSelection:
     def to_array(self) -> Rows:
         return self._rows if self.wanted is None else self.wanted
 
+    def to_others(self) -> Rows:
+        """The rows that are not wanted."""
+        if self.others is not None:
+            return self.others
+        return np.zeros(0, np.int64) if self.wanted is None else (~self._flags).nonzero()[0]
+
     @cached_property
     def _rows(self) -> Rows:
         return np.arange(self.num_rows, dtype=np.int64) if self.others is None else self._flags.nonzero()[0]

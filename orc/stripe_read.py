@@ -27,7 +27,7 @@ from hindex.orc.selection import RowSelection
 from hindex.orc.stripe import StreamKind, read_row_indexes
 from hindex.orc.types import Kind, OrcType
 from hindex.orc.units import UnitDecoder, concatenated, units_of
-from hindex.orc.vetting import may_decode
+from hindex.orc.vetting import may_decode, may_have_null_keys
 
 #: Rows of a stripe that can be numbered in 32 bits; no writer makes nearly as many.
 _MOST_ROWS = (1 << 31) - 1
@@ -165,7 +165,8 @@ class StripeRead:
         file, of = self._file, column.of
         above = column.parents[1:]
         is_flat = not any(has_present(self._decoder.stripe, parent.column) for parent in above)
-        dense = is_flat and of.is_primitive and file.dense.can_read(column.name)
+        dense = is_flat and file.dense.can_read(column.name)
+        dense = dense and not may_have_null_keys(self._decoder.stripe, of)
         if file.path is not None:
             return file.path if dense or file.path is not DecodePath.DENSE else DecodePath.SPARSE
         if self._selection.is_all:
@@ -175,23 +176,36 @@ class StripeRead:
         if not dense or self._num_groups < FEW_GROUPS:
             return DecodePath.SPARSE
         stripe = self._decoder.stripe
-        rows, stride = self._selection.num_rows, file.tail.row_index_stride
-        encoding = stripe.encodings[of.column]
-        all_groups = -(-rows // stride) if stride else 1
-        stream_bytes = stripe.data_length(of.column)
-        dense_ns = dense_cost(of, rows, is_dictionary=encoding.is_dictionary)
+        rows = self._selection.num_rows
+        nodes = [node for node in of.walk() if node.kind != Kind.STRUCT or has_present(stripe, node.column)]
+        dense_ns = sum(
+            dense_cost(node, rows, is_dictionary=stripe.encodings[node.column].is_dictionary)
+            for node in nodes
+        )
         if file.source.is_remote:
             # pyarrow fetches the column whole
-            dense_ns += stream_bytes * (1 - self._num_groups / all_groups) * REMOTE_BYTE_NS
-        if least_sparse_cost(of, self._num_groups, len(self._selection)) >= dense_ns:
+            left_out = 1 - self._num_groups / self._all_groups
+            dense_ns += sum(stripe.data_length(node.column) for node in nodes) * left_out * REMOTE_BYTE_NS
+        least = sum(least_sparse_cost(node, self._num_groups, len(self._selection)) for node in nodes)
+        if least >= dense_ns:
             # data need not be looked at to tell how dense its runs are
             return DecodePath.DENSE
-        work = Work(
+        sparse_ns = sum(
+            sparse_cost(node, self._work(node), is_dictionary=stripe.encodings[node.column].is_dictionary)
+            for node in nodes
+        )
+        return DecodePath.SPARSE if sparse_ns < dense_ns else DecodePath.DENSE
+
+    def _work(self, of: OrcType) -> Work:
+        """What decoding a node sparsely takes, which within lists is taken to have a value for each row."""
+        file, stripe = self._file, self._decoder.stripe
+        encoding = stripe.encodings[of.column]
+        return Work(
             groups=self._num_groups,
-            all_groups=all_groups,
+            all_groups=self._all_groups,
             rows=len(self._selection),
-            stripe_rows=rows,
-            stream_bytes=stream_bytes,
+            stripe_rows=self._selection.num_rows,
+            stream_bytes=stripe.data_length(of.column),
             marked=encoding.is_v2 and self._marks(of.column).reads > 1,
             runs_per_value=runs_per_value(
                 file.source,
@@ -201,8 +215,11 @@ class StripeRead:
                 self.decompressor,
             ),
         )
-        sparse_ns = sparse_cost(of, work, is_dictionary=encoding.is_dictionary)
-        return DecodePath.SPARSE if sparse_ns < dense_ns else DecodePath.DENSE
+
+    @property
+    def _all_groups(self) -> int:
+        stride = self._file.tail.row_index_stride
+        return -(-self._selection.num_rows // stride) if stride else 1
 
     @cached_property
     def _num_groups(self) -> int:
@@ -292,7 +309,7 @@ class StripeRead:
                 file.counts.add(
                     dense_columns=1,
                     dense_rows=rows,
-                    bytes_fetched=stripe.data_length(column.of.column),
+                    bytes_fetched=sum(stripe.data_length(node.column) for node in column.of.walk()),
                 )
         return found
 

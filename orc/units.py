@@ -43,8 +43,9 @@ Ints = npt.NDArray[np.int64]
 #: Compressed bytes that are fetched for one slice of a stripe.
 FETCH_BYTES = 32 << 20
 
-#: Decompressed bytes of one column that are held at once, as far as can be told beforehand.
-WINDOW_BYTES = 8 << 20
+#: Decompressed bytes of one column that are held at once, as far as can be told beforehand. Each further window costs
+#: a fixed price, and decompresses the chunk again in which the last one ended.
+WINDOW_BYTES = 32 << 20
 
 #: Assumed content of a compressed byte, where the number of chunks does not tell more.
 _INFLATES = 4

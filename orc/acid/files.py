@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +21,10 @@ _VERSION_KEY = "hive.acid.version"
 _FIRST_VERSION = 2
 
 _LONG = struct.Struct(">q")
+
+#: What markers call a base that a compaction wrote, and others.
+_COMPACTED = "compacted"
+_BASE_FORMATS = (_COMPACTED, "truncated", "dropped")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +86,23 @@ def flush_length(content: bytes) -> int:
     """How many bytes of a data file are complete, by its side file: the last 64-bit integer of that; 0 if none is."""
     whole = len(content) // _LONG.size * _LONG.size
     return max(_LONG.unpack_from(content, whole - _LONG.size)[0], 0) if whole else 0
+
+
+def is_compacted(content: bytes) -> bool:
+    """Whether the marker in a base tells that a compaction wrote it: truncating and dropping leave markers, too.
+
+    >>> is_compacted(b'{"thisFileVersion": "0", "dataFormat": "truncated"}')
+    False
+
+    :raises ValueError: if it tells something else.
+    """
+    told = json.loads(content)
+    if not isinstance(told, dict) or told.get("thisFileVersion") != "0":
+        raise ValueError("it is of no known version")
+    of = str(told.get("dataFormat")).lower()
+    if of not in _BASE_FORMATS:
+        raise ValueError(f"it tells of a base that is {of!r}, which is not known")
+    return of == _COMPACTED
 
 
 def open_file(file: StoredFile) -> OrcReader:

@@ -80,6 +80,41 @@ def test_what_is_held_follows_the_selection(
     assert 2 * sparse < whole, (sparse, whole)
 
 
+def test_a_column_of_some_megabytes_is_one_window(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
+    width, groups = 600, 22
+    content = rng.bytes(groups * STRIDE * width)
+    texts = pa.array([content[at : at + width] for at in range(0, len(content), width)])
+    path = tmp_path / "t.orc"
+    pa.orc.write_table(
+        pa.table({"text": texts}),
+        path,
+        compression="zstd",
+        row_index_stride=STRIDE,
+        compression_block_size=65_536,
+        batch_size=500,
+    )
+    # both ends of each row group are wanted, and so the chunks that two of them share
+    firsts = np.arange(0, len(texts), STRIDE)
+    rows = np.sort(np.concatenate([firsts, firsts + STRIDE // 2, firsts + STRIDE - 1]))
+
+    def chunks() -> tuple[int, int]:
+        with OrcReader(path, path=DecodePath.SPARSE) as reader:
+            assert reader.read(rows=rows).column("text").combine_chunks().equals(texts.take(pa.array(rows)))
+            return reader.counts.chunks, reader.counts.bytes_decompressed
+
+    chunks()  # what the file's footers say is known from now on
+    known = chunks()
+    monkeypatch.setattr(units, "WINDOW_BYTES", 1 << 40)
+    assert chunks() == known
+    monkeypatch.setattr(units, "WINDOW_BYTES", 8 << 20)
+    # a further window decompresses again the chunk in which the one before ended
+    more, size = chunks()
+    assert more > known[0]
+    assert size > known[1]
+
+
 def test_batches_end_with_a_stripe_and_a_row_group_is_decoded_once(wide: tuple[Path, pa.Table]) -> None:
     path, table = wide
     reader = OrcReader(path, path=DecodePath.SPARSE)

@@ -47,6 +47,8 @@ TABLE = pa.table(
         "moment": pa.array(range(ROWS), pa.timestamp("us")),
         "list": pa.array([[i, None] if i % 3 else [] for i in range(ROWS)], pa.list_(pa.int32())),
         "pair": pa.array([{"a": i, "b": str(i)} for i in range(ROWS)]),
+        "texts": pa.array([[str(i)] for i in range(ROWS)]),
+        "map": pa.array([[(i, str(i))] for i in range(ROWS)], pa.map_(pa.int32(), pa.string())),
     }
 )
 
@@ -122,6 +124,13 @@ STREAMS: list[tuple[str, StreamKind, bytes, str]] = [
     ("list", StreamKind.LENGTH, repeated(1 << 29, ROWS), "more than one array holds|run past"),
     ("list", StreamKind.LENGTH, repeated(1 << 21, ROWS), "run past byte"),
     ("list", StreamKind.LENGTH, direct_64([-1] * ROWS), "length is negative"),
+    # two elements, then one less than none, by steps
+    ("list", StreamKind.LENGTH, direct_64([2]) + b"\xc1\xff\x02\x01" * 2, "length is negative"),
+    ("list/0", StreamKind.DATA, b"", "past byte 0"),
+    ("texts/0", StreamKind.LENGTH, direct_64([-1] * ROWS), "length is negative"),
+    ("texts/0", StreamKind.LENGTH, repeated(1 << 30, ROWS), "past the stream's end|more than one array"),
+    ("map", StreamKind.LENGTH, repeated(1 << 29, ROWS), "more than one array holds|run past"),
+    ("map/1", StreamKind.LENGTH, direct_64([1 << 62] * ROWS), "negative or absurdly large"),
     ("number", StreamKind.PRESENT, b"\x7f", "run past|past byte"),
     ("double", StreamKind.DATA, bytes(8), "past the stream's end"),
     ("pair/1", StreamKind.LENGTH, direct_64([1 << 63] * ROWS), "length is negative"),

@@ -14,7 +14,7 @@ import pyorc
 import pytest
 
 from hindex.errors import OrcError
-from hindex.orc import DecodePath, OrcReader
+from hindex.orc import DecodePath, OrcReader, RowSelection
 from hindex.orc.compression import Decompressor
 from hindex.orc.source import BytesSource
 from hindex.orc.tail import MAX_TYPE_DEPTH
@@ -89,8 +89,11 @@ def test_composites_at_some_rows(tmp_path: Path, schema: str, make: Any, stride:
             found = reader.read(rows=wanted).column("c")
             found.validate(full=True)
             assert found.to_pylist() == [whole[row] for row in wanted], (path, len(wanted))
-            sparse = path is not DecodePath.WHOLE and bool(stride) and len(wanted) < ROWS
+            (way,) = reader.decode_paths(0, ["c"], RowSelection.of(wanted, ROWS))
+            assert path in (way, None, DecodePath.DENSE)
+            sparse = way is DecodePath.SPARSE and bool(stride) and len(wanted) < ROWS
             assert (reader.counts.row_groups > 0) == sparse
+            assert reader.counts.dense_columns == (way is DecodePath.DENSE)
 
 
 @pytest.mark.parametrize("codec", ["uncompressed", "zlib", "zstd"])

@@ -7,10 +7,16 @@ first step is always a zigzag varint and its sign is the direction. Width 0 mean
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hindex.orc.encoding.buffers import Bytes, Ints, ragged, starts_of, unzigzag
 from hindex.orc.encoding.rle_v2 import headers, packed
 from hindex.orc.encoding.varint import read_varints
+
+Bools = NDArray[np.bool_]
+
+#: Bytes of a varint from here on are followed by another.
+_MORE = 128
 
 
 def values_in(buf: Bytes, at: Ints, pair: Ints, run: Ints, index: Ints, reach: Ints, *, signed: bool) -> Ints:
@@ -53,3 +59,14 @@ def decode(buf: Bytes, at: Ints, pair: Ints, count: Ints, *, signed: bool) -> In
     """The first ``count[r]`` values of each run, concatenated."""
     run = np.repeat(np.arange(len(at)), count)
     return values_in(buf, at, pair, run, ragged(count), count - 1, signed=signed)
+
+
+def ends_of(buf: Bytes, at: Ints, count: Ints) -> tuple[Ints, Ints, Bools]:
+    """The least and the greatest value of each run of equal steps, unsigned, where its varints have one byte each.
+
+    :returns: int64[R] each, zeros where they have more, and whether they are told.
+    """
+    first, step = buf[at + 2].astype(np.int64), buf[at + 3].astype(np.int64)
+    is_told = (first < _MORE) & (step < _MORE)
+    last = first + (step >> 1 ^ -(step & 1)) * (count - 1)
+    return np.minimum(first, last) * is_told, np.maximum(first, last) * is_told, is_told

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from hindex.orc.encoding.buffers import Bytes, Ints, check_groups, starts_of, unaligned
-from hindex.orc.encoding.rle_v2 import headers, lockstep
+from hindex.orc.encoding.rle_v2 import headers, jumps, lockstep
 from hindex.orc.encoding.rle_v2.chain import follow
+
+#: Of so many groups each is followed on its own.
+_FEW_GROUPS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,25 @@ def find_runs(buf: Bytes, starts: Ints, limits: Ints, wanted: Ints) -> Runs:
     :raises OrcError: if they go on past the group's limit, or a header is impossible.
     """
     check_groups(buf, starts, limits, wanted)
+    find = _in_each if len(starts) <= _FEW_GROUPS else _in_many
+    at, size = find(buf, starts, limits, wanted)
+    pair = unaligned(buf, ">u2")[at].astype(np.int64)
+    return Runs(at, pair, headers.COUNT[pair], starts_of(size))
+
+
+def _in_each(buf: Bytes, starts: Ints, limits: Ints, wanted: Ints) -> tuple[Ints, Ints]:
+    """The positions of the headers, and how many each group has."""
+    found = [np.zeros(0, np.int64)]
+    sizes: list[int] = []
+    for start, limit, count in zip(starts.tolist(), limits.tolist(), wanted.tolist(), strict=True):
+        known = len(found)
+        jumps.follow_group(buf, start, limit, count, found)
+        sizes.append(sum(len(piece) for piece in found[known:]))
+    return np.concatenate(found), np.array(sizes, np.int64)
+
+
+def _in_many(buf: Bytes, starts: Ints, limits: Ints, wanted: Ints) -> tuple[Ints, Ints]:
+    """The same of groups that may be followed together."""
     data = buf.data
     found: list[int] = []
     sizes: list[int] = []
@@ -54,5 +76,4 @@ def find_runs(buf: Bytes, starts: Ints, limits: Ints, wanted: Ints) -> Runs:
     at, size = np.array(found, np.int64), np.array(sizes, np.int64)
     if more is not None:
         at, size = np.concatenate((at, more[0])), np.concatenate((size, more[1]))
-    pair = unaligned(buf, ">u2")[at].astype(np.int64)
-    return Runs(at, pair, headers.COUNT[pair], starts_of(size))
+    return at, size
