@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from hindex.errors import TableError
 from hindex.orc import OrcReader
 from hindex.orc.acid.directory import AcidState, ListedDirectory, acid_state
-from hindex.orc.acid.files import AcidFile, DeleteFile, StoredFile, flush_length, open_file
+from hindex.orc.acid.files import AcidFile, DeleteFile, StoredFile, flush_length, is_compacted, open_file
 from hindex.orc.acid.keys import first_row_ids
 from hindex.orc.acid.names import (
     FLUSH_LENGTH,
@@ -18,6 +18,7 @@ from hindex.orc.acid.names import (
     DirectoryKind,
     bucket_of,
     is_bucket_file,
+    parse_directory,
 )
 from hindex.orc.acid.write_ids import ALL_VALID, ValidWriteIds
 from hindex.orc.source import open_source
@@ -163,7 +164,7 @@ class _Directory:
             ListedDirectory(
                 path.rpartition("/")[2],
                 tuple(subdirectories[path]),
-                f"{path}/{METADATA_FILE}" in self._markers,
+                self._is_marked_compacted(path),
             )
             for path in inside
         ]
@@ -252,10 +253,29 @@ class _Directory:
         return sorted(data, key=lambda file: file.path), lengths
 
     def _flushed(self, side: FoundFile) -> int:
-        source = open_source(self._uri_of(side.path))
+        return flush_length(self._content(side.path))
+
+    def _is_marked_compacted(self, directory: str) -> bool:
+        """Whether a file in a directory tells that a compaction wrote it; read where that makes a difference."""
+        marker = f"{directory}/{METADATA_FILE}"
+        if marker not in self._markers or self._options.valid.is_all:
+            return marker in self._markers
+        name = parse_directory(directory.rpartition("/")[2])
+        if name.kind is not DirectoryKind.BASE or name.visibility is not None:
+            return False
+        try:
+            return is_compacted(self._content(marker))
+        except ValueError as error:
+            raise TableError(
+                f"Table {self._table!r} is invalid: {marker!r} should tell what wrote its base: {error}; restore it, "
+                "or run a major compaction with Hive"
+            ) from error
+
+    def _content(self, path: str) -> bytes:
+        source = open_source(self._uri_of(path))
         try:
             (content,) = source.read([(0, source.size())])
-            return flush_length(bytes(content))
+            return bytes(content)
         finally:
             source.close()
 

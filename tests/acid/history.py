@@ -20,6 +20,7 @@ from tests.acid.writing import (
     bucket_property,
     write_acid,
     write_flat,
+    write_marker,
     write_version_file,
 )
 
@@ -196,11 +197,11 @@ class History:
         self.log.append(f"{write_id}: load {self._end(write_id)}")
 
     def overwrite(self) -> None:
-        """INSERT OVERWRITE: a base, which nobody else may be writing beside."""
-        if self.opened:
+        """INSERT OVERWRITE or TRUNCATE: a base of a partition that no open transaction wrote to."""
+        partition = self.rng.choice(self.partitions)
+        if any(delta.low in self.opened for delta in partition.deltas):
             return
         write_id = self._begin()
-        partition = self.rng.choice(self.partitions)
         # an aborted one is only left where another base is there to be read
         may_abort = any(self.now.sees(base) for base, _ in partition.bases)
         end = self._end(write_id, may_abort=may_abort, may_stay=False)
@@ -213,6 +214,8 @@ class History:
         else:
             new = self._new_rows(write_id, 0, [self._values() for _ in range(self.rng.choice([0, 3, 50]))])
             directory.mkdir()
+            if not new and self.rng.random() < 0.7:
+                write_marker(directory, self.rng.choice(["truncated", "dropped"]))
             self._write(directory, [(row.key, row.born, row.values) for row in new])
         partition.rows += new
         partition.bases.append((write_id, False))
@@ -253,7 +256,7 @@ class History:
         directory = partition.path / f"base_{high:07d}{suffix}"
         directory.mkdir()
         if not suffix:
-            (directory / "_metadata_acid").write_text("{}")
+            write_marker(directory)
         self._write(directory, [(row.key, row.born, row.values) for row in left])
         partition.bases.append((high, True))
         partition.old += [delta.path for delta in some]

@@ -20,6 +20,7 @@ from tests.acid.writing import (
     bucket_property,
     write_acid,
     write_flat,
+    write_marker,
     write_side_file,
     write_version_file,
 )
@@ -389,8 +390,7 @@ def test_another_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     write_version_file(root / "p=1" / "delta_1_1_0000")
     delete(root / "p=1" / "delete_delta_2_2_0000" / "bucket_00000", [(1, B0, 0)], 2)
     write_flat(root / "p=2" / "000000_0", [(5, 0, "x")])
-    (root / "p=3" / "base_7").mkdir(parents=True)
-    (root / "p=3" / "base_7" / "_metadata_acid").write_text("{}")
+    write_marker(root / "p=3" / "base_7")
     remote = pyarrow.fs.SubTreeFileSystem(str(tmp_path), pyarrow.fs.LocalFileSystem())
     monkeypatch.setattr(listing, "resolve_filesystem", lambda uri: (remote, uri.removeprefix("s3://")))
     far, near = list_data_files("s3://bucket/t"), list_data_files(str(root))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -77,6 +78,13 @@ def write_flat(
 def write_version_file(directory: Path, version: str = "2") -> None:
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "_orc_acid_version").write_text(version)
+
+
+def write_marker(directory: Path, of: str = "compacted") -> None:
+    """What says that a base is of a compaction, or of a table or partition that was truncated or dropped."""
+    directory.mkdir(parents=True, exist_ok=True)
+    content = {"thisFileVersion": "0", "dataFormat": of}
+    (directory / "_metadata_acid").write_text(json.dumps(content))
 
 
 def write_side_file(path: Path, *lengths: int) -> None:

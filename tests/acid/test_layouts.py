@@ -1,0 +1,146 @@
+"""Directories as Hive may leave them, beyond the plain ones: what is seen of small tables, worked out by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hindex.cli.inspect_acid import document
+from hindex.errors import TableError
+from tests.acid.tables import B0, MOST, delete, ids_of, insert, table_of
+from tests.acid.writing import bucket_property, write_acid, write_flat, write_marker, write_side_file
+
+# Bases
+
+
+@pytest.mark.parametrize("of", ["truncated", "dropped", "DROPPED"])
+def test_a_base_without_rows_that_no_compaction_wrote(tmp_path: Path, of: str) -> None:
+    """TRUNCATE and DROP PARTITION leave a base and a marker in it: what they did is seen as any other write is."""
+    insert(tmp_path / "delta_1_1" / "bucket_00000", 1, [1])
+    insert(tmp_path / "delta_5_5" / "bucket_00000", 5, [5])
+    write_marker(tmp_path / "base_4", of)
+    # write id 3 is open, elsewhere
+    assert ids_of(tmp_path, "t:5:3:3:") == ids_of(tmp_path) == [5]
+    write_marker(tmp_path / "base_2", of)
+    assert ids_of(tmp_path, f"t:5:{MOST}::4") == [5]
+    with pytest.raises(TableError, match="not enough history"):
+        ids_of(tmp_path, f"t:5:{MOST}::2,4")
+    write_marker(tmp_path / "base_4", "compacted")
+    insert(tmp_path / "delta_3_3" / "bucket_00000", 3, [3])
+    assert ids_of(tmp_path, "t:5:4:4:") == [3, 5]
+    assert ids_of(tmp_path, f"t:5:{MOST}::4") == [5]
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "{}", "[]", "\0", '{"thisFileVersion": "1", "dataFormat": "compacted"}',
+     '{"thisFileVersion": "0", "dataFormat": "else"}', '{"thisFileVersion": "0"}'],
+)  # fmt: skip
+def test_markers_that_tell_nothing_known(tmp_path: Path, content: str) -> None:
+    insert(tmp_path / "base_4" / "bucket_00000", 4, [4])
+    (tmp_path / "base_4" / "_metadata_acid").write_text(content)
+    assert ids_of(tmp_path) == [4]
+    with pytest.raises(TableError, match="'base_4/_metadata_acid' should tell what wrote its base"):
+        ids_of(tmp_path, f"t:9:{MOST}::")
+    # what a name tells needs no marker
+    (tmp_path / "base_4").rename(tmp_path / "base_4_v7")
+    assert ids_of(tmp_path, f"t:9:{MOST}::") == [4]
+
+
+# Deletes, and who wrote what
+
+
+def test_delete_files_that_are_empty_or_still_written(tmp_path: Path) -> None:
+    insert(tmp_path / "delta_1_1" / "bucket_00000", 1, range(5))
+    first = tmp_path / "delete_delta_2_2" / "bucket_00000"
+    delete(first, [(1, B0, 1)], 2)
+    complete = first.read_bytes()
+    first.write_bytes(complete + b"\x00" * 77)
+    write_side_file(first, len(complete))
+    delete(tmp_path / "delete_delta_3_3" / "bucket_00000", [], 3)
+    (tmp_path / "delete_delta_3_3" / "bucket_00001").write_bytes(b"")
+    (tmp_path / "delete_delta_4_4").mkdir()
+    # nothing of this one is complete
+    begun = tmp_path / "delete_delta_5_5" / "bucket_00000"
+    delete(begun, [(1, B0, 2)], 5)
+    write_side_file(begun, 0)
+    assert ids_of(tmp_path) == [0, 2, 3, 4]
+    begun.with_name("bucket_00000_flush_length").unlink()
+    assert ids_of(tmp_path) == [0, 3, 4]
+
+
+@pytest.mark.parametrize("flat", [False, True])
+def test_deletes_of_rows_that_are_not_seen(tmp_path: Path, flat: bool) -> None:
+    """A row of an aborted transaction that a valid one deletes is taken away once."""
+    rows = [((w, B0, at), w, (10 * w + at, 0, "x")) for w in (1, 2) for at in range(3)]
+    if flat:
+        for write_id in (1, 2):
+            path = tmp_path / f"delta_{write_id}_{write_id}_0000" / "000000_0"
+            write_flat(path, [values for key, _, values in rows if key[0] == write_id])
+    else:
+        write_acid(tmp_path / "delta_1_2_v5" / "bucket_00000", rows)
+    delete(tmp_path / "delete_delta_3_3" / "bucket_00000", [(1, B0, 0), (2, B0, 1), (2, B0, 9)], 3)
+    assert ids_of(tmp_path, f"t:3:{MOST}::2") == [11, 12]
+    assert ids_of(tmp_path, f"t:3:{MOST}::3") == [10, 11, 12, 20, 21, 22]
+    assert ids_of(tmp_path, f"t:3:{MOST}::2,3") == [10, 11, 12]
+    assert ids_of(tmp_path, "t:3:1:1:") == [20, 22]
+    told = document(str(tmp_path), f"t:3:{MOST}::2")["files"]
+    assert sum(file["rows"] - file["deleted"] - file["not_seen"] for file in told) == 2
+
+
+def test_partitions_with_the_same_keys(tmp_path: Path) -> None:
+    """A delete in one partition takes nothing of another, whose rows have the same keys, also when it is known."""
+    for number in (1, 2, 3):
+        insert(
+            tmp_path / f"p={number}" / "delta_1_1_0000" / "bucket_00000",
+            1,
+            range(10 * number, 10 * number + 3),
+        )
+    delete(tmp_path / "p=1" / "delete_delta_2_2_0000" / "bucket_00000", [(1, B0, 0), (1, B0, 1)], 2)
+    delete(tmp_path / "p=3" / "delete_delta_2_2_0000" / "bucket_00000", [(1, B0, 2)], 2)
+    for _ in range(2):
+        assert ids_of(tmp_path) == [12, 20, 21, 22, 30, 31]
+        assert ids_of(tmp_path, where="p <> 2") == [12, 30, 31]
+    assert ids_of(tmp_path, f"t:2:{MOST}::2") == [10, 11, 12, 20, 21, 22, 30, 31, 32]
+
+
+def test_the_base_of_a_table_that_became_transactional(tmp_path: Path) -> None:
+    """Its first compaction, where no transaction wrote yet, has the least integer as its write id."""
+    base = "base_-9223372036854775808_v0000007"
+    rows = [((0, B0, at), 0, (at, 0, "x")) for at in range(3)]
+    write_acid(tmp_path / base / "bucket_00000", rows)
+    write_flat(tmp_path / "000000_0", [values for _, _, values in rows])
+    insert(tmp_path / "delta_1_1" / "bucket_00000", 1, [10])
+    delete(tmp_path / "delete_delta_2_2" / "bucket_00000", [(0, B0, 1)], 2)
+    assert ids_of(tmp_path) == [0, 2, 10]
+    assert ids_of(tmp_path, "t:2:1:1,2:") == [0, 1, 2]
+
+
+def test_what_a_compaction_left_of_deletes_alone(tmp_path: Path) -> None:
+    """A delete delta stands for the deltas within it, too; those of other write ids stay."""
+    rows = [((1, B0, at), 1, (at, 0, "x")) for at in range(6)]
+    write_acid(tmp_path / "base_1_v3" / "bucket_00000", rows)
+    for write_id in (2, 3):
+        path = tmp_path / f"delete_delta_{write_id}_{write_id}_0000" / "bucket_00000"
+        delete(path, [(1, B0, write_id)], write_id)
+    compacted = tmp_path / "delete_delta_2_3_v8" / "bucket_00000"
+    write_acid(compacted, [((1, B0, 2), 2, None), ((1, B0, 3), 3, None)])
+    delete(tmp_path / "delete_delta_4_4_0001" / "bucket_00000_0", [(1, B0, 0)], 4)
+    insert(tmp_path / "delta_4_4_0000" / "bucket_00000", 4, [40])
+    assert ids_of(tmp_path) == [1, 4, 5, 40]
+    assert ids_of(tmp_path, f"t:4:{MOST}::3") == [1, 3, 4, 5, 40]
+    assert ids_of(tmp_path, f"t:4:{MOST}::2,3,4") == [0, 1, 2, 3, 4, 5]
+    obsolete = {item["name"] for item in document(str(tmp_path))["directories"][0]["obsolete"]}
+    assert obsolete == {"delete_delta_2_2_0000", "delete_delta_3_3_0000"}
+
+
+def test_rows_of_a_transaction_that_it_deleted_itself(tmp_path: Path) -> None:
+    """Statements of one transaction: what it inserted, updated and deleted, bucket files of either name."""
+    insert(tmp_path / "delta_5_5_0000" / "bucket_00000", 5, [1, 2, 3])
+    insert(tmp_path / "delta_5_5_0000" / "bucket_00001_0", 5, [4, 5], bucket_property(1))
+    delete(tmp_path / "delete_delta_5_5_0001" / "bucket_00000", [(5, B0, 0), (5, bucket_property(1), 1)], 5)
+    insert(tmp_path / "delta_5_5_0001" / "bucket_00000", 5, [50], bucket_property(0, 1))
+    delete(tmp_path / "delete_delta_5_5_0002" / "bucket_00000", [(5, bucket_property(0, 1), 0)], 5)
+    assert ids_of(tmp_path) == [2, 3, 4]
+    assert table_of(tmp_path, "t:5:5:5:").scan().count() == 0
