@@ -47,10 +47,12 @@ _DEFAULT_ESCAPE = "\\"
 
 def to_predicate(node: exp.Expression, sql: str) -> Predicate:
     """The predicate of a parsed boolean expression. :raises SqlSyntaxError: with the offset in ``sql``."""
-    return _Converter(sql).predicate(node)
+    return Converter(sql).predicate(node)
 
 
-class _Converter(ValueConverter):
+class Converter(ValueConverter):
+    """Converts conditions."""
+
     def predicate(self, node: exp.Expression) -> Predicate:
         node = unwrapped(node)
         if isinstance(node, (exp.And, exp.Or)):
@@ -202,15 +204,15 @@ def _sign(x: bytes | bool | int | Decimal | object, y: object) -> int:
     return (x > y) - (x < y)  # type: ignore[operator]
 
 
-_PREDICATES: dict[type[exp.Expression], Callable[[_Converter, exp.Expression], Predicate]] = {
-    exp.Not: _Converter._not,
-    exp.NullSafeNEQ: _Converter._null_safe_ne,
-    exp.Between: _Converter._between,
-    exp.In: _Converter._in,
-    exp.Is: _Converter._is,
-    exp.Like: _Converter._like,
-    exp.ILike: _Converter._ilike,
-    exp.Escape: _Converter._escape,
-    exp.RegexpLike: _Converter._rlike,
+_PREDICATES: dict[type[exp.Expression], Callable[[Converter, exp.Expression], Predicate]] = {
+    exp.Not: Converter._not,
+    exp.NullSafeNEQ: Converter._null_safe_ne,
+    exp.Between: Converter._between,
+    exp.In: Converter._in,
+    exp.Is: Converter._is,
+    exp.Like: Converter._like,
+    exp.ILike: Converter._ilike,
+    exp.Escape: Converter._escape,
+    exp.RegexpLike: Converter._rlike,
 }
-_Converter.conditions = frozenset({exp.And, exp.Or, *_COMPARISONS, *_PREDICATES})
+Converter.conditions = frozenset({exp.And, exp.Or, *_COMPARISONS, *_PREDICATES})

@@ -101,6 +101,14 @@ class ValueConverter(ABC):
     def predicate(self, node: exp.Expression) -> Predicate:
         """A condition."""
 
+    def column(self, node: exp.Expression, written: ColumnRef) -> ColumnRef:
+        """What the name of a column stands for."""
+        return written
+
+    def aggregate(self, node: exp.Expression) -> ColumnRef | None:
+        """The column that a function of many rows stands for; None where it is none, or there is no such column."""
+        return None
+
     # The plain way
 
     def plain(self, node: exp.Expression) -> ColumnRef | Literal | None:
@@ -127,6 +135,11 @@ class ValueConverter(ABC):
         return Literal(node.this, LiteralKind.STRING) if node.is_string else literals.number(node.this)
 
     def _column_ref(self, node: exp.Expression) -> ColumnRef | None:
+        found = self.written(node)
+        return None if found is None else self.column(node, found)
+
+    def written(self, node: exp.Expression) -> ColumnRef | None:
+        """A column by the name that is written; None for anything else."""
         if not isinstance(node, (exp.Column, exp.Dot)) or node.args.get("join_mark"):
             return None
         parts = node.parts
@@ -159,8 +172,11 @@ class ValueConverter(ABC):
             return None
         return literals.cast(value, name)
 
-    def _plain_call(self, node: exp.Expression) -> Literal | None:
-        """``double('nan')`` and the like."""
+    def _plain_call(self, node: exp.Expression) -> ColumnRef | Literal | None:
+        """``double('nan')`` and the like, and aggregates."""
+        found = self.aggregate(node) if isinstance(node.this, str) else None
+        if found is not None:
+            return found
         arguments = node.expressions
         if len(arguments) != 1 or not isinstance(node.this, str):
             return None
@@ -277,7 +293,7 @@ class ValueConverter(ABC):
     def _call(self, node: exp.Expression) -> Expression:
         if not isinstance(node.this, str):
             self.unsupported(node)
-        return self._function(node, node.name, node.expressions)
+        return self.aggregate(node) or self._function(node, node.name, node.expressions)
 
     def _special(self, node: exp.Expression) -> Expression:
         """The functions that sqlglot reads in its own way, because Spark has words between their arguments."""

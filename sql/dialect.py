@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, cast
 
 from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.spark import Spark
@@ -259,13 +259,17 @@ class HindexParser(SparkParser):
 
     def predicate(self) -> Predicate:
         """Consumes a condition."""
+        return to_predicate(self.condition(), self.sql)
+
+    def condition(self) -> exp.Expression:
+        """Consumes a condition, as it is written."""
         start = self.offset
         if self.word() in _OPERATORS:
             self.fail(f"expected a condition, found {self.found()}")
         node: Any = self._parse_disjunction()
         if node is None:
             self.fail(f"expected a condition, found {self.found()}", start)
-        return to_predicate(node, self.sql)
+        return cast("exp.Expression", node)
 
     def end(self) -> None:
         """Refuses anything that is left."""

@@ -85,10 +85,11 @@ HELP: dict[str, StatementHelp] = {
         (
             "SELECT column [AS name], ... | * FROM table [WHERE predicate]",
             "    [ORDER BY column [ASC | DESC] [NULLS FIRST | LAST]] [LIMIT n];",
-            "SELECT COUNT(*) | COUNT(c) | MIN(c) | MAX(c) [AS name], ... FROM table [WHERE predicate];",
+            "SELECT COUNT(*) | COUNT([DISTINCT] c) | MIN(c) | MAX(c) [AS name], ... FROM table [WHERE predicate];",
             "SELECT EXISTS(SELECT 1 FROM table [WHERE predicate]) [AS name];",
             "SELECT DISTINCT c, ... FROM table [WHERE predicate] [ORDER BY c] [LIMIT n];",
-            "SELECT c, ..., COUNT(*), ... FROM table [WHERE predicate] GROUP BY c, ... [ORDER BY item] [LIMIT n];",
+            "SELECT c, ..., COUNT(*), ... FROM table [WHERE predicate] GROUP BY c | position, ...",
+            "    [HAVING condition] [ORDER BY item | position] [LIMIT n];",
         ),
         ("Counts, least, greatest and distinct values come from indexes alone where these know them.",),
     ),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
-from hindex.sql.predicate import ColumnRef
+from hindex.sql.predicate import ColumnRef, quote_name
 from hindex.sql.statements import (
     AggregateCall,
     AggregateFunction,
+    Having,
     Select,
     SelectExists,
     SelectItem,
@@ -25,7 +26,8 @@ SPARK_REMEDY = (
 )
 
 _ITEMS = (
-    "list columns, or COUNT, MIN and MAX of them, or * alone; use Spark on scan(...).to_spark() for the rest"
+    "list columns, or COUNT, COUNT(DISTINCT ...), MIN and MAX of one, or * alone; use Spark on "
+    "scan(...).to_spark() for the rest"
 )
 
 # Clauses of SELECT that are Spark's business, by the word they begin with.
@@ -58,6 +60,8 @@ _CLAUSES = {
     "FOR": "FOR",
     "VERSION": "time travel",
 }
+#: Aggregates, by the word that they begin with.
+_FUNCTIONS = (AggregateFunction.COUNT, AggregateFunction.MIN, AggregateFunction.MAX)
 _GROUP_BY, _ORDER_BY = "GROUP BY", "ORDER BY"
 
 
@@ -83,7 +87,7 @@ def _exists(parser: HindexParser) -> SelectExists:
 
 
 def _select(parser: HindexParser, *, in_exists: bool = False) -> Select:
-    """``SELECT [DISTINCT] items FROM t [WHERE predicate] [GROUP BY columns] [ORDER BY item] [LIMIT n]``."""
+    """``SELECT [DISTINCT] items FROM t [WHERE ...] [GROUP BY columns] [HAVING ...] [ORDER BY item] [LIMIT n]``."""
     start = parser.offset
     distinct = parser.accept("DISTINCT")
     items = None if in_exists and parser.accept("1") else _items(parser)
@@ -96,16 +100,21 @@ def _select(parser: HindexParser, *, in_exists: bool = False) -> Select:
     where = parser.predicate() if parser.accept("WHERE") else None
     _no_clause(parser)
     grouped = parser.offset
-    groups = _groups(parser) if _accept(parser, _GROUP_BY) else ()
+    groups = _groups(parser, items) if _accept(parser, _GROUP_BY) else ()
     if distinct:
         groups = _distinct(parser, items, groups, start)
     _check_items(parser, items, groups, start if distinct else grouped)
+    having = (
+        _having(parser, items or (), groups) if groups and not distinct and parser.accept("HAVING") else None
+    )
     _no_clause(parser)
-    order = _order(parser, items, is_grouped=bool(groups)) if _accept(parser, _ORDER_BY) else None
+    order = None
+    if _accept(parser, _ORDER_BY):
+        order = _order(parser, items, is_grouped=bool(groups), is_distinct=distinct)
     _no_clause(parser)
     limit = _limit(parser) if parser.accept("LIMIT") else None
     _no_clause(parser)
-    return Select(table, items, where, groups, order, limit)
+    return Select(table, items, where, groups, order, limit, having)
 
 
 def _accept(parser: HindexParser, clause: str) -> bool:
@@ -159,25 +168,59 @@ def _item(parser: HindexParser) -> SelectItem:
 
 def _aggregate(parser: HindexParser, start: int) -> AggregateCall | None:
     """An aggregate, if one comes next; a column may be called the same."""
-    function = next((item for item in AggregateFunction if parser.accept(item.name, "(")), None)
+    function = next((item for item in _FUNCTIONS if parser.accept(item.name, "(")), None)
     if function is None:
         return None
     column: ColumnRef | None = None
     if function is AggregateFunction.COUNT and (parser.accept("*", ")") or parser.accept("1", ")")):
         return AggregateCall(function)
+    if function is AggregateFunction.COUNT and parser.accept("DISTINCT"):
+        function = AggregateFunction.COUNT_DISTINCT
     if parser.word() == "DISTINCT" or not parser.is_name:
-        parser.unsupported(f"'{function.name}({parser.written()} ...)'; {_ITEMS}", start)
+        begun = parser.text_from(start) + " " * (function is AggregateFunction.COUNT_DISTINCT)
+        parser.unsupported(f"'{begun}{parser.written()} ...)'; {_ITEMS}", start)
     column = parser.column()
     if not parser.accept(")"):
         parser.unsupported(f"'{parser.text_from(start)} {parser.written()} ...)'; {_ITEMS}", start)
     return AggregateCall(function, column)
 
 
-def _groups(parser: HindexParser) -> tuple[ColumnRef, ...]:
-    found = [_plain_column(parser, _GROUP_BY)]
+def _groups(parser: HindexParser, items: tuple[SelectItem, ...] | None) -> tuple[ColumnRef, ...]:
+    found = [_group(parser, items)]
     while parser.accept(","):
-        found.append(_plain_column(parser, _GROUP_BY))
+        found.append(_group(parser, items))
     return tuple(found)
+
+
+def _group(parser: HindexParser, items: tuple[SelectItem, ...] | None) -> ColumnRef:
+    start = parser.offset
+    value = _at_position(parser, items, _GROUP_BY)
+    if isinstance(value, AggregateCall):
+        parser.fail(f"{_GROUP_BY} {parser.text_from(start)} is {value}: groups are by columns", start)
+    return value or _plain_column(parser, _GROUP_BY)
+
+
+def _having(parser: HindexParser, items: tuple[SelectItem, ...], groups: tuple[ColumnRef, ...]) -> Having:
+    from hindex.sql.having import to_having
+
+    return to_having(parser.condition(), parser.sql, items, groups)
+
+
+def _at_position(
+    parser: HindexParser, items: tuple[SelectItem, ...] | None, clause: str
+) -> ColumnRef | AggregateCall | None:
+    """What a whole number stands for, if one comes next: the item of the list at that place, counted from 1."""
+    start = parser.offset
+    position = parser.whole_number()
+    if position is None:
+        return None
+    if items is None:
+        parser.unsupported(f"{clause} {position} of *: name the column; {SPARK_REMEDY}", start)
+    if not 0 < position <= len(items):
+        parser.fail(
+            f"{clause} {position}: the list has {len(items)} {'item' if len(items) == 1 else 'items'}", start
+        )
+    return items[position - 1].value
 
 
 def _plain_column(parser: HindexParser, clause: str) -> ColumnRef:
@@ -217,16 +260,27 @@ def _check_items(
         parser.unsupported(f"* with GROUP BY; {SPARK_REMEDY}", start)
     for value in values:
         column = value.column if isinstance(value, AggregateCall) else value
+        if isinstance(value, AggregateCall) and value.function is AggregateFunction.COUNT_DISTINCT:
+            continue
         if column is not None and not any(is_same_column(column, group) for group in groups):
             by = ", ".join(map(str, groups))
             parser.unsupported(f"{value} in a query that groups by {by} alone; {SPARK_REMEDY}", start)
 
 
-def _order(parser: HindexParser, items: tuple[SelectItem, ...] | None, *, is_grouped: bool) -> SortItem:
+def _order(
+    parser: HindexParser, items: tuple[SelectItem, ...] | None, *, is_grouped: bool, is_distinct: bool
+) -> SortItem:
     start = parser.offset
-    value: ColumnRef | AggregateCall | None = _aggregate(parser, start)
+    value = _aggregate(parser, start) or _at_position(parser, items, _ORDER_BY)
     if value is None:
-        value = _aliased(parser, items or (), _plain_column(parser, "ORDER BY"), start)
+        written = _plain_column(parser, _ORDER_BY)
+        if is_distinct:
+            _check_distinct_order(parser, items or (), written, start)
+        value = _aliased(parser, items or (), written, start)
+    elif isinstance(value, ColumnRef) and not is_same_value(
+        _aliased(parser, items or (), value, start), value
+    ):
+        _fail_of_many(parser, value, start)
     descending = parser.accept("DESC") or (parser.accept("ASC") and False)
     nulls: bool | None = None
     if parser.accept("NULLS", "FIRST"):
@@ -251,7 +305,7 @@ def _aliased(
     """What a name of ORDER BY stands for: what is called so in the result goes before a column of the table."""
     named: dict[str, list[ColumnRef | AggregateCall]] = {}
     for item in items:
-        values = named.setdefault(_output_name(item), [])
+        values = named.setdefault(item.output_name, [])
         if not any(is_same_value(item.value, other) for other in values):
             values.append(item.value)
     aliases = {item.alias.lower() for item in items if item.alias is not None}
@@ -264,17 +318,27 @@ def _aliased(
         else not is_same_value(value, written) and value.name.lower() in named
     )
     if len(found) > 1 or is_hidden:
-        parser.unsupported(
-            f"ORDER BY of {written}, which may stand for more than one column; {SPARK_REMEDY}", start
-        )
+        _fail_of_many(parser, written, start)
     return value
 
 
-def _output_name(item: SelectItem) -> str:
-    """What an item is called in the result, in small letters: a field without its struct."""
-    if item.alias is None and isinstance(item.value, ColumnRef):
-        return item.value.parts[-1].lower()
-    return item.name.lower()
+def _fail_of_many(parser: HindexParser, column: ColumnRef, start: int) -> NoReturn:
+    parser.unsupported(
+        f"ORDER BY of {column}, which may stand for more than one column; {SPARK_REMEDY}", start
+    )
+
+
+def _check_distinct_order(
+    parser: HindexParser, items: tuple[SelectItem, ...], written: ColumnRef, start: int
+) -> None:
+    """Refuses what is no column of the result: its rows are told apart before they are ordered."""
+    if len(written.parts) > 1 or written.name.lower() not in [item.output_name for item in items]:
+        names = ", ".join(
+            quote_name(item.alias or item.value.parts[-1])
+            for item in items
+            if isinstance(item.value, ColumnRef)
+        )
+        parser.fail(f"ORDER BY of {written}, which is no column of SELECT DISTINCT: those are {names}", start)
 
 
 def _no_alias(parser: HindexParser) -> None:

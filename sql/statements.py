@@ -181,11 +181,16 @@ class AggregateFunction(enum.Enum):
     COUNT = "count"
     MIN = "min"
     MAX = "max"
+    COUNT_DISTINCT = "count_distinct"
+
+
+#: Those whose result is how many there are.
+COUNTS = (AggregateFunction.COUNT, AggregateFunction.COUNT_DISTINCT)
 
 
 @dataclass(frozen=True, slots=True)
 class AggregateCall:
-    """``COUNT(*)``, where ``column`` is None, or ``COUNT | MIN | MAX (column)``."""
+    """``COUNT(*)``, where ``column`` is None, ``COUNT | MIN | MAX (column)``, or ``COUNT(DISTINCT column)``."""
 
     function: AggregateFunction
     column: ColumnRef | None = None
@@ -193,10 +198,36 @@ class AggregateCall:
     @property
     def name(self) -> str:
         """What Spark calls a result without an alias."""
-        return f"{self.function.value}({'1' if self.column is None else self.column.name})"
+        column = "1" if self.column is None else self.column.name
+        if self.function is AggregateFunction.COUNT_DISTINCT:
+            return f"count(DISTINCT {column})"
+        return f"{self.function.value}({column})"
 
     def __str__(self) -> str:
+        if self.function is AggregateFunction.COUNT_DISTINCT:
+            return f"COUNT(DISTINCT {self.column})"
         return f"{self.function.name}({'*' if self.column is None else self.column})"
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateRef(ColumnRef):
+    """An aggregate in a condition of groups: the column of groups that holds it, called as it is written."""
+
+    call: AggregateCall
+
+    def __str__(self) -> str:
+        return str(self.call)
+
+
+@dataclass(frozen=True, slots=True)
+class Having:
+    """A condition of groups: of the columns that they are by, and of ``calls``, each an :class:`AggregateRef` in it."""
+
+    predicate: Predicate
+    calls: tuple[AggregateCall, ...] = ()
+
+    def __str__(self) -> str:
+        return str(self.predicate)
 
 
 def is_same_column(a: ColumnRef, b: ColumnRef) -> bool:
@@ -224,6 +255,13 @@ class SelectItem:
     def name(self) -> str:
         return self.value.name if self.alias is None else self.alias
 
+    @property
+    def output_name(self) -> str:
+        """What a clause behind it may call it, in small letters: a field without its struct."""
+        if self.alias is None and isinstance(self.value, ColumnRef):
+            return self.value.parts[-1].lower()
+        return self.name.lower()
+
     def __str__(self) -> str:
         return f"{self.value}" if self.alias is None else f"{self.value} AS {quote_name(self.alias)}"
 
@@ -243,7 +281,7 @@ class SortItem:
 
 @dataclass(frozen=True, slots=True)
 class Select:
-    """``SELECT [DISTINCT] items FROM table [WHERE where] [GROUP BY groups] [ORDER BY order] [LIMIT limit]``.
+    """``SELECT [DISTINCT] items FROM table [WHERE ...] [GROUP BY ...] [HAVING ...] [ORDER BY ...] [LIMIT limit]``.
 
     ``items`` is None for ``*``. ``SELECT DISTINCT c, d`` is the same as ``SELECT c, d ... GROUP BY c, d``, and is given
     so.
@@ -255,6 +293,7 @@ class Select:
     groups: tuple[ColumnRef, ...] = ()
     order: SortItem | None = None
     limit: int | None = None
+    having: Having | None = None
 
     @property
     def is_aggregate(self) -> bool:
@@ -265,6 +304,7 @@ class Select:
     def __str__(self) -> str:
         items = "*" if self.items is None else ", ".join(map(str, self.items))
         group = f" GROUP BY {', '.join(map(str, self.groups))}" if self.groups else ""
+        group += "" if self.having is None else f" HAVING {self.having}"
         order = "" if self.order is None else f" ORDER BY {self.order}"
         limit = "" if self.limit is None else f" LIMIT {self.limit}"
         return f"SELECT {items} FROM {self.table}{_where(self.where)}{group}{order}{limit}"

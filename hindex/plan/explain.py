@@ -199,7 +199,7 @@ class Analyzed:
         ]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Explanation:
     """What a scan of one table decided.
 
@@ -256,6 +256,11 @@ class Explanation:
         return [(name, text) for name, text in found if text]
 
     @property
+    def reading(self) -> str:
+        """How rows are read, in words."""
+        return "nothing: no row is asked for" if self.limit == 0 else self.path.value
+
+    @property
     def checked(self) -> str:
         """Whether anything is left to check, in words."""
         return (
@@ -289,7 +294,7 @@ class Explanation:
         for name, gone in (("deleted", self.deleted), ("not seen", self.invisible)):
             if gone:
                 lines.append(f"{_INDENT}{name:<11}{gone:>{number_width},}")
-        lines += ["", "Read", f"{_INDENT}{self.path.value}", f"{_INDENT}{self.checked}"]
+        lines += ["", "Read", f"{_INDENT}{self.reading}", f"{_INDENT}{self.checked}"]
         if self.analyzed is not None:
             told = self.analyzed.lines()
             wide = max(len(name) for name, _ in told)
@@ -328,7 +333,7 @@ class Explanation:
             ],
         }
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return self.to_text()
 
     def counts(self) -> tuple[tuple[str, Kept | None], ...]:

@@ -44,7 +44,7 @@ def explanation_html(found: Explanation) -> str:
     parts += ["<h4>Kept</h4>", _table(rows, numbers=True)]
     parts += [
         "<h4>Read</h4>",
-        f"<div>{escape(found.path.value)}</div>",
+        f"<div>{escape(found.reading)}</div>",
         f"<div>{escape(found.checked)}</div>",
     ]
     if found.analyzed is not None:

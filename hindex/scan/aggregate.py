@@ -6,7 +6,7 @@ by: NULL is a group of its own and no value, NaN is one value and the greatest, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -16,24 +16,28 @@ import pyarrow.compute as pc
 from hindex.domain import Key
 from hindex.errors import ColumnError
 from hindex.keys import key_array, key_kind
-from hindex.orc.types import OrcType
+from hindex.orc.types import Kind, OrcType
+from hindex.plan.evaluate import mask
 from hindex.plan.explain import Explanation
-from hindex.scan.aggregate_stripe import ColumnValues, Part, is_told, stripe_part
+from hindex.plan.filter import Filter
+from hindex.plan.normalize import normalize
+from hindex.scan.aggregate_stripe import ColumnValues, Part, StripePart, is_told, stripe_part
 from hindex.scan.explaining import explain_plan
-from hindex.scan.groups import counts_of, joined, values_of
+from hindex.scan.groups import Groups, Joining, counts_of, distinct_of, values_of
 from hindex.scan.measuring import measured
 from hindex.scan.meter import Meter
-from hindex.scan.planning import ScanPlan, plan_scan
+from hindex.scan.planning import ScanPlan, plan_nothing, plan_scan
 from hindex.scan.running import Runner
+from hindex.scan.task import OutputColumn
 from hindex.sql.predicate import Predicate
-from hindex.sql.statements import AggregateFunction
+from hindex.sql.statements import COUNTS, AggregateFunction
 from hindex.table.schema import ResolvedColumn
 from hindex.table.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """COUNT, MIN or MAX of a column; COUNT of rows where ``column`` is None. ``name`` is the result's column."""
+    """An aggregate of a column; COUNT of rows where ``column`` is None. ``name`` is the result's column."""
 
     function: AggregateFunction
     column: str | None
@@ -52,12 +56,21 @@ Item = Aggregate | Group
 
 
 @dataclass(frozen=True, slots=True)
+class GroupFilter:
+    """A condition of groups: ``items`` are the columns that it is on, by the names that it has for them."""
+
+    predicate: Predicate
+    items: tuple[Item, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Aggregation:
     """Aggregates of the rows that ``where`` keeps: one row of them, or one for each of the values of ``groups``.
 
     Groups come in the order of their values, NULL first, those of the first column before all else. Of groups, only
-    the columns that they are by can be counted or have a least or greatest value.
+    the columns that they are by can be counted or have a least or greatest value; distinct values are counted of any.
 
+    :param having: which of the groups are in the result.
     :param limit: rows of the result; where it is 0, nothing is looked at.
     :param proved: gives the plan to run in place of the one that was made.
     """
@@ -66,6 +79,7 @@ class Aggregation:
     where: Predicate | None
     items: tuple[Item, ...]
     groups: tuple[str, ...] = ()
+    having: GroupFilter | None = None
     limit: int | None = None
     runner: Runner = field(default_factory=Runner)
     proved: Callable[[ScanPlan], ScanPlan] = field(default=lambda plan: plan, repr=False)
@@ -79,36 +93,35 @@ class Aggregation:
         return self._planned(self.runner)
 
     def _planned(self, runner: Runner) -> ScanPlan:
-        names = [item.column for item in self.items if item.column is not None]
+        names = [item.column for item in self._asked if item.column is not None]
         wanted = tuple(dict.fromkeys((*names, *self.groups)))
         plan = runner.plan(self.snapshot, lambda found: self._plan_of(found, wanted))
         of = plan.snapshot.schema.resolve
         self._check_groups([of(name).name for name in self.groups], of)
-        for item in self.items:
+        for item in self._asked:
             is_counted = isinstance(item, Aggregate) and item.function is AggregateFunction.COUNT
             if item.column is not None and not (is_counted and not self.groups):
                 _check_ordered(item.column, of(item.column).type)
         for name in self.groups:
             _check_ordered(name, of(name).type)
+        self._kept(plan)
         return plan
 
     def _plan_of(self, found: Snapshot, wanted: Sequence[str]) -> ScanPlan:
-        if not self._is_empty:
-            return plan_scan(found, self.where, [], wanted)
-        # names and types alone: no index is asked, and so none is missing
-        plan = plan_scan(replace(found, files=()), self.where, [], wanted)
-        return replace(plan, snapshot=found, notes=())
+        return (plan_nothing if self._is_empty else plan_scan)(found, self.where, [], wanted)
 
     @property
     def _is_empty(self) -> bool:
         return self.limit is not None and self.limit <= 0
 
     def _check_groups(self, groups: Sequence[str], of: Callable[[str], ResolvedColumn]) -> None:
-        for item in self.items:
+        for item in self._asked:
             if not groups and isinstance(item, Group):
                 raise ColumnError(
                     f"Column {item.column!r} stands beside aggregates of all rows: group by it, or leave it out"
                 )
+            if _function(item) is _DISTINCT:
+                continue
             if groups and item.column is not None and of(item.column).name not in groups:
                 only = "that column" if len(groups) == 1 else "those columns"
                 raise ColumnError(
@@ -139,18 +152,46 @@ class Aggregation:
 
     def _explained(self, plan: ScanPlan) -> Explanation:
         part = self.part_of(plan)
+        having = "" if self.having is None else f" HAVING {self.having.predicate}"
         return explain_plan(
             plan,
             self.where,
             labels=self.labels,
-            group=", ".join(part.groups),
+            group=", ".join(self._groups(plan)) + having,
             limit=self.limit,
             is_told=lambda task, answer: is_told(task, answer, part),
         )
 
     def _result(self, plan: ScanPlan, runner: Runner) -> pa.Table:
         found = self._grouped(plan, runner) if self.groups else self._single(plan, runner)
-        return found.slice(0, self.limit)
+        kept = self._kept(plan)
+        if kept is not None:
+            columns = {
+                name: found.column(at) for at, name in enumerate(found.column_names) if at >= len(self.items)
+            }
+            found = found.filter(pa.array(mask(kept, columns, found.num_rows)))
+        return found.select(range(len(self.items))).slice(0, self.limit)
+
+    def _kept(self, plan: ScanPlan) -> Filter | None:
+        """The filter of groups; None where all of them are wanted.
+
+        :raises PredicateError: for a condition that does not fit the types.
+        """
+        if self.having is None:
+            return None
+        of = plan.snapshot.schema.resolve
+        types = {
+            item.name: OrcType(Kind.LONG)
+            if item.column is None or _function(item) in COUNTS
+            else of(item.column).type
+            for item in self.having.items
+        }
+        return normalize(self.having.predicate, _GroupColumns(types))
+
+    @property
+    def _asked(self) -> tuple[Item, ...]:
+        """What is asked of rows: the result's columns, and behind them those of the condition."""
+        return self.items if self.having is None else (*self.items, *self.having.items)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -159,64 +200,98 @@ class Aggregation:
 
     def part_of(self, plan: ScanPlan) -> Part:
         """What is asked of each stripe."""
-        of = plan.snapshot.schema.resolve
-        if self.groups:
-            return Part(groups=tuple(dict.fromkeys(of(name).name for name in self.groups)))
-        counted = [i.column for i in self.items if i.column is not None and _function(i) is _COUNT]
-        ended = [i.column for i in self.items if i.column is not None and _function(i) is not _COUNT]
-        return Part(
-            counted=frozenset(of(name).name for name in counted),
-            ended=frozenset(of(name).name for name in ended),
-        )
+        groups = self._groups(plan)
+        groupings = [groups] if groups else []
+        groupings += [self._with(plan, groups, item) for item in self._asked if _function(item) is _DISTINCT]
+        part = Part(groupings=tuple(dict.fromkeys(groupings)))
+        if groups:
+            return part
+        asked = {function: set[str]() for function in AggregateFunction}
+        for item in self.items:
+            if item.column is not None and isinstance(item, Aggregate):
+                asked[item.function].add(plan.snapshot.schema.resolve(item.column).name)
+        ended = asked[AggregateFunction.MIN] | asked[AggregateFunction.MAX]
+        return replace(part, counted=frozenset(asked[_COUNT]), ended=frozenset(ended))
+
+    def _groups(self, plan: ScanPlan) -> tuple[str, ...]:
+        """The columns that rows are grouped by, as the table has them."""
+        return tuple(dict.fromkeys(plan.snapshot.schema.resolve(name).name for name in self.groups))
+
+    def _with(self, plan: ScanPlan, groups: tuple[str, ...], item: Item) -> tuple[str, ...]:
+        """What tells how many values a column has in each of some groups."""
+        assert item.column is not None
+        return tuple(dict.fromkeys((*groups, plan.snapshot.schema.resolve(item.column).name)))
+
+    def _totals(self, plan: ScanPlan, runner: Runner) -> tuple[StripePart, dict[tuple[str, ...], Groups]]:
+        """What all stripes contribute, and the groups of it, in order."""
+        part, of = self.part_of(plan), plan.snapshot.schema.resolve
+        groups = {by: Joining([of(name).type for name in by]) for by in part.groupings}
+        total = StripePart(0)
+        for found in runner.run(plan, lambda task, answer: stripe_part(task, answer, part)):
+            total.rows += found.rows
+            for name, values in found.columns.items():
+                held = total.columns.get(name)
+                total.columns[name] = values if held is None else held.joined(values)
+            for by, some in found.groups.items():
+                groups[by].add(some)
+        return total, {by: joining.groups() for by, joining in groups.items()}
 
     def _single(self, plan: ScanPlan, runner: Runner) -> pa.Table:
-        part = self.part_of(plan)
-        rows, columns = 0, dict[str, ColumnValues]()
-        for found in runner.run(plan, lambda task, answer: stripe_part(task, answer, part)):
-            rows += found.rows
-            for name, values in found.columns.items():
-                columns[name] = values if name not in columns else columns[name].joined(values)
+        total, groups = self._totals(plan, runner)
         arrays = []
         for item in self.items:
             assert isinstance(item, Aggregate)
             if item.column is None:
-                arrays.append(pa.array([rows], pa.int64()))
+                arrays.append(pa.array([total.rows], pa.int64()))
                 continue
             resolved = plan.snapshot.schema.resolve(item.column)
-            values = columns.get(resolved.name, ColumnValues())
+            values = total.columns.get(resolved.name, ColumnValues())
             if item.function is _COUNT:
                 arrays.append(pa.array([values.count], pa.int64()))
+            elif item.function is _DISTINCT:
+                keys = groups[(resolved.name,)].column(0)
+                arrays.append(pa.array([len(keys) - keys.null_count], pa.int64()))
             else:
                 end = values.low if item.function is AggregateFunction.MIN else values.high
                 arrays.append(_end(resolved.type, end))
         return pa.Table.from_arrays(arrays, names=list(self.labels))
 
     def _grouped(self, plan: ScanPlan, runner: Runner) -> pa.Table:
-        part, of = self.part_of(plan), plan.snapshot.schema.resolve
-        types = [of(name).type for name in part.groups]
-        groups = joined(
-            types,
-            (
-                found.groups
-                for found in runner.run(plan, lambda task, answer: stripe_part(task, answer, part))
-                if found.groups is not None
-            ),
-        )
+        names, of = self._groups(plan), plan.snapshot.schema.resolve
+        _, found = self._totals(plan, runner)
+        groups = found[names]
         counts = counts_of(groups)
         arrays = []
-        for item in self.items:
+        for item in self._asked:
             if item.column is None:
                 arrays.append(counts)
                 continue
-            at = part.groups.index(of(item.column).name)
-            values = values_of(types[at], groups, at)
-            is_count = not isinstance(item, Group) and item.function is _COUNT
+            column = of(item.column)
+            if column.name not in names:
+                arrays.append(distinct_of(found[self._with(plan, names, item)]))
+                continue
+            values = values_of(column.type, groups, names.index(column.name))
             # COUNT of a column passes over NULL, which is one group's value
-            arrays.append(pc.if_else(values.is_valid(), counts, 0) if is_count else values)
-        return pa.Table.from_arrays(arrays, names=list(self.labels))
+            if _function(item) is _COUNT:
+                values = pc.if_else(values.is_valid(), counts, 0)
+            elif _function(item) is _DISTINCT:
+                values = values.is_valid().cast(pa.int64())
+            arrays.append(values)
+        return pa.Table.from_arrays(arrays, names=[item.name for item in self._asked])
 
 
-_COUNT = AggregateFunction.COUNT
+@dataclass(frozen=True, slots=True)
+class _GroupColumns:
+    """Resolves the columns of a condition of groups."""
+
+    types: Mapping[str, OrcType]
+
+    def resolve(self, name: Sequence[str], /) -> OutputColumn:
+        found = ".".join(name)
+        return OutputColumn(found, self.types[found])
+
+
+_COUNT, _DISTINCT = AggregateFunction.COUNT, AggregateFunction.COUNT_DISTINCT
 
 
 def _function(item: Aggregate | Group) -> AggregateFunction | None:

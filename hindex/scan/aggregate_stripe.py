@@ -7,6 +7,7 @@ nowhere. What is said of whole stripes serves only where every row is left.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -26,11 +27,14 @@ from hindex.scan.task import OutputColumn
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What is wanted: columns whose values are counted, those whose ends are sought, or those that are grouped by."""
+    """What is wanted: columns whose values are counted, those whose ends are sought, and those that are grouped by.
+
+    Rows may be grouped several times, each time by other columns.
+    """
 
     counted: frozenset[str] = frozenset()
     ended: frozenset[str] = frozenset()
-    groups: tuple[str, ...] = ()
+    groupings: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,26 +61,25 @@ class StripePart:
 
     rows: int
     columns: dict[str, ColumnValues] = field(default_factory=dict)
-    groups: Groups | None = None
+    groups: dict[tuple[str, ...], Groups] = field(default_factory=dict)
 
 
 def stripe_part(task: OpenTask, answer: StripeAnswer, part: Part) -> StripePart:
     """What the wanted rows of one stripe contribute."""
     columns = {column.name: column for column in task.task.lookups}
-    asked = list(dict.fromkeys((*part.counted, *part.ended, *part.groups)))
-    grouped = [columns[name] for name in part.groups]
+    asked = list(dict.fromkeys((*part.counted, *part.ended, *chain(*part.groupings))))
     to_read = [name for name in asked if not is_constant(task, columns[name])]
     decides = {column.name for column in task.task.filter_columns}
     is_decided_by = bool(to_read) and decides.issuperset(to_read)
-    if answer.undecided and (is_decided_by or (grouped and not is_grouped_by_index(task, answer, grouped))):
+    if answer.undecided and (is_decided_by or not _are_grouped_by_index(task, answer, part)):
         # what decides is read anyway, and is what is asked for, or some of it
         batch = task.read(answer, [columns[name] for name in asked])
         arrays = dict(zip(asked, batch.columns, strict=True))
         found = StripePart(batch.num_rows)
         for name in part.counted | part.ended:
             found.columns[name] = _array_values(part, columns[name], arrays[name])
-        if grouped:
-            found.groups = of_values([column.type for column in grouped], [arrays[c.name] for c in grouped])
+        for by in part.groupings:
+            found.groups[by] = of_values([columns[name].type for name in by], [arrays[name] for name in by])
         return found
     answer = task.settled(answer)
     rows = answer.bounds.lower
@@ -84,10 +87,19 @@ def stripe_part(task: OpenTask, answer: StripeAnswer, part: Part) -> StripePart:
     for name in sorted(part.counted | part.ended):
         column = columns[name]
         found.columns[name] = _by_index(task, answer, part, column) or _by_reading(task, answer, part, column)
-    if grouped:
-        found.groups = groups_by_index(task, answer, grouped)
-        if found.groups is None:
-            found.groups = of_values([column.type for column in grouped], task.read(answer, grouped).columns)
+    untold = []
+    for by in part.groupings:
+        told = groups_by_index(task, answer, [columns[name] for name in by])
+        if told is None:
+            untold.append(by)
+        else:
+            found.groups[by] = told
+    if untold:
+        # a column that is in several of them is read once
+        names = list(dict.fromkeys(chain(*untold)))
+        read = dict(zip(names, task.read(answer, [columns[name] for name in names]).columns, strict=True))
+        for by in untold:
+            found.groups[by] = of_values([columns[name].type for name in by], [read[name] for name in by])
     return found
 
 
@@ -108,7 +120,12 @@ def is_told(task: OpenTask, answer: StripeAnswer, part: Part) -> bool:
             return False
         if name in part.counted and _not_null(task, answer, columns[name]) is None:
             return False
-    return not part.groups or is_grouped_by_index(task, answer, [columns[name] for name in part.groups])
+    return _are_grouped_by_index(task, answer, part)
+
+
+def _are_grouped_by_index(task: OpenTask, answer: StripeAnswer, part: Part) -> bool:
+    columns = {column.name: column for column in task.task.lookups}
+    return all(is_grouped_by_index(task, answer, [columns[name] for name in by]) for by in part.groupings)
 
 
 def _walks(task: OpenTask, answer: StripeAnswer, column: OutputColumn) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -91,9 +91,6 @@ def explain_plan(
     :param labels: what the result's columns are called, where they are not the plan's.
     :param is_told: whether a stripe's part of an aggregate needs no data; None where rows are wanted.
     """
-    if limit is not None and limit <= 0 and is_told is None:
-        # nothing is opened for no rows
-        plan = replace(plan, tasks=(), skipped=())
     totals = _Totals()
     before = shared_cache().counts
     last: OpenTask | None = None

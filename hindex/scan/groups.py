@@ -59,23 +59,34 @@ def key_of(of: OrcType, value: pa.Scalar | None) -> pa.Array:
     return _keys(of, pa.nulls(1, of.to_arrow()) if value is None else pa.repeat(value, 1))
 
 
-def joined(types: Sequence[OrcType], parts: Iterable[Groups]) -> Groups:
-    """The groups of several parts, put together as they come, in the order of their keys, NULL first."""
-    none = table_of(
-        [pa.array([], _key_type(of)) for of in types],
-        pa.array([], pa.int64()),
-    )
-    waiting: list[Groups] = []
-    held, most = 0, _HELD_GROUPS
-    for part in parts:
-        waiting.append(part)
-        held += part.num_rows
-        if held > most:
-            waiting = [_joined(waiting)]
-            held = waiting[0].num_rows
+class Joining:
+    """Groups of several parts, put together as they come."""
+
+    def __init__(self, types: Sequence[OrcType]) -> None:
+        self._waiting = [table_of([pa.array([], _key_type(of)) for of in types], pa.array([], pa.int64()))]
+        self._held, self._most = 0, _HELD_GROUPS
+
+    def add(self, part: Groups) -> None:
+        """One more part."""
+        self._waiting.append(part)
+        self._held += part.num_rows
+        if self._held > self._most:
+            self._waiting = [_joined(self._waiting)]
+            self._held = self._waiting[0].num_rows
             # as many again must come first, or every part would be put together with all before it
-            most = max(_HELD_GROUPS, 2 * held)
-    return ordered(_joined([none, *waiting]))
+            self._most = max(_HELD_GROUPS, 2 * self._held)
+
+    def groups(self) -> Groups:
+        """All of them, in the order of their keys, NULL first."""
+        return ordered(_joined(self._waiting))
+
+
+def joined(types: Sequence[OrcType], parts: Iterable[Groups]) -> Groups:
+    """The groups of several parts, in the order of their keys, NULL first."""
+    found = Joining(types)
+    for part in parts:
+        found.add(part)
+    return found.groups()
 
 
 def ordered(groups: Groups) -> Groups:
@@ -92,6 +103,16 @@ def ordered(groups: Groups) -> Groups:
 def counts_of(groups: Groups) -> pa.Array:
     """How many rows each group has."""
     return groups.column(_COUNT).combine_chunks()
+
+
+def distinct_of(groups: Groups) -> pa.Array:
+    """How many values of the last column, NULL not among them, each combination of the columns before it has.
+
+    :param groups: in order, as :func:`ordered` gives them; so are the combinations. Of no others, there is one.
+    """
+    *others, last, _ = groups.column_names
+    counted = groups.group_by(others, use_threads=False).aggregate([(last, "count")])
+    return counted.column(f"{last}_count").combine_chunks()
 
 
 def values_of(of: OrcType, groups: Groups, column: int) -> pa.Array:

@@ -71,6 +71,17 @@ def plan_scan(
     )
 
 
+def plan_nothing(
+    snapshot: Snapshot, where: Predicate | None, names: Sequence[str] | None, lookups: Sequence[str] = ()
+) -> ScanPlan:
+    """The plan of a query of no rows: names and types are looked at as :func:`plan_scan` does, and nothing else.
+
+    No index is asked, and so none is missing.
+    """
+    plan = plan_scan(replace(snapshot, files=()), where, names, lookups)
+    return replace(plan, snapshot=snapshot, notes=())
+
+
 def plan_full(plan: ScanPlan) -> ScanPlan:
     """The same query, answered by nothing but the data of the partitions that may have rows."""
     snapshot = plan.snapshot

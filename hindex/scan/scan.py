@@ -14,7 +14,7 @@ import pyarrow as pa
 from hindex.keys import array_keys, key_value
 from hindex.plan.explain import Explanation
 from hindex.plan.modes import Mode
-from hindex.scan.aggregate import Aggregate, Aggregation, Group, Item
+from hindex.scan.aggregate import Aggregate, Aggregation, Group, GroupFilter, Item
 from hindex.scan.answers import StripeAnswer
 from hindex.scan.execute import OpenTask
 from hindex.scan.explaining import explain_plan
@@ -22,7 +22,7 @@ from hindex.scan.file_columns import output_schema
 from hindex.scan.measuring import measured
 from hindex.scan.meter import Meter
 from hindex.scan.ordered import Order, check_order, first_rows, sorted_rows
-from hindex.scan.planning import ScanPlan, plan_scan
+from hindex.scan.planning import ScanPlan, plan_nothing, plan_scan
 from hindex.scan.proving import ProveReport, prove_scan
 from hindex.scan.running import Runner, Unit, run_units
 from hindex.scan.task import ScanTask
@@ -159,9 +159,8 @@ class Scan:
 
     def _planned(self, runner: Runner) -> ScanPlan:
         lookups = () if self._order is None else (self._order.column,)
-        plan = runner.plan(
-            self._snapshot, lambda found: plan_scan(found, self._where, self._columns, lookups)
-        )
+        make = plan_nothing if self._limit == 0 else plan_scan
+        plan = runner.plan(self._snapshot, lambda found: make(found, self._where, self._columns, lookups))
         if self._order is not None:
             check_order(plan, self._order)
         return plan
@@ -173,16 +172,28 @@ class Scan:
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows, a batch for each stripe that has any."""
-        plan = self.plan()
-        return self._named(self._batches(self.proved(plan), self._runner), self._output_schema(plan))
+        return self._stream()[1]
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The rows as a stream that knows its schema, read as it is consumed: for writers and engines of Arrow."""
+        return pa.RecordBatchReader.from_batches(*self._stream())
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The stream for Arrow's PyCapsule interface: DuckDB, Polars, pandas and pyarrow take a scan as it is."""
+        return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def to_arrow(self) -> pa.Table:
         """The rows as one table."""
-        plan = self.plan()
-        schema = self._output_schema(plan)
-        return pa.Table.from_batches(
-            list(self._named(self._batches(self.proved(plan), self._runner), schema)), schema
-        )
+        schema, batches = self._stream()
+        return pa.Table.from_batches(list(batches), schema)
+
+    def head(self, rows: int = 5) -> pa.Table:
+        """The first rows as one table; no more stripes are read than they need."""
+        check_limit(rows)
+        found = copy.copy(self)
+        found._limit = rows if self._limit is None else min(rows, self._limit)
+        found._last_plan = None
+        return found.to_arrow()
 
     def to_pandas(self) -> pandas.DataFrame:
         """The rows as a pandas DataFrame."""
@@ -196,8 +207,6 @@ class Scan:
         if column is not None:
             found: int = self._single(Aggregate(AggregateFunction.COUNT, column, "count"))
             return found
-        if self._limit is not None and self._limit <= 0:
-            return 0
         certain = 0
 
         def undecided() -> Iterator[Unit]:
@@ -213,8 +222,6 @@ class Scan:
 
     def exists(self) -> bool:
         """Whether there is any row; data is read only where no index knows of one, and until one is found."""
-        if self._limit is not None and self._limit <= 0:
-            return False
         deferred: list[Unit] = []
         for task, answer in self._runner.answered(self._counting_tasks()):
             if len(answer.bounds.lower):
@@ -233,6 +240,11 @@ class Scan:
     def max(self, column: str) -> Any:  # noqa: ANN401 a value of the column's type
         """The greatest value of a column that is not NULL, NaN where there is one; None where there is none."""
         return self._single(Aggregate(AggregateFunction.MAX, column, "max"))
+
+    def count_distinct(self, column: str) -> int:
+        """How many distinct values a column has, NULL not among them."""
+        found: int = self._single(Aggregate(AggregateFunction.COUNT_DISTINCT, column, "count"))
+        return found
 
     def distinct(self, column: str) -> pa.Array:
         """The distinct values of a column, ascending; NULL, where it occurs, comes first."""
@@ -256,11 +268,16 @@ class Scan:
         return self.aggregate(items, group=names).to_arrow()
 
     def aggregate(
-        self, items: Sequence[Item], group: str | Sequence[str] | None = None, limit: int | None = None
+        self,
+        items: Sequence[Item],
+        group: str | Sequence[str] | None = None,
+        limit: int | None = None,
+        having: GroupFilter | None = None,
     ) -> Aggregation:
         """Aggregates of the rows: one row of them, or one for each combination of values of the columns ``group``.
 
         :param limit: rows of the result at most.
+        :param having: which of the groups are wanted.
         :raises ValueError: if the scan has a limit, or ``limit`` is no number of rows.
         """
         if self._limit is not None:
@@ -271,7 +288,14 @@ class Scan:
             check_limit(limit)
         groups = (group,) if isinstance(group, str) else tuple(group or ())
         return Aggregation(
-            self._snapshot, self._where, tuple(items), groups, limit, runner=self._runner, proved=self.proved
+            self._snapshot,
+            self._where,
+            tuple(items),
+            groups,
+            having,
+            limit,
+            runner=self._runner,
+            proved=self.proved,
         )
 
     def explain(self, *, analyze: bool = False) -> Explanation:
@@ -319,7 +343,7 @@ class Scan:
 
     def proved(self, plan: ScanPlan) -> ScanPlan:
         """The plan; in prove mode one that reads everything, after both were compared."""
-        if self.mode is not Mode.PROVE:
+        if self.mode is not Mode.PROVE or self._limit == 0:
             return plan
         self.proof, full = prove_scan(plan)
         if self.proof.disagreements and self._quarantine is not None:
@@ -331,8 +355,6 @@ class Scan:
             yield from self._ordered(plan, self._order, runner).to_batches()
             return
         left = self._limit
-        if left is not None and left <= 0:
-            return
 
         def units() -> Iterator[Unit]:
             wanted = self._limit
@@ -369,6 +391,11 @@ class Scan:
         table = pa.Table.from_batches(batches)
         rows = pa.Table.from_arrays(table.columns[:width], schema=schema)
         return sorted_rows(rows, table.column(width), plan.lookups[0], order)
+
+    def _stream(self) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        plan = self.plan()
+        schema = self._output_schema(plan)
+        return schema, self._named(self._batches(self.proved(plan), self._runner), schema)
 
     def _named(self, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         if self._names is None:

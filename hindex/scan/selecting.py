@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -9,14 +10,15 @@ import pyarrow as pa
 from hindex.errors import ColumnError
 from hindex.orc.types import Kind, OrcType
 from hindex.plan.explain import Explanation
-from hindex.scan.aggregate import Aggregate, Aggregation, Group, Item
+from hindex.scan.aggregate import Aggregate, Aggregation, Group, GroupFilter, Item
 from hindex.scan.ordered import Order, sorted_rows
 from hindex.scan.scan import Scan
 from hindex.scan.task import OutputColumn
 from hindex.sql.predicate import ColumnRef
 from hindex.sql.statements import (
+    COUNTS,
     AggregateCall,
-    AggregateFunction,
+    Having,
     Select,
     SelectExists,
     SortItem,
@@ -41,7 +43,7 @@ class Summary:
         if self.order is not None:
             at, order = self.order
             item = self.aggregation.items[at]
-            is_count = isinstance(item, Aggregate) and item.function is AggregateFunction.COUNT
+            is_count = isinstance(item, Aggregate) and item.function in COUNTS
             assert item.column is not None or is_count
             of = OrcType(Kind.LONG) if is_count else self._type_of(item.column or "")
             found = sorted_rows(found, found.column(at), OutputColumn("", of), order)
@@ -108,14 +110,31 @@ def selected(scan: Scan, select: Select | SelectExists) -> Scan | Summary | Exis
     wanted: list[Item] = []
     for item in items or ():
         if isinstance(item.value, AggregateCall):
-            column = None if item.value.column is None else item.value.column.name
-            wanted.append(Aggregate(item.value.function, column, item.name))
+            wanted.append(_aggregate(item.value, item.name))
         else:
             wanted.append(Group(item.value.name, item.name))
     # rows that are sorted are cut afterwards
     limit = None if select.order is not None and select.limit != 0 else select.limit
-    summary = found.aggregate(wanted, [column.name for column in select.groups], limit)
+    groups = [column.name for column in select.groups]
+    having = None if select.having is None else _group_filter(select.having, select.groups)
+    summary = found.aggregate(wanted, groups, limit, having)
     return Summary(summary, None if select.order is None else _sorted(select, select.order), select.limit)
+
+
+def _aggregate(call: AggregateCall, name: str) -> Aggregate:
+    return Aggregate(call.function, None if call.column is None else call.column.name, name)
+
+
+def _group_filter(having: Having, groups: Sequence[ColumnRef]) -> GroupFilter:
+    """A condition of groups with the columns that it may be on.
+
+    :raises ColumnError: for a column that is called like an aggregate.
+    """
+    calls = [_aggregate(call, str(call)) for call in having.calls]
+    for group in groups:
+        if any(group.name == call.name for call in calls):
+            raise ColumnError(f"HAVING has {group.name}, which is an aggregate and a column: leave it out")
+    return GroupFilter(having.predicate, (*(Group(group.name, group.name) for group in groups), *calls))
 
 
 def _sorted(select: Select, order: SortItem) -> tuple[int, Order]:

@@ -15,12 +15,15 @@ from pyroaring import BitMap
 
 import hindex
 from hindex.domain import Domain
-from hindex.errors import FallbackError, HindexError
+from hindex.errors import ColumnError, FallbackError, HindexError, PredicateError
 from hindex.index.base import Bounds
 from hindex.index.bitmap_reader import BitmapReader
 from hindex.lifecycle.results import IndexState
+from hindex.plan.explain import ReadPath
 from hindex.plan.modes import Mode
 from hindex.plan.reasons import Reason
+from hindex.scan import shared
+from hindex.scan.execute import OpenTask
 from hindex.scan.proving import ProveReport, ProveWarning
 from hindex.scan.proving_values import is_same
 from hindex.scan.scan import Scan
@@ -102,6 +105,37 @@ def test_strict_refuses_to_read(table: Table, change: Callable[[Table], None], r
     # an explanation is what tells why
     assert reason in reasons_of(table.scan("a = 3", mode="strict"))
     assert table.scan("a = 3").count() > 0
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_no_rows_take_nothing(table: Table, mode: Mode, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``LIMIT 0``: names and types are looked at; no file is opened, no index asked or missed, and nothing proved."""
+    table.create_index("tree", "id", "btree")
+    damage_pages(table)
+    change_a_file(table)
+
+    def opens(*_: Any) -> Any:
+        raise AssertionError("a file is opened")
+
+    whole = table.scan("s = 's1'").schema
+    monkeypatch.setattr(OpenTask, "__init__", opens)
+    monkeypatch.setattr(shared, "open_btree_file", opens)
+    where = "(id = 7 AND s = 's1' OR a > 3) AND a + 1 > 2"
+    scan = table.scan(where, limit=0, mode=mode)
+    assert scan.to_arrow().equals(whole.empty_table())
+    assert list(scan.to_batches()) == []
+    assert scan.order_by("a", descending=True).to_arrow().equals(whole.empty_table())
+    assert (scan.count(), scan.exists(), scan.proof) == (0, False, None)
+    for analyze in (False, True):
+        told = scan.explain(analyze=analyze)
+        assert (told.path, told.notes, told.stripes.kept) == (ReadPath.NOTHING, (), 0)
+        assert "nothing: no row is asked for" in told.to_text()
+        assert "nothing: no row is asked for" in told.to_html()
+        assert told.to_json()["limit"] == 0
+    for wrong, problem in (("nosuch = 1", ColumnError), ("a = 'x'", PredicateError)):
+        for ask in (Scan.to_arrow, Scan.count, Scan.exists, Scan.explain):
+            with pytest.raises(problem):
+                ask(table.scan(wrong, limit=0, mode=mode))
 
 
 def reasons_of(scan: Scan) -> set[Reason]:

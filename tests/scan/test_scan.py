@@ -7,9 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
 import hindex
+from hindex.errors import PredicateError
 from hindex.orc import DecodePath, OrcReader
 from hindex.plan.explain import ReadPath
 from hindex.plan.reasons import Reason
@@ -163,6 +165,46 @@ def test_columns_as_asked_for(table: Table) -> None:
     assert table.scan("a = 3", []).to_arrow().num_columns == 0
     assert table.scan("a = 3", ["id"]).schema == table.scan("a = 3", ["id"]).to_arrow().schema
     assert table.scan("a = 999", ["id", "s"]).to_arrow().schema.names == ["id", "s"]
+
+
+def test_streams_for_other_engines(table: Table) -> None:
+    scan = table.scan("a = 3 OR id > 2900", ["s", "id"])
+    expected = scan.to_arrow()
+    assert pa.table(scan).equals(expected)
+    assert pa.table(scan).equals(expected)  # each stream is a scan of its own
+    reader = scan.to_reader()
+    assert reader.schema == scan.schema
+    assert reader.read_all().equals(expected)
+    assert pa.table(table.scan("a = 999")).equals(table.scan("a = 999").to_arrow())
+    assert pa.table(table.scan("a = 3").order_by("s")).equals(table.scan("a = 3").order_by("s").to_arrow())
+    with pytest.raises(PredicateError, match="'x' cannot be cast"):
+        pa.table(table.scan("a = 'x'"))
+
+
+def test_a_stream_is_read_as_it_is_consumed(table: Table, opened: list[OrcReader]) -> None:
+    reader = table.scan(columns=["id"]).to_reader()
+    first = reader.read_next_batch()
+    assert first["id"].to_pylist() == list(range(len(first)))
+    assert len(opened) == 1
+    assert sum(batch.num_rows for batch in reader) == 2 * FILE_ROWS - len(first)
+    assert len(opened) == 2
+
+
+@pytest.mark.parametrize("rows", [0, 1, 5, FILE_ROWS, 2 * FILE_ROWS, 10 * FILE_ROWS])
+def test_the_first_rows(table: Table, opened: list[OrcReader], rows: int) -> None:
+    assert table.scan().head(rows)["id"].to_pylist() == list(range(2 * FILE_ROWS))[:rows]
+    assert len(opened) == -(-min(rows, 2 * FILE_ROWS) // FILE_ROWS)
+
+
+def test_the_first_rows_of_a_limit_and_an_order(table: Table) -> None:
+    scan = table.scan(limit=3)
+    assert [scan.head(rows).num_rows for rows in (0, 2, 3, 9)] == [0, 2, 3, 3]
+    assert scan.limit == 3
+    assert scan.head().num_rows == 3
+    assert table.scan().head().num_rows == 5
+    assert table.scan().order_by("id", descending=True).head(2)["id"].to_pylist() == [2999, 2998]
+    with pytest.raises(ValueError, match="cannot be negative"):
+        scan.head(-1)
 
 
 def test_a_scan_looks_at_the_table_each_time(spark: SparkSession, tmp_path: Path) -> None:

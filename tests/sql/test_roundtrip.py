@@ -36,6 +36,7 @@ from hindex.sql.predicate import (
     Literal,
     LiteralKind,
     Not,
+    Or,
     Predicate,
     RLike,
     all_of,
@@ -45,9 +46,11 @@ from hindex.sql.predicate import (
 from hindex.sql.statements import (
     AggregateCall,
     AggregateFunction,
+    AggregateRef,
     CreateIndex,
     DropIndex,
     Explain,
+    Having,
     Select,
     SelectItem,
     ShowIndexes,
@@ -171,10 +174,45 @@ def _items(values: st.SearchStrategy[SelectItem]) -> st.SearchStrategy[tuple[Sel
 def _grouped(columns: list[ColumnRef]) -> st.SearchStrategy[Select]:
     count = AggregateCall(AggregateFunction.COUNT)
     column = st.sampled_from(columns)
-    others = column | st.just(count) | column.map(lambda of: AggregateCall(AggregateFunction.MAX, of))
+    distinct = _COLUMNS.map(lambda of: AggregateCall(AggregateFunction.COUNT_DISTINCT, of))
+    others = (
+        column | st.just(count) | distinct | column.map(lambda of: AggregateCall(AggregateFunction.MAX, of))
+    )
     more = st.lists(st.builds(SelectItem, others, _ALIASES), max_size=2)
     items = more.map(lambda found: (*map(SelectItem, columns), SelectItem(count), *found))
-    return st.builds(Select, _TABLES, items, _WHERE, st.just(tuple(columns)), _order(st.just(count)), _LIMITS)
+    return st.builds(
+        Select,
+        _TABLES,
+        items,
+        _WHERE,
+        st.just(tuple(columns)),
+        _order(st.just(count)),
+        _LIMITS,
+        _having(columns),
+    )
+
+
+def _having(columns: list[ColumnRef]) -> st.SearchStrategy[Having | None]:
+    """Conditions of the columns that groups are by and of their aggregates."""
+    least = st.sampled_from(columns).map(lambda of: AggregateCall(AggregateFunction.MIN, of))
+    distinct = _COLUMNS.map(lambda of: AggregateCall(AggregateFunction.COUNT_DISTINCT, of))
+    calls = st.just(AggregateCall(AggregateFunction.COUNT)) | least | distinct
+    referred = calls.map(lambda call: AggregateRef((str(call),), call))
+    operands = st.sampled_from(columns) | referred
+    parts = st.builds(IsNull, operands) | st.builds(
+        Comparison, st.sampled_from(ComparisonOp), operands, st.just(Literal(5, LiteralKind.INTEGER))
+    )
+    predicates = st.lists(parts, min_size=1, max_size=3).map(
+        lambda found: found[0] if len(found) == 1 else any_of(found)
+    )
+    return st.none() | predicates.map(_having_of)
+
+
+def _having_of(predicate: Predicate) -> Having:
+    children = predicate.children if isinstance(predicate, Or) else (predicate,)
+    columns = [part.column for part in children if isinstance(part, IsNull | Comparison)]
+    calls = {column.call for column in columns if isinstance(column, AggregateRef)}
+    return Having(predicate, tuple(sorted(calls, key=str)))
 
 
 _SELECTS = st.one_of(

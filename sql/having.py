@@ -1,0 +1,99 @@
+"""The condition of HAVING: its names stand for what is grouped by or selected, and its aggregates for their values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from hindex.sql.convert import Converter
+from hindex.sql.predicate import ColumnRef
+from hindex.sql.statements import (
+    AggregateCall,
+    AggregateFunction,
+    AggregateRef,
+    Having,
+    SelectItem,
+    is_same_column,
+    is_same_value,
+)
+
+_FUNCTIONS = {
+    item.name: item for item in (AggregateFunction.COUNT, AggregateFunction.MIN, AggregateFunction.MAX)
+}
+
+
+def to_having(
+    node: exp.Expression, sql: str, items: Sequence[SelectItem], groups: Sequence[ColumnRef]
+) -> Having:
+    """The condition of a parsed boolean expression, of groups by some columns.
+
+    :param items: what is selected of them.
+    :raises SqlSyntaxError: with the offset in ``sql``.
+    """
+    converter = _HavingConverter(sql, items, groups)
+    return Having(converter.predicate(node), tuple(sorted(converter.calls, key=str)))
+
+
+class _HavingConverter(Converter):
+    """Converts as Spark resolves: a name is first a column that is grouped by, then what is selected under it."""
+
+    def __init__(self, sql: str, items: Sequence[SelectItem], groups: Sequence[ColumnRef]) -> None:
+        super().__init__(sql)
+        self._items = items
+        self._groups = groups
+        #: The aggregates that were met.
+        self.calls: set[AggregateCall] = set()
+
+    def column(self, node: exp.Expression, written: ColumnRef) -> ColumnRef:
+        """What a name stands for."""
+        group = self._group(written)
+        if group is not None:
+            return group
+        named = [item.value for item in self._items if item.output_name == written.name.lower()]
+        if len(written.parts) > 1 or not named:
+            self.fail(
+                node,
+                f"HAVING of {written}, which is neither grouped by nor selected: put it into WHERE, or an aggregate "
+                "around it",
+            )
+        if not all(is_same_value(value, named[0]) for value in named):
+            self.fail(node, f"HAVING of {written}, which stands for more than one column", unsupported=True)
+        value = named[0]
+        return self._made(value) if isinstance(value, AggregateCall) else self._group(value) or value
+
+    def aggregate(self, node: exp.Expression) -> ColumnRef | None:
+        """An aggregate as the column that holds it; None for any other function."""
+        function = _FUNCTIONS.get(node.name.upper())
+        if function is None:
+            return None
+        arguments = list(node.expressions)
+        if function is AggregateFunction.COUNT and len(arguments) == 1:
+            only = arguments[0]
+            is_one = isinstance(only, exp.Literal) and only.this == "1" and not only.is_string
+            if is_one or isinstance(only, exp.Star):
+                return self._made(AggregateCall(function))
+            if isinstance(only, exp.Distinct) and not only.args.get("on"):
+                function, arguments = AggregateFunction.COUNT_DISTINCT, list(only.expressions)
+        of = self.written(arguments[0]) if len(arguments) == 1 else None
+        if of is None:
+            self.fail(node, f"{node.name.upper()} of anything but a column in HAVING", unsupported=True)
+        if self._group(of) is None and function is not AggregateFunction.COUNT_DISTINCT:
+            by = ", ".join(map(str, self._groups))
+            self.fail(
+                node,
+                f"{AggregateCall(function, of)} in a query that groups by {by} alone: with a Spark session, "
+                "hindex.connect(spark=...) or --master, every query runs",
+                unsupported=True,
+            )
+        return self._made(AggregateCall(function, of))
+
+    def _group(self, column: ColumnRef) -> ColumnRef | None:
+        """The column as it is grouped by."""
+        if column in self._groups:
+            return column
+        return next((group for group in self._groups if is_same_column(column, group)), None)
+
+    def _made(self, call: AggregateCall) -> ColumnRef:
+        self.calls.add(call)
+        return AggregateRef((str(call),), call)
