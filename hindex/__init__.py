@@ -16,6 +16,8 @@ if __name__ != "hindex":
     raise ImportError(f"import hindex, not {__name__}")
 
 if TYPE_CHECKING:
+    from hindex import orc as orc
+    from hindex import sql as sql
     from hindex.builder import Expr, call, col, lit
     from hindex.connection import Connection, connect
     from hindex.errors import HindexError
@@ -60,13 +62,15 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> object:
-    if name in _HOMES:
-        found: object = getattr(importlib.import_module(_HOMES[name]), name)
-        return found
-    if name in ("orc", "sql"):
-        return importlib.import_module(f"hindex.{name}")
-    raise AttributeError(f"module 'hindex' has no attribute {name!r}")
+if not TYPE_CHECKING:  # else type checkers would take every misspelt name for an object
+
+    def __getattr__(name: str) -> object:
+        if name in _HOMES:
+            found: object = getattr(importlib.import_module(_HOMES[name]), name)
+            return found
+        if name in ("orc", "sql"):
+            return importlib.import_module(f"hindex.{name}")
+        raise AttributeError(f"module 'hindex' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

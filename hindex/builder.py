@@ -160,19 +160,19 @@ class Expr:
     # Connectives
 
     def __and__(self, other: Value) -> Expr:
-        return _condition(all_of([self.predicate, _of(other).predicate]))
+        return _condition(all_of([_side(self), _side(_of(other))]))
 
     def __rand__(self, other: Value) -> Expr:
         return _of(other) & self
 
     def __or__(self, other: Value) -> Expr:
-        return _condition(any_of([self.predicate, _of(other).predicate]))
+        return _condition(any_of([_side(self), _side(_of(other))]))
 
     def __ror__(self, other: Value) -> Expr:
         return _of(other) | self
 
     def __invert__(self) -> Expr:
-        return _condition(Not(self.predicate))
+        return _condition(Not(_side(self)))
 
     # Arithmetic
 
@@ -294,6 +294,20 @@ def _node(value: Value) -> Expression:
 
 def _condition(predicate: Predicate) -> Expr:
     return Expr(as_value(predicate))
+
+
+def _side(of: Expr) -> Predicate:
+    """What stands beside a connective.
+
+    :raises ValueError: for a literal, which is there because the connective binds more tightly than a comparison does.
+    """
+    try:
+        return of.predicate
+    except ValueError as error:
+        raise ValueError(
+            f"{error}: & | ~ bind more tightly than == and < in Python, so each condition needs its own parentheses: "
+            '(col("a") == 1) & (col("b") < 2)'
+        ) from None
 
 
 def _compared(op: ComparisonOp, left: Expr, right: Value) -> Expr:

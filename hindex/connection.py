@@ -46,7 +46,7 @@ Result: TypeAlias = "Scan | Explanation | IndexResult | DataFrame | QueryExplana
 
 
 def connect(
-    store: str | None = None,
+    store: str | os.PathLike[str] | None = None,
     spark: SparkSession | None = None,
     *,
     master: str | None = None,
@@ -75,7 +75,7 @@ def connect(
         if cache_bytes < 0:
             raise ValueError(f"cache_bytes is {cache_bytes}: it cannot be negative")
         shared_cache().resize(cache_bytes)
-    store = store or os.environ.get(STORE_VARIABLE) or None
+    store = os.fspath(store or os.environ.get(STORE_VARIABLE) or "") or None
     return Connection(store, spark, master, conf, progress, valid_write_ids, Mode.of(mode))
 
 
@@ -106,6 +106,11 @@ class Connection:
         # by URI, the names of tables that only queries asked for: statements about indexes look them up again
         self._queried: dict[str, str] = {}
 
+    def __repr__(self) -> str:
+        store = "" if self._store is None else f"store={self._store!r}"
+        mode = "" if self.mode is Mode.LENIENT else f"mode={self.mode.value!r}"
+        return f"Connection({', '.join(filter(None, (store, mode)))})"
+
     def spark(self) -> SparkSession:
         """The Spark session; a quiet local one is started if there is none.
 
@@ -117,15 +122,17 @@ class Connection:
             self._spark = local_session(self._master, self._conf)
         return self._spark
 
-    def table(self, name: str, *, valid_write_ids: str | None = None) -> Table:
+    def table(self, name: str | os.PathLike[str], *, valid_write_ids: str | None = None) -> Table:
         """A table by path or URI, or by its name in Spark's catalog.
 
-        A plain name that no path has is looked up in the catalog of the session, if there is one.
+        A plain name that no path has is looked up in the catalog of the session, if there is one; a ``Path`` never is.
 
         :param valid_write_ids: what is seen of a transactional table; None for what :func:`connect` was told.
         :raises TableError: if it is in neither.
         """
         valid = None if valid_write_ids is None else ValidWriteIds.parse(valid_write_ids)
+        if not isinstance(name, str):
+            return self._path_table(os.fspath(name), valid)
         if self._spark is not None and "/" not in name and not Path(name).exists():
             return self._catalog_table(name, valid)
         return self._path_table(name, valid)
@@ -206,8 +213,8 @@ class Connection:
         except StatementError as error:
             if isinstance(problem, NotOrcError):
                 raise  # that Spark reads the table is no mistake
-            # what hindex says of a mistake marks its place; that a session is needed is none where there is one
-            is_mistake = query.is_select and not query.tables and SPARK_REMEDY not in str(problem)
+            # what hindex says of a mistake marks its place; what it does not do is none where there is a session
+            is_mistake = query.is_select and not query.tables and str(problem).startswith("syntax error")
             if not isinstance(problem, StatementError) or is_mistake:
                 raise problem from error
             raise

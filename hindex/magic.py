@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from hindex.errors import StatementError
+from hindex.errors import HindexError, StatementError
 from hindex.scan.scan import Scan
 
 if TYPE_CHECKING:
@@ -53,13 +53,29 @@ class HindexMagic:
 
         In front of a cell's statements, ``--into NAME`` keeps that result in a variable instead, as ``hx.sql`` gives
         it, and ``--store URI`` says where the indexes are. ``{name}`` stands for the value of a variable.
+
+        :raises HindexError: shown without the traceback, which says nothing of a mistake in a statement.
         """
+        try:
+            return self._run(line, cell)
+        except HindexError as error:
+            # what IPython shows in place of a traceback, where an exception has it
+            lines = [f"{type(error).__name__}: {error}"]
+            error._render_traceback_ = lambda: lines  # type: ignore[attr-defined]
+            raise
+
+    def _run(self, line: str, cell: str | None) -> object:
         from hindex.sql import split
 
         into, store = (None, None) if cell is None else _options(line)
+        statements = split(line if cell is None else self._filled(cell))
+        if not statements:  # what begins with -- is a comment
+            raise StatementError(
+                f"there is no statement; options are those of a cell, {_USAGE}: of a line, name = %hindex SELECT ..."
+            )
         connection = self._connection(store)
         result: object = None
-        for statement in split(line if cell is None else self._filled(cell)):
+        for statement in statements:
             result = connection.sql(statement)
         if into is not None:
             self._shell.user_ns[into] = result

@@ -170,6 +170,9 @@ def test_values_without_a_literal_are_refused(value: Any) -> None:
         (lambda: call("lowr", S), "did you mean lower"),
         (lambda: S.lower(1), "of 2 arguments, it takes 1"),
         (lambda: S.like("x", "yz"), "one character"),
+        (lambda: A == 3 & B, r"found the literal 3: .* its own parentheses"),
+        (lambda: A == 3 | B, "its own parentheses"),
+        (lambda: ~lit(3), "its own parentheses"),
     ],
 )
 def test_mistakes_are_named(use: Any, message: str) -> None:

@@ -137,6 +137,19 @@ def test_a_path_wins_over_a_name_where_there_is_no_session(
         hindex.connect().table("nope").scan().to_arrow()
 
 
+def test_a_path_is_never_a_name_of_the_catalog(
+    path: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hx = hindex.connect(tmp_path / "store", spark)
+    assert repr(hx) == f"Connection(store={str(tmp_path / 'store')!r})"
+    assert repr(hindex.connect(mode="prove")) == "Connection(mode='prove')"
+    assert ids(hx.table(path).scan("id < 3")) == [0, 1, 2]
+    with pytest.raises(TableError, match=r"^Table 'nope' is invalid: no such file or directory"):
+        hx.table(Path("nope")).indexes()
+    monkeypatch.setenv(STORE_VARIABLE, "")
+    assert repr(hindex.connect()) == "Connection()"
+
+
 def test_a_store_of_its_own(
     path: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -91,6 +91,7 @@ def run_bench(
     }
     if with_spark:
         readers["Spark"] = _spark_reader(connection, name, question)
+    question.table.scan(question.where, columns).plan()  # a mistake is told before anything is shown
     progress = connection.progress
     progress.start(len(readers) * (1 + rounds), f"Reading {name}")
     try:

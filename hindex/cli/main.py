@@ -1,4 +1,4 @@
-"""The command ``hindex``: ``sql``, ``explain``, ``check``, ``inspect``, ``bench``, ``demo``; without one, a shell."""
+"""The command ``hindex``: ``sql``, ``explain``, ``check``, ``inspect``, ``bench``, ``demo``, ``help``; or a shell."""
 
 from __future__ import annotations
 
@@ -177,6 +177,24 @@ def sql(context: Context, statement: str) -> None:
     _execute_all(context, statement)
 
 
+@cli.command("help")
+@click.argument("statement", nargs=-1)
+def show_help(statement: Sequence[str]) -> None:
+    """Show what statements there are, or what one looks like: hindex help create index."""
+    from hindex.cli.shell import statement_list
+    from hindex.sql.help import statement_help
+
+    words = " ".join(statement)
+    found = (
+        statement_help(words)
+        if words
+        else f"{statement_list()}\n\nhindex help create index  tells more of one"
+    )
+    if found is None:
+        raise HindexError(f"there is no statement {words!r}; hindex help lists them")
+    print(found)
+
+
 @cli.command()
 @click.argument("select")
 @click.option("--analyze", is_flag=True, help="Run it, too, and tell what was read and how long it took.")
@@ -317,6 +335,20 @@ def _run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         _drop_output()
         return 0
+    except UnicodeEncodeError as error:
+        print(
+            f"Error: the output's encoding, {error.encoding}, has no {error.object[error.start]!a}: set "
+            "PYTHONIOENCODING=utf-8, or use --output json, which needs ASCII only",
+            file=sys.stderr,
+        )
+        _drop_output()
+        return FAILURE
+    except OSError as error:  # a full disk, no more memory or files: nothing that hindex can mend
+        if debug:
+            raise
+        print(f"Error: {error}", file=sys.stderr)
+        _drop_output()
+        return FAILURE
     except Exception as error:  # a bug, told as one
         if debug:
             raise
@@ -342,7 +374,7 @@ def _show_warning(
 
 
 def _drop_output() -> None:
-    """Send what is still unwritten nowhere: the reader of standard output has gone."""
+    """Send what is still unwritten nowhere: standard output takes no more."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

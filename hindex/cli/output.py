@@ -68,6 +68,8 @@ class TableOutput:
 
     def body(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
         """The header and the rows, without the line that counts them."""
+        if not schema.names:  # a table without data files has no columns
+            return sum(batch.num_rows for batch in batches)
         slices = _slices(batches)
         first = next(slices, None)
         head = [] if first is None else _cells(first)

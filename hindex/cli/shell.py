@@ -52,16 +52,17 @@ def run_shell(execute: Callable[[str], int | None], report: Callable[[HindexErro
 
 def help_text(words: str) -> str:
     """The help for a statement, or the list of all where there is no such statement."""
-    from hindex.sql.help import HELP as STATEMENTS
     from hindex.sql.help import statement_help
 
-    found = statement_help(words)
-    if found is not None:
-        return str(found)
+    return str(statement_help(words) or HELP.format(statements=statement_list()))
+
+
+def statement_list() -> str:
+    """Every statement with its purpose, a line each."""
+    from hindex.sql.help import HELP as STATEMENTS
+
     width = max(map(len, STATEMENTS))
-    return HELP.format(
-        statements="\n".join(f"  {name:{width}}  {text.purpose}" for name, text in STATEMENTS.items())
-    )
+    return "\n".join(f"  {name:{width}}  {text.purpose}" for name, text in STATEMENTS.items())
 
 
 def complete_statements(text: str) -> tuple[list[str], str]:

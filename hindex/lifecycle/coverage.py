@@ -41,10 +41,9 @@ def partition_filter(where: Predicate, schema: TableSchema, statement: str) -> F
     found = normalize(where, schema)
     outside = [name for name in columns(found) if not schema.is_partition(name)]
     if outside:
-        known = ", ".join(column.name for column in schema.partition_columns) or "none"
-        raise ColumnError(
-            f"{statement} is only supported for predicates on partition columns: {outside[0]!r} is not one of {known}"
-        )
+        known = ", ".join(column.name for column in schema.partition_columns)
+        why = f"{outside[0]!r} is not one of {known}" if known else "the table has none, so leave WHERE out"
+        raise ColumnError(f"{statement} is only supported for predicates on partition columns: {why}")
     return found
 
 

@@ -30,7 +30,7 @@ class TableDecision:
         return self.reason is None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class QueryExplanation:
     """How the tables of a query are read, in the order in which it names them."""
 
@@ -72,5 +72,5 @@ class QueryExplanation:
             ],
         }
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return self.to_text()

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from hindex.connection import Connection
     from hindex.sql.queries import Query
 
+#: Spark's name for its failure to look into the files of a path that is written in place of a table.
+_NOT_READ_DIRECTLY = "FAILED_TO_CREATE_PLAN_FOR_DIRECT_QUERY"
+
 __all__ = ["QueryExplanation", "TableDecision", "explain_query", "run_query"]
 
 
@@ -92,5 +95,9 @@ def _analysed(
             # nothing has been looked at so far
             found.schema  # noqa: B018
     except PySparkException as error:
+        if error.getCondition() == _NOT_READ_DIRECTLY:
+            # what is wrong with which path is not in Spark's words
+            for item in tables:
+                item.known.table.snapshot()
         raise StatementError(first_line(error)) from error
     return found

@@ -46,6 +46,14 @@ def run(
     return {str(row["reader"]): row for row in found.to_pylist()}
 
 
+def test_a_mistake_is_told_before_anything_is_shown(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        main.main(["bench", path, "--where", "nope = 1"])
+    out, err = capsys.readouterr()
+    assert (exit_.value.code, out) == (2, "")
+    assert err.startswith("Error: Column 'nope' cannot be resolved")
+
+
 EXPECTED = sum(1 for i in range(ROWS) if i % 7 and i % 10 in (3, 4))
 
 

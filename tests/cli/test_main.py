@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import click
 import pyarrow as pa
@@ -14,6 +17,7 @@ import pytest
 import hindex
 from hindex.cli import main as command
 from hindex.errors import StatementError, TableError
+from tests.support.small import write_columns
 
 
 @dataclass
@@ -132,6 +136,74 @@ def test_debug_shows_the_traceback(connection: FakeConnection, capsys: pytest.Ca
     connection.results["SELECT a FROM t"] = KeyError("x")
     with pytest.raises(KeyError):
         command.main(["--debug", "sql", "SELECT a FROM t"])
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (OSError(28, "No space left on device"), "Error: [Errno 28] No space left on device\n"),
+        (
+            UnicodeEncodeError("latin-1", "a│b", 1, 2, "ordinal not in range(256)"),
+            (
+                r"Error: the output's encoding, latin-1, has no '\u2502': set PYTHONIOENCODING=utf-8, or use "
+                "--output json, which needs ASCII only"
+                "\n"
+            ),
+        ),
+    ],
+)
+def test_an_output_that_takes_no_more_is_no_bug(error: Exception, message: str) -> None:
+    kind, arguments = type(error).__name__, error.args
+    code = f"""
+import hindex
+from hindex.cli.main import main
+
+class Connection:
+    def sql(self, text):
+        raise {kind}{arguments!r}
+
+hindex.connect = lambda **options: Connection()
+main(["sql", "SELECT * FROM t"])
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", message)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no full device")
+def test_a_full_disk_is_told_in_one_line() -> None:
+    code = "from hindex.cli.main import main; main(['help'])"
+    with Path("/dev/full").open("w") as full:
+        ran = subprocess.run(
+            [sys.executable, "-c", code], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert (ran.returncode, ran.stderr) == (2, "Error: [Errno 28] No space left on device\n")
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
+def test_json_fits_into_any_encoding(encoding: str, tmp_path: Path) -> None:
+    path = write_columns(tmp_path / "t" / "x.orc", {"größe": pa.array(["ä", None])}).parent
+    ran = [
+        subprocess.run(
+            [sys.executable, "-m", "hindex.cli.main", "--output", output, "sql", f"SELECT * FROM '{path}'"],
+            capture_output=True,
+            check=False,
+            env={**os.environ, "PYTHONIOENCODING": encoding},
+        )
+        for output in ("json", "table")
+    ]
+    assert [found.returncode for found in ran] == [0, 2]
+    assert json.loads(ran[0].stdout) == [{"größe": "ä"}, {"größe": None}]
+    assert ran[1].stderr.startswith(b"Error: the output's encoding, ")
+
+
+def test_statements_are_helped_with(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("help") == 0
+    assert capsys.readouterr().out.startswith("  CREATE INDEX    Builds an index")
+    assert run("help", "refresh", "index") == 0
+    assert capsys.readouterr().out.startswith("Brings an index up to date")
+    assert run("help", "insert") == 2
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", "Error: there is no statement 'insert'; hindex help lists them\n")
 
 
 @pytest.mark.parametrize(

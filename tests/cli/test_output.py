@@ -42,6 +42,12 @@ def test_table() -> None:
     )
 
 
+def test_a_table_without_columns_is_one_line() -> None:
+    nothing = pa.table({})
+    assert written("table", nothing) == "(0 rows)\n"
+    assert written("json", nothing) == "[]\n"
+
+
 def test_json() -> None:
     text = written("json", TABLE)
     assert text.splitlines()[1] == '  {"id": 1, "name": "MAIL", "price": 1.50},'

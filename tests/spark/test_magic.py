@@ -83,9 +83,21 @@ def test_lines_and_cells(shell: InteractiveShell, tmp_path: Path, monkeypatch: p
         ("%%hindex --into\nSHOW INDEXES", "found '--into'"),
         ("%%hindex --into 1a\nSHOW INDEXES", "name of a variable after --into, found '1a'"),
         ("%hindex SELEC 1", "unknown statement"),
+        ("%hindex", "there is no statement"),
+        (
+            "%hindex --into rows SELECT a FROM 't'",
+            "there is no statement; options are those of a cell, %%hindex",
+        ),
+        ("%%hindex\n-- nothing", "there is no statement"),
     ],
 )
-def test_mistakes(shell: InteractiveShell, text: str, message: str) -> None:
+def test_mistakes(
+    shell: InteractiveShell, capsys: pytest.CaptureFixture[str], text: str, message: str
+) -> None:
     run(shell, "%load_ext hindex")
-    with pytest.raises(hindex.HindexError, match=message):
+    capsys.readouterr()
+    with pytest.raises(hindex.HindexError, match=message) as caught:
         run(shell, text)
+    # no traceback: the message is all that is shown, on one line but for what marks the place
+    shown = "".join(capsys.readouterr()).strip()
+    assert shown == f"StatementError: {caught.value}"

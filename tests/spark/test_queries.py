@@ -644,6 +644,12 @@ def test_timestamps_outside_of_utc(tables: hindex.Connection, spark: SparkSessio
         spark.conf.set("spark.sql.session.timeZone", "UTC")
 
 
+def test_a_path_of_other_files_is_named(tables: hindex.Connection, tmp_path: Path) -> None:
+    (tmp_path / "x.parquet").write_bytes(b"PAR1" * 10)
+    with pytest.raises(hindex.HindexError, match=r"x\.parquet: not an ORC file"):
+        tables.sql(f"SELECT sum(a) FROM '{tmp_path}'")
+
+
 def test_mistakes(tables: hindex.Connection) -> None:
     with pytest.raises(StatementError, match=r"^\[TABLE_OR_VIEW_NOT_FOUND\]"):
         tables.sql("SELECT count(*), 1 FROM nope")
@@ -655,6 +661,10 @@ def test_mistakes(tables: hindex.Connection) -> None:
         tables.sql("SELECT a FROM qt WHER a = 3")
     with pytest.raises(StatementError, match=r"^\[PARSE_SYNTAX_ERROR\]"):
         tables.sql("WITH q AS (SELECT 1 SELECT 2")
+    # what hindex alone does not do is no mistake where Spark can: Spark marks what is one
+    for text in ("SELECT sum(a FROM qt WHERE b = 1", "SELECT sum(a) FROM some/path"):
+        with pytest.raises(StatementError, match=r"^\[PARSE_SYNTAX_ERROR\]"):
+            tables.sql(text)
     with pytest.raises(StatementError, match=r"^unknown statement|unknown statement"):
         tables.sql("MERGE INTO qt USING qu")
 
