@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
-from hindex.errors import TableError
+from hindex.errors import OrcError, TableError
 from hindex.orc import OrcReader
 from hindex.orc.acid.directory import AcidState, ListedDirectory, acid_state
 from hindex.orc.acid.files import AcidFile, DeleteFile, StoredFile, flush_length, is_compacted, open_file
@@ -18,11 +19,13 @@ from hindex.orc.acid.names import (
     DirectoryKind,
     bucket_of,
     is_bucket_file,
-    parse_directory,
 )
 from hindex.orc.acid.write_ids import ALL_VALID, ValidWriteIds
 from hindex.orc.source import open_source
 from hindex.table.tree import FoundFile, Tree
+
+#: Bytes of a marker that are read; Hive writes some fifty.
+_MARKER_BYTES = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +167,7 @@ class _Directory:
             ListedDirectory(
                 path.rpartition("/")[2],
                 tuple(subdirectories[path]),
-                self._is_marked_compacted(path),
+                self._marker(path),
             )
             for path in inside
         ]
@@ -255,26 +258,34 @@ class _Directory:
     def _flushed(self, side: FoundFile) -> int:
         return flush_length(self._content(side.path))
 
-    def _is_marked_compacted(self, directory: str) -> bool:
-        """Whether a file in a directory tells that a compaction wrote it; read where that makes a difference."""
+    def _marker(self, directory: str) -> Callable[[], bool] | None:
+        """What reads the file in a directory that tells whether a compaction wrote it."""
         marker = f"{directory}/{METADATA_FILE}"
-        if marker not in self._markers or self._options.valid.is_all:
-            return marker in self._markers
-        name = parse_directory(directory.rpartition("/")[2])
-        if name.kind is not DirectoryKind.BASE or name.visibility is not None:
-            return False
+        return partial(self._tells_compacted, marker) if marker in self._markers else None
+
+    def _tells_compacted(self, marker: str) -> bool:
         try:
-            return is_compacted(self._content(marker))
+            return is_compacted(self._content(marker, _MARKER_BYTES))
         except ValueError as error:
             raise TableError(
                 f"Table {self._table!r} is invalid: {marker!r} should tell what wrote its base: {error}; restore it, "
                 "or run a major compaction with Hive"
             ) from error
 
-    def _content(self, path: str) -> bytes:
-        source = open_source(self._uri_of(path))
+    def _content(self, path: str, most: int | None = None) -> bytes:
+        """The bytes of a small file, or the first of them."""
         try:
-            (content,) = source.read([(0, source.size())])
+            source = open_source(self._uri_of(path))
+        except OrcError as error:
+            if isinstance(error.__cause__, FileNotFoundError):
+                raise TableError(
+                    f"Table {self._table!r} changed while it was listed: {path!r} was removed, as after a compaction: "
+                    "run the query again"
+                ) from error
+            raise
+        try:
+            size = source.size()
+            (content,) = source.read([(0, size if most is None else min(size, most))])
             return bytes(content)
         finally:
             source.close()

@@ -7,8 +7,9 @@ those that cover less.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from hindex.errors import TableError
 from hindex.orc.acid.names import AcidDirectory, DirectoryKind, parse_directory
@@ -20,12 +21,13 @@ class ListedDirectory:
     """A base, delta or delete delta as a listing shows it.
 
     :ivar subdirectories: names of the directories in it, but for hidden ones.
-    :ivar is_marked_compacted: whether it has a file ``_metadata_acid``.
+    :ivar marker: reads its file ``_metadata_acid``: whether a compaction wrote it; None where it has none. It is called
+        where that makes a difference, and may raise.
     """
 
     name: str
     subdirectories: tuple[str, ...] = ()
-    is_marked_compacted: bool = False
+    marker: Callable[[], bool] | None = None
 
 
 class Why(enum.Enum):
@@ -97,15 +99,17 @@ def acid_state(
                 f"transactional directory {path!r} is invalid: it has {item.name!r}, but the table is insert-only: "
                 "it should have no delete deltas"
             )
-        parsed.append((found, found.visibility is not None or item.is_marked_compacted))
+        parsed.append((found, item.marker))
     obsolete: list[Obsolete] = []
-    bases = [(found, compacted) for found, compacted in parsed if found.kind is DirectoryKind.BASE]
-    base = _base(path, bases, valid, obsolete)
+    bases = [_Base(found, marker) for found, marker in parsed if found.kind is DirectoryKind.BASE]
+    base = _base(bases, valid, obsolete)
     taken = _deltas(
         [found for found, _ in parsed if found.kind is not DirectoryKind.BASE], base, valid, obsolete
     )
     kept = sorted(originals)
-    if base is not None:
+    if base is None:
+        _check_history(path, bases, [0] * len(kept) + [item.min_write_id for item in taken], valid)
+    else:
         obsolete += [Obsolete(name, Why.HIDDEN_ORIGINAL) for name in kept]
         kept = []
     return AcidState(
@@ -117,33 +121,64 @@ def acid_state(
     )
 
 
-def _base(
-    path: str,
-    bases: Sequence[tuple[AcidDirectory, bool]],
-    valid: ValidWriteIds,
-    obsolete: list[Obsolete],
-) -> AcidDirectory | None:
-    usable = [
-        (base.min_write_id, compacted, base.visibility or 0, base.name, base)
-        for base, compacted in bases
-        if (valid.compacted_valid(base.min_write_id) if compacted else valid.valid(base.min_write_id))
-    ]
-    if bases and not usable:
-        oldest = min((base for base, _ in bases), key=lambda base: base.min_write_id)
+class _Base:
+    """A base, whose marker is read once, and only if it matters."""
+
+    def __init__(self, directory: AcidDirectory, marker: Callable[[], bool] | None) -> None:
+        self.directory = directory
+        self.write_id = directory.min_write_id
+        self._marker = marker
+
+    @cached_property
+    def is_compacted(self) -> bool:
+        return self.directory.visibility is not None or (self._marker is not None and self._marker())
+
+    def is_valid(self, valid: ValidWriteIds) -> bool:
+        compacted, other = valid.compacted_valid(self.write_id), valid.valid(self.write_id)
+        return compacted if compacted == other or self.is_compacted else other
+
+    def order(self) -> tuple[int, int, str]:
+        return self.write_id, *_version(self.directory)
+
+
+def _base(bases: Sequence[_Base], valid: ValidWriteIds, obsolete: list[Obsolete]) -> AcidDirectory | None:
+    ordered = sorted(bases, key=_Base.order, reverse=True)
+    chosen = next((base for base in ordered if base.is_valid(valid)), None)
+    if chosen is not None and chosen.directory.visibility is None:
+        # others without a version are of the same write id, under names of other widths
+        same = [base for base in ordered if base.write_id == chosen.write_id and base.is_valid(valid)]
+        chosen = chosen if len(same) == 1 else max(same, key=lambda base: (base.is_compacted, base.order()))
+    for base in bases:
+        if base is not chosen:
+            is_older = chosen is not None and base.write_id <= chosen.write_id
+            obsolete.append(Obsolete(base.directory.name, Why.OLDER_BASE if is_older else Why.INVALID_BASE))
+    return None if chosen is None else chosen.directory
+
+
+def _check_history(path: str, bases: Sequence[_Base], since: Sequence[int], valid: ValidWriteIds) -> None:
+    """Refuse a directory of which no base can be read, if a base may have done away with rows that are seen.
+
+    A compaction did. An overwrite that was aborted did not, and another one only if it was committed after the list of
+    valid write ids was made, and cleaned up after: then nothing is left that is older.
+
+    :param since: the least write ids of what counts.
+    :raises TableError: if one may.
+    """
+    ordered = sorted(bases, key=_Base.order)
+    compacted = next((base for base in ordered if base.is_compacted), None)
+    if compacted is not None:
         raise TableError(
-            f"transactional directory {path!r}: not enough history: the oldest base is {oldest.name!r}, which the "
-            f"valid write ids (up to {valid.high_watermark}) do not include; read it with a newer list"
+            f"transactional directory {path!r}: not enough history: the oldest compacted base is "
+            f"{compacted.directory.name!r}, and the valid write ids (up to {valid.high_watermark}) do not include all "
+            "that it stands for; read it with a newer list"
         )
-    if not usable:
-        return None
-    chosen = max(usable)[-1]
-    readable = {item[-1].name for item in usable}
-    obsolete += [
-        Obsolete(base.name, Why.OLDER_BASE if base.name in readable else Why.INVALID_BASE)
-        for base, _ in bases
-        if base is not chosen
-    ]
-    return chosen
+    unknown = next((base for base in ordered if base.write_id not in valid.aborted), None)
+    if unknown is not None and min(since, default=unknown.write_id) >= unknown.write_id:
+        raise TableError(
+            f"transactional directory {path!r}: not enough history: there is nothing older than the base "
+            f"{unknown.directory.name!r}, which the valid write ids (up to {valid.high_watermark}) do not include; "
+            "read it with a newer list"
+        )
 
 
 def _deltas(

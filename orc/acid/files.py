@@ -96,7 +96,10 @@ def is_compacted(content: bytes) -> bool:
 
     :raises ValueError: if it tells something else.
     """
-    told = json.loads(content)
+    try:
+        told = json.loads(content)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
     if not isinstance(told, dict) or told.get("thisFileVersion") != "0":
         raise ValueError("it is of no known version")
     of = str(told.get("dataFormat")).lower()

@@ -10,7 +10,8 @@ from hindex.errors import TableError
 
 #: Directories hold this file where Hive 3 or later wrote them; its content is the version of the layout.
 VERSION_FILE = "_orc_acid_version"
-#: And this one where a compaction wrote a base without a visibility suffix.
+#: And this one where a base without a visibility suffix was written by a compaction, or has no rows because the table
+#: was truncated or the partition dropped; its content tells which.
 METADATA_FILE = "_metadata_acid"
 #: What the name of a file ends in that says how much of another one may be read.
 FLUSH_LENGTH = "_flush_length"

@@ -21,11 +21,13 @@ class ValidWriteIds:
     :ivar high_watermark: the greatest one that was given when the snapshot was taken.
     :ivar min_open: the least one whose transaction was open; the greatest integer where none was.
     :ivar invalid: those of open and aborted transactions, ascending.
+    :ivar aborted: those of them whose transactions were aborted: they never become valid.
     """
 
     high_watermark: int = _MOST
     min_open: int = _MOST
     invalid: tuple[int, ...] = ()
+    aborted: frozenset[int] = frozenset()
 
     @classmethod
     def parse(cls, text: str) -> ValidWriteIds:
@@ -44,15 +46,18 @@ class ValidWriteIds:
             raise _unreadable(text, f"it has {len(parts)} parts")
         _, watermark, min_open, opened, aborted = (*parts, "", "", "")[:5]
         try:
-            found = {int(item) for part in (opened, aborted) for item in part.split(",") if item.strip()}
-            return cls(int(watermark), int(min_open) if min_open else _MOST, tuple(sorted(found)))
+            still, never = (
+                frozenset(int(item) for item in part.split(",") if item.strip()) for part in (opened, aborted)
+            )
+            invalid = tuple(sorted(still | never))
+            return cls(int(watermark), int(min_open) if min_open else _MOST, invalid, never - still)
         except ValueError as error:
             raise _unreadable(text, "one of its parts is no whole number") from error
 
     @property
     def is_all(self) -> bool:
         """Whether every write id is valid."""
-        return not self.invalid and self.high_watermark == _MOST
+        return not self.invalid and self.high_watermark == _MOST and self.min_open == _MOST
 
     def valid(self, write_id: int) -> bool:
         return write_id <= self.high_watermark and not self._invalid_in(write_id, write_id)

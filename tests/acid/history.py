@@ -54,6 +54,13 @@ class Sight:
             return True
         return write_id <= self.watermark and write_id not in self.opened and write_id not in self.aborted
 
+    def can_read(self, base: tuple[int, bool]) -> bool:
+        """Whether a base of this write id, which a compaction wrote or not, holds what is seen."""
+        write_id, compacted = base
+        if compacted:
+            return write_id <= self.watermark and write_id < min(self.opened, default=MOST)
+        return self.sees(write_id)
+
     def text(self) -> str:
         """As Hive hands it to readers."""
         opened, aborted = (
@@ -134,16 +141,25 @@ class History:
         )
 
     def lacks_history(self, seen: Sight) -> bool:
-        """Whether there are bases in a partition, and what a reader sees reaches back before each."""
-        return any(
-            partition.bases
-            and not any(
-                write_id <= seen.watermark and write_id < min(seen.opened, default=MOST)
-                if compacted
-                else seen.sees(write_id)
-                for write_id, compacted in partition.bases
-            )
-            for partition in self.partitions
+        """Whether there is a partition of which no base can be read, and one may have done away with rows.
+
+        One of a compaction may, and of overwrites only one that is not known as aborted, where nothing older is left.
+        """
+        return any(self._lacks_history(partition, seen) for partition in self.partitions)
+
+    def _lacks_history(self, partition: Partition, seen: Sight) -> bool:
+        bases = partition.bases
+        if any(seen.can_read(base) for base in bases):
+            return False
+        if any(compacted for _, compacted in bases):
+            return True
+        unknown = [write_id for write_id, _ in bases if write_id not in seen.aborted]
+        if not unknown or any(path.stat().st_size for path in partition.originals):
+            return False
+        return not any(
+            delta.path.exists() and any(map(seen.sees, range(delta.low, delta.high + 1)))
+            for delta in partition.deltas
+            if delta.low < min(unknown)
         )
 
     def _partition_value(self, partition: Partition) -> int | None:
@@ -199,12 +215,11 @@ class History:
     def overwrite(self) -> None:
         """INSERT OVERWRITE or TRUNCATE: a base of a partition that no open transaction wrote to."""
         partition = self.rng.choice(self.partitions)
-        if any(delta.low in self.opened for delta in partition.deltas):
+        written = [delta.low for delta in partition.deltas] + [base for base, _ in partition.bases]
+        if self.opened.intersection(written):
             return
         write_id = self._begin()
-        # an aborted one is only left where another base is there to be read
-        may_abort = any(self.now.sees(base) for base, _ in partition.bases)
-        end = self._end(write_id, may_abort=may_abort, may_stay=False)
+        end = self._end(write_id)
         for row in partition.rows:
             # what it replaces is gone for whoever sees it
             row.deleted_by.add(write_id)
@@ -247,9 +262,9 @@ class History:
         """Major compaction: a base of the rows that are left."""
         partition = self.rng.choice(self.partitions)
         some = self._compactable(partition)
-        high = max((delta.high for delta in some), default=0)
-        if high <= max((base for base, _ in partition.bases), default=0):
+        if not some:
             return
+        high = max(delta.high for delta in some)
         seen = Sight(high, frozenset(), frozenset(self.aborted))
         left = [row for row in partition.rows if row.is_seen(seen)]
         suffix = self._suffix() if self.rng.random() < 0.7 else ""
@@ -264,23 +279,26 @@ class History:
         self.log.append(f"major {high}{suffix}")
 
     def clean(self) -> None:
-        """Remove what compactions and overwrites replaced, but for the last base."""
+        """Remove what compactions and overwrites replaced, but for the last base, and what aborted ones left or not."""
         for partition in self.partitions:
-            seen = self.now
-            bases = [base for base, compacted in partition.bases if compacted or seen.sees(base)]
-            last = max(bases, default=0)
+            last = self._last_base(partition)
+            left = {
+                base
+                for base, compacted in partition.bases
+                if base >= last or (base in self.aborted and not compacted and self.rng.random() < 0.5)
+            }
             kept = []
             for path in partition.old:
-                if path.name.startswith("base_") and int(path.name.split("_")[1]) >= last:
+                if path.name.startswith("base_") and int(path.name.split("_")[1]) in left:
                     kept.append(path)
                 else:
                     shutil.rmtree(path, ignore_errors=True)
             partition.old = kept
             if last:
                 partition.deltas = [delta for delta in partition.deltas if delta.high > last]
-                partition.bases = [item for item in partition.bases if item[0] >= last]
+                partition.bases = [item for item in partition.bases if item[0] in left]
                 for path in partition.path.glob("base_*"):
-                    if int(path.name.split("_")[1]) < last:
+                    if int(path.name.split("_")[1]) not in left:
                         shutil.rmtree(path)
                 for path in partition.path.glob("*delta_*"):
                     if int(path.name.removeprefix("delete_").split("_")[2]) <= last:
@@ -308,12 +326,12 @@ class History:
             self.watermark += self.rng.choice([1, 7])
         return self.watermark
 
-    def _end(self, write_id: int, *, may_abort: bool = True, may_stay: bool = True) -> str:
+    def _end(self, write_id: int) -> str:
         chance = self.rng.random()
-        if chance < 0.12 and may_abort:
+        if chance < 0.12:
             self.aborted.add(write_id)
             return "aborted"
-        if 0.12 <= chance < 0.2 and may_stay:
+        if chance < 0.2:
             self.opened.add(write_id)
             return "open"
         return "committed"
@@ -372,10 +390,14 @@ class History:
     def _compactable(self, partition: Partition) -> list[Delta]:
         """The deltas after the last base that are below all open transactions."""
         most = min(self.opened, default=self.watermark + 1) - 1
-        last = max(
+        last = self._last_base(partition)
+        return [delta for delta in partition.deltas if delta.high <= most and delta.low > last]
+
+    def _last_base(self, partition: Partition) -> int:
+        """The write id of the base that is read now; 0 without one."""
+        return max(
             (base for base, compacted in partition.bases if compacted or self.now.sees(base)), default=0
         )
-        return [delta for delta in partition.deltas if delta.high <= most and delta.low > last]
 
     def _suffix(self) -> str:
         self._compaction += 1

@@ -23,11 +23,12 @@ from hindex.orc.acid.files import DeleteFile, StoredFile
 from hindex.orc.acid.keys import FlatKeys, KeyRange, bucket_code
 from hindex.orc.acid.rows import DELETED
 from hindex.orc.acid.write_ids import ALL_VALID
+from hindex.orc.source import ByteSource, open_source
 from hindex.plan.explain import ReadPath
 from hindex.scan.running import answered
 from hindex.table import snapshot
 from tests.acid.tables import B0, MOST, delete, ids_of, insert, table_of
-from tests.acid.writing import write_acid, write_flat
+from tests.acid.writing import write_acid, write_flat, write_marker
 
 
 def test_what_of_a_delete_delta_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,6 +87,29 @@ def test_a_thousand_original_files_are_counted_once(tmp_path: Path, monkeypatch:
     firsts = {task.path: task.acid.first_row_id for task in plan.tasks if task.acid}
     assert firsts == {name: 2 * at for at, name in enumerate(sorted(names))}
     assert max(len(pickle.dumps(task)) for task in plan.tasks) < 4000
+
+
+def test_markers_of_bases_are_read_where_they_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(6):
+        insert(tmp_path / f"p={number}" / "base_2" / "bucket_00000", 2, [number])
+        write_marker(tmp_path / f"p={number}" / "base_2")
+    insert(tmp_path / "p=5" / "base_4" / "bucket_00000", 4, [40])
+    write_marker(tmp_path / "p=5" / "base_4", "truncated")
+    read = []
+
+    def watched(uri: str) -> ByteSource:
+        read.append(uri)
+        return open_source(uri)
+
+    monkeypatch.setattr("hindex.table.transactional.open_source", watched)
+    # open elsewhere and after the bases, aborted ones that are in no base, and no list at all
+    for valid, ids in (("", [0, 1, 2, 3, 4, 40]), ("t:9:5:5,7:3", [0, 1, 2, 3, 4, 40])):
+        assert sorted(table_of(tmp_path, valid).scan(columns=["id"]).to_arrow()["id"].to_pylist()) == ids
+        assert read == []
+    found = table_of(tmp_path, "t:9:3:3:").scan(where="p >= 3", columns=["id"]).to_arrow()
+    assert sorted(found["id"].to_pylist()) == [3, 4, 40]
+    # of the only base above what is open
+    assert {uri.partition("/p=")[2] for uri in read} == {"5/base_4/_metadata_acid"}
 
 
 def test_small_files_of_deletes_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

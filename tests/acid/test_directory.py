@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 
 import pytest
 
@@ -11,8 +12,22 @@ from hindex.orc.acid.directory import AcidState, ListedDirectory, Why, acid_stat
 from hindex.orc.acid.write_ids import ALL_VALID, ValidWriteIds
 
 
-def state_of(names: str, valid: str = "", originals: str = "", *, marked: str = "") -> AcidState:
-    listed = [ListedDirectory(name, (), name in marked.split()) for name in names.split()]
+def state_of(
+    names: str, valid: str = "", originals: str = "", *, marked: str = "", read: list[str] | None = None
+) -> AcidState:
+    """What counts.
+
+    :param marked: what has a marker: that of a compaction, but where ``!`` follows.
+    :param read: is told the names of those whose marker is read.
+    """
+    told = [] if read is None else read
+    markers = {item.rstrip("!"): not item.endswith("!") for item in marked.split()}
+
+    def marker(name: str) -> bool:
+        told.append(name)
+        return markers[name]
+
+    listed = [ListedDirectory(n, (), partial(marker, n) if n in markers else None) for n in names.split()]
     return acid_state("t", listed, originals.split(), ValidWriteIds.parse(valid))
 
 
@@ -70,6 +85,14 @@ MOST = 9223372036854775807
         ("base_5 base_2", f"t:9:{MOST}::5", "base_2", {"base_5": INVALID_BASE}),
         ("base_5_v3 base_2", f"t:9:{MOST}::5", "base_5_v3", {"base_2": OLD}),
         ("base_5_v3 base_2", f"t:4:{MOST}::", "base_2", {"base_5_v3": INVALID_BASE}),
+        # an overwrite that was aborted did nothing
+        ("base_5 delta_1_1", f"t:9:{MOST}::5", "delta_1_1", {"base_5": INVALID_BASE}),
+        ("base_5", f"t:9:{MOST}::5", "", {"base_5": INVALID_BASE}),
+        ("base_5 base_3 delta_7_7", f"t:9:{MOST}::3,5", "delta_7_7", {"base_3": INVALID_BASE, "base_5": INVALID_BASE}),
+        # and one that is not seen yet has done nothing, where what it is to replace is there
+        ("base_5 delta_1_4", "t:9:5:5:", "delta_1_4", {"base_5": INVALID_BASE}),
+        ("base_5 delete_delta_4_4", f"t:4:{MOST}::", "delete_delta_4_4", {"base_5": INVALID_BASE}),
+        ("base_5 base_3 delta_4_4", "t:9:5:5:3", "delta_4_4", {"base_3": INVALID_BASE, "base_5": INVALID_BASE}),
     ],
 )  # fmt: skip
 def test_what_counts(names: str, valid: str, counts: str, obsolete: dict[str, Why]) -> None:
@@ -103,12 +126,72 @@ def test_a_base_hides_the_originals() -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "valid"),
-    [("base_5_v1", f"t:4:{MOST}::"), ("base_5 delta_1_1", f"t:9:{MOST}::5"), ("base_5_v1", "t:9:5:5:")],
+    ("names", "valid", "marked"),
+    [
+        ("base_5_v1", f"t:4:{MOST}::", ""),
+        ("base_5_v1 delta_1_1", "t:9:5:5:", ""),
+        ("base_5 delta_1_1", "t:9:5:5:", "base_5"),
+        ("base_7_v1 base_5_v1 base_9", "t:8:5:5:", ""),
+        # Hive goes by the oldest base, and loses rows where its cleaner left one of an aborted overwrite
+        ("base_2 base_5_v1", "t:9:4:4:2", ""),
+        ("base_2 base_5", "t:9:4:4:2", "base_5 base_2!"),
+    ],
 )
-def test_not_enough_history(names: str, valid: str) -> None:
-    with pytest.raises(TableError, match="not enough history: the oldest base is 'base_5"):
+def test_not_enough_history_for_a_compaction(names: str, valid: str, marked: str) -> None:
+    with pytest.raises(TableError, match="not enough history: the oldest compacted base is 'base_5"):
+        state_of(names, valid, marked=marked)
+
+
+@pytest.mark.parametrize(
+    ("names", "valid"),
+    [
+        ("base_5", f"t:4:{MOST}::"),
+        ("base_5 delta_6_6", "t:9:5:5:"),
+        ("base_5 base_8 delta_6_6", "t:9:5:5,8:"),
+        ("base_5 base_3", "t:9:5:5:3"),
+        # nothing that is seen is in it
+        ("base_5 delta_4_4", "t:9:5:5:4"),
+        # as open and as aborted: who knows
+        ("base_5", "t:9:5:5:5"),
+    ],
+)
+def test_not_enough_history_for_an_overwrite_that_is_not_seen(names: str, valid: str) -> None:
+    """Hive's cleaner waits for its readers; a list that somebody kept may be older."""
+    with pytest.raises(TableError, match="not enough history: there is nothing older than the base 'base_5'"):
         state_of(names, valid)
+    assert state_of(names, valid, "000000_0").originals == ("000000_0",)
+
+
+@pytest.mark.parametrize(
+    ("names", "valid", "marked", "counts", "read"),
+    [
+        # below all that is open and aborted, or above the watermark, it is all the same who wrote it
+        ("base_5", "", "base_5", "base_5", ""),
+        ("base_5 delta_6_6", f"t:9:{MOST}::", "base_5", "base_5 delta_6_6", ""),
+        ("base_5 base_2", "t:9:6:6:2", "base_5 base_2", "base_5", ""),
+        ("base_5 base_2", f"t:4:{MOST}::", "base_5 base_2", "base_2", ""),
+        # aborted, or above what is open: it is not
+        ("base_5 base_2", "t:9:4:4:", "base_5 base_2", "base_2", "base_5"),
+        ("base_5 base_2", "t:9:4:4:", "base_5! base_2", "base_5", "base_5"),
+        ("base_5 base_2", f"t:9:{MOST}::2,5", "base_5 base_2", "base_5", "base_5"),
+        # what is not chosen need not tell
+        ("base_5 base_2", f"t:9:{MOST}::2", "base_5 base_2", "base_5", ""),
+        ("base_5 base_5_v3", "", "base_5", "base_5_v3", ""),
+        ("base_5 base_5_v3", f"t:9:{MOST}::5", "base_5", "base_5_v3", ""),
+        # unless none is
+        ("base_5 base_2 delta_1_1", f"t:9:{MOST}::2,5", "base_5! base_2!", "delta_1_1", "base_5 base_2"),
+        ("base_5 delta_1_1", f"t:4:{MOST}::", "base_5!", "delta_1_1", "base_5"),
+        # of one write id under names of other widths the compacted one
+        ("base_5 base_05", "", "base_5", "base_5", "base_5"),
+        ("base_5 base_05", "", "base_05", "base_05", "base_05"),
+        # in deltas markers tell nothing
+        ("delta_5_5 delete_delta_6_6", "t:9:5:5:", "delta_5_5 delete_delta_6_6", "delete_delta_6_6", ""),
+    ],
+)  # fmt: skip
+def test_which_markers_are_read(names: str, valid: str, marked: str, counts: str, read: str) -> None:
+    told: list[str] = []
+    assert kept(state_of(names, valid, marked=marked, read=told)) == counts
+    assert " ".join(told) == read
 
 
 def test_a_directory_inside_of_a_delta_is_refused() -> None:

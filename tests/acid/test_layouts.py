@@ -8,6 +8,8 @@ import pytest
 
 from hindex.cli.inspect_acid import document
 from hindex.errors import TableError
+from hindex.orc.acid.files import is_compacted
+from hindex.orc.source import ByteSource, open_source
 from tests.acid.tables import B0, MOST, delete, ids_of, insert, table_of
 from tests.acid.writing import bucket_property, write_acid, write_flat, write_marker, write_side_file
 
@@ -24,8 +26,9 @@ def test_a_base_without_rows_that_no_compaction_wrote(tmp_path: Path, of: str) -
     assert ids_of(tmp_path, "t:5:3:3:") == ids_of(tmp_path) == [5]
     write_marker(tmp_path / "base_2", of)
     assert ids_of(tmp_path, f"t:5:{MOST}::4") == [5]
-    with pytest.raises(TableError, match="not enough history"):
-        ids_of(tmp_path, f"t:5:{MOST}::2,4")
+    # as if nothing had been done
+    assert ids_of(tmp_path, f"t:5:{MOST}::2,4") == [1, 5]
+    assert ids_of(tmp_path, f"t:{MOST}:3::") == [5]
     write_marker(tmp_path / "base_4", "compacted")
     insert(tmp_path / "delta_3_3" / "bucket_00000", 3, [3])
     assert ids_of(tmp_path, "t:5:4:4:") == [3, 5]
@@ -35,17 +38,50 @@ def test_a_base_without_rows_that_no_compaction_wrote(tmp_path: Path, of: str) -
 @pytest.mark.parametrize(
     "content",
     ["", "{}", "[]", "\0", '{"thisFileVersion": "1", "dataFormat": "compacted"}',
-     '{"thisFileVersion": "0", "dataFormat": "else"}', '{"thisFileVersion": "0"}'],
+     '{"thisFileVersion": "0", "dataFormat": "else"}', '{"thisFileVersion": "0"}', "[" * 100_000,
+     '{"thisFileVersion": "0", "dataFormat": "compacted"' + " " * 300 + "}"],
 )  # fmt: skip
 def test_markers_that_tell_nothing_known(tmp_path: Path, content: str) -> None:
     insert(tmp_path / "base_4" / "bucket_00000", 4, [4])
     (tmp_path / "base_4" / "_metadata_acid").write_text(content)
-    assert ids_of(tmp_path) == [4]
-    with pytest.raises(TableError, match="'base_4/_metadata_acid' should tell what wrote its base"):
-        ids_of(tmp_path, f"t:9:{MOST}::")
-    # what a name tells needs no marker
-    (tmp_path / "base_4").rename(tmp_path / "base_4_v7")
-    assert ids_of(tmp_path, f"t:9:{MOST}::") == [4]
+    assert ids_of(tmp_path) == ids_of(tmp_path, f"t:9:{MOST}::") == [4]
+    for valid in ("t:9:3:3:", f"t:9:{MOST}::4", f"t:3:{MOST}::"):
+        with pytest.raises(TableError, match="'base_4/_metadata_acid' should tell what wrote its base"):
+            ids_of(tmp_path, valid)
+    # a newer base needs none of an older one, in a delta it tells nothing, and what a name tells needs no marker
+    insert(tmp_path / "base_5" / "bucket_00000", 5, [5])
+    insert(tmp_path / "delta_6_6" / "bucket_00000", 6, [6])
+    (tmp_path / "delta_6_6" / "_metadata_acid").write_text(content)
+    assert ids_of(tmp_path, "t:9:3:3:") == ids_of(tmp_path, f"t:9:{MOST}::4") == [5, 6]
+    (tmp_path / "base_4").rename(tmp_path / "base_8_v7")
+    assert ids_of(tmp_path, f"t:9:{MOST}::8") == [4]
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, "[" * 2000 + "]" * 2000])
+def test_a_marker_that_is_nested_too_deeply(content: str) -> None:
+    with pytest.raises(ValueError, match="nested"):
+        is_compacted(content.encode())
+
+
+def test_files_that_are_removed_while_a_table_is_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Hive's cleaner does it: the query is to be run again, and then has its rows."""
+
+    def removing(uri: str) -> ByteSource:
+        Path(uri).unlink(missing_ok=True)
+        return open_source(uri)
+
+    monkeypatch.setattr("hindex.table.transactional.open_source", removing)
+    first = tmp_path / "delta_1_1" / "bucket_00000"
+    insert(first, 1, [1])
+    write_marker(tmp_path / "base_4", "truncated")
+    with pytest.raises(TableError, match=r"'base_4/_metadata_acid' was removed, .*: run the query again"):
+        ids_of(tmp_path, "t:9:3:3:")
+    write_side_file(first, first.stat().st_size)
+    with pytest.raises(TableError, match=r"_flush_length' was removed, .*: run the query again"):
+        ids_of(tmp_path, f"t:3:{MOST}::")
+    assert ids_of(tmp_path, f"t:3:{MOST}::") == [1]
 
 
 # Deletes, and who wrote what

@@ -21,6 +21,8 @@ def valid_of(watermark: int, out: set[int]) -> set[int]:
         (f"db.t:10:{MOST}::", 10, MOST, set()),
         ("db.t:10:7:7,9:3", 10, 7, {3, 7, 9}),
         ("db.t:10:7:9,7:", 10, 7, {7, 9}),
+        # not all of a list need agree: what is open is not in it, and is
+        (f"db.t:{MOST}:7::", MOST, 7, set()),
         (f"db.t:10:{MOST}::4,2", 10, MOST, {2, 4}),
         ("db.t:10", 10, MOST, set()),
         ("t:0:1:1", 0, 1, {1}),
@@ -47,6 +49,11 @@ def test_without_a_list_all_are_valid() -> None:
     assert ALL_VALID.valid(MOST)
     assert ALL_VALID.all_valid(0, MOST)
     assert ALL_VALID.compacted_valid(MOST - 1)
+
+
+def test_what_is_aborted() -> None:
+    assert ValidWriteIds.parse("db.t:10:7:7,9:3,9").aborted == {3}
+    assert ValidWriteIds.parse("db.t:10:7:7,9:").aborted == set()
 
 
 def test_ranges_may_be_huge() -> None:
