@@ -64,7 +64,35 @@ class Codec:
 _local = threading.local()
 
 
+#: A frame of zstd begins with these bytes; the header of each of its blocks has three, and a checksum four.
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_ZSTD_BLOCK_HEADER = 3
+_ZSTD_CHECKSUM = 4
+_ZSTD_REPEATED = 1
+
+
+def _check_one_frame(body: memoryview) -> None:
+    """That a chunk is one frame and nothing else: its head tells the size of the first one only.
+
+    Source: RFC 8878, 3.1.1.
+
+    :raises ValueError: if there are bytes behind it, or it is one that decompressors leave out.
+    """
+    if body[:4] != _ZSTD_MAGIC:
+        raise ValueError("it is no frame with content")
+    at, is_last = zstandard.frame_header_size(body), False
+    while not is_last:
+        header = int.from_bytes(body[at : at + _ZSTD_BLOCK_HEADER], "little")
+        is_last = bool(header & 1) or at > len(body)
+        at += _ZSTD_BLOCK_HEADER + (1 if header >> 1 & 3 == _ZSTD_REPEATED else header >> 3)
+    if zstandard.get_frame_parameters(body).has_checksum:
+        at += _ZSTD_CHECKSUM
+    if at < len(body):
+        raise ValueError(f"there are {len(body) - at} bytes behind the frame")
+
+
 def _zstd_into(body: memoryview, out: Bytes) -> int:
+    _check_one_frame(body)
     # a decompressor may not be shared between threads
     decompressor = getattr(_local, "zstd", None)
     if decompressor is None:
@@ -221,16 +249,27 @@ class Decompressor:
 
     def all(self, data: memoryview, limit: int) -> bytes:
         """A whole metadata section, decompressed: at most ``limit`` bytes."""
-        if self.codec is None:
-            return bytes(data)
         pieces, total = [], 0
-        for chunk in self.chunks_of(data):
-            out = np.empty(self.block_size if chunk.size is None else chunk.size, np.uint8)
-            pieces.append(out[: self.into(chunk, out)].tobytes())
-            total += len(pieces[-1])
-            if total > limit:
+        for piece in self.contents(data):
+            pieces.append(piece)
+            total += len(piece)
+            if total > limit and self.codec is not None:
                 raise OrcError(f"a metadata section inflates beyond {limit} bytes")
         return b"".join(pieces)
+
+    def contents(self, data: memoryview) -> Iterator[memoryview | bytes]:
+        """What each chunk of a stream's bytes holds; uncompressed, all of it at once."""
+        if self.codec is None:
+            yield data
+            return
+        for chunk in self.chunks_of(data):
+            out = np.empty(self.block_size if chunk.size is None else chunk.size, np.uint8)
+            count = self.into(chunk, out)
+            if chunk.size is not None and count < chunk.size:
+                raise OrcError(
+                    f"the chunk at byte {chunk.offset} ends after {count} bytes and claims {chunk.size}"
+                )
+            yield out[:count].tobytes()
 
     @property
     def tells_size(self) -> bool:

@@ -27,6 +27,8 @@ class DecodePath(enum.Enum):
 GROUP_NS = 30_000
 RUN_NS = 115
 VALUE_NS = 100
+#: Of each element of a selected list but its first: they lie side by side.
+ELEMENT_NS = 30
 #: Of each selected decimal, besides.
 DECIMAL_NS = 300
 #: Of each selected direct string, besides: its bytes are gathered from among those of others that are not wanted.
@@ -57,14 +59,15 @@ class Work:
     """What the sparse path would have to do for one column of a stripe.
 
     ``groups`` of ``all_groups`` row groups are touched, for ``rows`` of ``stripe_rows`` rows; the column has
-    ``stream_bytes`` compressed bytes, and its run-length streams ``runs_per_value`` headers for each value. Where it
-    is ``marked``, the way to a value starts near it.
+    ``per_row`` values for each row, ``stream_bytes`` compressed bytes, and its run-length streams ``runs_per_value``
+    headers for each value. Where it is ``marked``, the way to a value starts near it.
     """
 
     groups: int
     all_groups: int
     rows: int
     stripe_rows: int
+    per_row: float
     stream_bytes: int
     runs_per_value: float
     marked: bool = False
@@ -73,46 +76,50 @@ class Work:
 def sparse_cost(of: OrcType, work: Work, *, is_dictionary: bool) -> float:
     """Nanoseconds to decode only the wanted values."""
     per_group = work.rows / work.groups
+    touched = work.groups / work.all_groups
+    values = work.stripe_rows * work.per_row * touched
     # of r values spread over a row group, the last lies r / (r + 1) of the way into it
-    walked = work.stripe_rows * work.groups / work.all_groups * per_group / (per_group + 1)
+    walked = values * per_group / (per_group + 1)
     if work.marked:
         walked = min(walked, work.rows * VALUES_APART / 2)
-    cost = least_sparse_cost(of, work.groups, work.rows)
+    cost = least_sparse_cost(of, work.groups, work.rows, work.per_row)
     is_text = not is_dictionary and (of.kind in STRING_KINDS or of.kind in BINARY_KINDS)
     has_lengths = is_text or of.kind in LENGTH_KINDS
     runs = walked * work.runs_per_value * RUN_NS
     if not has_lengths and not is_dictionary:
-        touched = work.groups / work.all_groups
         # of the touched row groups, so many have another one before them
         ranges = 1 + work.groups * (1 - touched)
-        runs = min(runs, handover_cost(work.stripe_rows * touched, ranges, work.runs_per_value))
+        runs = min(runs, handover_cost(values, ranges, work.runs_per_value))
     cost += runs
-    cost += work.stream_bytes * work.groups / work.all_groups * (TEXT_BYTE_NS if is_text else BYTE_NS)
+    cost += work.stream_bytes * touched * (TEXT_BYTE_NS if is_text else BYTE_NS)
     if has_lengths:
         cost += walked * LENGTH_NS
     if not is_text:
         return cost
     # neighbours are gathered at once: what matters are the gaps within the touched row groups
-    gaps = 1 - work.rows / (work.stripe_rows * work.groups / work.all_groups)
-    return cost + work.rows * max(0.0, gaps) * TEXT_NS
+    gaps = 1 - work.rows / (work.stripe_rows * touched)
+    return cost + work.rows * work.per_row * max(0.0, gaps) * TEXT_NS
 
 
-def least_sparse_cost(of: OrcType, groups: int, rows: int) -> float:
-    """Nanoseconds that the sparse path takes at least for so many values, whatever the data is like."""
-    return groups * GROUP_NS + rows * (VALUE_NS + (DECIMAL_NS if of.kind == Kind.DECIMAL else 0))
-
-
-def dense_cost(of: OrcType, stripe_rows: int, *, is_dictionary: bool) -> float:
-    """Nanoseconds for pyarrow to decode the whole column."""
-    if of.kind in STRING_KINDS or of.kind in BINARY_KINDS:
-        return stripe_rows * (18.0 if is_dictionary else 50.0)
-    if of.kind in INTEGER_KINDS or of.kind in (Kind.FLOAT, Kind.DOUBLE):
-        return stripe_rows * 6.1
+def least_sparse_cost(of: OrcType, groups: int, rows: int, per_row: float) -> float:
+    """Nanoseconds that the sparse path takes at least for rows of so many values each, whatever the data is like."""
+    cost = min(per_row, 1) * VALUE_NS + max(per_row - 1, 0) * ELEMENT_NS
     if of.kind == Kind.DECIMAL:
-        return stripe_rows * 26.0
+        cost += per_row * DECIMAL_NS
+    return groups * GROUP_NS + rows * cost
+
+
+def dense_cost(of: OrcType, values: int, stream_bytes: int, *, is_dictionary: bool) -> float:
+    """Nanoseconds for pyarrow to decode the whole column, which has so many values in so many compressed bytes."""
+    if of.kind in STRING_KINDS or of.kind in BINARY_KINDS:
+        return values * 18.0 if is_dictionary else values * 35.0 + stream_bytes * BYTE_NS
+    if of.kind in INTEGER_KINDS or of.kind in (Kind.FLOAT, Kind.DOUBLE):
+        return max(values * 6.1, values * 4.0 + stream_bytes * BYTE_NS)
+    if of.kind == Kind.DECIMAL:
+        return values * 26.0
     if of.kind in LENGTH_KINDS:
-        return stripe_rows * LIST_NS
-    return stripe_rows * 4.7
+        return values * LIST_NS
+    return values * 4.7
 
 
 #: Nanoseconds that pyarrow takes to decode integers: for a call, a value, a run; and to cut out a range first.

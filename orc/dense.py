@@ -1,9 +1,12 @@
 """The dense path: pyarrow decodes a whole column of a stripe, and the wanted rows are taken.
 
 Only columns whose values pyarrow gives as Spark does come here: its reader overflows on timestamps outside 64-bit
-nanoseconds, has no unions and gives CHAR values another type. Of structs, lists and maps all leaves must be such; on
-a map with a null key it stops the process, so somebody must look for these first. Fields of structs come where no
-struct above is null in the stripe: they are decoded as columns at the top are.
+nanoseconds, has no unions and gives CHAR values another type. Of structs, lists and maps all leaves must be such.
+Fields of structs come where no struct above is null in the stripe: they are decoded as columns at the top are.
+
+Much that is unsound in a stripe makes its reader end the process or take memory without bound, where an error would
+be in place: null keys of maps, lengths of strings and lists that are negative or very great, dictionaries that do not
+fit their bytes. So :mod:`hindex.orc.vetting` must have looked at a column before it comes here.
 """
 
 from __future__ import annotations
@@ -20,10 +23,12 @@ import pyarrow.orc
 
 from hindex.errors import OrcError
 from hindex.orc.columns.temporal import rebased_dates
+from hindex.orc.elements import value_counts
 from hindex.orc.handover import SHORT_PRECISION
 from hindex.orc.leaving_out import without_others
 from hindex.orc.selection import RowSelection
 from hindex.orc.source import ByteSource
+from hindex.orc.stripe import Stripe
 from hindex.orc.tail import FileTail
 from hindex.orc.types import INTEGER_KINDS, STRING_KINDS, Kind, OrcType
 
@@ -76,22 +81,28 @@ class DenseReader:
         return frozenset(_readable(self._tail))
 
     def read(
-        self, stripe: int, columns: Sequence[tuple[str, OrcType]], selection: RowSelection
+        self, stripe: Stripe, columns: Sequence[tuple[str, OrcType]], selection: RowSelection
     ) -> list[pa.Array]:
         """The wanted rows of columns, decoded together as far as memory allows.
 
         :raises OrcError: if pyarrow cannot decode one of them.
         """
-        widths = [_value_bytes(of) for _, of in columns]
+        sizes = [self._decoded_bytes(stripe, of) for _, of in columns]
         unwanted = max(0, selection.num_rows - _FREE * len(selection))
         found: list[pa.Array] = []
         while len(found) < len(columns):
             begin = len(found)
             end = begin + 1
-            while end < len(columns) and selection.num_rows * sum(widths[begin : end + 1]) <= _TOGETHER:
+            while end < len(columns) and sum(sizes[begin : end + 1]) <= _TOGETHER:
                 end += 1
-            found += self._together(stripe, columns[begin:end], selection, unwanted * sum(widths[begin:end]))
+            size = sum(sizes[begin:end]) * unwanted // max(selection.num_rows, 1)
+            found += self._together(stripe.information.index, columns[begin:end], selection, size)
         return found
+
+    def _decoded_bytes(self, stripe: Stripe, of: OrcType) -> int:
+        """About what pyarrow holds of a column of a stripe while it decodes it."""
+        counts = value_counts(self._tail, stripe, of)
+        return sum(counts[node.column] * _node_bytes(node) for node in of.walk())
 
     def _together(
         self, stripe: int, columns: Sequence[tuple[str, OrcType]], selection: RowSelection, size: int
@@ -178,10 +189,6 @@ def _field(batch: pa.RecordBatch, name: str) -> pa.Array:
     return array
 
 
-def _value_bytes(of: OrcType) -> int:
-    return sum(_node_bytes(node) for node in of.walk())
-
-
 def _node_bytes(of: OrcType) -> int:
     return _VALUE_BYTES.get(of.kind, _TEXT_BYTES if _is_text(of) else _WIDE_BYTES)
 
@@ -191,9 +198,12 @@ def _is_text(of: OrcType) -> bool:
 
 
 def _paths(struct: OrcType, prefix: str = "") -> Iterator[tuple[str, OrcType, bool]]:
-    """The dotted paths of all fields of structs, and whether each name on the way is without a dot of its own."""
+    """The dotted paths of all fields of structs, and whether each name on the way is the only one of its struct and
+    without a dot of its own.
+    """
+    times = Counter(struct.field_names)
     for name, of in zip(struct.field_names, struct.children, strict=True):
-        plain = "." not in name
+        plain = "." not in name and times[name] == 1
         yield prefix + name, of, plain
         if of.kind == Kind.STRUCT:
             yield from ((path, field, plain and rest) for path, field, rest in _paths(of, f"{prefix}{name}."))

@@ -92,7 +92,10 @@ class Stripe:
 
 
 def read_stripe_footer(source: ByteSource, tail: FileTail, index: int, decompressor: Decompressor) -> Stripe:
-    """Read and check the footer of one stripe."""
+    """Read and check the footer of one stripe.
+
+    :raises OrcError: if it is corrupt, or lists a stream twice: other readers take the first of them.
+    """
     information = tail.stripes[index]
     start = information.offset + information.index_length + information.data_length
     (data,) = source.read([(start, information.footer_length)])
@@ -103,13 +106,22 @@ def read_stripe_footer(source: ByteSource, tail: FileTail, index: int, decompres
     except OrcError as error:
         raise error.at(path=tail.path, stripe=index) from error
     streams, offset = {}, information.offset
+    listed: set[tuple[int, int]] = set()
     for stream in footer.streams:
         try:
             kind = StreamKind(stream.kind)
         except ValueError:
             kind = None  # of a later version, or encrypted: skipped, its length counts
-        if kind is not None and stream.length:
-            streams[stream.column, kind] = StreamInformation(kind, stream.column, offset, stream.length)
+        if kind is not None:
+            if (stream.column, kind) in listed:
+                raise OrcError(
+                    f"the stripe footer lists the stream {kind.name} of column {stream.column} twice",
+                    path=tail.path,
+                    stripe=index,
+                )
+            listed.add((stream.column, kind))
+            if stream.length:
+                streams[stream.column, kind] = StreamInformation(kind, stream.column, offset, stream.length)
         offset += stream.length
         if offset > start:
             raise OrcError(

@@ -19,6 +19,7 @@ from hindex.orc.cost import (
     sparse_cost,
 )
 from hindex.orc.density import runs_per_value
+from hindex.orc.elements import value_counts
 from hindex.orc.joined import Part
 from hindex.orc.marks import ColumnMarks
 from hindex.orc.open_file import RELEASE_BYTES, OpenFile
@@ -176,28 +177,41 @@ class StripeRead:
         if not dense or self._num_groups < FEW_GROUPS:
             return DecodePath.SPARSE
         stripe = self._decoder.stripe
-        rows = self._selection.num_rows
+        counts = value_counts(file.tail, stripe, of)
         nodes = [node for node in of.walk() if node.kind != Kind.STRUCT or has_present(stripe, node.column)]
         dense_ns = sum(
-            dense_cost(node, rows, is_dictionary=stripe.encodings[node.column].is_dictionary)
+            dense_cost(
+                node,
+                counts[node.column],
+                stripe.data_length(node.column),
+                is_dictionary=stripe.encodings[node.column].is_dictionary,
+            )
             for node in nodes
         )
         if file.source.is_remote:
             # pyarrow fetches the column whole
             left_out = 1 - self._num_groups / self._all_groups
             dense_ns += sum(stripe.data_length(node.column) for node in nodes) * left_out * REMOTE_BYTE_NS
-        least = sum(least_sparse_cost(node, self._num_groups, len(self._selection)) for node in nodes)
+        per_row = {node.column: counts[node.column] / self._selection.num_rows for node in nodes}
+        least = sum(
+            least_sparse_cost(node, self._num_groups, len(self._selection), per_row[node.column])
+            for node in nodes
+        )
         if least >= dense_ns:
             # data need not be looked at to tell how dense its runs are
             return DecodePath.DENSE
         sparse_ns = sum(
-            sparse_cost(node, self._work(node), is_dictionary=stripe.encodings[node.column].is_dictionary)
+            sparse_cost(
+                node,
+                self._work(node, per_row[node.column]),
+                is_dictionary=stripe.encodings[node.column].is_dictionary,
+            )
             for node in nodes
         )
         return DecodePath.SPARSE if sparse_ns < dense_ns else DecodePath.DENSE
 
-    def _work(self, of: OrcType) -> Work:
-        """What decoding a node sparsely takes, which within lists is taken to have a value for each row."""
+    def _work(self, of: OrcType, per_row: float) -> Work:
+        """What decoding a node sparsely takes, which has so many values for each row."""
         file, stripe = self._file, self._decoder.stripe
         encoding = stripe.encodings[of.column]
         return Work(
@@ -205,6 +219,7 @@ class StripeRead:
             all_groups=self._all_groups,
             rows=len(self._selection),
             stripe_rows=self._selection.num_rows,
+            per_row=per_row,
             stream_bytes=stripe.data_length(of.column),
             marked=encoding.is_v2 and self._marks(of.column).reads > 1,
             runs_per_value=runs_per_value(
@@ -316,7 +331,7 @@ class StripeRead:
     def _by_pyarrow(self, columns: Sequence[tuple[int, Projection]]) -> dict[int, pa.Array]:
         wanted = [(column.name, column.of) for _, column in columns]
         try:
-            arrays = self._file.dense.read(self._index, wanted, self._selection)
+            arrays = self._file.dense.read(self._decoder.stripe, wanted, self._selection)
         except OrcError:
             return {}
         return {i: array for (i, _), array in zip(columns, arrays, strict=True)}

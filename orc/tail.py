@@ -252,22 +252,27 @@ def _schema(types: Sequence[pb.Type]) -> OrcType:
 
 
 def _type_tree(types: Sequence[pb.Type]) -> OrcType:
-    """The tree of a pre-order type list, refusing lists that are not one tree."""
-    seen = [False] * len(types)
+    """The tree of a type list in pre-order, refusing any other list as the reader in Java does.
+
+    The one in C++ numbers the columns of such lists by their pre-order all the same, and so reads other columns.
+    """
+    known = 0
 
     def build(column: int, depth: int) -> OrcType:
-        if column >= len(types) or seen[column]:
-            raise OrcError(f"the type list is not a tree: type {column} is missing or used twice")
+        nonlocal known
+        if column != known or column >= len(types):
+            raise OrcError(
+                f"the type list is not a tree in pre-order: a child is type {column} where type {known} of "
+                f"{len(types)} should be"
+            )
         if depth > MAX_TYPE_DEPTH:
             raise OrcError(f"the types are nested more than {MAX_TYPE_DEPTH} deep")
-        seen[column] = True
+        known += 1
         node = types[column]
         try:
             kind = Kind(node.kind)
         except ValueError:
             raise OrcError(f"type {column} is of the unknown kind {node.kind}") from None
-        if any(child <= column for child in node.subtypes):
-            raise OrcError(f"the type list is not a tree: type {column} points back to one before it")
         if kind == Kind.STRUCT and len(node.field_names) != len(node.subtypes):
             raise OrcError(
                 f"struct type {column} has {len(node.subtypes)} fields and {len(node.field_names)} names"

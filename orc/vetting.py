@@ -7,6 +7,8 @@ read what is merely unusual.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
@@ -14,14 +16,28 @@ from hindex.errors import OrcError
 from hindex.orc.claims import is_doubtful
 from hindex.orc.compression import Decompressor
 from hindex.orc.encoding import rle_v1, rle_v2
-from hindex.orc.fetched import Fetched
 from hindex.orc.source import ByteSource
-from hindex.orc.streams import Places, Spans, StreamWindow
+from hindex.orc.streams import PADDING
 from hindex.orc.stripe import StreamKind, Stripe
 from hindex.orc.types import STRING_KINDS, Kind, OrcType
 
-#: Strings and lists up to this length may be as many as they like: pyarrow decodes a thousand rows at a time.
+#: Strings and lists from this length on are not given to pyarrow.
 _SHORT = 1 << 16
+#: Rows that pyarrow decodes by one call, at most.
+_ROWS_AT_ONCE = 1024
+#: For the bytes of all strings of a call it makes room before it looks for them. So many may always be; beyond, as
+#: many as this for each that is stored.
+_ROOM = _ROWS_AT_ONCE * _SHORT
+_PER_BYTE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """How many values a node has: at most, at most in one call of pyarrow's reader, and at least."""
+
+    most: int
+    at_once: int
+    least: int
 
 
 def may_decode(
@@ -29,7 +45,8 @@ def may_decode(
 ) -> bool:
     """Whether pyarrow may decode a column of a stripe of so many rows."""
     try:
-        return _is_sound(source, stripe, of, rows, decompressor)
+        claim = _Claim(rows, min(rows, _ROWS_AT_ONCE), rows)
+        return _is_sound(source, stripe, of, claim, decompressor)
     except OrcError:
         return False
 
@@ -43,32 +60,39 @@ def may_have_null_keys(stripe: Stripe, of: OrcType) -> bool:
 
 
 def _is_sound(
-    source: ByteSource, stripe: Stripe, of: OrcType, values: int, decompressor: Decompressor
+    source: ByteSource, stripe: Stripe, of: OrcType, claim: _Claim, decompressor: Decompressor
 ) -> bool:
-    """Whether pyarrow may decode a node of which there are at most so many values."""
+    """Whether pyarrow may decode a node that claims to have so many values."""
     encoding = stripe.encodings[of.column]
-    if is_doubtful(stripe, of, values):
+    if is_doubtful(stripe, of, claim.most):
         return False
+    if (of.column, StreamKind.PRESENT) in stripe.streams:
+        claim = _Claim(claim.most, claim.at_once, 0)
     if of.kind == Kind.STRUCT:
-        return all(_is_sound(source, stripe, child, values, decompressor) for child in of.children)
+        return all(_is_sound(source, stripe, child, claim, decompressor) for child in of.children)
     has_lengths = of.kind in (Kind.LIST, Kind.MAP)
     if not has_lengths and of.kind not in STRING_KINDS and of.kind != Kind.BINARY:
         return True
-    spans = _spans(source, stripe, of.column, StreamKind.LENGTH, decompressor)
+    buffer, end = _content(source, stripe, of.column, StreamKind.LENGTH, decompressor)
     if encoding.is_dictionary and not has_lengths:
+        zero, limit = np.zeros(1, np.int64), np.array([end], np.int64)
         size = np.array([stripe.dictionary_sizes[of.column]], np.int64)
         rle = rle_v2 if encoding.is_v2 else rle_v1
-        lengths = rle.decode(spans.buffer, spans.starts, spans.limits, size, signed=False)
-        entries = _spans(source, stripe, of.column, StreamKind.DICTIONARY_DATA, decompressor)
-        return is_dictionary(lengths, int(entries.limits[0] - entries.starts[0]))
+        lengths = rle.decode(buffer, zero, limit, size, signed=False)
+        return is_dictionary(
+            lengths, _content(source, stripe, of.column, StreamKind.DICTIONARY_DATA, decompressor)[1]
+        )
     if not encoding.is_v2:
         return False
-    longest, total = rle_v2.bounds(spans.buffer, int(spans.starts[0]), int(spans.limits[0]), values)
-    if longest >= _SHORT:
+    longest, total, held = rle_v2.bounds(buffer, 0, end, claim.most)
+    if longest >= _SHORT or held < claim.least:
         return False
-    return not has_lengths or all(
-        _is_sound(source, stripe, child, total, decompressor) for child in of.children
-    )
+    at_once = min(total, claim.at_once * longest)
+    if has_lengths:
+        below = _Claim(total, at_once, 0)
+        return all(_is_sound(source, stripe, child, below, decompressor) for child in of.children)
+    data = stripe.streams.get((of.column, StreamKind.DATA))
+    return at_once <= max(_ROOM, _PER_BYTE * (data.length if data else 0))
 
 
 def is_dictionary(lengths: npt.NDArray[np.int64], size: int) -> bool:
@@ -76,13 +100,18 @@ def is_dictionary(lengths: npt.NDArray[np.int64], size: int) -> bool:
     return not len(lengths) or (int(lengths.min()) >= 0 and int(lengths.max()) <= size >= int(lengths.sum()))
 
 
-def _spans(
+def _content(
     source: ByteSource, stripe: Stripe, column: int, kind: StreamKind, decompressor: Decompressor
-) -> Spans:
-    """A whole stream, decompressed."""
+) -> tuple[npt.NDArray[np.uint8], int]:
+    """A whole stream, decompressed, with some zeros behind it; and how long it is without them.
+
+    :raises OrcError: if a chunk of it is empty: pyarrow would read on in memory that is not the stream's.
+    """
     stream = stripe.streams.get((column, kind))
-    fetched = Fetched(0)
+    pieces: list[memoryview | bytes] = []
     if stream is not None:
-        fetched = Fetched(stream.length)
-        fetched.put(0, source.read([(stream.offset, stream.length)])[0])
-    return StreamWindow(fetched, decompressor).spans(Places.whole(), [False])
+        pieces = list(decompressor.contents(memoryview(source.read([(stream.offset, stream.length)])[0])))
+        if stream.length and not all(map(len, pieces)):
+            raise OrcError("a chunk has no content")
+    buffer = np.frombuffer(b"".join([*pieces, bytes(PADDING)]), np.uint8)
+    return buffer, len(buffer) - PADDING

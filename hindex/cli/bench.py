@@ -210,7 +210,7 @@ def _stripe(task: ScanTask, reader: OrcReader, dense: DenseReader, stripe: int) 
     def decoded(columns: Sequence[OutputColumn]) -> dict[str, pa.Array]:
         there = {column.name: places[column.name] for column in columns if column.name in places}
         read = [(path, reader.column_type(path)) for path in there.values()]
-        arrays = dict(zip(there, dense.read(stripe, read, everything), strict=True))
+        arrays = dict(zip(there, dense.read(reader.stripe(stripe), read, everything), strict=True))
         return {column.name: fitted(column, arrays) for column in columns if not column.is_partition}
 
     def fitted(column: OutputColumn, arrays: Mapping[str, pa.Array]) -> pa.Array:

@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 from hindex.orc.stripe import StreamKind
 from tests.fuzz.corpus import CODECS
 from tests.fuzz.parts import FileParts, Hooks, compressed, put_together
-from tests.support.rle_v2 import runs_of
+from tests.support.rle_v2 import odd_patches, runs_of, varint
 
 #: Numbers at which something changes: bounds of types, of the format and of what fits in memory.
 _EDGES = [
@@ -26,6 +26,9 @@ _EDGES = [
     130,
     9999,
 ]
+
+#: For so many values there are lengths written.
+_MOST_CLAIMED = 1 << 21
 
 #: By protobuf type: the bits of a field, and whether it has a sign.
 _WIDTHS = {
@@ -196,12 +199,34 @@ def _stream(rng: random.Random, parts: FileParts, codec: int, block: int) -> byt
     return put_together(parts, codec, block)
 
 
+def _lengths(rng: random.Random, parts: FileParts, codec: int, block: int) -> bytes:
+    """Many lengths of one size each, none of them long: of a column that has some, and of all that are below it."""
+    parts = parts.copy()
+    stripe = rng.choice(parts.stripes)
+    known = {s.column: i for i, s in enumerate(stripe.footer.streams) if s.kind == StreamKind.LENGTH}
+    nodes = [node for node in parts.schema.walk() if node.column in known]
+    if not nodes:
+        return _stream(rng, parts, codec, block)
+    claimed = stripe.num_rows
+    for node in rng.choice(nodes).walk():
+        if node.column not in known or claimed > _MOST_CLAIMED:
+            continue
+        length = rng.choice([1, 3, 60, 255, 1000, 1000, 3000, 65_535])
+        if rng.random() < 0.2:
+            stripe.streams[known[node.column]] = odd_patches(rng, rng.choice([2, 10, 512])) * 3
+        else:
+            run = b"\xc1\xff" + varint(length) + b"\0"
+            stripe.streams[known[node.column]] = run * (-(-claimed // 512) + rng.randrange(2))
+        claimed *= length
+    return put_together(parts, codec, block)
+
+
 def _changed_stream(rng: random.Random, data: bytes, others: Sequence[bytes]) -> bytes:
     found = bytearray(data)
     at = rng.randrange(len(found)) if found else 0
     if rng.random() < 0.3:
         at = min(at, rng.randrange(4))
-    match rng.randrange(10):
+    match rng.randrange(11):
         case 0:
             del found[at:]
         case 1:
@@ -215,6 +240,8 @@ def _changed_stream(rng: random.Random, data: bytes, others: Sequence[bytes]) ->
         case 5:
             kinds = [rng.randrange(4) for _ in range(rng.choice([1, 3, 20]))]
             found[at:] = runs_of(rng, kinds, signed=rng.random() < 0.5)[0]
+        case 6:
+            found[at:] = b"".join(odd_patches(rng, rng.choice([2, 10, 512])) for _ in _times(rng))
         case _ if found:
             for _ in _times(rng):
                 found[rng.randrange(at, len(found))] = rng.choice(
@@ -234,7 +261,7 @@ def _chunk(rng: random.Random, parts: FileParts, codec: int, block: int) -> byte
         if seen[0] - 1 != wanted:
             return chunk
         header, body = int.from_bytes(chunk[:3], "little"), bytearray(chunk[3:])
-        match rng.randrange(6):
+        match rng.randrange(8):
             case 0:
                 header ^= 1
             case 1:
@@ -245,7 +272,17 @@ def _chunk(rng: random.Random, parts: FileParts, codec: int, block: int) -> byte
                 bomb = compressed(codec, bytes(rng.choice([block + 1, 4 * block, 1 << 20])))
                 header, body = len(bomb) << 1, bytearray(bomb)
             case 3:
-                header, body = 1, bytearray()
+                header, body = rng.choice([0, 1]), bytearray()
+            case 4:
+                # another piece behind or before what is there, of lengths below zero or of nothing
+                lengths = b"\x7f\xff" + b"\xff" * 4096
+                other = compressed(codec, rng.choice([lengths, bytes(body), b"", rng.randbytes(20)]))
+                body = bytearray(b"".join(rng.sample([bytes(body), other, b""], 3)))
+                header = len(body) << 1
+            case 5:
+                nothing = compressed(codec, b"")
+                empty = rng.choice([b"\1\0\0", (len(nothing) << 1).to_bytes(3, "little") + nothing])
+                return rng.choice([empty + chunk, chunk + empty])
             case _ if body:
                 for _ in _times(rng):
                     body[rng.randrange(len(body))] = rng.choice([0, 0x7F, 0x80, 0xFF, rng.randrange(256)])
@@ -255,4 +292,11 @@ def _chunk(rng: random.Random, parts: FileParts, codec: int, block: int) -> byte
 
 
 #: Ways to damage a file, and how often each is chosen.
-_WAYS: dict[Callable[..., Any], int] = {_bytes: 25, _shape: 10, _field: 30, _stream: 25, _chunk: 10}
+_WAYS: dict[Callable[..., Any], int] = {
+    _bytes: 25,
+    _shape: 10,
+    _field: 30,
+    _stream: 25,
+    _lengths: 8,
+    _chunk: 12,
+}

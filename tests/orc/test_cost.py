@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import fsspec
 import numpy as np
 import pyarrow as pa
@@ -9,6 +12,8 @@ import pyarrow.orc
 import pytest
 
 from hindex.orc import DecodePath, OrcReader, RowSelection
+from hindex.orc.source import BytesSource
+from tests.fuzz.parts import put_together, take_apart
 
 ROWS, STRIDE = 600_000, 10_000
 
@@ -72,3 +77,47 @@ def test_what_is_fetched_counts_where_the_store_is_remote(places: dict[str, str]
         with OrcReader(where) as reader:
             (ways[place],) = reader.decode_paths(0, ["number"], RowSelection.of(rows, ROWS))
     assert ways == {"local": DecodePath.DENSE, "remote": DecodePath.SPARSE}
+
+
+LISTS, ELEMENTS = 6000, 100
+
+
+def of_lists_only(footer: Any) -> None:
+    footer.statistics[1].collection_statistics.total_children = LISTS * ELEMENTS
+    footer.statistics[2].ClearField("number_of_values")
+
+
+def absurd(footer: Any) -> None:
+    for statistics in footer.statistics:
+        statistics.number_of_values = (1 << 64) - 1
+
+
+#: What becomes of the statistics that tell how many elements there are.
+STATISTICS: dict[str, Callable[[Any], None]] = {
+    "as written": lambda footer: None,
+    "of lists only": of_lists_only,
+    "none": lambda footer: footer.ClearField("statistics"),
+    "absurd": absurd,
+}
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize("statistics", STATISTICS)
+def test_elements_of_lists_count(statistics: str, depth: int) -> None:
+    """A value in each third row group: pyarrow would decode a hundred times what a row has."""
+    numbers = pa.array(np.random.default_rng(5).integers(0, 1 << 40, LISTS * ELEMENTS))
+    lists = numbers
+    for length in (ELEMENTS,) if depth == 1 else (ELEMENTS // 2, 2):
+        lists = pa.ListArray.from_arrays(np.arange(0, len(lists) + 1, length, dtype=np.int32), lists)
+    sink = pa.BufferOutputStream()
+    pyarrow.orc.write_table(pa.table({"l": lists}), sink, row_index_stride=LISTS // 60, stripe_size=1 << 28)
+    parts = take_apart(sink.getvalue().to_pybytes())
+    if depth == 1 or statistics != "of lists only":
+        STATISTICS[statistics](parts.footer)
+    data = put_together(parts)
+    few, most = np.arange(7, LISTS, 3 * LISTS // 60), np.flatnonzero(np.arange(LISTS) % 4)
+    for rows, dense in ((few, 0), (most, 1)):
+        reader = OrcReader(BytesSource(data))
+        assert len(reader.stripes) == 1
+        assert reader.read(["l"], rows)["l"].combine_chunks().equals(lists.take(pa.array(rows)))
+        assert reader.counts.dense_columns == dense

@@ -12,6 +12,8 @@ import pyarrow.orc
 import pytest
 
 from hindex.orc import DecodePath, OrcReader, RowSelection, dense
+from hindex.orc.source import BytesSource
+from tests.fuzz.parts import put_together, take_apart
 
 ROWS = 40_000
 #: What a value of two columns of integers takes while pyarrow decodes it.
@@ -53,6 +55,32 @@ def test_only_values_far_beyond_the_wanted_are_counted(
     found = OrcReader(path, path=DecodePath.DENSE).read(["a", "b"], rows)
     assert taken == [size]
     assert found.equals(pyarrow.orc.read_table(path).take(rows))
+
+
+@pytest.mark.parametrize("told", ["of elements", "of lists", "nothing"])
+def test_elements_of_lists_are_counted(taken: list[int], told: str) -> None:
+    """By the statistics; where there are none, by the bytes."""
+    rows, outer, inner = 2000, 3, 50
+    numbers = pa.array(np.random.default_rng(8).integers(0, 1 << 40, rows * outer * inner))
+    nested = numbers
+    for length in (inner, outer):
+        nested = pa.ListArray.from_arrays(np.arange(0, len(nested) + 1, length, dtype=np.int32), nested)
+    sink = pa.BufferOutputStream()
+    pyarrow.orc.write_table(pa.table({"l": nested}), sink)
+    parts = take_apart(sink.getvalue().to_pybytes())
+    lists, elements = rows * outer, rows * outer * inner
+    if told == "of lists":
+        for at, total in ((1, lists), (2, elements)):
+            parts.footer.statistics[at].collection_statistics.total_children = total
+            parts.footer.statistics[at + 1].ClearField("number_of_values")
+    if told == "nothing":
+        parts.footer.ClearField("statistics")
+    reader = OrcReader(BytesSource(put_together(parts)), path=DecodePath.DENSE)
+    assert reader.read(["l"], [5])["l"].to_pylist() == nested.slice(5, 1).to_pylist()
+    if told == "nothing":
+        elements = reader.stripe(0).data_length(3)
+        lists = elements + reader.stripe(0).data_length(2)
+    assert taken == [(rows + lists + elements) * 16 * (rows - 4) // rows]
 
 
 def test_one_call_decodes_so_many_columns_as_it_may(

@@ -12,6 +12,8 @@ import pyorc
 import pytest
 
 from hindex.orc import DecodePath, OrcReader, RowSelection
+from hindex.orc.source import BytesSource
+from tests.fuzz.parts import put_together, take_apart
 
 ROWS = 6000
 COLUMNS = ["row.n", "row.inner.s", "row.inner.n"]
@@ -75,3 +77,32 @@ def test_a_dotted_name_beside_a_path_of_the_same_text(tmp_path: Path, first: str
             wanted = list(range(100) if rows is None else rows)
             assert found["a.b"].to_pylist() == wanted, (path, rows)
             assert found["a"].to_pylist() == [{"b": row * 10} for row in wanted], (path, rows)
+
+
+def renamed(columns: list[pa.Array], names: list[str], fields: list[str] | None = None) -> bytes:
+    """A file with any names of its columns, and of the fields of the first."""
+    table = pa.table(columns, names=[f"c{i}" for i in range(len(names))])
+    sink = pa.BufferOutputStream()
+    pyarrow.orc.write_table(table, sink)
+    parts = take_apart(sink.getvalue().to_pybytes())
+    parts.footer.types[0].field_names[:] = names
+    if fields is not None:
+        parts.footer.types[1].field_names[:] = fields
+    return put_together(parts)
+
+
+@pytest.mark.parametrize("path", [None, *DecodePath])
+def test_fields_below_one_of_two_equal_names(path: DecodePath | None) -> None:
+    """pyarrow would look for the field in the other column."""
+    structs = pa.array([{"b": i} for i in range(100)])
+    lists = pa.array([[{"b": -i}] for i in range(100)])
+    reader = OrcReader(BytesSource(renamed([structs, lists], ["a", "a"])), path=path)
+    for rows in (None, [5], range(50)):
+        assert reader.read(["a.b"], rows)["a.b"].to_pylist() == list(range(100) if rows is None else rows)
+    assert reader.counts.dense_columns == 0
+    # equal names elsewhere do not matter
+    pairs = pa.array([{"x": {"b": i}, "y": {"b": -i}} for i in range(100)])
+    reader = OrcReader(BytesSource(renamed([pairs, structs], ["a", "b"], ["x", "x"])), path=path)
+    assert reader.read(["a.x.b", "b.b"])["b.b"].to_pylist() == list(range(100))
+    assert reader.read(["a.x.b"])["a.x.b"].to_pylist() == list(range(100))
+    assert reader.counts.dense_columns == (path in (None, DecodePath.DENSE))

@@ -18,12 +18,13 @@ import zstandard
 from google.protobuf.message import Message
 
 from hindex.errors import OrcError
-from hindex.orc import DecodePath, OrcReader
+from hindex.orc import DecodePath, OrcReader, vetting
 from hindex.orc.built_in import BuiltInIndexes
+from hindex.orc.dense import DenseReader
 from hindex.orc.source import BytesSource
 from hindex.orc.stripe import StreamKind
 from hindex.orc.types import Kind
-from tests.fuzz.parts import FileParts, Hooks, put_together, take_apart
+from tests.fuzz.parts import FileParts, Hooks, compressed, put_together, take_apart
 from tests.support.rle_v2 import pack, varint, zigzag
 from tests.support.writers import write_pyarrow
 
@@ -301,6 +302,53 @@ def test_messages_of_hostile_content(
     assert (caught.value.stripe == 0) >= (name == "stripe footer")
 
 
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [
+        (StreamKind.LENGTH, direct_64([-1] * ROWS)),
+        (StreamKind.LENGTH, b""),
+        (StreamKind.ROW_INDEX, b""),
+    ],
+)
+def test_a_stream_that_is_listed_twice(
+    parts: FileParts, kind: StreamKind, content: bytes, path: DecodePath | None
+) -> None:
+    """pyarrow takes the first of them, whatever was looked at, and ends the process on its lengths."""
+    column, other = column_of(parts, "text"), column_of(parts, "tiny")
+
+    def rename(footer: Any) -> None:
+        (stream,) = (s for s in footer.streams if (s.column, s.kind) == (other, StreamKind.DATA))
+        stream.column, stream.kind = column, kind
+
+    data = put_together(
+        with_stream(parts, "tiny", StreamKind.DATA, content), hooks=with_message("stripe footer", rename)
+    )
+    with pytest.raises(OrcError, match=f"lists the stream {kind.name} of column {column} twice") as caught:
+        OrcReader(BytesSource(data, "x.orc"), path=path).read(["text"])
+    assert (caught.value.path, caught.value.stripe) == ("x.orc", 0)
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("length", [1, -1])
+def test_types_that_are_not_in_pre_order(parts: FileParts, length: int, path: DecodePath | None) -> None:
+    """pyarrow gives each column the streams of another then, and ends the process on lengths not looked at."""
+
+    def swap(footer: Any) -> None:
+        # the list's element and the column after it change places
+        texts, element, after = (column_of(parts, name) for name in ("texts", "texts/0", "map"))
+        footer.types[texts].subtypes[0] = after
+        footer.types[0].subtypes[TABLE.column_names.index("map")] = element
+
+    lengths = direct_64([length] * ROWS)
+    data = put_together(
+        with_stream(parts, "texts/0", StreamKind.LENGTH, lengths), hooks=with_message("footer", swap)
+    )
+    with pytest.raises(OrcError, match="not a tree in pre-order") as caught:
+        OrcReader(BytesSource(data, "x.orc"), path=path).read()
+    assert caught.value.path == "x.orc"
+
+
 def test_the_built_in_indexes_name_file_and_stripe(parts: FileParts) -> None:
     data = put_together(
         parts, hooks=with_message("stripe footer", lambda m: setattr(m.streams[0], "length", 1 << 62))
@@ -465,3 +513,137 @@ def test_a_union_of_nothing_has_no_values(parts: FileParts, path: DecodePath | N
 def test_bytes_behind_the_file_are_refused(parts: FileParts, extra: bytes) -> None:
     with pytest.raises(OrcError, match=r"not an ORC file, or a truncated one|corrupt"):
         OrcReader(BytesSource(put_together(parts, ZLIB) + extra))
+
+
+@pytest.fixture
+def asked_pyarrow(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The columns that were given to pyarrow, which ends the process on what some of these tests read."""
+    asked: list[str] = []
+
+    def spy(reader: DenseReader, stripe: int, columns: Any, selection: Any) -> list[pa.Array]:
+        asked.extend(name for name, _ in columns)
+        return []
+
+    monkeypatch.setattr(DenseReader, "read", spy)
+    return asked
+
+
+@pytest.mark.parametrize("codec", [NONE, ZSTD])
+@pytest.mark.parametrize(
+    ("top", "item"), [("texts", "texts/0"), ("map", "map/1")], ids=["items of lists", "values of maps"]
+)
+@pytest.mark.parametrize(("elements", "length"), [(1000, 65_535), (1000, 1000), (300, 255)])
+def test_texts_that_are_too_many_together(
+    parts: FileParts, asked_pyarrow: list[str], top: str, item: str, elements: int, length: int, codec: int
+) -> None:
+    """None is long; pyarrow makes room for all of a thousand rows, and writes to it before it looks for their bytes."""
+    found = with_stream(parts, top, StreamKind.LENGTH, repeated(elements, ROWS))
+    if top == "map":
+        found = with_stream(found, "map/0", StreamKind.DATA, repeated(2, ROWS * elements))
+    found = with_stream(found, item, StreamKind.LENGTH, repeated(length, ROWS * elements))
+    data = put_together(found, codec, 1 << 18)
+    for path in PATHS:
+        with pytest.raises(OrcError, match=r"past the stream's end|more than one array") as caught:
+            OrcReader(BytesSource(data, "x.orc"), path=path).read([top])
+        assert (caught.value.path, caught.value.stripe, caught.value.column) == ("x.orc", 0, top)
+    assert not asked_pyarrow
+
+
+@pytest.mark.parametrize("codec", [NONE, ZSTD])
+@pytest.mark.parametrize("room", [100, 10_000])
+def test_texts_that_are_there_are_for_pyarrow(
+    parts: FileParts, monkeypatch: pytest.MonkeyPatch, room: int, codec: int
+) -> None:
+    """However many there are: what is stored bounds them."""
+    monkeypatch.setattr(vetting, "_ROOM", room)
+    for name in ("text", "texts", "map"):
+        reader = OrcReader(BytesSource(put_together(parts, codec, 1 << 18)), path=DecodePath.DENSE)
+        assert reader.read([name]).equals(TABLE.select([name]))
+        assert reader.counts.dense_columns == 1
+
+
+def test_lengths_that_are_sure_to_be_missing(parts: FileParts, asked_pyarrow: list[str]) -> None:
+    """No row is null, so there must be as many as rows; the last run may have more."""
+    for name, kind, values in (("texts", StreamKind.LENGTH, 512), ("text", StreamKind.LENGTH, 512)):
+        data = put_together(with_stream(parts, name, kind, repeated(1, values)))
+        for path in PATHS:
+            with pytest.raises(OrcError, match="run past byte"):
+                OrcReader(BytesSource(data), path=path).read([name])
+    assert not asked_pyarrow
+
+
+@pytest.mark.parametrize("name", ["text", "texts/0", "list", "map"])
+def test_patched_lengths_of_64_bits(parts: FileParts, asked_pyarrow: list[str], name: str) -> None:
+    """Where the packed values have 64 bits, a patch is put over their lowest ones by Java, C++ and processors."""
+    held = TABLE.num_rows
+    patch = ((1 << 47) + 5).to_bytes(7, "big")
+    run = bytes([0x80 | 31 << 1 | 1, 255, 29, 1, 0]) + pack([1] * 512, 64) + patch
+    data = put_together(with_stream(parts, name, StreamKind.LENGTH, run + repeated(1, held)))
+    top = name.partition("/")[0]
+    for path in PATHS:
+        with pytest.raises(OrcError, match="negative or absurdly large"):
+            OrcReader(BytesSource(data), path=path).read([top])
+    assert not asked_pyarrow
+
+
+#: A length for each row, by runs of ten.
+ONES = bytes([7, 1]) * (ROWS // 10)
+#: A frame that decompressors pass over.
+_SKIPPED = b"\x50\x2a\x4d\x18\x04\0\0\0abcd"
+
+#: A chunk of more than one compressed piece, by the piece that is found there and one with other lengths.
+PIECES: list[tuple[str, Callable[[bytes, bytes], bytes]]] = [
+    ("another behind it", lambda good, bad: good + bad),
+    ("another before it", lambda good, bad: bad + good),
+    ("the same twice", lambda good, bad: good + good),
+    ("a frame without content behind it", lambda good, bad: good + _SKIPPED),
+    ("a frame without content before it", lambda good, bad: _SKIPPED + good),
+    ("bytes behind it", lambda good, bad: good + b"junk"),
+]
+
+
+@pytest.mark.parametrize("codec", [SNAPPY, LZO, LZ4, ZSTD])
+@pytest.mark.parametrize("pieces", [p[1] for p in PIECES], ids=[p[0] for p in PIECES])
+@pytest.mark.parametrize("name", ["text", "texts", "list", "map"])
+def test_chunks_of_several_pieces(
+    parts: FileParts,
+    asked_pyarrow: list[str],
+    name: str,
+    pieces: Callable[[bytes, bytes], bytes],
+    codec: int,
+) -> None:
+    """pyarrow decompresses all of zstd's and LZO's, where a chunk's head tells the size of the first one only."""
+    lengths = ONES
+    good, bad = compressed(codec, lengths), compressed(codec, direct_64([-1] * 512))
+    new = pieces(good, bad)
+    wanted, old = with_stream(parts, name, StreamKind.LENGTH, lengths), _header(len(good), 0) + good
+    data = put_together(
+        wanted, codec, hooks=Hooks(chunk=lambda c: _header(len(new), 0) + new if c == old else c)
+    )
+    assert data != put_together(wanted, codec)
+    for path in PATHS:
+        for rows in (None, [5, 850]):
+            with pytest.raises(OrcError, match=r"corrupt|claims"):
+                OrcReader(BytesSource(data), path=path).read([name], rows)
+    assert not asked_pyarrow
+
+
+@pytest.mark.parametrize("name", ["text", "texts", "list", "map"])
+@pytest.mark.parametrize("codec", [ZLIB, SNAPPY, LZO, LZ4, ZSTD])
+def test_lengths_with_chunks_of_nothing(
+    parts: FileParts, asked_pyarrow: list[str], codec: int, name: str
+) -> None:
+    """Java passes over them, as we do; pyarrow goes on in memory that is not the stream's."""
+    lengths = ONES
+    packed = compressed(codec, lengths)
+    old, nothing = _header(len(packed), 0) + packed, compressed(codec, b"")
+    stored = [_header(0, 1), _header(len(nothing), 0) + nothing]
+    wanted = with_stream(parts, name, StreamKind.LENGTH, lengths)
+    for new in (stored[0] + old, old + stored[0], stored[1] + old):
+        data = put_together(wanted, codec, hooks=Hooks(chunk=lambda c, new=new: new if c == old else c))  # type: ignore[misc]
+        assert data != put_together(wanted, codec)
+        OrcReader(BytesSource(data), path=DecodePath.WHOLE).read([name])
+        stripe = OrcReader(BytesSource(data))
+        stored_as = stripe.stripe(0), stripe.column_type(name), ROWS, stripe.tail.decompressor()
+        assert not vetting.may_decode(BytesSource(data), *stored_as)
+    assert not asked_pyarrow

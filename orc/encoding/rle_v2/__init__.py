@@ -138,11 +138,11 @@ def runs_per_value(buf: Bytes, start: int, limit: int, values: int) -> float:
     return len(positions) / held
 
 
-def bounds(buf: Bytes, start: int, limit: int, values: int) -> tuple[int, int]:
-    """At least the greatest and at least the sum of at most the first ``values`` values of an unsigned stream.
+def bounds(buf: Bytes, start: int, limit: int, values: int) -> tuple[int, int, int]:
+    """At least the greatest and at least the sum of the first ``values`` values of an unsigned stream, and their count.
 
-    A look at its headers; it is no error if the stream ends before. Both are ``2**63`` where a value may be that great
-    or is negative, as far as 64 bits with a sign tell.
+    A look at its headers; it is no error if the stream ends before. The first two are ``2**63`` where a value may be
+    that great or is negative, as far as 64 bits with a sign tell. The last run is counted whole.
 
     :raises OrcError: if a run goes beyond the limit, or a header is impossible.
     """
@@ -158,6 +158,7 @@ def bounds(buf: Bytes, start: int, limit: int, values: int) -> tuple[int, int]:
         at = at[at < limit]
     pair = unaligned(buf, ">u2").take(at).astype(np.intp)
     most, count = _GREATEST.take(pair), headers.COUNT.take(pair)
+    held = int(count.sum())
     # of the others the first two bytes do not tell enough
     rest = np.flatnonzero(most < 0)
     encoding = headers.ENCODING.take(pair[rest])
@@ -166,7 +167,7 @@ def bounds(buf: Bytes, start: int, limit: int, values: int) -> tuple[int, int]:
     steady = rest[(encoding == Encoding.DELTA) & (headers.WIDTH.take(pair[rest]) == 0)]
     least, most[steady], is_told = delta.ends_of(buf, at[steady], count[steady])
     if bool((least < 0).any()):
-        return _TOO_GREAT, _TOO_GREAT
+        return _TOO_GREAT, _TOO_GREAT, held
     most[steady[~is_told]] = -1
     for kind in (Encoding.PATCHED_BASE, Encoding.DELTA):
         chosen = rest[(encoding == kind) & (most[rest] < 0)]
@@ -174,14 +175,14 @@ def bounds(buf: Bytes, start: int, limit: int, values: int) -> tuple[int, int]:
             lengths = count[chosen]
             known = _decode_kind(kind, buf, at[chosen], pair[chosen], lengths, signed=False)
             if int(known.min()) < 0:
-                return _TOO_GREAT, _TOO_GREAT
+                return _TOO_GREAT, _TOO_GREAT, held
             most[chosen] = np.maximum.reduceat(known, starts_of(lengths)[:-1])
     if not len(most):
-        return 0, 0
+        return 0, 0, 0
     greatest = int(most.max())
     if greatest > _SUMMED:
-        return greatest if greatest < _MOST_SIGNED else _TOO_GREAT, _TOO_GREAT
-    return greatest, int(most.dot(count))
+        return greatest if greatest < _MOST_SIGNED else _TOO_GREAT, _TOO_GREAT, held
+    return greatest, int(most.dot(count)), held
 
 
 def cut(

@@ -16,9 +16,11 @@ from hindex.orc.encoding.rle_v2.chain import follow
 
 #: Bytes of a window: what is computed of them fits in the processor's cache.
 _WINDOW = 1 << 14
-#: Values at the group's start that tell how short its runs are, and how many runs must lie behind them.
+#: Values that tell how short the runs behind them are, and how many of these there must be.
 _SAMPLE = 1024
 _LEAST_RUNS = 500
+#: Where runs are not short, so many times as many values tell whether those behind them are.
+_MORE_SAMPLES = 4
 #: Of longer runs, a look at each byte takes longer than one at each run (measured).
 _MOST_BYTES = 8
 #: Bytes behind a window in which the varints of its last runs end.
@@ -41,16 +43,22 @@ def follow_group(buf: Bytes, start: int, limit: int, wanted: int, found: list[In
     :param start: byte of the first header.
     :param limit: the byte that no run may go beyond.
     :returns: where the last run ends.
-    :raises OrcError: if a run goes beyond the limit, or a header is impossible; it is the last of those in ``found``.
+    :raises OrcError: if a run goes beyond the limit, or a header is impossible; it is the last of those in ``found``
+        that begin at the limit or before.
     """
-    at, held = _follow(buf, start, limit, min(wanted, _SAMPLE), found)
-    missing, runs = wanted - held, len(found[-1])
-    if missing <= 0:
-        return at
-    size = (at - start) / runs
-    if size <= _MOST_BYTES and min(missing * runs / held, (limit - at) / size) >= _LEAST_RUNS:
-        while missing > 0 and at < limit:
-            chain = _in_window(buf, at, min(limit - at, _WINDOW))
+    at, missing, sample = start, wanted, _SAMPLE
+    while True:
+        begin = at
+        at, held = _follow(buf, begin, limit, min(missing, sample), found)
+        missing -= held
+        if missing <= 0:
+            return at
+        runs = len(found[-1])
+        size = (at - begin) / runs
+        is_short = size <= _MOST_BYTES and min(missing * runs / held, (limit - at) / size) >= _LEAST_RUNS
+        while is_short and at < limit:
+            begin = at
+            chain = _in_window(buf, begin, min(limit - begin, _WINDOW))
             total = np.cumsum(headers.COUNT[unaligned(buf, ">u2")[chain]])
             last = int(total.searchsorted(missing))
             if last < len(chain) - 1:
@@ -60,7 +68,11 @@ def follow_group(buf: Bytes, start: int, limit: int, wanted: int, found: list[In
             missing -= int(total[-2]) if len(total) > 1 else 0
             at, held = _follow(buf, int(chain[-1]), limit, 1, found)
             missing -= held
-    return _follow(buf, at, limit, missing, found)[0] if missing > 0 else at
+            if missing <= 0:
+                return at
+            is_short = at - begin <= _MOST_BYTES * len(chain)
+        # runs that were long may go on so: the next look is at more of them
+        sample *= _MORE_SAMPLES
 
 
 def _follow(buf: Bytes, at: int, limit: int, missing: int, found: list[Ints]) -> tuple[int, int]:
@@ -94,9 +106,8 @@ def _in_window(buf: Bytes, begin: int, size: int) -> Ints:
     chain[:, 2::4] = two.take(chain[:, 0::4])
     chain[:, 1::2] = one.take(chain[:, 0::2])
     found: Ints = chain.reshape(-1)
-    if at >= size:
-        # all that lies behind the window stands at its end
-        found = found[: int(np.searchsorted(found, size))]
+    # all that lies behind the window stands at its end
+    found = found[: int(np.searchsorted(found, size))]
     found += begin
     return found
 

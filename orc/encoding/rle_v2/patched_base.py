@@ -4,6 +4,9 @@ Source: ORC specification v1, "Patched Base". The base value is big-endian with 
 whether the stream is signed or not; distances and patches are unsigned. An entry of the patch list is the gap
 to the value that it patches, counted from the last one, and the bits to put above that value's. A gap of more
 than 255 is made of entries with gap 255 and an empty patch, which change nothing where they point at.
+
+Of lists that no writer makes, the same becomes as in Java's and the C++ reader: patches of values of 64 bits are
+shifted by 64 modulo 64; and where one points at the place of the one before, neither it nor any behind it is reached.
 """
 
 from __future__ import annotations
@@ -15,6 +18,11 @@ from hindex.orc.encoding.rle_v2 import headers, packed
 
 #: More than the highest place in a run that a patch list can reach (31 gaps of up to 255).
 _PLACES = 1 << 13
+
+#: The gap of an entry that only leads on to the next one.
+_FILLING = 255
+#: Of how far a patch is shifted, as many bits count.
+_MOST_SHIFT = 63
 
 
 def _bases(buf: Bytes, at: Ints, base_size: Ints) -> Words:
@@ -45,9 +53,15 @@ def _patches(buf: Bytes, at: Ints, detail: Ints, shift: Ints) -> tuple[Ints, Wor
     patch = entry & ((np.uint64(1) << patch_width.astype(np.uint64)) - np.uint64(1))
     reached = starts_of(gap)
     place = reached[1:] - reached[starts_of(count)[:-1]][run]
-    filled = np.flatnonzero(patch)
-    keys: Ints = (run * _PLACES + place)[filled]
-    bits: Words = np.left_shift(patch[filled], shift[run[filled]].astype(np.uint64))
+    chosen = np.flatnonzero((patch != 0) | (gap != _FILLING))
+    keys: Ints = (run * _PLACES + place)[chosen]
+    again = np.flatnonzero(keys[1:] == keys[:-1]) + 1
+    if len(again):
+        ends = np.full(len(at), len(keys))
+        np.minimum.at(ends, run[chosen[again]], again)
+        is_reached = np.arange(len(keys)) < ends[run[chosen]]
+        chosen, keys = chosen[is_reached], keys[is_reached]
+    bits: Words = np.left_shift(patch[chosen], (shift[run[chosen]] & _MOST_SHIFT).astype(np.uint64))
     return keys, bits
 
 

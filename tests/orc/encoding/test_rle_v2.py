@@ -80,13 +80,18 @@ def scalar_run(reader: Reader, signed: bool) -> list[int]:
         base = -(base - (1 << (base_bits - 1)))
     values = reader.packed(count, width)
     entry_width = min(w for w in WIDTHS if w >= patch_width + gap_width)
-    place, done = 0, set()
+    place, before = 0, -1
     for entry in reader.packed(fourth & 31, entry_width):
-        place += entry >> patch_width & ((1 << gap_width) - 1)
+        gap = entry >> patch_width & ((1 << gap_width) - 1)
         patch = entry & ((1 << patch_width) - 1)
-        if patch and place < count and place not in done:
-            done.add(place)
-            values[place] |= patch << width & MASK
+        place += gap
+        if (gap, patch) == (255, 0):
+            continue
+        if place in (before, count) or place > count:
+            # Java's and the C++ reader are past this place already, and wait for it in vain
+            break
+        before = place
+        values[place] |= patch << width % 64 & MASK
     return [wrap(base + value) for value in values]
 
 

@@ -118,11 +118,50 @@ def test_long_runs_are_followed_one_by_one(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(at_once(buffer(data), 0, len(data), 512_000)[0]) == 1000
 
 
+@pytest.mark.parametrize("cycles", [1, 20])
+def test_long_runs_behind_short_ones(monkeypatch: pytest.MonkeyPatch, cycles: int) -> None:
+    """A window that held few runs is the last, until a look at more of them than before says otherwise."""
+    windows: list[int] = []
+
+    def spy(buf: np.ndarray, begin: int, size: int) -> np.ndarray:
+        windows.append(begin)
+        return in_window(buf, begin, size)
+
+    in_window = jumps._in_window
+    monkeypatch.setattr(jumps, "_in_window", spy)
+    short, long = bytes([0, 1]) * 2000, (header(1, 31, 512) + bytes(4096)) * 200
+    data = (short + long) * cycles
+    values = cycles * (2000 * 3 + 200 * 512)
+    buf = buffer(data)
+    assert at_once(buf, 0, len(data), values) == one_by_one(buf, 0, len(data), values)
+    # without this there was one for each run of 4 KB
+    assert 1 <= len(windows) <= 8
+
+
+def test_short_runs_behind_long_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    followed: list[int] = []
+
+    def spy(*args: object) -> int:
+        end = follow(*args)  # type: ignore[arg-type]
+        followed.append(len(args[-1]))  # type: ignore[arg-type]
+        return end
+
+    monkeypatch.setattr(jumps, "follow", spy)
+    long, short = (header(1, 23, 512) + pack([1] * 512, 24)) * 20, bytes([0, 1]) * 100_000
+    data, values = long + short, 20 * 512 + 300_000
+    found, end = at_once(buffer(data), 0, len(data), values)
+    assert (len(found), end) == (100_020, len(data))
+    assert sum(followed) < 20_000
+
+
 def test_bounds(rng: np.random.Generator) -> None:
     chance = random.Random(int(rng.integers(1 << 32)))
     for _ in range(300):
         data, values = stream(chance, chance.choice([0, 1, 3, 60]))
-        greatest, total = rle_v2.bounds(buffer(data), 0, len(data), chance.choice([len(values), 1 << 30]))
+        greatest, total, held = rle_v2.bounds(
+            buffer(data), 0, len(data), chance.choice([len(values), 1 << 30])
+        )
+        assert held == len(values)
         if min(values, default=0) < 0:
             assert (greatest, total) == (1 << 63, 1 << 63)
             continue
@@ -148,10 +187,15 @@ def test_bounds(rng: np.random.Generator) -> None:
         (header(3, 1, 3) + bytes([2, 1]) + pack([3], 2), (1 << 63, 1 << 63)),
         (bytes([7 << 3]) + b"\xff" * 8, (1 << 63, 1 << 63)),
         (bytes([4 << 3]) + b"\0" * 5, ((1 << 40) - 1, 1 << 63)),
+        # a patch of packed values of 64 bits is put over their lowest ones
+        (
+            header(2, 31, 2) + bytes([29, 1, 0]) + pack([1, 1], 64) + pack([1 << 47 | 4], 56),
+            (1 << 47 | 5, 1 << 63),
+        ),
     ],
 )
 def test_bounds_of_a_run(data: bytes, expected: tuple[int, int]) -> None:
-    assert rle_v2.bounds(buffer(data), 0, len(data), 1 << 30) == expected
+    assert rle_v2.bounds(buffer(data), 0, len(data), 1 << 30)[:2] == expected
 
 
 def test_bounds_of_what_is_cut_short() -> None:
