@@ -35,6 +35,8 @@ from hindex.sql.predicate import (
 
 T = TypeVar("T")
 
+_AGGREGATES = ("AVG", "COUNT", "MAX", "MIN", "SUM")
+
 REMEDY = (
     "the conditions that are evaluated here are in docs/sql.md; filter with Spark on scan(...).to_spark()"
 )
@@ -106,7 +108,15 @@ class ValueConverter(ABC):
         return written
 
     def aggregate(self, node: exp.Expression) -> ColumnRef | None:
-        """The column that a function of many rows stands for; None where it is none, or there is no such column."""
+        """The column that an aggregate stands for; None for any other function.
+
+        :raises SqlSyntaxError: where aggregates have no place.
+        """
+        name = node.name.upper()
+        if name in _AGGREGATES:
+            self.fail(
+                node, f"{name} is an aggregate, which a condition of rows cannot have: put it into HAVING"
+            )
         return None
 
     # The plain way

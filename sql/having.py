@@ -7,7 +7,16 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from hindex.sql.convert import Converter
-from hindex.sql.predicate import ColumnRef
+from hindex.sql.predicate import (
+    Arithmetic,
+    Call,
+    Case,
+    Cast,
+    ColumnRef,
+    Literal,
+    Predicate,
+    as_predicate,
+)
 from hindex.sql.statements import (
     AggregateCall,
     AggregateFunction,
@@ -32,7 +41,7 @@ def to_having(
     :raises SqlSyntaxError: with the offset in ``sql``.
     """
     converter = _HavingConverter(sql, items, groups)
-    return Having(converter.predicate(node), tuple(sorted(converter.calls, key=str)))
+    return Having(converter.condition(node), tuple(sorted(converter.calls, key=str)))
 
 
 class _HavingConverter(Converter):
@@ -44,6 +53,16 @@ class _HavingConverter(Converter):
         self._groups = groups
         #: The aggregates that were met.
         self.calls: set[AggregateCall] = set()
+
+    def condition(self, node: exp.Expression) -> Predicate:
+        """The whole condition: Spark casts to BOOLEAN what is no predicate; below AND, OR and NOT it does not."""
+        value = self.expression(node)
+        match value:
+            case Literal(bool() | None) | Cast(_, "BOOLEAN"):
+                pass
+            case Arithmetic() | Call() | Case() | Cast() | ColumnRef() | Literal():
+                value = Cast(value, "BOOLEAN")
+        return as_predicate(value)
 
     def column(self, node: exp.Expression, written: ColumnRef) -> ColumnRef:
         """What a name stands for."""

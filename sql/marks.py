@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hindex.errors import StatementError
+from hindex.errors import StatementError, UnsupportedError
 
 # A longer line is cut around the marked place.
 _SHOWN = 100
@@ -36,8 +36,6 @@ class Source:
             shown = lead + shown[cut : cut + _SHOWN] + tail
         # Tabs stay tabs below, so that the caret stands under its character whatever their width.
         blank = "".join("\t" if character == "\t" else " " for character in shown[:caret].ljust(caret))
-        what = "unsupported" if unsupported else "syntax error"
+        what, kind = ("unsupported", UnsupportedError) if unsupported else ("syntax error", StatementError)
         summary = f"{what} at line {line}, column {column}: {message}"
-        if not shown.strip():
-            return StatementError(summary)
-        return StatementError(f"{summary}\n  {shown}\n  {blank}^")
+        return kind(f"{summary}\n  {shown}\n  {blank}^" if shown.strip() else summary)

@@ -277,10 +277,12 @@ def _order(
         if is_distinct:
             _check_distinct_order(parser, items or (), written, start)
         value = _aliased(parser, items or (), written, start)
-    elif isinstance(value, ColumnRef) and not is_same_value(
-        _aliased(parser, items or (), value, start), value
-    ):
-        _fail_of_many(parser, value, start)
+    elif isinstance(value, ColumnRef):
+        # the same as its name, where columns are selected in several spellings
+        named = _aliased(parser, items or (), value, start)
+        if not is_same_value(named, value):
+            _fail_of_many(parser, value, start)
+        value = named
     descending = parser.accept("DESC") or (parser.accept("ASC") and False)
     nulls: bool | None = None
     if parser.accept("NULLS", "FIRST"):
@@ -357,6 +359,8 @@ def _no_clause(parser: HindexParser) -> None:
     meant = parser.meant("GROUP", "ORDER") if parser.following == "BY" else ""
     if meant:
         parser.fail(f"unexpected {parser.found()}{meant}")
+    if parser.word() == "HAVING" and not parser.following:
+        parser.fail("expected a condition after HAVING, found the end", parser.offset + len("HAVING"))
     clause = _CLAUSES.get(_clause(parser))
     if clause is not None:
         parser.unsupported(f"{clause}; {SPARK_REMEDY}")

@@ -99,8 +99,7 @@ class Aggregation:
         of = plan.snapshot.schema.resolve
         self._check_groups([of(name).name for name in self.groups], of)
         for item in self._asked:
-            is_counted = isinstance(item, Aggregate) and item.function is AggregateFunction.COUNT
-            if item.column is not None and not (is_counted and not self.groups):
+            if item.column is not None and _function(item) is not _COUNT:
                 _check_ordered(item.column, of(item.column).type)
         for name in self.groups:
             _check_ordered(name, of(name).type)
@@ -183,7 +182,7 @@ class Aggregation:
         types = {
             item.name: OrcType(Kind.LONG)
             if item.column is None or _function(item) in COUNTS
-            else of(item.column).type
+            else _type_in_condition(item, of(item.column).type)
             for item in self.having.items
         }
         return normalize(self.having.predicate, _GroupColumns(types))
@@ -288,6 +287,10 @@ class _GroupColumns:
 
     def resolve(self, name: Sequence[str], /) -> OutputColumn:
         found = ".".join(name)
+        if found not in self.types:
+            raise ColumnError(
+                f"The condition of groups has {found!r}, which is not among its items: {', '.join(self.types)}"
+            )
         return OutputColumn(found, self.types[found])
 
 
@@ -296,6 +299,11 @@ _COUNT, _DISTINCT = AggregateFunction.COUNT, AggregateFunction.COUNT_DISTINCT
 
 def _function(item: Aggregate | Group) -> AggregateFunction | None:
     return item.function if isinstance(item, Aggregate) else None
+
+
+def _type_in_condition(item: Item, of: OrcType) -> OrcType:
+    """Spark compares the ends of CHAR values as the texts, filled with blanks, that they are."""
+    return OrcType(Kind.STRING) if isinstance(item, Aggregate) and of.kind is Kind.CHAR else of
 
 
 def _end(of: OrcType, key: Key | None) -> pa.Array:

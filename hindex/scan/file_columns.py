@@ -108,10 +108,15 @@ class FileColumns:
                 continue
             found = self.type_in_file(column.name)
             if not found.same_as(column.type) and common_type(column.type, found) != column.type:
+                why = (
+                    "the file was replaced after the scan was planned; run the query again"
+                    if self._reader.tail.file_length != task.length
+                    else "the file was replaced, after the scan was planned or by one of the same length and time; run "
+                    "the query again, and if that does not help, touch the file before"
+                )
                 raise TableError(
                     f"column {column.name!r} is {found} in data file {task.path!r}, which was planned to be "
-                    f"{column.type}: the file was replaced by one of the same length and time; touch it and run "
-                    "the query again"
+                    f"{column.type}: {why}"
                 )
 
 

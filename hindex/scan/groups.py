@@ -108,11 +108,14 @@ def counts_of(groups: Groups) -> pa.Array:
 def distinct_of(groups: Groups) -> pa.Array:
     """How many values of the last column, NULL not among them, each combination of the columns before it has.
 
-    :param groups: in order, as :func:`ordered` gives them; so are the combinations. Of no others, there is one.
+    :param groups: in order, as :func:`ordered` gives them; so are the combinations.
     """
-    *others, last, _ = groups.column_names
-    counted = groups.group_by(others, use_threads=False).aggregate([(last, "count")])
-    return counted.column(f"{last}_count").combine_chunks()
+    *others, last = [column.combine_chunks() for column in groups.columns[:-1]]
+    # a combination ends where the run of equal keys of any of its columns does; NULL equals NULL
+    runs = [np.asarray(pc.run_end_encode(keys, run_end_type=pa.int64()).run_ends) for keys in others]
+    ends = np.unique(np.concatenate(runs))
+    values = np.append(0, np.cumsum(np.asarray(last.is_valid())))
+    return pa.array(np.diff(values[ends], prepend=0), pa.int64())
 
 
 def values_of(of: OrcType, groups: Groups, column: int) -> pa.Array:

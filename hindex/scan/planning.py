@@ -111,15 +111,13 @@ def output_columns(
 
     :param row_keys: whether rows have keys, which are a column that nobody gets who does not name it.
     """
-    if names is None:
-        names = schema.names
     found = []
-    for name in names:
+    for name in schema.names if names is None else names:
         key = _row_key(name.split("."), schema) if row_keys else None
         if key is not None:
             found.append(key)
             continue
-        resolved = schema.resolve(name)
+        resolved = schema.resolve((name,) if names is None else name)
         check_path(resolved, schema)
         found.append(OutputColumn(resolved.name, resolved.type, resolved.is_partition))
     return tuple(found)

@@ -175,11 +175,15 @@ class Scan:
         return self._stream()[1]
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """The rows as a stream that knows its schema, read as it is consumed: for writers and engines of Arrow."""
+        """The rows as a stream that knows its schema, read as it is consumed: for writers and engines of Arrow.
+
+        The files that are being read stay open until it is read to its end or collected: its ``close()``, with which
+        a ``with`` block ends, is Arrow's, and tells nobody here.
+        """
         return pa.RecordBatchReader.from_batches(*self._stream())
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The stream for Arrow's PyCapsule interface: DuckDB, Polars, pandas and pyarrow take a scan as it is."""
+        """The stream for Arrow's PyCapsule interface: DuckDB, Polars and pyarrow take a scan as it is."""
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def to_arrow(self) -> pa.Table:
@@ -188,12 +192,16 @@ class Scan:
         return pa.Table.from_batches(list(batches), schema)
 
     def head(self, rows: int = 5) -> pa.Table:
-        """The first rows as one table; no more stripes are read than they need."""
-        check_limit(rows)
+        """The first rows as one table; no more stripes are read than they need.
+
+        :raises ValueError: if ``rows`` is no number of rows.
+        """
+        check_limit(rows, "the number of rows", "to_arrow() gives them all")
         found = copy.copy(self)
         found._limit = rows if self._limit is None else min(rows, self._limit)
-        found._last_plan = None
-        return found.to_arrow()
+        table = found.to_arrow()
+        self.proof = found.proof
+        return table
 
     def to_pandas(self) -> pandas.DataFrame:
         """The rows as a pandas DataFrame."""
@@ -278,7 +286,7 @@ class Scan:
 
         :param limit: rows of the result at most.
         :param having: which of the groups are wanted.
-        :raises ValueError: if the scan has a limit, or ``limit`` is no number of rows.
+        :raises ValueError: if the scan has a limit, ``limit`` is no number of rows, or ``having`` has no ``group``.
         """
         if self._limit is not None:
             raise ValueError(
@@ -287,6 +295,8 @@ class Scan:
         if limit is not None:
             check_limit(limit)
         groups = (group,) if isinstance(group, str) else tuple(group or ())
+        if having is not None and not groups:
+            raise ValueError("having is a condition of groups: name the columns that they are by as group")
         return Aggregation(
             self._snapshot,
             self._where,
@@ -414,11 +424,11 @@ def _typed(plan: ScanPlan) -> Sequence[Any]:
     return plan.tasks[0].columns if plan.tasks else plan.columns
 
 
-def check_limit(limit: int) -> None:
+def check_limit(limit: int, what: str = "limit", for_all: str = "leave it out for all rows") -> None:
     """:raises ValueError: for what cannot be a number of rows."""
     if not isinstance(cast("object", limit), Integral):
-        raise ValueError(f"limit is {limit!r}: it is a whole number, such as 10")
+        raise ValueError(f"{what} is {limit!r}: it is a whole number, such as 10")
     if limit < 0:
-        raise ValueError(f"limit is {limit}: it cannot be negative")
+        raise ValueError(f"{what} is {limit}: it cannot be negative")
     if limit > _MOST_ROWS:
-        raise ValueError(f"limit is {limit}: it cannot be above {_MOST_ROWS}; leave it out for all rows")
+        raise ValueError(f"{what} is {limit}: it cannot be above {_MOST_ROWS}; {for_all}")

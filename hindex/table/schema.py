@@ -79,10 +79,16 @@ class TableSchema:
         """The column that a name stands for: an exact match first, else one that differs in letter case only.
 
         :param name: a column's name, or its parts; a dotted text is first tried as one name.
-        :raises ColumnError: if there is none, or more than one that differs in letter case.
+        :raises ColumnError: if there is none, or more than one that differs in letter case, or a dotted text is both a
+            column's name and a field's path.
         """
         if isinstance(name, str):
             parts = (name,) if "." not in name or self._matches(name) else tuple(name.split("."))
+            if "." in name and len(parts) == 1 and self._is_path(name.split(".")):
+                raise ColumnError(
+                    f"Column {name!r} cannot be resolved: it is a column, and a field of the column "
+                    f"{name.partition('.')[0]!r} as well; read all columns, or rename one of the two"
+                )
         else:
             parts = tuple(name)
         written = ".".join(parts)
@@ -97,6 +103,13 @@ class TableSchema:
             path.append(_field_name(written, found, part))
             found = found.children[found.field_names.index(path[-1])]
         return ResolvedColumn(tuple(path), found, self.is_partition(top.name))
+
+    def _is_path(self, parts: Sequence[str]) -> bool:
+        """Whether parts lead to a field within a struct."""
+        try:
+            return self.resolve(tuple(parts)).is_nested
+        except ColumnError:
+            return False
 
     def _matches(self, name: str) -> list[TableColumn]:
         exact = [item for item in self.columns if item.name == name]

@@ -15,12 +15,15 @@ from hindex.orc import OrcReader
 from hindex.plan.explain import ReadPath
 from hindex.plan.reasons import Reason
 from hindex.scan import execute
+from hindex.scan.aggregate import Aggregate, Group, GroupFilter
 from hindex.scan.scan import Scan
+from hindex.sql import parse
+from hindex.sql.statements import AggregateFunction
 from hindex.tables import IndexSpec, Table
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.small import reasons
-from tests.support.writers import write_pyarrow
+from tests.support.writers import write_pyarrow, write_pyorc
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -190,6 +193,19 @@ SAME_AS_SPARK = [
     "SELECT few FROM TABLE GROUP BY few HAVING COUNT(*) > 99999",
     "SELECT few FROM TABLE GROUP BY few HAVING few > 1 LIMIT 0",
     "SELECT few FROM TABLE GROUP BY few HAVING few > 1 AND few < 4 ORDER BY few LIMIT 1",
+    # what is no predicate is cast to one
+    "SELECT few FROM TABLE GROUP BY few HAVING few",
+    "SELECT few FROM TABLE GROUP BY few HAVING (COUNT(few))",
+    "SELECT few FROM TABLE GROUP BY few HAVING 1",
+    "SELECT few FROM TABLE GROUP BY few HAVING 0.0",
+    "SELECT few FROM TABLE GROUP BY few HAVING 'no'",
+    "SELECT real FROM TABLE GROUP BY real HAVING MAX(real)",
+    "SELECT name FROM TABLE WHERE name < '2' GROUP BY name HAVING name",
+    "SELECT name FROM TABLE GROUP BY name HAVING CASE WHEN name = '1' THEN 1 ELSE 0 END",
+    # several keys with nulls among them, in whatever order they are hashed
+    "SELECT few, part, COUNT(DISTINCT many) FROM TABLE GROUP BY few, part",
+    "SELECT many, few, COUNT(DISTINCT part), COUNT(DISTINCT real) FROM TABLE GROUP BY many, few",
+    "SELECT few, many FROM TABLE GROUP BY 1, 2 HAVING COUNT(DISTINCT part) = 2",
 ]
 
 
@@ -202,6 +218,85 @@ def test_rows_are_those_of_spark(connection: LocalConnection, table: Table, spar
         assert sorted(map(repr, _rows(ours))) == sorted(map(repr, _rows(theirs))), text
         if "ORDER BY 1" in text or "ORDER BY few" in text:
             assert ours.column(0).equals(theirs.column(0)), text
+
+
+def test_every_group_has_its_own_count(connection: LocalConnection, tmp_path: Path) -> None:
+    """Group number ``n`` has ``n`` values, so that no two of them could change places."""
+    keys = [(a, b) for a in (None, 5, -3, 0) for b in (2, None, 9)]
+    rows = [(a, b, value) for number, (a, b) in enumerate(keys) for value in [None, *range(number)]]
+    a, b, c = zip(*rows, strict=True)
+    columns = {"a": pa.array(a, pa.int32()), "b": pa.array(b, pa.int64()), "c": pa.array(c, pa.int32())}
+    write_pyarrow(tmp_path / "u" / "0.orc", pa.table(columns), "none")
+    table = connection.table(str(tmp_path / "u"))
+    text = "SELECT a, b, COUNT(DISTINCT c) AS n FROM TABLE GROUP BY a, b"
+    expected = {key: number for number, key in enumerate(keys)}
+    by_a = {a: max(number for key, number in expected.items() if key[0] == a) for a in (None, 5, -3, 0)}
+    for indexed in (False, True):
+        if indexed:
+            table.create_indexes([IndexSpec(name, name) for name in ("a", "b", "c")])
+        found = run(connection, table, text).to_pylist()
+        assert {(row["a"], row["b"]): row["n"] for row in found} == expected
+        found = run(connection, table, f"{text} HAVING COUNT(DISTINCT c) > 6").to_pylist()
+        assert {(row["a"], row["b"]): row["n"] for row in found} == {
+            key: number for key, number in expected.items() if number > 6
+        }
+        found = run(connection, table, "SELECT a, COUNT(DISTINCT c) AS n FROM TABLE GROUP BY a").to_pylist()
+        assert [(row["a"], row["n"]) for row in found] == [(a, by_a[a]) for a in (None, -3, 0, 5)]
+
+
+CHARS = [
+    ("ch = 'a'", ["a   "]),
+    ("MAX(ch) = 'a'", []),
+    ("MAX(ch) = 'a   '", ["a   "]),
+    ("most = 'a'", []),
+    ("MIN(ch) IN ('a', 'ab  ')", ["ab  "]),
+    ("MIN(ch) = ch", ["    ", "a   ", "ab  "]),
+    ("MAX(ch) BETWEEN 'a' AND 'ab'", ["a   "]),
+    ("ch IN ('a', 'ab  ')", ["a   ", "ab  "]),
+]
+
+
+def _chars(connection: LocalConnection, tmp_path: Path) -> Table:
+    values = {"ch": pa.array(["a", "a  ", "ab", "", None])}
+    write_pyorc(
+        tmp_path / "u" / "0.orc",
+        pa.table(values),
+        "none",
+        types={"ch": "char(4)"},
+        stripe=1 << 20,
+        stride=1000,
+    )
+    return connection.table(str(tmp_path / "u"))
+
+
+_OF_CHARS = "SELECT ch, MAX(ch) AS most FROM TABLE GROUP BY ch HAVING"
+
+
+def test_ends_of_chars_are_texts_filled_with_blanks(connection: LocalConnection, tmp_path: Path) -> None:
+    table = _chars(connection, tmp_path)
+    for condition, expected in CHARS:
+        found = run(connection, table, f"{_OF_CHARS} {condition}")
+        assert found.column("ch").to_pylist() == expected, condition
+
+
+def test_chars_are_compared_as_by_spark(
+    connection: LocalConnection, tmp_path: Path, spark: SparkSession
+) -> None:
+    uri = _chars(connection, tmp_path).uri
+    for condition, expected in CHARS:
+        found = spark.sql(f"{_OF_CHARS} {condition}".replace("TABLE", f"orc.`{uri}`"))
+        assert sorted(row.ch for row in found.collect()) == expected, condition
+
+
+def test_conditions_without_groups_or_items(table: Table) -> None:
+    having = parse(f"SELECT few FROM '{table.uri}' GROUP BY few HAVING COUNT(*) > 5").having  # type: ignore[union-attr]
+    assert having is not None
+    rows, few = Aggregate(AggregateFunction.COUNT, None, "COUNT(*)"), Group("few", "few")
+    aggregation = table.scan().aggregate([few], "few", having=GroupFilter(having.predicate, (few,)))
+    with pytest.raises(ValueError, match="having is a condition of groups"):
+        table.scan().aggregate([rows], having=GroupFilter(having.predicate, (rows,)))
+    with pytest.raises(ColumnError, match=r"'COUNT\(\*\)', which is not among its items: few"):
+        aggregation.to_arrow()
 
 
 def _rows(table: pa.Table) -> list[tuple[Any, ...]]:
@@ -264,7 +359,10 @@ def test_conditions_of_groups_take_no_data(
     assert first.column("few").to_pylist() == expected[:1]
 
 
-@pytest.mark.parametrize("condition", ["few = 'x'", "few", "COUNT(*)", "name + 1"])
+@pytest.mark.parametrize(
+    "condition",
+    ["few = 'x'", "NOT few", "few AND TRUE", "NOT COUNT(*)", "COUNT(*) OR 1 = 1", "DATE '2020-01-01'"],
+)
 def test_conditions_that_do_not_fit(connection: LocalConnection, table: Table, condition: str) -> None:
     for explain in ("", "EXPLAIN "):
         with pytest.raises(PredicateError):
@@ -273,6 +371,12 @@ def test_conditions_that_do_not_fit(connection: LocalConnection, table: Table, c
                 table,
                 f"{explain}SELECT few, name FROM TABLE GROUP BY few, name HAVING {condition}",
             )
+
+
+def test_conditions_that_fail_on_rows(connection: LocalConnection, table: Table) -> None:
+    for condition in ("'x'", "name || 'x'"):
+        with pytest.raises(PredicateError, match="cannot be cast to boolean, which is an error in Spark too"):
+            run(connection, table, f"SELECT name FROM TABLE GROUP BY name HAVING {condition}")
 
 
 def test_a_column_that_is_called_like_an_aggregate(connection: LocalConnection, tmp_path: Path) -> None:

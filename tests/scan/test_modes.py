@@ -496,3 +496,10 @@ def test_values_that_differ_are_not_the_same() -> None:
         batches = [pa.record_batch({"f": pa.array(values)}) for values in (one, one, other)]
         assert is_same(batches[0], batches[1])
         assert not is_same(batches[0], batches[2])
+
+
+def test_the_proof_of_the_first_rows_is_kept(connection: LocalConnection, table: Table) -> None:
+    scan = table.scan("a = 3", mode="prove")
+    assert scan.head(2)["id"].to_pylist() == [3, 13]
+    assert scan.proof is not None
+    assert scan.proof.rows == 200

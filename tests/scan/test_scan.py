@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import hindex
-from hindex.errors import PredicateError
+from hindex.errors import PredicateError, TableError
 from hindex.orc import DecodePath, OrcReader
 from hindex.plan.explain import ReadPath
 from hindex.plan.reasons import Reason
@@ -190,6 +191,36 @@ def test_a_stream_is_read_as_it_is_consumed(table: Table, opened: list[OrcReader
     assert len(opened) == 2
 
 
+def test_a_stream_of_other_types(table: Table) -> None:
+    scan = table.scan("id < 300", ["id", "s"])
+    wanted = pa.schema([("id", pa.int32()), ("s", pa.large_string())])
+    assert pa.table(scan, schema=wanted).equals(scan.to_arrow().cast(wanted))
+    with pytest.raises(pa.ArrowInvalid, match="not in range"):
+        pa.table(scan, schema=pa.schema([("id", pa.int8()), ("s", pa.string())]))
+
+
+def test_an_error_within_a_stream(table: Table, tmp_path: Path) -> None:
+    """Rows before it may come, and no end after them."""
+    copy = Path(shutil.copytree(table.uri, tmp_path / "copy"))
+    reader = hindex.connect().table(copy).scan(columns=["id"]).to_reader()
+    found = [reader.read_next_batch()]
+    sorted(copy.glob("*.orc"))[-1].unlink()
+    with pytest.raises(TableError, match="was deleted after the scan was planned"):
+        found.extend(reader)
+    rows = pa.Table.from_batches(found)["id"].to_pylist()
+    assert rows == list(range(FILE_ROWS))[: len(rows)]
+
+
+def test_duckdb_reads_a_scan(table: Table) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    scan = table.scan("a = 3")
+    ids = scan.to_arrow()["id"].to_pylist()
+    with duckdb.connect() as connection:
+        connection.register("scan", scan)
+        found = connection.execute("SELECT count(*), sum(id), max(x.id) FROM scan x JOIN scan y USING (id)")
+        assert found.fetchall() == [(len(ids), sum(ids), max(ids))]
+
+
 @pytest.mark.parametrize("rows", [0, 1, 5, FILE_ROWS, 2 * FILE_ROWS, 10 * FILE_ROWS])
 def test_the_first_rows(table: Table, opened: list[OrcReader], rows: int) -> None:
     assert table.scan().head(rows)["id"].to_pylist() == list(range(2 * FILE_ROWS))[:rows]
@@ -203,8 +234,12 @@ def test_the_first_rows_of_a_limit_and_an_order(table: Table) -> None:
     assert scan.head().num_rows == 3
     assert table.scan().head().num_rows == 5
     assert table.scan().order_by("id", descending=True).head(2)["id"].to_pylist() == [2999, 2998]
-    with pytest.raises(ValueError, match="cannot be negative"):
+    with pytest.raises(ValueError, match=r"^the number of rows is -1: it cannot be negative"):
         scan.head(-1)
+    with pytest.raises(ValueError, match=r"^the number of rows is .*; to_arrow\(\) gives them all$"):
+        scan.head(1 << 70)
+    with pytest.raises(ValueError, match=r"^limit is .*; leave it out for all rows$"):
+        table.scan(limit=1 << 70)
 
 
 def test_a_scan_looks_at_the_table_each_time(spark: SparkSession, tmp_path: Path) -> None:

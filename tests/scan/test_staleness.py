@@ -19,7 +19,7 @@ from hindex.scan.running import answered, run_units
 from hindex.tables import Table
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
-from tests.support.small import OLD, ROWS, WHERE, expected, ids, keep_stat, reasons, write_rows
+from tests.support.small import OLD, ROWS, WHERE, expected, ids, keep_stat, reasons, write_columns, write_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -118,9 +118,17 @@ def test_a_file_replaced_by_one_of_another_type_with_the_same_length_and_time(
 
     keep_stat(file, replace)
     with pytest.raises(
-        TableError, match=r"column 'a' is string in data file 'one.orc', which was planned to be int"
+        TableError,
+        match=r"column 'a' is string in data file 'one.orc', which was planned to be int.* one of the same length",
     ):
         ids(table.scan(WHERE))
+
+
+def test_a_file_replaced_by_one_of_other_types_after_planning(path: Path, table: Table) -> None:
+    batches = table.scan(WHERE).to_batches()
+    write_columns(path / "one.orc", {"id": pa.array([1], pa.int64()), "a": pa.array(["x"])})
+    with pytest.raises(TableError, match=r"was replaced after the scan was planned; run the query again$"):
+        list(batches)
 
 
 def test_a_file_rewritten(path: Path, table: Table) -> None:
