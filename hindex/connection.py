@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
@@ -17,6 +18,7 @@ from hindex.errors import (
     PredicateError,
     StatementError,
     UnknownTableError,
+    UnsupportedError,
 )
 from hindex.index.cache import shared_cache
 from hindex.orc.acid.write_ids import ValidWriteIds
@@ -41,6 +43,9 @@ if TYPE_CHECKING:
 
 #: Environment variable that names the store where ``connect`` is not given one.
 STORE_VARIABLE = "HINDEX_STORE"
+
+#: What a URI looks like that was made a path.
+_CUT_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/(?!/)")
 
 Result: TypeAlias = "Scan | Explanation | IndexResult | DataFrame | QueryExplanation"
 
@@ -70,12 +75,14 @@ def connect(
         (``table:highWatermark:minOpen:open,...:aborted,...``); everything if empty.
     :param mode: ``strict``: what no index answers is an error instead of being read. ``prove``: every query also reads
         everything, the two are compared, and an index that disagrees is not used any more.
+    :raises TypeError: if the store is neither a text nor a path.
+    :raises ValueError: if it is a ``Path`` of a URI, or another parameter cannot be.
     """
     if cache_bytes is not None:
         if cache_bytes < 0:
             raise ValueError(f"cache_bytes is {cache_bytes}: it cannot be negative")
         shared_cache().resize(cache_bytes)
-    store = os.fspath(store or os.environ.get(STORE_VARIABLE) or "") or None
+    store = _place(store or os.environ.get(STORE_VARIABLE) or "", "store") or None
     return Connection(store, spark, master, conf, progress, valid_write_ids, Mode.of(mode))
 
 
@@ -129,10 +136,12 @@ class Connection:
 
         :param valid_write_ids: what is seen of a transactional table; None for what :func:`connect` was told.
         :raises TableError: if it is in neither.
+        :raises TypeError: if it is neither a text nor a path.
+        :raises ValueError: if it is a ``Path`` of a URI.
         """
         valid = None if valid_write_ids is None else ValidWriteIds.parse(valid_write_ids)
         if not isinstance(name, str):
-            return self._path_table(os.fspath(name), valid)
+            return self._path_table(_place(name, "name"), valid)
         if self._spark is not None and "/" not in name and not Path(name).exists():
             return self._catalog_table(name, valid)
         return self._path_table(name, valid)
@@ -206,16 +215,19 @@ class Connection:
             raise problem
         if not self._has_session:
             raise StatementError(f"this is a query for Spark; {SPARK_REMEDY}")
-        from hindex.spark.queries import explain_query, run_query
+        from hindex.spark.queries import SparkSyntaxError, explain_query, run_query
 
         try:
             return explain_query(self, query) if query.is_explain else run_query(self, query)
         except StatementError as error:
             if isinstance(problem, NotOrcError):
                 raise  # that Spark reads the table is no mistake
-            # what hindex says of a mistake marks its place; what it does not do is none where there is a session
-            is_mistake = query.is_select and not query.tables and str(problem).startswith("syntax error")
-            if not isinstance(problem, StatementError) or is_mistake:
+            if not isinstance(problem, StatementError):
+                raise problem from error
+            # what hindex says of a mistake marks its place in what the user wrote; what it does not do is none where
+            # there is a session
+            is_mistake = query.is_select and not isinstance(problem, UnsupportedError)
+            if is_mistake and (isinstance(error, SparkSyntaxError) or not query.tables):
                 raise problem from error
             raise
 
@@ -303,3 +315,18 @@ class Connection:
     def _remember(self, table: Table) -> Table:
         self._used[table.uri] = table
         return table
+
+
+def _place(given: str | os.PathLike[str], what: str) -> str:
+    """A path or URI as text.
+
+    :raises TypeError: if it is neither a text nor a path.
+    :raises ValueError: if it is a URI that was made a ``Path``.
+    """
+    text: object = os.fspath(given) if isinstance(given, os.PathLike) else given
+    if not isinstance(text, str):
+        raise TypeError(f"{what} is {given!r}: it is a path or URI as text, or a pathlib.Path")
+    # of a file URI, one slash is enough
+    if not isinstance(given, str) and _CUT_URI.match(text) and not text.lower().startswith("file:"):
+        raise ValueError(f"{what} is {given!r}: a Path takes a slash away from a URI; pass a URI as text")
+    return text

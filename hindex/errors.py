@@ -14,6 +14,10 @@ class StatementError(HindexError):
     """A statement cannot be parsed; the message marks the position."""
 
 
+class UnsupportedError(StatementError):
+    """A statement is Spark's SQL, but none that hindex runs by itself; the message marks the position."""
+
+
 class TableError(HindexError):
     """A table cannot be found, listed or understood."""
 

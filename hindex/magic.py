@@ -54,29 +54,37 @@ class HindexMagic:
         In front of a cell's statements, ``--into NAME`` keeps that result in a variable instead, as ``hx.sql`` gives
         it, and ``--store URI`` says where the indexes are. ``{name}`` stands for the value of a variable.
 
-        :raises HindexError: shown without the traceback, which says nothing of a mistake in a statement.
+        :raises HindexError: shown without the traceback, which says nothing of a mistake in a statement; ``%tb`` shows
+            it.
         """
         try:
             return self._run(line, cell)
         except HindexError as error:
-            # what IPython shows in place of a traceback, where an exception has it
-            lines = [f"{type(error).__name__}: {error}"]
-            error._render_traceback_ = lambda: lines  # type: ignore[attr-defined]
+            error._render_traceback_ = _ShownOnce(error)  # type: ignore[attr-defined]
             raise
 
     def _run(self, line: str, cell: str | None) -> object:
         from hindex.sql import split
+        from hindex.sql.help import HELP
 
         into, store = (None, None) if cell is None else _options(line)
         statements = split(line if cell is None else self._filled(cell))
-        if not statements:  # what begins with -- is a comment
-            raise StatementError(
-                f"there is no statement; options are those of a cell, {_USAGE}: of a line, name = %hindex SELECT ..."
-            )
+        if not statements:
+            if cell is None and line.lstrip().startswith("--"):  # a comment
+                raise StatementError(
+                    f"there is no statement; options are those of a cell, {_USAGE}: of a line, name = %hindex SELECT "
+                    "..."
+                )
+            raise StatementError(f"there is no statement: try {', '.join(HELP)}")
         connection = self._connection(store)
         result: object = None
-        for statement in statements:
-            result = connection.sql(statement)
+        for number, statement in enumerate(statements, 1):
+            try:
+                result = connection.sql(statement)
+            except HindexError as error:
+                if len(statements) > 1:
+                    error.add_note(f"in statement {number} of {len(statements)} of the cell")
+                raise
         if into is not None:
             self._shell.user_ns[into] = result
             return None
@@ -98,8 +106,24 @@ class HindexMagic:
         return made
 
 
+class _ShownOnce:
+    """What IPython shows in place of an error's traceback, where the error has it: the first time the message alone."""
+
+    def __init__(self, error: HindexError) -> None:
+        self._error = error
+
+    def __call__(self) -> list[str]:
+        """The lines to show."""
+        del self._error._render_traceback_  # type: ignore[attr-defined]
+        notes = getattr(self._error, "__notes__", [])
+        return [f"{type(self._error).__name__}: {self._error}", *notes]
+
+
 def _options(line: str) -> tuple[str | None, str | None]:
-    words = shlex.split(line)
+    try:
+        words = shlex.split(line)
+    except ValueError as error:
+        raise StatementError(f"expected {_USAGE}: {str(error).lower()} in {line!r}") from error
     found: dict[str, str] = {}
     while words:
         if words[0] not in ("--into", "--store") or len(words) < 2:
@@ -115,11 +139,5 @@ def _options(line: str) -> tuple[str | None, str | None]:
 def _shown(result: object) -> object:
     """Rows as pandas shows them, of scans the first ones; anything else as it is."""
     if isinstance(result, Scan):
-        batches, rows = [], 0
-        for batch in result.to_batches():
-            batches.append(batch.slice(0, SHOWN_ROWS - rows))
-            rows += batches[-1].num_rows
-            if rows >= SHOWN_ROWS:
-                break
-        result = pa.Table.from_batches(batches, result.schema)
+        result = result.head(SHOWN_ROWS)
     return result.to_pandas() if isinstance(result, pa.Table) else result

@@ -224,3 +224,19 @@ def test_dropping_from_a_table_that_is_not_there(path: Path) -> None:
 def test_a_path_that_is_too_long() -> None:
     with pytest.raises(TableError, match="File name too long"):
         hindex.connect().sql(f"SELECT * FROM '{'a' * 300}'")
+
+
+def test_places_that_are_neither_text_nor_paths(path: Path) -> None:
+    hx = hindex.connect()
+    assert ids(hx.table(path).scan("id < 3")) == [0, 1, 2]
+    with pytest.raises(TypeError, match=r"name is b'big': it is a path or URI as text, or a pathlib\.Path"):
+        hx.table(b"big")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"name is 5: "):
+        hx.table(5)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"store is b'x': "):
+        hindex.connect(b"x")  # type: ignore[arg-type]
+    for made in (lambda: hx.table(Path("s3://b/x")), lambda: hindex.connect(Path("abfs://b/x"))):
+        with pytest.raises(ValueError, match="a Path takes a slash away from a URI; pass a URI as text"):
+            made()
+    # one slash is enough there
+    assert hx.table(Path(f"file://{path}")).uri == str(path)

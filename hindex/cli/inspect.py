@@ -55,6 +55,10 @@ def inspect_path(path: str, *, row_groups: bool = False, valid_write_ids: str = 
     :param valid_write_ids: what is seen of a transactional table.
     :raises HindexError: if there is no such file, or it is neither an ORC file nor an index file, or corrupt.
     """
+    try:
+        path.encode()
+    except UnicodeEncodeError as error:
+        raise TableError(f"the name {path!a} is not UTF-8; rename it") from error
     filesystem, inner = resolve_filesystem(path)
     try:
         info = filesystem.get_file_info(inner)
@@ -65,6 +69,10 @@ def inspect_path(path: str, *, row_groups: bool = False, valid_write_ids: str = 
             return _directory(filesystem, inner, infos)
     except OSError as error:
         raise TableError(f"{path!r} cannot be read: {error}") from error
+    except UnicodeDecodeError as error:
+        raise TableError(
+            f"{path!r} has a file whose name {error.object!r} is not UTF-8; rename it"
+        ) from error
     if info.type == pyarrow.fs.FileType.NotFound:
         raise TableError(f"there is no file {path!r}")
     return _inspected(open_source(path), row_groups=row_groups)

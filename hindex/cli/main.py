@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import sys
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TextIO, cast
 
 import click
 
+from hindex.cli.streams import flush_or_drop, has_no_reader, lacks, open_missing_streams, tell, telling
 from hindex.errors import HindexError, StatementError
 
 if TYPE_CHECKING:
@@ -299,22 +299,26 @@ def report(error: HindexError, *, debug: bool = False) -> None:
     if debug:
         import traceback
 
-        traceback.print_exception(error)
+        with telling():
+            traceback.print_exception(error)
     lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     if isinstance(error, StatementError):
         text = "\n".join(lines)
     else:
         text = "; ".join(line.strip() for line in lines)
-    print(f"Error: {text}", file=sys.stderr)
+    tell(f"Error: {text}")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0, or 2 with the error in one line on standard error."""
-    sys.exit(_run(sys.argv[1:] if arguments is None else arguments))
+    code = _run(sys.argv[1:] if arguments is None else arguments)
+    flush_or_drop(sys.stdout)
+    sys.exit(code)
 
 
 def _run(arguments: Sequence[str]) -> int:
     debug = "--debug" in arguments
+    open_missing_streams()
     warnings.showwarning = _show_warning
     try:
         # not cli.main(): that has its own ideas about Ctrl-C and closed pipes
@@ -327,37 +331,18 @@ def _run(arguments: Sequence[str]) -> int:
         report(error, debug=debug)
         return FAILURE
     except click.ClickException as error:
-        error.show()
+        with telling():
+            error.show()
         return FAILURE
     except (KeyboardInterrupt, click.Abort):
-        print("stopped", file=sys.stderr)
+        tell("stopped")
         return INTERRUPTED
-    except BrokenPipeError:
-        _drop_output()
-        return 0
-    except UnicodeEncodeError as error:
-        print(
-            f"Error: the output's encoding, {error.encoding}, has no {error.object[error.start]!a}: set "
-            "PYTHONIOENCODING=utf-8, or use --output json, which needs ASCII only",
-            file=sys.stderr,
-        )
-        _drop_output()
-        return FAILURE
-    except OSError as error:  # a full disk, no more memory or files: nothing that hindex can mend
+    except Exception as error:
+        if isinstance(error, BrokenPipeError) and has_no_reader(sys.stdout):
+            return 0
         if debug:
             raise
-        print(f"Error: {error}", file=sys.stderr)
-        _drop_output()
-        return FAILURE
-    except Exception as error:  # a bug, told as one
-        if debug:
-            raise
-        detail = " ".join(str(error).split())
-        print(
-            f"Error: internal error, {type(error).__name__}: {detail}. Please report it, "
-            "with what `hindex --debug` prints in its place",
-            file=sys.stderr,
-        )
+        tell(f"Error: {_told(error)}")
         return FAILURE
     return 0
 
@@ -370,12 +355,23 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    print(f"Warning: {message}", file=sys.stderr)
+    tell(f"Warning: {message}")
 
 
-def _drop_output() -> None:
-    """Send what is still unwritten nowhere: standard output takes no more."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _told(error: Exception) -> str:
+    """What an error that hindex does not raise on purpose is told as."""
+    if isinstance(error, UnicodeEncodeError) and lacks(sys.stdout, error):
+        return (
+            f"the output's encoding, {sys.stdout.encoding}, has no {error.object[error.start]!a}: set "
+            "PYTHONIOENCODING=utf-8, or use --output json, which needs ASCII only"
+        )
+    if isinstance(error, OSError):  # a full disk, no more memory or files: nothing that hindex can mend
+        return str(error)
+    detail = " ".join(str(error).split())
+    return (
+        f"internal error, {type(error).__name__}: {detail}. Please report it, with what `hindex --debug` prints in its "
+        "place"
+    )
 
 
 if __name__ == "__main__":

@@ -150,7 +150,7 @@ class JsonOutput:
         self._stream.write(json.dumps([{name: value}]) + "\n")
 
     def explanation(self, text: str, document: object) -> None:
-        self._stream.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+        self._stream.write(json.dumps(document, indent=2) + "\n")
 
     def outcome(self, text: str, rows: pa.Table) -> None:
         self.rows(rows.schema, rows.to_batches())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, TextIO
 
 from hindex.progress import Progress
@@ -85,4 +86,5 @@ class LogProgress:
             self._label = None
 
     def _log(self, line: str) -> None:
-        print(line, file=self._stream, flush=True)
+        with suppress(OSError):  # the work goes on where nobody can be told
+            print(line, file=self._stream, flush=True)

@@ -403,7 +403,12 @@ def index_type(name: str) -> IndexType:
         return cast("IndexType", getattr(importlib.import_module(module), attribute))
     found = {point.name.upper(): point for point in entry_points(group=ENTRY_POINT_GROUP)}
     if wanted not in found:
-        raise HindexError(f"Unknown index type {name!r}: known types are {', '.join(index_type_names())}")
+        from difflib import get_close_matches
+
+        known = index_type_names()
+        close = get_close_matches(wanted, known, n=1)
+        hint = f"did you mean {close[0]}? " if close else ""
+        raise HindexError(f"Unknown index type {name!r}: {hint}known types are {', '.join(known)}")
     try:
         loaded = found[wanted].load()
     except (ImportError, AttributeError) as error:

@@ -56,6 +56,11 @@ class KnownTable:
         return None if self._table is None else self._table.uri
 
     @property
+    def is_path(self) -> bool:
+        """Whether the query names its place, not a name of the catalog."""
+        return self._ref.kind is TableRefKind.PATH
+
+    @property
     def table(self) -> Table:
         """:raises HindexError: where it is none of ORC files that are here."""
         if self._table is None:
@@ -125,11 +130,10 @@ class KnownTable:
         :raises TableError: for a transactional table, whose deltas Spark would not read or take for rows; it names the
             :attr:`disagreement`, if there is one.
         """
-        is_path = self._ref.kind is TableRefKind.PATH
         try:
             is_transactional = self.is_transactional
         except HindexError:
-            if is_path:
+            if self.is_path:
                 raise
             # of whatever else the catalog has, Spark knows more
             place = transactional_place(self._spark, str(self._ref))
@@ -146,7 +150,7 @@ class KnownTable:
                 f"Table {str(self._ref)!r} is transactional, which Spark cannot read by itself: make a view of "
                 "hx.table(...).scan().to_spark(spark), and query that"
             )
-        return f"orc.{quoted(_literally(self.table.uri))}" if is_path else None
+        return f"orc.{quoted(_literally(self.table.uri))}" if self.is_path else None
 
     def refresh(self) -> None:
         """Have Spark list its files anew when they are next asked for. :raises TableError: if Spark cannot."""

@@ -28,8 +28,14 @@ if TYPE_CHECKING:
 
 #: Spark's name for its failure to look into the files of a path that is written in place of a table.
 _NOT_READ_DIRECTLY = "FAILED_TO_CREATE_PLAN_FOR_DIRECT_QUERY"
+#: Spark's name for a text that its grammar has no place for.
+_NOT_PARSED = "PARSE_SYNTAX_ERROR"
 
-__all__ = ["QueryExplanation", "TableDecision", "explain_query", "run_query"]
+__all__ = ["QueryExplanation", "SparkSyntaxError", "TableDecision", "explain_query", "run_query"]
+
+
+class SparkSyntaxError(StatementError):
+    """Spark cannot parse a query; the place that it names is one of the text with other names for tables."""
 
 
 def run_query(connection: Connection, query: Query) -> DataFrame:
@@ -98,6 +104,8 @@ def _analysed(
         if error.getCondition() == _NOT_READ_DIRECTLY:
             # what is wrong with which path is not in Spark's words
             for item in tables:
-                item.known.table.snapshot()
-        raise StatementError(first_line(error)) from error
+                if item.known.is_path:
+                    item.known.table.snapshot()
+        kind = SparkSyntaxError if error.getCondition() == _NOT_PARSED else StatementError
+        raise kind(first_line(error)) from error
     return found

@@ -31,7 +31,8 @@ _PACKAGES = {
     "abfss": "adlfs",
     "az": "adlfs",
 }
-#: Schemes whose file systems work without remembered listings; Azure's looks into them.
+#: Schemes whose file systems work without remembered listings; Azure's looks into them. There, a listing that another
+#: thread of the process began before a commit may be taken for one after it: docs/store.md.
 _UNCACHED = frozenset({"s3", "gs", "gcs"})
 #: Requests of one call that are under way at once.
 _REQUESTS = 16

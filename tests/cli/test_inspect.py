@@ -16,6 +16,7 @@ import pytest
 
 from hindex.cli import main as command
 from hindex.cli.inspect import Inspection, inspect_path
+from hindex.errors import TableError
 from hindex.index.base import file_index_type
 from hindex.orc import Kind, OrcReader, OrcType
 
@@ -180,3 +181,11 @@ def test_errors_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         assert found.out == ""
         assert found.err.count("\n") == 1
         assert message in found.err
+
+
+def test_names_that_are_not_utf_8(tmp_path: Path) -> None:
+    with pytest.raises(TableError, match=r"t.udcff' is not UTF-8; rename it"):
+        inspect_path(f"{tmp_path}/t\udcff")
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/sur\xff")).mkdir()
+    with pytest.raises(TableError, match=r"has a file whose name .*sur.xff' is not UTF-8; rename it"):
+        inspect_path(str(tmp_path))

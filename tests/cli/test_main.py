@@ -138,21 +138,32 @@ def test_debug_shows_the_traceback(connection: FakeConnection, capsys: pytest.Ca
         command.main(["--debug", "sql", "SELECT a FROM t"])
 
 
+_NO_BAR = UnicodeEncodeError("latin-1", "a│b", 1, 2, "ordinal not in range(256)")
+_BUG = "Error: internal error, UnicodeEncodeError: "
+
+
 @pytest.mark.parametrize(
-    ("error", "message"),
+    ("error", "encoding", "message"),
     [
-        (OSError(28, "No space left on device"), "Error: [Errno 28] No space left on device\n"),
+        (OSError(28, "No space left on device"), "utf-8", "Error: [Errno 28] No space left on device\n"),
+        # that of a socket: the output has its reader
+        (BrokenPipeError(32, "Broken pipe"), "utf-8", "Error: [Errno 32] Broken pipe\n"),
         (
-            UnicodeEncodeError("latin-1", "a│b", 1, 2, "ordinal not in range(256)"),
+            _NO_BAR,
+            "latin-1",
             (
-                r"Error: the output's encoding, latin-1, has no '\u2502': set PYTHONIOENCODING=utf-8, or use "
-                "--output json, which needs ASCII only"
-                "\n"
+                r"Error: the output's encoding, iso8859-1, has no '\u2502': set PYTHONIOENCODING=utf-8, or use "
+                "--output json, which needs ASCII only\n"
             ),
         ),
+        # of some other encoding than the output's
+        (_NO_BAR, "ascii", _BUG),
+        (_NO_BAR, "utf-8", _BUG),
+        (UnicodeEncodeError("utf-8", "\udcff", 0, 1, "surrogates not allowed"), "utf-8", _BUG),
+        (UnicodeEncodeError("latin-1", "aäb", 1, 2, "made up"), "latin-1", _BUG),
     ],
 )
-def test_an_output_that_takes_no_more_is_no_bug(error: Exception, message: str) -> None:
+def test_an_output_that_takes_no_more_is_no_bug(error: Exception, encoding: str, message: str) -> None:
     kind, arguments = type(error).__name__, error.args
     code = f"""
 import hindex
@@ -165,8 +176,16 @@ class Connection:
 hindex.connect = lambda **options: Connection()
 main(["sql", "SELECT * FROM t"])
 """
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", message)
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONIOENCODING": encoding},
+    )
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.startswith(message)
+    assert ran.stderr.count("\n") == 1
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no full device")
@@ -179,21 +198,59 @@ def test_a_full_disk_is_told_in_one_line() -> None:
     assert (ran.returncode, ran.stderr) == (2, "Error: [Errno 28] No space left on device\n")
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no full device")
+@pytest.mark.parametrize(
+    ("streams", "code"),
+    [
+        ("2>/dev/full", "main(['help', 'nonsense'])"),
+        ("2>/dev/full", "main(['nonsense'])"),
+        (">/dev/full 2>&1", "main(['help'])"),
+        # what was written before an error is still there to be written
+        (">/dev/full", "print('x'); main(['help', 'nonsense'])"),
+    ],
+)
+def test_streams_that_take_no_more_leave_the_exit_code(streams: str, code: str) -> None:
+    shell = f'{sys.executable} -c "from hindex.cli.main import main; {code}" {streams}'
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    ran = subprocess.run(["bash", "-c", shell], stderr=subprocess.PIPE, check=False, env=buffered)
+    assert ran.returncode == 2
+
+
+def test_streams_that_are_closed_are_as_the_null_device() -> None:
+    for streams, expected in ((">&-", ""), ("2>&-", "Builds"), ("<&- >&- 2>&-", "")):
+        shell = f"{sys.executable} -c \"from hindex.cli.main import main; main(['help', 'create index'])\" {streams}"
+        ran = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False)
+        assert (ran.returncode, ran.stdout[:6], ran.stderr) == (0, expected, "")
+    shell = f"{sys.executable} -c \"from hindex.cli.main import main; main(['help', 'nonsense'])\" 2>&-"
+    assert subprocess.run(["bash", "-c", shell], check=False).returncode == 2
+
+
+def test_debug_shows_where_a_character_is_lacking(connection: FakeConnection) -> None:
+    connection.results["SELECT a FROM t"] = _NO_BAR
+    with pytest.raises(UnicodeEncodeError):
+        command.main(["--debug", "sql", "SELECT a FROM t"])
+
+
 @pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
 def test_json_fits_into_any_encoding(encoding: str, tmp_path: Path) -> None:
     path = write_columns(tmp_path / "t" / "x.orc", {"größe": pa.array(["ä", None])}).parent
     ran = [
         subprocess.run(
-            [sys.executable, "-m", "hindex.cli.main", "--output", output, "sql", f"SELECT * FROM '{path}'"],
+            [sys.executable, "-m", "hindex.cli.main", "--output", output, *rest],
             capture_output=True,
             check=False,
             env={**os.environ, "PYTHONIOENCODING": encoding},
         )
-        for output in ("json", "table")
+        for output, *rest in (
+            ("json", "sql", f"SELECT * FROM '{path}'"),
+            ("json", "inspect", str(path / "x.orc")),
+            ("table", "sql", f"SELECT * FROM '{path}'"),
+        )
     ]
-    assert [found.returncode for found in ran] == [0, 2]
+    assert [found.returncode for found in ran] == [0, 0, 2]
     assert json.loads(ran[0].stdout) == [{"größe": "ä"}, {"größe": None}]
-    assert ran[1].stderr.startswith(b"Error: the output's encoding, ")
+    assert "größe" in str(json.loads(ran[1].stdout))
+    assert ran[2].stderr.startswith(b"Error: the output's encoding, ")
 
 
 def test_statements_are_helped_with(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 import hindex
 from hindex import magic
+from hindex.errors import OrcError, StatementError
 from hindex.plan.explain import Explanation
 from tests.support.small import write_rows
 
@@ -83,7 +85,9 @@ def test_lines_and_cells(shell: InteractiveShell, tmp_path: Path, monkeypatch: p
         ("%%hindex --into\nSHOW INDEXES", "found '--into'"),
         ("%%hindex --into 1a\nSHOW INDEXES", "name of a variable after --into, found '1a'"),
         ("%hindex SELEC 1", "unknown statement"),
-        ("%hindex", "there is no statement"),
+        ("%hindex", "there is no statement: try CREATE INDEX, "),
+        ("%hindex ;", "there is no statement: try CREATE INDEX, "),
+        ("%%hindex --into 'a\nSHOW INDEXES", "expected %%hindex .*: no closing quotation"),
         (
             "%hindex --into rows SELECT a FROM 't'",
             "there is no statement; options are those of a cell, %%hindex",
@@ -101,3 +105,33 @@ def test_mistakes(
     # no traceback: the message is all that is shown, on one line but for what marks the place
     shown = "".join(capsys.readouterr()).strip()
     assert shown == f"StatementError: {caught.value}"
+
+
+def test_the_traceback_of_an_error_can_be_had(
+    shell: InteractiveShell, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "x.orc").write_bytes(b"ORC" + bytes(100))
+    run(shell, "%load_ext hindex")
+    capsys.readouterr()
+    with pytest.raises(OrcError) as caught:
+        run(shell, f"%hindex SELECT * FROM '{tmp_path}'")
+    assert "".join(capsys.readouterr()).strip() == f"OrcError: {caught.value}"
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+    run(shell, "%tb")
+    assert "Traceback" in "".join(capsys.readouterr())
+    with pytest.raises(StatementError) as mistake:
+        run(shell, "%hindex SELEC")
+    assert str(pickle.loads(pickle.dumps(mistake.value))) == str(mistake.value)
+
+
+def test_which_statement_of_a_cell_failed(
+    shell: InteractiveShell, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = write_rows(tmp_path / "t" / "x.orc", 0, list(range(50))).parent
+    run(shell, "%load_ext hindex")
+    capsys.readouterr()
+    with pytest.raises(hindex.HindexError):
+        run(shell, f"%%hindex\nSELECT id FROM '{path}';\nSELECT nope FROM '{path}';\nSELECT id FROM '{path}'")
+    shown = "".join(capsys.readouterr()).strip().splitlines()
+    assert shown[0].startswith("ColumnError: Column 'nope'")
+    assert shown[-1] == "in statement 2 of 3 of the cell"

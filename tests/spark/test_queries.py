@@ -648,6 +648,31 @@ def test_a_path_of_other_files_is_named(tables: hindex.Connection, tmp_path: Pat
     (tmp_path / "x.parquet").write_bytes(b"PAR1" * 10)
     with pytest.raises(hindex.HindexError, match=r"x\.parquet: not an ORC file"):
         tables.sql(f"SELECT sum(a) FROM '{tmp_path}'")
+    # another name is not to blame
+    tables.spark().sql("CREATE OR REPLACE TEMP VIEW innocent AS SELECT 1 AS a")
+    for text in (f"innocent v JOIN '{tmp_path}' p", f"'{tmp_path}' p JOIN innocent v"):
+        with pytest.raises(hindex.HindexError, match=r"x\.parquet: not an ORC file"):
+            tables.sql(f"SELECT sum(v.a) FROM {text} ON v.a = p.a")
+
+
+def test_a_mistake_is_marked_in_what_was_written(tables: hindex.Connection, wide: Path) -> None:
+    """Spark would mark it in a text with other names for paths, or take the word for an alias."""
+    for text, message in (
+        (f"SELECT id, FROM '{wide}'", r"^syntax error at line 1, column 12: expected a column, found 'FROM'"),
+        (
+            f"SELECT count(*) FROM '{wide}' HAVING",
+            r"^syntax error .*: expected a condition after HAVING, found the end",
+        ),
+        (f"EXPLAIN SELECT id, FROM '{wide}'", r"^syntax error at line 1, column 20: expected a column"),
+    ):
+        with pytest.raises(StatementError, match=message):
+            tables.sql(text)
+    # what hindex alone does not do is no mistake
+    with pytest.raises(StatementError, match=r"^\[PARSE_SYNTAX_ERROR\]"):
+        tables.sql(f"SELECT count(* FROM '{wide}'")
+    # Spark knows the clause
+    with pytest.raises(StatementError, match=r"^\[UNRESOLVED_COLUMN"):
+        tables.sql(f"SELECT count(*) FROM '{wide}' HAVING nope > 1")
 
 
 def test_mistakes(tables: hindex.Connection) -> None:
