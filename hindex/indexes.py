@@ -77,7 +77,7 @@ class Index:
         where: Filter = ALWAYS
         column = entry.column
         try:
-            column = snapshot.schema.resolve(entry.column).name
+            column = snapshot.schema.resolve(entry.column, is_stored=True).name
             where = index_filter(entry, snapshot.schema)
         except HindexError as error:
             problem = problem or str(error)

@@ -124,7 +124,7 @@ def plan_btree(
     :param views: the data files that the index covers.
     :param fresh: paths of files that have not changed since they were indexed.
     """
-    resolved = snapshot.schema.resolve(index.column)
+    resolved = snapshot.schema.resolve(index.column, is_stored=True)
     columns = snapshot.listing.partitioning.columns
     by_partition: dict[tuple[str | None, ...], list[FileView]] = {}
     for view in views:

@@ -139,7 +139,7 @@ def plan_build(
 def _column(index: IndexEntry, schema: TableSchema) -> str:
     """The table's spelling of an index's column."""
     try:
-        return schema.resolve(index.column).name
+        return schema.resolve(index.column, is_stored=True).name
     except ColumnError as error:
         raise ColumnError(
             f"Index {index.name!r} is on a column that the table does not have any more: drop the index ({error})"

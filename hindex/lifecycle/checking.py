@@ -103,7 +103,7 @@ def _verify(snapshot: Snapshot, entry: IndexEntry, problems: list[str]) -> int:
     """Compare what an index says of sampled stripes with their values; of how many stripes it was asked anything."""
     rng = random.Random()  # noqa: S311 no secret
     alone = replace(snapshot, manifest=replace(snapshot.manifest, indexes=(entry,)))
-    column = ColumnRef(snapshot.schema.resolve(entry.column).path)
+    column = ColumnRef(snapshot.schema.resolve(entry.column, is_stored=True).path)
     files = [v for v in snapshot.files if v.is_listed_fresh and v.entry and v.entry.is_covered_by(entry.id)]
     verified = 0
     for view, stripes in _spread(files, rng):

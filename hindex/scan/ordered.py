@@ -221,7 +221,7 @@ def recorded_extents(
 
 def _is_on(plan: ScanPlan, indexed: str, column: OutputColumn) -> bool:
     try:
-        return plan.snapshot.schema.resolve(indexed).name == column.name
+        return plan.snapshot.schema.resolve(indexed, is_stored=True).name == column.name
     except ColumnError:
         return False
 

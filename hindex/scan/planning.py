@@ -149,7 +149,8 @@ def check_path(found: ResolvedColumn, schema: TableSchema) -> None:
 
     :raises ColumnError: naming it.
     """
-    if found.is_nested and (found.name in schema.names or any("." in part for part in found.path[1:])):
+    has_dots = any("." in part for part in found.path[1:])
+    if found.is_nested and (has_dots or schema.is_ambiguous(found.name)):
         raise ColumnError(
             f"Column {found.name!r} cannot be told from another of that name: read {found.path[0]!r} instead"
         )
@@ -186,7 +187,7 @@ class _Planner:
         self._set_aside: dict[str, str] = {}
         for entry in snapshot.manifest.indexes:
             try:
-                name = snapshot.schema.resolve(entry.column).name
+                name = snapshot.schema.resolve(entry.column, is_stored=True).name
             except ColumnError:
                 continue
             if entry.quarantined is not None:

@@ -45,6 +45,8 @@ def bind_paths(
         for top, rest in _splits(name, at):
             position = at[top]
             if position is None:
+                if not rest:
+                    break  # the table's column of that name, which the file lacks, whatever fields it has
                 continue
             path = _descend(FilePath(prefix + root.field_names[position], root.children[position]), rest)
             if path is not None:

@@ -75,19 +75,20 @@ class TableSchema:
         """Whether the column of exactly that name is a partition column."""
         return any(item.name == name for item in self.partition_columns)
 
-    def resolve(self, name: str | Sequence[str]) -> ResolvedColumn:
+    def resolve(self, name: str | Sequence[str], *, is_stored: bool = False) -> ResolvedColumn:
         """The column that a name stands for: an exact match first, else one that differs in letter case only.
 
         :param name: a column's name, or its parts; a dotted text is first tried as one name.
+        :param is_stored: whether the name was resolved before, when what it now could stand for besides was not there.
         :raises ColumnError: if there is none, or more than one that differs in letter case, or a dotted text is both a
             column's name and a field's path.
         """
         if isinstance(name, str):
             parts = (name,) if "." not in name or self._matches(name) else tuple(name.split("."))
-            if "." in name and len(parts) == 1 and self._is_path(name.split(".")):
+            if not is_stored and self.is_ambiguous(name):
                 raise ColumnError(
-                    f"Column {name!r} cannot be resolved: it is a column, and a field of the column "
-                    f"{name.partition('.')[0]!r} as well; read all columns, or rename one of the two"
+                    f"Column {name!r} cannot be resolved: columns with dots in their names and fields of structs give "
+                    "it more than one meaning; read all columns, or rename one of them"
                 )
         else:
             parts = tuple(name)
@@ -104,12 +105,12 @@ class TableSchema:
             found = found.children[found.field_names.index(path[-1])]
         return ResolvedColumn(tuple(path), found, self.is_partition(top.name))
 
-    def _is_path(self, parts: Sequence[str]) -> bool:
-        """Whether parts lead to a field within a struct."""
-        try:
-            return self.resolve(tuple(parts)).is_nested
-        except ColumnError:
+    def is_ambiguous(self, text: str) -> bool:
+        """Whether a dotted text could be read as more than one column or field, letter case aside."""
+        if "." not in text:
             return False
+        wanted = text.lower()
+        return sum(_readings(wanted, item.name.lower(), item.type) for item in self.columns) > 1
 
     def _matches(self, name: str) -> list[TableColumn]:
         exact = [item for item in self.columns if item.name == name]
@@ -130,6 +131,16 @@ class TableSchema:
                 f"{', '.join(item.name for item in found)}; write the name in exact letter case"
             )
         return found[0]
+
+
+def _readings(wanted: str, path: str, of: OrcType) -> int:
+    """How many of a column and the fields within it have such a dotted path, in lower case."""
+    if path == wanted:
+        return 1
+    if of.kind is not Kind.STRUCT or not wanted.startswith(f"{path}."):
+        return 0
+    fields = zip(of.field_names, of.children, strict=True)
+    return sum(_readings(wanted, f"{path}.{name.lower()}", child) for name, child in fields)
 
 
 def merge_schemas(

@@ -26,6 +26,42 @@ def address(row: int) -> dict[str, Any] | None:
     return {"city": CITIES[row // 100 % 4], "place": place, "tags": [row]}
 
 
+_OF_C = pa.struct({"c": pa.int32()})
+
+
+@pytest.mark.parametrize(
+    ("columns", "asked"),
+    [
+        (
+            {"a.b": pa.array([{"c": 1}, {"c": 2}], _OF_C), "a": pa.array([{"b": {"c": 5}}, {"b": {"c": 1}}])},
+            "a.b.c",
+        ),
+        ({"a": pa.array([{"b.c": 1, "b": {"c": 5}}, {"b.c": 2, "b": {"c": 1}}])}, "a.b.c"),
+        ({"a.b.c": pa.array([1, 2]), "A.b": pa.array([{"c": 5}, {"c": 1}], _OF_C)}, "`A.b`.c"),
+    ],
+)
+def test_paths_of_more_than_one_meaning(tmp_path: Path, columns: dict[str, pa.Array], asked: str) -> None:
+    write_columns(tmp_path / "t" / "0.orc", {"i": pa.array([0, 1]), **columns})
+    hx: Any = LocalConnection()
+    for select in ("{0}", "MAX({0})", "COUNT(DISTINCT {0})", "i", "*"):
+        where = f" WHERE {asked} = 1" if select in ("i", "*") else ""
+        with pytest.raises(ColumnError, match=r"meaning|cannot be told from another"):
+            hx.sql(f"SELECT {select.format(asked)} FROM '{tmp_path / 't'}'{where}").to_arrow()
+    assert hx.table(str(tmp_path / "t")).scan().to_arrow().to_pylist() == [
+        {name: column[row].as_py() for name, column in {"i": pa.array([0, 1]), **columns}.items()}
+        for row in range(2)
+    ]
+
+
+def test_a_column_that_a_file_lacks_is_no_path_of_it(tmp_path: Path) -> None:
+    write_columns(tmp_path / "t" / "0.orc", {"id": pa.array([1, 2]), "a.b": pa.array([1, 2])})
+    write_columns(tmp_path / "t" / "1.orc", {"id": pa.array([3, 4]), "a": pa.array([{"b": 5}, {"b": 1}])})
+    table = LocalConnection().table(str(tmp_path / "t"))
+    assert table.scan().to_arrow().column("a.b").to_pylist() == [1, 2, None, None]
+    assert ids(table.scan("`a.b` = 1")) == [1]
+    assert ids(table.scan("`a.b` IS NULL")) == [3, 4]
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     place = pa.struct({"street": pa.string(), "number": pa.int32()})
@@ -136,6 +172,6 @@ def test_a_path_that_is_also_a_columns_name(tmp_path: Path, monkeypatch: pytest.
     select = f"SELECT {{}} FROM '{tmp_path / 't'}'"
     for asked in ("a.b", "id, a.b", "COUNT(DISTINCT a.b)", "MIN(a.b), a.b"):
         group = " GROUP BY a.b" if asked.startswith("MIN") else ""
-        with pytest.raises(ColumnError, match="it is a column, and a field of the column 'a' as well"):
+        with pytest.raises(ColumnError, match="more than one meaning"):
             LocalConnection().sql(select.format(asked) + group)
     assert table.scan().to_arrow().column("a.b").to_pylist() == [6, 5]

@@ -182,6 +182,16 @@ def test_an_ambiguous_name() -> None:
         schema.resolve("Abc")
 
 
+def test_a_name_that_is_a_path_as_well() -> None:
+    schema = merged("`a.b`:int,a:struct<b:string>")
+    assert schema.resolve(("a.b",)).type.kind == Kind.INT
+    assert schema.resolve(("a", "b")).type.kind == Kind.STRING
+    with pytest.raises(ColumnError, match="more than one meaning"):
+        schema.resolve("a.b")
+    # an index has the column that there was first
+    assert schema.resolve("a.b", is_stored=True).type.kind == Kind.INT
+
+
 def test_a_table_without_columns() -> None:
     with pytest.raises(ColumnError, match="there are no columns"):
         TableSchema(()).resolve("a")
