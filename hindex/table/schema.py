@@ -80,8 +80,8 @@ class TableSchema:
 
         :param name: a column's name, or its parts; a dotted text is first tried as one name.
         :param is_stored: whether the name was resolved before, when what it now could stand for besides was not there.
-        :raises ColumnError: if there is none, or more than one that differs in letter case, or a dotted text is both a
-            column's name and a field's path.
+        :raises ColumnError: if there is none, or more than one that differs in letter case, or a dotted text that
+            :meth:`is_ambiguous`.
         """
         if isinstance(name, str):
             parts = (name,) if "." not in name or self._matches(name) else tuple(name.split("."))

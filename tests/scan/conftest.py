@@ -1,4 +1,4 @@
-"""A small table with indexes on its columns ``a`` and ``s``, for tests that change or damage it."""
+"""A small table with indexes on ``a`` and ``s``, a connection without Spark, and what scans open."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hindex
+from hindex.orc import OrcReader
+from hindex.scan import execute
 from hindex.tables import IndexSpec, Table
+from tests.support import local_build
+from tests.support.local_build import LocalConnection
 from tests.support.small import ROWS, write_rows
 
 if TYPE_CHECKING:
@@ -37,3 +41,23 @@ def path(indexed_tens: Path, tmp_path: Path) -> Path:
 def table(path: Path) -> Table:
     """The copy, by a connection without Spark."""
     return hindex.connect().table(str(path))
+
+
+@pytest.fixture
+def connection(monkeypatch: pytest.MonkeyPatch) -> LocalConnection:
+    """One that builds indexes in this process."""
+    local_build.install(monkeypatch)
+    return LocalConnection()
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[OrcReader]:
+    """The data files that scans open meanwhile."""
+    readers: list[OrcReader] = []
+
+    def open_reader(source: str) -> OrcReader:
+        readers.append(OrcReader(source))
+        return readers[-1]
+
+    monkeypatch.setattr(execute, "OrcReader", open_reader)
+    return readers

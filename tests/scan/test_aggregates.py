@@ -28,7 +28,6 @@ from hindex.scan.aggregate import Aggregate, Group, Item
 from hindex.scan.scan import Scan
 from hindex.sql.statements import AggregateFunction
 from hindex.tables import IndexSpec, Table
-from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.small import write_columns, write_rows
 from tests.support.writers import write_pyarrow
@@ -41,25 +40,6 @@ A: list[int | None] = [None if i % 7 == 0 else i % 50 for i in range(2 * ROWS)]
 S: list[str | None] = [None if i % 11 == 0 else f"s{i % 3}" for i in range(2 * ROWS)]
 Row = tuple[int, int | None, str | None]
 TABLE: list[Row] = list(zip(range(2 * ROWS), A, S, strict=True))
-
-
-@pytest.fixture
-def connection(monkeypatch: pytest.MonkeyPatch) -> LocalConnection:
-    local_build.install(monkeypatch)
-    return LocalConnection()
-
-
-@pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> list[OrcReader]:
-    """The data files that were opened."""
-    readers: list[OrcReader] = []
-
-    def open_reader(source: str) -> OrcReader:
-        readers.append(OrcReader(source))
-        return readers[-1]
-
-    monkeypatch.setattr(execute, "OrcReader", open_reader)
-    return readers
 
 
 @pytest.fixture

@@ -14,13 +14,11 @@ from hindex.errors import ColumnError, PredicateError, StatementError
 from hindex.orc import OrcReader
 from hindex.plan.explain import ReadPath
 from hindex.plan.reasons import Reason
-from hindex.scan import execute
 from hindex.scan.aggregate import Aggregate, Group, GroupFilter
 from hindex.scan.scan import Scan
 from hindex.sql import parse
 from hindex.sql.statements import AggregateFunction
 from hindex.tables import IndexSpec, Table
-from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.small import reasons
 from tests.support.writers import write_pyarrow, write_pyorc
@@ -30,24 +28,6 @@ if TYPE_CHECKING:
 
 ROWS = 3000
 FLOATS = [0.0, -0.0, math.nan, 1.5, math.inf, None]
-
-
-@pytest.fixture
-def connection(monkeypatch: pytest.MonkeyPatch) -> LocalConnection:
-    local_build.install(monkeypatch)
-    return LocalConnection()
-
-
-@pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> list[OrcReader]:
-    readers: list[OrcReader] = []
-
-    def open_reader(source: str) -> OrcReader:
-        readers.append(OrcReader(source))
-        return readers[-1]
-
-    monkeypatch.setattr(execute, "OrcReader", open_reader)
-    return readers
 
 
 @pytest.fixture

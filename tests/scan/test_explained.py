@@ -16,18 +16,11 @@ from hindex.scan.aggregate import Group
 from hindex.scan.meter import Step
 from hindex.tables import IndexSpec, Table
 from tests.plan.test_explain import check_golden
-from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.small import write_rows
 from tests.support.work import forget, scan_counts
 
 ROWS = 1000
-
-
-@pytest.fixture
-def connection(monkeypatch: pytest.MonkeyPatch) -> LocalConnection:
-    local_build.install(monkeypatch)
-    return LocalConnection()
 
 
 @pytest.fixture

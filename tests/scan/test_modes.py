@@ -29,18 +29,11 @@ from hindex.scan.proving_values import is_same
 from hindex.scan.scan import Scan
 from hindex.store.store import Store
 from hindex.tables import IndexSpec, Table
-from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.small import ids, reasons, write_columns, write_rows
 from tests.support.work import forget
 
 ROWS = 1000
-
-
-@pytest.fixture
-def connection(monkeypatch: pytest.MonkeyPatch) -> LocalConnection:
-    local_build.install(monkeypatch)
-    return LocalConnection()
 
 
 @pytest.fixture

@@ -246,19 +246,6 @@ def might_match(values: list[Any], text: str, kind: Kind, overlaps: Test) -> boo
     return bool(present) and overlaps((present[0], present[-1]))
 
 
-@pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> list[OrcReader]:
-    """The data files that scans open meanwhile."""
-    readers: list[OrcReader] = []
-
-    def open_reader(source: str) -> OrcReader:
-        readers.append(OrcReader(source))
-        return readers[-1]
-
-    monkeypatch.setattr(execute, "OrcReader", open_reader)
-    return readers
-
-
 def columns_read(readers: Sequence[OrcReader]) -> int:
     return sum(r.counts.row_groups + r.counts.dense_columns + r.counts.whole_columns for r in readers)
 

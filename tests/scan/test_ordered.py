@@ -15,11 +15,9 @@ from hindex.errors import ColumnError
 from hindex.index.cache import shared_cache
 from hindex.orc import OrcReader
 from hindex.plan.explain import ReadPath
-from hindex.scan import execute
 from hindex.scan.running import run_units
 from hindex.scan.scan import Scan
 from hindex.tables import IndexSpec, Table
-from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.small import write_columns, write_rows
 from tests.support.work import forget
@@ -31,25 +29,6 @@ if TYPE_CHECKING:
 FILES, ROWS = 3, 400
 A: list[int | None] = [None if i % 9 == 0 else (i * 37) % 60 - 20 for i in range(FILES * ROWS)]
 S: list[str | None] = [None if i % 13 == 0 else "x" * (i % 70) + str(i % 5) for i in range(FILES * ROWS)]
-
-
-@pytest.fixture
-def connection(monkeypatch: pytest.MonkeyPatch) -> LocalConnection:
-    local_build.install(monkeypatch)
-    return LocalConnection()
-
-
-@pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> list[OrcReader]:
-    """The data files that were opened."""
-    readers: list[OrcReader] = []
-
-    def open_reader(source: str) -> OrcReader:
-        readers.append(OrcReader(source))
-        return readers[-1]
-
-    monkeypatch.setattr(execute, "OrcReader", open_reader)
-    return readers
 
 
 @pytest.fixture

@@ -94,17 +94,23 @@ def test_bytes_that_are_no_stream(rng: np.random.Generator) -> None:
         assert at_once(*case) == one_by_one(*case)
 
 
-def test_few_steps_are_made_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a stream of short runs only the sample and the last run of each window are followed one by one."""
-    data = b"".join(bytes([i % 8, i % 256]) for i in range(50_000))
-    followed: list[int] = []
+@pytest.fixture
+def followed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many runs each call followed one by one."""
+    found: list[int] = []
 
     def spy(*args: object) -> int:
         end = follow(*args)  # type: ignore[arg-type]
-        followed.append(len(args[-1]))  # type: ignore[arg-type]
+        found.append(len(args[-1]))  # type: ignore[arg-type]
         return end
 
     monkeypatch.setattr(jumps, "follow", spy)
+    return found
+
+
+def test_few_steps_are_made_in_python(followed: list[int]) -> None:
+    """Of a stream of short runs only the sample and the last run of each window are followed one by one."""
+    data = b"".join(bytes([i % 8, i % 256]) for i in range(50_000))
     values = sum(3 + i % 8 for i in range(50_000))
     found, end = at_once(buffer(data), 0, len(data), values)
     assert (found, end) == (list(range(0, 100_000, 2)), 100_000)
@@ -138,15 +144,7 @@ def test_long_runs_behind_short_ones(monkeypatch: pytest.MonkeyPatch, cycles: in
     assert 1 <= len(windows) <= 8
 
 
-def test_short_runs_behind_long_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    followed: list[int] = []
-
-    def spy(*args: object) -> int:
-        end = follow(*args)  # type: ignore[arg-type]
-        followed.append(len(args[-1]))  # type: ignore[arg-type]
-        return end
-
-    monkeypatch.setattr(jumps, "follow", spy)
+def test_short_runs_behind_long_ones(followed: list[int]) -> None:
     long, short = (header(1, 23, 512) + pack([1] * 512, 24)) * 20, bytes([0, 1]) * 100_000
     data, values = long + short, 20 * 512 + 300_000
     found, end = at_once(buffer(data), 0, len(data), values)
