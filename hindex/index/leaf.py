@@ -269,9 +269,9 @@ class Leaf:
     def rows(self, start: int, end: int) -> UInt32s:
         """The inline rows of keys ``start`` to ``end`` (exclusive), key after key."""
         firsts, gap_starts, gaps = self._packed
-        count = int(self._starts[end] - self._starts[start])
         inner = gaps[gap_starts[start] : gap_starts[end]]
         if end - start == 1:
+            count = int(self._starts[end] - self._starts[start])
             # one key's rows ascend: the last is the greatest, and where it fits so do all
             if count and int(firsts[start]) + int(inner.sum(dtype=np.int64)) + len(inner) >= self._total:
                 raise self._page.error("a row lies outside the stripe")
@@ -280,12 +280,31 @@ class Leaf:
                 ascending[0] = firsts[start]
                 np.add(inner, 1, out=ascending[1:])
             return np.cumsum(ascending, dtype=np.uint32, out=ascending)
+        return self._unpacked(firsts[start:end], self.inline_counts[start:end], inner)
+
+    def rows_of(self, numbers: Int64s) -> list[UInt32s]:
+        """The inline rows of some keys, given by their ascending numbers in this leaf."""
+        if len(numbers) <= 4:
+            return [self.rows(number, number + 1) for number in numbers.tolist()]
+        firsts, gap_starts, gaps = self._packed
+        counts, begins = self.inline_counts[numbers], gap_starts[numbers]
+        held = gap_starts[numbers + 1] - begins
+        # where the gaps of these keys are: what lies between is left packed
+        at = np.repeat(begins - (np.cumsum(held) - held), held)
+        at += np.arange(len(at))
+        return [self._unpacked(firsts[numbers], counts, gaps[at])]
+
+    def _unpacked(self, firsts: Int64s, counts: Int64s, inner: UInt32s) -> UInt32s:
+        """The inline rows of some keys, key after key, by their first rows, their counts and all gaps that they have.
+
+        :raises IndexFileError: if one lies outside the stripe.
+        """
+        count = int(counts.sum())
         if not len(inner):
-            found = firsts[start:end][self.inline_counts[start:end] > 0]
+            found = firsts[counts > 0]
         else:
             # one running sum over all keys; each key's is brought back to its own first row
-            counts = self.inline_counts[start:end]
-            heads = self._starts[start:end] - self._starts[start]
+            heads = np.cumsum(counts) - counts
             steps = np.zeros(count + 1, np.int64)
             inside = np.ones(count + 1, np.bool_)
             inside[heads[counts > 0]] = False
@@ -293,21 +312,10 @@ class Leaf:
             steps[inside] = inner
             steps[inside] += 1
             np.cumsum(steps, out=steps)
-            found = steps[:count] + np.repeat(firsts[start:end] - steps[heads], counts)
+            found = steps[:count] + np.repeat(firsts - steps[heads], counts)
         if count and int(found.max()) >= self._total:
             raise self._page.error("a row lies outside the stripe")
         return found.astype(np.uint32)
-
-    def rows_of(self, numbers: Int64s) -> list[UInt32s]:
-        """The inline rows of some keys, given by their ascending numbers in this leaf."""
-        if len(numbers) <= 4:
-            return [self.rows(number, number + 1) for number in numbers.tolist()]
-        start = int(numbers[0])
-        rows = self.rows(start, int(numbers[-1]) + 1)
-        counts = self.inline_counts[numbers]
-        # positions of the wanted keys' rows among all that were decoded
-        heads = np.repeat(self._starts[numbers] - self._starts[start] - (np.cumsum(counts) - counts), counts)
-        return [rows[heads + np.arange(len(heads))]]
 
     def outside(self, numbers: Int64s) -> list[Outside]:
         """The outside bitmaps of some keys, given by their ascending numbers in this leaf."""
