@@ -202,7 +202,9 @@ def list_data_files(
     unseen: frozenset[str] = frozenset()
     if tree.acid:
         options = options or AcidOptions()
-        counted, transactional = transactional_files(table, tree, lambda path: join_uri(uri, path), options)
+        counted, transactional = transactional_files(
+            table, tree, lambda path: join_uri(uri, path) if path else uri, options
+        )
         if not options.valid.is_all:
             unseen = frozenset(item.path for item in tree.files)
         found = [(item.found, item.root, item.acid) for item in counted]

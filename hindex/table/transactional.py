@@ -73,7 +73,7 @@ def transactional_files(
     Directories that have original files only belong to it, too.
 
     :param table: name for messages.
-    :param uri_of: the URI of a path within the table.
+    :param uri_of: the URI of a path within the table; of the table itself for none.
     :raises TableError: where directories are not as Hive leaves them.
     """
     inside: dict[str, list[FoundFile]] = {}
@@ -175,7 +175,7 @@ class _Directory:
         prefix = f"{self._root}/" if self._root else ""
         names = {file.path.removeprefix(prefix): file for file in flat if file.length}
         state = acid_state(
-            self._root or ".",
+            self._uri_of(self._root),
             listed,
             names,
             self._options.valid,

@@ -7,7 +7,7 @@ once for all data files, also where there are many thousands of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -216,21 +216,33 @@ class _DeleteReader:
         return BitMap(range(self._reader.stripes[stripe].num_rows))
 
     def _batches(self, stripe: int, rows: BitMap) -> Iterator[RowKeys]:
-        names = list(self._columns.key)
+        known = self._statistics.constants(stripe)
+        names = [name for name in self._columns.key if name not in known]
+        current = self._columns.current_transaction
         if not self._all_valid:
-            names.append(self._columns.current_transaction)
+            names.append(current)
         for batch in self._reader.batches(names, {stripe: rows}, batch_size=BATCH_ROWS):
-            parts = (int64s(batch.column(at), name, self._reader) for at, name in enumerate(names[:3]))
-            keys = row_keys(*parts, columns=self._columns, reader=self._reader)
+            keys = row_keys(batch, known, self._columns, self._reader)
             if not self._all_valid:
-                keys = keys.where(self._valid.valid_mask(int64s(batch.column(3), names[3], self._reader)))
+                written = int64s(batch.column(current), current, self._reader)
+                keys = keys.where(self._valid.valid_mask(written))
             yield keys
 
 
 def row_keys(
-    write_ids: Ints, buckets: Ints, row_ids: Ints, *, columns: AcidColumns, reader: OrcReader
+    batch: pa.RecordBatch, known: Mapping[str, int], columns: AcidColumns, reader: OrcReader
 ) -> RowKeys:
-    """The keys of rows by what the three columns hold."""
+    """The keys of rows of a stripe.
+
+    :param batch: the columns of the key, but for those that have one known value in all rows of the stripe.
+    :param known: these, and that value.
+    """
+    write_ids, buckets, row_ids = (
+        np.broadcast_to(np.int64(known[name]), batch.num_rows)
+        if name in known
+        else int64s(batch.column(name), name, reader)
+        for name in columns.key
+    )
     try:
         return RowKeys(write_ids, bucket_codes(buckets), row_ids)
     except OrcError as error:

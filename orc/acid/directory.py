@@ -88,7 +88,10 @@ def acid_state(
     """
     parsed = []
     for item in directories:
-        found = parse_directory(item.name)
+        try:
+            found = parse_directory(item.name)
+        except TableError as error:
+            raise TableError(f"transactional directory {path!r} is invalid: {error}") from error
         if item.subdirectories:
             raise TableError(
                 f"transactional directory {path!r} is invalid: {item.name!r} holds the directory "

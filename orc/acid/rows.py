@@ -201,15 +201,8 @@ class LiveRows:
         """The keys of some rows; what the statistics tell to be the same for all rows is not read."""
         assert self._columns is not None
         assert self._statistics is not None
-        known = self._statistics.constants(stripe)
-        names = self._key_columns(stripe)
-        batch = self._reader.read_stripe(stripe, names, selection)
-        parts = {name: int64s(batch.column(at), name, self._reader) for at, name in enumerate(names)} | {
-            name: np.broadcast_to(np.int64(value), len(selection)) for name, value in known.items()
-        }
-        return row_keys(
-            *(parts[name] for name in self._columns.key), columns=self._columns, reader=self._reader
-        )
+        batch = self._reader.read_stripe(stripe, self._key_columns(stripe), selection)
+        return row_keys(batch, self._statistics.constants(stripe), self._columns, self._reader)
 
     def _key_columns(self, stripe: int) -> list[str]:
         """The columns of the key that are read to tell those of a stripe's rows."""

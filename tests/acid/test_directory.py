@@ -184,6 +184,16 @@ def test_not_enough_history_for_an_overwrite_that_is_not_seen(names: str, valid:
         # of one write id under names of other widths the compacted one
         ("base_5 base_05", "", "base_5", "base_5", "base_5"),
         ("base_5 base_05", "", "base_05", "base_05", "base_05"),
+        ("base_5 base_05", "", "base_5! base_05", "base_05", "base_5 base_05"),
+        # one of them, and always the same one, where both are
+        ("base_5 base_05 base_005", "", "", "base_5", ""),
+        ("base_5 base_05", "", "base_5 base_05", "base_5", "base_5 base_05"),
+        # of those that are valid, which may be the other one
+        ("base_5 base_05", "t:9:4:4:", "base_5", "base_05", "base_5"),
+        ("base_5 base_05 base_4", "t:9:3:3:5", "base_5 base_05!", "base_4", ""),
+        ("base_5 base_05 base_2", f"t:9:{MOST}::5", "base_05", "base_05", "base_05"),
+        # a version tells a compaction whatever the width
+        ("base_5 base_05_v1", "", "base_5", "base_05_v1", ""),
         # in deltas markers tell nothing
         ("delta_5_5 delete_delta_6_6", "t:9:5:5:", "delta_5_5 delete_delta_6_6", "delete_delta_6_6", ""),
     ],
@@ -192,6 +202,7 @@ def test_which_markers_are_read(names: str, valid: str, marked: str, counts: str
     told: list[str] = []
     assert kept(state_of(names, valid, marked=marked, read=told)) == counts
     assert " ".join(told) == read
+    assert kept(state_of(" ".join(reversed(names.split())), valid, marked=marked)) == counts
 
 
 def test_a_directory_inside_of_a_delta_is_refused() -> None:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from hindex.cli.inspect_acid import document
-from hindex.errors import TableError
+from hindex.errors import OrcError, TableError
 from hindex.orc.acid.files import is_compacted
 from hindex.orc.source import ByteSource, open_source
-from tests.acid.tables import B0, MOST, delete, ids_of, insert, table_of
-from tests.acid.writing import bucket_property, write_acid, write_flat, write_marker, write_side_file
+from tests.acid.tables import B0, MOST, delete, ids_of, insert, keys_of, table_of
+from tests.acid.writing import (
+    bucket_property,
+    write_acid,
+    write_flat,
+    write_marker,
+    write_side_file,
+    write_version_file,
+)
 
 # Bases
 
@@ -82,6 +90,23 @@ def test_files_that_are_removed_while_a_table_is_listed(
     with pytest.raises(TableError, match=r"_flush_length' was removed, .*: run the query again"):
         ids_of(tmp_path, f"t:3:{MOST}::")
     assert ids_of(tmp_path, f"t:3:{MOST}::") == [1]
+
+
+def test_bases_of_one_write_id_under_names_of_other_widths(tmp_path: Path) -> None:
+    """Rows of one of them count, and of the compacted one where one is."""
+    insert(tmp_path / "base_5" / "bucket_00000", 5, [1, 2])
+    insert(tmp_path / "base_0000005" / "bucket_00000", 5, [11, 12, 13])
+    insert(tmp_path / "delta_5_5_0000" / "bucket_00000", 5, [21])
+    delete(tmp_path / "delete_delta_6_6" / "bucket_00000", [(5, B0, 1)], 6)
+    assert ids_of(tmp_path) == [1]
+    write_marker(tmp_path / "base_0000005")
+    assert ids_of(tmp_path) == [11, 13]
+    # write id 4 is open: a compaction's base cannot be read then, and an overwrite's can
+    assert ids_of(tmp_path, "t:9:4:4:") == [1]
+    write_marker(tmp_path / "base_5")
+    assert ids_of(tmp_path) == [1]
+    with pytest.raises(TableError, match="not enough history"):
+        ids_of(tmp_path, "t:9:4:4:")
 
 
 # Deletes, and who wrote what
@@ -180,3 +205,42 @@ def test_rows_of_a_transaction_that_it_deleted_itself(tmp_path: Path) -> None:
     delete(tmp_path / "delete_delta_5_5_0002" / "bucket_00000", [(5, bucket_property(0, 1), 0)], 5)
     assert ids_of(tmp_path) == [2, 3, 4]
     assert table_of(tmp_path, "t:5:5:5:").scan().count() == 0
+
+
+# What is in the directories
+
+
+def test_an_acid_file_among_original_ones(tmp_path: Path) -> None:
+    """What a file's fields are called tells its schema, and its rows are not counted with those of flat files."""
+    write_flat(tmp_path / "000000_0", [(1, 0, "x"), (2, 0, "x")])
+    rows = [((7, B0, at), 7, (10 + at, 0, "x")) for at in (3, 4)]
+    write_acid(tmp_path / "000000_0_copy_1", rows)
+    write_flat(tmp_path / "000000_0_copy_2", [(3, 0, "x")])
+    delete(tmp_path / "delete_delta_8_8" / "bucket_00000", [(7, B0, 4), (0, B0, 1)], 8)
+    assert keys_of(tmp_path) == {1: (0, B0, 0), 13: (7, B0, 3), 3: (0, B0, 2)}
+    # its rows have transactions of their own
+    assert ids_of(tmp_path, f"t:8:{MOST}::7") == [1, 3]
+
+
+@pytest.mark.parametrize("below", ["", "p=1"])
+@pytest.mark.parametrize("wrong", ["delete_delta_2_2/sub/bucket_00000", "base_2_3/x", "base_9_v1/x"])
+def test_messages_tell_where_a_directory_is(tmp_path: Path, below: str, wrong: str) -> None:
+    root = tmp_path / below
+    insert(root / "delta_1_1" / "bucket_00000", 1, [1])
+    insert(root / wrong, 1, [1])
+    with pytest.raises(TableError, match=re.escape(f"transactional directory {str(root)!r}")):
+        ids_of(tmp_path, f"t:5:{MOST}::")
+
+
+@pytest.mark.parametrize("version", [None, "1", "2"])
+def test_deletes_of_hive_before_3_are_refused(tmp_path: Path, version: str | None) -> None:
+    insert(tmp_path / "delta_1_1" / "bucket_00000", 1, [1, 2])
+    path = tmp_path / "delete_delta_2_2" / "bucket_00000"
+    write_acid(path, [((1, B0, 0), 2, None)], version=None)
+    if version is not None:
+        write_version_file(path.parent, version)
+    if version == "2":
+        assert ids_of(tmp_path) == [2]
+        return
+    with pytest.raises(OrcError, match="major compaction with Hive 3"):
+        ids_of(tmp_path)

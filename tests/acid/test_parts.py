@@ -17,8 +17,8 @@ from hindex.orc.acid import files as acid_files
 from hindex.orc.acid import rows as acid_rows
 from hindex.orc.acid.counting import count_up
 from hindex.tables import Table
-from tests.acid.tables import B0
-from tests.acid.writing import write_acid, write_flat
+from tests.acid.tables import B0, MOST, ids_of, insert
+from tests.acid.writing import Key, bucket_property, write_acid, write_flat
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
 
@@ -164,3 +164,49 @@ def test_row_ids_that_do_not_count_up_are_looked_at_once(tmp_path: Path, watched
         assert watched.of(scan.count)[2] == high - low
         assert watched.looks == looks
         check(table, low, high)
+
+
+@pytest.mark.parametrize("small", [True, False])
+def test_columns_of_deletes_that_have_one_value_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: bool
+) -> None:
+    """Statistics tell it, stripe by stripe: of the write id, of the bucket, of both or of none."""
+    if not small:
+        monkeypatch.setattr(acid_deletes, "SMALL_ROWS", 0)
+    b1 = bucket_property(1)
+    rows: dict[Key, int] = {}
+    for write_id, prop, first in ((1, B0, 0), (1, b1, 100), (2, B0, 200)):
+        path = tmp_path / f"delta_{write_id}_{write_id}" / f"bucket_0000{int(prop == b1)}"
+        insert(path, write_id, range(first, first + 50), prop)
+        rows |= {(write_id, prop, at): first + at for at in range(50)}
+    keys = [
+        *((1, B0, 5 * at) for at in range(8)),
+        *((1, (B0, b1)[at % 2], 1 + at) for at in range(8)),
+        *((1 + at % 2, B0, 41 + at) for at in range(8)),
+        *((1 + at % 2, (B0, b1)[at % 2], 10 + at) for at in range(8)),
+    ]
+    gone = {key: 3 + at % 3 % 2 for at, key in enumerate(keys)}
+    path = tmp_path / "delete_delta_3_4_v9" / "bucket_00000"
+    write_acid(path, [(key, gone[key], None) for key in keys], stripe_rows=8, stride=4)
+    read: dict[int, tuple[str, ...]] = {}
+    batches = OrcReader.batches
+
+    def watched(self: Any, columns: Any = None, rows: Any = None, **options: Any) -> Any:
+        if "delete_delta" in self.path:
+            (stripe,) = rows
+            assert read.setdefault(stripe, tuple(columns)) == tuple(columns)
+        return batches(self, columns, rows, **options)
+
+    monkeypatch.setattr(OrcReader, "batches", watched)
+    assert ids_of(tmp_path) == sorted(i for key, i in rows.items() if key not in gone)
+    wanted = {
+        0: ("rowId",),
+        1: ("bucket", "rowId"),
+        2: ("originalTransaction", "rowId"),
+        3: ("originalTransaction", "bucket", "rowId"),
+    }
+    assert read == wanted
+    read.clear()
+    # who wrote a delete is looked at where that is not seen of all
+    assert ids_of(tmp_path, f"t:4:{MOST}::3") == sorted(i for key, i in rows.items() if gone.get(key) != 4)
+    assert read == {stripe: (*names, "currentTransaction") for stripe, names in wanted.items()}

@@ -370,9 +370,12 @@ def test_a_column_that_older_files_lack(tmp_path: Path) -> None:
     assert table_of(tmp_path).scan(where="k IS NULL").count() == 0
 
 
-def test_null_keys_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_null_keys_are_refused(tmp_path: Path, at: int) -> None:
     insert(tmp_path / "delta_1_1" / "bucket_00000", 1, [1])
-    write_acid(tmp_path / "delete_delta_2_2" / "bucket_00000", [((1, B0, None), 2, None)])  # type: ignore[list-item]
+    key = tuple(None if part == at else value for part, value in enumerate((1, B0, 0)))
+    # what statistics tell of it is one value, and that there is a null
+    write_acid(tmp_path / "delete_delta_2_2" / "bucket_00000", [((1, B0, 0), 2, None), (key, 2, None)])  # type: ignore[list-item]
     with pytest.raises(OrcError, match="has no value"):
         ids_of(tmp_path)
     other = tmp_path / "other"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -111,4 +112,8 @@ def _write(
     ):
         if metadata:
             writer.set_user_metadata(**metadata)
-        writer.writerows(rows)
+        left = iter(rows)
+        while some := list(islice(left, stripe_rows)):
+            writer.writerows(some)
+            # and ends one where it takes no room that the writer counts, as rows without values do not
+            writer.write_intermediate_footer()
