@@ -7,6 +7,9 @@ before room is made for all.
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
+
 from hindex.errors import OrcError
 from hindex.orc.stripe import StreamKind, Stripe
 from hindex.orc.types import OrcType
@@ -16,6 +19,22 @@ _ROOM = 1 << 20
 
 #: More values for each stored byte than this are doubtful.
 _PER_BYTE = 64
+
+
+#: No string is so long: sums of lengths below it stay far from 64 bits.
+LONGEST = 1 << 40
+
+#: Bytes of all strings of one array.
+MOST_BYTES = (1 << 31) - 1
+
+#: More bytes for each value no writer's runs take, and so many there may always be.
+_RUN_BYTES = 32
+_RUN_ROOM = 1 << 20
+
+
+def most_run_bytes(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The bytes after which a stream is not looked at any further for so many integers, or values as small."""
+    return np.maximum(_RUN_BYTES * values, _RUN_ROOM)
 
 
 def is_doubtful(stripe: Stripe, of: OrcType, values: int) -> bool:

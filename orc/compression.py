@@ -9,6 +9,7 @@ returns the true length.
 from __future__ import annotations
 
 import threading
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -53,11 +54,13 @@ class Codec:
 
     ``into(body, out)`` fills ``out`` and returns the number of bytes written. ``partial`` codecs stop when
     ``out`` is full, so the head of a chunk costs less than the whole; the others need room for all of it.
+    ``fills(body)`` is whether a look at the head tells that a chunk of any bytes is either corrupt or has content.
     """
 
     name: str
     into: Callable[[memoryview, Bytes], int]
     size: Callable[[memoryview], int | None]
+    fills: Callable[[memoryview], bool]
     partial: bool
 
 
@@ -112,10 +115,33 @@ def _zstd_size(body: memoryview) -> int | None:
     return None if size == zstandard.CONTENTSIZE_UNKNOWN else int(size)
 
 
+def _zstd_fills(body: memoryview) -> bool:
+    # there must be as much as it says, unless the frame is one that decompressors leave out
+    return body[:4] == _ZSTD_MAGIC and bool(_zstd_size(body))
+
+
 def _zlib_into(body: memoryview, out: Bytes) -> int:
     data = isal_zlib.decompressobj(wbits=-15).decompress(body, len(out))
     out[: len(data)] = np.frombuffer(data, np.uint8)
     return len(data)
+
+
+#: Of the blocks of deflate, the kind that describes a code of its own, whose description fits into so many bytes.
+_DYNAMIC = 2
+_DESCRIPTION_BYTES = 512
+
+
+def _zlib_fills(body: memoryview) -> bool:
+    """By its first block, which may be one of nothing.
+
+    Source: RFC 1951, 3.2.
+    """
+    kind = body[0] >> 1 & 3
+    if kind == _DYNAMIC:
+        # unlike ISA-L, it stops after the byte asked for
+        return bool(zlib.decompressobj(wbits=-15).decompress(body[:_DESCRIPTION_BYTES], 1))
+    # a stored block begins with its length, one of the fixed code with seven bits of zero if it ends there
+    return kind < _DYNAMIC and any(body[1:3] if kind == 0 else (body[0] >> 3, body[1] & 3))
 
 
 def _snappy_into(body: memoryview, out: Bytes) -> int:
@@ -132,9 +158,19 @@ def _snappy_size(body: memoryview) -> int | None:
     raise ValueError("no length at the head of a snappy block")
 
 
+def _snappy_fills(body: memoryview) -> bool:
+    # there must be as much as it says
+    return bool(_snappy_size(body))
+
+
 def _lz4_into(body: memoryview, out: Bytes) -> int:
     # without the length, a block whose first four bytes could be one is decompressed from the fifth on
     return int(cramjam.lz4.decompress_block_into(body, out.data, output_len=len(out)))
+
+
+def _lz4_fills(body: memoryview) -> bool:
+    # a match can only follow upon literals
+    return body[0] >> 4 > 0
 
 
 def _lzo_into(body: memoryview, out: Bytes) -> int:
@@ -147,6 +183,11 @@ def _lzo_into(body: memoryview, out: Bytes) -> int:
     return len(data)
 
 
+def _lzo_fills(body: memoryview) -> bool:
+    # literals, but for two instructions: one of them ends the content
+    return body[0] not in (16, 17)
+
+
 def _brotli_into(body: memoryview, out: Bytes) -> int:
     return int(cramjam.brotli.decompress_into(body, out.data))
 
@@ -155,14 +196,18 @@ def _unknown(body: memoryview) -> int | None:
     return None
 
 
+def _may_be_empty(body: memoryview) -> bool:
+    return False
+
+
 #: By the numbers of the specification's ``CompressionKind``; 0 is NONE, which has no chunks.
 CODECS: dict[int, Codec] = {
-    1: Codec("zlib", _zlib_into, _unknown, partial=True),
-    2: Codec("snappy", _snappy_into, _snappy_size, partial=False),
-    3: Codec("lzo", _lzo_into, _unknown, partial=False),
-    4: Codec("lz4", _lz4_into, _unknown, partial=False),
-    5: Codec("zstd", _zstd_into, _zstd_size, partial=True),
-    6: Codec("brotli", _brotli_into, _unknown, partial=False),
+    1: Codec("zlib", _zlib_into, _unknown, _zlib_fills, partial=True),
+    2: Codec("snappy", _snappy_into, _snappy_size, _snappy_fills, partial=False),
+    3: Codec("lzo", _lzo_into, _unknown, _lzo_fills, partial=False),
+    4: Codec("lz4", _lz4_into, _unknown, _lz4_fills, partial=False),
+    5: Codec("zstd", _zstd_into, _zstd_size, _zstd_fills, partial=True),
+    6: Codec("brotli", _brotli_into, _unknown, _may_be_empty, partial=False),
 }
 
 
@@ -271,6 +316,42 @@ class Decompressor:
                 )
             yield out[:count].tobytes()
 
+    def fills_all(self, data: memoryview) -> bool:
+        """Whether no chunk of a stream is empty, by a look at their heads; False also where they do not tell."""
+        if self.codec is None:
+            return True
+        fills, offset, length = self.codec.fills, 0, len(data)
+        try:
+            while offset < length:
+                begin = offset + HEADER_LENGTH
+                is_original = data[offset] & 1
+                offset = chunk_end(data[offset:begin], offset, length)
+                if offset == begin or not (is_original or fills(data[begin:offset])):
+                    return False
+        except (OrcError, IndexError):
+            return False
+        except _CODEC_ERRORS:
+            return False
+        return True
+
+    def reaches(self, data: memoryview, length: int) -> bool:
+        """Whether a stream's bytes hold so many once decompressed; only what does not tell is decompressed.
+
+        :raises OrcError: if a chunk that is looked at is corrupt.
+        """
+        if self.codec is None:
+            return len(data) >= length
+        held = 0
+        chunks = self.chunks_of(data)
+        while held < length:
+            chunk = next(chunks, None)
+            if chunk is None:
+                return False
+            held += (
+                self.into(chunk, np.empty(self.block_size, np.uint8)) if chunk.size is None else chunk.size
+            )
+        return True
+
     @property
     def tells_size(self) -> bool:
         """Whether chunks mostly tell the length of their content."""
@@ -312,6 +393,7 @@ def _codec_errors() -> tuple[type[BaseException], ...]:
         cramjam.DecompressionError,
         zstandard.ZstdError,
         isal_zlib.error,
+        zlib.error,
     ]
     try:
         import lzallright

@@ -17,7 +17,7 @@ class ReadCounts:
     """Sums over all reads of one reader; bytes are of the file unless they say otherwise.
 
     ``ranges`` are the requests that were made, near ones merged, and ``bytes_fetched`` what they brought, the
-    file's tail and all metadata included. Of columns that pyarrow decodes, which reads by itself, all bytes of
+    file's tail and all metadata included. Of columns that pyarrow decodes of a local file, all bytes of
     the stripe are counted and no request.
 
     ``row_groups`` counts each touched row group once a column; ``dense_columns`` and ``whole_columns`` count

@@ -23,13 +23,14 @@ import pyarrow.orc
 
 from hindex.errors import OrcError
 from hindex.orc.columns.temporal import rebased_dates
+from hindex.orc.counts import CountedSource
 from hindex.orc.elements import value_counts
 from hindex.orc.handover import SHORT_PRECISION
+from hindex.orc.held import HeldFile
 from hindex.orc.leaving_out import without_others
 from hindex.orc.selection import RowSelection
-from hindex.orc.source import ByteSource
-from hindex.orc.stripe import Stripe
-from hindex.orc.tail import FileTail
+from hindex.orc.stripe import StreamInformation, Stripe
+from hindex.orc.tail import TAIL_GUESS, FileTail
 from hindex.orc.types import INTEGER_KINDS, STRING_KINDS, Kind, OrcType
 
 #: Bytes of columns that are decoded by one call; one alone may take more.
@@ -66,7 +67,7 @@ _NESTED_KINDS = frozenset({Kind.STRUCT, Kind.LIST, Kind.MAP})
 class DenseReader:
     """Reads columns of one file through pyarrow; safe to share between threads."""
 
-    def __init__(self, source: ByteSource, tail: FileTail) -> None:
+    def __init__(self, source: CountedSource, tail: FileTail) -> None:
         self._source = source
         self._tail = tail
         self._local = threading.local()
@@ -98,6 +99,27 @@ class DenseReader:
             size = sum(sizes[begin:end]) * unwanted // max(selection.num_rows, 1)
             found += self._together(stripe.information.index, columns[begin:end], selection, size)
         return found
+
+    @contextmanager
+    def stored(self, stripe: Stripe, streams: Sequence[StreamInformation]) -> Iterator[list[memoryview]]:
+        """The bytes of streams of a stripe. Those of a remote file are fetched together, with all that decoding them
+        takes, and what is decoded meanwhile by this thread asks for no more.
+        """
+        ranges = [(stream.offset, stream.length) for stream in streams]
+        if not self._source.is_remote:
+            yield [self._source.peek(*item)[0][1] for item in ranges]
+            return
+        of = stripe.information
+        wanted = [*ranges, (of.offset + of.index_length + of.data_length, of.footer_length)]
+        held = getattr(self._local, "held", None)
+        if held is None:
+            held = self._local.held = HeldFile(self._source)
+            size = max(self._tail.length, TAIL_GUESS)
+            wanted.append((max(self._tail.file_length - size, 0), min(size, self._tail.file_length)))
+        try:
+            yield held.hold(wanted)[: len(ranges)]
+        finally:
+            held.let_go()
 
     def _decoded_bytes(self, stripe: Stripe, of: OrcType) -> int:
         """About what pyarrow holds of a column of a stripe while it decodes it."""
@@ -131,7 +153,9 @@ class DenseReader:
         try:
             self._source.read([])  # a local file that was cut short is noticed here
             if file is None:
-                file = self._local.file = pyarrow.orc.ORCFile(self._source.open_arrow())
+                held = getattr(self._local, "held", None)
+                opened = self._source.open_arrow() if held is None else pa.PythonFile(held, mode="r")
+                file = self._local.file = pyarrow.orc.ORCFile(opened)
             batch = file.read_stripe(stripe, columns=list(names))
         except (pa.ArrowException, OSError) as error:
             raise OrcError(

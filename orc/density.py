@@ -35,10 +35,11 @@ def runs_per_value(
     """Run headers for each value of a column, over its integer streams ``kinds``, from a look at their heads."""
     known = stripe.runs_per_value.get(column)
     if known is None:
-        known = _DEFAULT
+        streams = [stripe.streams[column, kind] for kind in kinds if (column, kind) in stripe.streams]
         if stripe.encodings[column].is_v2:
-            streams = [stripe.streams[column, kind] for kind in kinds if (column, kind) in stripe.streams]
             known = sum(_sample(source, stream, decompressor) for stream in streams)
+        else:
+            known = _DEFAULT * len(streams)
         stripe.runs_per_value[column] = known
     return known
 

@@ -24,6 +24,14 @@ def value_counts(tail: FileTail, stripe: Stripe, of: OrcType) -> dict[int, int]:
     return counts
 
 
+def values_held(tail: FileTail, of: OrcType, places: int) -> int:
+    """About how many of so many values of a node in a stripe are not null, by the file's statistics."""
+    statistics = tail.footer.statistics
+    told = statistics[of.column].number_of_values if of.column < len(statistics) else 0
+    # 0 may also be that there is none; those of structs' fields are told for all rows
+    return min(places, told * places // max(tail.num_rows, 1)) if told else places
+
+
 def _elements(tail: FileTail, stripe: Stripe, of: OrcType) -> int:
     """Those of a stripe's lists or maps together."""
     told = _elements_told(tail, of)

@@ -51,7 +51,7 @@ class ByteSource(Protocol):
         ...
 
     def identity(self) -> Hashable | None:
-        """What tells this state of the file from every other, or None where nothing does."""
+        """What tells the present state of the file from every other, or None where nothing does."""
         ...
 
     @property
@@ -173,15 +173,6 @@ class LocalSource:
             self._descriptor = os.open(self.path, os.O_RDONLY)
             status = os.fstat(self._descriptor)
             self._size = status.st_size
-            # a change of the content that restores the modification time still shows in the status' own
-            self._identity = (
-                self.path,
-                status.st_dev,
-                status.st_ino,
-                status.st_size,
-                status.st_mtime_ns,
-                status.st_ctime_ns,
-            )
             self._map = (
                 mmap.mmap(self._descriptor, self._size, access=mmap.ACCESS_READ) if self._size else None
             )
@@ -197,7 +188,18 @@ class LocalSource:
         self.close()
 
     def identity(self) -> Hashable | None:
-        return self._identity
+        if self._descriptor < 0:
+            return None
+        status = os.fstat(self._descriptor)
+        # a change of the content that restores the modification time still shows in the status' own
+        return (
+            self.path,
+            status.st_dev,
+            status.st_ino,
+            status.st_size,
+            status.st_mtime_ns,
+            status.st_ctime_ns,
+        )
 
     def size(self) -> int:
         return self._size

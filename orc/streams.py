@@ -186,10 +186,11 @@ class StreamWindow:
             self._whole[ordinal] = whole
         return whole
 
-    def spans(self, places: Places, tails: Sequence[bool]) -> Spans:
+    def spans(self, places: Places, tails: Sequence[bool], most: Ints) -> Spans:
         """Everything from each start to its end, decompressed.
 
-        Where ``tails[g]``, the values of runs at the end position that belong to the row group are wanted too.
+        Where ``tails[g]``, the values of runs at the end position that belong to the row group are wanted too. Chunks
+        behind the first ``most[g]`` bytes of a span are left out.
         """
         if self._plain:
             return self._plain_spans(places, tails)
@@ -201,7 +202,11 @@ class StreamWindow:
             if start < self._fetched.length:
                 first[g] = self._chunk(start)
                 last[g], until[g] = self._want_span(
-                    start, int(places.end_chunk[g]), int(places.end_inner[g]), int(skips[g])
+                    start,
+                    int(places.end_chunk[g]),
+                    int(places.end_inner[g]),
+                    int(skips[g]),
+                    int(places.inner[g] + most[g]),
                 )
         buffer, bases, lengths = self._load()
         starts = np.zeros(len(first), np.int64)
@@ -259,14 +264,15 @@ class StreamWindow:
         until[inner[fits]] = reach[fits]
         return found, until
 
-    def _want_span(self, offset: int, end: int, end_inner: int, skip: int) -> tuple[int, int]:
+    def _want_span(self, offset: int, end: int, end_inner: int, skip: int, most: int) -> tuple[int, int]:
         """Mark the chunks of one span as wanted; the last one's ordinal and how far it reaches there.
 
-        An ordinal of -1 is an empty span.
+        An ordinal of -1 is an empty span. One of more than ``most`` bytes, from its first chunk's on, ends there.
         """
         block, length = self._decompressor.block_size, self._fetched.length
         ordinal, until = -1, 0
-        while offset < length:
+        held, untold = 0, list[int]()
+        while offset < length and held < most:
             if end >= 0 and offset >= end:
                 # beyond the end position only the runs that begin there can be wanted
                 if skip or end_inner:
@@ -275,6 +281,12 @@ class StreamWindow:
             ordinal, until = self._chunk(offset), block
             self._want(ordinal, until)
             offset = self._chunks[ordinal].end
+            size = self._chunks[ordinal].size
+            if size is None:
+                untold.append(ordinal)
+            held += size or 0
+            while untold and held + block * len(untold) >= most > held:
+                held += self._size(untold.pop())
         return ordinal, until
 
     def _want_head(self, offset: int, inner: int, skip: int) -> tuple[int, int]:

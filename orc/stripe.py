@@ -7,7 +7,7 @@ footer lists the streams in the order in which they lie.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from google.protobuf.message import DecodeError
@@ -32,6 +32,9 @@ class StreamKind(enum.IntEnum):
     ROW_INDEX = 6
     BLOOM_FILTER = 7
     BLOOM_FILTER_UTF8 = 8
+
+
+_DATA_KINDS = tuple(kind for kind in StreamKind if kind < StreamKind.ROW_INDEX)
 
 
 class EncodingKind(enum.IntEnum):
@@ -68,7 +71,8 @@ class Stripe:
     ``positions[column]`` holds, for each row group, the numbers that its row index entry gives, and
     ``row_entries[column]`` the entries themselves, statistics included; ``bloom_encodings`` says how each column's
     bloom filters hash timestamps. ``runs_per_value[column]`` is what :mod:`hindex.orc.density` found,
-    and ``marks[column]`` what reads of single rows have learnt.
+    ``marks[column]`` what reads of single rows have learnt, and ``vetted[column]`` whether pyarrow may decode it, of
+    which state of the file that was found.
     """
 
     information: StripeInformation
@@ -81,14 +85,16 @@ class Stripe:
     row_entries: dict[int, Sequence[pb.RowIndexEntry]] = field(default_factory=dict)
     runs_per_value: dict[int, float] = field(default_factory=dict)
     marks: dict[int, ColumnMarks] = field(default_factory=dict)
+    vetted: dict[int, tuple[Hashable, bool]] = field(default_factory=dict)
+
+    def data_streams(self, column: int) -> list[StreamInformation]:
+        """A column's streams but those of its indexes."""
+        found = (self.streams.get((column, kind)) for kind in _DATA_KINDS)
+        return [stream for stream in found if stream is not None]
 
     def data_length(self, column: int) -> int:
         """Bytes of a column's streams as stored, its indexes not counted."""
-        return sum(
-            stream.length
-            for (number, kind), stream in self.streams.items()
-            if number == column and kind < StreamKind.ROW_INDEX
-        )
+        return sum(stream.length for stream in self.data_streams(column))
 
 
 def read_stripe_footer(source: ByteSource, tail: FileTail, index: int, decompressor: Decompressor) -> Stripe:

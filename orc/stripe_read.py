@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
+from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from hindex.errors import OrcError
 from hindex.orc.columns.layout import PositionTable, has_present, run_streams
 from hindex.orc.cost import (
+    COLUMN_NS,
     FEW_GROUPS,
+    FEW_ROWS,
+    LENGTH_KINDS,
+    MOST_RUNS,
     REMOTE_BYTE_NS,
+    SMALL_PART,
     DecodePath,
-    Work,
+    NodeData,
+    Wanted,
     dense_cost,
-    least_sparse_cost,
     sparse_cost,
 )
 from hindex.orc.density import runs_per_value
-from hindex.orc.elements import value_counts
+from hindex.orc.elements import value_counts, values_held
 from hindex.orc.joined import Part
 from hindex.orc.marks import ColumnMarks
 from hindex.orc.open_file import RELEASE_BYTES, OpenFile
@@ -27,11 +35,18 @@ from hindex.orc.projection import Projection
 from hindex.orc.selection import RowSelection
 from hindex.orc.stripe import StreamKind, read_row_indexes
 from hindex.orc.types import Kind, OrcType
-from hindex.orc.units import UnitDecoder, concatenated, units_of
-from hindex.orc.vetting import may_decode, may_have_null_keys
+from hindex.orc.units import FETCH_BYTES, UnitDecoder, concatenated, cut, units_of
+from hindex.orc.vetting import Stored, may_decode, may_have_null_keys
 
 #: Rows of a stripe that can be numbered in 32 bits; no writer makes nearly as many.
 _MOST_ROWS = (1 << 31) - 1
+
+
+class _Costs(NamedTuple):
+    """Nanoseconds of the two ways."""
+
+    sparse: float
+    dense: float
 
 
 class StripeRead:
@@ -164,8 +179,7 @@ class StripeRead:
 
     def _choose(self, column: Projection) -> DecodePath:
         file, of = self._file, column.of
-        above = column.parents[1:]
-        is_flat = not any(has_present(self._decoder.stripe, parent.column) for parent in above)
+        is_flat = not any(has_present(self._decoder.stripe, parent.column) for parent in column.parents)
         dense = is_flat and file.dense.can_read(column.name)
         dense = dense and not may_have_null_keys(self._decoder.stripe, of)
         if file.path is not None:
@@ -174,62 +188,62 @@ class StripeRead:
             return DecodePath.DENSE if dense else DecodePath.WHOLE
         if dense and self._selection.is_nearly_all:
             return DecodePath.DENSE
-        if not dense or self._num_groups < FEW_GROUPS:
+        if not dense or self._is_few(of):
             return DecodePath.SPARSE
-        stripe = self._decoder.stripe
-        counts = value_counts(file.tail, stripe, of)
-        nodes = [node for node in of.walk() if node.kind != Kind.STRUCT or has_present(stripe, node.column)]
-        dense_ns = sum(
-            dense_cost(
-                node,
-                counts[node.column],
-                stripe.data_length(node.column),
-                is_dictionary=stripe.encodings[node.column].is_dictionary,
-            )
-            for node in nodes
-        )
-        if file.source.is_remote:
-            # pyarrow fetches the column whole
-            left_out = 1 - self._num_groups / self._all_groups
-            dense_ns += sum(stripe.data_length(node.column) for node in nodes) * left_out * REMOTE_BYTE_NS
-        per_row = {node.column: counts[node.column] / self._selection.num_rows for node in nodes}
-        least = sum(
-            least_sparse_cost(node, self._num_groups, len(self._selection), per_row[node.column])
-            for node in nodes
-        )
-        if least >= dense_ns:
-            # data need not be looked at to tell how dense its runs are
+        # at the least and at the most runs first: data need not be looked at where both tell the same
+        least, most = self._costs(of, lambda _: 0.0), self._costs(of, lambda _: MOST_RUNS)
+        if least.sparse >= most.dense:
             return DecodePath.DENSE
-        sparse_ns = sum(
-            sparse_cost(
-                node,
-                self._work(node, per_row[node.column]),
-                is_dictionary=stripe.encodings[node.column].is_dictionary,
-            )
-            for node in nodes
-        )
-        return DecodePath.SPARSE if sparse_ns < dense_ns else DecodePath.DENSE
+        if most.sparse < least.dense:
+            return DecodePath.SPARSE
+        costs = self._costs(of, self._runs_per_value)
+        return DecodePath.SPARSE if costs.sparse < costs.dense else DecodePath.DENSE
 
-    def _work(self, of: OrcType, per_row: float) -> Work:
-        """What decoding a node sparsely takes, which has so many values for each row."""
+    def _is_few(self, of: OrcType) -> bool:
+        """Whether so little of a column is wanted that the ways to it need not be weighed."""
+        if self._num_groups >= FEW_GROUPS:
+            return False
+        if self._num_groups * SMALL_PART <= self._all_groups:
+            return True
+        return len(self._selection) < FEW_ROWS and all(node.kind not in LENGTH_KINDS for node in of.walk())
+
+    def _costs(self, of: OrcType, runs_per_value: Callable[[OrcType], float]) -> _Costs:
+        """What both ways take for a column, in nanoseconds."""
         file, stripe = self._file, self._decoder.stripe
-        encoding = stripe.encodings[of.column]
-        return Work(
-            groups=self._num_groups,
-            all_groups=self._all_groups,
-            rows=len(self._selection),
-            stripe_rows=self._selection.num_rows,
-            per_row=per_row,
-            stream_bytes=stripe.data_length(of.column),
-            marked=encoding.is_v2 and self._marks(of.column).reads > 1,
-            runs_per_value=runs_per_value(
-                file.source,
-                stripe,
-                of.column,
-                run_streams(of, encoding, file.tail.version),
-                self.decompressor,
-            ),
-        )
+        wanted = Wanted(self._num_groups, self._all_groups, len(self._selection), self._selection.num_rows)
+        places = value_counts(file.tail, stripe, of)
+        sparse, dense = 0.0, COLUMN_NS
+        for node in of.walk():
+            has_nulls = has_present(stripe, node.column)
+            if node.kind == Kind.STRUCT and not has_nulls:
+                continue
+            encoding = stripe.encodings[node.column]
+            stream = stripe.streams.get((node.column, StreamKind.PRESENT))
+            present = stream.length if stream is not None else 0
+            stored = NodeData(
+                places=places[node.column],
+                values=values_held(file.tail, node, places[node.column])
+                if has_nulls
+                else places[node.column],
+                data_bytes=stripe.data_length(node.column) - present,
+                present_bytes=present,
+                is_dictionary=encoding.is_dictionary,
+                is_vetted=of.column in stripe.vetted,
+            )
+            runs = runs_per_value(node) if run_streams(node, encoding, file.tail.version) else 0.0
+            marked = encoding.is_v2 and self._marks(node.column).reads > 1
+            sparse += sparse_cost(node, stored, wanted, runs, marked=marked)
+            dense += dense_cost(node, stored, runs)
+            if file.source.is_remote:
+                # pyarrow fetches the column whole
+                left_out = 1 - wanted.groups / wanted.all_groups
+                dense += (stored.data_bytes + present) * left_out * REMOTE_BYTE_NS
+        return _Costs(sparse, dense)
+
+    def _runs_per_value(self, of: OrcType) -> float:
+        file, stripe = self._file, self._decoder.stripe
+        streams = run_streams(of, stripe.encodings[of.column], file.tail.version)
+        return runs_per_value(file.source, stripe, of.column, streams, self.decompressor)
 
     @property
     def _all_groups(self) -> int:
@@ -311,22 +325,52 @@ class StripeRead:
         Those are left out where that is not safe, or it cannot: our decoders will tell.
         """
         file, stripe, rows = self._file, self._decoder.stripe, self._selection.num_rows
-        fit = [
-            item for item in columns if may_decode(file.source, stripe, item[1].of, rows, self.decompressor)
+        streams = [
+            [stream for node in column.of.walk() for stream in stripe.data_streams(node.column)]
+            for _, column in columns
         ]
+        sizes = [sum(stream.length for stream in found) for found in streams]
+        held: dict[int, pa.Array] = {}
+        for begin, end in cut(np.array(sizes, np.int64), FETCH_BYTES):
+            wanted = list(chain.from_iterable(streams[begin:end]))
+            with file.dense.stored(stripe, wanted) as views:
+                stored = {
+                    (stream.column, stream.kind): view for stream, view in zip(wanted, views, strict=True)
+                }
+                found = self._vetted(columns[begin:end], stored)
+            held |= found
+            file.counts.add(
+                dense_columns=len(found),
+                dense_rows=len(found) * rows,
+                # requests are counted as they are made
+                bytes_fetched=0
+                if file.source.is_remote
+                else sum(sizes[at] for at in range(begin, end) if columns[at][0] in found),
+            )
+        self._is_dense |= bool(held)
+        return held
+
+    def _vetted(self, columns: Sequence[tuple[int, Projection]], stored: Stored) -> dict[int, pa.Array]:
+        """The columns of which pyarrow may decode what is stored, and can."""
+        fit = [item for item in columns if self._may_decode(item[1].of, stored)]
         found = self._by_pyarrow(fit)
         if fit and not found:
             # one of them cannot be decoded: the others can
             found = {i: array for item in fit for i, array in self._by_pyarrow([item]).items()}
-        for i, column in fit:
-            if i in found:
-                self._is_dense = True
-                file.counts.add(
-                    dense_columns=1,
-                    dense_rows=rows,
-                    bytes_fetched=sum(stripe.data_length(node.column) for node in column.of.walk()),
-                )
         return found
+
+    def _may_decode(self, of: OrcType, stored: Stored) -> bool:
+        """Whether pyarrow may decode a column; what was found is good as long as the file is as it was."""
+        stripe = self._decoder.stripe
+        # before the content is looked at, so that a change meanwhile shows
+        state = self._file.source.identity()
+        known = stripe.vetted.get(of.column)
+        if known is not None and known[0] == state:
+            return known[1]
+        is_sound = may_decode(stored, stripe, of, self._selection.num_rows, self.decompressor)
+        if state is not None:
+            stripe.vetted[of.column] = (state, is_sound)
+        return is_sound
 
     def _by_pyarrow(self, columns: Sequence[tuple[int, Projection]]) -> dict[int, pa.Array]:
         wanted = [(column.name, column.of) for _, column in columns]

@@ -45,6 +45,23 @@ MAX_ROWS = 1 << 62
 _schemas: dict[tuple[bytes, ...], OrcType] = {}
 _MAX_SCHEMAS = 64
 
+#: What files of other formats begin with.
+_MAGICS = {
+    MAGIC: "an ORC file that was cut, or is still being written",
+    b"PAR1": "Parquet",
+    b"PARE": "encrypted Parquet",
+    b"Obj\1": "Avro",
+    b"ARROW1": "Arrow IPC",
+    b"SEQ": "a Hadoop sequence file",
+    b"RCF": "RCFile",
+    b"\x1f\x8b": "gzip",
+    b"BZh": "bzip2",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"PK\3\4": "a zip archive",
+}
+#: So many bytes at the head tell whether it is text.
+_HEAD_BYTES = 64
+
 _KNOWN_VERSIONS = {(0, 11), (0, 12), (1, 9999)}
 
 
@@ -203,9 +220,12 @@ def _encrypted(footer: pb.Footer, schema: OrcType) -> frozenset[int]:
 
 
 def _not_orc(source: ByteSource) -> OrcError:
-    return OrcError(
-        "not an ORC file, or a truncated one: it does not end in an ORC postscript", path=source.path
-    )
+    (head,) = source.read([(0, min(source.size(), _HEAD_BYTES))])
+    found = next((name for magic, name in _MAGICS.items() if bytes(head).startswith(magic)), None)
+    if found is None and all(byte >= 0x20 or byte in b"\t\r\n" for byte in head):
+        found = "text"
+    told = f"it looks like {found}" if found else "it does not end in an ORC postscript"
+    return OrcError(f"not an ORC file, or a truncated one: {told}", path=source.path)
 
 
 def _stripes(stripes: Sequence[pb.StripeInformation], end: int) -> tuple[StripeInformation, ...]:

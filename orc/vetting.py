@@ -1,25 +1,29 @@
 """What must be sound in a column before pyarrow may decode it, whose reader trusts the lengths of strings and lists.
 
-Negative and very great lengths make it read and write outside of its buffers, or take memory without bound. They are
-looked at first, which costs nearly nothing; what does not pass goes to our own decoders, which tell what is wrong or
-read what is merely unusual.
+Negative and very great lengths make it read and write outside of its buffers, or take memory without bound; after a
+chunk without content it reads on in memory that is not the stream's, and gives what it finds there. Both are looked at
+first, which costs nearly nothing; what does not pass goes to our own decoders, which tell what is wrong or read what
+is merely unusual.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from hindex.errors import OrcError
-from hindex.orc.claims import is_doubtful
+from hindex.orc.claims import LONGEST, MOST_BYTES, is_doubtful, most_run_bytes
 from hindex.orc.compression import Decompressor
 from hindex.orc.encoding import rle_v1, rle_v2
-from hindex.orc.source import ByteSource
 from hindex.orc.streams import PADDING
 from hindex.orc.stripe import StreamKind, Stripe
 from hindex.orc.types import STRING_KINDS, Kind, OrcType
+
+#: A column's data streams as stored, by its number and their kind.
+Stored = Mapping[tuple[int, StreamKind], memoryview]
 
 #: Strings and lists from this length on are not given to pyarrow.
 _SHORT = 1 << 16
@@ -29,6 +33,8 @@ _ROWS_AT_ONCE = 1024
 #: many as this for each that is stored.
 _ROOM = _ROWS_AT_ONCE * _SHORT
 _PER_BYTE = 16
+
+_NOTHING = memoryview(b"")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +46,14 @@ class _Claim:
     least: int
 
 
-def may_decode(
-    source: ByteSource, stripe: Stripe, of: OrcType, rows: int, decompressor: Decompressor
-) -> bool:
+def may_decode(stored: Stored, stripe: Stripe, of: OrcType, rows: int, decompressor: Decompressor) -> bool:
     """Whether pyarrow may decode a column of a stripe of so many rows."""
+    columns = {node.column for node in of.walk()}
+    if not all(decompressor.fills_all(data) for (column, _), data in stored.items() if column in columns):
+        return False
     try:
         claim = _Claim(rows, min(rows, _ROWS_AT_ONCE), rows)
-        return _is_sound(source, stripe, of, claim, decompressor)
+        return _is_sound(stored, stripe, of, claim, decompressor)
     except OrcError:
         return False
 
@@ -59,9 +66,7 @@ def may_have_null_keys(stripe: Stripe, of: OrcType) -> bool:
     )
 
 
-def _is_sound(
-    source: ByteSource, stripe: Stripe, of: OrcType, claim: _Claim, decompressor: Decompressor
-) -> bool:
+def _is_sound(stored: Stored, stripe: Stripe, of: OrcType, claim: _Claim, decompressor: Decompressor) -> bool:
     """Whether pyarrow may decode a node that claims to have so many values."""
     encoding = stripe.encodings[of.column]
     if is_doubtful(stripe, of, claim.most):
@@ -69,19 +74,21 @@ def _is_sound(
     if (of.column, StreamKind.PRESENT) in stripe.streams:
         claim = _Claim(claim.most, claim.at_once, 0)
     if of.kind == Kind.STRUCT:
-        return all(_is_sound(source, stripe, child, claim, decompressor) for child in of.children)
+        return all(_is_sound(stored, stripe, child, claim, decompressor) for child in of.children)
     has_lengths = of.kind in (Kind.LIST, Kind.MAP)
     if not has_lengths and of.kind not in STRING_KINDS and of.kind != Kind.BINARY:
         return True
-    buffer, end = _content(source, stripe, of.column, StreamKind.LENGTH, decompressor)
-    if encoding.is_dictionary and not has_lengths:
+    is_dictionary = encoding.is_dictionary and not has_lengths
+    entries = stripe.dictionary_sizes[of.column]
+    lengths = stored.get((of.column, StreamKind.LENGTH), _NOTHING)
+    buffer, end = _runs(lengths, entries if is_dictionary else claim.most, decompressor)
+    if is_dictionary:
         zero, limit = np.zeros(1, np.int64), np.array([end], np.int64)
-        size = np.array([stripe.dictionary_sizes[of.column]], np.int64)
         rle = rle_v2 if encoding.is_v2 else rle_v1
-        lengths = rle.decode(buffer, zero, limit, size, signed=False)
-        return is_dictionary(
-            lengths, _content(source, stripe, of.column, StreamKind.DICTIONARY_DATA, decompressor)[1]
-        )
+        sizes = rle.decode(buffer, zero, limit, np.array([entries], np.int64), signed=False)
+        total = dictionary_bytes(sizes, claim.most)
+        data = stored.get((of.column, StreamKind.DICTIONARY_DATA), _NOTHING)
+        return total is not None and decompressor.reaches(data, total)
     if not encoding.is_v2:
         return False
     longest, total, held = rle_v2.bounds(buffer, 0, end, claim.most)
@@ -90,28 +97,31 @@ def _is_sound(
     at_once = min(total, claim.at_once * longest)
     if has_lengths:
         below = _Claim(total, at_once, 0)
-        return all(_is_sound(source, stripe, child, below, decompressor) for child in of.children)
-    data = stripe.streams.get((of.column, StreamKind.DATA))
-    return at_once <= max(_ROOM, _PER_BYTE * (data.length if data else 0))
+        return all(_is_sound(stored, stripe, child, below, decompressor) for child in of.children)
+    return at_once <= max(_ROOM, _PER_BYTE * len(stored.get((of.column, StreamKind.DATA), _NOTHING)))
 
 
-def is_dictionary(lengths: npt.NDArray[np.int64], size: int) -> bool:
-    """Whether a dictionary's entries lie within its bytes."""
-    return not len(lengths) or (int(lengths.min()) >= 0 and int(lengths.max()) <= size >= int(lengths.sum()))
+def dictionary_bytes(lengths: npt.NDArray[np.int64], values: int) -> int | None:
+    """How many bytes a dictionary's entries take, of which there are so many values.
 
-
-def _content(
-    source: ByteSource, stripe: Stripe, column: int, kind: StreamKind, decompressor: Decompressor
-) -> tuple[npt.NDArray[np.uint8], int]:
-    """A whole stream, decompressed, with some zeros behind it; and how long it is without them.
-
-    :raises OrcError: if a chunk of it is empty: pyarrow would read on in memory that is not the stream's.
+    None where pyarrow should not get them: a length is negative, or the values might not fit one array.
     """
-    stream = stripe.streams.get((column, kind))
+    if not len(lengths):
+        return 0
+    low, high = int(lengths.min()), int(lengths.max())
+    if low < 0 or high >= LONGEST or high * values > MOST_BYTES:
+        return None
+    return int(lengths.sum())
+
+
+def _runs(data: memoryview, values: int, decompressor: Decompressor) -> tuple[npt.NDArray[np.uint8], int]:
+    """As much of a stream, decompressed, as so many integers take, with some zeros behind; how long it is without."""
     pieces: list[memoryview | bytes] = []
-    if stream is not None:
-        pieces = list(decompressor.contents(memoryview(source.read([(stream.offset, stream.length)])[0])))
-        if stream.length and not all(map(len, pieces)):
-            raise OrcError("a chunk has no content")
+    held, most = 0, int(most_run_bytes(np.array(values)))
+    for piece in decompressor.contents(data):
+        pieces.append(piece)
+        held += len(piece)
+        if held >= most:
+            break
     buffer = np.frombuffer(b"".join([*pieces, bytes(PADDING)]), np.uint8)
     return buffer, len(buffer) - PADDING

@@ -20,6 +20,7 @@ import pyarrow as pa
 from hindex.cli.comparing import same_rows
 from hindex.errors import HindexError
 from hindex.orc import DecodePath, OrcReader, RowSelection, open_source
+from hindex.orc.counts import CountedSource
 from hindex.orc.dense import DenseReader
 from hindex.plan.evaluate import mask
 from hindex.scan.file_columns import output_schema
@@ -193,7 +194,7 @@ def _unindexed(snapshot: Snapshot) -> Snapshot:
 def _stripes(plan: ScanPlan) -> Iterator[tuple[ScanTask, OrcReader, DenseReader, int]]:
     for task in plan.tasks:
         reader = OrcReader(task.uri, path=DecodePath.DENSE)
-        dense = DenseReader(open_source(task.uri), reader.tail)
+        dense = DenseReader(CountedSource(open_source(task.uri), reader.counts), reader.tail)
         for stripe in range(len(reader.stripes)):
             yield task, reader, dense, stripe
 

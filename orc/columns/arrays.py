@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hindex.errors import OrcError
+from hindex.orc.claims import MOST_BYTES
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -58,10 +59,7 @@ def bytes_array(
     :param sizes: of the slices, where they hold many values each; otherwise each is one of ``lengths``.
     """
     total = int(lengths.sum())
-    if total > np.iinfo(np.int32).max:
-        raise OrcError(
-            f"the selected values take {total} bytes, more than one array holds: select fewer rows"
-        )
+    check_size(total)
     full = spread(lengths, valid)
     offsets = np.zeros(len(full) + 1, np.int32)
     np.cumsum(full, out=offsets[1:])
@@ -74,6 +72,14 @@ def bytes_array(
             slices(data, begins, lengths if sizes is None else sizes, total),
         ],
     )
+
+
+def check_size(total: int) -> None:
+    """Refuse strings of so many bytes in one array."""
+    if total > MOST_BYTES:
+        raise OrcError(
+            f"the selected values take {total} bytes, more than one array holds: select fewer rows"
+        )
 
 
 def slices(data: Bytes, begins: Ints, lengths: Ints, total: int) -> pa.Buffer:

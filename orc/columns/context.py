@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hindex.errors import OrcError
+from hindex.orc.claims import LONGEST, most_run_bytes
 from hindex.orc.columns.arrays import fixed_array
 from hindex.orc.compression import Decompressor
 from hindex.orc.cost import handover_pays
@@ -133,7 +134,8 @@ class ColumnContext:
 
     def _present(self, group_rows: Ints) -> Bools:
         places = self._places[StreamKind.PRESENT]
-        spans = self.window(StreamKind.PRESENT).spans(places, (places.end_skip > 0).tolist())
+        tails, most = (places.end_skip > 0).tolist(), most_run_bytes(group_rows)
+        spans = self.window(StreamKind.PRESENT).spans(places, tails, most)
         bits = boolean.decode(spans.buffer, spans.starts, spans.limits, places.skip + group_rows)
         return _drop_heads(bits, places.skip, group_rows)
 
@@ -144,7 +146,12 @@ class ColumnContext:
     def spans(self, kind: StreamKind) -> tuple[Spans, Ints]:
         """The decompressed spans of the groups with wanted values, and the values to skip in each."""
         places = self.places(kind)
-        return self.window(kind).spans(places, self._tails(places).tolist()), places.skip
+        return self.window(kind).spans(places, self._tails(places).tolist(), self._most), places.skip
+
+    @property
+    def _most(self) -> Ints:
+        """The bytes that the values of each group take at most, in any stream but those of strings."""
+        return most_run_bytes(self.wanted.totals)
 
     def _tails(self, places: Places) -> Bools:
         """Whether a wanted value is in the run that begins at each group's end, which has the last ``end_skip``."""
@@ -298,14 +305,14 @@ class ColumnContext:
     def runs_of_groups(self, kind: StreamKind, *, signed: bool) -> list[list[Buffer]]:
         """The integers of the groups that hold wanted values, as a stream for each stripe."""
         places = self.places(kind)
-        spans = self.window(kind).spans(places, (places.end_skip > 0).tolist())
+        spans = self.window(kind).spans(places, (places.end_skip > 0).tolist(), self._most)
         first, last = places.ranges()
         return self._cut(spans, places, first, last, np.zeros(len(first), np.int64), signed=signed)
 
     def bytes_of_groups(self, kind: StreamKind) -> list[list[Buffer]]:
         """The bytes of the groups that hold wanted values, for each stripe, of a stream whose positions are exact."""
         places = self.places(kind)
-        spans = self.window(kind).spans(places, [False] * len(self.wanted.groups))
+        spans = self.window(kind).spans(places, [False] * len(self.wanted.groups), self._most)
         data = spans.buffer.data
         pieces: list[Buffer] = [
             data[start:limit]
@@ -394,9 +401,9 @@ class ColumnContext:
 
     def whole_integers(self, kind: StreamKind, count: int) -> Ints:
         """The first ``count`` values of a stream that belongs to the stripe, such as dictionary lengths."""
-        spans = self.window(kind).spans(Places.whole(), [False])
-        rle = self._rle()
-        return rle.decode(spans.buffer, spans.starts, spans.limits, np.array([count], np.int64), signed=False)
+        counts = np.array([count], np.int64)
+        spans = self.window(kind).spans(Places.whole(), [False], most_run_bytes(counts))
+        return self._rle().decode(spans.buffer, spans.starts, spans.limits, counts, signed=False)
 
 
 def _starts_in(stripe: Ints) -> Ints:
@@ -423,5 +430,5 @@ def _drop_heads(values: npt.NDArray[Scalar], skips: Ints, counts: Ints) -> npt.N
 
 def check_lengths(lengths: Ints) -> None:
     """Refuse lengths that no string has; sums of the others cannot wrap unnoticed, they stay far below 2^63."""
-    if len(lengths) and (int(lengths.min()) < 0 or int(lengths.max()) >= 1 << 40):
+    if len(lengths) and (int(lengths.min()) < 0 or int(lengths.max()) >= LONGEST):
         raise OrcError("a string's length is negative or absurdly large")

@@ -10,14 +10,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hindex.errors import OrcError
-from hindex.orc.columns.arrays import bytes_array, validity
+from hindex.orc.claims import MOST_BYTES, most_run_bytes
+from hindex.orc.columns.arrays import bytes_array, check_size, validity
 from hindex.orc.columns.context import ColumnContext, check_lengths
 from hindex.orc.encoding.buffers import starts_of
 from hindex.orc.handover import Buffer, decode_column
 from hindex.orc.streams import Places
 from hindex.orc.stripe import StreamKind
 from hindex.orc.types import Kind, OrcType
-from hindex.orc.vetting import is_dictionary
+from hindex.orc.vetting import dictionary_bytes
 
 Ints = npt.NDArray[np.int64]
 
@@ -62,6 +63,9 @@ def _dictionary(context: ColumnContext) -> pa.Array:
         entries, codes = np.unique(codes, return_inverse=True)
     else:
         entries = np.arange(count)
+    check_size(
+        int(np.bincount(codes, minlength=len(entries)).dot(np.minimum(lengths[entries], MOST_BYTES + 1)))
+    )
     data, begins = context.window(StreamKind.DICTIONARY_DATA).values(
         Places.whole(), np.array([0, len(entries)], np.int64), (ends - lengths)[entries], ends[entries]
     )
@@ -78,17 +82,20 @@ def _dictionary(context: ColumnContext) -> pa.Array:
 
 
 def _handed_over(context: ColumnContext) -> pa.Array | None:
-    rows = context.rows_of_stripes
+    rows, size = context.rows_of_stripes, context.dictionary_size
+    entries = np.array([size], np.int64)
+    total = dictionary_bytes(context.whole_integers(StreamKind.LENGTH, size), sum(rows))
+    if total is None:
+        return None
     streams = {StreamKind.DATA: context.runs_of_groups(StreamKind.DATA, signed=False)}
-    dictionary: dict[StreamKind, Buffer] = {}
-    for kind in (StreamKind.LENGTH, StreamKind.DICTIONARY_DATA):
-        spans = context.window(kind).spans(Places.whole(), [False])
-        dictionary[kind] = spans.buffer.data[int(spans.starts[0]) : int(spans.limits[0])]
-        streams[kind] = [[dictionary[kind]]] * len(rows)
-    size = context.dictionary_size
-    if not is_dictionary(
-        context.whole_integers(StreamKind.LENGTH, size), len(dictionary[StreamKind.DICTIONARY_DATA])
+    for kind, most in (
+        (StreamKind.LENGTH, most_run_bytes(entries)),
+        (StreamKind.DICTIONARY_DATA, np.array([total], np.int64)),
     ):
+        spans = context.window(kind).spans(Places.whole(), [False], most)
+        held: Buffer = spans.buffer.data[int(spans.starts[0]) : int(spans.limits[0])]
+        streams[kind] = [[held]] * len(rows)
+    if total > len(held):
         return None
     values = decode_column(_TEXT, context.encoding, streams, rows, dictionary_size=size)
     if values is None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import copy
 import zlib
-from collections.abc import Callable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import cramjam
@@ -56,11 +57,13 @@ class Hooks:
     """What may damage a file as it is written.
 
     ``message`` gets each message, named, right before it is encoded; ``chunk`` a stored chunk with its header, and
-    gives what is written instead.
+    gives what is written instead. ``cut`` gets a stream's plain content and the block size, and gives the content of
+    its chunks and whether each is stored as it is, or None for what a writer does.
     """
 
     message: Callable[[str, Message], None] = lambda name, message: None
     chunk: Callable[[bytes], bytes] = lambda chunk: chunk
+    cut: Callable[[bytes, int], list[tuple[bytes, bool]]] | None = None
 
 
 def take_apart(data: bytes) -> FileParts:
@@ -104,10 +107,11 @@ def put_together(
 
 @dataclass(slots=True)
 class _Stored:
-    """A stream as it is stored, and where its chunks begin."""
+    """A stream as it is stored, where its chunks begin, and where their content does, its end behind them."""
 
     data: bytes
     starts: list[int] = field(default_factory=list)
+    contents: list[int] = field(default_factory=list)
 
 
 class _Writer:
@@ -177,11 +181,19 @@ class _Writer:
     def _stored(self, data: bytes) -> _Stored:
         if not self._codec:
             return _Stored(data)
-        found, starts = bytearray(), []
-        for at in range(0, len(data), self._block_size):
+        found, starts, contents = bytearray(), [], [0]
+        for content, is_original in self._cut(data):
             starts.append(len(found))
-            found += self._hooks.chunk(_chunk(self._codec, data[at : at + self._block_size]))
-        return _Stored(bytes(found), starts)
+            contents.append(contents[-1] + len(content))
+            found += self._hooks.chunk(_chunk(self._codec, content, is_original=is_original))
+        return _Stored(bytes(found), starts, contents)
+
+    def _cut(self, data: bytes) -> Iterator[tuple[bytes, bool | None]]:
+        if self._hooks.cut is not None:
+            yield from self._hooks.cut(data, self._block_size)
+            return
+        for at in range(0, len(data), self._block_size):
+            yield data[at : at + self._block_size], None
 
     def _recount(
         self,
@@ -212,16 +224,19 @@ class _Writer:
             entry.positions[:] = found
 
     def _place(self, stream: _Stored | None, at: int) -> list[int]:
-        number, inner = divmod(at, self._block_size)
-        if stream is None or number >= len(stream.starts):
+        if stream is None or at >= stream.contents[-1]:
             return [0 if stream is None else len(stream.data), 0]
-        return [stream.starts[number], inner]
+        number = bisect_right(stream.contents, at) - 1
+        return [stream.starts[number], at - stream.contents[number]]
 
 
-def _chunk(codec: int, content: bytes) -> bytes:
+def _chunk(codec: int, content: bytes, *, is_original: bool | None) -> bytes:
+    """A chunk with its header, stored as it is where that is shorter unless it is told."""
     packed = compressed(codec, content)
-    body, original = (packed, 0) if len(packed) < len(content) else (content, 1)
-    return (len(body) << 1 | original).to_bytes(3, "little") + body
+    if is_original is None:
+        is_original = len(packed) >= len(content)
+    body = content if is_original else packed
+    return (len(body) << 1 | is_original).to_bytes(3, "little") + body
 
 
 def compressed(codec: int, content: bytes) -> bytes:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import fsspec
@@ -11,8 +13,10 @@ import pyarrow as pa
 import pyarrow.orc
 import pytest
 
+from hindex.errors import OrcError
 from hindex.orc import DecodePath, OrcReader, RowSelection
 from hindex.orc.source import BytesSource
+from hindex.orc.stripe import StreamKind
 from tests.fuzz.parts import put_together, take_apart
 
 ROWS, STRIDE = 600_000, 10_000
@@ -121,3 +125,128 @@ def test_elements_of_lists_count(statistics: str, depth: int) -> None:
         assert len(reader.stripes) == 1
         assert reader.read(["l"], rows)["l"].combine_chunks().equals(lists.take(pa.array(rows)))
         assert reader.counts.dense_columns == dense
+
+
+MANY = 200_000
+
+
+def _kinds(rng: np.random.Generator) -> pa.Table:
+    """Columns whose lengths come in short runs, some with nulls; and one whose values come in long ones."""
+    words = np.array([f"{'w' * (i % 9)}{i}" for i in range(2000)], object)
+
+    def runs(values: int) -> Any:
+        """Texts of which a few neighbours each are equally long."""
+        return words[np.repeat(rng.integers(0, 2000, values), rng.integers(3, 7, values))[:values]]
+
+    texts = runs(MANY)
+    nulls = rng.random(MANY) < 0.4
+    sizes = rng.integers(0, 4, MANY)
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+    elements = pa.array(runs(int(offsets[-1])))
+    version = pa.array(rng.integers(0, 20, MANY).astype(np.int32))
+    return pa.table(
+        {
+            "text": pa.array(texts),
+            "text with nulls": pa.array(texts, mask=nulls),
+            "struct": pa.StructArray.from_arrays([pa.array(texts), version], ["os", "version"]),
+            "list": pa.ListArray.from_arrays(pa.array(offsets), elements),
+            "long": pa.array(rng.integers(0, 1 << 40, MANY)),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def kinds(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pa.Table]:
+    """20 row groups in one stripe."""
+    table, path = _kinds(np.random.default_rng(6)), tmp_path_factory.mktemp("kinds") / "t.orc"
+    pyarrow.orc.write_table(
+        table,
+        path,
+        compression="zstd",
+        row_index_stride=STRIDE,
+        stripe_size=1 << 28,
+        dictionary_key_size_threshold=0.0,
+    )
+    return path, table
+
+
+@pytest.mark.parametrize(
+    ("column", "share", "part", "dense"),
+    [
+        # each row group is touched: all lengths would be decoded for a few values
+        *((column, share, 1, True) for column in ("text", "struct", "list") for share in (0.1, 0.01, 0.003)),
+        *((column, 0.003, 4, False) for column in ("text", "struct", "list", "text with nulls", "long")),
+        *((column, 0.0001, 1, False) for column in ("text", "struct", "list")),
+        # of nulls there is nothing to decode, and pyarrow is slow where they are irregular
+        ("text with nulls", 0.1, 1, True),
+        ("text with nulls", 0.0003, 1, False),
+        ("long", 0.1, 1, True),
+    ],
+)
+def test_short_runs_and_nulls_count(
+    kinds: tuple[Path, pa.Table], column: str, share: float, part: int, dense: bool
+) -> None:
+    """Of each row group, or of each fourth one, a share of the rows."""
+    path, table = kinds
+    rows = np.flatnonzero(np.random.default_rng(7).random(MANY) < share)
+    rows = rows[rows // STRIDE % part == 0]
+    # what other tests have learnt of the file is not known here
+    reader = OrcReader(BytesSource(path.read_bytes()))
+    assert len(reader.stripes) == 1
+    found = reader.read([column], rows)[column].combine_chunks()
+    assert found.equals(table[column].combine_chunks().take(pa.array(rows)))
+    assert (reader.counts.dense_columns, reader.counts.dense_rows) == ((1, MANY) if dense else (0, 0))
+    assert (reader.counts.row_groups == 0) == dense
+
+
+@pytest.mark.parametrize(
+    ("rows", "lists", "dense"),
+    [(50, False, False), (50, True, True), (2000, False, True), (2, True, False)],
+)
+def test_few_row_groups_are_weighed_where_much_of_them_is_wanted(rows: int, lists: bool, dense: bool) -> None:
+    """Eight row groups, all of them touched, but two rows in one."""
+    count, each = 8000, 50
+    column = pa.array(np.random.default_rng(8).integers(0, 1 << 40, count * (each if lists else 1)))
+    if lists:
+        column = pa.ListArray.from_arrays(np.arange(0, len(column) + 1, each, dtype=np.int32), column)
+    sink = pa.BufferOutputStream()
+    pyarrow.orc.write_table(pa.table({"c": column}), sink, row_index_stride=1000, stripe_size=1 << 28)
+    reader = OrcReader(BytesSource(sink.getvalue().to_pybytes()))
+    assert len(reader.stripes) == 1
+    wanted = np.arange(rows) if rows == 2 else np.arange(0, count, count // rows)
+    assert reader.read(["c"], wanted)["c"].combine_chunks().equals(column.take(pa.array(wanted)))
+    assert reader.counts.dense_columns == dense
+
+
+def test_lengths_are_looked_at_once(kinds: tuple[Path, pa.Table], tmp_path: Path) -> None:
+    """Before pyarrow gets them; again where the file was changed meanwhile, though its time says that it was not."""
+    path, table = tmp_path / "t.orc", kinds[1]
+    path.write_bytes(kinds[0].read_bytes())
+    rows = np.arange(0, MANY, 7)
+    expected = table["text"].combine_chunks().take(pa.array(rows))
+    with OrcReader(path) as reader:
+        chunks = []
+        for _ in range(3):
+            before = reader.counts.chunks
+            assert reader.read(["text"], rows)["text"].combine_chunks().equals(expected)
+            chunks.append(reader.counts.chunks - before)
+        assert reader.counts.dense_columns == 3
+        assert chunks[0] > chunks[1] == chunks[2] == 0
+        with OrcReader(path) as again:
+            # what is known of a file is known to all its readers
+            assert again.read(["text"], rows)["text"].combine_chunks().equals(expected)
+            assert (again.counts.dense_columns, again.counts.chunks) == (1, 0)
+        (lengths,) = (
+            stream
+            for (number, kind), stream in reader.stripe(0).streams.items()
+            if kind == StreamKind.LENGTH and number == reader.column_type("text").column
+        )
+        status = path.stat()
+        with path.open("r+b") as file:
+            file.seek(lengths.offset)
+            file.write(bytes(lengths.length))
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+        before = reader.counts.dense_columns
+        with pytest.raises(OrcError):
+            reader.read(["text"], rows)
+        assert reader.counts.dense_columns == before

@@ -26,6 +26,7 @@ from hindex.orc.stripe import StreamKind
 from hindex.orc.types import Kind
 from tests.fuzz.parts import FileParts, Hooks, compressed, put_together, take_apart
 from tests.support.rle_v2 import pack, varint, zigzag
+from tests.support.vetted import is_vetted
 from tests.support.writers import write_pyarrow
 
 PATHS = [DecodePath.SPARSE, DecodePath.DENSE, DecodePath.WHOLE, None]
@@ -643,7 +644,92 @@ def test_lengths_with_chunks_of_nothing(
         data = put_together(wanted, codec, hooks=Hooks(chunk=lambda c, new=new: new if c == old else c))  # type: ignore[misc]
         assert data != put_together(wanted, codec)
         OrcReader(BytesSource(data), path=DecodePath.WHOLE).read([name])
-        stripe = OrcReader(BytesSource(data))
-        stored_as = stripe.stripe(0), stripe.column_type(name), ROWS, stripe.tail.decompressor()
-        assert not vetting.may_decode(BytesSource(data), *stored_as)
+        assert not is_vetted(data, name)
     assert not asked_pyarrow
+
+
+def test_rows_without_a_row(parts: FileParts) -> None:
+    """A root that says which rows are null, as no writer's does; pyarrow does not ask it."""
+    found = parts.copy()
+    found.stripes[0].footer.streams.add(kind=StreamKind.PRESENT, column=0)
+    found.stripes[0].streams.append(b"\x6d\x55")  # every other row, of 112 bytes and so 896 rows
+    found.stripes[0].streams[-1] += b"\xff\x55"
+    expected = pa.array([i if i % 2 else None for i in range(ROWS)])
+    for path in PATHS:
+        reader = OrcReader(BytesSource(put_together(found)), path=path)
+        tiny = reader.read(["tiny"]).column(0)
+        assert tiny.is_valid().to_pylist() == expected.is_valid().to_pylist()
+        assert reader.counts.dense_columns == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "codec"),
+    [
+        ("text", StreamKind.LENGTH, ZLIB),
+        ("mode", StreamKind.LENGTH, ZSTD),
+        ("mode", StreamKind.DICTIONARY_DATA, ZLIB),
+        ("list", StreamKind.LENGTH, ZSTD),
+        ("number", StreamKind.DATA, ZSTD),
+        ("number", StreamKind.PRESENT, ZSTD),
+        ("double", StreamKind.DATA, ZSTD),
+    ],
+)
+def test_much_behind_the_last_value(parts: FileParts, name: str, kind: StreamKind, codec: int) -> None:
+    """What no value can need is not decompressed: here it is a hundred megabytes."""
+    stripe = parts.stripes[0]
+    places = [(s.column, s.kind) for s in stripe.footer.streams]
+    good = stripe.streams[places.index((column_of(parts, name), kind))]
+    block = 1 << 20
+    content = good + bytes(100 * block - len(good))
+    data = put_together(with_stream(parts, name, kind, content), codec, block)
+    for path in PATHS:
+        for rows in (None, list(range(ROWS - STRIDE, ROWS))):
+            reader = OrcReader(BytesSource(data), path=path)
+            tracemalloc.start()
+            found = reader.read([name], rows)
+            expected = TABLE.select([name])
+            assert found.equals(expected if rows is None else expected.take(rows))
+            peak = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+            assert peak < MOST_BYTES, (path, rows, peak)
+            assert reader.counts.bytes_decompressed < 8 * block, (path, rows)
+
+
+@pytest.mark.parametrize("stride", [STRIDE, 0])
+def test_an_entry_that_is_wanted_too_often(asked_pyarrow: list[str], tmp_path: Path, stride: int) -> None:
+    """Of a dictionary's entry of three megabytes a thousand values do not fit one array."""
+    count, long = 8000, "x" * (3 << 20)
+    path = tmp_path / "t.orc"
+    texts = pa.array(["a", long] * 2 + ["a"] * (count - 4))
+    write_pyarrow(path, pa.table({"c": texts}), "none", stride=1000, dictionary_key_size_threshold=1.0)
+    parts = take_apart(path.read_bytes())
+    stripe = parts.stripes[0]
+    places = [(s.column, s.kind) for s in stripe.footer.streams]
+    parts.footer.row_index_stride = stride and 1000
+    code = places.index((1, StreamKind.DATA))
+    assert parts.stripes[0].footer.columns[1].kind == 3
+    stripe.streams[code] = repeated(1, count)
+    data = put_together(parts, ZSTD, 1 << 20)
+    for forced in PATHS:
+        with pytest.raises(OrcError, match=r"more than one array holds: select fewer rows") as caught:
+            OrcReader(BytesSource(data, "x.orc"), path=forced).read(["c"])
+        assert (caught.value.path, caught.value.stripe, caught.value.column) == ("x.orc", 0, "c")
+    assert not asked_pyarrow
+    reader = OrcReader(BytesSource(data), path=DecodePath.WHOLE)
+    assert reader.read(["c"], [5, 7999]).column(0).to_pylist() == [long, long]
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"PAR1" + bytes(range(200)) + b"PAR1", "looks like Parquet"),
+        (b"\x1f\x8b\x08" + bytes(100), "looks like gzip"),
+        (b"id,name\n1,one\n" * 20, "looks like text"),
+        (b"ORC" + bytes(100), "an ORC file that was cut"),
+        (b"\x00\x01\x02" * 9, "does not end in an ORC postscript"),
+        (b"", "is empty"),
+    ],
+)
+def test_files_of_other_formats(data: bytes, told: str) -> None:
+    with pytest.raises(OrcError, match=told):
+        OrcReader(BytesSource(data, "x"))

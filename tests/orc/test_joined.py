@@ -214,7 +214,7 @@ def test_a_chunk_does_not_go_on_into_the_next_stripe() -> None:
         fetched(b"\x0d" + first[1:]).chunk(0, decompressor)
     # nor does a row group that a position lets end there
     group = Places(*(np.array([n]) for n in (0, 0, 0, 0, 7, 0, 0)))
-    spans = StreamWindow(fetched(first), decompressor).spans(group, [False])
+    spans = StreamWindow(fetched(first), decompressor).spans(group, [False], np.array([1 << 20]))
     assert (spans.starts.tolist(), spans.limits.tolist()) == ([0], [5])
 
 

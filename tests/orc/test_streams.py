@@ -73,7 +73,7 @@ def test_spans_are_the_stream_from_place_to_place(codec: int) -> None:
             skip,
             np.zeros_like(starts),
         )
-        found = _window(stored, codec).spans(places, tails.tolist())
+        found = _window(stored, codec).spans(places, tails.tolist(), np.full(len(tails), 1 << 20))
         data = memoryview(content + b"\0" * 16)
         for g, start in enumerate(starts.tolist()):
             first, limit = int(found.starts[g]), int(found.limits[g])

@@ -9,7 +9,7 @@ from unittest import mock
 
 from hindex.index.cache import shared_cache
 from hindex.index.file import IndexFileReader
-from hindex.orc import ReadCounts
+from hindex.orc import OrcReader, ReadCounts
 from hindex.orc.known_files import KNOWN_FILES
 from hindex.scan.execute import OpenTask
 from hindex.scan.running import answered
@@ -61,3 +61,9 @@ def _opened() -> Iterator[list[IndexFileReader]]:
 
     with mock.patch.object(IndexFileReader, "__init__", noted):
         yield found
+
+
+def decoded(readers: list[OrcReader]) -> int:
+    """How many columns of row groups, or of whole stripes, had values of theirs read."""
+    counts = [reader.counts for reader in readers]
+    return sum(item.row_groups + item.dense_columns + item.whole_columns for item in counts)
