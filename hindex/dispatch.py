@@ -180,7 +180,7 @@ def _create(connection: Connection, statement: CreateIndex) -> Index | BuildEsti
         )
     return connection.resolve(statement.table).create_index(
         statement.name,
-        statement.columns[0].name,
+        statement.columns[0].parts,
         statement.using,
         statement.where,
         dict(statement.properties),

@@ -26,6 +26,7 @@ from hindex.plan.evaluate import prune
 from hindex.plan.filter import ALWAYS, Filter, Never
 from hindex.scan.planning import check_path, holds, index_filter
 from hindex.store.manifest import IndexEntry, new_index_id
+from hindex.table.schema import ColumnName
 from hindex.table.snapshot import FileView, Snapshot
 from hindex.where import Where, parsed
 
@@ -48,7 +49,7 @@ class IndexSpec:
     """
 
     name: str
-    column: str
+    column: ColumnName
     using: str = "bitmap"
     where: Where | None = None
     properties: Mapping[str, str] | None = None

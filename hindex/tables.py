@@ -45,7 +45,7 @@ from hindex.store.manifest import (
 from hindex.store.store import Store
 from hindex.table.elsewhere import CatalogPartitions
 from hindex.table.listing import Listing, list_data_files
-from hindex.table.schema import TableSchema
+from hindex.table.schema import ColumnName, TableSchema
 from hindex.table.snapshot import Snapshot, fresh_paths, take_snapshot
 from hindex.table.transactional import AcidOptions
 from hindex.where import Where, parsed
@@ -123,7 +123,7 @@ class Table:
     def scan(
         self,
         where: Where | None = None,
-        columns: Sequence[str] | None = None,
+        columns: Sequence[ColumnName] | None = None,
         limit: int | None = None,
         *,
         mode: str | Mode | None = None,
@@ -232,7 +232,7 @@ class Table:
     def create_index(
         self,
         name: str,
-        column: str,
+        column: ColumnName,
         using: str = ...,
         where: Where | None = ...,
         properties: Mapping[str, str] | None = ...,
@@ -248,7 +248,7 @@ class Table:
     def create_index(
         self,
         name: str,
-        column: str,
+        column: ColumnName,
         using: str = ...,
         where: Where | None = ...,
         properties: Mapping[str, str] | None = ...,
@@ -263,7 +263,7 @@ class Table:
     def create_index(
         self,
         name: str,
-        column: str,
+        column: ColumnName,
         using: str = "bitmap",
         where: Where | None = None,
         properties: Mapping[str, str] | None = None,

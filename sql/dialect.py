@@ -121,7 +121,8 @@ class HindexParser(SparkParser):
         if self.at_end:
             return "the end"
         text = self.written()
-        return f"'{text}'" if len(text) <= 40 else f"'{text[:37]}...'"
+        shown = text if len(text) <= 40 else f"{text[:37]}..."
+        return shown if self._curr.token_type in _QUOTED else f"'{shown}'"
 
     def fail(self, message: str, offset: int | None = None) -> NoReturn:
         raise SqlSyntaxError(message, self.offset if offset is None else offset)

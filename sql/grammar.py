@@ -30,17 +30,27 @@ def statement(parser: HindexParser) -> Statement:
     if word in first:
         second = list(dict.fromkeys(words.split()[1] for words in STATEMENTS if words.split()[0] == word))
         parser.accept(word)
-        parser.fail(f"expected {' or '.join(second)}, found {parser.found()}{parser.meant(*second)}")
-    close = parser.meant(*first)
+        what = f"expected {' or '.join(second)} after {word}, found {parser.found()}"
+        parser.fail(what + parser.meant(*second))
     known = ", ".join(HELP)
+    if word in _OTHERS:
+        parser.fail(f"unknown statement {parser.found()}: hindex changes no table; it knows {known}")
+    close = parser.meant(*first)
     return parser.fail(f"unknown statement {parser.found()}{close or f'; hindex knows {known}'}")
 
 
 def explain(parser: HindexParser) -> Explain:
     """``EXPLAIN [ANALYZE] SELECT ...``."""
     analyze = parser.accept("ANALYZE")
-    parser.expect("SELECT")
-    return Explain(select(parser), analyze)
+    if parser.accept("SELECT"):
+        return Explain(select(parser), analyze)
+    if parser.word() == "CREATE":
+        parser.fail(
+            "expected SELECT, found 'CREATE': CREATE INDEX ... DRY RUN tells what would be read and written"
+        )
+    is_other = parser.at_end or parser.word() in _OTHERS or parser.word() in _FIRST_WORDS
+    hint = ": only queries are explained" if is_other else parser.meant("SELECT", "ANALYZE")
+    return parser.fail(f"expected SELECT, found {parser.found()}{hint}")
 
 
 STATEMENTS: dict[str, Callable[[HindexParser], Statement]] = {
@@ -64,3 +74,6 @@ STATEMENTS: dict[str, Callable[[HindexParser], Statement]] = {
     "EXPLAIN": explain,
     "SELECT": select,
 }
+_FIRST_WORDS = frozenset(words.split()[0] for words in STATEMENTS)
+#: Words that begin statements of Spark, which change tables or their rows: none is another one misspelt.
+_OTHERS = frozenset({"DELETE", "INSERT", "MERGE", "TRUNCATE", "REPLACE", "LOAD", "MSCK", "OPTIMIZE"})

@@ -113,6 +113,8 @@ def _select(parser: HindexParser, *, in_exists: bool = False) -> Select:
         order = _order(parser, items, is_grouped=bool(groups), is_distinct=distinct)
     _no_clause(parser)
     limit = _limit(parser) if parser.accept("LIMIT") else None
+    if limit is not None and parser.word() == ",":
+        parser.fail("unexpected ',' after LIMIT: there is one number, of the rows wanted")
     _no_clause(parser)
     return Select(table, items, where, groups, order, limit, having)
 
@@ -359,6 +361,10 @@ def _no_clause(parser: HindexParser) -> None:
     meant = parser.meant("GROUP", "ORDER") if parser.following == "BY" else ""
     if meant:
         parser.fail(f"unexpected {parser.found()}{meant}")
+    word = parser.word()
+    if word in ("GROUP", "ORDER"):
+        parser.accept(word)
+        parser.fail(f"expected BY after {word}, found {parser.found()}{parser.meant('BY')}")
     if parser.word() == "HAVING" and not parser.following:
         parser.fail("expected a condition after HAVING, found the end", parser.offset + len("HAVING"))
     clause = _CLAUSES.get(_clause(parser))

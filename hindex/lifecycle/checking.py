@@ -145,7 +145,7 @@ def _verify_stripe(
     values = _values(snapshot, view, column.name, stripe)
     was_asked = False
     for predicate in _probes(column, values, rng):
-        plan = plan_scan(snapshot, predicate, [column.name])
+        plan = plan_scan(snapshot, predicate, [column.parts])
         # an index of many files is asked by the plan, the others by the tasks
         _tell(problems, plan.notes)
         if not plan.tasks:

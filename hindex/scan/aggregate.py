@@ -31,7 +31,7 @@ from hindex.scan.running import Runner
 from hindex.scan.task import OutputColumn
 from hindex.sql.predicate import Predicate
 from hindex.sql.statements import COUNTS, AggregateFunction
-from hindex.table.schema import ResolvedColumn
+from hindex.table.schema import ColumnName, ResolvedColumn, spelled
 from hindex.table.snapshot import Snapshot
 
 
@@ -40,7 +40,7 @@ class Aggregate:
     """An aggregate of a column; COUNT of rows where ``column`` is None. ``name`` is the result's column."""
 
     function: AggregateFunction
-    column: str | None
+    column: ColumnName | None
     name: str
 
 
@@ -48,7 +48,7 @@ class Aggregate:
 class Group:
     """A column that rows are grouped by, as ``name``."""
 
-    column: str
+    column: ColumnName
     name: str
 
 
@@ -78,7 +78,7 @@ class Aggregation:
     snapshot: Callable[[], Snapshot]
     where: Predicate | None
     items: tuple[Item, ...]
-    groups: tuple[str, ...] = ()
+    groups: tuple[ColumnName, ...] = ()
     having: GroupFilter | None = None
     limit: int | None = None
     runner: Runner = field(default_factory=Runner)
@@ -106,26 +106,27 @@ class Aggregation:
         self._kept(plan)
         return plan
 
-    def _plan_of(self, found: Snapshot, wanted: Sequence[str]) -> ScanPlan:
+    def _plan_of(self, found: Snapshot, wanted: Sequence[ColumnName]) -> ScanPlan:
         return (plan_nothing if self._is_empty else plan_scan)(found, self.where, [], wanted)
 
     @property
     def _is_empty(self) -> bool:
         return self.limit is not None and self.limit <= 0
 
-    def _check_groups(self, groups: Sequence[str], of: Callable[[str], ResolvedColumn]) -> None:
+    def _check_groups(self, groups: Sequence[str], of: Callable[[ColumnName], ResolvedColumn]) -> None:
         for item in self._asked:
             if not groups and isinstance(item, Group):
                 raise ColumnError(
-                    f"Column {item.column!r} stands beside aggregates of all rows: group by it, or leave it out"
+                    f"Column {spelled(item.column)!r} stands beside aggregates of all rows: group by it, or leave it "
+                    "out"
                 )
             if _function(item) is _DISTINCT:
                 continue
             if groups and item.column is not None and of(item.column).name not in groups:
                 only = "that column" if len(groups) == 1 else "those columns"
                 raise ColumnError(
-                    f"Column {item.column!r} is asked of groups by {', '.join(map(repr, groups))}: only {only} can "
-                    "be; leave it out, or use Spark on scan(...).to_spark()"
+                    f"Column {spelled(item.column)!r} is asked of groups by {', '.join(map(repr, groups))}: only "
+                    f"{only} can be; leave it out, or use Spark on scan(...).to_spark()"
                 )
 
     def to_arrow(self) -> pa.Table:
@@ -223,8 +224,8 @@ class Aggregation:
 
     def _totals(self, plan: ScanPlan, runner: Runner) -> tuple[StripePart, dict[tuple[str, ...], Groups]]:
         """What all stripes contribute, and the groups of it, in order."""
-        part, of = self.part_of(plan), plan.snapshot.schema.resolve
-        groups = {by: Joining([of(name).type for name in by]) for by in part.groupings}
+        part, types = self.part_of(plan), {column.name: column.type for column in plan.lookups}
+        groups = {by: Joining([types[name] for name in by]) for by in part.groupings}
         total = StripePart(0)
         for found in runner.run(plan, lambda task, answer: stripe_part(task, answer, part)):
             total.rows += found.rows
@@ -313,9 +314,9 @@ def _end(of: OrcType, key: Key | None) -> pa.Array:
     return key_array(of, keys)
 
 
-def _check_ordered(column: str, of: OrcType) -> None:
+def _check_ordered(column: ColumnName, of: OrcType) -> None:
     if key_kind(of) is None:
         raise ColumnError(
-            f"Column {column!r} is of type {of}: only values of primitive types are grouped or ordered; name a "
-            "primitive field of it, or use Spark on scan(...).to_spark()"
+            f"Column {spelled(column)!r} is of type {of}: only values of primitive types are grouped or ordered; name "
+            "a primitive field of it, or use Spark on scan(...).to_spark()"
         )

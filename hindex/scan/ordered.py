@@ -31,6 +31,7 @@ from hindex.scan.file_columns import output_schema
 from hindex.scan.planning import ScanPlan
 from hindex.scan.running import Runner
 from hindex.scan.task import OutputColumn, ScanTask
+from hindex.table.schema import ColumnName, spelled
 from hindex.table.snapshot import FileView
 
 #: Data files that are held open while stripes of several are looked at in turn.
@@ -44,7 +45,7 @@ _LOSSY = frozenset({Kind.FLOAT, Kind.DOUBLE, Kind.CHAR})
 class Order:
     """Rows by the values of a column. NULL comes first in ascending order and last in descending, as in Spark."""
 
-    column: str
+    column: ColumnName
     descending: bool = False
     nulls_first: bool | None = None
 
@@ -55,7 +56,7 @@ class Order:
     def __str__(self) -> str:
         direction = " DESC" if self.descending else ""
         nulls = "" if self.nulls_first is None else f" NULLS {'FIRST' if self.nulls_first else 'LAST'}"
-        return f"{self.column}{direction}{nulls}"
+        return f"{spelled(self.column)}{direction}{nulls}"
 
 
 @total_ordering
@@ -91,7 +92,7 @@ def check_order(plan: ScanPlan, order: Order) -> None:
     of = plan.snapshot.schema.resolve(order.column).type
     if key_kind(of) is None:
         raise ColumnError(
-            f"Column {order.column!r} is of type {of}, whose values have no order: name a field of it"
+            f"Column {spelled(order.column)!r} is of type {of}, whose values have no order: name a field of it"
         )
 
 

@@ -21,7 +21,7 @@ from hindex.scan.task import IndexUse, OutputColumn, ScanTask
 from hindex.sql.predicate import Predicate
 from hindex.store.manifest import IndexEntry, IndexFileEntry, Manifest
 from hindex.table.paths import bind_paths
-from hindex.table.schema import ResolvedColumn, TableSchema, bind_columns
+from hindex.table.schema import ColumnName, ResolvedColumn, TableSchema, bind_columns
 from hindex.table.snapshot import FileView, Snapshot
 
 
@@ -45,7 +45,10 @@ class ScanPlan:
 
 
 def plan_scan(
-    snapshot: Snapshot, where: Predicate | None, names: Sequence[str] | None, lookups: Sequence[str] = ()
+    snapshot: Snapshot,
+    where: Predicate | None,
+    names: Sequence[ColumnName] | None,
+    lookups: Sequence[ColumnName] = (),
 ) -> ScanPlan:
     """Plan the reading of columns (all if None) of the rows that a predicate keeps.
 
@@ -72,7 +75,10 @@ def plan_scan(
 
 
 def plan_nothing(
-    snapshot: Snapshot, where: Predicate | None, names: Sequence[str] | None, lookups: Sequence[str] = ()
+    snapshot: Snapshot,
+    where: Predicate | None,
+    names: Sequence[ColumnName] | None,
+    lookups: Sequence[ColumnName] = (),
 ) -> ScanPlan:
     """The plan of a query of no rows: names and types are looked at as :func:`plan_scan` does, and nothing else.
 
@@ -105,19 +111,19 @@ def plan_every(plan: ScanPlan) -> ScanPlan:
 
 
 def output_columns(
-    schema: TableSchema, names: Sequence[str] | None, *, row_keys: bool = False
+    schema: TableSchema, names: Sequence[ColumnName] | None, *, row_keys: bool = False
 ) -> tuple[OutputColumn, ...]:
     """The columns to read, with the table's spelling and types.
 
     :param row_keys: whether rows have keys, which are a column that nobody gets who does not name it.
     """
     found = []
-    for name in schema.names if names is None else names:
-        key = _row_key(name.split("."), schema) if row_keys else None
+    for name in [(name,) for name in schema.names] if names is None else names:
+        key = _row_key(name.split(".") if isinstance(name, str) else name, schema) if row_keys else None
         if key is not None:
             found.append(key)
             continue
-        resolved = schema.resolve((name,) if names is None else name)
+        resolved = schema.resolve(name)
         check_path(resolved, schema)
         found.append(OutputColumn(resolved.name, resolved.type, resolved.is_partition))
     return tuple(found)

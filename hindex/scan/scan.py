@@ -28,6 +28,7 @@ from hindex.scan.running import Runner, Unit, run_units
 from hindex.scan.task import ScanTask
 from hindex.sql.predicate import Predicate
 from hindex.sql.statements import AggregateFunction
+from hindex.table.schema import ColumnName, spelled
 from hindex.table.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class Scan:
         self,
         snapshot: Callable[[], Snapshot],
         where: Predicate | None = None,
-        columns: Sequence[str] | None = None,
+        columns: Sequence[ColumnName] | None = None,
         limit: int | None = None,
         *,
         names: Sequence[str] | None = None,
@@ -79,7 +80,7 @@ class Scan:
         self.proof: ProveReport | None = None
 
     def __repr__(self) -> str:
-        columns = "*" if self._columns is None else ", ".join(self._columns)
+        columns = "*" if self._columns is None else ", ".join(map(spelled, self._columns))
         where = "" if self._where is None else f" WHERE {self._where}"
         order = "" if self._order is None else f" ORDER BY {self._order}"
         limit = "" if self._limit is None else f" LIMIT {self._limit}"
@@ -118,7 +119,7 @@ class Scan:
     def narrowed(
         self,
         where: Predicate | None,
-        columns: Sequence[str] | None,
+        columns: Sequence[ColumnName] | None,
         limit: int | None,
         names: Sequence[str] | None = None,
     ) -> Scan:
@@ -133,7 +134,9 @@ class Scan:
             quarantine=self._quarantine,
         )
 
-    def order_by(self, column: str, *, descending: bool = False, nulls_first: bool | None = None) -> Scan:
+    def order_by(
+        self, column: ColumnName, *, descending: bool = False, nulls_first: bool | None = None
+    ) -> Scan:
         """The same rows in the order of a column's values; with a limit, the first ones of it.
 
         An index on the column is walked from its end, and no further than the limit needs.
@@ -207,7 +210,7 @@ class Scan:
         """The rows as a pandas DataFrame."""
         return self.to_arrow().to_pandas()
 
-    def count(self, column: str | None = None) -> int:
+    def count(self, column: ColumnName | None = None) -> int:
         """How many rows there are, or how many of them have a value in a column.
 
         No data is read where the indexes decide.
@@ -241,44 +244,46 @@ class Scan:
                     return True
         return any(run_units(deferred, OpenTask.count, cautious=True))
 
-    def min(self, column: str) -> Any:  # noqa: ANN401 a value of the column's type
+    def min(self, column: ColumnName) -> Any:  # noqa: ANN401 a value of the column's type
         """The least value of a column that is not NULL; None where there is none."""
         return self._single(Aggregate(AggregateFunction.MIN, column, "min"))
 
-    def max(self, column: str) -> Any:  # noqa: ANN401 a value of the column's type
+    def max(self, column: ColumnName) -> Any:  # noqa: ANN401 a value of the column's type
         """The greatest value of a column that is not NULL, NaN where there is one; None where there is none."""
         return self._single(Aggregate(AggregateFunction.MAX, column, "max"))
 
-    def count_distinct(self, column: str) -> int:
+    def count_distinct(self, column: ColumnName) -> int:
         """How many distinct values a column has, NULL not among them."""
         found: int = self._single(Aggregate(AggregateFunction.COUNT_DISTINCT, column, "count"))
         return found
 
-    def distinct(self, column: str) -> pa.Array:
+    def distinct(self, column: ColumnName) -> pa.Array:
         """The distinct values of a column, ascending; NULL, where it occurs, comes first."""
-        found = self.aggregate([Group(column, column)], group=column).to_arrow()
+        found = self.aggregate([Group(column, "value")], group=[column]).to_arrow()
         return found.column(0).combine_chunks()
 
-    def value_counts(self, column: str, *others: str) -> pa.Table:
+    def value_counts(self, column: ColumnName, *others: ColumnName) -> pa.Table:
         """How many rows have each value of a column (NULL too), or each combination of values of several.
 
         :returns: the values, ascending, NULL first, a column of them for each one asked for; and their ``count``.
         :raises ValueError: for anything but names of columns.
         """
         names = (column, *others)
-        if not all(isinstance(cast("object", name), str) for name in names):
+        if not all(isinstance(cast("object", name), str | tuple) for name in names):
             raise ValueError(
                 f"value_counts takes names of columns, not {', '.join(map(repr, names))}: name several one by one, "
                 'value_counts("a", "b")'
             )
-        groups: list[Item] = [Group(name, name) for name in names]
+        groups: list[Item] = [
+            Group(name, name if isinstance(name, str) else ".".join(name)) for name in names
+        ]
         items = (*groups, Aggregate(AggregateFunction.COUNT, None, "count"))
         return self.aggregate(items, group=names).to_arrow()
 
     def aggregate(
         self,
         items: Sequence[Item],
-        group: str | Sequence[str] | None = None,
+        group: str | Sequence[ColumnName] | None = None,
         limit: int | None = None,
         having: GroupFilter | None = None,
     ) -> Aggregation:

@@ -24,6 +24,7 @@ from hindex.sql.statements import (
     SortItem,
     is_same_value,
 )
+from hindex.table.schema import ColumnName
 
 #: What Spark calls the column.
 _EXISTS = "exists()"
@@ -44,8 +45,7 @@ class Summary:
             at, order = self.order
             item = self.aggregation.items[at]
             is_count = isinstance(item, Aggregate) and item.function in COUNTS
-            assert item.column is not None or is_count
-            of = OrcType(Kind.LONG) if is_count else self._type_of(item.column or "")
+            of = OrcType(Kind.LONG) if is_count or item.column is None else self._type_of(item.column)
             found = sorted_rows(found, found.column(at), OutputColumn("", of), order)
         return found.slice(0, self.limit)
 
@@ -58,7 +58,7 @@ class Summary:
         order = "" if self.order is None else f"{self.order[1]}: the result is sorted"
         return replace(found, order=order, limit=self.limit, analyzed=analyzed)
 
-    def _type_of(self, column: str) -> OrcType:
+    def _type_of(self, column: ColumnName) -> OrcType:
         return self.aggregation.snapshot().schema.resolve(column).type
 
 
@@ -94,7 +94,7 @@ def selected(scan: Scan, select: Select | SelectExists) -> Scan | Summary | Exis
     items = select.items
     found = scan.narrowed(
         select.where,
-        None if items is None else [item.value.name for item in items if isinstance(item.value, ColumnRef)],
+        None if items is None else [item.value.parts for item in items if isinstance(item.value, ColumnRef)],
         None if select.is_aggregate else select.limit,
         None if items is None or all(item.alias is None for item in items) else [item.name for item in items],
     )
@@ -103,7 +103,7 @@ def selected(scan: Scan, select: Select | SelectExists) -> Scan | Summary | Exis
             return found
         assert isinstance(select.order.value, ColumnRef)
         return found.order_by(
-            select.order.value.name,
+            select.order.value.parts,
             descending=select.order.descending,
             nulls_first=select.order.nulls_first,
         )
@@ -112,17 +112,17 @@ def selected(scan: Scan, select: Select | SelectExists) -> Scan | Summary | Exis
         if isinstance(item.value, AggregateCall):
             wanted.append(_aggregate(item.value, item.name))
         else:
-            wanted.append(Group(item.value.name, item.name))
+            wanted.append(Group(item.value.parts, item.name))
     # rows that are sorted are cut afterwards
     limit = None if select.order is not None and select.limit != 0 else select.limit
-    groups = [column.name for column in select.groups]
+    groups = [column.parts for column in select.groups]
     having = None if select.having is None else _group_filter(select.having, select.groups)
     summary = found.aggregate(wanted, groups, limit, having)
     return Summary(summary, None if select.order is None else _sorted(select, select.order), select.limit)
 
 
 def _aggregate(call: AggregateCall, name: str) -> Aggregate:
-    return Aggregate(call.function, None if call.column is None else call.column.name, name)
+    return Aggregate(call.function, None if call.column is None else call.column.parts, name)
 
 
 def _group_filter(having: Having, groups: Sequence[ColumnRef]) -> GroupFilter:
@@ -134,7 +134,7 @@ def _group_filter(having: Having, groups: Sequence[ColumnRef]) -> GroupFilter:
     for group in groups:
         if any(group.name == call.name for call in calls):
             raise ColumnError(f"HAVING has {group.name}, which is an aggregate and a column: leave it out")
-    return GroupFilter(having.predicate, (*(Group(group.name, group.name) for group in groups), *calls))
+    return GroupFilter(having.predicate, (*(Group(group.parts, group.name) for group in groups), *calls))
 
 
 def _sorted(select: Select, order: SortItem) -> tuple[int, Order]:

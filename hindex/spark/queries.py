@@ -9,7 +9,8 @@ either all read here or all by Spark.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +36,7 @@ __all__ = ["QueryExplanation", "SparkSyntaxError", "TableDecision", "explain_que
 
 
 class SparkSyntaxError(StatementError):
-    """Spark cannot parse a query; the place that it names is one of the text with other names for tables."""
+    """Spark cannot make sense of words; the place that it names is one of the text with other names for tables."""
 
 
 def run_query(connection: Connection, query: Query) -> DataFrame:
@@ -106,6 +107,18 @@ def _analysed(
             for item in tables:
                 if item.known.is_path:
                     item.known.table.snapshot()
-        kind = SparkSyntaxError if error.getCondition() == _NOT_PARSED else StatementError
-        raise kind(first_line(error)) from error
+        condition = error.getCondition() or ""
+        is_of_text = condition == _NOT_PARSED or _is_of_limit(
+            condition, error.getMessageParameters() or {}, query.text
+        )
+        raise (SparkSyntaxError if is_of_text else StatementError)(first_line(error)) from error
     return found
+
+
+def _is_of_limit(condition: str, told: Mapping[str, str], text: str) -> bool:
+    """Whether what Spark does not take is what stands after LIMIT, which is a number and no column."""
+    name = re.escape(told.get("objectName", "").strip("`"))
+    is_name = condition.startswith("UNRESOLVED_COLUMN") and bool(name)
+    return condition.startswith("INVALID_LIMIT_LIKE_EXPRESSION") or (
+        is_name and re.search(rf"\bLIMIT\s+`?{name}\b", text, re.IGNORECASE) is not None
+    )

@@ -144,7 +144,7 @@ class _Planner:
     def _plain(self, table: QueryTable, known: KnownTable, where: Predicate) -> PlannedTable:
         schema = known.snapshot.schema
         names = [name for name in schema.names if self._query.needs(name)]
-        if any(_is_time(schema.resolve(name).type) for name in names) and not self._in_utc():
+        if any(_is_time(schema.resolve((name,)).type) for name in names) and not self._in_utc():
             reason = "it has timestamps that the query asks for, and the session's time zone is not UTC"
             return PlannedTable(known, _alone(table, reason, where))
         rows = sum(view.num_rows for view in known.snapshot.files)
@@ -209,8 +209,9 @@ class _Planner:
 
 def _planned(known: KnownTable, where: Predicate | None, names: Sequence[str]) -> tuple[Scan, ScanPlan]:
     """A scan, and its plan against the table as it was listed for this query."""
-    scan = known.table.scan(where, names)
-    return scan, scan.runner.plan(lambda: known.snapshot, lambda found: plan_scan(found, where, names))
+    columns = [(name,) for name in names]
+    scan = known.table.scan(where, columns)
+    return scan, scan.runner.plan(lambda: known.snapshot, lambda found: plan_scan(found, where, columns))
 
 
 def _fits(predicate: Predicate, schema: TableSchema) -> bool:

@@ -117,7 +117,8 @@ class SourceScan:
 
     def __init__(self, table: SourceTable, wanted: Sequence[str]) -> None:
         self._table = table
-        self._wanted = tuple(wanted)
+        # Spark asks for columns as they were told to it, which without a list of them are whole ones
+        self._wanted = tuple((name,) if table.columns is None else name for name in wanted)
         self._where: Predicate | None = None
 
     def push(self, filters: Iterable[Any]) -> list[Any]:

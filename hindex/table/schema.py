@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from hindex.errors import ColumnError, TableError
 from hindex.orc.acid.schema import row_key
 from hindex.orc.types import INTEGER_KINDS, STRING_KINDS, Kind, OrcType
+from hindex.sql.expression import quote_name
 
 #: Names are listed in messages up to this many.
 _LISTED_NAMES = 12
 
 _FLOATING = (Kind.FLOAT, Kind.DOUBLE)
+
+#: What stands for a column: its name, or the dotted path of a field, as a text; or the names on the way, one by one,
+#: of which each may have dots of its own.
+ColumnName: TypeAlias = str | tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +67,12 @@ class TableSchema:
     partition_columns: tuple[TableColumn, ...] = ()
     transactional: bool = False
 
+    def __repr__(self) -> str:
+        columns = ", ".join(f"{quote_name(item.name)} {item.type}" for item in self.data_columns)
+        partitions = ", ".join(f"{quote_name(item.name)} {item.type}" for item in self.partition_columns)
+        by = f" PARTITIONED BY ({partitions})" if partitions else ""
+        return f"TableSchema({columns}{by})"
+
     @property
     def data_columns(self) -> tuple[TableColumn, ...]:
         """The columns whose values are read from the files."""
@@ -78,20 +90,15 @@ class TableSchema:
     def resolve(self, name: str | Sequence[str], *, is_stored: bool = False) -> ResolvedColumn:
         """The column that a name stands for: an exact match first, else one that differs in letter case only.
 
-        :param name: a column's name, or its parts; a dotted text is first tried as one name.
         :param is_stored: whether the name was resolved before, when what it now could stand for besides was not there.
         :raises ColumnError: if there is none, or more than one that differs in letter case, or a dotted text that
             :meth:`is_ambiguous`.
         """
-        if isinstance(name, str):
-            parts = (name,) if "." not in name or self._matches(name) else tuple(name.split("."))
-            if not is_stored and self.is_ambiguous(name):
-                raise ColumnError(
-                    f"Column {name!r} cannot be resolved: columns with dots in their names and fields of structs give "
-                    "it more than one meaning; read all columns, or rename one of them"
-                )
-        else:
-            parts = tuple(name)
+        if not is_column_name(name):
+            raise ColumnError(
+                f"{name!r} is no column: it is a name as text, or the names of a field's path as a tuple"
+            )
+        parts = self._parts(name, is_stored=is_stored) if isinstance(name, str) else tuple(name)
         written = ".".join(parts)
         if self.transactional and row_key(parts, self.names) is not None:
             raise ColumnError(
@@ -107,10 +114,26 @@ class TableSchema:
 
     def is_ambiguous(self, text: str) -> bool:
         """Whether a dotted text could be read as more than one column or field, letter case aside."""
+        return "." in text and len(self._readings(text)) > 1
+
+    def _parts(self, text: str, *, is_stored: bool) -> tuple[str, ...]:
+        """The names on the way to what a text stands for, which may be one name that has dots."""
         if "." not in text:
-            return False
-        wanted = text.lower()
-        return sum(_readings(wanted, item.name.lower(), item.type) for item in self.columns) > 1
+            return (text,)
+        readings = self._readings(text)
+        if len(readings) == 1:
+            return readings[0]
+        if readings and not is_stored:
+            raise ColumnError(
+                f"Column {text!r} cannot be resolved: columns with dots in their names and fields of structs give "
+                "it more than one meaning; write it in SQL, where one name with dots is in backquotes, or as a tuple "
+                "of names"
+            )
+        return (text,) if self._matches(text) else tuple(text.split("."))
+
+    def _readings(self, text: str) -> list[tuple[str, ...]]:
+        """All that a dotted text could stand for, letter case aside."""
+        return [path for item in self.columns for path in _readings(text.lower(), (item.name,), item.type)]
 
     def _matches(self, name: str) -> list[TableColumn]:
         exact = [item for item in self.columns if item.name == name]
@@ -118,7 +141,12 @@ class TableSchema:
 
     def _one_of(self, written: str, found: list[TableColumn]) -> TableColumn:
         if not found:
-            remedy = _remedy(written, self.names)
+            meant = self._readings(written)
+            remedy = (
+                f"did you mean {' or '.join(map(spelled, meant))}? a name with dots of its own is in backquotes"
+                if meant
+                else _remedy(written, self.names)
+            )
             if not self.data_columns:
                 counts = (
                     " that counts, by its directories and the valid write ids," if self.transactional else ""
@@ -133,14 +161,26 @@ class TableSchema:
         return found[0]
 
 
-def _readings(wanted: str, path: str, of: OrcType) -> int:
-    """How many of a column and the fields within it have such a dotted path, in lower case."""
-    if path == wanted:
-        return 1
-    if of.kind is not Kind.STRUCT or not wanted.startswith(f"{path}."):
-        return 0
-    fields = zip(of.field_names, of.children, strict=True)
-    return sum(_readings(wanted, f"{path}.{name.lower()}", child) for name, child in fields)
+def is_column_name(given: object) -> bool:
+    """Whether a value is a :data:`ColumnName`; other sequences of names are taken for tuples."""
+    return isinstance(given, str) or (
+        isinstance(given, Sequence) and bool(given) and all(isinstance(part, str) for part in given)
+    )
+
+
+def spelled(name: ColumnName) -> str:
+    """A name for people: as SQL has it where its parts are known."""
+    return name if isinstance(name, str) else ".".join(map(quote_name, name))
+
+
+def _readings(wanted: str, path: tuple[str, ...], of: OrcType) -> Iterator[tuple[str, ...]]:
+    """The paths of a column and the fields within it that give such a dotted text, in lower case."""
+    text = ".".join(path).lower()
+    if text == wanted:
+        yield path
+    elif of.kind is Kind.STRUCT and wanted.startswith(f"{text}."):
+        for name, child in zip(of.field_names, of.children, strict=True):
+            yield from _readings(wanted, (*path, name), child)
 
 
 def merge_schemas(

@@ -122,7 +122,7 @@ def create_indexes(made: RandomTable, table: Table) -> frozenset[str]:
         made.description.append(f"indexes: {', '.join(spec.name for spec in specs)} where {where}")
         # keys of decimals are of one scale
         scaled = {column.name for column in chosen if column.type.startswith("decimal")} & made.widened
-        exact = {spec.column for spec in specs if spec.using == "bitmap" and where is None}
+        exact = {str(spec.column) for spec in specs if spec.using == "bitmap" and where is None}
         return frozenset(exact - scaled)
     return frozenset()
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,85 +14,21 @@ import pytest
 import hindex
 import hindex.tables
 from hindex import connection
-from hindex.errors import FallbackError, StatementError, TableError
+from hindex.errors import StatementError, TableError
 from hindex.scan.running import Runner
 from hindex.spark import agreement, catalog, partitions, query_plan
 from hindex.spark.queries import QueryExplanation, explain_query, run_query
 from hindex.spark.query_plan import plan_query
-from hindex.spark.surveys import TOO_MANY
 from hindex.sql.queries import parse_query
 from tests.acid.writing import bucket_property, write_acid
+from tests.support.queries import ROWS, compare, counted, rows
 from tests.support.small import write_columns
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-ROWS = 300
+    from pyspark.sql import SparkSession
 
 
-def column(rng: random.Random, most: int, nulls: float, rows: int = ROWS) -> list[int | None]:
-    return [None if rng.random() < nulls else rng.randrange(most) for _ in range(rows)]
-
-
-@pytest.fixture(scope="module")
-def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[hindex.Connection]:
-    """Tables ``qt`` and ``qu`` with indexes on most columns, ``qv`` without; nulls everywhere."""
-    rng = random.Random(11)
-    root = tmp_path_factory.mktemp("queries")
-    data = {
-        "qt": {
-            "id": pa.array(range(ROWS), pa.int64()),
-            "a": pa.array(column(rng, 20, 0.2), pa.int32()),
-            "b": pa.array(column(rng, 5, 0.3), pa.int32()),
-            "s": pa.array([None if n is None else f"s{n}" for n in column(rng, 9, 0.2)], pa.string()),
-        },
-        "qu": {
-            "k": pa.array(column(rng, 20, 0.1), pa.int32()),
-            "x": pa.array(column(rng, 4, 0.3), pa.int64()),
-            "b": pa.array(column(rng, 5, 0.3), pa.int32()),
-        },
-        "qv": {
-            "a": pa.array(column(rng, 20, 0.1), pa.int32()),
-            "z": pa.array(column(rng, 3, 0.1), pa.int32()),
-        },
-    }
-    hx = hindex.connect(spark=spark)
-    for name, columns in data.items():
-        half = {key: array.slice(0, ROWS // 2) for key, array in columns.items()}
-        rest = {key: array.slice(ROWS // 2) for key, array in columns.items()}
-        write_columns(root / name / "1.orc", half)
-        write_columns(root / name / "2.orc", rest)
-        spark.sql(f"CREATE TABLE {name} USING orc LOCATION '{root / name}'")
-    for name in ("qt", "qu"):
-        indexed = [c for c in data[name] if c not in ("id", "k")]
-        hx.table(name).create_indexes([hindex.IndexSpec(f"i_{c}", c) for c in indexed])
-    yield hx
-    for name in data:
-        spark.sql(f"DROP TABLE {name}")
-
-
-@pytest.fixture(autouse=True)
-def always(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tables are read through their indexes however many rows are left."""
-    monkeypatch.setattr(query_plan, "MAX_SHARE", 1.0)
-    monkeypatch.setattr(query_plan, "MIN_VALUES", 0)
-    TOO_MANY.clear()
-
-
-def rows(frame: DataFrame) -> list[str]:
-    return sorted(map(repr, frame.toArrow().to_pylist()))
-
-
-def compare(hx: hindex.Connection, text: str) -> QueryExplanation:
-    """The answer is that of Spark alone, with its columns; what EXPLAIN says of it."""
-    wanted = hx.spark().sql(text)
-    query = parse_query(text)
-    assert query is not None
-    found = run_query(hx, query)
-    assert found.schema == wanted.schema
-    assert rows(found) == rows(wanted), text
-    return explain_query(hx, query)
-
+pytestmark = pytest.mark.usefixtures("always")
 
 #: A query, and which of its tables are read through indexes, in order.
 QUERIES: list[tuple[str, str]] = [
@@ -289,164 +223,6 @@ def test_indexes_are_asked_until_too_many_rows_are_left(
     assert 0.6 * ROWS < (found.rows.kept or 0) < ROWS == found.rows.total
 
 
-def test_that_too_many_rows_are_left_is_asked_once(
-    tables: hindex.Connection, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Until a file or an index is another one; of a table that is read, each time, and only once."""
-    asked = counted(monkeypatch, Runner, "answer")
-    monkeypatch.setattr(query_plan, "MAX_SHARE", 0.1)
-    path = tmp_path / "t"
-    for number in range(2):
-        write_columns(path / f"{number}.orc", {"id": pa.array([7] * 10), "a": pa.array([3] * 9 + [5])})
-    table = tables.table(str(path))
-    table.create_index("i", "a")
-    text = f"SELECT sum(id) AS n FROM '{path}' WHERE a = {{}}"
-
-    def read(value: int) -> tuple[bool, int, int | None]:
-        """Whether it is read through its index, how often that was asked, and the answer."""
-        asked.clear()
-        query = parse_query(text.format(value))
-        assert query is not None
-        answer = run_query(tables, query).collect()[0]["n"]
-        times = len(asked)
-        (found,) = plan_query(tables, query)
-        if found.scan is None:
-            assert found.decision.reason == "NOT_SELECTIVE: more than 10.0% of the rows may match"
-            assert found.decision.rows is not None
-            assert (found.decision.rows.kept, found.decision.rows.total) == (18, 20)
-            assert len(asked) == times
-        else:
-            # what was asked is what is read by
-            assert found.units is not None
-        return found.scan is not None, times, answer
-
-    assert read(3) == (False, 1, 126)
-    assert read(3) == (False, 0, 126)
-    # another question, and one whose answer the scan goes by
-    for _ in range(2):
-        assert read(5) == (True, 2, 14)
-    for number in range(2):
-        write_columns(path / f"{number}.orc", {"id": pa.array([7] * 10), "a": pa.array([4] * 9 + [5])})
-    table.refresh_indexes()
-    assert read(3) == (True, 0, None)
-    assert read(4) == (False, 1, 126)
-    table.rebuild_index("i")
-    assert read(4) == (False, 1, 126)
-
-
-@pytest.fixture
-def wide(tables: hindex.Connection, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A table of two files, of which the index on ``a`` leaves 90 % for 3, which is too much, and 10 % for 5."""
-    monkeypatch.setattr(query_plan, "MAX_SHARE", 0.1)
-    for number in range(2):
-        columns = {"id": pa.array([7] * 10), "b": pa.array([1] * 10), "a": pa.array([3] * 9 + [5])}
-        write_columns(tmp_path / "wide" / f"{number}.orc", columns)
-    tables.table(str(tmp_path / "wide")).create_index("i", "a")
-    return tmp_path / "wide"
-
-
-def asked_of(hx: hindex.Connection, path: Path, condition: str, shown: str = "sum(id)") -> str | None:
-    """Why a table is left to Spark; None where it is not."""
-    query = parse_query(f"SELECT {shown} FROM '{path}' WHERE {condition}")
-    assert query is not None
-    (found,) = plan_query(hx, query)
-    return found.decision.reason
-
-
-def test_what_makes_another_question(
-    tables: hindex.Connection, wide: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = counted(monkeypatch, Runner, "answer")
-    told = "NOT_SELECTIVE: more than 10.0% of the rows may match"
-    assert (asked_of(tables, wide, "a = 3"), len(asked)) == (told, 1)
-    # not what else is shown of the rows
-    assert (asked_of(tables, wide, "a = 3", "max(b), sum(id)"), len(asked)) == (told, 1)
-    # but how it is asked
-    strict = hindex.connect(spark=spark, mode="strict")
-    assert (asked_of(strict, wide, "a = 3"), len(asked)) == (told, 2)
-    assert (asked_of(strict, wide, "a = 3"), len(asked)) == (told, 2)
-    monkeypatch.setattr(query_plan, "MAX_SHARE", 0.95)
-    assert asked_of(tables, wide, "a = 3") is None
-
-
-def test_a_file_that_was_exchanged_is_asked_about_anew(
-    tables: hindex.Connection, wide: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where it is of the same length, and even of the same time."""
-    asked = counted(monkeypatch, Runner, "answer")
-    assert asked_of(tables, wide, "a = 3") == "NOT_SELECTIVE: more than 10.0% of the rows may match"
-    file = wide / "0.orc"
-    before = file.stat()
-    columns = {"id": pa.array([7] * 10), "b": pa.array([1] * 10), "a": pa.array([4] * 9 + [5])}
-    write_columns(file, columns)
-    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
-    after = file.stat()
-    assert (after.st_size, after.st_mtime_ns) == (before.st_size, before.st_mtime_ns)
-    asked.clear()
-    # both files each time
-    for times in (2, 4):
-        reason = asked_of(tables, wide, "a = 3")
-        assert reason is not None
-        assert "may match; STALE_FILE: 1 file: 0.orc (length and time are as indexed, but" in reason
-        assert len(asked) == times
-    query = parse_query(f"SELECT sum(id) FROM '{wide}' WHERE a = 3")
-    assert query is not None
-    assert run_query(tables, query).collect()[0][0] == 9 * 7
-
-
-def test_an_index_that_is_away_for_a_while(tables: hindex.Connection, wide: Path) -> None:
-    """That it could not be asked is told, and not remembered."""
-    file = sorted((wide / "_hindex").rglob("*.hidx"))[0]
-    away = file.rename(file.with_suffix(".away"))
-    reason = asked_of(tables, wide, "a = 5")
-    assert reason is not None
-    assert reason.startswith(
-        "NOT_SELECTIVE: more than 10.0% of the rows may match; INDEX_MISSING: 1 index file: i on "
-    )
-    away.rename(file)
-    assert asked_of(tables, wide, "a = 5") is None
-
-
-def test_what_is_remembered_is_short(tables: hindex.Connection, wide: Path) -> None:
-    """Whatever the length of the condition."""
-    for number in range(3):
-        members = ", ".join(map(str, (3, *range(100, 1100), 2000 + number)))
-        assert "NOT_SELECTIVE" in str(asked_of(tables, wide, f"a IN ({members})"))
-    held = TOO_MANY._held
-    assert len(held) == 3
-    assert len(pickle.dumps(list(held))) < 200
-
-
-def test_mistakes_of_tables_that_are_not_read_here(
-    tables: hindex.Connection, spark: SparkSession, tmp_path: Path
-) -> None:
-    """Where the catalog has a table otherwise, or hindex cannot tell columns apart, Spark has the answer."""
-    strict = hindex.connect(spark=spark, mode="strict")
-    for name in ("1", "2"):
-        write_columns(tmp_path / "t" / f"{name}.orc", {"a": pa.array([1, 2, 3]), "b": pa.array([4, 5, 6])})
-        if name == "1":
-            tables.table(str(tmp_path / "t")).create_index("i", "a")
-    nested = pa.array([{"x": 4}, {"x": 5}, {"x": 6}])
-    columns = {"a.x": pa.array([1, 2, 3]), "a": nested, "b": pa.array([1, 2, 3])}
-    write_columns(tmp_path / "dotted" / "1.orc", columns)
-    tables.table(str(tmp_path / "dotted")).create_index("i", "b")
-    spark.sql(f"CREATE TABLE added (a BIGINT, b BIGINT, z INT) USING orc LOCATION '{tmp_path}/t'")
-    spark.sql(f"CREATE TABLE same USING orc LOCATION '{tmp_path}/t'")
-    spark.sql(f"CREATE TABLE dotted USING orc LOCATION '{tmp_path}/dotted'")
-    try:
-        (found,) = compare(strict, "SELECT sum(b) AS n FROM added WHERE a = 2").tables
-        assert "column 'z' is in the catalog and not in the files" in str(found.reason)
-        (found,) = compare(tables, "SELECT count(*) AS n FROM dotted WHERE a.x = 5 AND b = 2").tables
-        assert "Column 'a.x' cannot be told from another of that name" in str(found.reason)
-        query = parse_query("SELECT sum(b) FROM same WHERE a = 2")
-        assert query is not None
-        with pytest.raises(FallbackError, match="NEW_FILE"):
-            run_query(strict, query)
-    finally:
-        for name in ("added", "same", "dotted"):
-            spark.sql(f"DROP TABLE IF EXISTS {name}")
-
-
 def test_files_of_partitions_are_compared_only_if_they_are_read(
     tables: hindex.Connection, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -570,19 +346,6 @@ def test_what_the_java_side_is_asked(
     assert len(statements) == 1
 
 
-def counted(monkeypatch: pytest.MonkeyPatch, owner: object, name: str) -> list[str]:
-    """What is added to whenever a function is called."""
-    real = getattr(owner, name)
-    calls: list[str] = []
-
-    def noted(*arguments: object, **options: object) -> object:
-        calls.append(name)
-        return real(*arguments, **options)
-
-    monkeypatch.setattr(owner, name, noted)
-    return calls
-
-
 def test_paths_and_their_columns(tables: hindex.Connection, spark: SparkSession, tmp_path: Path) -> None:
     for number, column in enumerate(("b", "c")):
         write_columns(tmp_path / "t" / f"{number}.orc", {"a": pa.array([1, 2]), column: pa.array([3, 4])})
@@ -642,90 +405,6 @@ def test_timestamps_outside_of_utc(tables: hindex.Connection, spark: SparkSessio
         assert accelerated() == [True, False, False]
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")
-
-
-def test_a_path_of_other_files_is_named(tables: hindex.Connection, tmp_path: Path) -> None:
-    (tmp_path / "x.parquet").write_bytes(b"PAR1" * 10)
-    with pytest.raises(hindex.HindexError, match=r"x\.parquet: not an ORC file"):
-        tables.sql(f"SELECT sum(a) FROM '{tmp_path}'")
-    # another name is not to blame
-    tables.spark().sql("CREATE OR REPLACE TEMP VIEW innocent AS SELECT 1 AS a")
-    for text in (f"innocent v JOIN '{tmp_path}' p", f"'{tmp_path}' p JOIN innocent v"):
-        with pytest.raises(hindex.HindexError, match=r"x\.parquet: not an ORC file"):
-            tables.sql(f"SELECT sum(v.a) FROM {text} ON v.a = p.a")
-
-
-def test_a_mistake_is_marked_in_what_was_written(tables: hindex.Connection, wide: Path) -> None:
-    """Spark would mark it in a text with other names for paths, or take the word for an alias."""
-    for text, message in (
-        (f"SELECT id, FROM '{wide}'", r"^syntax error at line 1, column 12: expected a column, found 'FROM'"),
-        (
-            f"SELECT count(*) FROM '{wide}' HAVING",
-            r"^syntax error .*: expected a condition after HAVING, found the end",
-        ),
-        (f"EXPLAIN SELECT id, FROM '{wide}'", r"^syntax error at line 1, column 20: expected a column"),
-    ):
-        with pytest.raises(StatementError, match=message):
-            tables.sql(text)
-    # what hindex alone does not do is no mistake
-    with pytest.raises(StatementError, match=r"^\[PARSE_SYNTAX_ERROR\]"):
-        tables.sql(f"SELECT count(* FROM '{wide}'")
-    # Spark knows the clause
-    with pytest.raises(StatementError, match=r"^\[UNRESOLVED_COLUMN"):
-        tables.sql(f"SELECT count(*) FROM '{wide}' HAVING nope > 1")
-
-
-def test_mistakes(tables: hindex.Connection) -> None:
-    with pytest.raises(StatementError, match=r"^\[TABLE_OR_VIEW_NOT_FOUND\]"):
-        tables.sql("SELECT count(*), 1 FROM nope")
-    with pytest.raises(StatementError, match=r"^\[UNRESOLVED_COLUMN"):
-        tables.sql("EXPLAIN SELECT sum(nope) FROM qt WHERE a = 3")
-    with pytest.raises(hindex.HindexError, match=r"^Column 'nope' cannot be resolved"):
-        tables.sql("SELECT nope FROM qt")
-    with pytest.raises(StatementError, match=r"did you mean WHERE"):
-        tables.sql("SELECT a FROM qt WHER a = 3")
-    with pytest.raises(StatementError, match=r"^\[PARSE_SYNTAX_ERROR\]"):
-        tables.sql("WITH q AS (SELECT 1 SELECT 2")
-    # what hindex alone does not do is no mistake where Spark can: Spark marks what is one
-    for text in ("SELECT sum(a FROM qt WHERE b = 1", "SELECT sum(a) FROM some/path"):
-        with pytest.raises(StatementError, match=r"^\[PARSE_SYNTAX_ERROR\]"):
-            tables.sql(text)
-    with pytest.raises(StatementError, match=r"^unknown statement|unknown statement"):
-        tables.sql("MERGE INTO qt USING qu")
-
-
-@pytest.mark.parametrize("kind", ["EXTENDED", "formatted", "COST", "CODEGEN", "ANALYZE"])
-def test_kinds_of_explain_that_only_spark_has(kind: str, tables: hindex.Connection) -> None:
-    with pytest.raises(
-        StatementError, match=rf"^there is no EXPLAIN {kind.upper()} here .* EXPLAIN alone tells"
-    ):
-        tables.sql(f"/* x */ EXPLAIN /* y */ {kind} SELECT * FROM qt JOIN qu USING (b)")
-    # of one table's rows hindex has one, and tells of mistakes in it as ever
-    if kind == "ANALYZE":
-        assert "rows" in str(tables.sql("EXPLAIN ANALYZE SELECT id FROM qt WHERE a = 3"))
-        with pytest.raises(StatementError, match=r"did you mean WHERE"):
-            tables.sql("EXPLAIN ANALYZE SELECT id FROM qt WHER a = 3 4")
-        with pytest.raises(hindex.HindexError, match=r"^Column 'nope' cannot be resolved"):
-            tables.sql("EXPLAIN ANALYZE SELECT id FROM qt WHERE nope = 3")
-    else:
-        with pytest.raises(StatementError, match=rf"^there is no EXPLAIN {kind.upper()}"):
-            hindex.connect().sql(f"EXPLAIN {kind} SELECT id FROM qt WHERE a = 3")
-
-
-def test_a_mistake_in_what_only_spark_reads(tables: hindex.Connection) -> None:
-    """Where there is a session, that one is needed is no remedy: what Spark says is."""
-    with pytest.raises(StatementError, match=r"^\[PARSE_SYNTAX_ERROR\]") as caught:
-        tables.sql("SELECT a FROM qt UNION SELECT b FROM qu WHERE (1 = ")
-    assert "hindex.connect(spark=" not in str(caught.value)
-
-
-def test_without_a_session() -> None:
-    with pytest.raises(
-        StatementError, match=r"JOIN; hindex alone reads one table .* hindex\.connect\(spark="
-    ):
-        hindex.connect().sql("SELECT a FROM t JOIN u")
-    with pytest.raises(StatementError, match=r"a query for Spark; .* hindex\.connect\(spark="):
-        hindex.connect().sql("WITH t AS (SELECT 1) SELECT * FROM t")
 
 
 def test_a_file_that_spark_has_not_seen(
@@ -870,15 +549,6 @@ def test_a_view_of_a_transactional_table(
     finally:
         for what in ("VIEW inside", "VIEW of_acid", "TABLE acid"):
             spark.sql(f"DROP {what}")
-
-
-def test_a_mistake_in_a_query_of_a_view_is_told_as_spark_does(
-    tables: hindex.Connection, spark: SparkSession
-) -> None:
-    spark.sql("CREATE OR REPLACE TEMP VIEW ones AS SELECT 1 AS amount")
-    for text in ("SELECT amuont FROM ones", "SELECT amount FROM ones WHERE amuont = 1"):
-        with pytest.raises(StatementError, match=r"UNRESOLVED_COLUMN[\s\S]*amount"):
-            tables.sql(text)
 
 
 def test_a_table_of_a_query_is_the_same_one_in_another_database(spark: SparkSession, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -173,6 +175,18 @@ def test_names_that_do_not_resolve(name: str, parts: list[str]) -> None:
     for part in parts:
         assert part in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_shown_as_in_a_statement() -> None:
+    schema = merged("id:bigint,`a b`:struct<c:int>", partitions="day:date")
+    assert repr(schema) == "TableSchema(id bigint, `a b` struct<c:int> PARTITIONED BY (day date))"
+    assert repr(TableSchema(())) == "TableSchema()"
+
+
+@pytest.mark.parametrize("name", [5, None, (), ("a", 1), b"a"])
+def test_what_is_no_name(name: Any) -> None:
+    with pytest.raises(ColumnError, match=r"is no column: it is a name as text"):
+        merged("a:int").resolve(name)
 
 
 def test_an_ambiguous_name() -> None:

@@ -1,0 +1,77 @@
+"""Tables with indexes in Spark's catalog, which are read through them however many rows are left."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+import hindex
+import hindex.tables
+from hindex.spark import query_plan
+from hindex.spark.surveys import TOO_MANY
+from tests.support.queries import ROWS, column
+from tests.support.small import write_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[hindex.Connection]:
+    """Tables ``qt`` and ``qu`` with indexes on most columns, ``qv`` without; nulls everywhere."""
+    rng = random.Random(11)
+    root = tmp_path_factory.mktemp("queries")
+    data = {
+        "qt": {
+            "id": pa.array(range(ROWS), pa.int64()),
+            "a": pa.array(column(rng, 20, 0.2), pa.int32()),
+            "b": pa.array(column(rng, 5, 0.3), pa.int32()),
+            "s": pa.array([None if n is None else f"s{n}" for n in column(rng, 9, 0.2)], pa.string()),
+        },
+        "qu": {
+            "k": pa.array(column(rng, 20, 0.1), pa.int32()),
+            "x": pa.array(column(rng, 4, 0.3), pa.int64()),
+            "b": pa.array(column(rng, 5, 0.3), pa.int32()),
+        },
+        "qv": {
+            "a": pa.array(column(rng, 20, 0.1), pa.int32()),
+            "z": pa.array(column(rng, 3, 0.1), pa.int32()),
+        },
+    }
+    hx = hindex.connect(spark=spark)
+    for name, columns in data.items():
+        half = {key: array.slice(0, ROWS // 2) for key, array in columns.items()}
+        rest = {key: array.slice(ROWS // 2) for key, array in columns.items()}
+        write_columns(root / name / "1.orc", half)
+        write_columns(root / name / "2.orc", rest)
+        spark.sql(f"CREATE TABLE {name} USING orc LOCATION '{root / name}'")
+    for name in ("qt", "qu"):
+        indexed = [c for c in data[name] if c not in ("id", "k")]
+        hx.table(name).create_indexes([hindex.IndexSpec(f"i_{c}", c) for c in indexed])
+    yield hx
+    for name in data:
+        spark.sql(f"DROP TABLE {name}")
+
+
+@pytest.fixture
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables are read through their indexes however many rows are left."""
+    monkeypatch.setattr(query_plan, "MAX_SHARE", 1.0)
+    monkeypatch.setattr(query_plan, "MIN_VALUES", 0)
+    TOO_MANY.clear()
+
+
+@pytest.fixture
+def wide(tables: hindex.Connection, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A table of two files, of which the index on ``a`` leaves 90 % for 3, which is too much, and 10 % for 5."""
+    monkeypatch.setattr(query_plan, "MAX_SHARE", 0.1)
+    for number in range(2):
+        columns = {"id": pa.array([7] * 10), "b": pa.array([1] * 10), "a": pa.array([3] * 9 + [5])}
+        write_columns(tmp_path / "wide" / f"{number}.orc", columns)
+    tables.table(str(tmp_path / "wide")).create_index("i", "a")
+    return tmp_path / "wide"

@@ -1,0 +1,151 @@
+"""Mistakes in queries that Spark runs are told by whoever knows more of them, in the text as written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import hindex
+import hindex.tables
+from hindex.errors import FallbackError, StatementError
+from hindex.spark.queries import run_query
+from hindex.sql.queries import parse_query
+from tests.support.queries import compare
+from tests.support.small import write_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.usefixtures("always")
+
+
+def test_mistakes_of_tables_that_are_not_read_here(
+    tables: hindex.Connection, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Where the catalog has a table otherwise, or hindex cannot tell columns apart, Spark has the answer."""
+    strict = hindex.connect(spark=spark, mode="strict")
+    for name in ("1", "2"):
+        write_columns(tmp_path / "t" / f"{name}.orc", {"a": pa.array([1, 2, 3]), "b": pa.array([4, 5, 6])})
+        if name == "1":
+            tables.table(str(tmp_path / "t")).create_index("i", "a")
+    nested = pa.array([{"x": 4}, {"x": 5}, {"x": 6}])
+    columns = {"a.x": pa.array([1, 2, 3]), "a": nested, "b": pa.array([1, 2, 3])}
+    write_columns(tmp_path / "dotted" / "1.orc", columns)
+    tables.table(str(tmp_path / "dotted")).create_index("i", "b")
+    spark.sql(f"CREATE TABLE added (a BIGINT, b BIGINT, z INT) USING orc LOCATION '{tmp_path}/t'")
+    spark.sql(f"CREATE TABLE same USING orc LOCATION '{tmp_path}/t'")
+    spark.sql(f"CREATE TABLE dotted USING orc LOCATION '{tmp_path}/dotted'")
+    try:
+        (found,) = compare(strict, "SELECT sum(b) AS n FROM added WHERE a = 2").tables
+        assert "column 'z' is in the catalog and not in the files" in str(found.reason)
+        (found,) = compare(tables, "SELECT count(*) AS n FROM dotted WHERE a.x = 5 AND b = 2").tables
+        assert "Column 'a.x' cannot be told from another of that name" in str(found.reason)
+        query = parse_query("SELECT sum(b) FROM same WHERE a = 2")
+        assert query is not None
+        with pytest.raises(FallbackError, match="NEW_FILE"):
+            run_query(strict, query)
+    finally:
+        for name in ("added", "same", "dotted"):
+            spark.sql(f"DROP TABLE IF EXISTS {name}")
+
+
+def test_a_path_of_other_files_is_named(tables: hindex.Connection, tmp_path: Path) -> None:
+    (tmp_path / "x.parquet").write_bytes(b"PAR1" * 10)
+    with pytest.raises(hindex.HindexError, match=r"x\.parquet: not an ORC file"):
+        tables.sql(f"SELECT sum(a) FROM '{tmp_path}'")
+    # another name is not to blame
+    tables.spark().sql("CREATE OR REPLACE TEMP VIEW innocent AS SELECT 1 AS a")
+    for text in (f"innocent v JOIN '{tmp_path}' p", f"'{tmp_path}' p JOIN innocent v"):
+        with pytest.raises(hindex.HindexError, match=r"x\.parquet: not an ORC file"):
+            tables.sql(f"SELECT sum(v.a) FROM {text} ON v.a = p.a")
+
+
+def test_a_mistake_is_marked_in_what_was_written(tables: hindex.Connection, wide: Path) -> None:
+    """Spark would mark it in a text with other names for paths, or take the word for an alias."""
+    for text, message in (
+        (f"SELECT id, FROM '{wide}'", r"^syntax error at line 1, column 12: expected a column, found 'FROM'"),
+        (
+            f"SELECT count(*) FROM '{wide}' HAVING",
+            r"^syntax error .*: expected a condition after HAVING, found the end",
+        ),
+        (f"EXPLAIN SELECT id, FROM '{wide}'", r"^syntax error at line 1, column 20: expected a column"),
+    ):
+        with pytest.raises(StatementError, match=message):
+            tables.sql(text)
+    for limit in ("x", "`x`", "-1", "1.5", "'a'"):
+        message = r"^syntax error at line 1, column \d+: expected a whole number after LIMIT"
+        with pytest.raises(StatementError, match=message):
+            tables.sql(f"SELECT id FROM '{wide}' LIMIT {limit}")
+    found: Any = tables.sql(f"SELECT id FROM '{wide}' LIMIT 1 + 1")
+    assert found.count() == 2
+    # what hindex alone does not do is no mistake
+    with pytest.raises(StatementError, match=r"^\[PARSE_SYNTAX_ERROR\]"):
+        tables.sql(f"SELECT count(* FROM '{wide}'")
+    # Spark knows the clause
+    with pytest.raises(StatementError, match=r"^\[UNRESOLVED_COLUMN"):
+        tables.sql(f"SELECT count(*) FROM '{wide}' HAVING nope > 1")
+
+
+def test_mistakes(tables: hindex.Connection) -> None:
+    with pytest.raises(StatementError, match=r"^\[TABLE_OR_VIEW_NOT_FOUND\]"):
+        tables.sql("SELECT count(*), 1 FROM nope")
+    with pytest.raises(StatementError, match=r"^\[UNRESOLVED_COLUMN"):
+        tables.sql("EXPLAIN SELECT sum(nope) FROM qt WHERE a = 3")
+    with pytest.raises(hindex.HindexError, match=r"^Column 'nope' cannot be resolved"):
+        tables.sql("SELECT nope FROM qt")
+    with pytest.raises(StatementError, match=r"did you mean WHERE"):
+        tables.sql("SELECT a FROM qt WHER a = 3")
+    with pytest.raises(StatementError, match=r"^\[PARSE_SYNTAX_ERROR\]"):
+        tables.sql("WITH q AS (SELECT 1 SELECT 2")
+    # what hindex alone does not do is no mistake where Spark can: Spark marks what is one
+    for text in ("SELECT sum(a FROM qt WHERE b = 1", "SELECT sum(a) FROM some/path"):
+        with pytest.raises(StatementError, match=r"^\[PARSE_SYNTAX_ERROR\]"):
+            tables.sql(text)
+    with pytest.raises(StatementError, match=r"^unknown statement|unknown statement"):
+        tables.sql("MERGE INTO qt USING qu")
+
+
+@pytest.mark.parametrize("kind", ["EXTENDED", "formatted", "COST", "CODEGEN", "ANALYZE"])
+def test_kinds_of_explain_that_only_spark_has(kind: str, tables: hindex.Connection) -> None:
+    with pytest.raises(
+        StatementError, match=rf"^there is no EXPLAIN {kind.upper()} here .* EXPLAIN alone tells"
+    ):
+        tables.sql(f"/* x */ EXPLAIN /* y */ {kind} SELECT * FROM qt JOIN qu USING (b)")
+    # of one table's rows hindex has one, and tells of mistakes in it as ever
+    if kind == "ANALYZE":
+        assert "rows" in str(tables.sql("EXPLAIN ANALYZE SELECT id FROM qt WHERE a = 3"))
+        with pytest.raises(StatementError, match=r"did you mean WHERE"):
+            tables.sql("EXPLAIN ANALYZE SELECT id FROM qt WHER a = 3 4")
+        with pytest.raises(hindex.HindexError, match=r"^Column 'nope' cannot be resolved"):
+            tables.sql("EXPLAIN ANALYZE SELECT id FROM qt WHERE nope = 3")
+    else:
+        with pytest.raises(StatementError, match=rf"^there is no EXPLAIN {kind.upper()}"):
+            hindex.connect().sql(f"EXPLAIN {kind} SELECT id FROM qt WHERE a = 3")
+
+
+def test_a_mistake_in_what_only_spark_reads(tables: hindex.Connection) -> None:
+    """Where there is a session, that one is needed is no remedy: what Spark says is."""
+    with pytest.raises(StatementError, match=r"^\[PARSE_SYNTAX_ERROR\]") as caught:
+        tables.sql("SELECT a FROM qt UNION SELECT b FROM qu WHERE (1 = ")
+    assert "hindex.connect(spark=" not in str(caught.value)
+
+
+def test_without_a_session() -> None:
+    with pytest.raises(
+        StatementError, match=r"JOIN; hindex alone reads one table .* hindex\.connect\(spark="
+    ):
+        hindex.connect().sql("SELECT a FROM t JOIN u")
+    with pytest.raises(StatementError, match=r"a query for Spark; .* hindex\.connect\(spark="):
+        hindex.connect().sql("WITH t AS (SELECT 1) SELECT * FROM t")
+
+
+def test_a_mistake_in_a_query_of_a_view_is_told_as_spark_does(
+    tables: hindex.Connection, spark: SparkSession
+) -> None:
+    spark.sql("CREATE OR REPLACE TEMP VIEW ones AS SELECT 1 AS amount")
+    for text in ("SELECT amuont FROM ones", "SELECT amount FROM ones WHERE amuont = 1"):
+        with pytest.raises(StatementError, match=r"UNRESOLVED_COLUMN[\s\S]*amount"):
+            tables.sql(text)
