@@ -298,7 +298,7 @@ def test_a_column_whose_name_has_the_dot_of_a_row_key(
             assert table.scan(columns=[spelled]).to_arrow().equals(rows.select([name]))
     acid = connection.table(str(tmp_path / "acid"))
     assert acid.scan(where="row__id.bucketid = 0").count() == 20
-    with pytest.raises(ColumnError, match=f"did you mean {name}"):
+    with pytest.raises(ColumnError, match=f"did you mean `{name}`"):
         acid.scan(where=name + " = 18").count()
 
 
