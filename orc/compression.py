@@ -72,6 +72,11 @@ _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _ZSTD_BLOCK_HEADER = 3
 _ZSTD_CHECKSUM = 4
 _ZSTD_REPEATED = 1
+_ZSTD_COMPRESSED = 2
+
+#: Where the head of a block's literals has their number, as shift and bits by its format: plain or all the same ones,
+#: and compressed ones.
+_ZSTD_LITERALS = (((3, 5), (4, 12), (3, 5), (4, 20)), ((4, 10), (4, 10), (4, 14), (4, 18)))
 
 
 def _check_one_frame(body: memoryview) -> None:
@@ -116,8 +121,23 @@ def _zstd_size(body: memoryview) -> int | None:
 
 
 def _zstd_fills(body: memoryview) -> bool:
-    # there must be as much as it says, unless the frame is one that decompressors leave out
-    return body[:4] == _ZSTD_MAGIC and bool(_zstd_size(body))
+    """By the size that the frame's head tells, otherwise by the first block; False if decompressors leave it out.
+
+    Source: RFC 8878, 3.1.1.2 and 3.1.1.3.1.
+    """
+    if body[:4] != _ZSTD_MAGIC:
+        return False
+    size = _zstd_size(body)
+    if size is not None:
+        return size > 0
+    at = zstandard.frame_header_size(body)
+    header = int.from_bytes(body[at : at + _ZSTD_BLOCK_HEADER], "little")
+    if header >> 1 & 3 != _ZSTD_COMPRESSED:
+        return header >> 3 > 0
+    # without literals there is nothing that a match could repeat
+    literals = int.from_bytes(body[at + _ZSTD_BLOCK_HEADER :][:3], "little")
+    shift, bits = _ZSTD_LITERALS[literals & 3 >= _ZSTD_COMPRESSED][literals >> 2 & 3]
+    return literals >> shift & (1 << bits) - 1 > 0
 
 
 def _zlib_into(body: memoryview, out: Bytes) -> int:

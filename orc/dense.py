@@ -16,6 +16,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 
 import pyarrow as pa
@@ -24,7 +25,7 @@ import pyarrow.orc
 from hindex.errors import OrcError
 from hindex.orc.columns.temporal import rebased_dates
 from hindex.orc.counts import CountedSource
-from hindex.orc.elements import value_counts
+from hindex.orc.elements import text_bytes, value_counts
 from hindex.orc.handover import SHORT_PRECISION
 from hindex.orc.held import HeldFile
 from hindex.orc.leaving_out import without_others
@@ -36,8 +37,9 @@ from hindex.orc.types import INTEGER_KINDS, STRING_KINDS, Kind, OrcType
 #: Bytes of columns that are decoded by one call; one alone may take more.
 _TOGETHER = 32 << 20
 
-#: Bytes that threads may take at once for values that are not wanted: what one call takes, for each processor.
-_BUDGET = _TOGETHER * max(2, os.cpu_count() or 1)
+#: Bytes that threads may take at once for values that are not wanted: for each processor what one call takes, and some
+#: more, as one column of texts often takes more than several of numbers may together.
+_BUDGET = 3 * _TOGETHER * max(2, os.cpu_count() or 1)
 
 #: Values that may be decoded for each wanted one and do not count: they follow the size of the result.
 _FREE = 4
@@ -45,7 +47,9 @@ _FREE = 4
 #: About what pyarrow holds for each value while it decodes a column, by kind.
 _VALUE_BYTES = {Kind.BOOLEAN: 1, Kind.BYTE: 2, Kind.SHORT: 4, Kind.INT: 8, Kind.FLOAT: 8, Kind.DATE: 8}
 _WIDE_BYTES = 16
+#: Of a text at least, and of one besides its own bytes.
 _TEXT_BYTES = 64
+_PLACE_BYTES = 24
 
 _DENSE_KINDS = (
     INTEGER_KINDS
@@ -64,13 +68,24 @@ _LEAF_KINDS = _DENSE_KINDS - {Kind.CHAR}
 _NESTED_KINDS = frozenset({Kind.STRUCT, Kind.LIST, Kind.MAP})
 
 
+@dataclass(slots=True)
+class _Opened:
+    """A file as pyarrow reads it, for one thread at a time; of a remote one there is held what that thread decodes."""
+
+    file: pyarrow.orc.ORCFile | None = None
+    held: HeldFile | None = None
+
+
 class DenseReader:
     """Reads columns of one file through pyarrow; safe to share between threads."""
 
     def __init__(self, source: CountedSource, tail: FileTail) -> None:
         self._source = source
         self._tail = tail
-        self._local = threading.local()
+        # none may stay with a thread: those of an engine that pulls a stream are new ones to Python each time, and with
+        # such a thread Python 3.11 cannot free what takes its lock, as pyarrow's files do: the process ends (gh-119585)
+        self._idle: list[_Opened] = []
+        self._fetched: dict[int, _Opened] = {}
 
     def can_read(self, name: str) -> bool:
         return name in self._readable
@@ -111,20 +126,47 @@ class DenseReader:
             return
         of = stripe.information
         wanted = [*ranges, (of.offset + of.index_length + of.data_length, of.footer_length)]
-        held = getattr(self._local, "held", None)
-        if held is None:
-            held = self._local.held = HeldFile(self._source)
-            size = max(self._tail.length, TAIL_GUESS)
-            wanted.append((max(self._tail.file_length - size, 0), min(size, self._tail.file_length)))
+        thread = threading.get_ident()
+        with self._opened() as opened:
+            # what was opened outside of here asks its store for every piece
+            if opened.held is None:
+                opened.file, opened.held = None, HeldFile(self._source)
+            if opened.file is None:
+                size = max(self._tail.length, TAIL_GUESS)
+                wanted.append((max(self._tail.file_length - size, 0), min(size, self._tail.file_length)))
+            self._fetched[thread] = opened
+            try:
+                yield opened.held.hold(wanted)[: len(ranges)]
+            finally:
+                del self._fetched[thread]
+                opened.held.let_go()
+
+    @contextmanager
+    def _opened(self) -> Iterator[_Opened]:
+        """A file that no other thread uses: the one this thread has fetched for, or any that is idle."""
+        fetched = self._fetched.get(threading.get_ident())
+        if fetched is not None:
+            yield fetched
+            return
         try:
-            yield held.hold(wanted)[: len(ranges)]
+            opened = self._idle.pop()
+        except IndexError:
+            opened = _Opened()
+        try:
+            yield opened
         finally:
-            held.let_go()
+            self._idle.append(opened)
 
     def _decoded_bytes(self, stripe: Stripe, of: OrcType) -> int:
         """About what pyarrow holds of a column of a stripe while it decodes it."""
         counts = value_counts(self._tail, stripe, of)
-        return sum(counts[node.column] * _node_bytes(node) for node in of.walk())
+        return sum(counts[node.column] * self._value_bytes(node) for node in of.walk())
+
+    def _value_bytes(self, of: OrcType) -> int:
+        if not _is_text(of):
+            return _VALUE_BYTES.get(of.kind, _WIDE_BYTES)
+        # the bytes of a text are held twice: as they were read, and as an array
+        return max(_TEXT_BYTES, _PLACE_BYTES + 2 * text_bytes(self._tail, of))
 
     def _together(
         self, stripe: int, columns: Sequence[tuple[str, OrcType]], selection: RowSelection, size: int
@@ -148,15 +190,16 @@ class DenseReader:
         return array
 
     def _decode(self, stripe: int, names: Sequence[str], rows: int) -> list[pa.Array]:
-        file = getattr(self._local, "file", None)
         told = ", ".join(names)
         try:
             self._source.read([])  # a local file that was cut short is noticed here
-            if file is None:
-                held = getattr(self._local, "held", None)
-                opened = self._source.open_arrow() if held is None else pa.PythonFile(held, mode="r")
-                file = self._local.file = pyarrow.orc.ORCFile(opened)
-            batch = file.read_stripe(stripe, columns=list(names))
+            with self._opened() as opened:
+                if opened.file is None:
+                    of = opened.held
+                    opened.file = pyarrow.orc.ORCFile(
+                        self._source.open_arrow() if of is None else pa.PythonFile(of, mode="r")
+                    )
+                batch = opened.file.read_stripe(stripe, columns=list(names))
         except (pa.ArrowException, OSError) as error:
             raise OrcError(
                 f"the column cannot be decoded: {error}", path=self._tail.path, stripe=stripe, column=told
@@ -211,10 +254,6 @@ def _field(batch: pa.RecordBatch, name: str) -> pa.Array:
     for part in below:
         array = array.field(part)
     return array
-
-
-def _node_bytes(of: OrcType) -> int:
-    return _VALUE_BYTES.get(of.kind, _TEXT_BYTES if _is_text(of) else _WIDE_BYTES)
 
 
 def _is_text(of: OrcType) -> bool:

@@ -1,4 +1,6 @@
-"""About how many values the nodes of a column have in a stripe: one a row, but within lists and maps one an element."""
+"""About how many values the nodes of a column have in a stripe, one a row but within lists and maps one an element, and
+how long their texts are.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +26,24 @@ def value_counts(tail: FileTail, stripe: Stripe, of: OrcType) -> dict[int, int]:
     return counts
 
 
-def values_held(tail: FileTail, of: OrcType, places: int) -> int:
+def values_held(tail: FileTail, stripe: Stripe, of: OrcType, places: int) -> int:
     """About how many of so many values of a node in a stripe are not null, by the file's statistics."""
     statistics = tail.footer.statistics
-    told = statistics[of.column].number_of_values if of.column < len(statistics) else 0
-    # 0 may also be that there is none; those of structs' fields are told for all rows
-    return min(places, told * places // max(tail.num_rows, 1)) if told else places
+    if of.column >= len(statistics) or not statistics[of.column].HasField("number_of_values"):
+        return places
+    # those of structs' fields are told for all rows, and there may be more elements than rows
+    told = statistics[of.column].number_of_values
+    return min(places, told * stripe.information.num_rows // max(tail.num_rows, 1))
+
+
+def text_bytes(tail: FileTail, of: OrcType) -> int:
+    """About how many bytes a text of a node has, by the file's statistics; 0 where they tell nothing."""
+    statistics = tail.footer.statistics
+    if of.column >= len(statistics):
+        return 0
+    told = statistics[of.column]
+    total = max(told.string_statistics.sum, told.binary_statistics.sum, 0)
+    return total // max(told.number_of_values, 1)
 
 
 def _elements(tail: FileTail, stripe: Stripe, of: OrcType) -> int:

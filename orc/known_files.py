@@ -24,8 +24,8 @@ VARIABLE = "HINDEX_ORC_CACHE_BYTES"
 DEFAULT_BYTES = 64 * 1024 * 1024
 
 #: About what Python objects take: a file's tail, a stripe, one of its streams, a row group's statistics, a number
-#: of a position.
-_TAIL, _STRIPE, _STREAM, _ENTRY, _NUMBER = 8192, 1024, 320, 200, 40
+#: of a position, and whether pyarrow may decode a column, with the state of the file.
+_TAIL, _STRIPE, _STREAM, _ENTRY, _NUMBER, _VERDICT = 8192, 1024, 320, 200, 40, 500
 
 
 @dataclass(slots=True, eq=False)
@@ -45,6 +45,7 @@ class KnownFile:
             total += sum(_NUMBER * len(e) * len(e[0]) for e in list(stripe.positions.values()) if len(e))
             total += sum(_ENTRY * len(entries) for entries in list(stripe.row_entries.values()))
             total += sum(marks.nbytes for marks in list(stripe.marks.values()))
+            total += _NUMBER * len(stripe.runs_per_value) + _VERDICT * len(stripe.vetted)
         return total + sum(table.lines.nbytes for table in list(self.tables.values()) if table is not None)
 
 

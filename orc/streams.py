@@ -190,7 +190,7 @@ class StreamWindow:
         """Everything from each start to its end, decompressed.
 
         Where ``tails[g]``, the values of runs at the end position that belong to the row group are wanted too. Chunks
-        behind the first ``most[g]`` bytes of a span are left out.
+        behind the first ``most[g]`` bytes of a span are left out, and it ends where the last of the others does.
         """
         if self._plain:
             return self._plain_spans(places, tails)
@@ -201,13 +201,15 @@ class StreamWindow:
             start = int(places.chunk[g])
             if start < self._fetched.length:
                 first[g] = self._chunk(start)
-                last[g], until[g] = self._want_span(
+                last[g], until[g], is_whole = self._want_span(
                     start,
                     int(places.end_chunk[g]),
                     int(places.end_inner[g]),
                     int(skips[g]),
                     int(places.inner[g] + most[g]),
                 )
+                if not is_whole:
+                    skips[g] = 0
         buffer, bases, lengths = self._load()
         starts = np.zeros(len(first), np.int64)
         limits = np.zeros(len(first), np.int64)
@@ -264,10 +266,12 @@ class StreamWindow:
         until[inner[fits]] = reach[fits]
         return found, until
 
-    def _want_span(self, offset: int, end: int, end_inner: int, skip: int, most: int) -> tuple[int, int]:
-        """Mark the chunks of one span as wanted; the last one's ordinal and how far it reaches there.
+    def _want_span(
+        self, offset: int, end: int, end_inner: int, skip: int, most: int
+    ) -> tuple[int, int, bool]:
+        """Mark the chunks of one span as wanted, but none behind ``most`` bytes from its first chunk's on.
 
-        An ordinal of -1 is an empty span. One of more than ``most`` bytes, from its first chunk's on, ends there.
+        :returns: the last one's ordinal, -1 in an empty span; how far it reaches there; and whether that is all of it.
         """
         block, length = self._decompressor.block_size, self._fetched.length
         ordinal, until = -1, 0
@@ -276,8 +280,8 @@ class StreamWindow:
             if end >= 0 and offset >= end:
                 # beyond the end position only the runs that begin there can be wanted
                 if skip or end_inner:
-                    return self._want_head(offset, end_inner, skip)
-                break
+                    ordinal, until = self._want_head(offset, end_inner, skip)
+                return ordinal, until, True
             ordinal, until = self._chunk(offset), block
             self._want(ordinal, until)
             offset = self._chunks[ordinal].end
@@ -287,7 +291,7 @@ class StreamWindow:
             held += size or 0
             while untold and held + block * len(untold) >= most > held:
                 held += self._size(untold.pop())
-        return ordinal, until
+        return ordinal, until, offset >= length
 
     def _want_head(self, offset: int, inner: int, skip: int) -> tuple[int, int]:
         """Mark the head of the chunk in which a span ends, and of the next where its last runs reach into it.

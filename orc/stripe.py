@@ -87,6 +87,14 @@ class Stripe:
     marks: dict[int, ColumnMarks] = field(default_factory=dict)
     vetted: dict[int, tuple[Hashable, bool]] = field(default_factory=dict)
 
+    def marks_of(self, column: int) -> ColumnMarks:
+        return self.marks.setdefault(column, ColumnMarks())
+
+    def verdict(self, column: int, state: Hashable) -> bool | None:
+        """Whether pyarrow may decode a column of the file in such a state; None where that is not known."""
+        known = self.vetted.get(column)
+        return known[1] if known is not None and known[0] == state else None
+
     def data_streams(self, column: int) -> list[StreamInformation]:
         """A column's streams but those of its indexes."""
         found = (self.streams.get((column, kind)) for kind in _DATA_KINDS)

@@ -2,51 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from hindex.errors import OrcError
-from hindex.orc.columns.layout import PositionTable, has_present, run_streams
-from hindex.orc.cost import (
-    COLUMN_NS,
-    FEW_GROUPS,
-    FEW_ROWS,
-    LENGTH_KINDS,
-    MOST_RUNS,
-    REMOTE_BYTE_NS,
-    SMALL_PART,
-    DecodePath,
-    NodeData,
-    Wanted,
-    dense_cost,
-    sparse_cost,
-)
-from hindex.orc.density import runs_per_value
-from hindex.orc.elements import value_counts, values_held
+from hindex.orc.choice import PathChoice
+from hindex.orc.columns.layout import PositionTable, has_present
+from hindex.orc.cost import DecodePath
 from hindex.orc.joined import Part
-from hindex.orc.marks import ColumnMarks
 from hindex.orc.open_file import RELEASE_BYTES, OpenFile
 from hindex.orc.projection import Projection
 from hindex.orc.selection import RowSelection
-from hindex.orc.stripe import StreamKind, read_row_indexes
+from hindex.orc.stripe import StreamInformation, StreamKind, read_row_indexes
 from hindex.orc.types import Kind, OrcType
 from hindex.orc.units import FETCH_BYTES, UnitDecoder, concatenated, cut, units_of
-from hindex.orc.vetting import Stored, may_decode, may_have_null_keys
+from hindex.orc.vetting import Stored, may_decode
 
 #: Rows of a stripe that can be numbered in 32 bits; no writer makes nearly as many.
 _MOST_ROWS = (1 << 31) - 1
-
-
-class _Costs(NamedTuple):
-    """Nanoseconds of the two ways."""
-
-    sparse: float
-    dense: float
 
 
 class StripeRead:
@@ -71,7 +48,8 @@ class StripeRead:
 
     @cached_property
     def _paths(self) -> tuple[DecodePath, ...]:
-        return tuple(self._choose(column) for column in self._columns)
+        choice = PathChoice(self._file, self._decoder.stripe, self._selection, self.decompressor)
+        return tuple(choice.of(column) for column in self._columns)
 
     @cached_property
     def part(self) -> tuple[Part, frozenset[int]]:
@@ -134,7 +112,7 @@ class StripeRead:
         self._has_begun = True
         if len(self._selection) and not self._selection.is_all:
             for column in self._columns:
-                self._marks(column.of.column).reads += 1
+                self._decoder.stripe.marks_of(column.of.column).reads += 1
 
     def _pieces(self, most_rows: int | None) -> Iterator[list[pa.Array]]:
         self._begin()
@@ -174,89 +152,6 @@ class StripeRead:
         self._file.counts.add(
             row_groups=len(self._decoder.groups.ids) * sum(len(unit.columns) for unit in units)
         )
-
-    # what to do
-
-    def _choose(self, column: Projection) -> DecodePath:
-        file, of = self._file, column.of
-        is_flat = not any(has_present(self._decoder.stripe, parent.column) for parent in column.parents)
-        dense = is_flat and file.dense.can_read(column.name)
-        dense = dense and not may_have_null_keys(self._decoder.stripe, of)
-        if file.path is not None:
-            return file.path if dense or file.path is not DecodePath.DENSE else DecodePath.SPARSE
-        if self._selection.is_all:
-            return DecodePath.DENSE if dense else DecodePath.WHOLE
-        if dense and self._selection.is_nearly_all:
-            return DecodePath.DENSE
-        if not dense or self._is_few(of):
-            return DecodePath.SPARSE
-        # at the least and at the most runs first: data need not be looked at where both tell the same
-        least, most = self._costs(of, lambda _: 0.0), self._costs(of, lambda _: MOST_RUNS)
-        if least.sparse >= most.dense:
-            return DecodePath.DENSE
-        if most.sparse < least.dense:
-            return DecodePath.SPARSE
-        costs = self._costs(of, self._runs_per_value)
-        return DecodePath.SPARSE if costs.sparse < costs.dense else DecodePath.DENSE
-
-    def _is_few(self, of: OrcType) -> bool:
-        """Whether so little of a column is wanted that the ways to it need not be weighed."""
-        if self._num_groups >= FEW_GROUPS:
-            return False
-        if self._num_groups * SMALL_PART <= self._all_groups:
-            return True
-        return len(self._selection) < FEW_ROWS and all(node.kind not in LENGTH_KINDS for node in of.walk())
-
-    def _costs(self, of: OrcType, runs_per_value: Callable[[OrcType], float]) -> _Costs:
-        """What both ways take for a column, in nanoseconds."""
-        file, stripe = self._file, self._decoder.stripe
-        wanted = Wanted(self._num_groups, self._all_groups, len(self._selection), self._selection.num_rows)
-        places = value_counts(file.tail, stripe, of)
-        sparse, dense = 0.0, COLUMN_NS
-        for node in of.walk():
-            has_nulls = has_present(stripe, node.column)
-            if node.kind == Kind.STRUCT and not has_nulls:
-                continue
-            encoding = stripe.encodings[node.column]
-            stream = stripe.streams.get((node.column, StreamKind.PRESENT))
-            present = stream.length if stream is not None else 0
-            stored = NodeData(
-                places=places[node.column],
-                values=values_held(file.tail, node, places[node.column])
-                if has_nulls
-                else places[node.column],
-                data_bytes=stripe.data_length(node.column) - present,
-                present_bytes=present,
-                is_dictionary=encoding.is_dictionary,
-                is_vetted=of.column in stripe.vetted,
-            )
-            runs = runs_per_value(node) if run_streams(node, encoding, file.tail.version) else 0.0
-            marked = encoding.is_v2 and self._marks(node.column).reads > 1
-            sparse += sparse_cost(node, stored, wanted, runs, marked=marked)
-            dense += dense_cost(node, stored, runs)
-            if file.source.is_remote:
-                # pyarrow fetches the column whole
-                left_out = 1 - wanted.groups / wanted.all_groups
-                dense += (stored.data_bytes + present) * left_out * REMOTE_BYTE_NS
-        return _Costs(sparse, dense)
-
-    def _runs_per_value(self, of: OrcType) -> float:
-        file, stripe = self._file, self._decoder.stripe
-        streams = run_streams(of, stripe.encodings[of.column], file.tail.version)
-        return runs_per_value(file.source, stripe, of.column, streams, self.decompressor)
-
-    @property
-    def _all_groups(self) -> int:
-        stride = self._file.tail.row_index_stride
-        return -(-self._selection.num_rows // stride) if stride else 1
-
-    @cached_property
-    def _num_groups(self) -> int:
-        """How many row groups are touched."""
-        return self._selection.count_groups(self._file.tail.row_index_stride)
-
-    def _marks(self, column: int) -> ColumnMarks:
-        return self._decoder.stripe.marks.setdefault(column, ColumnMarks())
 
     def _check_readable(self) -> None:
         encrypted = self._file.tail.encrypted_columns
@@ -332,12 +227,7 @@ class StripeRead:
         sizes = [sum(stream.length for stream in found) for found in streams]
         held: dict[int, pa.Array] = {}
         for begin, end in cut(np.array(sizes, np.int64), FETCH_BYTES):
-            wanted = list(chain.from_iterable(streams[begin:end]))
-            with file.dense.stored(stripe, wanted) as views:
-                stored = {
-                    (stream.column, stream.kind): view for stream, view in zip(wanted, views, strict=True)
-                }
-                found = self._vetted(columns[begin:end], stored)
+            found = self._fetched(columns[begin:end], list(chain.from_iterable(streams[begin:end])))
             held |= found
             file.counts.add(
                 dense_columns=len(found),
@@ -349,6 +239,14 @@ class StripeRead:
             )
         self._is_dense |= bool(held)
         return held
+
+    def _fetched(
+        self, columns: Sequence[tuple[int, Projection]], streams: Sequence[StreamInformation]
+    ) -> dict[int, pa.Array]:
+        """Columns whose streams are fetched together; nothing of what is stored is held afterwards."""
+        with self._file.dense.stored(self._decoder.stripe, streams) as views:
+            stored = {(stream.column, stream.kind): view for stream, view in zip(streams, views, strict=True)}
+            return self._vetted(columns, stored)
 
     def _vetted(self, columns: Sequence[tuple[int, Projection]], stored: Stored) -> dict[int, pa.Array]:
         """The columns of which pyarrow may decode what is stored, and can."""
@@ -364,9 +262,9 @@ class StripeRead:
         stripe = self._decoder.stripe
         # before the content is looked at, so that a change meanwhile shows
         state = self._file.source.identity()
-        known = stripe.vetted.get(of.column)
-        if known is not None and known[0] == state:
-            return known[1]
+        known = stripe.verdict(of.column, state)
+        if known is not None:
+            return known
         is_sound = may_decode(stored, stripe, of, self._selection.num_rows, self.decompressor)
         if state is not None:
             stripe.vetted[of.column] = (state, is_sound)

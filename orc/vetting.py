@@ -10,12 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
 
 from hindex.errors import OrcError
-from hindex.orc.claims import LONGEST, MOST_BYTES, is_doubtful, most_run_bytes
+from hindex.orc.claims import (
+    MOST_BYTES,
+    check_dictionary,
+    dictionary_bytes,
+    is_doubtful,
+    most_run_bytes,
+    values_bytes,
+)
 from hindex.orc.compression import Decompressor
 from hindex.orc.encoding import rle_v1, rle_v2
 from hindex.orc.streams import PADDING
@@ -36,6 +44,8 @@ _PER_BYTE = 16
 
 _NOTHING = memoryview(b"")
 
+_DATA_KINDS = [kind for kind in StreamKind if kind < StreamKind.ROW_INDEX]
+
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
@@ -48,8 +58,8 @@ class _Claim:
 
 def may_decode(stored: Stored, stripe: Stripe, of: OrcType, rows: int, decompressor: Decompressor) -> bool:
     """Whether pyarrow may decode a column of a stripe of so many rows."""
-    columns = {node.column for node in of.walk()}
-    if not all(decompressor.fills_all(data) for (column, _), data in stored.items() if column in columns):
+    places = product([node.column for node in of.walk()], _DATA_KINDS)
+    if not all(decompressor.fills_all(stored[place]) for place in places if place in stored):
         return False
     try:
         claim = _Claim(rows, min(rows, _ROWS_AT_ONCE), rows)
@@ -78,19 +88,11 @@ def _is_sound(stored: Stored, stripe: Stripe, of: OrcType, claim: _Claim, decomp
     has_lengths = of.kind in (Kind.LIST, Kind.MAP)
     if not has_lengths and of.kind not in STRING_KINDS and of.kind != Kind.BINARY:
         return True
-    is_dictionary = encoding.is_dictionary and not has_lengths
-    entries = stripe.dictionary_sizes[of.column]
-    lengths = stored.get((of.column, StreamKind.LENGTH), _NOTHING)
-    buffer, end = _runs(lengths, entries if is_dictionary else claim.most, decompressor)
-    if is_dictionary:
-        zero, limit = np.zeros(1, np.int64), np.array([end], np.int64)
-        rle = rle_v2 if encoding.is_v2 else rle_v1
-        sizes = rle.decode(buffer, zero, limit, np.array([entries], np.int64), signed=False)
-        total = dictionary_bytes(sizes, claim.most)
-        data = stored.get((of.column, StreamKind.DICTIONARY_DATA), _NOTHING)
-        return total is not None and decompressor.reaches(data, total)
+    if encoding.is_dictionary and not has_lengths:
+        return _is_sound_dictionary(stored, stripe, of, claim, decompressor)
     if not encoding.is_v2:
         return False
+    buffer, end = _runs(stored.get((of.column, StreamKind.LENGTH), _NOTHING), claim.most, decompressor)
     longest, total, held = rle_v2.bounds(buffer, 0, end, claim.most)
     if longest >= _SHORT or held < claim.least:
         return False
@@ -101,17 +103,32 @@ def _is_sound(stored: Stored, stripe: Stripe, of: OrcType, claim: _Claim, decomp
     return at_once <= max(_ROOM, _PER_BYTE * len(stored.get((of.column, StreamKind.DATA), _NOTHING)))
 
 
-def dictionary_bytes(lengths: npt.NDArray[np.int64], values: int) -> int | None:
-    """How many bytes a dictionary's entries take, of which there are so many values.
-
-    None where pyarrow should not get them: a length is negative, or the values might not fit one array.
-    """
-    if not len(lengths):
-        return 0
-    low, high = int(lengths.min()), int(lengths.max())
-    if low < 0 or high >= LONGEST or high * values > MOST_BYTES:
-        return None
-    return int(lengths.sum())
+def _is_sound_dictionary(
+    stored: Stored, stripe: Stripe, of: OrcType, claim: _Claim, decompressor: Decompressor
+) -> bool:
+    """Whether the entries of a column are there, and the values fit one array."""
+    encoding, entries = stripe.encodings[of.column], stripe.dictionary_sizes[of.column]
+    lengths, codes, content = (
+        stored.get((of.column, kind), _NOTHING)
+        for kind in (StreamKind.LENGTH, StreamKind.DATA, StreamKind.DICTIONARY_DATA)
+    )
+    check_dictionary(entries, len(lengths) + len(codes) + len(content))
+    buffer, end = _runs(lengths, entries, decompressor)
+    sizes = (rle_v2 if encoding.is_v2 else rle_v1).decode(
+        buffer, np.zeros(1, np.int64), np.array([end]), np.array([entries]), signed=False
+    )
+    total = dictionary_bytes(sizes)
+    if total is None or not decompressor.reaches(content, total):
+        return False
+    if not entries or int(sizes.max()) * claim.most <= MOST_BYTES:
+        return True
+    if not encoding.is_v2:
+        return False
+    # not every value is the longest entry
+    buffer, end = _runs(codes, claim.most, decompressor)
+    held = min(rle_v2.bounds(buffer, 0, end, claim.most)[2], claim.most)
+    found = rle_v2.decode(buffer, np.zeros(1, np.int64), np.array([end]), np.array([held]), signed=False)
+    return values_bytes(found, sizes) <= MOST_BYTES
 
 
 def _runs(data: memoryview, values: int, decompressor: Decompressor) -> tuple[npt.NDArray[np.uint8], int]:

@@ -15,7 +15,7 @@ from hindex.errors import OrcError
 from hindex.orc.claims import LONGEST, most_run_bytes
 from hindex.orc.columns.arrays import fixed_array
 from hindex.orc.compression import Decompressor
-from hindex.orc.cost import handover_pays
+from hindex.orc.cost import LEAST_HANDED_OVER, handover_pays, is_filled
 from hindex.orc.encoding import boolean, byte_rle, rle_v1, rle_v2, varint
 from hindex.orc.encoding.buffers import ragged, starts_of
 from hindex.orc.fetched import Fetched
@@ -32,12 +32,8 @@ Bools = npt.NDArray[np.bool_]
 Scalar = TypeVar("Scalar", bound=np.generic)
 Item = TypeVar("Item")
 
-#: Fewer values are never worth a call of pyarrow's.
-_LEAST_HANDED_OVER = 4096
 #: A walk that leaves marks may take so many times as long as another way.
 _PATIENCE = 4
-#: One in so many values of the row groups must be wanted for pyarrow to decode a column of them.
-_FILLED = 4
 #: Values at the first group's start that tell how long the runs are.
 _SAMPLE = 512
 
@@ -103,6 +99,11 @@ class ColumnContext:
         self._has_totals = has_totals
         self._marks = marks if marks is not None else ColumnMarks()
         self.wanted = self._values(rows, group_rows)
+
+    @property
+    def stored(self) -> int:
+        """How many bytes the column's streams have as stored, in the stripe."""
+        return sum(fetched.length for fetched in self._fetched.values())
 
     def window(self, kind: StreamKind) -> StreamWindow:
         return StreamWindow(self._fetched.get(kind) or Fetched(0), self._decompressor)
@@ -185,7 +186,8 @@ class ColumnContext:
 
     def _walks(self, kind: StreamKind, ordinals: Ints) -> Walks | None:
         """How to get to wanted values from the marks of a stream; None where none are used."""
-        if not self._marks.learns or not self.encoding.is_v2:
+        # where many are wanted, looking for the mark before each takes longer than walking
+        if not self._marks.learns or not self.encoding.is_v2 or self.fills_groups:
             return None
         bounds = self.wanted.offsets
         walks = Walks.to(self._marks.of(kind), self._ids[self.wanted.groups], ordinals, bounds)
@@ -226,20 +228,19 @@ class ColumnContext:
     def _handover_pays(self, spans: Spans, places: Places, ranges: int, walks: Walks | None) -> bool:
         wanted = self.wanted
         total = int(wanted.totals.sum())
-        if total < _LEAST_HANDED_OVER or not self._has_totals:
+        if total < LEAST_HANDED_OVER or not self._has_totals:
             return False
         start, limit = int(spans.starts[0]), int(spans.limits[0])
         # the run at the group's end is there only if a value of it is wanted
         held = int(places.skip[0] + wanted.totals[0])
         held -= 0 if self._tails(places)[0] else int(places.end_skip[0])
         density = rle_v2.runs_per_value(spans.buffer, start, limit, min(held, _SAMPLE))
-        if wanted.is_all:
-            return handover_pays(total, ranges, density, None)
         if walks is None:
-            return handover_pays(total, ranges, density, int(wanted.last().sum()) + len(wanted.groups))
-        # a walk that leaves marks is worth some patience
-        patience = _PATIENCE if walks.is_long else 1
-        return handover_pays(total, ranges, density, int(walks.lengths().sum()) // patience)
+            walked = int(wanted.last().sum()) + len(wanted.groups)
+        else:
+            # a walk that leaves marks is worth some patience
+            walked = int(walks.lengths().sum()) // (_PATIENCE if walks.is_long else 1)
+        return handover_pays(total, len(wanted.ranks), len(wanted.groups), ranges, density, walked)
 
     def _handed_over(self, spans: Spans, places: Places, first: Ints, last: Ints) -> Ints | None:
         """The wanted values of a signed stream of which pyarrow decodes all ranges of groups, first to last."""
@@ -287,12 +288,11 @@ class ColumnContext:
     @property
     def fills_groups(self) -> bool:
         """Whether so many values of the touched row groups are wanted that pyarrow may as well decode them all."""
-        total = int(self.wanted.totals.sum())
+        wanted = self.wanted
         return (
             self._has_totals
             and self.encoding.is_v2
-            and total >= _LEAST_HANDED_OVER
-            and total <= _FILLED * len(self.wanted.ranks)
+            and is_filled(int(wanted.totals.sum()), len(wanted.ranks))
         )
 
     @property

@@ -16,6 +16,7 @@ from hindex.orc.columns.layout import is_decimal64
 from hindex.orc.handover import SHORT_PRECISION, decode_column
 from hindex.orc.stripe import StreamKind
 from hindex.orc.tail import FileTail
+from hindex.orc.types import OrcType
 
 _WORDS = np.dtype([("low", "<u8"), ("high", "<i8")])
 _MASK = (1 << 64) - 1
@@ -31,8 +32,7 @@ def read_decimal(context: ColumnContext, tail: FileTail) -> pa.Array:
     if is_decimal64(context.type, tail.version):
         values = context.integers(StreamKind.DATA, signed=True)
         return fixed_array(arrow, _words(values.view(np.uint64), values >> 63), wanted.valid)
-    is_short = 0 < context.type.precision <= SHORT_PRECISION
-    if context.fills_groups and is_short and tail.has_fitting_scales:
+    if context.fills_groups and can_hand_over(context.type, tail):
         found = _handed_over(context)
         if found is not None:
             return found
@@ -44,6 +44,11 @@ def read_decimal(context: ColumnContext, tail: FileTail) -> pa.Array:
     if (scales != arrow.scale).any():
         low, high = _rescale(low, high, scales, arrow)
     return fixed_array(arrow, _words(low, high), wanted.valid)
+
+
+def can_hand_over(of: OrcType, tail: FileTail) -> bool:
+    """Whether pyarrow decodes the varints of a column's row groups as they are to be understood."""
+    return 0 < of.precision <= SHORT_PRECISION and tail.has_fitting_scales
 
 
 def _handed_over(context: ColumnContext) -> pa.Array | None:

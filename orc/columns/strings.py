@@ -9,8 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hindex.errors import OrcError
-from hindex.orc.claims import MOST_BYTES, most_run_bytes
+from hindex.orc.claims import (
+    MOST_BYTES,
+    check_dictionary,
+    dictionary_bytes,
+    most_run_bytes,
+    values_bytes,
+)
 from hindex.orc.columns.arrays import bytes_array, check_size, validity
 from hindex.orc.columns.context import ColumnContext, check_lengths
 from hindex.orc.encoding.buffers import starts_of
@@ -18,7 +23,6 @@ from hindex.orc.handover import Buffer, decode_column
 from hindex.orc.streams import Places
 from hindex.orc.stripe import StreamKind
 from hindex.orc.types import Kind, OrcType
-from hindex.orc.vetting import dictionary_bytes
 
 Ints = npt.NDArray[np.int64]
 
@@ -47,25 +51,21 @@ def _direct(context: ColumnContext) -> pa.Array:
 
 
 def _dictionary(context: ColumnContext) -> pa.Array:
+    count = context.dictionary_size
+    check_dictionary(count, context.stored)
     if context.fills_groups:
         handed_over = _handed_over(context)
         if handed_over is not None:
             return handed_over
     codes = context.integers(StreamKind.DATA, signed=False)
-    count = context.dictionary_size
-    low, high = int(codes.min()), int(codes.max())
-    if low < 0 or high >= count:
-        raise OrcError(f"a value is entry {high if low >= 0 else low} of a dictionary of {count}")
     lengths = context.whole_integers(StreamKind.LENGTH, count)
     check_lengths(lengths)
+    check_size(values_bytes(codes, lengths))
     ends = np.cumsum(lengths)
     if len(codes) < count:
         entries, codes = np.unique(codes, return_inverse=True)
     else:
         entries = np.arange(count)
-    check_size(
-        int(np.bincount(codes, minlength=len(entries)).dot(np.minimum(lengths[entries], MOST_BYTES + 1)))
-    )
     data, begins = context.window(StreamKind.DICTIONARY_DATA).values(
         Places.whole(), np.array([0, len(entries)], np.int64), (ends - lengths)[entries], ends[entries]
     )
@@ -84,8 +84,9 @@ def _dictionary(context: ColumnContext) -> pa.Array:
 def _handed_over(context: ColumnContext) -> pa.Array | None:
     rows, size = context.rows_of_stripes, context.dictionary_size
     entries = np.array([size], np.int64)
-    total = dictionary_bytes(context.whole_integers(StreamKind.LENGTH, size), sum(rows))
-    if total is None:
+    lengths = context.whole_integers(StreamKind.LENGTH, size)
+    total = dictionary_bytes(lengths)
+    if total is None or int(lengths.max(initial=0)) * sum(rows) > MOST_BYTES:
         return None
     streams = {StreamKind.DATA: context.runs_of_groups(StreamKind.DATA, signed=False)}
     for kind, most in (

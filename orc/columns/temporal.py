@@ -64,10 +64,11 @@ def rebased_dates(array: pa.Array) -> pa.Array:
 
 
 def read_date(context: ColumnContext, *, is_proleptic: bool) -> pa.Array:
-    days = context.integers(StreamKind.DATA, signed=True)
+    # of days beyond 32 bits Java, C++ and pyarrow keep the low ones
+    days = context.integers(StreamKind.DATA, signed=True).astype(np.int32)
     if not is_proleptic:
-        days = julian_to_gregorian(days)
-    return fixed_array(pa.date32(), days.astype(np.int32), context.wanted.valid)
+        days = julian_to_gregorian(days.astype(np.int64)).astype(np.int32)
+    return fixed_array(pa.date32(), days, context.wanted.valid)
 
 
 def read_timestamp(context: ColumnContext, *, timezone: str, is_proleptic: bool) -> pa.Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
+import zstandard
 
 from hindex.orc import DecodePath, OrcReader
 from hindex.orc.compression import CODECS, Decompressor
@@ -75,6 +76,9 @@ NOTHING = {
     "lzo": (LZO, b"\x11\0\0"),
     "lz4": (LZ4, b"\0"),
     "zstd": (ZSTD, compressed(ZSTD, b"")),
+    "zstd, a plain block": (ZSTD, b"\x28\xb5\x2f\xfd\0\x58\x01\0\0"),
+    "zstd, a block that repeats a byte": (ZSTD, b"\x28\xb5\x2f\xfd\0\x58\x03\0\0a"),
+    "zstd, a compressed block": (ZSTD, b"\x28\xb5\x2f\xfd\0\x58\x15\0\0\0\0"),
     "zstd, a frame left out": (ZSTD, b"\x50\x2a\x4d\x18\x04\0\0\0abcd"),
 }
 
@@ -106,3 +110,46 @@ def test_a_chunk_of_anything_is_told(rng: np.random.Generator, codec: int) -> No
             body = compressed(codec, content)
             if len(body) < 1 << 16:
                 assert decompressor.fills_all(memoryview((len(body) << 1).to_bytes(3, "little") + body))
+
+
+def test_a_frame_of_anything_that_does_not_tell_its_size(rng: np.random.Generator) -> None:
+    """By the head of its first block, of whatever kind and size."""
+    decompressor = Decompressor(CODECS[ZSTD], 1 << 18)
+    kinds = set()
+    for size in (1, 2, 3, 20, 31, 32, 300, 4095, 4096, 5000, 1 << 17, 1 << 18):
+        for content in (
+            rng.bytes(size),
+            bytes(size),
+            bytes(rng.integers(0, 4, size, np.uint8)),
+            rng.bytes(size // 2 + 1) * 2,
+            rng.bytes(16) * (size // 16) + bytes(rng.integers(0, 50, size // 16 + 1, np.uint8)),
+        ):
+            for level in (1, 3, 19):
+                packer = zstandard.ZstdCompressor(level, write_content_size=False)
+                body = packer.compress(content)
+                at = zstandard.frame_header_size(body)
+                kind = body[at] >> 1 & 3
+                kinds.add((kind, body[at + 3] & 15 if kind == 2 else None))
+                assert CODECS[ZSTD].size(memoryview(body)) is None
+                assert decompressor.fills_all(memoryview((len(body) << 1).to_bytes(3, "little") + body))
+    # blocks: plain, and compressed, with literals by several formats of their number
+    assert (0, None) in kinds
+    assert len(kinds) > 5
+    repeated = b"\x28\xb5\x2f\xfd\0\x58\x0b\0\0a"
+    assert zstandard.ZstdDecompressor().decompressobj().decompress(repeated) == b"a"
+    assert decompressor.fills_all(memoryview((len(repeated) << 1).to_bytes(3, "little") + repeated))
+
+
+@pytest.mark.parametrize(
+    ("kind", "form", "shift", "bits"),
+    [(kind, 0, 3, 5) for kind in (0, 1)]
+    + [(kind, form, 4, bits) for kind in (0, 1) for form, bits in ((1, 12), (3, 20))]
+    + [(kind, form, 4, bits) for kind in (2, 3) for form, bits in ((0, 10), (1, 10), (2, 14), (3, 18))],
+)
+def test_numbers_of_literals(kind: int, form: int, shift: int, bits: int) -> None:
+    """RFC 8878, 3.1.1.3.1.1: what follows upon the number has nothing to do with it."""
+    behind = (1 << 40) - (1 << shift + bits)
+    for number in (0, *(1 << bit for bit in range(bits))):
+        literals = (behind | number << shift | form << 2 | kind).to_bytes(5, "little")
+        body = b"\x28\xb5\x2f\xfd\0\x58" + (99 << 3 | 2 << 1 | 1).to_bytes(3, "little") + literals
+        assert CODECS[ZSTD].fills(memoryview(body)) == (number > 0)

@@ -83,6 +83,22 @@ def test_elements_of_lists_are_counted(taken: list[int], told: str) -> None:
     assert taken == [(rows + lists + elements) * 16 * (rows - 4) // rows]
 
 
+@pytest.mark.parametrize(("length", "each"), [(5, 64), (20, 64), (21, 66), (3000, 6024)])
+@pytest.mark.parametrize("kind", ["text", "bytes", "list"])
+def test_texts_are_counted_with_their_bytes(taken: list[int], length: int, each: int, kind: str) -> None:
+    rows = 2000
+    texts = [f"{at:05d}" * (length // 5) + "x" * (length % 5) for at in range(rows)]
+    column = pa.array(texts, pa.binary() if kind == "bytes" else pa.string())
+    if kind == "list":
+        column = pa.ListArray.from_arrays(np.arange(rows + 1, dtype=np.int32), column)
+    sink = pa.BufferOutputStream()
+    pyarrow.orc.write_table(pa.table({"t": column}), sink)
+    reader = OrcReader(BytesSource(sink.getvalue().to_pybytes()), path=DecodePath.DENSE)
+    assert reader.read(["t"], [7])["t"].to_pylist() == column[7:8].to_pylist()
+    size = rows * each + (rows * 16 if kind == "list" else 0)
+    assert taken == [size * (rows - 4) // rows]
+
+
 def test_one_call_decodes_so_many_columns_as_it_may(
     path: str, taken: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.orc
 import pytest
 
-from hindex.orc import DecodePath, OrcReader, handover
+from hindex.orc import DecodePath, OrcReader, cost, handover
 from hindex.orc.columns import context, decimals, strings
+from hindex.orc.marks import Marks
 
 ROWS, STRIDE = 60_000, 5_000
 
@@ -40,7 +41,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hand over whatever can be."""
-    monkeypatch.setattr(context, "_LEAST_HANDED_OVER", 1)
+    monkeypatch.setattr(context, "LEAST_HANDED_OVER", 1)
+    monkeypatch.setattr(cost, "LEAST_HANDED_OVER", 1)
     monkeypatch.setattr(context, "handover_pays", lambda *_: True)
 
 
@@ -95,6 +97,30 @@ SELECTIONS = {
     "the ends of row groups": [row for n in range(12) for row in (n * STRIDE, n * STRIDE + STRIDE - 1)],
     "a few": [17, 5_001, 5_002, 31_000, 59_999],
 }
+
+
+def test_a_range_of_long_runs_is_handed_over_without_a_look_at_marks(
+    tmp_path: Path, calls: Calls, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Walking is little there, but gathering each value takes longer than to decode them all."""
+    data = pa.table({"number": rng.integers(0, 1 << 40, ROWS)})
+    write(tmp_path / "t.orc", data, "zstd")
+    looked: list[int] = []
+    original = Marks.before
+
+    def before(self: Marks, *args: Any) -> Any:
+        looked.append(1)
+        return original(self, *args)
+
+    monkeypatch.setattr(Marks, "before", before)
+    reader = OrcReader(tmp_path / "t.orc", path=DecodePath.SPARSE)
+    wanted = list(range(STRIDE - 7, 6 * STRIDE + 7))
+    for read in range(3):
+        assert reader.read(rows=wanted).equals(data.take(wanted))
+        assert (calls, looked) == (["bigint"] * (read + 1), [])
+    few = list(range(3, ROWS, 1000))
+    assert reader.read(rows=few).equals(data.take(few))
+    assert (calls, looked) == (["bigint"] * 3, [1])
 
 
 @pytest.mark.parametrize("codec", ["uncompressed", "zlib", "zstd"])

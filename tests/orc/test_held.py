@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,8 @@ import pytest
 from hindex.orc import DecodePath, OrcReader
 from hindex.orc.held import HeldFile
 from hindex.orc.source import BytesSource, FileSystemSource, Range
+from hindex.orc.stripe import StreamKind
+from hindex.orc.vetting import may_decode
 
 ROWS = 300_000
 
@@ -31,6 +34,33 @@ class _Told(FileSystemSource):
 
     def open_arrow(self) -> pa.NativeFile:
         raise AssertionError("pyarrow's requests would not be counted")
+
+
+class _Counted(BytesSource):
+    """Counts the requests."""
+
+    fetched = 0
+
+    def read(self, ranges: Sequence[Range]) -> list[memoryview]:
+        self.fetched += 1
+        return super().read(ranges)
+
+
+class _Asked(dict[tuple[int, StreamKind], memoryview]):
+    """Remembers what it was asked for, and is not gone through."""
+
+    def __init__(self, of: dict[tuple[int, StreamKind], memoryview]) -> None:
+        super().__init__(of)
+        self.asked: list[tuple[int, StreamKind]] = []
+
+    def __contains__(self, key: object) -> bool:
+        self.asked.append(key)  # type: ignore[arg-type]
+        return super().__contains__(key)
+
+    def __iter__(self) -> NoReturn:
+        raise AssertionError("all streams of the stripe were looked at")
+
+    items = keys = values = __iter__
 
 
 @pytest.fixture(scope="module")
@@ -89,3 +119,48 @@ def test_reads_within_and_beside_what_is_held() -> None:
     assert not file.closed
     file.close()
     assert file.closed
+
+
+def test_reads_among_many_ranges(rng: np.random.Generator) -> None:
+    """In any order, and some within others: all that one range has comes from memory."""
+    data = rng.bytes(2000)
+    source = _Counted(data)
+    file = HeldFile(source)
+    ranges = [(int(a), int(rng.integers(0, 60))) for a in rng.permutation(1900)[:50]]
+    ranges = [item for item in ranges if rng.random() < 0.9] + [(ranges[0][0], 5), (ranges[0][0], 70)]
+    file.hold(ranges)
+    source.fetched = 0
+    apart = [
+        r for r in ranges if not any(r != q and r[0] <= q[0] + q[1] and q[0] <= r[0] + r[1] for q in ranges)
+    ]
+    for begin, length in apart:
+        file.seek(begin)
+        assert file.read(length // 2) == data[begin : begin + length // 2]
+        assert file.read(length - length // 2) == data[begin + length // 2 : begin + length]
+    assert not source.fetched
+    for begin in rng.integers(0, 1900, 200).tolist():
+        file.seek(begin)
+        length = int(rng.integers(0, 70))
+        assert file.read(length) == data[begin : begin + length]
+    assert source.fetched
+
+
+def test_a_table_of_many_columns() -> None:
+    """A column is vetted by a look at its own streams."""
+    count = 600
+    table = pa.table({f"c{i}": [i, None] if i % 2 else [str(i), ""] for i in range(count)})
+    file = io.BytesIO()
+    pyarrow.orc.write_table(table, file)
+    reader = OrcReader(BytesSource(file.getvalue()))
+    stripe = reader.stripe(0)
+    stored = _Asked(
+        {
+            place: memoryview(file.getvalue())[stream.offset : stream.offset + stream.length]
+            for place, stream in stripe.streams.items()
+        }
+    )
+    of = reader.column_type("c300")
+    assert may_decode(stored, stripe, of, table.num_rows, reader.tail.decompressor())
+    assert {column for column, _ in stored.asked} == {of.column}
+    assert len(stored.asked) < 20
+    assert reader.read().equals(table)

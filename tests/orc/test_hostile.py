@@ -20,6 +20,7 @@ from google.protobuf.message import Message
 from hindex.errors import OrcError
 from hindex.orc import DecodePath, OrcReader, vetting
 from hindex.orc.built_in import BuiltInIndexes
+from hindex.orc.columns.temporal import julian_to_gregorian
 from hindex.orc.dense import DenseReader
 from hindex.orc.source import BytesSource
 from hindex.orc.stripe import StreamKind
@@ -260,7 +261,7 @@ MESSAGES: list[tuple[str, str, Callable[[Any], None], str]] = [
         "an endless dictionary",
         "stripe footer",
         lambda m: setattr(m.columns[6], "dictionary_size", (1 << 32) - 1),
-        "past|values",
+        "there should be 4294967295 entries of a dictionary",
     ),
     (
         "a zone that is not",
@@ -717,6 +718,79 @@ def test_an_entry_that_is_wanted_too_often(asked_pyarrow: list[str], tmp_path: P
     assert not asked_pyarrow
     reader = OrcReader(BytesSource(data), path=DecodePath.WHOLE)
     assert reader.read(["c"], [5, 7999]).column(0).to_pylist() == [long, long]
+
+
+@pytest.mark.parametrize("name", ["mode", "modes"])
+@pytest.mark.parametrize("entries", [1 << 21, 1 << 28])
+def test_entries_that_are_nothing(
+    parts: FileParts, asked_pyarrow: list[str], tmp_path: Path, entries: int, name: str
+) -> None:
+    """A dictionary whose entries have no bytes, in runs of one length: a few bytes say that there are any number."""
+    texts = TABLE["mode"].combine_chunks()
+    modes = pa.ListArray.from_arrays(np.arange(ROWS + 1, dtype=np.int32), texts)
+    path = tmp_path / "t.orc"
+    table = pa.table({"mode": texts, "modes": modes})
+    write_pyarrow(path, table, "none", stride=STRIDE, dictionary_key_size_threshold=0.5)
+    parts = take_apart(path.read_bytes())
+    top, column = name, name if name == "mode" else "modes/0"
+
+    def claim(footer: Any) -> None:
+        footer.columns[column_of(parts, column)].dictionary_size = entries
+
+    lengths = repeated(0, min(entries, 1 << 22))
+    data = put_together(
+        with_stream(parts, column, StreamKind.LENGTH, lengths),
+        ZSTD,
+        1 << 18,
+        with_message("stripe footer", claim),
+    )
+    for forced in PATHS:
+        for rows in (None, [5, 850]):
+            reader = OrcReader(BytesSource(data, "x.orc"), path=forced)
+            with pytest.raises(
+                OrcError, match=f"there should be {entries} entries of a dictionary"
+            ) as caught:
+                bounded(lambda reader=reader, rows=rows: reader.read([top], rows))  # type: ignore[misc]
+            assert (caught.value.path, caught.value.stripe, caught.value.column) == ("x.orc", 0, top)
+    assert not asked_pyarrow
+
+
+@pytest.mark.parametrize("calendar", [1, 2])
+def test_days_beyond_the_calendar(tmp_path: Path, rng: np.random.Generator, calendar: int) -> None:
+    """What does not fit 32 bits is the same on every path: its low bits, then of the file's calendar."""
+    days = [*rng.integers(-(1 << 63), (1 << 63) - 1, ROWS - 4).tolist(), 1 << 31, -1 << 32, (1 << 32) + 7, -9]
+    path = tmp_path / "t.orc"
+    write_pyarrow(path, pa.table({"day": pa.array(range(ROWS), pa.date32())}), "none", stride=STRIDE)
+    found = with_stream(
+        take_apart(path.read_bytes()), "day", StreamKind.DATA, direct_64([zigzag(day) for day in days])
+    )
+    found.footer.row_index_stride = 0
+    data = put_together(found, ZSTD, hooks=with_message("footer", lambda m: setattr(m, "calendar", calendar)))
+    known = julian_to_gregorian(np.array(days).astype(np.int32).astype(np.int64))
+    low = (known if calendar == 1 else np.array(days)).astype(np.int32)
+    for forced in PATHS:
+        reader = OrcReader(BytesSource(data), path=forced)
+        assert reader.read().column(0).cast(pa.int32()).to_pylist() == low.tolist()
+
+
+@pytest.mark.parametrize("nulls", [0, 0.3])
+@pytest.mark.parametrize("codec", ["none", "zlib"])
+def test_a_long_entry_that_is_wanted_once(
+    tmp_path: Path, rng: np.random.Generator, nulls: float, codec: str
+) -> None:
+    """Were each value the longest entry, they would not fit one array: they are counted then."""
+    count, long = 3000, "x" * (1 << 20)
+    texts = pa.array(
+        [f"mode {i}" for i in rng.integers(0, 9, count)], pa.string(), mask=rng.random(count) < nulls
+    )
+    at = int(rng.integers(count))
+    table = pa.table({"c": pa.chunked_array([texts.slice(0, at), pa.array([long]), texts.slice(at)])})
+    path = tmp_path / "t.orc"
+    write_pyarrow(path, table, codec, stride=1000, dictionary_key_size_threshold=1.0)
+    for forced in (DecodePath.DENSE, None, DecodePath.SPARSE, DecodePath.WHOLE):
+        reader = OrcReader(path, path=forced)
+        assert reader.read(threads=1).equals(table)
+        assert reader.counts.dense_columns == (forced in (DecodePath.DENSE, None))
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 from google.protobuf.message import Message
 
 from hindex.errors import OrcError
-from hindex.orc import DecodePath, OrcReader, RowSelection, joined, stripes_read
+from hindex.orc import DecodePath, OrcReader, RowSelection, cost, joined, stripes_read
 from hindex.orc.columns import context
 from hindex.orc.compression import CODECS, Decompressor
 from hindex.orc.fetched import Fetched
@@ -371,7 +371,7 @@ def test_bytes_behind_a_stripes_last_value_are_not_the_next_ones(
 ) -> None:
     # pyarrow decodes all that it can, or nothing
     monkeypatch.setattr(context, "handover_pays", lambda *_: hands_over)
-    monkeypatch.setattr(context, "_FILLED", 4 if hands_over else 0)
+    monkeypatch.setattr(cost, "FILLED", 4 if hands_over else 0)
     column = small.column_names.index(name) + 1
     # a run of ten values; of decimals, two
     parts.stripes[0].streams[stream_of(parts, column, kind)] += b"\x3f\x07"

@@ -8,6 +8,7 @@ import pytest
 import zstandard
 from isal import isal_zlib
 
+from hindex.errors import OrcError
 from hindex.orc.compression import CODECS, Decompressor
 from hindex.orc.encoding.rle_v2.chain import follow
 from hindex.orc.fetched import Fetched
@@ -85,6 +86,52 @@ def test_spans_are_the_stream_from_place_to_place(codec: int) -> None:
                 needed = follow(data, needed, len(content), int(skip[g]), [])
             assert len(taken) >= needed - start
     assert across > 50
+
+
+@pytest.mark.parametrize("codec", [ZLIB, ZSTD])
+def test_spans_end_after_the_most_that_is_wanted(rng: np.random.Generator, codec: int) -> None:
+    """With a chunk's end, and no more chunks than hold so much; their end position is not looked at."""
+    cut = 0
+    for _ in range(60):
+        sizes = rng.integers(200, BLOCK + 1, int(rng.integers(2, 12))).tolist()
+        stored, content, chunks = _stream(rng, codec, sizes)
+        firsts = np.cumsum([0, *sizes])
+        count = len(sizes)
+        begin = int(rng.integers(count - 1))
+        end = int(rng.integers(begin + 1, count))
+        start = int(firsts[begin]) + int(rng.integers(sizes[begin]))
+        limit = int(firsts[end]) + int(rng.integers(sizes[end]))
+        most = int(rng.integers(1, len(content)))
+        places = _place(chunks[begin], start - firsts[begin], chunks[end], limit - firsts[end])
+        window = _window(stored, codec)
+        found = window.spans(places, [True], np.array([most]))
+        first, last = int(found.starts[0]), int(found.limits[0])
+        taken = found.buffer[first:last].tobytes()
+        assert taken == content[start : start + len(taken)]
+        reach = int(firsts[np.searchsorted(firsts, start + most)]) if start + most < len(content) else 1 << 60
+        if reach <= int(firsts[end]):
+            cut += 1
+            assert start + len(taken) == reach
+            assert int(found.ends[0]) == last
+        else:
+            assert start + len(taken) >= min(limit, len(content))
+            if reach > int(firsts[end]) + BLOCK:
+                assert int(found.ends[0]) - first == limit - start
+    assert cut > 5
+
+
+@pytest.mark.parametrize("codec", [ZLIB, ZSTD])
+def test_ends_that_are_no_chunks_are_refused(rng: np.random.Generator, codec: int) -> None:
+    stored, _, chunks = _stream(rng, codec, [1000, 1000, 1000])
+    for end in (int(chunks[1]) + 1, len(stored), len(stored) + 9):
+        with pytest.raises(OrcError, match=f"a position points to byte {end}, which is not a chunk's first"):
+            _window(stored, codec).spans(_place(0, 0, end, 0), [True], np.array([1 << 20]))
+
+
+def _place(chunk: int, inner: int, end: int, end_inner: int) -> Places:
+    """One row group, five values of which are in the run at its end."""
+    at, zero = [np.array([n], np.int64) for n in (chunk, inner, end, end_inner)], np.zeros(1, np.int64)
+    return Places(at[0], at[1], zero, at[2], at[3], zero + 5, zero)
 
 
 @pytest.mark.parametrize("codec", [ZLIB, ZSTD])
