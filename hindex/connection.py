@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from hindex.dispatch import IndexResult, run_index_statement
 from hindex.errors import (
@@ -163,6 +163,8 @@ class Connection:
         from hindex.sql import parse
         from hindex.sql.statements import Explain, Select, SelectExists
 
+        if not isinstance(cast("object", text), str):
+            raise StatementError(f"{text!r} is no statement: it is a text of SQL")
         try:
             parsed = parse(text)
         except StatementError as error:

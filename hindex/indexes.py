@@ -270,6 +270,10 @@ def new_entry(spec: IndexSpec, snapshot: Snapshot) -> IndexEntry:
             "index"
         )
     check_path(resolved, snapshot.schema)
+    if not all(resolved.path):
+        raise ColumnError(
+            f"Column {resolved.name!r} has an empty name in its path: no condition can name it, so it needs no index"
+        )
     if not kind.supports(resolved.type):
         raise ColumnError(
             f"Column {resolved.name!r} is of type {resolved.type}, which {kind.name} cannot index: choose a column of "

@@ -137,8 +137,6 @@ class Table:
         :param valid_write_ids: what is seen of a transactional table; None for what the table was found with.
         :raises StatementError: if the text is not a predicate.
         """
-        if isinstance(columns, str):
-            raise ColumnError(f"columns is a list of names, such as [{columns!r}], not one text")
         if limit is not None:
             check_limit(limit)
         snapshot = self.snapshot

@@ -120,9 +120,11 @@ class HindexParser(SparkParser):
         """The current token for a message."""
         if self.at_end:
             return "the end"
-        text = self.written()
+        is_quoted = self._curr.token_type in _QUOTED
+        # words of one token may be on several lines
+        text = self.written() if is_quoted else " ".join(self.written().split())
         shown = text if len(text) <= 40 else f"{text[:37]}..."
-        return shown if self._curr.token_type in _QUOTED else f"'{shown}'"
+        return shown if is_quoted else f"'{shown}'"
 
     def fail(self, message: str, offset: int | None = None) -> NoReturn:
         raise SqlSyntaxError(message, self.offset if offset is None else offset)
@@ -165,12 +167,17 @@ class HindexParser(SparkParser):
         """The token after the current one in upper case, or an empty string at the end."""
         return str(self._next.text).upper() if self._next else ""
 
-    def meant(self, *words: str) -> str:
-        """A suggestion where the current word is a misspelling of one of these."""
+    def closest(self, *words: str) -> str:
+        """The one of these that the current word is a misspelling of, or an empty string."""
         from difflib import get_close_matches
 
         close = get_close_matches(self.word(), words, n=1, cutoff=0.6) if self.word() not in words else []
-        return f"; did you mean {close[0]}?" if close else ""
+        return close[0] if close else ""
+
+    def meant(self, *words: str) -> str:
+        """A suggestion where the current word is a misspelling of one of these."""
+        close = self.closest(*words)
+        return f"; did you mean {close}?" if close else ""
 
     def string(self) -> str | None:
         """Consumes a string in single or double quotes if one comes next."""

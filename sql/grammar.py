@@ -31,12 +31,26 @@ def statement(parser: HindexParser) -> Statement:
         second = list(dict.fromkeys(words.split()[1] for words in STATEMENTS if words.split()[0] == word))
         parser.accept(word)
         what = f"expected {' or '.join(second)} after {word}, found {parser.found()}"
-        parser.fail(what + parser.meant(*second))
+        parser.fail(what + (parser.meant(*second) or _no_changes(parser, word)))
     known = ", ".join(HELP)
-    if word in _OTHERS:
-        parser.fail(f"unknown statement {parser.found()}: hindex changes no table; it knows {known}")
-    close = parser.meant(*first)
-    return parser.fail(f"unknown statement {parser.found()}{close or f'; hindex knows {known}'}")
+    if _is_other(parser):
+        parser.fail(f"unknown statement {parser.found()}: {_NO_CHANGES}; it knows {known}")
+    close = parser.closest(*first, *sorted(_OTHERS))
+    if close in _OTHERS:
+        parser.fail(f"unknown statement {parser.found()}; did you mean {close}? {_NO_CHANGES}")
+    meant = f"; did you mean {close}?" if close else f"; hindex knows {known}"
+    return parser.fail(f"unknown statement {parser.found()}{meant}")
+
+
+def _no_changes(parser: HindexParser, first: str) -> str:
+    """A remark where a statement of Spark's goes on that changes tables."""
+    changes = not parser.at_end if first == "UPDATE" else first in _CHANGING and parser.word() in _CHANGED
+    return f": {_NO_CHANGES}" if changes else ""
+
+
+def _is_other(parser: HindexParser) -> bool:
+    """Whether one of the other words comes next, or one with its second word, which may be one token."""
+    return not _OTHERS.isdisjoint(parser.word().split()[:1])
 
 
 def explain(parser: HindexParser) -> Explain:
@@ -48,7 +62,7 @@ def explain(parser: HindexParser) -> Explain:
         parser.fail(
             "expected SELECT, found 'CREATE': CREATE INDEX ... DRY RUN tells what would be read and written"
         )
-    is_other = parser.at_end or parser.word() in _OTHERS or parser.word() in _FIRST_WORDS
+    is_other = parser.at_end or _is_other(parser) or parser.word() in _FIRST_WORDS
     hint = ": only queries are explained" if is_other else parser.meant("SELECT", "ANALYZE")
     return parser.fail(f"expected SELECT, found {parser.found()}{hint}")
 
@@ -76,4 +90,8 @@ STATEMENTS: dict[str, Callable[[HindexParser], Statement]] = {
 }
 _FIRST_WORDS = frozenset(words.split()[0] for words in STATEMENTS)
 #: Words that begin statements of Spark, which change tables or their rows: none is another one misspelt.
-_OTHERS = frozenset({"DELETE", "INSERT", "MERGE", "TRUNCATE", "REPLACE", "LOAD", "MSCK", "OPTIMIZE"})
+_OTHERS = frozenset({"DELETE", "INSERT", "LOAD", "MERGE", "MSCK", "OPTIMIZE", "REPLACE", "TRUNCATE"})
+#: Words that do so where one of the second list follows.
+_CHANGING = frozenset({"ALTER", "CREATE", "DROP"})
+_CHANGED = frozenset({"DATABASE", "EXTERNAL", "OR", "SCHEMA", "TABLE", "TEMPORARY", "VIEW"})
+_NO_CHANGES = "hindex changes no table"

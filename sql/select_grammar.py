@@ -63,6 +63,7 @@ _CLAUSES = {
 #: Aggregates, by the word that they begin with.
 _FUNCTIONS = (AggregateFunction.COUNT, AggregateFunction.MIN, AggregateFunction.MAX)
 _GROUP_BY, _ORDER_BY = "GROUP BY", "ORDER BY"
+_DIRECTIONS = ("ASC", "DESC", "NULLS")
 
 
 def select(parser: HindexParser) -> Select | SelectExists:
@@ -151,7 +152,7 @@ def _items(parser: HindexParser) -> tuple[SelectItem, ...] | None:
         items.append(_item(parser))
     word = parser.word()
     if word != "FROM" and not parser.at_end and not parser.meant("FROM"):
-        call = "(...)" if word == "(" else f" {word}"
+        call = "(...)" if word == "(" else f" {parser.written()}"
         parser.unsupported(f"select expression '{parser.text_from(start)}{call}'; {_ITEMS}", start)
     return tuple(items)
 
@@ -287,10 +288,13 @@ def _order(
         value = named
     descending = parser.accept("DESC") or (parser.accept("ASC") and False)
     nulls: bool | None = None
-    if parser.accept("NULLS", "FIRST"):
-        nulls = True
-    elif parser.accept("NULLS", "LAST"):
-        nulls = False
+    if parser.accept("NULLS"):
+        nulls = parser.accept("FIRST")
+        if not nulls and not parser.accept("LAST"):
+            what = f"expected FIRST or LAST after NULLS, found {parser.found()}"
+            parser.fail(what + parser.meant("FIRST", "LAST"))
+    elif parser.closest(*_DIRECTIONS, *_CLAUSES) in _DIRECTIONS:
+        parser.fail(f"unexpected {parser.found()}{parser.meant(*_DIRECTIONS)}")
     if parser.word() == ",":
         parser.unsupported(f"ORDER BY of more than one column; {SPARK_REMEDY}", start)
     values = [item.value for item in items or ()]

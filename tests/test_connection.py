@@ -240,3 +240,9 @@ def test_places_that_are_neither_text_nor_paths(path: Path) -> None:
             made()
     # one slash is enough there
     assert hx.table(Path(f"file://{path}")).uri == str(path)
+
+
+@pytest.mark.parametrize("given", [5, None, b"SELECT 1", ["SELECT 1"]])
+def test_what_is_no_text_is_no_statement(given: Any) -> None:
+    with pytest.raises(StatementError, match="is no statement: it is a text of SQL"):
+        hindex.connect().sql(given)

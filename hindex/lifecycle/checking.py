@@ -21,7 +21,7 @@ from hindex.plan.evaluate import mask
 from hindex.plan.filter import Leaf, leaves
 from hindex.plan.reasons import Note, Reason
 from hindex.scan.execute import OpenTask
-from hindex.scan.planning import plan_scan
+from hindex.scan.planning import holds, plan_scan
 from hindex.sql.literals import of_value
 from hindex.sql.predicate import (
     ColumnRef,
@@ -104,7 +104,16 @@ def _verify(snapshot: Snapshot, entry: IndexEntry, problems: list[str]) -> int:
     rng = random.Random()  # noqa: S311 no secret
     alone = replace(snapshot, manifest=replace(snapshot.manifest, indexes=(entry,)))
     column = ColumnRef(snapshot.schema.resolve(entry.column, is_stored=True).path)
-    files = [v for v in snapshot.files if v.is_listed_fresh and v.entry and v.entry.is_covered_by(entry.id)]
+    binding = tuple(item.name for item in snapshot.schema.data_columns)
+    files = [
+        view
+        for view in snapshot.files
+        if view.is_listed_fresh
+        and view.entry
+        and view.entry.is_covered_by(entry.id)
+        # an index may be on a column that the table reads from other files by now
+        and holds(view, binding, column.name)
+    ]
     verified = 0
     for view, stripes in _spread(files, rng):
         one = replace(alone, files=(_physical(view),), vanished=())
@@ -112,7 +121,8 @@ def _verify(snapshot: Snapshot, entry: IndexEntry, problems: list[str]) -> int:
             try:
                 verified += _verify_stripe(one, view, column, stripe, rng, problems)
             except HindexError as error:
-                problems.append(str(error))
+                if str(error) not in problems:
+                    problems.append(str(error))
             if len(problems) >= _PROBLEMS:
                 return verified
     return verified

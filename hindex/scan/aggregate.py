@@ -31,25 +31,38 @@ from hindex.scan.running import Runner
 from hindex.scan.task import OutputColumn
 from hindex.sql.predicate import Predicate
 from hindex.sql.statements import COUNTS, AggregateFunction
-from hindex.table.schema import ColumnName, ResolvedColumn, spelled
+from hindex.table.schema import ColumnName, ResolvedColumn, column_name, spelled
 from hindex.table.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """An aggregate of a column; COUNT of rows where ``column`` is None. ``name`` is the result's column."""
+    """An aggregate of a column; COUNT of rows where ``column`` is None. ``name`` is the result's column.
+
+    :raises ColumnError: for what is no name of a column.
+    """
 
     function: AggregateFunction
     column: ColumnName | None
     name: str
 
+    def __post_init__(self) -> None:
+        if self.column is not None or self.function is not _COUNT:
+            object.__setattr__(self, "column", column_name(self.column))
+
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A column that rows are grouped by, as ``name``."""
+    """A column that rows are grouped by, as ``name``.
+
+    :raises ColumnError: for what is no name of a column.
+    """
 
     column: ColumnName
     name: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "column", column_name(self.column))
 
 
 Item = Aggregate | Group

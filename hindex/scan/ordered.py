@@ -31,7 +31,7 @@ from hindex.scan.file_columns import output_schema
 from hindex.scan.planning import ScanPlan
 from hindex.scan.running import Runner
 from hindex.scan.task import OutputColumn, ScanTask
-from hindex.table.schema import ColumnName, spelled
+from hindex.table.schema import ColumnName, column_name, spelled
 from hindex.table.snapshot import FileView
 
 #: Data files that are held open while stripes of several are looked at in turn.
@@ -48,6 +48,9 @@ class Order:
     column: ColumnName
     descending: bool = False
     nulls_first: bool | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "column", column_name(self.column))
 
     @property
     def has_nulls_first(self) -> bool:

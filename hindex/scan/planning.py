@@ -58,7 +58,7 @@ def plan_scan(
     """
     schema = snapshot.schema
     wanted = output_columns(schema, names, row_keys=schema.transactional)
-    root = ALWAYS if where is None else normalize(where, _Columns(schema))
+    root = ALWAYS if where is None else normalize(where, PredicateColumns(schema))
     asked = output_columns(schema, lookups)
     planner = _Planner(snapshot, root, wanted, asked)
     tasks = [task for view in snapshot.files if (task := planner.task(view)) is not None]
@@ -130,8 +130,8 @@ def output_columns(
 
 
 @dataclass(frozen=True, slots=True)
-class _Columns:
-    """Resolves the columns of predicates."""
+class PredicateColumns:
+    """Resolves the columns of predicates: what it takes, :func:`plan_scan` can answer."""
 
     schema: TableSchema
 

@@ -28,7 +28,7 @@ from hindex.scan.running import Runner, Unit, run_units
 from hindex.scan.task import ScanTask
 from hindex.sql.predicate import Predicate
 from hindex.sql.statements import AggregateFunction
-from hindex.table.schema import ColumnName, spelled
+from hindex.table.schema import ColumnName, column_names, spelled
 from hindex.table.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Scan:
     ) -> None:
         self._snapshot = snapshot
         self._where = where
-        self._columns = None if columns is None else tuple(columns)
+        self._columns = None if columns is None else column_names(columns, "columns")
         self._limit = limit
         self._names = None if names is None else tuple(names)
         self._order = order
@@ -266,14 +266,10 @@ class Scan:
         """How many rows have each value of a column (NULL too), or each combination of values of several.
 
         :returns: the values, ascending, NULL first, a column of them for each one asked for; and their ``count``.
-        :raises ValueError: for anything but names of columns.
+        :raises ColumnError: for anything but names of columns, which several are told as one by one: a sequence of
+            names is the path of one field.
         """
-        names = (column, *others)
-        if not all(isinstance(cast("object", name), str | tuple) for name in names):
-            raise ValueError(
-                f"value_counts takes names of columns, not {', '.join(map(repr, names))}: name several one by one, "
-                'value_counts("a", "b")'
-            )
+        names = column_names((column, *others), "value_counts")
         groups: list[Item] = [
             Group(name, name if isinstance(name, str) else ".".join(name)) for name in names
         ]
@@ -289,6 +285,7 @@ class Scan:
     ) -> Aggregation:
         """Aggregates of the rows: one row of them, or one for each combination of values of the columns ``group``.
 
+        :param group: a column's name as text, or several columns: ``("a", "b")`` are two, ``[("a", "b")]`` is a field.
         :param limit: rows of the result at most.
         :param having: which of the groups are wanted.
         :raises ValueError: if the scan has a limit, ``limit`` is no number of rows, or ``having`` has no ``group``.
@@ -299,7 +296,7 @@ class Scan:
             )
         if limit is not None:
             check_limit(limit)
-        groups = (group,) if isinstance(group, str) else tuple(group or ())
+        groups = (group,) if isinstance(group, str) else column_names(() if group is None else group, "group")
         if having is not None and not groups:
             raise ValueError("having is a condition of groups: name the columns that they are by as group")
         return Aggregation(

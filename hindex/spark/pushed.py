@@ -56,6 +56,9 @@ def _predicate(item: Any) -> Predicate | None:  # noqa: ANN401
     if name == "Not":
         child = _predicate(item.child)
         return None if child is None else Not(child)
+    if not all(item.attribute):
+        # a field without a name is none that a predicate can have
+        return None
     column = ColumnRef(tuple(item.attribute))
     if name == "IsNull":
         return IsNull(column)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from hindex.errors import ColumnError, PredicateError, StatementError, TableError
 from hindex.orc.acid.write_ids import ValidWriteIds
 from hindex.plan.normalize import normalize
-from hindex.scan.planning import ScanPlan, output_columns, plan_scan
+from hindex.scan.planning import PredicateColumns, ScanPlan, output_columns, plan_scan
 from hindex.spark.frames import cores
 from hindex.spark.pushed import predicate_of
 from hindex.spark.tasks import Group, group_units, read_group
@@ -26,6 +26,7 @@ from hindex.sql.predicate import Predicate, all_of
 from hindex.store.store import Store
 from hindex.table.elsewhere import CatalogPartitions
 from hindex.table.listing import normalize_uri
+from hindex.table.schema import ColumnName, TableSchema, column_names
 from hindex.table.snapshot import Snapshot, take_snapshot
 from hindex.table.transactional import AcidOptions
 
@@ -117,20 +118,19 @@ class SourceScan:
 
     def __init__(self, table: SourceTable, wanted: Sequence[str]) -> None:
         self._table = table
-        # Spark asks for columns as they were told to it, which without a list of them are whole ones
-        self._wanted = tuple((name,) if table.columns is None else name for name in wanted)
+        self._wanted = tuple(wanted)
         self._where: Predicate | None = None
 
     def push(self, filters: Iterable[Any]) -> list[Any]:
         """Take the filters that every row is checked by here; the others, which Spark has to check."""
-        schema = self._table.snapshot().schema
+        columns = PredicateColumns(self._table.snapshot().schema)
         taken: list[Predicate] = []
         rest = []
         for item in filters:
             predicate, _ = predicate_of([item])
             try:
                 if predicate is not None:
-                    normalize(predicate, schema)
+                    normalize(predicate, columns)
             except (PredicateError, ColumnError):
                 predicate = None
             if predicate is None:
@@ -145,7 +145,18 @@ class SourceScan:
         return group_units(self.plan(), cores)
 
     def plan(self) -> ScanPlan:
-        return plan_scan(self._table.snapshot(), self._where, self._wanted)
+        snapshot = self._table.snapshot()
+        return plan_scan(snapshot, self._where, self._names(snapshot.schema))
+
+    def _names(self, schema: TableSchema) -> list[ColumnName]:
+        """What Spark wants, which it calls as it was told, as the read named it: without a list, by whole columns."""
+        listed = self._table.columns
+        if listed is None:
+            return [(name,) for name in self._wanted]
+        told = {
+            column.name: name for column, name in zip(output_columns(schema, listed), listed, strict=True)
+        }
+        return [told.get(name, name) for name in self._wanted]
 
 
 def read_batches(group: Group, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -194,8 +205,12 @@ def _source_class(places: Mapping[str, NamedTable], store: str | None, paralleli
     return Source
 
 
-def _names(text: str | None) -> list[str] | None:
-    """Column names, separated by commas, or as a JSON list where they have any."""
+def _names(text: str | None) -> tuple[ColumnName, ...] | None:
+    """Column names, separated by commas, or as a JSON list where they have any; there, a list is a field's path.
+
+    :raises StatementError: if there is no such list.
+    :raises ColumnError: if something in it is no name.
+    """
     if text is None:
         return None
     if text.lstrip().startswith("["):
@@ -203,5 +218,5 @@ def _names(text: str | None) -> list[str] | None:
             found = json.loads(text)
         except ValueError as error:
             raise StatementError(f"option 'columns' is not a JSON list: {error}") from error
-        return [str(name) for name in found]
-    return [name.strip() for name in text.split(",") if name.strip()]
+        return column_names(found, "option 'columns'")
+    return tuple(name.strip() for name in text.split(",") if name.strip())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -94,21 +94,19 @@ class TableSchema:
         :raises ColumnError: if there is none, or more than one that differs in letter case, or a dotted text that
             :meth:`is_ambiguous`.
         """
-        if not is_column_name(name):
-            raise ColumnError(
-                f"{name!r} is no column: it is a name as text, or the names of a field's path as a tuple"
-            )
-        parts = self._parts(name, is_stored=is_stored) if isinstance(name, str) else tuple(name)
+        name = column_name(name)
+        parts = self._parts(name, is_stored=is_stored) if isinstance(name, str) else name
         written = ".".join(parts)
         if self.transactional and row_key(parts, self.names) is not None:
             raise ColumnError(
                 f"Column {written!r} cannot be resolved here: row keys can be read and compared, and not indexed, "
                 "ordered, grouped or aggregated"
             )
-        top = self._one_of(written, self._matches(parts[0]))
+        show = str if isinstance(name, str) else quote_name
+        top = self._one_of(written, self._matches(parts[0]), show)
         path, found = [top.name], top.type
         for part in parts[1:]:
-            path.append(_field_name(written, found, part))
+            path.append(_field_name(written, found, part, show))
             found = found.children[found.field_names.index(path[-1])]
         return ResolvedColumn(tuple(path), found, self.is_partition(top.name))
 
@@ -139,13 +137,13 @@ class TableSchema:
         exact = [item for item in self.columns if item.name == name]
         return exact or [item for item in self.columns if item.name.lower() == name.lower()]
 
-    def _one_of(self, written: str, found: list[TableColumn]) -> TableColumn:
+    def _one_of(self, written: str, found: list[TableColumn], show: Callable[[str], str]) -> TableColumn:
         if not found:
             meant = self._readings(written)
             remedy = (
                 f"did you mean {' or '.join(map(spelled, meant))}? a name with dots of its own is in backquotes"
                 if meant
-                else _remedy(written, self.names)
+                else _remedy(written, self.names, "columns", show)
             )
             if not self.data_columns:
                 counts = (
@@ -156,16 +154,34 @@ class TableSchema:
         if len(found) > 1:
             raise ColumnError(
                 f"Column {written!r} cannot be resolved: it is ambiguous among "
-                f"{', '.join(item.name for item in found)}; write the name in exact letter case"
+                f"{', '.join(show(item.name) for item in found)}; write the name in exact letter case"
             )
         return found[0]
 
 
-def is_column_name(given: object) -> bool:
-    """Whether a value is a :data:`ColumnName`; other sequences of names are taken for tuples."""
-    return isinstance(given, str) or (
-        isinstance(given, Sequence) and bool(given) and all(isinstance(part, str) for part in given)
+def column_name(given: object) -> ColumnName:
+    """What stands for a column: other sequences of names are taken for tuples.
+
+    :raises ColumnError: for anything else.
+    """
+    if isinstance(given, str):
+        return given
+    if isinstance(given, Sequence) and given and all(isinstance(part, str) for part in given):
+        return tuple(given)
+    raise ColumnError(
+        f"{given!r} is no column: it is a name as text, or the names of a field's path as a tuple"
     )
+
+
+def column_names(given: object, what: str) -> tuple[ColumnName, ...]:
+    """Several columns, each as :func:`column_name` has it.
+
+    :raises ColumnError: for what is no list, or a list of anything else; ``what`` names it in the message.
+    """
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        example = [given] if isinstance(given, str) else ["a", "b"]
+        raise ColumnError(f"{what} is a list of names, such as {example!r}, not {given!r}")
+    return tuple(map(column_name, given))
 
 
 def spelled(name: ColumnName) -> str:
@@ -324,7 +340,7 @@ def _distinct_names(columns: Sequence[tuple[str, OrcType]]) -> list[str]:
     return list(dict.fromkeys(name for name, _ in columns))
 
 
-def _field_name(written: str, of: OrcType, part: str) -> str:
+def _field_name(written: str, of: OrcType, part: str, show: Callable[[str], str]) -> str:
     if of.kind is not Kind.STRUCT:
         raise ColumnError(
             f"Column {written!r} cannot be resolved: a value of type {_brief(of)} has no fields"
@@ -333,14 +349,15 @@ def _field_name(written: str, of: OrcType, part: str) -> str:
         return part
     found = [name for name in of.field_names if name.lower() == part.lower()]
     if len(found) != 1:
-        raise ColumnError(f"Column {written!r} cannot be resolved; {_remedy(part, of.field_names, 'fields')}")
+        remedy = _remedy(part, of.field_names, "fields", show)
+        raise ColumnError(f"Column {written!r} cannot be resolved; {remedy}")
     return found[0]
 
 
-def _remedy(name: str, names: Sequence[str], what: str = "columns") -> str:
+def _remedy(name: str, names: Sequence[str], what: str, show: Callable[[str], str]) -> str:
     folded = {item.lower(): item for item in names}
-    close = [folded[item] for item in difflib.get_close_matches(name.lower(), folded, n=3)]
-    listed = ", ".join(names[:_LISTED_NAMES]) + (", ..." if len(names) > _LISTED_NAMES else "")
+    close = [show(folded[item]) for item in difflib.get_close_matches(name.lower(), folded, n=3)]
+    listed = ", ".join(map(show, names[:_LISTED_NAMES])) + (", ..." if len(names) > _LISTED_NAMES else "")
     hint = f"did you mean {' or '.join(close)}? " if close else ""
     return f"{hint}the {what} are: {listed}" if names else f"there are no {what}"
 

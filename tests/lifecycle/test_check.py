@@ -184,3 +184,33 @@ def test_a_file_that_was_replaced_with_the_same_length_and_time(table: Table, pa
     assert [problem.split(" ")[0] for problem in result.problems] == ["p=1/x.orc"]
     table.index("i").refresh()
     assert table.index("i").check(verify=True).ok
+
+
+def nested(*values: int) -> pa.Array:
+    return pa.StructArray.from_arrays([pa.array(values, pa.int32())], ["b"])
+
+
+@pytest.mark.parametrize("later", ["a.b", "A.B"])
+def test_verify_where_a_name_became_another_column(tmp_path: Path, hx: LocalConnection, later: str) -> None:
+    """A file that was indexed on a field has nothing of the column that the dotted name is by now."""
+    write_columns(tmp_path / "t" / "0.orc", {"a": nested(1, 2, 3)})
+    table = hx.table(str(tmp_path / "t"))
+    table.create_index("i", "a.b")
+    write_columns(tmp_path / "t" / "1.orc", {later: pa.array([7, 8, 9], pa.int32())})
+    result = table.index("i").check(verify=True)
+    assert (result.problems, result.verified_stripes) == ((), 0)
+    table.index("i").refresh()
+    result = table.index("i").check(verify=True)
+    assert (result.problems, result.verified_stripes, result.files) == ((), 1, 1)
+    assert table.scan().max((later,)) == 9
+
+
+def test_verify_tells_once_of_a_name_that_has_two_meanings(tmp_path: Path, hx: LocalConnection) -> None:
+    inner = pa.StructArray.from_arrays([nested(1, 2, 3)], ["c"])
+    write_columns(tmp_path / "t" / "0.orc", {"a": inner})
+    table = hx.table(str(tmp_path / "t"))
+    table.create_index("i", "a.c.b")
+    write_columns(tmp_path / "t" / "1.orc", {"a.c": nested(7, 8, 9)})
+    table.index("i").refresh()
+    (problem,) = table.index("i").check(verify=True).problems
+    assert problem.startswith("Column 'a.c.b' cannot be told from another of that name")

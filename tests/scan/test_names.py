@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 import pytest
 
 from hindex.errors import ColumnError
+from hindex.scan.aggregate import Aggregate, Group
+from hindex.scan.ordered import Order
 from hindex.scan.scan import Scan
+from hindex.sql.statements import AggregateFunction
 from hindex.tables import Table
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
@@ -135,8 +140,11 @@ def test_names_mean_what_they_mean_to_spark(
         ("`a.b`", r"did you mean a\.b\?"),
         ("s.t.u", r"did you mean `s\.t`\.u\?"),
         ("`s.t.u`", r"did you mean `s\.t`\.u\?"),
-        ("`s.t`.`V.w`", r"did you mean V w\? the fields are"),
-        ("c.d", "the columns are"),
+        ("`s.t`.`V.w`", r"did you mean `V w`\? the fields are: u, `V w`$"),
+        (
+            "c.d",
+            r"did you mean `c d`\? the columns are: n, `x.y`, a, `s.t`, `c d`, `größe`, Upper, `select`$",
+        ),
     ],
 )
 def test_one_name_is_no_path_and_a_path_no_name(
@@ -179,6 +187,79 @@ def test_texts_and_tuples_of_names(path: Path, tmp_path: Path, monkeypatch: pyte
         with pytest.raises(ColumnError, match="cannot be resolved"):
             table.scan(columns=[wrong]).to_arrow()
     assert table.create_index("i", ("s.t", "u")).column == "s.t.u"
+    assert table.index("i").check(verify=True).problems == ()
+
+
+def test_lists_of_names_are_tuples(path: Path) -> None:
+    table = LocalConnection().table(str(path))
+    scan = table.scan()
+    asked: list[Callable[[Any], object]] = [
+        lambda name: table.scan(columns=[name]).to_arrow(),
+        lambda name: repr(table.scan(columns=[name])),
+        scan.count,
+        scan.count_distinct,
+        scan.min,
+        scan.max,
+        lambda name: scan.distinct(name).to_pylist(),
+        scan.value_counts,
+        lambda name: scan.value_counts("n", name),
+        lambda name: scan.order_by(name).head(9),
+        lambda name: repr(scan.order_by(name)),
+        lambda name: scan.aggregate([Group(name, "g")], group=[name], limit=5).to_arrow(),
+        lambda name: scan.aggregate([Aggregate(AggregateFunction.MAX, name, "g")]).to_arrow(),
+    ]
+    for at, ask in enumerate(asked):
+        for name in (("s.t", "u"), ("x.y",)):
+            assert ask(list(name)) == ask(name), at
+    assert scan.order_by(cast("Any", ["x.y"])).order == Order(("x.y",))
+    for wrong in (None, 5, (), [], ("a", 5), ("a", None), ["a", ["b"]], b"n", {"n"}):
+        for ask in asked:
+            if wrong is None and ask == scan.count:
+                assert scan.count(None) == ROWS
+                continue
+            with pytest.raises(
+                ColumnError, match=f"^{re.escape(repr(wrong))} is no column: it is a name as text"
+            ):
+                ask(wrong)
+    several: Any
+    for several in (5, "n"):
+        with pytest.raises(ColumnError, match=r"^columns is a list of names, such as"):
+            table.scan(columns=several)
+    several = 5
+    with pytest.raises(ColumnError, match=r"^group is a list of names, such as \['a', 'b'\], not 5"):
+        scan.aggregate([], group=several)
+
+
+def test_messages_about_texts_have_no_backquotes(path: Path) -> None:
+    table = LocalConnection().table(str(path))
+    for name, remedy in [
+        ("c.d", "did you mean c d? the columns are: n, x.y, a, s.t, c d, größe, Upper, select"),
+        ("a.c", "the fields are: b, ß"),
+    ]:
+        with pytest.raises(ColumnError, match=f"; {re.escape(remedy)}$"):
+            table.scan(columns=[name]).to_arrow()
+
+
+def test_groups_by_several_columns_and_by_a_field(tmp_path: Path) -> None:
+    values = {"a": pa.array([{"b": 1}, {"b": 1}]), "b": pa.array([1, 2]), "c": pa.array([3, 3])}
+    write_columns(tmp_path / "t" / "0.orc", values)
+    scan = LocalConnection().table(str(tmp_path / "t")).scan()
+    count = Aggregate(AggregateFunction.COUNT, None, "count")
+    assert scan.aggregate([count], group=("c", "b")).to_arrow().to_pydict() == {"count": [1, 1]}
+    assert scan.aggregate([count], group=[("a", "b")]).to_arrow().to_pydict() == {"count": [2]}
+
+
+def test_an_empty_name_has_no_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    local_build.install(monkeypatch)
+    values = {"s": pa.array([{"": 1, "x": 4}, {"": 2, "x": 5}]), "": pa.array([6, 7])}
+    write_columns(tmp_path / "t" / "0.orc", values)
+    table = LocalConnection().table(str(tmp_path / "t"))
+    for name in ("", "s.", ("",), ("s", "")):
+        with pytest.raises(ColumnError, match="has an empty name in its path: no condition can name it"):
+            table.create_index("i", name)
+    assert table.indexes() == []
+    assert (table.scan().max(("s", "")), table.scan().max("")) == (2, 7)
+    table.create_index("i", "s.x")
     assert table.index("i").check(verify=True).problems == ()
 
 

@@ -122,3 +122,71 @@ def test_write_ids_that_are_seen(tmp_path: Path) -> None:
     for ids, files in ((None, 2), ("t:2:9223372036854775807::2", 1)):
         options = {"path": str(tmp_path)} | ({} if ids is None else {"valid_write_ids": ids})
         assert len(SourceTable(options, {}, None).snapshot().files) == files
+
+
+@pytest.fixture
+def dotted(tmp_path: Path) -> Path:
+    """Columns whose names have dots, one of them what a field's path is."""
+
+    def struct(**fields: list[int]) -> pa.Array:
+        return pa.StructArray.from_arrays([pa.array(v, pa.int32()) for v in fields.values()], list(fields))
+
+    columns = {
+        "n": pa.array([1, 2, 3], pa.int64()),
+        "a": struct(b=[5, 6, 7]),
+        "a.b": pa.array([6, 60, 70], pa.int32()),
+        "s.t": struct(u=[1, 1, 2]),
+        "x.y": pa.array([8, 9, None], pa.int32()),
+    }
+    write_columns(tmp_path / "dotted" / "0.orc", columns)
+    return tmp_path / "dotted"
+
+
+@pytest.mark.parametrize("where", ["a.b = 6", "`a.b` = 60 AND a.b = 6", "`s.t`.u = 1 AND `x.y` IS NOT NULL"])
+def test_names_with_dots(where: str, dotted: Path, spark: SparkSession) -> None:
+    hindex.enable(spark)
+    expected, found = spark.read.orc(str(dotted)), spark.read.format("hindex").load(str(dotted))
+    assert found.columns == expected.columns
+    assert rows(found.where(where)) == rows(expected.where(where)) != []
+    picked = ("`a.b`", "a.b AS f", "`s.t`.u", "`x.y`")
+    assert rows(found.where(where).selectExpr(*picked)) == rows(expected.where(where).selectExpr(*picked))
+
+
+def test_a_field_without_a_name(tmp_path: Path, spark: SparkSession) -> None:
+    """Spark's own reader of ORC files refuses it."""
+    columns = {"n": pa.array([1, 2, 3]), "e": pa.array([{"": value, "x": 0} for value in (4, 5, 6)])}
+    write_columns(tmp_path / "empty" / "0.orc", columns)
+    hindex.enable(spark)
+    found = spark.read.format("hindex").load(str(tmp_path / "empty"))
+    assert [row.n for row in found.where(found["e"].getField("") == 5).collect()] == [2]
+
+
+def test_fields_of_a_json_list(dotted: Path, spark: SparkSession) -> None:
+    hindex.enable(spark)
+
+    def read(columns: str) -> Any:
+        return spark.read.format("hindex").option("columns", columns).load(str(dotted))
+
+    found = read('["n", ["a.b"], ["s.t", "u"], "x.y"]')
+    assert found.columns == ["n", "a.b", "s.t.u", "x.y"]
+    assert [tuple(row) for row in found.where("`a.b` >= 60 AND `s.t.u` = 1").collect()] == [(2, 60, 1, 9)]
+    for columns, message in [
+        ('["n", "a.b"]', "as a tuple of names"),
+        ('["n", ["a", "b"]]', "Column 'a.b' cannot be told from another of that name"),
+        ('["n", 5]', "5 is no column: it is a name as text"),
+        ('["n", []]', "is no column: it is a name as text"),
+    ]:
+        with pytest.raises(Exception, match="(?s)" + message):
+            read(columns)
+
+
+def test_filters_on_names_with_dots(dotted: Path) -> None:
+    """What could be a field or a column is left to Spark, and what has no name."""
+    from pyspark.sql.datasource import EqualTo, Filter
+
+    scan = SourceScan(SourceTable({"path": str(dotted)}, {}, None), ["n", "a", "a.b"])
+    left: list[Filter] = [EqualTo(("a", "b"), 6), EqualTo(("e", ""), 5), EqualTo(("s", "t", "u"), 1)]
+    assert scan.push([EqualTo(("a.b",), 6), EqualTo(("s.t", "u"), 1), *left]) == left
+    plan = scan.plan()
+    assert str(plan.filter) == "`a.b` = 6 AND `s.t`.u = 1"
+    assert [column.name for column in plan.columns] == ["n", "a", "a.b"]

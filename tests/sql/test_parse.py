@@ -132,6 +132,13 @@ def test_an_error_marks_its_place() -> None:
     )
 
 
+@pytest.mark.parametrize("text", ["CREATE FUNCTION f", "DROP", "UPDATE", "REFRESH TABLE t", "SHOW TABLES"])
+def test_only_statements_of_tables_are_said_to_change_them(text: str) -> None:
+    with pytest.raises(StatementError) as caught:
+        parse(text)
+    assert "changes no table" not in str(caught.value)
+
+
 def test_an_error_in_a_long_line_shows_the_part_around_it() -> None:
     with pytest.raises(StatementError) as caught:
         parse_predicate(" OR ".join(["a = 1"] * 1000 + ["b = = 2"] + ["c = 3"] * 1000))
