@@ -12,8 +12,9 @@ from google.protobuf.message import DecodeError
 
 from hindex.errors import OrcError
 from hindex.orc.bloom import BloomFilters, usable_filters
+from hindex.orc.misplaced import misplacing_above
 from hindex.orc.reader import OrcReader
-from hindex.orc.statistics import ColumnStatistics
+from hindex.orc.statistics import ColumnStatistics, Nulls
 from hindex.orc.stripe import StreamKind, Stripe, read_row_indexes
 from hindex.orc.tail import MAX_METADATA_SIZE
 from hindex.orc.trust import Distrust
@@ -30,21 +31,32 @@ class BuiltInIndexes:
     """Reads the statistics and bloom filters of one file, by column number.
 
     Statistics that cannot be read are :attr:`Distrust.CORRUPT`, and None where the file has none.
+
+    :param as_stored: give those too that do not fit the values.
     """
 
-    def __init__(self, reader: OrcReader) -> None:
+    def __init__(self, reader: OrcReader, *, as_stored: bool = False) -> None:
+        self._as_stored = as_stored
         self._file = reader._file
         self._tail = reader.tail
         self._metadata: Sequence[pb.StripeStatistics] | Distrust | None = None
+        self._misplaced: dict[int, bool] = {}
         self._groups: dict[tuple[int, int], list[ColumnStatistics] | Distrust | None] = {}
 
-    def file_statistics(self, column: int) -> ColumnStatistics | None:
+    def file_statistics(self, column: int) -> ColumnStatistics | Distrust | None:
         """Those of the whole file."""
+        if self._is_misplaced(column):
+            return Distrust.MISPLACED
+        return self._of_file(column)
+
+    def _of_file(self, column: int) -> ColumnStatistics | None:
         found = self._tail.footer.statistics
         return ColumnStatistics.of(found[column]) if column < len(found) else None
 
     def stripe_statistics(self, stripe: int, column: int) -> ColumnStatistics | Distrust | None:
         """Those of one stripe; they lie in the file's tail."""
+        if self._is_misplaced(column):
+            return Distrust.MISPLACED
         if self._metadata is None:
             self._metadata = self._parse_metadata()
         if isinstance(self._metadata, Distrust):
@@ -57,6 +69,8 @@ class BuiltInIndexes:
 
     def group_statistics(self, stripe: int, column: int) -> list[ColumnStatistics] | Distrust | None:
         """Those of each row group of one stripe, from the row index."""
+        if self._is_misplaced(column):
+            return Distrust.MISPLACED
         key = (stripe, column)
         if key not in self._groups:
             self._groups[key] = self._read_groups(stripe, column)
@@ -68,6 +82,8 @@ class BuiltInIndexes:
 
     def bloom_stream(self, stripe: int, of: OrcType) -> tuple[StreamKind, int] | Distrust | None:
         """The stream of a column's filters that can be relied on and its length in bytes, why none can, or None."""
+        if self._is_misplaced(of.column):
+            return Distrust.MISPLACED
         found = self._stripe(stripe)
         encodings = found.bloom_encodings
         kind = usable_filters(
@@ -104,6 +120,18 @@ class BuiltInIndexes:
         if not stride or rows > stride * _GROUPS_PER_BYTE * information.index_length:
             return []
         return [min(stride, rows - start) for start in range(0, rows, stride)]
+
+    def _is_misplaced(self, column: int) -> bool:
+        """Whether rows may have other values than those that were counted; see :mod:`hindex.orc.misplaced`."""
+        if self._as_stored or self._tail.is_by_java:
+            return False
+        if column not in self._misplaced:
+            above = [self._of_file(node.column) for node in misplacing_above(self._tail.schema, column)]
+            rows = self._tail.num_rows
+            self._misplaced[column] = any(
+                found is None or found.nulls(rows) is not Nulls.NONE for found in above
+            )
+        return self._misplaced[column]
 
     def _read_groups(self, stripe: int, column: int) -> list[ColumnStatistics] | Distrust | None:
         try:

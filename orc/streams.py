@@ -291,7 +291,7 @@ class StreamWindow:
             held += size or 0
             while untold and held + block * len(untold) >= most > held:
                 held += self._size(untold.pop())
-        return ordinal, until, offset >= length
+        return ordinal, until, offset >= length or (0 <= end <= offset and not (skip or end_inner))
 
     def _want_head(self, offset: int, inner: int, skip: int) -> tuple[int, int]:
         """Mark the head of the chunk in which a span ends, and of the next where its last runs reach into it.

@@ -14,11 +14,12 @@ from hindex.orc.choice import PathChoice
 from hindex.orc.columns.layout import PositionTable, has_present
 from hindex.orc.cost import DecodePath
 from hindex.orc.joined import Part
+from hindex.orc.misplaced import misplacing
 from hindex.orc.open_file import RELEASE_BYTES, OpenFile
 from hindex.orc.projection import Projection
 from hindex.orc.selection import RowSelection
 from hindex.orc.stripe import StreamInformation, StreamKind, read_row_indexes
-from hindex.orc.types import Kind, OrcType
+from hindex.orc.types import OrcType
 from hindex.orc.units import FETCH_BYTES, UnitDecoder, concatenated, cut, units_of
 from hindex.orc.vetting import Stored, may_decode
 
@@ -198,21 +199,15 @@ class StripeRead:
         return (
             bool(self._file.tail.row_index_stride)
             and not self._selection.is_all
-            and all(
-                node.column in tables and not self._misplaces(node) for node in self._decoder.nodes(column)
-            )
+            and all(node.column in tables for node in self._decoder.nodes(column))
+            and not self._is_misplaced(column)
         )
 
-    def _misplaces(self, of: OrcType) -> bool:
-        """Whether the row indexes of a node's children may not fit what readers take for their values.
-
-        Where a union is null, writers in C++ give a child a value all the same, and no reader skips it.
-        """
-        return (
-            of.kind == Kind.UNION
-            and has_present(self._decoder.stripe, of.column)
-            and not self._file.tail.is_by_java
-        )
+    def _is_misplaced(self, column: Projection) -> bool:
+        """Whether its row indexes may not fit what readers take for its values; see :mod:`hindex.orc.misplaced`."""
+        if self._file.tail.is_by_java:
+            return False
+        return any(has_present(self._decoder.stripe, node.column) for node in misplacing(column))
 
     def _dense(self, columns: Sequence[tuple[int, Projection]]) -> dict[int, pa.Array]:
         """Columns as pyarrow decodes them, by their numbers.

@@ -68,6 +68,9 @@ class Distrust(enum.Enum):
     OLD_DECIMALS = "filters of this kind hold decimals as text in the writer's character set (ORC-101)"
     LOCAL_FILTER = "the filters hold timestamps in the writer's time zone, or do not say that they do not"
     CPP_BYTES = "writers in C++ put other values than the column's into filters of this type"
+    MISPLACED = (
+        "a struct above the column may be null, and writers in C++ then leave other values in its place"
+    )
     BAD_FILTER = "the filters are not well-formed"
     NO_FILTER_KIND = "writers leave filters of this type empty, or filled with other values"
 

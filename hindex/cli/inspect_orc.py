@@ -55,7 +55,7 @@ def document(source: ByteSource, *, row_groups: bool) -> Document:
     """
     reader = OrcReader(source)
     tail, footer = reader.tail, reader.tail.footer
-    indexes = BuiltInIndexes(reader)
+    indexes = BuiltInIndexes(reader, as_stored=True)
     nodes = list(_named(tail.schema, ""))
     whole = [indexes.file_statistics(of.column) for _, of in nodes]
     writer = footer.writer if footer.HasField("writer") else None
@@ -87,7 +87,7 @@ def document(source: ByteSource, *, row_groups: bool) -> Document:
                 "name": name,
                 "type": str(of),
                 "encrypted": of.column in tail.encrypted_columns,
-                "statistics": None if found is None else _statistics(found, of, tail),
+                "statistics": _statistics(found, of, tail) if isinstance(found, ColumnStatistics) else None,
             }
             for (name, of), found in zip(nodes, whole, strict=True)
         ],

@@ -78,6 +78,16 @@ def field(table: pa.Table, path: str) -> pa.ChunkedArray:
     return column
 
 
+def has_inner_struct(table: pa.Table, path: str) -> bool:
+    """Whether there is a struct within a struct on the way to a field, or in it."""
+
+    def below(of: pa.DataType, structs: int) -> bool:
+        structs += pa.types.is_struct(of)
+        return structs > 1 or any(below(of.field(at).type, structs) for at in range(of.num_fields))
+
+    return path.count(".") > 1 or below(field(table, path).type, path.count("."))
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_fields_within_structs(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
@@ -118,6 +128,9 @@ def test_fields_within_structs(tmp_path: Path, seed: int) -> None:
             for i, name in enumerate(asked):
                 assert found.column(i).equals(field(expected, name)), (seed, path, len(rows), name)
             if len(rows) not in (0, ROWS):
+                # within structs in structs, row indexes of this writer do not fit
+                reader = OrcReader(file, path=path)
+                reader.read(["flat", *(name for name in asked if not has_inner_struct(table, name))], rows)
                 assert (reader.counts.whole_columns == 0) == (path is not DecodePath.WHOLE)
             size = rng.choice([1, 7, 300, STRIDE, 5000])
             batches = list(OrcReader(file, path=path).batches(asked, rows, batch_size=size))

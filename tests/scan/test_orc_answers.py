@@ -399,6 +399,31 @@ def test_nan_is_not_lost(tmp_path: Path) -> None:
     assert scan_of(tmp_path, "x > 100").explain().rows == Kept(400, 1000)
 
 
+@pytest.mark.parametrize("nulls", [0.5, 0])
+def test_values_under_null_structs_within_structs(tmp_path: Path, nulls: float) -> None:
+    """The writer counts them, and all readers give them to later rows: pyarrow, as Spark does, in each stripe."""
+    count = 4000
+    mask = np.random.default_rng(3).random(count) < nulls
+    inner = pa.StructArray.from_arrays([pa.array(range(count))], ["v"], mask=pa.array(mask))
+    outer = pa.StructArray.from_arrays([inner], ["s"])
+    table = pa.table({"id": pa.array(range(count)), "s": outer})
+    path = tmp_path / "x.orc"
+    write_pyarrow(path, table, stride=1000, bloom_filter_columns=[4])
+    rows = pa.orc.read_table(path).to_pylist()
+    # the writer's mistake: if it is mended, this is no test of anything
+    assert (rows == table.to_pylist()) == (not nulls)
+    values = [row["s"]["s"] and row["s"]["s"]["v"] for row in rows]
+    for wanted in (5, 1500, 2999):
+        expected = [i for i in range(count) if values[i] == wanted]
+        scan = scan_of(tmp_path, f"s.s.v = {wanted}")
+        assert ids(scan) == expected
+        told = reasons(scan).get(Reason.UNRELIABLE_STATISTICS)
+        assert told == (["s.s.v in x.orc"] if nulls else None)
+        assert scan.explain().rows == (Kept(count, count) if nulls else Kept(1000, count))
+    for where in ("s.s.v IS NULL", "s.s IS NULL"):
+        assert scan_of(tmp_path, where).count() == values.count(None) == mask.sum()
+
+
 def test_negative_zero(tmp_path: Path) -> None:
     table = pa.table({"id": pa.array(range(400)), "x": pa.array([-0.0] * 200 + [0.0] * 200)})
     write_pyarrow(tmp_path / "x.orc", table, stride=100, bloom_filter_columns=[2])
