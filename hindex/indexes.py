@@ -84,11 +84,18 @@ class Index:
             problem = problem or str(error)
         self._problem = problem
         binding = tuple(item.name for item in snapshot.schema.data_columns)
-        files = [
-            view
-            for view in snapshot.files
-            if holds(view, binding, column) and not isinstance(prune(where, keys_of(view, snapshot)), Never)
+        within = [
+            view for view in snapshot.files if not isinstance(prune(where, keys_of(view, snapshot)), Never)
         ]
+        files: list[FileView] = []
+        without: list[str] = []
+        for view in within:
+            if holds(view, binding, column):
+                files.append(view)
+            else:
+                without.append(view.file.path)
+        #: Data files of its partitions that do not hold the column: there is nothing to index in them.
+        self.files_without_column = tuple(without)
         indexed = [view for view in files if _is_indexed(view, entry)]
         fresh = [view for view in indexed if view.is_listed_fresh]
         vanished = set(snapshot.vanished)

@@ -21,7 +21,7 @@ from hindex.errors import OrcError
 from hindex.orc.cost import DecodePath
 from hindex.orc.counts import CountedSource, ReadCounts
 from hindex.orc.dense import DenseReader
-from hindex.orc.known_files import KNOWN_FILES
+from hindex.orc.known_files import KNOWN_FILES, KnownFiles
 from hindex.orc.open_file import OpenFile
 from hindex.orc.projection import Projection, project, project_all
 from hindex.orc.selection import RowSelection, as_rows
@@ -46,6 +46,7 @@ class OrcReader:
     :param source: a local path; a URI that pyarrow or fsspec knows; a pair of a pyarrow or fsspec file system and
         a path in it; or a :class:`~hindex.orc.source.ByteSource`.
     :param path: force one way of decoding flat columns instead of the cheaper one.
+    :param known: where metadata that was read is kept for later readers; the process's by default.
     :raises OrcError: if the file is not a readable ORC file.
 
     A reader may be shared between threads.
@@ -59,11 +60,17 @@ class OrcReader:
     in the file's order, however often and in whatever order it is given. Masks of booleans are refused.
     """
 
-    def __init__(self, source: Location | ByteSource, *, path: DecodePath | None = None) -> None:
+    def __init__(
+        self,
+        source: Location | ByteSource,
+        *,
+        path: DecodePath | None = None,
+        known: KnownFiles = KNOWN_FILES,
+    ) -> None:
         self._source = open_source(source) if isinstance(source, str | os.PathLike | tuple) else source
         self.counts = ReadCounts()
         counted = CountedSource(self._source, self.counts)
-        self._known = KNOWN_FILES.open(counted)
+        self._known = known.open(counted)
         self.tail: FileTail = self._known.tail
         self._file = OpenFile(counted, self._known, self.counts, DenseReader(counted, self.tail), path)
 

@@ -167,11 +167,14 @@ class HindexParser(SparkParser):
         """The token after the current one in upper case, or an empty string at the end."""
         return str(self._next.text).upper() if self._next else ""
 
-    def closest(self, *words: str) -> str:
-        """The one of these that the current word is a misspelling of, or an empty string."""
+    def closest(self, *words: str, cutoff: float = 0.6) -> str:
+        """The one of these that the current word is a misspelling of, or an empty string.
+
+        :param cutoff: how alike they have to be, from 0 to 1.
+        """
         from difflib import get_close_matches
 
-        close = get_close_matches(self.word(), words, n=1, cutoff=0.6) if self.word() not in words else []
+        close = get_close_matches(self.word(), words, n=1, cutoff=cutoff) if self.word() not in words else []
         return close[0] if close else ""
 
     def meant(self, *words: str) -> str:

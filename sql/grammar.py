@@ -13,6 +13,7 @@ from hindex.sql import index_grammar as grammar
 from hindex.sql.help import HELP
 from hindex.sql.select_grammar import select
 from hindex.sql.statements import Explain, Statement
+from hindex.sql.words import NO_CHANGES
 
 if TYPE_CHECKING:
     from hindex.sql.dialect import HindexParser
@@ -34,18 +35,18 @@ def statement(parser: HindexParser) -> Statement:
         parser.fail(what + (parser.meant(*second) or _no_changes(parser, word)))
     known = ", ".join(HELP)
     if _is_other(parser):
-        parser.fail(f"unknown statement {parser.found()}: {_NO_CHANGES}; it knows {known}")
+        parser.fail(f"unknown statement {parser.found()}: {NO_CHANGES}; it knows {known}")
     close = parser.closest(*first, *sorted(_OTHERS))
-    if close in _OTHERS:
-        parser.fail(f"unknown statement {parser.found()}; did you mean {close}? {_NO_CHANGES}")
-    meant = f"; did you mean {close}?" if close else f"; hindex knows {known}"
+    if close in _OTHERS and parser.closest(close, cutoff=_OTHERS_CUTOFF):
+        parser.fail(f"unknown statement {parser.found()}; did you mean {close}? {NO_CHANGES}")
+    meant = f"; did you mean {close}?" if close in first else f"; hindex knows {known}"
     return parser.fail(f"unknown statement {parser.found()}{meant}")
 
 
 def _no_changes(parser: HindexParser, first: str) -> str:
     """A remark where a statement of Spark's goes on that changes tables."""
     changes = not parser.at_end if first == "UPDATE" else first in _CHANGING and parser.word() in _CHANGED
-    return f": {_NO_CHANGES}" if changes else ""
+    return f": {NO_CHANGES}" if changes else ""
 
 
 def _is_other(parser: HindexParser) -> bool:
@@ -91,7 +92,22 @@ STATEMENTS: dict[str, Callable[[HindexParser], Statement]] = {
 _FIRST_WORDS = frozenset(words.split()[0] for words in STATEMENTS)
 #: Words that begin statements of Spark, which change tables or their rows: none is another one misspelt.
 _OTHERS = frozenset({"DELETE", "INSERT", "LOAD", "MERGE", "MSCK", "OPTIMIZE", "REPLACE", "TRUNCATE"})
+#: How alike one of them a word has to be: Spark has REPAIR beside REPLACE, and UNLOAD beside LOAD.
+_OTHERS_CUTOFF = 0.81
 #: Words that do so where one of the second list follows.
 _CHANGING = frozenset({"ALTER", "CREATE", "DROP"})
-_CHANGED = frozenset({"DATABASE", "EXTERNAL", "OR", "SCHEMA", "TABLE", "TEMPORARY", "VIEW"})
-_NO_CHANGES = "hindex changes no table"
+_CHANGED = frozenset(
+    {
+        "CATALOG",
+        "DATABASE",
+        "EXTERNAL",
+        "GLOBAL",
+        "NAMESPACE",
+        "OR",
+        "SCHEMA",
+        "TABLE",
+        "TEMP",
+        "TEMPORARY",
+        "VIEW",
+    }
+)

@@ -18,9 +18,11 @@ from sqlglot.errors import ParseError, TokenError
 
 from hindex.sql.dialect import Hindex, new_spark_parser
 from hindex.sql.lexer import check_quotes
+from hindex.sql.marks import Source
 from hindex.sql.predicate import Predicate
 from hindex.sql.pushdown import Pushdown, is_plain_table
 from hindex.sql.statements import TableRef
+from hindex.sql.words import NO_CHANGES
 
 if TYPE_CHECKING:
     from sqlglot.expressions import Expr as Node
@@ -30,6 +32,13 @@ _EXPLAIN = re.compile(rf"{_BLANKS}EXPLAIN\b", re.IGNORECASE | re.DOTALL)
 #: What may follow EXPLAIN: Spark's kinds of it, and the one of hindex that reads the rows.
 _KINDS = re.compile(rf"{_BLANKS}(ANALYZE|EXTENDED|FORMATTED|COST|CODEGEN)\b", re.IGNORECASE | re.DOTALL)
 _FIRST_WORDS = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "("})
+#: What may follow common table expressions and changes tables, or looks like it; no query begins with one.
+_CHANGES = frozenset(
+    {"ALTER", "CALL", "CREATE", "DELETE", "DROP", "INSERT", "MERGE", "REPLACE", "TRUNCATE", "UPDATE"}
+)
+
+#: A comment may end the text, and one whose line ends in a backslash goes on behind it.
+_CLOSING = "\n\n)"
 
 #: Functions whose values depend on how, and in how many parts, rows are read.
 _READ_DEPENDENT = frozenset(
@@ -119,7 +128,10 @@ class Query:
         ]
 
     def with_tables(self, names: Sequence[str | None], *, is_format: bool = False) -> str:
-        """The text with other names for tables; None leaves one as it is written.
+        """The text, in parentheses, with other names for tables; None leaves one as it is written.
+
+        In parentheses Spark takes queries only: it carries out no statement that changes a table, whatever it reads
+        in a text, and with what it puts in place of variables.
 
         Where no alias follows, a table goes on under the name that its columns are qualified with.
 
@@ -137,7 +149,7 @@ class Query:
             alias = "" if table.qualifier is None else f" AS `{table.qualifier.replace('`', '``')}`"
             parts += [kept(self.text[at : table.start]), name, kept(alias)]
             at = table.end
-        return "".join([*parts, kept(self.text[at:])])
+        return "".join(["(", *parts, kept(self.text[at:]), _CLOSING])
 
     def _parse(self) -> None:
         try:
@@ -176,11 +188,26 @@ def as_literal(text: str) -> str:
 
 
 def parse_query(text: str) -> Query | None:
-    """A query, with or without EXPLAIN before it; None where the text begins like something else."""
+    """A query, with or without EXPLAIN before it; None where the text begins like something else.
+
+    :raises StatementError: if it begins like a query, and goes on as a statement that changes a table, or closes a
+            parenthesis that is not open.
+    """
     explain = _EXPLAIN.match(text)
-    rest = text[explain.end() :] if explain else text
-    if not _begins_a_query(rest):
+    start = explain.end() if explain else 0
+    rest = text[start:]
+    tokens = _query_tokens(rest)
+    if not tokens:
         return None
+    change = _change(tokens)
+    if change is not None:
+        message = f"expected a query, found {change.text!r}: {NO_CHANGES}"
+        raise Source(text).error(message, start + change.start)
+    if (closing := _closing_nothing(tokens)) is not None:
+        raise Source(text).error("found ')' without the '(' that it closes", start + closing.start)
+    while tokens[-1].token_type is TokenType.SEMICOLON:
+        end = tokens.pop()
+        rest = f"{rest[: end.start]} {rest[end.end + 1 :]}"
     return Query(rest, explain is not None)
 
 
@@ -188,23 +215,79 @@ def explain_kind(text: str) -> str | None:
     """What stands between EXPLAIN and a query that can be parsed, such as EXTENDED; None where nothing does."""
     explain = _EXPLAIN.match(text)
     kind = _KINDS.match(text, explain.end()) if explain else None
-    if kind is None or not _begins_a_query(text[kind.end() :]):
+    if kind is None or not _query_tokens(text[kind.end() :]):
         return None
     # of a query with a mistake, what is told of the mistake helps more
     is_sound = kind[1].upper() != "ANALYZE" or Query(text[kind.end() :], is_explain=True).is_parsed
     return kind[1].upper() if is_sound else None
 
 
-def _begins_a_query(text: str) -> bool:
+def _query_tokens(text: str) -> list[Token]:
+    """The tokens of a text that begins like a query; none of any other."""
     try:
         tokens = Spark().tokenize(text)
     except TokenError:
-        return False
-    return (
-        bool(tokens)
-        and tokens[0].token_type is not TokenType.STRING
-        and tokens[0].text.upper() in _FIRST_WORDS
-    )
+        return []
+    begins = bool(tokens) and tokens[0].token_type is not TokenType.STRING
+    return tokens if begins and tokens[0].text.upper() in _FIRST_WORDS else []
+
+
+def _change(tokens: Sequence[Token]) -> Token | None:
+    """Where a text that begins like a query changes a table: behind its common table expressions, or behind FROM.
+
+    It serves the message only. What is missed here Spark refuses, as :meth:`Query.with_tables` has it.
+    """
+    outer = _outer(tokens)
+    words = [
+        "" if token.token_type in (TokenType.IDENTIFIER, TokenType.STRING) else token.text.upper()
+        for token in outer
+    ]
+    at = 0
+    if words[0] == "WITH":
+        following = zip(words, [*words[1:], ""], strict=True)
+        ends = [
+            n
+            for n, (word, then) in enumerate(following)
+            if word == ")" and then not in (",", "AS", "(", "MAX")
+        ]
+        at = ends[0] + 1 if ends else len(words)
+    if at < len(words) and words[at] in _CHANGES:
+        return outer[at]
+    if at == len(words) or words[at] != "FROM":
+        return None
+    # behind FROM itself and signs comes a name; what changes a table comes before any column is asked for
+    for n in range(at + 2, len(words) - 2):
+        if words[n] == "SELECT":
+            break
+        is_insert = (
+            words[n] == "INSERT" and words[n + 1] in ("INTO", "OVERWRITE") and words[n + 2] != "SELECT"
+        )
+        if is_insert and words[n - 1] not in (",", ".", "JOIN", "AS"):
+            return outer[n]
+    return None
+
+
+def _closing_nothing(tokens: Sequence[Token]) -> Token | None:
+    """A parenthesis that would close the one that is put before a query."""
+    depth = 0
+    for token in tokens:
+        depth += (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
+        if depth < 0:
+            return token
+    return None
+
+
+def _outer(tokens: Sequence[Token]) -> list[Token]:
+    """The tokens outside parentheses, with the parentheses themselves."""
+    outer, depth = [], 0
+    for token in tokens:
+        if token.token_type is TokenType.R_PAREN:
+            depth -= 1
+        if depth <= 0:
+            outer.append(token)
+        if token.token_type is TokenType.L_PAREN:
+            depth += 1
+    return outer
 
 
 def _query_table(

@@ -15,3 +15,6 @@ KEYWORDS = frozenset(
     SESSION_USER SET SHOW TABLE TABLESAMPLE THEN TRUE UNCACHE UNION USING VALUES WHEN WHERE WITH XOR
     """.split()  # noqa: SIM905
 )
+
+#: What is said of statements of Spark's that change tables.
+NO_CHANGES = "hindex changes no table"

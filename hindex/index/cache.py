@@ -1,7 +1,8 @@
 """What is kept in memory of index files: one bounded cache, shared by all scans of a process.
 
 Index files never change once written, and a key names a file by path, length and checksum: nothing that is cached
-can go stale. Its bound comes from ``hindex.connect(cache_bytes=...)`` or the environment.
+can go stale. What a file has become on the disk since, only who reads it into a cache of his own gets to know, as
+CHECK INDEXES VERIFY does. Its bound comes from ``hindex.connect(cache_bytes=...)`` or the environment.
 """
 
 from __future__ import annotations

@@ -28,17 +28,18 @@ class OpenIndex:
     reader: IndexReader
 
 
-def open_index_file(path: str, length: int, footer_checksum: int) -> OpenIndex:
+def open_index_file(path: str, length: int, footer_checksum: int, cache: Cache | None = None) -> OpenIndex:
     """An index file of one data file; opened once.
 
     :param length: bytes, as recorded when it was written.
     :param footer_checksum: crc32c of its footer, as recorded.
+    :param cache: where it and its pages are kept; the process's by default.
     :raises IndexFileError: if the file is missing, corrupt or not the one recorded.
     :raises NewerFormatError: if a newer version wrote it.
     :raises HindexError: if its type is unknown here.
     """
     key = (path, length, footer_checksum)
-    cache = shared_cache()
+    cache = shared_cache() if cache is None else cache
     found = cache.get(key)
     if isinstance(found, OpenIndex):
         return found
@@ -49,14 +50,14 @@ def open_index_file(path: str, length: int, footer_checksum: int) -> OpenIndex:
     return opened
 
 
-def open_btree_file(path: str, length: int, footer_checksum: int) -> BTreeReader:
-    """A BTREE index file; opened once.
+def open_btree_file(path: str, length: int, footer_checksum: int, cache: Cache | None = None) -> BTreeReader:
+    """A BTREE index file; opened once. Parameters are those of :func:`open_index_file`.
 
     :raises IndexFileError: if the file is missing, corrupt or not the one recorded.
     :raises NewerFormatError: if a newer version wrote it.
     """
     key = (path, length, footer_checksum)
-    cache = shared_cache()
+    cache = shared_cache() if cache is None else cache
     found = cache.get(key)
     if isinstance(found, BTreeReader):
         return found

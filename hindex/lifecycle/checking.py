@@ -16,7 +16,10 @@ from pyroaring import BitMap
 
 from hindex.errors import HindexError
 from hindex.index.base import Bounds
-from hindex.lifecycle.results import CheckResult
+from hindex.index.cache import Cache
+from hindex.index.file import OWN_CACHE_BYTES
+from hindex.lifecycle.results import CheckResult, counted
+from hindex.orc.known_files import KnownFiles
 from hindex.plan.evaluate import mask
 from hindex.plan.filter import Leaf, leaves
 from hindex.plan.reasons import Note, Reason
@@ -54,6 +57,8 @@ SAMPLED_STRIPES = 10
 _SAMPLED_VALUES = 6
 #: Problems of one index that are told; more of the same say nothing new.
 _PROBLEMS = 10
+#: Files that a note names.
+_NAMED_FILES = 3
 
 
 def check_index(index: Index, store: Store, snapshot: Callable[[], Snapshot] | None = None) -> CheckResult:
@@ -83,7 +88,7 @@ def check_index(index: Index, store: Store, snapshot: Callable[[], Snapshot] | N
                 problems.append(f"index file {path!r}{of} {what}: ALTER INDEX ... REBUILD writes it again")
     if snapshot is not None and index.num_fresh_files and not problems:
         now = snapshot()
-        verified = _verify(now, now.manifest.index(index.name), problems)
+        verified = _Verifier(now, now.manifest.index(index.name), problems).run()
     return CheckResult(
         index=index.name,
         table=index.table,
@@ -96,36 +101,89 @@ def check_index(index: Index, store: Store, snapshot: Callable[[], Snapshot] | N
         rows_covered=index.rows_covered,
         verified_stripes=verified,
         problems=tuple(problems[:_PROBLEMS]),
+        notes=() if snapshot is None else tuple(_left_out(index)),
     )
 
 
-def _verify(snapshot: Snapshot, entry: IndexEntry, problems: list[str]) -> int:
-    """Compare what an index says of sampled stripes with their values; of how many stripes it was asked anything."""
-    rng = random.Random()  # noqa: S311 no secret
-    alone = replace(snapshot, manifest=replace(snapshot.manifest, indexes=(entry,)))
-    column = ColumnRef(snapshot.schema.resolve(entry.column, is_stored=True).path)
-    binding = tuple(item.name for item in snapshot.schema.data_columns)
-    files = [
-        view
-        for view in snapshot.files
-        if view.is_listed_fresh
-        and view.entry
-        and view.entry.is_covered_by(entry.id)
-        # an index may be on a column that the table reads from other files by now
-        and holds(view, binding, column.name)
-    ]
-    verified = 0
-    for view, stripes in _spread(files, rng):
-        one = replace(alone, files=(_physical(view),), vanished=())
-        for stripe in stripes:
-            try:
-                verified += _verify_stripe(one, view, column, stripe, rng, problems)
-            except HindexError as error:
-                if str(error) not in problems:
-                    problems.append(str(error))
-            if len(problems) >= _PROBLEMS:
-                return verified
-    return verified
+def _left_out(index: Index) -> Iterator[str]:
+    """What VERIFY does not look at."""
+    paths = index.files_without_column
+    if paths:
+        named = ", ".join(map(repr, paths[:_NAMED_FILES]))
+        more = len(paths) - _NAMED_FILES
+        yield (
+            f"{counted(len(paths), 'file')} without column {index.column!r} not compared, its rows are NULL there: "
+            f"{named}{f' and {more:,} more' if more > 0 else ''}"
+        )
+
+
+class _Verifier:
+    """Compares what an index says of sampled stripes with their values, both as they are on the disk now.
+
+    :param problems: is told of what is damaged or wrong.
+    """
+
+    def __init__(self, snapshot: Snapshot, entry: IndexEntry, problems: list[str]) -> None:
+        self._snapshot = replace(snapshot, manifest=replace(snapshot.manifest, indexes=(entry,)))
+        self._entry = entry
+        self._problems = problems
+        self._column = ColumnRef(snapshot.schema.resolve(entry.column, is_stored=True).path)
+        self._binding = tuple(item.name for item in snapshot.schema.data_columns)
+        self._rng = random.Random()  # noqa: S311 no secret
+        # what the process keeps of an index file or a data file says nothing of the bytes that are there by now
+        self._cache = Cache(OWN_CACHE_BYTES)
+        self._known = KnownFiles(0)
+
+    def run(self) -> int:
+        """Compare; of how many stripes the index was asked anything."""
+        files = [
+            view
+            for view in self._snapshot.files
+            if view.is_listed_fresh
+            and view.entry
+            and view.entry.is_covered_by(self._entry.id)
+            # an index may be on a column that the table reads from other files by now
+            and holds(view, self._binding, self._column.name)
+        ]
+        verified = 0
+        for view, stripes in _spread(files, self._rng):
+            one = replace(self._snapshot, files=(_physical(view),), vanished=())
+            for stripe in stripes:
+                try:
+                    verified += self._stripe(one, view, stripe)
+                except HindexError as error:
+                    if str(error) not in self._problems:
+                        self._problems.append(str(error))
+                if len(self._problems) >= _PROBLEMS:
+                    return verified
+        return verified
+
+    def _stripe(self, snapshot: Snapshot, view: FileView, stripe: int) -> bool:
+        """Compare what the index alone says of a stripe, whatever else is known; whether it was asked anything."""
+        values = self._values(view, stripe)
+        was_asked = False
+        for predicate in _probes(self._column, values, self._rng):
+            plan = plan_scan(snapshot, predicate, [self._column.parts], cache=self._cache)
+            # an index of many files is asked by the plan, the others by the tasks
+            _tell(self._problems, plan.notes)
+            if not plan.tasks:
+                # planning ruled the file out: it should have no such row
+                for leaf in leaves(plan.filter):
+                    _compare(predicate, leaf, values, Bounds.none(), (view, stripe), self._problems)
+            for task in plan.tasks:
+                with OpenTask(task, self._cache) as opened:
+                    for leaf in leaves(task.filter):
+                        for _, told in opened.alone(stripe, leaf):
+                            was_asked = True
+                            _compare(predicate, leaf, values, told, (view, stripe), self._problems)
+                    _tell(self._problems, opened.notes)
+        return was_asked
+
+    def _values(self, view: FileView, stripe: int) -> pa.Array:
+        acid, column = view.file.acid, self._column.name
+        with open_data_file(view.file.uri, acid, self._known) as reader:
+            bound = bind_paths(self._binding, reader.tail.schema, [column], transactional=acid is not None)
+            return reader.read_stripe(stripe, [bound[column].path]).column(0)
 
 
 def _physical(view: FileView) -> FileView:
@@ -141,35 +199,6 @@ def _spread(files: Sequence[FileView], rng: random.Random) -> list[tuple[FileVie
     return [
         (view, sorted(rng.sample(range(view.num_stripes), min(share, view.num_stripes)))) for view in chosen
     ]
-
-
-def _verify_stripe(
-    snapshot: Snapshot,
-    view: FileView,
-    column: ColumnRef,
-    stripe: int,
-    rng: random.Random,
-    problems: list[str],
-) -> bool:
-    """Compare what the index alone says of a stripe, whatever else is known of it; whether it was asked anything."""
-    values = _values(snapshot, view, column.name, stripe)
-    was_asked = False
-    for predicate in _probes(column, values, rng):
-        plan = plan_scan(snapshot, predicate, [column.parts])
-        # an index of many files is asked by the plan, the others by the tasks
-        _tell(problems, plan.notes)
-        if not plan.tasks:
-            # planning ruled the file out: it should have no such row
-            for leaf in leaves(plan.filter):
-                _compare(predicate, leaf, values, Bounds.none(), (view, stripe), problems)
-        for task in plan.tasks:
-            with OpenTask(task) as opened:
-                for leaf in leaves(task.filter):
-                    for _, told in opened.alone(stripe, leaf):
-                        was_asked = True
-                        _compare(predicate, leaf, values, told, (view, stripe), problems)
-                _tell(problems, opened.notes)
-    return was_asked
 
 
 def _tell(problems: list[str], notes: Iterable[Note]) -> None:
@@ -202,15 +231,6 @@ def _mask(rows: BitMap, values: pa.Array) -> npt.NDArray[np.bool_]:
     found = np.zeros(len(values), np.bool_)
     found[np.asarray(rows.to_array())] = True
     return found
-
-
-def _values(snapshot: Snapshot, view: FileView, column: str, stripe: int) -> pa.Array:
-    binding = tuple(item.name for item in snapshot.schema.data_columns)
-    acid = view.file.acid
-    with open_data_file(view.file.uri, acid) as reader:
-        bound = bind_paths(binding, reader.tail.schema, [column], transactional=acid is not None)
-        path = bound[column].path
-        return reader.read_stripe(stripe, [path]).column(0)
 
 
 def _probes(column: ColumnRef, values: pa.Array, rng: random.Random) -> Iterator[Predicate]:

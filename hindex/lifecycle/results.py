@@ -157,6 +157,7 @@ class CheckResult(Record):
     :param rows_covered: percentage of the rows, rounded down.
     :param verified_stripes: stripes whose data was read and compared with what the index says; 0 without VERIFY.
     :param problems: what is damaged or wrong, a sentence each.
+    :param notes: what VERIFY left out, and why, a sentence each.
     """
 
     index: str
@@ -170,6 +171,7 @@ class CheckResult(Record):
     rows_covered: float
     verified_stripes: int
     problems: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:

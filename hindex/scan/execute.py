@@ -15,6 +15,7 @@ from pyroaring import BitMap
 from hindex.domain import Domain
 from hindex.errors import HindexError, OrcError, TableError
 from hindex.index.base import Bounds, Ends, KeyedReader
+from hindex.index.cache import Cache
 from hindex.index.rowsets import group_count
 from hindex.orc import DecodePath, OrcReader, RowSelection
 from hindex.orc.acid.files import open_file
@@ -39,12 +40,14 @@ class OpenTask:
 
     ``notes`` tell of every index that was planned but could not be used.
 
+    :param cache: where index files are kept; the process's by default.
     :raises TableError: if the data file is gone.
     :raises OrcError: if it cannot be read.
     """
 
-    def __init__(self, task: ScanTask) -> None:
+    def __init__(self, task: ScanTask, cache: Cache | None = None) -> None:
         self.task = task
+        self._cache = cache
         self.notes: list[Note] = []
         try:
             self.reader = OrcReader(task.uri) if task.acid is None else open_file(task.acid.file)
@@ -233,4 +236,4 @@ class OpenTask:
             )
             return None
         rows = tuple(stripe.num_rows for stripe in self.reader.stripes)
-        return IndexAnswers(self.task, self._columns, rows, self.notes)
+        return IndexAnswers(self.task, self._columns, rows, self.notes, self._cache)

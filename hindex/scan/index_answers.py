@@ -13,6 +13,7 @@ from hindex.errors import HindexError, IndexFileError
 from hindex.index.base import Bounds, IndexReader, KeyedReader, Operator
 from hindex.index.btree import BTREE
 from hindex.index.btree_locations import group_rows
+from hindex.index.cache import Cache
 from hindex.index.open_files import open_index_file
 from hindex.keys import same_keys
 from hindex.orc.types import OrcType
@@ -39,15 +40,22 @@ class IndexAnswers:
 
     :param stripe_rows: how many rows each stripe of the data file has.
     :param notes: is told of every index that was planned but could not be used.
+    :param cache: where index files are kept; the process's by default.
     """
 
     def __init__(
-        self, task: ScanTask, columns: FileColumns, stripe_rows: tuple[int, ...], notes: list[Note]
+        self,
+        task: ScanTask,
+        columns: FileColumns,
+        stripe_rows: tuple[int, ...],
+        notes: list[Note],
+        cache: Cache | None = None,
     ) -> None:
         self._task = task
         self._in_file = columns
         self._stripe_rows = stripe_rows
         self._notes = notes
+        self._cache = cache
         self._answerers: dict[str, list[Answerer]] = {}
         # stripes are worked on by several threads
         self._lock = Lock()
@@ -110,7 +118,7 @@ class IndexAnswers:
 
     def _open(self, use: IndexUse, wanted: OrcType) -> Answerer | None:
         try:
-            opened = open_index_file(use.path, use.length, use.footer_checksum)
+            opened = open_index_file(use.path, use.length, use.footer_checksum, self._cache)
             indexed = _recorded_type(opened.footer.column_type, use)
             if opened.reader.stripe_rows != self._stripe_rows:
                 raise IndexFileError(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from hindex.errors import ColumnError, HindexError, NewerFormatError, StoreError
+from hindex.index.cache import Cache
 from hindex.keys import key_kind
 from hindex.orc.acid.schema import is_row_key, row_key
 from hindex.orc.types import Kind, OrcType
@@ -49,10 +50,13 @@ def plan_scan(
     where: Predicate | None,
     names: Sequence[ColumnName] | None,
     lookups: Sequence[ColumnName] = (),
+    *,
+    cache: Cache | None = None,
 ) -> ScanPlan:
     """Plan the reading of columns (all if None) of the rows that a predicate keeps.
 
     :param lookups: columns whose indexes are wanted whether or not the predicate has them.
+    :param cache: where index files that are asked here are kept; the process's by default.
     :raises ColumnError: if a column cannot be resolved.
     :raises PredicateError: if the predicate cannot be typed or answered.
     """
@@ -60,7 +64,7 @@ def plan_scan(
     wanted = output_columns(schema, names, row_keys=schema.transactional)
     root = ALWAYS if where is None else normalize(where, PredicateColumns(schema))
     asked = output_columns(schema, lookups)
-    planner = _Planner(snapshot, root, wanted, asked)
+    planner = _Planner(snapshot, root, wanted, asked, cache)
     tasks = [task for view in snapshot.files if (task := planner.task(view)) is not None]
     return ScanPlan(
         snapshot=snapshot,
@@ -174,6 +178,7 @@ class _Planner:
         root: Filter,
         wanted: tuple[OutputColumn, ...],
         lookups: tuple[OutputColumn, ...],
+        cache: Cache | None = None,
     ) -> None:
         self._snapshot = snapshot
         self._root = root
@@ -206,7 +211,7 @@ class _Planner:
             except HindexError:
                 # it no longer fits the partition columns: the files indexed stay so, no other is expected to be
                 self._where[entry.id] = NEVER
-        self._shared = SharedBounds(snapshot, self._indexes)
+        self._shared = SharedBounds(snapshot, self._indexes, cache)
         self.sources: list[FileBounds] = [ManifestExtents(self._indexes, self._binding), self._shared]
         if snapshot.schema.transactional and any(is_row_key(x.column, self._binding) for x in leaves(root)):
             # first, as it decides and takes nothing

@@ -10,6 +10,7 @@ from pyroaring import BitMap
 from hindex.errors import HindexError, IndexFileError
 from hindex.index.base import Bounds
 from hindex.index.btree_locations import FileGroups, IndexedFile
+from hindex.index.cache import Cache
 from hindex.index.open_files import open_btree_file
 from hindex.keys import same_keys
 from hindex.orc.types import OrcType
@@ -31,13 +32,20 @@ class SharedBounds:
     """Asks an index once for each leaf of a predicate, whatever the number of data files.
 
     :param indexes: the table's indexes by column.
+    :param cache: where index files are kept; the process's by default.
     """
 
     needs_entry = True
 
-    def __init__(self, snapshot: Snapshot, indexes: Mapping[str, Sequence[IndexEntry]]) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        indexes: Mapping[str, Sequence[IndexEntry]],
+        cache: Cache | None = None,
+    ) -> None:
         self._store = snapshot.store
         self._indexes = indexes
+        self._cache = cache
         self._answers: dict[tuple[str, Leaf], dict[str, FileGroups] | None] = {}
         #: What could not be used.
         self.notes: list[Note] = []
@@ -101,7 +109,8 @@ class SharedBounds:
             for file in held.files:
                 if not file.extent.can_match(leaf.domain):
                     continue
-                reader = open_btree_file(self._store.absolute(file.path), file.length, file.footer_checksum)
+                path = self._store.absolute(file.path)
+                reader = open_btree_file(path, file.length, file.footer_checksum, self._cache)
                 locations = reader.locate(leaf.domain, most_leaves=MAX_LEAVES)
                 if locations is None:
                     self._note(Reason.NOT_SELECTIVE, subject, f"too many values are in the range of {leaf}")

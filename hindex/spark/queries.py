@@ -1,6 +1,7 @@
 """Queries of any shape, run by Spark: tables with indexes are read through them where that leaves few rows.
 
-Spark gets the query as it was written. In place of a table that its indexes narrow, it gets a view of the rows that
+Spark gets the query as it was written, in parentheses, where its grammar has no place for statements that change
+tables. In place of a table that its indexes narrow, it gets a view of the rows that
 the query's own conditions keep, with the columns, their order and their types unchanged: columns that the query does
 not name are null there. So the answer is that of Spark alone once it has looked at the tables' files anew, as after
 REFRESH TABLE. Spark's own list of a catalog table's files may be older, so places of a query that name one table are
@@ -22,6 +23,7 @@ from hindex.spark.session import java_session
 from hindex.sql.queries import as_literal
 
 if TYPE_CHECKING:
+    from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame
 
     from hindex.connection import Connection
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 _NOT_READ_DIRECTLY = "FAILED_TO_CREATE_PLAN_FOR_DIRECT_QUERY"
 #: Spark's name for a text that its grammar has no place for.
 _NOT_PARSED = "PARSE_SYNTAX_ERROR"
+#: Where Spark marks a mistake: lines from 1, columns from 0.
+_PLACE = re.compile(r"\(line (\d+), pos (\d+)\)")
 
 __all__ = ["QueryExplanation", "SparkSyntaxError", "TableDecision", "explain_query", "run_query"]
 
@@ -111,8 +115,24 @@ def _analysed(
         is_of_text = condition == _NOT_PARSED or _is_of_limit(
             condition, error.getMessageParameters() or {}, query.text
         )
-        raise (SparkSyntaxError if is_of_text else StatementError)(first_line(error)) from error
+        raise (SparkSyntaxError if is_of_text else StatementError)(_told(error, query.text)) from error
     return found
+
+
+def _told(error: PySparkException, text: str) -> str:
+    """What Spark says of an error in a text that it got in parentheses."""
+    told = first_line(error)
+    place = _PLACE.search(told)
+    if place is None:
+        return told
+    line, column = int(place[1]), int(place[2])
+    lines = text.split("\n")
+    if line > len(lines):
+        told = told.replace("at or near ')'", "at or near end of input")
+        line, column = len(lines), len(lines[-1])
+    elif line == 1:
+        column = max(column - 1, 0)
+    return _PLACE.sub(f"(line {line}, pos {column})", told)
 
 
 def _is_of_limit(condition: str, told: Mapping[str, str], text: str) -> bool:

@@ -8,27 +8,25 @@ Source: Apache Spark, "Python Data Source API".
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from hindex.errors import ColumnError, PredicateError, StatementError, TableError
+from hindex.errors import StatementError, TableError
 from hindex.orc.acid.write_ids import ValidWriteIds
-from hindex.plan.normalize import normalize
-from hindex.scan.planning import PredicateColumns, ScanPlan, output_columns, plan_scan
+from hindex.scan.planning import ScanPlan, output_columns, plan_nothing, plan_scan
 from hindex.spark.frames import cores
-from hindex.spark.pushed import predicate_of
 from hindex.spark.tasks import Group, group_units, read_group
 from hindex.spark.types import spark_ddl
-from hindex.sql.predicate import Predicate, all_of
 from hindex.store.store import Store
 from hindex.table.elsewhere import CatalogPartitions
 from hindex.table.listing import normalize_uri
 from hindex.table.schema import ColumnName, TableSchema, column_names
 from hindex.table.snapshot import Snapshot, take_snapshot
 from hindex.table.transactional import AcidOptions
+from hindex.where import parsed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,8 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 NAME = "hindex"
-_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
-_OPTIONS = ("path", "table", "columns", "store", "valid_write_ids")
+_OPTIONS = ("path", "table", "columns", "where", "store", "valid_write_ids")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +49,7 @@ class NamedTable:
 
 
 def enable(spark: SparkSession, tables: Sequence[str] = (), store: str | None = None) -> None:
-    """Make ``spark.read.format("hindex")`` known to a session, and have Spark push filters to it.
+    """Make ``spark.read.format("hindex")`` known to a session.
 
     :param tables: names of the catalog that the option ``table`` may have: they are looked up now, and reads have
         the partitions of now, at the places of now.
@@ -68,8 +65,6 @@ def enable(spark: SparkSession, tables: Sequence[str] = (), store: str | None = 
         places[name.lower()] = NamedTable(listing.uri, listing.catalog)
     place = None if store is None else normalize_uri(store)
     spark.dataSource.register(_source_class(places, place, cores(spark)))
-    # without it, Spark refuses to run a source that could take filters
-    spark.conf.set(_PUSHDOWN, "true")
 
 
 class SourceTable:
@@ -96,6 +91,7 @@ class SourceTable:
         self._partitions = None if known is None else known.partitions
         self.store = options.get("store") or store
         self.columns = _names(options.get("columns"))
+        self.where = parsed(options.get("where"))
         seen = options.get("valid_write_ids")
         self._acid = AcidOptions(ValidWriteIds.parse(seen)) if seen else AcidOptions()
 
@@ -105,8 +101,12 @@ class SourceTable:
         return take_snapshot(self.uri, store, options=self._acid, partitions=self._partitions)
 
     def ddl(self) -> str:
-        """The schema of a read. Timestamps without a zone, as most are in ORC files, are ``timestamp_ntz``."""
-        columns = output_columns(self.snapshot().schema, self.columns)
+        """The schema of a read. Timestamps without a zone, as most are in ORC files, are ``timestamp_ntz``.
+
+        :raises ColumnError: if a column, of the condition too, cannot be resolved.
+        :raises PredicateError: if the condition cannot be typed or answered.
+        """
+        columns = plan_nothing(self.snapshot(), self.where, self.columns).columns
         return ", ".join(
             f"`{column.name.replace('`', '``')}` {spark_ddl(column.type, wall_clock='timestamp_ntz')}"
             for column in columns
@@ -114,31 +114,15 @@ class SourceTable:
 
 
 class SourceScan:
-    """One read: filters first, then the parts to read."""
+    """The rows that the options of a read ask for, in parts.
+
+    Filters of queries are left to Spark, which keeps a reader for all queries of a frame, with the filters that the
+    last one to push any pushed: a reader that took them would lack rows in a query that has others, or none.
+    """
 
     def __init__(self, table: SourceTable, wanted: Sequence[str]) -> None:
         self._table = table
         self._wanted = tuple(wanted)
-        self._where: Predicate | None = None
-
-    def push(self, filters: Iterable[Any]) -> list[Any]:
-        """Take the filters that every row is checked by here; the others, which Spark has to check."""
-        columns = PredicateColumns(self._table.snapshot().schema)
-        taken: list[Predicate] = []
-        rest = []
-        for item in filters:
-            predicate, _ = predicate_of([item])
-            try:
-                if predicate is not None:
-                    normalize(predicate, columns)
-            except (PredicateError, ColumnError):
-                predicate = None
-            if predicate is None:
-                rest.append(item)
-            else:
-                taken.append(predicate)
-        self._where = all_of(taken) if taken else None
-        return rest
 
     def groups(self, cores: int) -> list[Group]:
         """What each Spark task reads."""
@@ -146,7 +130,7 @@ class SourceScan:
 
     def plan(self) -> ScanPlan:
         snapshot = self._table.snapshot()
-        return plan_scan(snapshot, self._where, self._names(snapshot.schema))
+        return plan_scan(snapshot, self._table.where, self._names(snapshot.schema))
 
     def _names(self, schema: TableSchema) -> list[ColumnName]:
         """What Spark wants, which it calls as it was told, as the read named it: without a list, by whole columns."""
@@ -174,9 +158,6 @@ def _source_class(places: Mapping[str, NamedTable], store: str | None, paralleli
         def __init__(self, scan: SourceScan, schema: StructType) -> None:
             self._scan = scan
             self._schema = schema
-
-        def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802
-            return self._scan.push(filters)
 
         def partitions(self) -> Sequence[InputPartition]:
             # of no parts, Spark would make one that has no value

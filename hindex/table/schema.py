@@ -178,7 +178,7 @@ def column_names(given: object, what: str) -> tuple[ColumnName, ...]:
 
     :raises ColumnError: for what is no list, or a list of anything else; ``what`` names it in the message.
     """
-    if isinstance(given, str) or not isinstance(given, Iterable):
+    if isinstance(given, str | bytes | bytearray | memoryview) or not isinstance(given, Iterable):
         example = [given] if isinstance(given, str) else ["a", "b"]
         raise ColumnError(f"{what} is a list of names, such as {example!r}, not {given!r}")
     return tuple(map(column_name, given))

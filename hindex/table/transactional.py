@@ -21,6 +21,7 @@ from hindex.orc.acid.names import (
     is_bucket_file,
 )
 from hindex.orc.acid.write_ids import ALL_VALID, ValidWriteIds
+from hindex.orc.known_files import KNOWN_FILES, KnownFiles
 from hindex.orc.source import open_source
 from hindex.table.tree import FoundFile, Tree
 
@@ -57,12 +58,13 @@ class AcidDataFile:
     acid: AcidFile
 
 
-def open_data_file(uri: str, acid: AcidFile | None) -> OrcReader:
+def open_data_file(uri: str, acid: AcidFile | None, known: KnownFiles = KNOWN_FILES) -> OrcReader:
     """Open a data file, of a transactional directory or another.
 
+    :param known: as for :class:`~hindex.orc.OrcReader`.
     :raises OrcError: if it is not readable as ORC, or is of Hive before 3.
     """
-    return OrcReader(uri) if acid is None else open_file(acid.file)
+    return OrcReader(uri, known=known) if acid is None else open_file(acid.file, known)
 
 
 def transactional_files(

@@ -12,6 +12,7 @@ import pyarrow as pa
 from hindex.errors import OrcError
 from hindex.orc.acid.schema import acid_columns
 from hindex.orc.acid.write_ids import ALL_VALID, ValidWriteIds
+from hindex.orc.known_files import KNOWN_FILES, KnownFiles
 from hindex.orc.reader import OrcReader
 from hindex.orc.source import ByteSource, Range, open_source
 from hindex.orc.tail import FileTail, read_tail
@@ -108,14 +109,15 @@ def is_compacted(content: bytes) -> bool:
     return of == _COMPACTED
 
 
-def open_file(file: StoredFile) -> OrcReader:
+def open_file(file: StoredFile, known: KnownFiles = KNOWN_FILES) -> OrcReader:
     """Open a file of a transactional directory.
 
+    :param known: as for :class:`~hindex.orc.OrcReader`.
     :raises OrcError: if it is not readable as ORC, or an ACID file of Hive before 3 that has rows.
     """
     source = stored_source(file)
     try:
-        reader = OrcReader(source)
+        reader = OrcReader(source, known=known)
         _check_version(reader.tail, file)
     except BaseException:
         source.close()

@@ -170,8 +170,10 @@ class Index:
 
 
 VACUUMED = VacuumResult("t", (VacuumedFile("data/x", 1500, "why"),), 1500, 2, 24, True, False)
-CHECKED = CheckResult("g", "t", IndexState.STALE, 3, 1, 1, 1, 0, 99.9, 2, ("torn", "wrong"))
-CHECK_HEADER = "index,table,state,files,fresh,changed,added,gone,rows_covered,verified_stripes,problems\n"
+CHECKED = CheckResult("g", "t", IndexState.STALE, 3, 1, 1, 1, 0, 99.9, 2, ("torn", "wrong"), ("left",))
+CHECK_HEADER = (
+    "index,table,state,files,fresh,changed,added,gone,rows_covered,verified_stripes,problems,notes\n"
+)
 HEADER = "name,column,type,status,size_bytes\n"
 ROW = "g,gender,BITMAP,FRESH,123\n"
 
@@ -191,7 +193,11 @@ ROW = "g,gender,BITMAP,FRESH,123\n"
         (Explanation(), "table", "predicate  a = 1\n"),
         (Explanation(), "json", '{\n  "predicate": "a = 1"\n}\n'),
         (Index(), "csv", HEADER + ROW),
-        ([CHECKED], "csv", CHECK_HEADER + 'g,t,stale,3,1,1,1,0,99.9,2,"[""torn"", ""wrong""]"\n'),
+        (
+            [CHECKED],
+            "csv",
+            CHECK_HEADER + 'g,t,stale,3,1,1,1,0,99.9,2,"[""torn"", ""wrong""]","[""left""]"\n',
+        ),
         ([], "csv", CHECK_HEADER),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,15 @@ from pyroaring import BitMap
 from hindex.index.base import Bounds
 from hindex.index.bitmap_reader import BitmapReader
 from hindex.index.cache import shared_cache
+from hindex.index.file import IndexFileReader
 from hindex.lifecycle.results import IndexState
+from hindex.orc import OrcReader
+from hindex.orc.source import LocalSource
 from hindex.store.store import Store
 from hindex.tables import IndexSpec, Table
 from tests.lifecycle.conftest import add_file
 from tests.support.local_build import LocalConnection
-from tests.support.small import keep_stat, write_columns, write_rows
+from tests.support.small import ids, keep_stat, write_columns, write_rows
 from tests.support.writers import write_pyarrow
 
 
@@ -214,3 +218,112 @@ def test_verify_tells_once_of_a_name_that_has_two_meanings(tmp_path: Path, hx: L
     table.index("i").refresh()
     (problem,) = table.index("i").check(verify=True).problems
     assert problem.startswith("Column 'a.c.b' cannot be told from another of that name")
+
+
+KINDS = ("bitmap", "bloom", "btree", "minmax")
+
+
+@pytest.fixture
+def used(tmp_path: Path, hx: LocalConnection, request: pytest.FixtureRequest) -> Table:
+    """Files of so few values that VERIFY asks for each, with an index whose files a scan left in memory."""
+    for number in range(2):
+        write_rows(tmp_path / "used" / f"{number}.orc", number * 300, [i % 5 for i in range(300)])
+    table = hx.table(str(tmp_path / "used"))
+    table.create_index("i", "a", request.param)
+    shared_cache().clear()
+    assert ids(table.scan("a = 3", columns=["id"])) == list(range(3, 600, 5))
+    assert table.index("i").check(verify=True).problems == ()
+    return table
+
+
+@pytest.mark.parametrize("used", KINDS, indirect=True)
+@pytest.mark.parametrize("again", ["same table", "another connection"])
+def test_verify_notices_damage_of_what_is_in_memory(used: Table, again: str) -> None:
+    file = index_file(used)
+    sound = file.read_bytes()
+    unnoticed = []
+    for at in sorted({*range(0, len(sound), max(len(sound) // 12, 1)), *range(4), len(sound) - 1}):
+        file.write_bytes(sound[:at] + bytes([sound[at] ^ 0x55]) + sound[at + 1 :])
+        table = used if again == "same table" else LocalConnection().table(used.uri)
+        if not table.index("i").check(verify=True).problems:
+            unnoticed.append(at)
+    file.write_bytes(sound)
+    assert (unnoticed, len(sound) > 100) == ([], True)
+    assert used.index("i").check(verify=True).ok
+
+
+@pytest.mark.parametrize("used", KINDS, indirect=True)
+def test_verify_reads_each_index_file_once_and_leaves_what_is_in_memory(
+    used: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[IndexFileReader] = []
+    real = IndexFileReader.__init__
+
+    def noted(self: IndexFileReader, *arguments: Any, **options: Any) -> None:
+        real(self, *arguments, **options)
+        opened.append(self)
+
+    monkeypatch.setattr(IndexFileReader, "__init__", noted)
+    pages = []
+    before = shared_cache().counts
+    for _ in range(2):
+        opened.clear()
+        assert used.index("i").check(verify=True).verified_stripes == 6
+        assert len(opened) == len(used.snapshot().manifest.index_file_paths())
+        pages.append(sum(reader.pages_read for reader in opened))
+    assert pages[0] == pages[1]
+    # what a MINMAX file holds is in its footer
+    assert (pages[0] > 0) == (used.index("i").type != "MINMAX")
+    assert shared_cache().counts == before
+    opened.clear()
+    assert ids(used.scan("a = 3", columns=["id"])) == list(range(3, 600, 5))
+    counts = shared_cache().counts.since(before)
+    assert (opened, counts.pages_read, counts.misses) == ([], 0, 0)
+    assert counts.hits > 0
+
+
+@pytest.mark.parametrize("used", ["bitmap"], indirect=True)
+def test_verify_reads_data_whose_metadata_is_in_memory(used: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a file system that shows no change of a file, what it was known by still names it."""
+    monkeypatch.setattr(LocalSource, "identity", lambda self: self.path)
+    wanted = list(range(3, 600, 5))
+    assert ids(used.scan(columns=["id"])) == list(range(600))
+    for view in used.snapshot().files:
+        file = Path(view.file.uri.removeprefix("file://"))
+        damaged = bytearray(file.read_bytes())
+        for stripe in OrcReader(file).stripes:
+            footer = stripe.offset + stripe.index_length + stripe.data_length
+            for at in range(footer, footer + stripe.footer_length):
+                damaged[at] ^= 0x55
+        keep_stat(file, partial(file.write_bytes, damaged))
+    assert ids(used.scan("a = 3", columns=["id"])) == wanted, "the scan goes by what it knows"
+    result = used.index("i").check(verify=True)
+    assert (len(result.problems), result.verified_stripes) == (6, 0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_verify_names_the_files_that_it_leaves_out(tmp_path: Path, hx: LocalConnection, kind: str) -> None:
+    for part, number, name in ((1, 0, "a"), (1, 1, "b"), (1, 2, "b"), (2, 3, "b"), (2, 4, "b"), (2, 5, "a")):
+        write_columns(tmp_path / "t" / f"p={part}" / f"{number}.orc", {name: pa.array([1, 2, 2])})
+    table = hx.table(str(tmp_path / "t"))
+    table.create_index("every", "a", kind)
+    table.create_index("first", "a", kind, where="p = 1")
+    table.create_index("b", "b", kind)
+    every, first, b = (table.index(name).check(verify=True) for name in ("every", "first", "b"))
+    (note,) = every.notes
+    assert note == (
+        "4 files without column 'a' not compared, its rows are NULL there: 'p=1/1.orc', 'p=1/2.orc', "
+        "'p=2/3.orc' and 1 more"
+    )
+    assert first.notes == (
+        "2 files without column 'a' not compared, its rows are NULL there: 'p=1/1.orc', 'p=1/2.orc'",
+    )
+    assert b.notes == (
+        "2 files without column 'b' not compared, its rows are NULL there: 'p=1/0.orc', 'p=2/5.orc'",
+    )
+    assert [(item.ok, item.files, item.verified_stripes) for item in (every, first, b)] == [
+        (True, 2, 2),
+        (True, 1, 1),
+        (True, 4, 4),
+    ]
+    assert table.index("every").check().notes == ()

@@ -109,7 +109,7 @@ def test_all_of_a_file_holds_for_its_data(
                     assert hashes is None or bloom.might_contain_any(hashes)[group], (column, of, value)
             assert start == len(values)
         whole = indexes.file_statistics(of.column)
-        assert whole is not None
+        assert isinstance(whole, ColumnStatistics)
         check(whole, value_range(whole, of, reader.tail), everything)
     assert ranges > 10
     assert filters > 10

@@ -222,12 +222,14 @@ def test_lists_of_names_are_tuples(path: Path) -> None:
             ):
                 ask(wrong)
     several: Any
-    for several in (5, "n"):
+    for several in (5, "n", b"n", bytearray(b"n")):
         with pytest.raises(ColumnError, match=r"^columns is a list of names, such as"):
             table.scan(columns=several)
-    several = 5
-    with pytest.raises(ColumnError, match=r"^group is a list of names, such as \['a', 'b'\], not 5"):
-        scan.aggregate([], group=several)
+    for several in (5, b"n"):
+        with pytest.raises(
+            ColumnError, match=rf"^group is a list of names, such as \['a', 'b'\], not {several!r}$"
+        ):
+            scan.aggregate([], group=several)
 
 
 def test_messages_about_texts_have_no_backquotes(path: Path) -> None:

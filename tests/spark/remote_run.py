@@ -160,7 +160,7 @@ def main(kind: str, path: str, archive: str) -> None:
     explained: Any = hx.sql("EXPLAIN " + text)
     found["query"] = [result.collect()[0]["n"], explained.tables[0].is_accelerated]
     hindex.enable(spark)
-    found["source"] = spark.read.format("hindex").load(path).where("a = 3 AND s = 's3'").count()
+    found["source"] = spark.read.format("hindex").option("where", "a = 3 AND s = 's3'").load(path).count()
     if kind == "cluster":
         found["repeated"] = repeated(spark, table, job, f"{path}.once")
     where = spark.range(0, 2, 1, 2).mapInArrow(where_is_hindex, "place string, loaded string").collect()

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 
 import hindex
 import hindex.tables
 from hindex.errors import FallbackError, StatementError
+from hindex.spark.catalog import first_line
 from hindex.spark.queries import run_query
 from hindex.sql.queries import parse_query
 from tests.support.queries import compare
@@ -148,4 +150,95 @@ def test_a_mistake_in_a_query_of_a_view_is_told_as_spark_does(
     spark.sql("CREATE OR REPLACE TEMP VIEW ones AS SELECT 1 AS amount")
     for text in ("SELECT amuont FROM ones", "SELECT amount FROM ones WHERE amuont = 1"):
         with pytest.raises(StatementError, match=r"UNRESOLVED_COLUMN[\s\S]*amount"):
+            tables.sql(text)
+
+
+def test_no_query_changes_a_table(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_columns(tmp_path / "t" / "1.orc", {"a": pa.array([1, 2, 3])})
+    spark.sql(f"CREATE TABLE changed USING orc LOCATION '{tmp_path}/t'")
+    hx = hindex.connect(spark=spark)
+    hx.table("changed").create_index("i", "a")
+
+    def rows() -> list[Any]:
+        spark.catalog.refreshTable("changed")
+        return sorted(row["a"] for row in spark.table("changed").collect())
+
+    texts = [
+        "WITH x AS (SELECT 7 a) INSERT INTO changed SELECT a FROM x",
+        "WITH x AS (SELECT 7 a) INSERT OVERWRITE changed SELECT a FROM x",
+        "WITH x AS (SELECT 9 a) FROM x INSERT INTO changed SELECT a",
+        "WITH x AS (SELECT 7 a) DELETE FROM changed",
+        "FROM changed INSERT INTO changed SELECT 8",
+        "FROM changed INSERT INTO changed SELECT 8 INSERT INTO changed SELECT 9",
+        "-- x\n/* y */ FROM changed INSERT OVERWRITE changed SELECT a WHERE a = 1;",
+    ]
+    # what only Spark knows to be none
+    others = [
+        "FROM changed |> INSERT INTO changed",
+        "(WITH x AS (SELECT 7 a) INSERT INTO changed SELECT a FROM x)",
+        "WITH x AS (INSERT INTO changed SELECT 1) SELECT * FROM x",
+        "SELECT a FROM changed UNION SELECT 1; INSERT INTO changed SELECT 1",
+        "FROM changed `x` ${hindex.test.verb} INTO changed SELECT 1",
+    ]
+    spark.conf.set("hindex.test.verb", "INSERT")
+    try:
+        for text in texts:
+            for statement in (text, f"EXPLAIN {text}"):
+                with pytest.raises(StatementError, match=r"line \d+, column \d+: .*hindex changes no table"):
+                    hx.sql(statement)
+        for statement in (
+            "BEGIN INSERT INTO changed SELECT 1; END",
+            "EXECUTE IMMEDIATE 'SELECT 1'",
+            "CALL p()",
+        ):
+            with pytest.raises(StatementError, match=r"unknown statement|one statement at a time"):
+                hx.sql(statement)
+        # nor does Spark where the words are not looked at
+        monkeypatch.setattr("hindex.sql.queries._change", lambda tokens: None)
+        for text in [*texts, *others]:
+            for statement in (text, f"EXPLAIN {text}"):
+                with pytest.raises(StatementError, match=r"PARSE_SYNTAX_ERROR|one statement at a time"):
+                    hx.sql(statement)
+        assert rows() == [1, 2, 3]
+    finally:
+        spark.conf.unset("hindex.test.verb")
+        spark.sql("DROP TABLE changed")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "WITH insert AS (SELECT a FROM qt WHERE a = 3) SELECT insert.a AS delete FROM insert",
+        "WITH x AS (SELECT a AS update FROM qt WHERE a = 3) FROM x insert SELECT update overwrite",
+        "FROM qt insert SELECT a, 'INSERT INTO qt' AS `merge` /* DELETE */ WHERE a = 3; -- INSERT",
+        "SELECT a AS insert FROM qt delete WHERE delete.a = 3 UNION ALL VALUES (3) -- \\",
+        "FROM qt |> WHERE a = 3 |> SELECT a AS delete",
+        "(SELECT count(*) AS insert FROM qt)",
+        "TABLE qv",
+    ],
+)
+def test_words_of_changes_in_queries(text: str, tables: hindex.Connection, spark: SparkSession) -> None:
+    found: Any = tables.sql(text)
+    expected = spark.sql(text)
+    assert found.columns == expected.columns
+    assert sorted(map(str, found.collect())) == sorted(map(str, expected.collect()))
+
+
+def test_spark_marks_mistakes_in_what_was_written(tables: hindex.Connection, spark: SparkSession) -> None:
+    for text in (
+        "SELECT sum(a) FROM qt UNION SELECT 1 2 3",
+        "WITH q AS (SELECT 1)\nSELECT 1 2 3",
+        "SELECT sum(a) FROM qt UNION",
+    ):
+        with pytest.raises(PySparkException) as expected:
+            spark.sql(text)
+        with pytest.raises(StatementError) as caught:
+            tables.sql(text)
+        assert str(caught.value) == first_line(expected.value)
+    with pytest.raises(StatementError, match=r"at or near end of input: missing '\)'.* \(line 2, pos 2\)"):
+        tables.sql("SELECT 1 UNION SELECT 2 WHERE (1 = \n 2")
+    for text in ("FROM qt SELECT a) UNION (SELECT 1", "SELECT a FROM qt UNION SELECT 1) UNION (SELECT 2"):
+        with pytest.raises(StatementError, match=r"^syntax error at line 1"):
             tables.sql(text)

@@ -1,4 +1,4 @@
-"""``spark.read.format("hindex")`` has the rows of Spark's own reader, and takes filters from Spark."""
+"""``spark.read.format("hindex")`` has the rows of Spark's own reader, whatever the queries of a frame are."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 
 import hindex
 from hindex.spark.source import SourceScan, SourceTable
+from hindex.spark.tasks import read_group
 from tests.acid.writing import bucket_property, write_acid
 from tests.support.small import write_columns
 
@@ -47,6 +48,12 @@ def path(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
     spark.sql("DROP TABLE source_table")
 
 
+@pytest.fixture(scope="module")
+def frame(path: Path, spark: SparkSession) -> DataFrame:
+    """One frame for the queries of many tests."""
+    return spark.read.format("hindex").load(str(path))
+
+
 def rows(frame: DataFrame) -> list[str]:
     return sorted(map(repr, frame.toArrow().to_pylist()))
 
@@ -68,11 +75,17 @@ def rows(frame: DataFrame) -> list[str]:
         "true",
     ],
 )
-def test_rows_are_those_of_spark(where: str, path: Path, spark: SparkSession) -> None:
+def test_rows_are_those_of_spark(where: str, path: Path, frame: DataFrame, spark: SparkSession) -> None:
+    """As a filter of a query, and as the condition of a read."""
     expected = spark.read.orc(str(path)).withColumn("t", _ntz("t"))
-    found = spark.read.format("hindex").load(str(path))
-    assert [(f.name, f.dataType) for f in found.schema] == [(f.name, f.dataType) for f in expected.schema]
-    assert rows(found.where(where)) == rows(expected.where(where))
+    # hindex has one kind of timestamp literal, a wall clock
+    condition = where.replace("TIMESTAMP_NTZ", "TIMESTAMP")
+    narrowed = spark.read.format("hindex").option("where", condition).load(str(path))
+    for found in (frame, narrowed):
+        assert [(f.name, f.dataType) for f in found.schema] == [(f.name, f.dataType) for f in expected.schema]
+    expected_rows = rows(expected.where(where))
+    assert rows(frame.where(where)) == expected_rows
+    assert rows(narrowed) == expected_rows
 
 
 def _ntz(name: str) -> Any:
@@ -81,7 +94,71 @@ def _ntz(name: str) -> Any:
     return functions.col(name).cast("timestamp_ntz")
 
 
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+QUERIES = ["n = 1", "n = 1 OR n = 2", None, "n > 1", None, "n + 0 = 1", "n IS NULL", "n <=> NULL OR n = 3"]
+
+
+@pytest.mark.parametrize(
+    ("where", "pushdown"), [(None, "true"), (None, "false"), ("n IS NULL OR n > 1", "true")]
+)
+def test_queries_of_one_frame(where: str | None, pushdown: str, tmp_path: Path, spark: SparkSession) -> None:
+    """Spark keeps the reader of one query for the next: no query may have narrowed it."""
+    values = [None, 1, 2, 3]
+    write_columns(tmp_path / "few" / "0.orc", {"n": pa.array(values, pa.int64())})
+    hindex.enable(spark)
+    kept = values if where is None else [None, 2, 3]
+    reader = spark.read.format("hindex").options(**({} if where is None else {"where": where}))
+    spark.conf.set(PUSHDOWN, pushdown)
+    try:
+        frame = reader.load(str(tmp_path / "few"))
+        expected = spark.createDataFrame([(n,) for n in kept], "n bigint")
+
+        def query(of: DataFrame, condition: str | None) -> DataFrame:
+            return of if condition is None else of.where(condition)
+
+        for condition in QUERIES:
+            assert rows(query(frame, condition)) == rows(query(expected, condition)), condition
+        assert frame.count() == len(kept)
+        one, other = query(frame, "n = 2"), query(frame, "n = 3 OR n = 1")
+        both = rows(query(expected, "n = 2 OR n = 3 OR n = 1"))
+        assert rows(one.union(other)) == rows(other.union(one)) == both
+        frame.createOrReplaceTempView("of_frame")
+        for condition in QUERIES:
+            text = "SELECT * FROM of_frame" + ("" if condition is None else f" WHERE {condition}")
+            assert rows(spark.sql(text)) == rows(query(expected, condition)), condition
+    finally:
+        spark.conf.unset(PUSHDOWN)
+
+
+def test_enabling_changes_no_setting(spark: SparkSession) -> None:
+    """Other Python sources that implement what it allows would have it too."""
+    spark.conf.unset(PUSHDOWN)
+    before = spark.conf.getAll
+    hindex.enable(spark)
+    assert spark.conf.getAll == before
+
+
+def test_a_view_with_a_condition(path: Path, spark: SparkSession) -> None:
+    hindex.enable(spark)
+    spark.sql(
+        "CREATE OR REPLACE TEMPORARY VIEW narrowed USING hindex "
+        f"OPTIONS (path '{path}', where 'a IN (1, 2) AND p = 1', columns 'id, a')"
+    )
+    ids = [i for i in range(ROWS, 2 * ROWS) if i % 7 and i % 10 in (1, 2)]
+    for where, expected in [
+        ("a = 1", [i for i in ids if i % 10 == 1]),
+        ("a = 2 OR a = 3", [i for i in ids if i % 10 == 2]),
+        ("true", ids),
+    ]:
+        assert (
+            sorted(row["id"] for row in spark.sql(f"SELECT id FROM narrowed WHERE {where}").collect())
+            == expected
+        )
+    spark.sql("DROP VIEW narrowed")
+
+
 def test_options(path: Path, spark: SparkSession, tmp_path: Path) -> None:
+    hindex.enable(spark, tables=["source_table"])
     found = spark.read.format("hindex").option("table", "SOURCE_table").option("columns", "s, id").load()
     assert (found.columns, found.where("id = 3001").count()) == (["s", "id"], 1)
     read = spark.read.format("hindex").option("columns", '["n", "a"]').option("store", str(tmp_path))
@@ -93,24 +170,36 @@ def test_options(path: Path, spark: SparkSession, tmp_path: Path) -> None:
         ({"path": str(path), "nope": "1"}, "unknown option 'nope'"),
         ({"path": str(path), "columns": "[1"}, "option 'columns' is not a JSON list"),
         ({"path": str(path), "columns": "zz"}, "Column 'zz' cannot be resolved"),
+        ({"path": str(path), "where": "id ="}, "StatementError: syntax error at line 1, column 5"),
+        ({"path": str(path), "where": ""}, "StatementError: .* expected a predicate, found nothing"),
+        ({"path": str(path), "where": "zz = 1"}, "ColumnError: Column 'zz' cannot be resolved"),
+        ({"path": str(path), "where": "id = 'x'"}, "PredicateError: cannot evaluate id = 'x'"),
+        ({"path": str(path), "where": "id IN (SELECT 1)"}, "UnsupportedError: .* subquery"),
     ]:
         with pytest.raises(Exception, match="(?s)" + message):
             spark.read.format("hindex").options(**options).load()
 
 
-def test_filters_that_are_taken(path: Path) -> None:
-    """Every filter that is not returned is answered row by row, from what the indexes leave."""
-    from pyspark.sql.datasource import EqualTo, Filter, In, IsNotNull, Not
+def test_what_a_condition_saves(path: Path) -> None:
+    """Partitions that it excludes are not read, and of the others the rows that indexes leave."""
 
-    scan = SourceScan(SourceTable({"path": str(path), "columns": "id,a"}, {}, None), ["id", "a"])
-    strange: Filter = EqualTo(("n",), {"x": 1})
-    missing: Filter = IsNotNull(("nope",))
-    pushed: list[Filter] = [IsNotNull(("a",)), In(("a",), (1, 2)), strange, Not(EqualTo(("p",), 2)), missing]
-    assert scan.push(pushed) == [strange, missing]
-    plan = scan.plan()
+    def scan(**options: str) -> SourceScan:
+        return SourceScan(
+            SourceTable({"path": str(path), "columns": "id,a"} | options, {}, None), ["id", "a"]
+        )
+
+    def handed(of: SourceScan) -> int:
+        return sum(batch.num_rows for group in of.groups(4) for batch in read_group(group))
+
+    narrowed, whole = scan(where="a IN (1, 2) AND p = 1"), scan()
+    plan = narrowed.plan()
     assert [task.partition for task in plan.tasks] == [("1",)]
     assert {use.name for task in plan.tasks for use in task.indexes} == {"a"}
-    assert sum(len(group) for group in scan.groups(4)) == 1
+    assert sum(len(group) for group in narrowed.groups(4)) == 1
+    assert handed(narrowed) == sum(i % 7 > 0 and i % 10 in (1, 2) for i in range(ROWS, 2 * ROWS))
+    assert [task.partition for task in whole.plan().tasks] == [("1",), ("2",)]
+    assert handed(whole) == 2 * ROWS
+    assert scan(where="id < 0").groups(4) == []
 
 
 def test_write_ids_that_are_seen(tmp_path: Path) -> None:
@@ -180,13 +269,14 @@ def test_fields_of_a_json_list(dotted: Path, spark: SparkSession) -> None:
             read(columns)
 
 
-def test_filters_on_names_with_dots(dotted: Path) -> None:
-    """What could be a field or a column is left to Spark, and what has no name."""
-    from pyspark.sql.datasource import EqualTo, Filter
-
-    scan = SourceScan(SourceTable({"path": str(dotted)}, {}, None), ["n", "a", "a.b"])
-    left: list[Filter] = [EqualTo(("a", "b"), 6), EqualTo(("e", ""), 5), EqualTo(("s", "t", "u"), 1)]
-    assert scan.push([EqualTo(("a.b",), 6), EqualTo(("s.t", "u"), 1), *left]) == left
+def test_conditions_on_names_with_dots(dotted: Path, spark: SparkSession) -> None:
+    """What could be a field or a column is refused, where Spark's own filters take the field."""
+    options = {"path": str(dotted), "where": "`a.b` = 6 AND `s.t`.u = 1"}
+    scan = SourceScan(SourceTable(options, {}, None), ["n", "a", "a.b"])
     plan = scan.plan()
     assert str(plan.filter) == "`a.b` = 6 AND `s.t`.u = 1"
     assert [column.name for column in plan.columns] == ["n", "a", "a.b"]
+    hindex.enable(spark)
+    assert [row.n for row in spark.read.format("hindex").options(**options).load().collect()] == [1]
+    with pytest.raises(Exception, match=r"ColumnError: Column .*a\.b"):
+        spark.read.format("hindex").option("where", "a.b = 6").load(str(dotted))

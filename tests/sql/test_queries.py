@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from hindex.errors import StatementError
 from hindex.sql import parse_predicate
 from hindex.sql.pushdown import of_nulls
 from hindex.sql.queries import parse_query
@@ -216,16 +217,79 @@ def test_a_query_that_is_too_deep() -> None:
             "SELECT a FROM range(5), {0} AS `t`, VALUES (1) AS w(x)",
         ),
         ("SELECT a FROM `q{`", "SELECT a FROM {0} AS `q{{`"),
-        ("explain -- x\n select a FROM t;", " -- x\n select a FROM {0} AS `t`;"),
+        ("explain -- x\n select a FROM t;", " -- x\n select a FROM {0} AS `t` "),
+        ("SELECT a FROM t; ; -- ;", "SELECT a FROM {0} AS `t`    -- ;"),
     ],
 )
 def test_other_names_for_tables(text: str, expected: str) -> None:
     query = parse_query(text)
     assert query is not None
     names = [f"{{{number}}}" for number in range(len(query.tables))]
-    assert query.with_tables(names, is_format=True) == expected
-    assert query.with_tables([None] * len(names)) == query.text
-    assert text.endswith(query.text)
+    assert query.with_tables(names, is_format=True) == f"({expected}\n\n)"
+    assert query.with_tables([None] * len(names)) == f"({query.text}\n\n)"
+    # places of the query are places of the text
+    assert query.text == text[-len(query.text) :].replace(";", " ", text.count(";") - text.endswith("-- ;"))
+
+
+#: What changes tables, and where that is told.
+CHANGES = [
+    ("WITH x AS (SELECT 7 a) INSERT INTO t SELECT a FROM x", "INSERT"),
+    ("with x as (select 7 a) insert overwrite t select a from x", "insert"),
+    ("WITH x AS (SELECT 7 a) INSERT OVERWRITE DIRECTORY '/x' USING orc SELECT a FROM x", "INSERT"),
+    ("WITH x AS (SELECT 9 a), y(b) AS (SELECT ')') FROM x INSERT INTO t SELECT a", "INSERT"),
+    ("WITH x (SELECT 1 a), y AS (WITH z AS (SELECT 1) SELECT 1) INSERT INTO t TABLE x", "INSERT"),
+    ("WITH x (a) (SELECT 7) INSERT INTO t SELECT a FROM x", "INSERT"),
+    ("WITH RECURSIVE x (a) MAX RECURSION LEVEL 5 AS (SELECT 7) INSERT INTO t SELECT a FROM x", "INSERT"),
+    ("WITH `DELETE` AS (SELECT 7 a) DELETE FROM t", "DELETE"),
+    ("WITH x AS (SELECT 7 a) UPDATE t SET a = 1", "UPDATE"),
+    ("WITH x AS (SELECT 7 a) MERGE INTO t USING x ON t.a = x.a WHEN MATCHED THEN DELETE", "MERGE"),
+    ("WITH x AS (SELECT 7 a) CREATE TABLE u AS SELECT 1", "CREATE"),
+    ("FROM t INSERT INTO t SELECT 8", "INSERT"),
+    ("FROM t, LATERAL explode(array(1)) e(c) INSERT INTO TABLE t SELECT c", "INSERT"),
+    ("FROM insert INSERT INTO t SELECT 8 INSERT INTO u SELECT 9", "INSERT"),
+    ("FROM (FROM t SELECT a) INSERT OVERWRITE TABLE t SELECT 1", "INSERT"),
+    (" -- SELECT 1\n /* x /* y */ */ FROM t\n INSERT INTO t SELECT 8;", "INSERT"),
+]
+
+
+@pytest.mark.parametrize("explain", ["", "EXPLAIN ", "/* x */ explain\n"])
+@pytest.mark.parametrize(("text", "word"), CHANGES)
+def test_what_changes_tables_is_no_query(text: str, word: str, explain: str) -> None:
+    with pytest.raises(StatementError, match="hindex changes no table") as caught:
+        parse_query(explain + text)
+    _, line, mark = str(caught.value).splitlines()
+    assert f"expected a query, found '{word}'" in str(caught.value)
+    assert line[len(mark) - 1 :].startswith(f"{word} ")
+
+
+@pytest.mark.parametrize("text", ["FROM t SELECT a) UNION (SELECT 1", "EXPLAIN VALUES (1, ')'))"])
+def test_parentheses_are_closed_once(text: str) -> None:
+    with pytest.raises(StatementError, match=rf"column {text.rindex(')', 0, 30) + 1}: found '\)' without"):
+        parse_query(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT 1 AS insert, 2 delete, 'INSERT INTO t' AS `update`",
+        "WITH insert AS (SELECT 1 a), delete AS (SELECT 'INSERT INTO t') SELECT insert.a FROM insert, delete",
+        "WITH x AS (SELECT 1 insert) SELECT insert overwrite FROM x",
+        "WITH x (SELECT 1 AS delete) (SELECT delete FROM x)",
+        "WITH x AS (SELECT 1 a) -- INSERT INTO t\n FROM x SELECT a",
+        "FROM insert SELECT a",
+        "FROM insert overwrite JOIN x SELECT a",
+        "FROM t LATERAL VIEW explode(array(1)) insert overwrite SELECT overwrite",
+        "FROM t LATERAL VIEW explode(array(1)) `insert` overwrite LATERAL VIEW explode(array(1)) x y SELECT y",
+        "FROM t insert SELECT a /* INSERT INTO t */",
+        "FROM t SELECT insert overwrite, 1",
+        "FROM t, insert overwrite, x SELECT 1",
+        "FROM (SELECT 1 AS update) |> WHERE update = 1",
+        "VALUES ('FROM t INSERT INTO t SELECT 1')",
+        "TABLE insert",
+    ],
+)
+def test_names_as_of_statements_that_change_tables(text: str) -> None:
+    assert parse_query(text) is not None
 
 
 @pytest.mark.parametrize(
