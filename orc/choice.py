@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -70,13 +70,14 @@ class PathChoice:
             return DecodePath.DENSE
         if not dense or self._is_few(of):
             return DecodePath.SPARSE
+        nodes = self._nodes(of)
         # at the least and at the most runs first: data need not be looked at where both tell the same
-        least, most = self.costs(of, lambda _: 0.0), self.costs(of, lambda _: MOST_RUNS)
+        least, most = self._costs(nodes, lambda _: 0.0), self._costs(nodes, lambda _: MOST_RUNS)
         if least.sparse >= most.dense:
             return DecodePath.DENSE
         if most.sparse < least.dense:
             return DecodePath.SPARSE
-        costs = self.costs(of, self.runs_per_value)
+        costs = self._costs(nodes, self._runs_per_value)
         return DecodePath.SPARSE if costs.sparse < costs.dense else DecodePath.DENSE
 
     def _is_refused(self, of: OrcType) -> bool:
@@ -96,16 +97,17 @@ class PathChoice:
             return True
         return rows < _FEW_ROWS and all(node.kind not in LENGTH_KINDS for node in of.walk())
 
-    def costs(self, of: OrcType, runs_per_value: Callable[[OrcType], float]) -> Costs:
+    def costs(self, of: OrcType) -> Costs:
         """What both ways take for a column, in nanoseconds."""
+        return self._costs(self._nodes(of), self._runs_per_value)
+
+    def _costs(
+        self, nodes: Sequence[tuple[OrcType, NodeData]], runs_per_value: Callable[[OrcType], float]
+    ) -> Costs:
         file, stripe = self._file, self._stripe
         wanted = Wanted(self._num_groups, self._all_groups, len(self._selection), self._selection.num_rows)
-        places = value_counts(file.tail, stripe, of)
         sparse, dense = 0.0, COLUMN_NS
-        for node in of.walk():
-            if node.kind == Kind.STRUCT and not has_present(stripe, node.column):
-                continue
-            stored = self._stored(of, node, places[node.column])
+        for node, stored in nodes:
             encoding = stripe.encodings[node.column]
             runs = runs_per_value(node) if run_streams(node, encoding, file.tail.version) else 0.0
             marked = encoding.is_v2 and stripe.marks_of(node.column).reads > 1
@@ -117,23 +119,30 @@ class PathChoice:
                 dense += (stored.data_bytes + stored.present_bytes) * left_out * REMOTE_BYTE_NS
         return Costs(sparse, dense)
 
-    def _stored(self, of: OrcType, node: OrcType, places: int) -> NodeData:
-        """What is known of a node of a column."""
+    def _nodes(self, of: OrcType) -> list[tuple[OrcType, NodeData]]:
+        """The nodes of a column that have streams of their own, and what is known of each."""
         tail, stripe = self._file.tail, self._stripe
-        stream = stripe.streams.get((node.column, StreamKind.PRESENT))
-        present = stream.length if stream is not None else 0
-        encoding = stripe.encodings[node.column]
-        return NodeData(
-            places=places,
-            values=values_held(tail, stripe, node, places) if present else places,
-            data_bytes=stripe.data_length(node.column) - present,
-            present_bytes=present,
-            is_dictionary=encoding.is_dictionary,
-            is_vetted=of.column in stripe.vetted,
-            can_hand_over=encoding.is_v2 and (node.kind != Kind.DECIMAL or can_hand_over(node, tail)),
-        )
+        places = value_counts(tail, stripe, of)
+        found = []
+        for node in of.walk():
+            stream = stripe.streams.get((node.column, StreamKind.PRESENT))
+            if node.kind == Kind.STRUCT and stream is None:
+                continue
+            present = stream.length if stream is not None else 0
+            encoding, count = stripe.encodings[node.column], places[node.column]
+            data = NodeData(
+                places=count,
+                values=values_held(tail, stripe, node, count) if present else count,
+                data_bytes=stripe.data_length(node.column) - present,
+                present_bytes=present,
+                is_dictionary=encoding.is_dictionary,
+                is_vetted=of.column in stripe.vetted,
+                can_hand_over=encoding.is_v2 and (node.kind != Kind.DECIMAL or can_hand_over(node, tail)),
+            )
+            found.append((node, data))
+        return found
 
-    def runs_per_value(self, of: OrcType) -> float:
+    def _runs_per_value(self, of: OrcType) -> float:
         file, stripe = self._file, self._stripe
         streams = run_streams(of, stripe.encodings[of.column], file.tail.version)
         return runs_per_value(file.source, stripe, of.column, streams, self._decompressor)

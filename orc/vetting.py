@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import product
 
 import numpy as np
 import numpy.typing as npt
@@ -44,8 +43,6 @@ _PER_BYTE = 16
 
 _NOTHING = memoryview(b"")
 
-_DATA_KINDS = [kind for kind in StreamKind if kind < StreamKind.ROW_INDEX]
-
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
@@ -58,8 +55,8 @@ class _Claim:
 
 def may_decode(stored: Stored, stripe: Stripe, of: OrcType, rows: int, decompressor: Decompressor) -> bool:
     """Whether pyarrow may decode a column of a stripe of so many rows."""
-    places = product([node.column for node in of.walk()], _DATA_KINDS)
-    if not all(decompressor.fills_all(stored[place]) for place in places if place in stored):
+    streams = (stream for node in of.walk() for stream in stripe.data_streams(node.column))
+    if not all(decompressor.fills_all(stored[stream.column, stream.kind]) for stream in streams):
         return False
     try:
         claim = _Claim(rows, min(rows, _ROWS_AT_ONCE), rows)

@@ -155,7 +155,7 @@ def costs(reader: OrcReader, name: str, rows: Any) -> Costs:
     of, stripe = reader.column_type(name), reader.stripe(0)
     selection = RowSelection.of(rows, stripe.information.num_rows)
     weighing = PathChoice(reader._file, stripe, selection, reader.tail.decompressor())
-    return weighing.costs(of, weighing.runs_per_value)
+    return weighing.costs(of)
 
 
 def test_lengths_that_were_looked_at_cost_less(tmp_path: Path) -> None:

@@ -57,6 +57,10 @@ class _Asked(dict[tuple[int, StreamKind], memoryview]):
         self.asked.append(key)  # type: ignore[arg-type]
         return super().__contains__(key)
 
+    def __getitem__(self, key: tuple[int, StreamKind]) -> memoryview:
+        self.asked.append(key)
+        return super().__getitem__(key)
+
     def __iter__(self) -> NoReturn:
         raise AssertionError("all streams of the stripe were looked at")
 
