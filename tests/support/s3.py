@@ -7,7 +7,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -84,6 +84,8 @@ def s3_server() -> Iterator[S3Server]:
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     served = DomainDispatcherApplication(create_backend_app)
     server = S3Server()
+    # S3 looks and writes in one step; moto looks first and writes later, and both of two writers would be the first
+    one_step = threading.Lock()
 
     def application(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
@@ -100,7 +102,8 @@ def s3_server() -> Iterator[S3Server]:
                     b"".join(served(environ, lambda *_: None))
                 start(_STATUS[fault.code], [("Content-Type", "application/xml")])
                 return [f"<Error><Code>{fault.code}</Code><Message>injected</Message></Error>".encode()]
-        parts = list(served(environ, start))
+        with one_step if "HTTP_IF_NONE_MATCH" in environ else nullcontext():
+            parts = list(served(environ, start))
         server.sent.append(sum(map(len, parts)))
         return parts
 
