@@ -32,7 +32,9 @@ MAX_INLINE_ROWS = 1 << 20
 # a delta must be shorter than the row number by this many bits to be worth the prefix sum
 _DELTA_GAIN = 2.0
 
+Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
+Ints = npt.NDArray[np.int32 | np.int64]
 UInt32s = npt.NDArray[np.uint32]
 
 
@@ -175,10 +177,11 @@ class Leaf:
             self.keys = self._integer_keys(count, first_key, key_width)
         else:
             self.keys = self._byte_keys(count, first_key, key_width)
-        #: rows of each key
-        self.counts: Int64s = self._planes(count_width, count, np.int64) + 1
-        if int(self.counts.sum()) != row_count:
+        counts = self._planes(count_width, count, np.int64) + 1
+        if int(counts.sum()) != row_count:
             raise page.error("its counts do not add up to its directory entry")
+        #: Rows of each key. Leaves are kept by the thousand: where all rows are inline, 32 bits are enough.
+        self.counts: Ints = counts if outside_count else counts.astype(np.int32)
         self._firsts_at, self._first_width, self._gap_width = self._at, first_width, gap_width
         self._at += first_width + gap_width
         self._pointers = np.frombuffer(
@@ -195,16 +198,18 @@ class Leaf:
                 raise page.error("its pointers are not in order")
             self.inline_counts = self.counts.copy()
             self.inline_counts[numbers] = 0
-        self._starts: Int64s = np.concatenate([np.zeros(1, np.int64), np.cumsum(self.inline_counts)])
-        if int(self._starts[-1]) != self._inline:
+        if int(self.inline_counts.sum()) != self._inline:
             raise page.error("its inline rows do not add up")
+        self._starts = _starts(self.inline_counts)
 
     @property
     def nbytes(self) -> int:
-        """Rough size in memory, in bytes."""
+        """Size in memory, in bytes, once its rows were asked for."""
         held = self.keys
         keys = held.nbytes if isinstance(held, np.ndarray) else len(held.data) + held.offsets.nbytes
-        return int(keys + 24 * len(self.counts) + 8 * self._inline)
+        counts = self.counts.nbytes * (1 if self.inline_counts is self.counts else 2)
+        # the first row of each key, where its rows and its gaps start, and the gaps
+        return int(keys + counts + 12 * len(self.counts) + 4 * self._inline)
 
     def _planes(self, width: int, count: int, dtype: npt.DTypeLike) -> npt.NDArray[np.int64]:
         blocks = [self._page.block(self._at + plane, count) for plane in range(width)]
@@ -232,7 +237,7 @@ class Leaf:
         return ByteKeys(offsets, data)
 
     @cached_property
-    def _packed(self) -> tuple[Int64s, Int64s, UInt32s]:
+    def _packed(self) -> tuple[UInt32s, Int32s, UInt32s]:
         """First rows, the position of each key's first gap, and the gaps."""
         keep = self.inline_counts > 0
         keys = int(np.count_nonzero(keep))
@@ -243,15 +248,13 @@ class Leaf:
             found = np.cumsum((found >> 1) ^ -(found & 1))
         if keys and (int(found.min()) < 0 or int(found.max()) >= self._total):
             raise self._page.error("a row lies outside the stripe")
-        firsts = np.zeros(len(self.counts), np.int64)
+        firsts = np.zeros(len(self.counts), np.uint32)
         firsts[keep] = found
         inner = self._inline - keys
         blocks = [
             self._page.block(self._firsts_at + width + plane, inner) for plane in range(self._gap_width)
         ]
-        gap_counts = self.inline_counts - keep
-        gap_starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(gap_counts)])
-        return firsts, gap_starts, planes.join(blocks, inner, np.uint32)
+        return firsts, _starts(self.inline_counts - keep), planes.join(blocks, inner, np.uint32)
 
     def owners(self) -> Int64s:
         """The key, by its number in this leaf, of each inline row, as :meth:`rows` has them."""
@@ -294,14 +297,14 @@ class Leaf:
         at += np.arange(len(at))
         return [self._unpacked(firsts[numbers], counts, gaps[at])]
 
-    def _unpacked(self, firsts: Int64s, counts: Int64s, inner: UInt32s) -> UInt32s:
+    def _unpacked(self, firsts: UInt32s, counts: Ints, inner: UInt32s) -> UInt32s:
         """The inline rows of some keys, key after key, by their first rows, their counts and all gaps that they have.
 
         :raises IndexFileError: if one lies outside the stripe.
         """
         count = int(counts.sum())
         if not len(inner):
-            found = firsts[counts > 0]
+            found = firsts[counts > 0].astype(np.int64)
         else:
             # one running sum over all keys; each key's is brought back to its own first row
             heads = np.cumsum(counts) - counts
@@ -365,3 +368,10 @@ class Leaf:
             return int(np.searchsorted(self.keys, np.int64(key), side="right" if right else "left"))
         held = self.keys
         return (bisect_right if right else bisect_left)(range(len(held)), key, lo=start, key=held.__getitem__)
+
+
+def _starts(counts: Ints) -> Int32s:
+    """Where those of each key start among all inline rows of a leaf, and where the last ones end."""
+    found = np.zeros(len(counts) + 1, np.int32)
+    np.cumsum(counts, out=found[1:])
+    return found

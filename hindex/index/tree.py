@@ -192,7 +192,9 @@ class Tree:
         :raises IndexFileError: if a page that it needs is corrupt.
         """
         if rows is None:
-            return [(leaf.key_array(), leaf.counts) for leaf in self.leaves(range(len(self)))]
+            return [
+                (leaf.key_array(), leaf.counts.astype(np.int64)) for leaf in self.leaves(range(len(self)))
+            ]
         mask = None
         found = []
         for leaf in self.leaves(range(len(self))):

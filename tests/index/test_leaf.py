@@ -30,8 +30,8 @@ def test_many_keys_unpack_their_own_rows_only(
 
     def counted(
         leaf: Leaf,
-        firsts: npt.NDArray[np.int64],
-        counts: npt.NDArray[np.int64],
+        firsts: npt.NDArray[np.uint32],
+        counts: npt.NDArray[np.int32 | np.int64],
         inner: npt.NDArray[np.uint32],
     ) -> npt.NDArray[np.uint32]:
         found = whole(leaf, firsts, counts, inner)
@@ -45,3 +45,24 @@ def test_many_keys_unpack_their_own_rows_only(
     assert sum(unpacked) <= len(found)
     if wanted == 400:
         assert sum(unpacked) > 0
+
+
+@pytest.mark.parametrize("frequent", [0, 7], ids=["all rows inline", "some keys outside"])
+def test_a_leaf_says_how_much_memory_it_takes(frequent: int, rng: np.random.Generator) -> None:
+    column = rng.integers(0, 10_000, ROWS)
+    column[rng.random(ROWS) < 0.06 * frequent] = frequent
+    reader = read(build(TYPES["bigint"], [pa.array(column, pa.int64())]))
+    said = held = keys = 0
+    for leaf in reader._stripes[0].tree.leaves(range(reader.leaf_count(0))):
+        assert isinstance(leaf.keys, np.ndarray)
+        leaf.rows(0, len(leaf.keys))
+        arrays = [leaf.keys, leaf.counts, leaf.inline_counts, leaf._starts, *leaf._packed]
+        held += sum({id(array): array.nbytes for array in arrays}.values())
+        said += leaf.nbytes
+        keys += len(leaf.keys)
+        # one key's rows are in a page of their own
+        assert bool(leaf.outside(np.arange(len(leaf.keys)))) == (frequent in leaf.keys and frequent > 0)
+    # without the first rows, which are no gaps, and with one end more than there are keys
+    assert abs(said - held) <= 4 * keys + 64
+    # thousands are kept: the keys take 8 bytes of it, each row 4 at most
+    assert held <= 24 * keys + 4 * ROWS
