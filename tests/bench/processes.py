@@ -39,7 +39,7 @@ class WorkerProcess:
         self._process = subprocess.Popen(
             [interpreter, "-m", "tests.bench.worker", str(data.resolve())],
             cwd=_ROOT,
-            env={**os.environ, **(environment or {})},
+            env=_environment(data, environment or {}),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -227,3 +227,9 @@ def peak_bytes() -> int:
     """The peak of this process's memory. That of ``getrusage`` begins with what the process before the fork had."""
     status = Path("/proc/self/status").read_text("utf-8")
     return int(status.split("VmHWM:")[1].split()[0]) * 1024
+
+
+def _environment(data: Path, more: Mapping[str, str]) -> dict[str, str]:
+    """That of a worker: modules are compiled once, as those of packages are when they are installed."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "PYTHONPYCACHEPREFIX": str(data.resolve() / "bytecode"), **more}
