@@ -11,29 +11,13 @@ from functools import partial
 
 import numpy as np
 
-from hindex.errors import OrcError
 from hindex.orc.encoding.buffers import Bytes, Ints, starts_of, unaligned, wanted_counts
 from hindex.orc.encoding.byte_rle import clip_last
-from hindex.orc.encoding.rle_v2 import delta, direct, headers, jumps, patched_base, ranges
+from hindex.orc.encoding.rle_v2 import delta, direct, headers, patched_base, ranges
+from hindex.orc.encoding.rle_v2.bounding import bounds
 from hindex.orc.encoding.rle_v2.chain import follow
 from hindex.orc.encoding.rle_v2.headers import Encoding
 from hindex.orc.encoding.rle_v2.walk import Runs, find_runs
-
-#: Runs that fit between a stream's end and the byte behind it.
-_ZEROS = 2
-
-_MOST_SIGNED = (1 << 63) - 1
-#: The greatest value of a direct run or a short repeat by its pair, as far as 64 bits with a sign hold it; -1 for
-#: others, and for repeats of one byte, which is soon looked at.
-_GREATEST: Ints = np.where(
-    (headers.ENCODING == Encoding.DIRECT)
-    | ((headers.ENCODING == Encoding.SHORT_REPEAT) & (headers.WIDTH > 8)),
-    np.array([(1 << min(n, 63)) - 1 for n in range(65)], np.int64)[headers.WIDTH],
-    -1,
-)
-_TOO_GREAT = 1 << 63
-#: Sums of so great values do not overflow: a stream has less than 2**31.
-_SUMMED = 1 << 31
 
 __all__ = ["Runs", "bounds", "cut", "decode", "gather", "runs_per_value"]
 
@@ -136,53 +120,6 @@ def runs_per_value(buf: Bytes, start: int, limit: int, values: int) -> float:
     follow(buf.data, start, limit, values, positions)
     held = int(headers.COUNT[unaligned(buf, ">u2")[positions]].sum()) if positions else 1
     return len(positions) / held
-
-
-def bounds(buf: Bytes, start: int, limit: int, values: int) -> tuple[int, int, int]:
-    """At least the greatest and at least the sum of the first ``values`` values of an unsigned stream, and their count.
-
-    A look at its headers; it is no error if the stream ends before. The first two are ``2**63`` where a value may be
-    that great or is negative, as far as 64 bits with a sign tell. The last run is counted whole.
-
-    :raises OrcError: if a run goes beyond the limit, or a header is impossible.
-    """
-    pieces = [np.zeros(0, np.int64)]
-    try:
-        jumps.follow_group(buf, start, limit, values, pieces)
-    except OrcError:
-        # where the last run ends with the stream, the zeros behind it were taken for another
-        if limit not in pieces[-1][-_ZEROS:]:
-            raise
-    at = np.concatenate(pieces)
-    if len(at) and int(at[-1]) >= limit:
-        at = at[at < limit]
-    pair = unaligned(buf, ">u2").take(at).astype(np.intp)
-    most, count = _GREATEST.take(pair), headers.COUNT.take(pair)
-    held = int(count.sum())
-    # of the others the first two bytes do not tell enough
-    rest = np.flatnonzero(most < 0)
-    encoding = headers.ENCODING.take(pair[rest])
-    short = rest[encoding == Encoding.SHORT_REPEAT]
-    most[short] = buf[at[short] + 1]
-    steady = rest[(encoding == Encoding.DELTA) & (headers.WIDTH.take(pair[rest]) == 0)]
-    least, most[steady], is_told = delta.ends_of(buf, at[steady], count[steady])
-    if bool((least < 0).any()):
-        return _TOO_GREAT, _TOO_GREAT, held
-    most[steady[~is_told]] = -1
-    for kind in (Encoding.PATCHED_BASE, Encoding.DELTA):
-        chosen = rest[(encoding == kind) & (most[rest] < 0)]
-        if len(chosen):
-            lengths = count[chosen]
-            known = _decode_kind(kind, buf, at[chosen], pair[chosen], lengths, signed=False)
-            if int(known.min()) < 0:
-                return _TOO_GREAT, _TOO_GREAT, held
-            most[chosen] = np.maximum.reduceat(known, starts_of(lengths)[:-1])
-    if not len(most):
-        return 0, 0, 0
-    greatest = int(most.max())
-    if greatest > _SUMMED:
-        return greatest if greatest < _MOST_SIGNED else _TOO_GREAT, _TOO_GREAT, held
-    return greatest, int(most.dot(count)), held
 
 
 def cut(

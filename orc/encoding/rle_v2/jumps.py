@@ -25,16 +25,23 @@ _MORE_SAMPLES = 4
 _MOST_BYTES = 8
 #: Bytes behind a window in which the varints of its last runs end.
 _AHEAD = 12
+#: Bytes of a varint from here on are followed by another.
+_MORE = 128
 
 #: The least first bytes of such runs.
 _PATCHED, _DELTA = headers.Encoding.PATCHED_BASE << 6, headers.Encoding.DELTA << 6
-#: Bytes of a run by its pair; of delta runs without the varints; of patched base without base value and patch list.
+#: Bytes of a run by its pair; of delta runs if their varints have one byte each; of patched base without base value
+#: and patch list.
 _SIZE = np.select(
     [headers.ENCODING == headers.Encoding.PATCHED_BASE, headers.ENCODING == headers.Encoding.DELTA],
-    [-headers.SIZE - headers.PATCHED_MARK, -headers.SIZE],
+    [-headers.SIZE - headers.PATCHED_MARK, 2 - headers.SIZE],
     headers.SIZE,
 ).astype(np.int16)
 _PATCHED_SIZE = headers.PATCHED_SIZE.astype(np.int16)
+
+_PLACES = np.arange(_WINDOW)
+#: Stands for the end of a run that the window does not tell: behind any window.
+_BEYOND = 1 << 40
 
 
 def follow_group(buf: Bytes, start: int, limit: int, wanted: int, found: list[Ints]) -> int:
@@ -58,8 +65,8 @@ def follow_group(buf: Bytes, start: int, limit: int, wanted: int, found: list[In
         is_short = size <= _MOST_BYTES and min(missing * runs / held, (limit - at) / size) >= _LEAST_RUNS
         while is_short and at < limit:
             begin = at
-            chain = _in_window(buf, begin, min(limit - begin, _WINDOW))
-            total = np.cumsum(headers.COUNT[unaligned(buf, ">u2")[chain]])
+            chain, pair = _in_window(buf, begin, min(limit - begin, _WINDOW))
+            total = np.cumsum(headers.COUNT.take(pair))
             last = int(total.searchsorted(missing))
             if last < len(chain) - 1:
                 found.append(chain[: last + 1])
@@ -86,13 +93,17 @@ def _follow(buf: Bytes, at: int, limit: int, missing: int, found: list[Ints]) ->
     return at, int(headers.COUNT[unaligned(buf, ">u2")[runs]].sum())
 
 
-def _in_window(buf: Bytes, begin: int, size: int) -> Ints:
-    """The positions of the headers in a window whose first byte is one; what follows the last is not known."""
-    end = min(size + _AHEAD, len(buf) - begin)
-    following = _following(buf[begin : begin + end], size)
+def _in_window(buf: Bytes, begin: int, size: int) -> tuple[Ints, Ints]:
+    """The positions of the headers in a window whose first byte is one, and their pairs.
+
+    What follows the last is not known.
+    """
+    window = buf[begin : begin + size + _AHEAD]
+    pair = unaligned(window, ">u2").astype(np.int64)
+    following = _following(window, pair, size)
     hops = [following]
     for _ in range(4):
-        hops.append(hops[-1].take(hops[-1]))
+        hops.append(hops[-1].take(hops[-1], mode="clip"))
     one, two, four, eight, sixteen = hops
     heads: list[int] = []
     at, step = 0, sixteen.data
@@ -102,34 +113,34 @@ def _in_window(buf: Bytes, begin: int, size: int) -> Ints:
     chain = np.empty((len(heads), 16), np.int64)
     chain[:, 0] = heads
     chain[:, 8] = eight.take(chain[:, 0])
-    chain[:, 4::8] = four.take(chain[:, 0::8])
-    chain[:, 2::4] = two.take(chain[:, 0::4])
-    chain[:, 1::2] = one.take(chain[:, 0::2])
+    chain[:, 4::8] = four.take(chain[:, 0::8], mode="clip")
+    chain[:, 2::4] = two.take(chain[:, 0::4], mode="clip")
+    chain[:, 1::2] = one.take(chain[:, 0::2], mode="clip")
     found: Ints = chain.reshape(-1)
-    # all that lies behind the window stands at its end
     found = found[: int(np.searchsorted(found, size))]
+    pair = pair.take(found)
     found += begin
-    return found
+    return found, pair
 
 
-def _following(window: Bytes, size: int) -> Ints:
-    """int64[size + 1]: where the run that might begin at each byte ends; ``size`` where it ends behind the window.
+def _following(window: Bytes, pair: Ints, size: int) -> Ints:
+    """int64[size + 1]: where the run that might begin at each byte ends; ``_BEYOND`` where the bytes do not tell.
 
-    It is ``size`` too where the bytes do not tell.
+    Behind the window it is ``_BEYOND`` too: so it does not decrease, wherever a chain leaves.
     """
-    pair = unaligned(window, ">u2")[:size].astype(np.int64)
+    first = window[:size]
     found = np.empty(size + 1, np.int64)
     ends = found[:size]
-    np.add(_SIZE.take(pair), np.arange(size), out=ends)
-    long = np.flatnonzero(window[:size] >= _PATCHED)
-    is_delta = window[long] >= _DELTA
-    delta, patched = long[is_delta], long[~is_delta]
-    # two varints follow the header of a delta run
-    is_last = window < 128
-    last_bytes = np.append(np.flatnonzero(is_last), [2 * len(window)] * 2)
-    ends[delta] += last_bytes.take(np.cumsum(is_last).take(delta + 1) + 1) - delta - 1
-    more = _PATCHED_SIZE.take(unaligned(window, ">u2").take(np.minimum(patched + 2, len(window) - 2)))
-    ends[patched] = np.where(more < 0, size, ends[patched] + more)
-    np.minimum(found, size, out=found)
-    found[size] = size
+    np.add(_SIZE.take(pair[:size]), _PLACES[:size], out=ends)
+    found[size] = _BEYOND
+    delta = np.flatnonzero(first >= _DELTA)
+    long = delta[(window.take(delta + 2) | window.take(delta + 3)) >= _MORE]
+    if len(long):
+        is_last = window < _MORE
+        last_bytes = np.append(np.flatnonzero(is_last), [_BEYOND] * 2)
+        ends[long] += last_bytes.take(np.cumsum(is_last).take(long + 1) + 1) - long - 3
+    patched = np.flatnonzero((first >= _PATCHED) & (first < _DELTA))
+    if len(patched):
+        more = _PATCHED_SIZE.take(pair.take(patched + 2))
+        ends[patched] = np.where(more < 0, _BEYOND, ends.take(patched) + more)
     return found

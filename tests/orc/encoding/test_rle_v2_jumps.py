@@ -10,7 +10,7 @@ import pytest
 from hindex.errors import OrcError
 from hindex.orc.encoding import rle_v2
 from hindex.orc.encoding.buffers import PADDING
-from hindex.orc.encoding.rle_v2 import jumps
+from hindex.orc.encoding.rle_v2 import bounding, headers, jumps
 from hindex.orc.encoding.rle_v2.chain import follow
 from tests.support.rle_v2 import ENCODERS, header, pack, short_repeat, varint
 
@@ -108,12 +108,28 @@ def followed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-def test_few_steps_are_made_in_python(followed: list[int]) -> None:
+@pytest.mark.parametrize(
+    "runs",
+    [
+        [bytes([i % 8, i % 256]) for i in range(200)],
+        # delta runs with varints of one byte, of more, and of all that a window looks ahead
+        [header(3, 0, 5) + bytes([i, 2]) for i in range(100)],
+        [header(3, 0, 3) + varint(300) + varint(i) for i in range(100, 200)],
+        [bytes([2, 7]) * 2, header(3, 0, 5) + varint(1 << 62) + bytes([2])],
+        [bytes([2, 7]) * 2, header(3, 0, 5) + varint(5) + varint(1 << 60)],
+        [header(3, 1, 4) + varint(1 << 20) + varint(2) + pack([1, 0], 2), bytes([0, 200])],
+        # patched base: one bit each, a base value of one byte, and one patch
+        [header(2, 0, 4) + bytes([0, 1, 5]) + pack([1, 0, 1, 0], 1) + pack([1], 2), bytes([0, 130])],
+    ],
+)  # fmt: skip
+def test_few_steps_are_made_in_python(followed: list[int], runs: list[bytes]) -> None:
     """Of a stream of short runs only the sample and the last run of each window are followed one by one."""
-    data = b"".join(bytes([i % 8, i % 256]) for i in range(50_000))
-    values = sum(3 + i % 8 for i in range(50_000))
-    found, end = at_once(buffer(data), 0, len(data), values)
-    assert (found, end) == (list(range(0, 100_000, 2)), 100_000)
+    data = b"".join(runs) * (100_000 // len(b"".join(runs)))
+    buf = buffer(data)
+    positions: list[int] = []
+    end = follow(buf.data, 0, len(data), len(data) // 4, positions)
+    values = int(headers.COUNT[[data[at] << 8 | data[at + 1] for at in positions]].sum())
+    assert at_once(buf, 0, len(data), values) == (positions, end)
     windows = -(-len(data) // jumps._WINDOW)
     assert sum(followed) <= jumps._SAMPLE // 3 + windows
 
@@ -129,7 +145,7 @@ def test_long_runs_behind_short_ones(monkeypatch: pytest.MonkeyPatch, cycles: in
     """A window that held few runs is the last, until a look at more of them than before says otherwise."""
     windows: list[int] = []
 
-    def spy(buf: np.ndarray, begin: int, size: int) -> np.ndarray:
+    def spy(buf: np.ndarray, begin: int, size: int) -> tuple[np.ndarray, np.ndarray]:
         windows.append(begin)
         return in_window(buf, begin, size)
 
@@ -152,19 +168,76 @@ def test_short_runs_behind_long_ones(followed: list[int]) -> None:
     assert sum(followed) < 20_000
 
 
-def test_bounds(rng: np.random.Generator) -> None:
+def told_by_each(buf: np.ndarray, limit: int) -> tuple[int, int, int]:
+    """What the bounds of all values are: of packed values their width, of others the values themselves."""
+    positions: list[int] = []
+    with pytest.raises(OrcError):
+        follow(buf.data, 0, limit, 1 << 30, positions)
+    greatest = total = held = 0
+    for at in (at for at in positions if at < limit):
+        pair = int(buf[at]) << 8 | int(buf[at + 1])
+        encoding, width, count = headers.ENCODING[pair], int(headers.WIDTH[pair]), int(headers.COUNT[pair])
+        if encoding == 1 or (encoding == 0 and width > 8):
+            most = (1 << width) - 1
+        else:
+            values = rle_v2.decode(buf, np.array([at]), np.array([limit]), np.array([count]), signed=False)
+            most = int(values.max()) if values.min() >= 0 else 1 << 63
+        held += count
+        greatest, total = max(greatest, most), total + most * count
+    if greatest >= (1 << 63) - 1:
+        greatest = 1 << 63
+    return greatest, total if greatest <= 1 << 31 else 1 << 63, held
+
+
+@pytest.mark.parametrize("together", [1, 7, 1 << 15])
+def test_bounds(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch, together: int) -> None:
+    """Never below what the values are, and no more above it than the widths of packed ones."""
+    monkeypatch.setattr(bounding, "_TOGETHER", together)
     chance = random.Random(int(rng.integers(1 << 32)))
-    for _ in range(300):
+    for _ in range(100):
         data, values = stream(chance, chance.choice([0, 1, 3, 60]))
-        greatest, total, held = rle_v2.bounds(
-            buffer(data), 0, len(data), chance.choice([len(values), 1 << 30])
-        )
+        buf = buffer(data)
+        found = rle_v2.bounds(buf, 0, len(data), chance.choice([len(values), 1 << 30]))
+        assert found == told_by_each(buf, len(data))
+        greatest, total, held = found
         assert held == len(values)
         if min(values, default=0) < 0:
             assert (greatest, total) == (1 << 63, 1 << 63)
             continue
         assert greatest >= max(values, default=0)
         assert total >= min(sum(values), 1 << 63)
+
+
+def lengths(chance: random.Random) -> tuple[bytes, list[int]]:
+    """A run of small values, as of lengths; once in a while steps lead below zero."""
+    kind = chance.randrange(6)
+    count, first, step = chance.randint(3, 10), chance.randrange(300), chance.choice([0, 0, 1, 2, 3, 4])
+    if kind < 2:
+        data = bytes([count - 3, first & 255]) if kind else bytes([8 | count - 3]) + first.to_bytes(2, "big")
+        return data, [first & 255 if kind else first] * count
+    if kind < 4:
+        width = chance.choice([1, 2, 4, 8, 16])
+        values = [chance.randrange(1 << width) for _ in range(count)]
+        return header(1, width - 1, count) + pack(values, width), values
+    towards = -(step + 1 >> 1) if step & 1 else step >> 1
+    return header(3, 0, count) + varint(first) + varint(step), [first + i * towards for i in range(count)]
+
+
+def test_bounds_of_many_lengths(rng: np.random.Generator) -> None:
+    """Of so many runs that they are found, and looked at, in several parts."""
+    chance = random.Random(int(rng.integers(1 << 32)))
+    kinds = [lengths(chance) for _ in range(500)]
+    for chosen in (kinds, [kind for kind in kinds if min(kind[1]) >= 0]):
+        runs = [chosen[i] for i in rng.integers(0, len(chosen), 40_000)]
+        data = b"".join(run for run, _ in runs)
+        found = rle_v2.bounds(buffer(data), 0, len(data), 1 << 30)
+        assert found[2] == sum(len(values) for _, values in runs)
+        if min(min(values) for _, values in runs) < 0:
+            assert found[:2] == (1 << 63, 1 << 63)
+        else:
+            least = max(max(values) for _, values in runs), sum(sum(values) for _, values in runs)
+            assert least[0] <= found[0] < 1 << 16
+            assert least[1] <= found[1]
 
 
 @pytest.mark.parametrize(
@@ -182,7 +255,10 @@ def test_bounds(rng: np.random.Generator) -> None:
         (header(3, 0, 3) + varint(1) + varint(3), (1 << 63, 1 << 63)),
         # steps that differ
         (header(3, 1, 3) + bytes([7, 2]) + pack([3], 2), (11, 33)),
-        (header(3, 1, 3) + bytes([2, 1]) + pack([3], 2), (1 << 63, 1 << 63)),
+        (header(3, 1, 3) + bytes([2, 1]) + pack([1], 2), (2, 6)),
+        (header(3, 1, 3) + bytes([2, 1]) + pack([2], 2), (1 << 63, 1 << 63)),
+        # 8, 5, 6 and 5
+        (header(2, 0, 4) + bytes([0, 1, 5]) + pack([1, 0, 1, 0], 1) + pack([1], 2), (8, 32)),
         (bytes([7 << 3]) + b"\xff" * 8, (1 << 63, 1 << 63)),
         (bytes([4 << 3]) + b"\0" * 5, ((1 << 40) - 1, 1 << 63)),
         # a patch of packed values of 64 bits is put over their lowest ones
