@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from hindex.orc.encoding.buffers import begins_of
+
 if TYPE_CHECKING:
     from hindex.orc.stripe import StreamKind
 
@@ -21,7 +23,7 @@ Bools = npt.NDArray[np.bool_]
 
 #: Values, and runs, between two marks.
 VALUES_APART = 512
-RUNS_APART = 32
+RUNS_APART = 16
 #: And between two marks in a stream of varints.
 VARINTS_APART = 128
 
@@ -57,12 +59,12 @@ class Marks:
 
     def __init__(self) -> None:
         empty = np.zeros(0, np.int64)
-        #: keys (row group and ordinal in one number), ascending; offsets; sums
-        self._marks = (empty, empty, empty)
+        #: keys (row group and ordinal in one number), ascending; offsets; sums, or none where all are zero
+        self._marks: tuple[Ints, Ints, Ints | None] = (empty, empty, None)
 
     @property
     def nbytes(self) -> int:
-        return sum(array.nbytes for array in self._marks)
+        return sum(array.nbytes for array in self._marks if array is not None)
 
     def before(self, groups: Ints, ordinals: Ints) -> Starts:
         """The starts of values, by the numbers of their row groups and their ordinals from the position."""
@@ -76,7 +78,7 @@ class Marks:
         return Starts(
             np.where(known, found & _MASK, 0),
             np.where(known, offsets[at], 0),
-            np.where(known, sums[at], 0),
+            np.zeros(len(at), np.int64) if sums is None else np.where(known, sums[at], 0),
             known,
         )
 
@@ -84,10 +86,13 @@ class Marks:
         """Keep some places; see :class:`Starts`."""
         if not len(groups):
             return
-        old = self._marks
-        keys, first = np.unique(np.concatenate((old[0], groups << _SHIFT | ordinals)), return_index=True)
-        sums = np.zeros(len(groups), np.int64) if sums is None else sums
-        self._marks = (keys, np.concatenate((old[1], offsets))[first], np.concatenate((old[2], sums))[first])
+        known, places, totals = self._marks
+        keys, first = np.unique(np.concatenate((known, groups << _SHIFT | ordinals)), return_index=True)
+        if totals is not None or sums is not None:
+            totals = np.zeros(len(known), np.int64) if totals is None else totals
+            sums = np.zeros(len(groups), np.int64) if sums is None else sums
+            totals = np.concatenate((totals, sums))[first]
+        self._marks = (keys, np.concatenate((places, offsets))[first], totals)
 
 
 class JoinedMarks(Marks):
@@ -150,9 +155,7 @@ class Walks:
         """
         group = np.repeat(np.arange(len(ids)), np.diff(bounds))
         start = marks.before(ids[group], ordinals)
-        begins = np.ones(len(ordinals), bool)
-        begins[1:] = (group[1:] != group[:-1]) | (start.ordinals[1:] != start.ordinals[:-1])
-        first = np.flatnonzero(begins)
+        first = np.flatnonzero(begins_of(group) | begins_of(start.ordinals))
         return cls(group[first], start.of(first), np.append(first, len(ordinals)), ordinals - start.ordinals)
 
     def spares(self, bounds: Ints) -> bool:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from hindex.errors import OrcError
 from hindex.orc.compression import HEADER_LENGTH, Chunk, Decompressor, chunk_end
+from hindex.orc.encoding.buffers import begins_of
 from hindex.orc.fetched import Fetched
 from hindex.orc.runs import MAX_RUN_LENGTH
 
@@ -249,7 +250,8 @@ class StreamWindow:
             return found, until
         offsets, skipping = places.chunk[inner], skips[inner] != 0
         reach = places.end_inner[inner] + np.where(skipping, MAX_RUN_LENGTH, 0)
-        begins = np.flatnonzero(np.diff(offsets, prepend=-1))
+        is_first = begins_of(offsets)
+        begins, chunk = np.flatnonzero(is_first), np.cumsum(is_first) - 1
         ordinals = [self._chunk(offset) for offset in offsets[begins].tolist()]
         sizes: list[int] = []
         for ordinal, is_needed in zip(
@@ -257,7 +259,6 @@ class StreamWindow:
         ):
             size = self._size(ordinal) if is_needed else self._chunks[ordinal].size
             sizes.append(_UNKNOWN_SIZE if size is None else size)
-        chunk = np.repeat(np.arange(len(begins)), np.diff(np.append(begins, len(inner))))
         fits = reach <= np.array(sizes, np.int64)[chunk]
         most = np.maximum.reduceat(np.where(fits, reach, 0), begins)
         for ordinal, end in zip(ordinals, most.tolist(), strict=True):

@@ -29,6 +29,7 @@ from hindex.orc.columns.layout import (
 )
 from hindex.orc.columns.nested import ColumnTree, Level, StreamPlaces
 from hindex.orc.compression import Decompressor
+from hindex.orc.encoding.buffers import begins_of
 from hindex.orc.fetch import StreamSource, Wanted, fetch, open_stream, row_groups
 from hindex.orc.fetch import whole as whole_range
 from hindex.orc.fetched import Fetched
@@ -167,7 +168,7 @@ class UnitDecoder:
                 if self._decompressor.codec is None:
                     unpacked += new
                 else:
-                    chunks = np.diff(found.chunk, prepend=-1) != 0
+                    chunks = begins_of(found.chunk)
                     unpacked += np.maximum(new * _INFLATES, np.where(chunks, block, 0))
         self._known_sizes[unit.at] = packed, unpacked
         return packed, unpacked

@@ -17,7 +17,7 @@ from hindex.orc.columns.arrays import fixed_array
 from hindex.orc.compression import Decompressor
 from hindex.orc.cost import LEAST_HANDED_OVER, handover_pays, is_filled
 from hindex.orc.encoding import boolean, byte_rle, rle_v1, rle_v2, varint
-from hindex.orc.encoding.buffers import ragged, starts_of
+from hindex.orc.encoding.buffers import begins_of, ragged, starts_of
 from hindex.orc.fetched import Fetched
 from hindex.orc.handover import Buffer, decode_integers
 from hindex.orc.marks import VARINTS_APART, ColumnMarks, Marks, Walks, apart
@@ -408,7 +408,7 @@ class ColumnContext:
 
 def _starts_in(stripe: Ints) -> Ints:
     """Where each stripe begins in a sequence of groups or ranges, by the stripe of each."""
-    return np.flatnonzero(np.diff(stripe, prepend=-1))
+    return np.flatnonzero(begins_of(stripe))
 
 
 def _apart(items: Sequence[Item], stripe: Ints) -> list[list[Item]]:

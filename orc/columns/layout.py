@@ -14,7 +14,7 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 
-from hindex.orc.encoding.buffers import starts_of
+from hindex.orc.encoding.buffers import begins_of, starts_of
 from hindex.orc.runs import Runs
 from hindex.orc.streams import Places
 from hindex.orc.stripe import EncodingKind, StreamKind, Stripe
@@ -164,7 +164,7 @@ class PositionTable:
         if not self.compressed:
             return []
         chunks = self._chunks(kind)
-        found: list[int] = chunks[np.diff(chunks, prepend=-1) != 0].tolist()
+        found: list[int] = chunks[begins_of(chunks)].tolist()
         return found
 
     def places(self, groups: Ints) -> dict[StreamKind, Places]:

@@ -88,6 +88,14 @@ def starts_of(counts: Ints) -> Ints:
     return bounds
 
 
+def begins_of(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """bool[n]: whether each value differs from the one before it, as the first does."""
+    found = np.empty(len(values), np.bool_)
+    found[:1] = True
+    np.not_equal(values[1:], values[:-1], out=found[1:])
+    return found
+
+
 def ragged(counts: Ints) -> Ints:
     """``0 .. counts[0]-1, 0 .. counts[1]-1, ...``: each value's place in its run."""
     bounds = starts_of(counts)

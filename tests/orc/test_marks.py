@@ -165,7 +165,7 @@ def test_marks_are_kept_so_far_apart() -> None:
     first = np.concatenate([np.arange(0, 4 * 100, 4), np.arange(0, 512 * 5, 512)])
     chosen = apart(first, np.array([0, 100, 105]))
     # short runs: every so many of them; long ones: each
-    assert chosen.tolist() == [RUNS_APART, 2 * RUNS_APART, 3 * RUNS_APART, 101, 102, 103, 104]
+    assert chosen.tolist() == [*range(RUNS_APART, 100, RUNS_APART), 101, 102, 103, 104]
 
 
 def test_the_first_read_learns_nothing() -> None:
@@ -174,3 +174,24 @@ def test_the_first_read_learns_nothing() -> None:
     assert not marks.learns
     marks.reads = 2
     assert marks.learns
+
+
+def test_sums_take_memory_only_where_there_are_some(rng: np.random.Generator) -> None:
+    for has_sums in ([False, False], [True, True], [False, True], [True, False]):
+        marks = Marks()
+        expected: dict[tuple[int, int], tuple[int, int]] = {}
+        places = rng.permutation(2000).reshape(2, -1)[:, :40]
+        for (groups, ordinals), has in zip(np.stack(np.divmod(places, 400), 1), has_sums, strict=True):
+            offsets, sums = rng.integers(1, 9999, (2, 40))
+            marks.learn(groups, ordinals, offsets, sums if has else None)
+            told = zip(offsets.tolist(), (sums * has).tolist(), strict=True)
+            expected.update(zip(zip(groups.tolist(), ordinals.tolist(), strict=True), told, strict=True))
+        assert marks.nbytes == 80 * (24 if any(has_sums) else 16)
+        keys = np.array(list(expected))
+        # whoever asks may write into what is found
+        for _ in range(2):
+            found = marks.before(keys[:, 0], keys[:, 1])
+            assert found.known.all()
+            told = zip(found.offsets.tolist(), found.sums.tolist(), strict=True)
+            assert list(told) == list(expected.values())
+            found.sums[:] = -1
