@@ -180,8 +180,8 @@ class Leaf:
         counts = self._planes(count_width, count, np.int64) + 1
         if int(counts.sum()) != row_count:
             raise page.error("its counts do not add up to its directory entry")
-        #: Rows of each key. Leaves are kept by the thousand: where all rows are inline, 32 bits are enough.
-        self.counts: Ints = counts if outside_count else counts.astype(np.int32)
+        #: rows of each key
+        self.counts: Ints = counts
         self._firsts_at, self._first_width, self._gap_width = self._at, first_width, gap_width
         self._at += first_width + gap_width
         self._pointers = np.frombuffer(
@@ -189,27 +189,31 @@ class Leaf:
         )
         if len(page) != self._at + (1 if outside_count else 0):
             raise page.error(f"it has {len(page)} blocks")
-        #: inline rows of each key: 0 for a key outside
-        self.inline_counts = self.counts
         self._outside_keys = self._pointers["key"].astype(np.int64)
         if outside_count:
             numbers = self._outside_keys
             if int(numbers.max()) >= count or bool((np.diff(numbers) <= 0).any()):
                 raise page.error("its pointers are not in order")
-            self.inline_counts = self.counts.copy()
-            self.inline_counts[numbers] = 0
-        if int(self.inline_counts.sum()) != self._inline:
+            counts = counts.copy()
+            counts[numbers] = 0
+        if int(counts.sum()) != self._inline:
             raise page.error("its inline rows do not add up")
+        #: inline rows of each key: 0 for a key outside. Leaves are kept by the thousand, and so few rows need 32 bits.
+        self.inline_counts: Int32s = counts.astype(np.int32)
+        if not outside_count:
+            self.counts = self.inline_counts
         self._starts = _starts(self.inline_counts)
 
     @property
     def nbytes(self) -> int:
-        """Size in memory, in bytes, once its rows were asked for."""
+        """Size in memory, in bytes, once its rows were asked for; the page that they are unpacked from included."""
         held = self.keys
         keys = held.nbytes if isinstance(held, np.ndarray) else len(held.data) + held.offsets.nbytes
-        counts = self.counts.nbytes * (1 if self.inline_counts is self.counts else 2)
-        # the first row of each key, where its rows and its gaps start, and the gaps
-        return int(keys + counts + 12 * len(self.counts) + 4 * self._inline)
+        counts = self.inline_counts.nbytes + (0 if self.counts is self.inline_counts else self.counts.nbytes)
+        page = sum(stored for _, stored, _ in self._page.sizes)
+        # the first row of each key, where its rows and its gaps start, and the gaps: one less for each key inline
+        gaps = self._inline - int(np.count_nonzero(self.inline_counts))
+        return int(keys + counts + page + 12 * len(self.counts) + 4 * gaps)
 
     def _planes(self, width: int, count: int, dtype: npt.DTypeLike) -> npt.NDArray[np.int64]:
         blocks = [self._page.block(self._at + plane, count) for plane in range(width)]
@@ -297,7 +301,7 @@ class Leaf:
         at += np.arange(len(at))
         return [self._unpacked(firsts[numbers], counts, gaps[at])]
 
-    def _unpacked(self, firsts: UInt32s, counts: Ints, inner: UInt32s) -> UInt32s:
+    def _unpacked(self, firsts: UInt32s, counts: Int32s, inner: UInt32s) -> UInt32s:
         """The inline rows of some keys, key after key, by their first rows, their counts and all gaps that they have.
 
         :raises IndexFileError: if one lies outside the stripe.

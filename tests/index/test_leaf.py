@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pytest
 
 from hindex.domain import Domain
-from hindex.index.leaf import Leaf
+from hindex.errors import IndexFileError
+from hindex.index import planes
+from hindex.index.file import Buffer, Page, PageRef, encode_page
+from hindex.index.leaf import Leaf, encode
+from hindex.keys import KeyKind
 from tests.index.support import TYPES, build, read, rows
 
 ROWS = 40_000
@@ -31,7 +38,7 @@ def test_many_keys_unpack_their_own_rows_only(
     def counted(
         leaf: Leaf,
         firsts: npt.NDArray[np.uint32],
-        counts: npt.NDArray[np.int32 | np.int64],
+        counts: npt.NDArray[np.int32],
         inner: npt.NDArray[np.uint32],
     ) -> npt.NDArray[np.uint32]:
         found = whole(leaf, firsts, counts, inner)
@@ -52,17 +59,71 @@ def test_a_leaf_says_how_much_memory_it_takes(frequent: int, rng: np.random.Gene
     column = rng.integers(0, 10_000, ROWS)
     column[rng.random(ROWS) < 0.06 * frequent] = frequent
     reader = read(build(TYPES["bigint"], [pa.array(column, pa.int64())]))
-    said = held = keys = 0
-    for leaf in reader._stripes[0].tree.leaves(range(reader.leaf_count(0))):
+    said = outside = 0
+    leaves = list(reader._stripes[0].tree.leaves(range(reader.leaf_count(0))))
+    for leaf in leaves:
         assert isinstance(leaf.keys, np.ndarray)
         leaf.rows(0, len(leaf.keys))
         arrays = [leaf.keys, leaf.counts, leaf.inline_counts, leaf._starts, *leaf._packed]
-        held += sum({id(array): array.nbytes for array in arrays}.values())
+        held = sum({id(array): array.nbytes for array in arrays}.values())
+        held += sum(stored for _, stored, _ in leaf._page.sizes)
+        # there is one more start than there are keys, of the rows and of the gaps
+        assert leaf.nbytes == held - 2 * 4
         said += leaf.nbytes
-        keys += len(leaf.keys)
-        # one key's rows are in a page of their own
-        assert bool(leaf.outside(np.arange(len(leaf.keys)))) == (frequent in leaf.keys and frequent > 0)
-    # without the first rows, which are no gaps, and with one end more than there are keys
-    assert abs(said - held) <= 4 * keys + 64
-    # thousands are kept: the keys take 8 bytes of it, each row 4 at most
-    assert held <= 24 * keys + 4 * ROWS
+        outside += len(leaf.outside(np.arange(len(leaf.keys))))
+    assert (outside > 0) == (frequent > 0)
+    # thousands are kept: a key takes 24 bytes of memory, or 32, and a row 4 at most
+    keys = sum(len(leaf.keys) for leaf in leaves)
+    assert said <= (32 if frequent else 24) * keys + 4 * ROWS + reader.file.length
+
+
+@pytest.mark.parametrize("counts", [[1 << 32, 2, 1], [(1 << 32) - 1, 4, 1, 1, 1], [1 << 31, 1 << 31, 3]])
+def test_counts_that_add_up_in_32_bits_alone_are_an_error(counts: list[int]) -> None:
+    # what a leaf holds inline is what is left of the sum
+    inline = sum(counts) % (1 << 32)
+    page = _page(np.array(counts), inline)
+    with pytest.raises(IndexFileError, match="its inline rows do not add up"):
+        Leaf(page, KeyKind.INT64, total=100, key_count=len(counts), row_count=sum(counts))
+
+
+def test_a_key_outside_may_have_more_rows_than_fit_32_bits_with_a_sign() -> None:
+    counts = np.array([2, 3_000_000_000, 1])
+    blocks = encode(
+        np.array([5, 6, 7]), counts, np.array([4, (1 << 32) - 3, 9], np.uint32), {1: PageRef(8, 9, 10)}
+    )
+    leaf = Leaf(
+        _as_page(blocks), KeyKind.INT64, total=(1 << 32) - 1, key_count=3, row_count=int(counts.sum())
+    )
+    assert leaf.rows(0, 3).tolist() == [4, (1 << 32) - 3, 9]
+    assert leaf.rows(0, 1).tolist() == [4, (1 << 32) - 3]
+    assert leaf.counts.tolist() == counts.tolist()
+    assert [item.count for item in leaf.outside(np.arange(3))] == [3_000_000_000]
+    with pytest.raises(IndexFileError, match="its counts do not add up"):
+        Leaf(
+            _as_page(blocks), KeyKind.INT64, total=(1 << 32) - 1, key_count=3, row_count=int(counts.sum()) + 1
+        )
+
+
+def test_rows_of_single_keys_near_the_end_of_32_bits() -> None:
+    rows = np.array([(1 << 32) - 2, 7, 1 << 31], np.uint32)
+    blocks = encode(np.array([1, 2, 3]), np.ones(3, np.int64), rows, {})
+    leaf = Leaf(_as_page(blocks), KeyKind.INT64, total=(1 << 32) - 1, key_count=3, row_count=3)
+    assert leaf.rows(0, 3).tolist() == rows.tolist()
+    assert leaf.rows_of(np.array([0, 1, 2])).pop().tolist() == [1 << 31]
+    with pytest.raises(IndexFileError, match="a row lies outside the stripe"):
+        Leaf(_as_page(blocks), KeyKind.INT64, total=1 << 31, key_count=3, row_count=3).rows(0, 3)
+
+
+def _page(counts: npt.NDArray[np.int64], inline: int) -> Page:
+    """A leaf page that tells of counts that it does not have the rows for."""
+    keys, ones = np.arange(len(counts)), np.ones(len(counts), np.int64)
+    blocks = encode(keys, ones, keys.astype(np.uint32), {})
+    header = bytearray(blocks[0])
+    struct.pack_into("<Q", header, 16, inline)
+    header[25] = 4
+    # keys in sequence and counts of one have no planes
+    return _as_page([bytes(header), *planes.split((counts - 1).astype(np.uint64), 4), *blocks[1:]])
+
+
+def _as_page(blocks: Sequence[Buffer]) -> Page:
+    return Page(memoryview(encode_page(blocks)), "A page")

@@ -91,6 +91,8 @@ def _greatest_inside(buf: Bytes, at: Ints) -> tuple[Ints, Ints]:
     least, most[steady], is_told = delta.ends_of(buf, at[steady], count[steady])
     is_unknown[steady] = ~is_told
     most[steady[least < 0]] = -1
+    if bool((least < 0).any()):
+        return most, count
     for kind in (Encoding.PATCHED_BASE, Encoding.DELTA):
         chosen = np.flatnonzero((encoding == kind) & is_unknown)
         if not len(chosen):

@@ -126,7 +126,7 @@ def _in_window(buf: Bytes, begin: int, size: int) -> tuple[Ints, Ints]:
 def _following(window: Bytes, pair: Ints, size: int) -> Ints:
     """int64[size + 1]: where the run that might begin at each byte ends; ``_BEYOND`` where the bytes do not tell.
 
-    Behind the window it is ``_BEYOND`` too: so it does not decrease, wherever a chain leaves.
+    Behind the window it is ``_BEYOND`` too: a chain that has left the window stays out of it.
     """
     first = window[:size]
     found = np.empty(size + 1, np.int64)
