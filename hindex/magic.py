@@ -5,8 +5,8 @@ Nothing of IPython is imported: it hands over its shell.
 
 from __future__ import annotations
 
-import re
 import shlex
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 #: Rows that are shown of a scan.
 SHOWN_ROWS = 1000
 
-_NAME = re.compile(r"\{([^\W\d]\w*)\}")
 _USAGE = "%%hindex [--into NAME] [--store URI]"
 
 
@@ -48,27 +47,34 @@ class HindexMagic:
     def __init__(self, shell: Shell) -> None:
         self._shell = shell
 
-    def run(self, line: str, cell: str | None = None) -> object:
+    def run(self, line: str, cell: str | None = None, local_ns: Mapping[str, Any] | None = None) -> object:
         """Run a line, or the statements of a cell; the last one's result is shown.
 
         In front of a cell's statements, ``--into NAME`` keeps that result in a variable instead, as ``hx.sql`` gives
-        it, and ``--store URI`` says where the indexes are. ``{name}`` stands for the value of a variable.
+        it, and ``--store URI`` says where the indexes are. ``{name}`` stands for the value of a variable, as
+        :func:`hindex.magic_values.filled` puts it.
 
+        :param local_ns: the variables of where the magic is called.
         :raises HindexError: shown without the traceback, which says nothing of a mistake in a statement; ``%tb`` shows
             it.
         """
         try:
-            return self._run(line, cell)
+            return self._run(line, cell, {**self._shell.user_ns, **(local_ns or {})})
         except HindexError as error:
             error._render_traceback_ = _ShownOnce(error)  # type: ignore[attr-defined]
             raise
 
-    def _run(self, line: str, cell: str | None) -> object:
+    # IPython's own way would insert values as they are, into lines only, and take `[0-9]{3}` for the number 3
+    run._ipython_magic_no_var_expand = True  # type: ignore[attr-defined]
+    run.needs_local_scope = True  # type: ignore[attr-defined]
+
+    def _run(self, line: str, cell: str | None, known: Mapping[str, Any]) -> object:
+        from hindex.magic_values import filled
         from hindex.sql import split
         from hindex.sql.help import HELP
 
-        into, store = (None, None) if cell is None else _options(line)
-        statements = split(line if cell is None else self._filled(cell))
+        into, store = (None, None) if cell is None else _options(line, known)
+        statements = split(filled(line if cell is None else cell, known))
         if not statements:
             if cell is None and line.lstrip().startswith("--"):  # a comment
                 raise StatementError(
@@ -90,18 +96,14 @@ class HindexMagic:
             return None
         return _shown(result)
 
-    def _filled(self, cell: str) -> str:
-        """With the values of variables in place of their names in braces, as IPython does in lines."""
-        known = self._shell.user_ns
-        return _NAME.sub(lambda name: str(known[name[1]]) if name[1] in known else name[0], cell)
-
     def _connection(self, store: str | None) -> Connection:
-        from hindex.connection import Connection, connect
+        from hindex.connection import Connection, connect, is_session
 
         known = self._shell.user_ns.get("hx")
         if store is None and isinstance(known, Connection):
             return known
-        made = connect(store, self._shell.user_ns.get("spark"))
+        session = self._shell.user_ns.get("spark")
+        made = connect(store, session if is_session(session) else None)
         self._shell.user_ns["hx"] = made
         return made
 
@@ -119,9 +121,11 @@ class _ShownOnce:
         return [f"{type(self._error).__name__}: {self._error}", *notes]
 
 
-def _options(line: str) -> tuple[str | None, str | None]:
+def _options(line: str, known: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    from hindex.magic_values import inserted
+
     try:
-        words = shlex.split(line)
+        words = [inserted(word, known) for word in shlex.split(line)]
     except ValueError as error:
         raise StatementError(f"expected {_USAGE}: {str(error).lower()} in {line!r}") from error
     found: dict[str, str] = {}

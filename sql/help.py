@@ -26,7 +26,7 @@ HELP: dict[str, StatementHelp] = {
             "CREATE INDEX [IF NOT EXISTS] name USING type ON table (column)",
             "    [WITH ('level' = 'STRIPE|PARTITION|TABLE', 'key' = 'value', ...)] [COMMENT 'text']",
             "    [WHERE partition predicate] [WITH DEFERRED REBUILD] [DRY RUN];",
-            "CREATE INDEX name ON TABLE table (column) AS 'type'",
+            "CREATE INDEX [IF NOT EXISTS] name ON TABLE table (column) AS 'type'",
             "    [WITH DEFERRED REBUILD] [IDXPROPERTIES ('key' = 'value', ...)]",
             "    [TBLPROPERTIES ('key' = 'value', ...)] [COMMENT 'text'];",
         ),

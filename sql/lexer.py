@@ -24,7 +24,7 @@ _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|[01][0-7]{2}|.)", re.D
 _ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 
 # Quoted text, comments and semicolons; an opening that has no end matches alone, as the last alternative.
-_PIECES = re.compile(
+PIECES = re.compile(
     r"""(?P<quoted>\b[rR]'[^']*'|\b[rR]"[^"]*"|'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|`[^`]*`)"""
     r"""|(?P<comment>--[^\n]*|/\*.*?\*/)"""
     r"""|(?P<end>;)"""
@@ -141,7 +141,7 @@ def check_nesting(tokens: list[Token]) -> None:
 
 def check_quotes(text: str) -> None:
     """Refuses a quote or comment that is opened and never closed."""
-    for piece in _PIECES.finditer(text):
+    for piece in PIECES.finditer(text):
         if piece["open"]:
             what = "comment" if piece["open"] == "/*" else "quote"
             raise SqlSyntaxError(f"the {what} {piece['open']} is not closed", piece.start())
@@ -155,7 +155,7 @@ def split(text: str) -> list[str]:
     statements: list[str] = []
     start, content = 0, False
     position = 0
-    while piece := _PIECES.search(text, position):
+    while piece := PIECES.search(text, position):
         content = content or bool(text[position : piece.start()].strip()) or bool(piece["quoted"])
         position = piece.end()
         if piece["open"]:

@@ -1,4 +1,4 @@
-"""``hindex inspect``: what is in an ORC file or an index file, and one line for each file of a directory.
+"""``hindex inspect``: what is in an ORC file, an index file or a manifest, and one line for each file of a directory.
 
 An inspection is a JSON document; the text that people get is made from it.
 """
@@ -18,6 +18,10 @@ from hindex.index.file import MAGIC
 from hindex.orc.acid.names import looks_acid
 from hindex.orc.source import ByteSource, open_source, resolve_filesystem
 from hindex.orc.tail import MAGIC as ORC_MAGIC
+from hindex.store.format import MAGIC as MANIFEST_MAGIC
+
+#: How the names of files end that hold parts of a manifest.
+_SEGMENT = ".segment"
 
 #: Version of the JSON form: it grows when a key's meaning changes, not when keys are added.
 JSON_VERSION = 1
@@ -53,7 +57,7 @@ def inspect_path(path: str, *, row_groups: bool = False, valid_write_ids: str = 
 
     :param row_groups: whether the statistics of every row group are shown, too.
     :param valid_write_ids: what is seen of a transactional table.
-    :raises HindexError: if there is no such file, or it is neither an ORC file nor an index file, or corrupt.
+    :raises HindexError: if there is no such file, or it is no file of a kind that is known here, or corrupt.
     """
     try:
         path.encode()
@@ -79,7 +83,7 @@ def inspect_path(path: str, *, row_groups: bool = False, valid_write_ids: str = 
 
 
 def _inspected(source: ByteSource, *, row_groups: bool = False) -> Inspection:
-    from hindex.cli import inspect_index, inspect_orc
+    from hindex.cli import inspect_index, inspect_manifest, inspect_orc
 
     try:
         size = source.size()
@@ -88,9 +92,16 @@ def _inspected(source: ByteSource, *, row_groups: bool = False) -> Inspection:
         # one that was cut short still begins as an index file does
         if MAGIC in (head, end):
             document, render = inspect_index.document(source), inspect_index.text
+        elif head == MANIFEST_MAGIC:
+            document, render = inspect_manifest.document(source), inspect_manifest.text
+        elif source.path.endswith(_SEGMENT):
+            raise OrcError(
+                "this is a segment of an index store: inspect the manifest that names it", path=source.path
+            )
         elif size and end[-4:-1] != ORC_MAGIC and not head.startswith(ORC_MAGIC):
             raise OrcError(
-                "this is neither an ORC file nor an index file: it begins as neither does", path=source.path
+                "this is neither an ORC file nor an index file, and no manifest: it begins as none of them does",
+                path=source.path,
             )
         else:
             document, render = inspect_orc.document(source, row_groups=row_groups), orc_text
@@ -101,9 +112,13 @@ def _inspected(source: ByteSource, *, row_groups: bool = False) -> Inspection:
 
 def _is_acid(path: str) -> bool:
     """Whether a path within a directory leads through a base or delta that is not hidden."""
+    return not _is_hidden(path) and any(looks_acid(part) for part in path.strip("/").split("/"))
+
+
+def _is_hidden(path: str) -> bool:
+    """Whether readers of the table pass over a path within a directory, as over an index store."""
     parts = path.strip("/").split("/")
-    hidden = any(part.startswith(".") or (part.startswith("_") and "=" not in part) for part in parts)
-    return not hidden and any(looks_acid(part) for part in parts)
+    return any(part.startswith(".") or (part.startswith("_") and "=" not in part) for part in parts)
 
 
 def _transactional(path: str, valid_write_ids: str) -> Inspection:
@@ -116,9 +131,9 @@ def _transactional(path: str, valid_write_ids: str) -> Inspection:
 def _directory(
     filesystem: pyarrow.fs.FileSystem, path: str, infos: Sequence[pyarrow.fs.FileInfo]
 ) -> pa.Table:
-    """One row for each file, in the order of their paths; a file that is neither kind says why."""
+    """One row for each file: data files first, then what is hidden, such as an index store; each in order of paths."""
     rows = []
-    for info in sorted(infos, key=lambda i: i.path):
+    for info in sorted(infos, key=lambda i: (_is_hidden(i.path[len(path) :]), i.path)):
         if not info.is_file or info.base_name.startswith(".") or info.base_name == "_SUCCESS":
             continue
         row: Document = {
@@ -131,12 +146,23 @@ def _directory(
         except HindexError as error:
             row["detail"] = error.message if isinstance(error, OrcError) else str(error)
         else:
-            row |= {"kind": found["kind"], "stripes": len(found["stripes"])}
-            if found["kind"] == "ORC":
-                row["rows"] = found["rows"]
-                row["detail"] = f"{found['compression']['codec']}, {found['writer']['name']}"
-            else:
-                row["kind"] = found["index_type"]
-                row["detail"] = f"index on {found['column']['name']} {found['column']['type']}"
+            row |= _summary(found)
         rows.append(row)
     return pa.Table.from_pylist(rows, _DIRECTORY)
+
+
+def _summary(found: Document) -> Document:
+    """What a directory's row says of a file."""
+    if found["kind"] == "MANIFEST":
+        names = ", ".join(entry["name"] for entry in found["indexes"])
+        return {"kind": "MANIFEST", "detail": f"number {found['number']}, indexes: {names or 'none'}"}
+    stripes = len(found["stripes"])
+    if found["kind"] == "ORC":
+        detail = f"{found['compression']['codec']}, {found['writer']['name']}"
+        return {"kind": "ORC", "rows": found["rows"], "stripes": stripes, "detail": detail}
+    column = found["column"]
+    return {
+        "kind": found["index_type"],
+        "stripes": stripes,
+        "detail": f"index on {column['name']} {column['type']}",
+    }

@@ -17,7 +17,10 @@ from hindex.cli.streams import flush_or_drop, has_no_reader, lacks, open_missing
 from hindex.errors import HindexError, StatementError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     import hindex
+    from hindex.cli.inspect import Inspection
     from hindex.cli.output import Output
     from hindex.lifecycle.results import CheckResult
     from hindex.plan.explain import Explanation
@@ -162,11 +165,13 @@ def cli(
     if context.invoked_subcommand is not None:
         return
     if sys.stdin.isatty():
+        from hindex.cli.completion import Completer, table_names
         from hindex.cli.shell import run_shell
 
-        run_shell(context.obj.execute, lambda error: report(error, debug=debug))
+        completer = Completer(lambda table: table_names(context.obj.connection(), table))
+        run_shell(context.obj.execute, lambda error: report(error, debug=debug), completer)
     else:
-        _execute_all(context.obj, sys.stdin.read())
+        _execute_all(context.obj, sys.stdin.read(), is_piped=True)
 
 
 @cli.command()
@@ -235,15 +240,30 @@ def check(context: Context, table: str, verify: bool) -> None:
 
 
 @cli.command()
-@click.argument("file")
+@click.argument("files", nargs=-1, required=True)
 @click.option("--row-groups", "--verbose", is_flag=True, help="Show the statistics of row groups, too.")
 @click.pass_obj
-def inspect(context: Context, file: str, row_groups: bool) -> None:
-    """Show what is in an ORC file, an index file or a transactional table; of a directory, one line a file."""
+def inspect(context: Context, files: Sequence[str], row_groups: bool) -> None:
+    """Show what is in ORC files, index files, manifests or transactional tables; of a directory, one line a file."""
     from hindex.cli.inspect import inspect_path
+    from hindex.cli.inspect_several import Several
 
-    found = inspect_path(file, row_groups=row_groups, valid_write_ids=context.valid_write_ids)
+    def inspected(file: str) -> Inspection | pa.Table:
+        return inspect_path(file, row_groups=row_groups, valid_write_ids=context.valid_write_ids)
+
+    if len(files) == 1:
+        context.write(inspected(files[0]))
+        return
+    found, is_sound = Several(), True
+    for file in files:
+        try:
+            found.add(file, inspected(file))
+        except HindexError as error:
+            is_sound = False
+            report(error)
     context.write(found)
+    if not is_sound:
+        raise click.exceptions.Exit(FAILURE)
 
 
 @cli.command()
@@ -262,12 +282,15 @@ def bench(
 
     A ratio above 1 says how many times longer than hindex another reader takes.
     """
-    from hindex.cli.bench import run_bench
+    from hindex.cli.bench import remark, run_bench
 
     # what is timed is compiled as Java compiles what runs for long
     connection = cast("hindex.Connection", context.connection(quick_java=False))
     names = None if columns is None else [name.strip() for name in columns.split(",")]
-    context.write(run_bench(connection, table, where, names, rounds=rounds, with_spark=with_spark))
+    found = run_bench(connection, table, where, names, rounds=rounds, with_spark=with_spark)
+    context.write(found)
+    if said := remark(found):
+        tell(said)
 
 
 @cli.command()
@@ -283,14 +306,15 @@ def demo(context: Context, scale: float, directory: str) -> None:
     run_demo(scale, directory, master=context.master, conf=context.conf)
 
 
-def _execute_all(context: Context, text: str) -> None:
+def _execute_all(context: Context, text: str, *, is_piped: bool = False) -> None:
+    from hindex.cli.shell import piped_statements
     from hindex.sql import split
     from hindex.sql.help import HELP
 
     statements = split(text)
     if not statements:
         raise StatementError(f"there is no statement: try {', '.join(HELP)}")
-    for statement in statements:
+    for statement in piped_statements(text) if is_piped else statements:
         context.execute(statement)
 
 

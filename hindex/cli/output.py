@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Protocol, TextIO
 
@@ -12,8 +12,14 @@ import pyarrow as pa
 
 from hindex.cli.text import is_number, json_texts, texts
 
-#: Rows turned into text at a time; a table's column widths are those of the first slice.
+#: Rows turned into text at a time.
 SLICE_ROWS = 2000
+
+#: A table's column widths are those of its first rows, which are held back until they are so many, have so many
+#: characters, or more rows come only this many seconds after them.
+HEAD_ROWS = 1000
+HEAD_CHARACTERS = 1 << 20
+HEAD_SECONDS = 0.5
 
 
 class Output(Protocol):
@@ -24,10 +30,6 @@ class Output(Protocol):
 
         :returns: how many there were.
         """
-        ...
-
-    def number(self, name: str, value: int) -> None:
-        """Write the one number that a query asked for."""
         ...
 
     def explanation(self, text: str, document: object) -> None:
@@ -58,8 +60,9 @@ def _slices(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 class TableOutput:
     """Aligned columns. Values wider than those of the first rows stand out of line; nothing is cut."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream = stream
+        self._clock = clock
 
     def rows(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
         count = self.body(schema, batches)
@@ -70,26 +73,37 @@ class TableOutput:
         """The header and the rows, without the line that counts them."""
         if not schema.names:  # a table without data files has no columns
             return sum(batch.num_rows for batch in batches)
-        slices = _slices(batches)
-        first = next(slices, None)
-        head = [] if first is None else _cells(first)
+        slices = map(_cells, _slices(batches))
+        head = self._head(slices)
         names = [_printable(name) for name in schema.names]
         widths = [
-            max(map(_width, chain((name,), column)))
-            for name, column in zip(names, head or [[]] * len(names), strict=True)
+            max(map(_width, chain((name,), *(cells[at] for cells in head)))) for at, name in enumerate(names)
         ]
         right = [is_number(kind) for kind in schema.types]
         self._stream.write(_line(names, widths, [False] * len(names)))
         self._stream.write("─┼─".join("─" * width for width in widths) + "\n")
         count = 0
-        for cells in chain([head] if head else [], map(_cells, slices)):
+        for cells in chain(head, slices):
             for row in zip(*cells, strict=True):
                 self._stream.write(_line(row, widths, right))
             count += len(cells[0])
         return count
 
-    def number(self, name: str, value: int) -> None:
-        self._stream.write(f"{value}\n")
+    def _head(self, slices: Iterator[list[list[str]]]) -> list[list[list[str]]]:
+        """The slices that decide on the widths."""
+        head: list[list[list[str]]] = []
+        rows = characters = 0
+        first_came = 0.0
+        for cells in slices:
+            head.append(cells)
+            rows += len(cells[0])
+            characters += sum(len(cell) for column in cells for cell in column)
+            now = self._clock()
+            if len(head) == 1:
+                first_came = now
+            if rows >= HEAD_ROWS or characters >= HEAD_CHARACTERS or now - first_came >= HEAD_SECONDS:
+                break
+        return head
 
     def explanation(self, text: str, document: object) -> None:
         self._stream.write(text.rstrip("\n") + "\n")
@@ -123,9 +137,9 @@ def _width(text: str) -> int:
     """Terminal columns that a text takes."""
     if text.isascii():
         return len(text)
-    return sum(
-        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text
-    )
+    from rich.cells import cell_len
+
+    return cell_len(text)
 
 
 class JsonOutput:
@@ -145,9 +159,6 @@ class JsonOutput:
                 count += 1
         self._stream.write("\n]\n" if count else "]\n")
         return count
-
-    def number(self, name: str, value: int) -> None:
-        self._stream.write(json.dumps([{name: value}]) + "\n")
 
     def explanation(self, text: str, document: object) -> None:
         self._stream.write(json.dumps(document, indent=2) + "\n")
@@ -170,9 +181,6 @@ class CsvOutput:
             self._stream.writelines(",".join(row) + "\n" for row in zip(*columns, strict=True))
             count += batch.num_rows
         return count
-
-    def number(self, name: str, value: int) -> None:
-        self._stream.write(f"{_field(name)}\n{value}\n")
 
     def explanation(self, text: str, document: object) -> None:
         self._stream.write(text.rstrip("\n") + "\n")

@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from hindex.plan.explain import Explanation
     from hindex.scan.scan import Scan
 
-#: The column of SELECT COUNT(*) alone, which is shown as a number.
-_COUNTED = "count(1)"
-
 _INDEX_SCHEMA = pa.schema(
     [
         ("name", pa.string()),
@@ -30,9 +27,6 @@ _INDEX_SCHEMA = pa.schema(
 
 def write_result(result: object, output: Output) -> int | None:
     """Write a statement's result; the number of rows, where it has rows."""
-    if isinstance(result, pa.Table) and result.schema.names == [_COUNTED] and result.num_rows == 1:
-        output.number(_COUNTED, result[_COUNTED][0].as_py())
-        return None
     if hasattr(result, "to_batches"):
         rows = cast("Scan | pa.Table", result)
         return output.rows(rows.schema, rows.to_batches())

@@ -7,8 +7,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hindex.errors import HindexError
+
+if TYPE_CHECKING:
+    from hindex.cli.completion import Completer
 
 PROMPT = "hindex> "
 CONTINUATION = "     -> "
@@ -20,23 +24,27 @@ Statements end with ; and may take several lines. A table is a quoted path or UR
 {statements}
 
 help STATEMENT tells more, such as: help create index
-help shows this, quit (or Ctrl-D) leaves, Ctrl-C drops what is typed or stops what runs."""
+help shows this, quit (or Ctrl-D) leaves, Ctrl-C drops what is typed or stops what runs.
+TAB completes keywords, paths in quotes, and names of columns and indexes."""
 
 _HELP = frozenset({"help", "?", r"\h"})
 _LEAVE = frozenset({"quit", "exit", r"\q"})
 
 
-def run_shell(execute: Callable[[str], int | None], report: Callable[[HindexError], None]) -> None:
+def run_shell(
+    execute: Callable[[str], int | None], report: Callable[[HindexError], None], completer: Completer
+) -> None:
     """Read statements from the terminal and execute them until the user leaves.
 
     :param execute: runs one statement and writes its result; returns the number of rows, where there are any.
     :param report: shows the error of a statement; the shell goes on after it.
+    :param completer: what TAB asks.
     """
     from importlib.metadata import version
 
-    _remember_lines()
+    _edit_lines(completer)
     print(f"hindex {version('hindex')}: statements end with ;  help shows them, quit leaves")
-    for statement in typed_statements(prompting=sys.stdin.isatty()):
+    for statement in typed_statements(completer):
         started = time.monotonic()
         try:
             count = execute(statement)
@@ -48,13 +56,17 @@ def run_shell(execute: Callable[[str], int | None], report: Callable[[HindexErro
             seconds = time.monotonic() - started
             rows = "" if count is None else f"{count} {'row' if count == 1 else 'rows'} in "
             print(f"{rows}{seconds:.2f} s", file=sys.stderr)
+        completer.forget()
 
 
 def help_text(words: str) -> str:
-    """The help for a statement, or the list of all where there is no such statement."""
+    """The help for a statement, or the list of all; where there is no such statement, that says so first."""
     from hindex.sql.help import statement_help
 
-    return str(statement_help(words) or HELP.format(statements=statement_list()))
+    known = HELP.format(statements=statement_list())
+    if not words:
+        return known
+    return str(statement_help(words) or f"there is no statement {words!r}\n\n{known}")
 
 
 def statement_list() -> str:
@@ -79,12 +91,14 @@ def complete_statements(text: str) -> tuple[list[str], str]:
     return statements[:-1], statements[-1] if statements else ""
 
 
-def typed_statements(*, prompting: bool) -> Iterator[str]:
+def typed_statements(completer: Completer | None = None) -> Iterator[str]:
     """Statements as the user completes them."""
     pending = ""
     while True:
+        if completer is not None:
+            completer.earlier = pending
         try:
-            line = input((CONTINUATION if pending else PROMPT) if prompting else "")
+            line = input(CONTINUATION if pending else PROMPT)
         except KeyboardInterrupt:
             print()
             pending = ""
@@ -92,11 +106,10 @@ def typed_statements(*, prompting: bool) -> Iterator[str]:
         except EOFError:
             print()
             return
-        word = line.strip().rstrip(";").strip().lower()
-        if not pending and word in _LEAVE:
+        if not pending and _leaves(line):
             return
-        if not pending and word.split(" ")[0] in _HELP:
-            print(help_text(word.partition(" ")[2]))
+        if not pending and (words := _asked_help(line)) is not None:
+            print(help_text(words))
             continue
         pending = f"{pending}\n{line}" if pending else line
         if not pending.strip():
@@ -110,20 +123,57 @@ def typed_statements(*, prompting: bool) -> Iterator[str]:
         yield from statements
 
 
+def piped_statements(text: str) -> Iterator[str]:
+    """The statements of a text; where one would begin, the words of the shell do there what they do at a terminal."""
+    from hindex.sql import split
+
+    for statement in split(text):
+        rest = statement
+        while rest:
+            line, _, following = rest.partition("\n")
+            if _leaves(line):
+                return
+            if (words := _asked_help(line)) is None:
+                yield rest
+                break
+            print(help_text(words))
+            rest = following.strip()
+
+
+def _word(line: str) -> str:
+    return " ".join(line.strip().rstrip(";").lower().split())
+
+
+def _leaves(line: str) -> bool:
+    return _word(line) in _LEAVE
+
+
+def _asked_help(line: str) -> str | None:
+    """What a line that asks for help wants to know, in small letters; None for another line."""
+    first, _, words = _word(line).partition(" ")
+    return words if first in _HELP else None
+
+
 def history_file() -> Path:
     """Where the shell remembers the lines of earlier runs."""
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(state, "hindex", "history")
 
 
-def _remember_lines() -> None:
-    """Line editing, with a history that lasts where it can be written."""
+def _edit_lines(completer: Completer) -> None:
+    """Line editing where Python has it, with completion, and a history that lasts where it can be written."""
     import atexit
 
     try:
         import readline
     except ImportError:
         return
+    from hindex.cli.completion import DELIMITERS
+
+    readline.set_completer(completer)
+    readline.set_completer_delims(DELIMITERS)
+    is_libedit = "libedit" in (readline.__doc__ or "")
+    readline.parse_and_bind("bind ^I rl_complete" if is_libedit else "tab: complete")
     path = history_file()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

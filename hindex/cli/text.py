@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import pairwise
 
 import pyarrow as pa
@@ -34,7 +35,7 @@ def texts(column: pa.Array) -> list[str | None]:
         # Arrow's own text goes to an exponent for small values
         return [value if value is None else format(value, "f") for value in column.to_pylist()]
     if pa.types.is_nested(kind):
-        return [None if text == "null" else text for text in json_texts(column)]
+        return [None if text == "null" else text for text in json_texts(column, ascii_only=False)]
     return _plain(pc.cast(column, pa.string()))
 
 
@@ -59,12 +60,15 @@ def _timestamps(column: pa.Array) -> list[str | None]:
     return [text if text is None else text.removesuffix(".") + zone for text in short.to_pylist()]
 
 
-def json_texts(column: pa.Array) -> list[str]:
-    """Each value as JSON: numbers and booleans as such with all their digits, all else as strings."""
+def json_texts(column: pa.Array, *, ascii_only: bool = True) -> list[str]:
+    """Each value as JSON: numbers and booleans as such with all their digits, all else as strings.
+
+    :param ascii_only: whether other characters are written as escapes, which any output can take.
+    """
     kind = column.type
     if pa.types.is_nested(kind):
-        return _nested(column)
-    encode: Callable[[str], str] = json.dumps
+        return _nested(column, ascii_only)
+    encode: Callable[[str], str] = partial(json.dumps, ensure_ascii=ascii_only)
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind):
         encode = str
     elif pa.types.is_floating(kind):
@@ -73,27 +77,28 @@ def json_texts(column: pa.Array) -> list[str]:
     return ["null" if text is None else encode(text) for text in texts(column)]
 
 
-def _nested(column: pa.Array) -> list[str]:
+def _nested(column: pa.Array, ascii_only: bool) -> list[str]:
     """Structs as objects, lists as arrays, maps as arrays of pairs; what they hold as :func:`json_texts`."""
     kind = column.type
+    held_texts = partial(json_texts, ascii_only=ascii_only)
     if pa.types.is_union(kind):
         return [
-            "null" if not value.is_valid else json_texts(pa.array([value.as_py()], value.value.type))[0]
+            "null" if not value.is_valid else held_texts(pa.array([value.as_py()], value.value.type))[0]
             for value in column
         ]
     valid = column.is_valid().to_pylist()
     if pa.types.is_struct(kind):
-        names = [json.dumps(field.name) for field in kind]
-        fields = [json_texts(column.field(at)) for at in range(kind.num_fields)]
+        names = [json.dumps(field.name, ensure_ascii=ascii_only) for field in kind]
+        fields = [held_texts(column.field(at)) for at in range(kind.num_fields)]
         rows = (", ".join(map(": ".join, zip(names, row, strict=True))) for row in _rows(fields, len(column)))
         return [f"{{{row}}}" if ok else "null" for row, ok in zip(rows, valid, strict=True)]
     offsets = column.offsets.to_pylist()
     first, count = offsets[0], offsets[-1] - offsets[0]  # a slice keeps the values of the whole array
     if pa.types.is_map(kind):
         keys, items = column.keys.slice(first, count), column.items.slice(first, count)
-        held = [f"[{key}, {item}]" for key, item in zip(json_texts(keys), json_texts(items), strict=True)]
+        held = [f"[{key}, {item}]" for key, item in zip(held_texts(keys), held_texts(items), strict=True)]
     else:
-        held = json_texts(column.values.slice(first, count))
+        held = held_texts(column.values.slice(first, count))
     return [
         f"[{', '.join(held[start - first : end - first])}]" if ok else "null"
         for (start, end), ok in zip(pairwise(offsets), valid, strict=True)

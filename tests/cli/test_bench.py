@@ -131,7 +131,35 @@ def test_the_command_writes_a_line_for_each_reader(path: str, capsys: pytest.Cap
         ("hindex", EXPECTED),
         ("pyarrow", EXPECTED),
     ]
-    assert re.search(r"Reading .*: 4 of 4", err)
+    assert re.search(r"Comparing the rows of .*: 2 of 2 in", err)
+    assert re.search(r"Reading .*: 2 of 2 in", err)
+
+
+def test_what_is_left_out_is_not_waited_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    times = pa.array([0, 1, None], pa.timestamp("us"))
+    write_columns(tmp_path / "t" / "x.orc", {"id": pa.array([1, 2, 3]), "at": times})
+    with pytest.raises(SystemExit):
+        main.main(["bench", str(tmp_path / "t"), "--rounds", "3"])
+    told = re.findall(r": (\d of \d) in", capsys.readouterr().err)
+    assert told == ["2 of 2", "3 of 3"]
+
+
+@pytest.mark.parametrize(
+    ("ms", "ratio", "said"),
+    [
+        (12.7, 0.4, "pyarrow reads the whole table in 12.7 ms: with so little to read, no index gains"),
+        (
+            1200.0,
+            0.4,
+            "pyarrow was faster: `hindex explain` tells which indexes were used, and why others were not",
+        ),
+        (1200.0, 1.4, None),
+        (None, None, None),
+    ],
+)
+def test_where_an_index_cannot_gain(ms: float | None, ratio: float | None, said: str | None) -> None:
+    rows = [{"reader": "hindex", "ms": 33.0, "ratio": 1.0}, {"reader": "pyarrow", "ms": ms, "ratio": ratio}]
+    assert bench.remark(pa.Table.from_pylist(rows)) == said
 
 
 def test_spark_takes_part(path: str, spark: SparkSession) -> None:

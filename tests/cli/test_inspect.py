@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,9 @@ from hindex.cli.inspect import Inspection, inspect_path
 from hindex.errors import TableError
 from hindex.index.base import file_index_type
 from hindex.orc import Kind, OrcReader, OrcType
+from tests.support import local_build
+from tests.support.local_build import LocalConnection
+from tests.support.small import write_rows
 
 FIXTURES = Path(__file__).parent / "fixtures"
 INDEX_FIXTURES = Path(__file__).parent.parent / "index" / "fixtures"
@@ -155,6 +159,107 @@ def test_a_directory_has_a_line_for_each_file(tmp_path: Path, capsys: pytest.Cap
     assert rows[1]["detail"] == "index on n bigint"
     assert "neither an ORC file nor an index file" in rows[2]["detail"]
     assert rows[3]["bytes"] == (FIXTURES / "cpp.orc").stat().st_size
+
+
+def write_table(path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two data files, indexed; the store's directory sorts before both."""
+    local_build.install(monkeypatch)
+    write_rows(path / "x.orc", 0, [1, 2, 3])
+    write_rows(path / "p.orc", 3, [4, 5])
+    table = LocalConnection().table(str(path))
+    table.create_index("by_a", "a")
+    table.create_index("by_s", "s", using="bloom")
+    return path
+
+
+def test_a_table_shows_its_data_files_before_its_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_table(tmp_path / "t", monkeypatch)
+    (path / "_more").mkdir()
+    shutil.copy(FIXTURES / "cpp.orc", path / "_more" / "hidden.orc")
+    found = inspect_path(str(path))
+    assert isinstance(found, pa.Table)
+    rows = found.to_pylist()
+    assert [row["file"] for row in rows[:2]] == ["p.orc", "x.orc"]
+    assert all(row["file"].startswith(("_hindex/", "_more/")) for row in rows[2:])
+    assert {row["file"] for row in rows} == {
+        str(file.relative_to(path)) for file in path.rglob("[!.]*") if file.is_file()
+    }
+    details = {row["file"]: (row["kind"], row["detail"]) for row in rows}
+    assert details["_hindex/manifests/00000000000000000002.manifest"] == (
+        "MANIFEST",
+        "number 2, indexes: by_a, by_s",
+    )
+
+
+def test_a_manifest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_table(tmp_path / "t", monkeypatch)
+    manifest = path / "_hindex" / "manifests" / "00000000000000000002.manifest"
+    found = document(manifest)
+    assert (found["kind"], found["number"], found["table"]) == ("MANIFEST", 2, str(path))
+    assert (found["data_files"], found["segments"], found["bytes"]) == (2, [], manifest.stat().st_size)
+    assert [(entry["name"], entry["type"], entry["column"]["name"]) for entry in found["indexes"]] == [
+        ("by_a", "BITMAP", "a"),
+        ("by_s", "BLOOM", "s"),
+    ]
+    for entry in found["indexes"]:
+        files = (path / "_hindex" / "data" / entry["id"]).iterdir()
+        assert entry["bytes"] == sum(file.stat().st_size for file in files)
+        assert entry["created"].startswith("20")
+    assert run("inspect", str(manifest)) == 0
+    text = capsys.readouterr().out
+    assert "manifest    number 2\n" in text
+    assert re.search(r"(?m)^  by_a  BITMAP  a int +[\d,]+ bytes  data/[0-9a-f]{32}$", text)
+    data = bytearray(manifest.read_bytes())
+    data[30] ^= 1
+    manifest.write_bytes(data)
+    assert run("inspect", str(manifest)) == 2
+    assert "its checksum does not match" in capsys.readouterr().err
+
+
+def test_a_manifest_of_segments_is_shown_without_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("hindex.store.format.INLINE_BYTES", 0)
+    path = write_table(tmp_path / "t", monkeypatch)
+    (segment, *_) = (path / "_hindex" / "segments").iterdir()
+    assert run("inspect", str(segment)) == 2
+    assert "this is a segment of an index store" in capsys.readouterr().err
+    shutil.rmtree(path / "_hindex" / "segments")
+    found = document(path / "_hindex" / "manifests" / "00000000000000000002.manifest")
+    assert found["data_files"] == 2
+    assert found["segments"][0].startswith("segments/")
+    assert all(entry["bytes"] for entry in found["indexes"])
+
+
+def test_several_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, second, directory = str(FIXTURES / "cpp.orc"), str(tmp_path / "x.hidx"), str(tmp_path / "d")
+    write_index(tmp_path / "x.hidx", "BITMAP")
+    write_index(tmp_path / "y.hidx", "BLOOM")
+    (tmp_path / "d").mkdir()
+    shutil.copy(FIXTURES / "java.orc", tmp_path / "d" / "j.orc")
+    paths = [first, second, directory]
+    alone, alone_json = [], []
+    for path in paths:
+        assert run("inspect", path) == 0
+        alone.append(capsys.readouterr().out)
+        assert run("--output", "json", "inspect", path) == 0
+        alone_json.append(json.loads(capsys.readouterr().out))
+    assert run("inspect", *paths) == 0
+    pairs = zip(paths, alone, strict=True)
+    assert capsys.readouterr().out == "\n".join(f"==> {path} <==\n{text}" for path, text in pairs)
+    assert run("--output", "json", "inspect", *paths) == 0
+    files = alone_json.pop()
+    alone_json.append({"version": 1, "kind": "DIRECTORY", "directory": directory, "files": files})
+    assert json.loads(capsys.readouterr().out) == alone_json
+    # one that is not there hides no other
+    assert run("inspect", first, str(tmp_path / "none"), second) == 2
+    out, err = capsys.readouterr()
+    assert out == f"==> {first} <==\n{alone[0]}\n==> {second} <==\n{alone[1]}"
+    assert err == f"Error: there is no file '{tmp_path / 'none'}'\n"
 
 
 def test_errors_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

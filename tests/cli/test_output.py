@@ -6,12 +6,14 @@ import csv
 import datetime
 import io
 import json
+from collections.abc import Iterator
 from decimal import Decimal
 
 import pyarrow as pa
 import pytest
 
-from hindex.cli.output import SLICE_ROWS, output_for
+from hindex.cli import output
+from hindex.cli.output import SLICE_ROWS, TableOutput, output_for
 from hindex.cli.results import write_result
 from hindex.cli.text import json_texts, texts
 from hindex.lifecycle.results import CheckResult, IndexState, RenameResult, VacuumedFile, VacuumResult
@@ -102,9 +104,52 @@ def test_a_table_has_no_characters_that_steer_a_terminal() -> None:
     assert text.splitlines()[2:6] == [r"\x1b[2J", r"a\tb", r"line\nline", r"\x00"]
 
 
-def test_wide_characters_stay_in_line() -> None:
-    lines = written("table", pa.table({"s": ["東京", "ab"], "t": ["x", "y"]})).splitlines()
-    assert lines[2:4] == ["東京 │ x", "ab   │ y"]
+@pytest.mark.parametrize(
+    ("wide", "width"), [("東京", 4), ("👍", 2), ("❤️", 2), ("e\u0301", 1), ("é", 1), ("🇫🇷", 2)]
+)
+def test_wide_characters_stay_in_line(wide: str, width: int) -> None:
+    lines = written("table", pa.table({"s": [wide, "abcde"], "t": ["x", "y"]})).splitlines()
+    assert lines[2:4] == [f"{wide}{' ' * (5 - width)} │ x", "abcde │ y"]
+
+
+def test_rows_of_several_batches_stay_in_line() -> None:
+    words = ["a", "emoji", "somewhat longer"] * 8 + ["b"]
+    numbers = [10**at for at in range(12)] * 2 + [7]
+    table = pa.table({"s": words, "n": numbers, "end": ["|"] * 25})
+    stream = io.StringIO()
+    batches = [table.slice(at, 1).combine_chunks().to_batches()[0] for at in range(25)]
+    assert output_for("table", stream).rows(table.schema, batches) == 25
+    lines = stream.getvalue().splitlines()[:-1]
+    assert {line.rindex("│") for line in (lines[0], *lines[2:])} == {lines[1].rindex("┼")}
+    assert stream.getvalue() == written("table", table)
+
+
+def held_back(batches: list[pa.RecordBatch], seconds: float = 0.0) -> int:
+    """How many batches are taken before anything is written; each comes some seconds after the one before."""
+    stream, taken, now = io.StringIO(), [], 0.0
+
+    def coming() -> Iterator[pa.RecordBatch]:
+        nonlocal now
+        for batch in batches:
+            if stream.getvalue():
+                return
+            taken.append(batch)
+            yield batch
+            now += seconds
+
+    TableOutput(stream, clock=lambda: now).rows(batches[0].schema, coming())
+    return len(taken)
+
+
+def test_how_many_rows_are_held_back() -> None:
+    few = pa.record_batch({"s": ["x"] * 100})
+    assert held_back([few] * 100) == output.HEAD_ROWS // 100
+    assert held_back([few] * 3) == 3
+    long = pa.record_batch({"s": ["x" * (output.HEAD_CHARACTERS // 4)]})
+    assert held_back([long] * 100) == 4
+    # rows that come slowly are shown as they come
+    assert held_back([few] * 9, seconds=output.HEAD_SECONDS) == 2
+    assert held_back([few] * 9, seconds=output.HEAD_SECONDS / 2) == 3
 
 
 @pytest.mark.parametrize(
@@ -129,6 +174,14 @@ def test_wide_characters_stay_in_line() -> None:
         ([[253402300800000000]], pa.list_(pa.timestamp("us")), ['["10000-01-01 00:00:00"]'], None),
         ([[("a", 1), ("b", None)]], pa.map_(pa.string(), pa.int32()), ['[["a", 1], ["b", null]]'], None),
         (['"ü"'], pa.string(), ['"ü"'], [json.dumps('"ü"')]),
+        # people read the one, any output takes the other
+        (
+            [{"città": ["São", "\n"]}],
+            pa.struct([("città", pa.list_(pa.string()))]),
+            ['{"città": ["São", "\\n"]}'],
+            ['{"citt\\u00e0": ["S\\u00e3o", "\\n"]}'],
+        ),
+        ([[("é", "東")]], pa.map_(pa.string(), pa.string()), ['[["é", "東"]]'], None),
         ([2**63 - 1], pa.int64(), ["9223372036854775807"], ["9223372036854775807"]),
     ],
 )
@@ -186,8 +239,8 @@ ROW = "g,gender,BITMAP,FRESH,123\n"
         (RenameResult("g", "h", "t"), "csv", "index,new_name,table\ng,h,t\n"),
         (VACUUMED, "table", "Would remove 1 file of 't' (1.5 kB); 2 more not needed, kept for 24 h\n"),
         (VACUUMED, "csv", "path,bytes,reason\ndata/x,1500,why\n"),
-        (pa.table({"count(1)": [42]}), "table", "42\n"),
-        (pa.table({"count(1)": [42]}), "json", '[{"count(1)": 42}]\n'),
+        (pa.table({"count(1)": [42]}), "table", "count(1)\n────────\n      42\n(1 row)\n"),
+        (pa.table({"count(1)": [42]}), "json", '[\n  {"count(1)": 42}\n]\n'),
         (pa.table({"count(1)": [42]}), "csv", "count(1)\n42\n"),
         (SparkFrame(), "csv", "a\n1\n2\n"),
         (Explanation(), "table", "predicate  a = 1\n"),

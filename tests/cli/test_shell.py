@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from hindex.cli.shell import CONTINUATION, PROMPT, complete_statements, help_text, typed_statements
+from hindex.cli.shell import CONTINUATION, PROMPT, complete_statements, help_text, run_shell, typed_statements
 
 STUB = """
 import os, sys, pyarrow as pa, hindex
@@ -110,9 +110,32 @@ def test_a_session(terminal: Terminal, tmp_path: Path) -> None:
     assert "help create index" in terminal.wait_for("hindex> ")
     terminal.send("help alter index;\n")
     assert "RENAME TO new_name" in terminal.wait_for("hindex> ")
+    terminal.send("help foo\n")
+    assert "there is no statement 'foo'" in terminal.wait_for("hindex> ")
     terminal.send("quit\n")
     assert terminal.process.wait(10) == 0
     assert "SELECT broken;" in (tmp_path / "state" / "hindex" / "history").read_text()
+
+
+def test_tab_completes(terminal: Terminal, tmp_path: Path) -> None:
+    pytest.importorskip("readline")
+    (tmp_path / "some" / "where").mkdir(parents=True)
+    terminal.wait_for("hindex> ")
+    terminal.send("sel\t 1\n")
+    terminal.wait_for("-> ")
+    terminal.send(f"fro\t '{tmp_path}/so\twh\t';\n")
+    assert f"select 1 from '{tmp_path}/some/where/'" in terminal.wait_for("hindex> ").replace("\r\n", "")
+
+
+def test_without_line_editing_there_is_a_shell(monkeypatch: pytest.MonkeyPatch) -> None:
+    from hindex.cli.completion import Completer, Names
+
+    def leave(prompt: str) -> str:
+        raise EOFError
+
+    monkeypatch.setitem(sys.modules, "readline", None)
+    monkeypatch.setattr("builtins.input", leave)
+    run_shell(lambda _: None, lambda _: None, Completer(lambda _: Names()))
 
 
 def test_ctrl_c_stops_a_statement_and_ctrl_d_leaves(terminal: Terminal) -> None:
@@ -141,7 +164,7 @@ def test_ctrl_c_drops_what_is_typed(monkeypatch: pytest.MonkeyPatch) -> None:
         return line
 
     monkeypatch.setattr("builtins.input", read_line)
-    assert list(typed_statements(prompting=True)) == ["SELECT 1\nFROM t"]
+    assert list(typed_statements()) == ["SELECT 1\nFROM t"]
     assert prompts == [PROMPT, CONTINUATION, PROMPT, CONTINUATION, PROMPT]
 
 
@@ -153,6 +176,19 @@ def pipe(text: str) -> subprocess.CompletedProcess[str]:
 def test_statements_from_a_pipe() -> None:
     ran = pipe("SELECT\n1;\nSELECT 2")
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "text\nSELECT 1\ntext\nSELECT 2\n", "")
+
+
+def test_help_and_quit_from_a_pipe() -> None:
+    ran = pipe("help alter index\nSELECT 'help\nme'; HELP foo;\nhelp\n\nSELECT 2;quit\nSELECT broken")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    listed = help_text("")
+    told = [
+        help_text("alter index"),
+        "text\nSELECT 'help me'",
+        f"there is no statement 'foo'\n\n{listed}",
+        listed,
+    ]
+    assert ran.stdout == "\n".join([*told, "text\nSELECT 2", ""])
 
 
 def test_the_first_error_of_a_pipe_ends_it() -> None:
@@ -171,8 +207,8 @@ def test_the_first_error_of_a_pipe_ends_it() -> None:
         ("desc index", "Tells everything"),
         ("vacuum", "Deletes index files"),
         ("select", "Reads the rows"),
-        ("create table", "Statements end with ;"),
-        ("insert", "Statements end with ;"),
+        ("create table", "there is no statement 'create table'\n\nStatements end with ;"),
+        ("insert", "there is no statement 'insert'\n\nStatements end with ;"),
         ("", "Statements end with ;"),
     ],
 )

@@ -77,7 +77,8 @@ def test_rows(capsys: pytest.CaptureFixture[str], indexed: Path) -> None:
 
 
 def test_count(capsys: pytest.CaptureFixture[str], indexed: Path) -> None:
-    assert run(capsys, "sql", f"SELECT COUNT(*) FROM '{indexed}' WHERE gender = 'M'") == f"{ROWS // 3}\n"
+    out = run(capsys, "sql", f"SELECT COUNT(*) FROM '{indexed}' WHERE gender = 'M'")
+    assert out.splitlines() == ["count(1)", "────────", f"{ROWS // 3:>8}", "(1 row)"]
 
 
 def test_limit(capsys: pytest.CaptureFixture[str], indexed: Path) -> None:

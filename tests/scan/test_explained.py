@@ -160,7 +160,8 @@ def test_command_line(table: Table, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert json.loads(run("--output", "json", "explain", "--analyze", select))["analyzed"]["rows"] == 300
     assert run("explain", "--html", str(tmp_path / "x.html"), select) == ""
     assert (tmp_path / "x.html").read_text("utf-8").startswith('<div class="hindex">')
-    assert run("--mode", "prove", "sql", f"SELECT COUNT(*) FROM '{table.name}' WHERE a = 3") == "300\n"
+    counting = f"SELECT COUNT(*) AS n FROM '{table.name}' WHERE a = 3"
+    assert run("--mode", "prove", "--output", "csv", "sql", counting) == "n\n300\n"
 
 
 def test_what_is_found_damaged_while_it_runs(connection: LocalConnection, table: Table) -> None:

@@ -78,9 +78,59 @@ def test_lines_and_cells(shell: InteractiveShell, tmp_path: Path, monkeypatch: p
     assert len(run(shell, "%%hindex\nSELECT id FROM '{where}' WHERE a = 7 OR s = '{nothing}'")) == 1
 
 
+def test_values_reach_the_statement_as_they_are(shell: InteractiveShell, tmp_path: Path) -> None:
+    names = ["O'Brien", 'say "hi"', "a\\\\b%", "{w}", "[0-9]{3}", "x''y", "line\nline", "`tick`", "\\d{2}"]
+    path = write_rows(tmp_path / "it's" / "x.orc", 0, list(range(len(names))), names).parent
+    run(shell, "%load_ext hindex")
+    shell.user_ns["t"] = path
+    for at, name in enumerate(names):
+        shell.user_ns |= {"name": name, "number": -at, "some": [name, None]}
+        for quoted in ("{name}", "'{name}'", '"{name}"', "'' '{name}'"):
+            for magic_text in ("%hindex ", "%%hindex\n"):
+                statement = f"SELECT id FROM {{t}} WHERE s={quoted} AND a+{{number}}=0 AND s IN {{some}}"
+                assert run(shell, magic_text + statement)["id"].tolist() == [at], (name, quoted)
+    # what only looks like a variable is text; IPython would take {3} for the number
+    shell.user_ns["escaped"] = {"root": path}
+    for magic_text in ("%hindex ", "%%hindex\n"):
+        assert run(shell, magic_text + "SELECT id FROM '{t}' WHERE s = '{w}'")["id"].tolist() == [3]
+        assert run(shell, magic_text + "SELECT id FROM '{t}' WHERE s = '[0-9]{3}'")["id"].tolist() == [4]
+        assert run(shell, magic_text + "SELECT id FROM '{escaped[root]}' -- {w}")["id"].size == len(names)
+    # a condition is no text
+    shell.user_ns |= {"keep": (hindex.col("a") > 2) | (hindex.col("a") == 0), "text": "a > 2 AND a < 5"}
+    assert run(shell, "%hindex SELECT id FROM {t} WHERE {keep} AND a < 4")["id"].tolist() == [0, 3]
+    assert run(shell, "%hindex SELECT id FROM {t} WHERE {text!s}")["id"].tolist() == [3, 4]
+
+
+def test_variables_of_a_function(shell: InteractiveShell, tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "t" / "x.orc", 0, list(range(50))).parent
+    run(shell, "%load_ext hindex")
+    shell.user_ns["wanted"] = 1
+    statement = f"SELECT id FROM '{path}' WHERE a = {{wanted}}"
+    cell = f'def ask(wanted):\n    return get_ipython().run_line_magic("hindex", "{statement}")'
+    run(shell, cell)
+    assert run(shell, "ask(7)")["id"].tolist() == [7]
+    shell.user_ns["store"] = tmp_path / "a store"
+    run(shell, f"%%hindex --store '{{store}}'\nSELECT id FROM '{path}'")
+    assert f"store='{tmp_path / 'a store'}'" in repr(shell.user_ns["hx"])
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("%hindex SELECT a FROM 't' WHERE a = {w}", "there is no variable 'w': {w} stands for its value"),
+        ("%%hindex\nSELECT a FROM 't' WHERE a = {w}", "there is no variable 'w': {w} stands for its value"),
+        (
+            "%hindex SELECT a FROM 't' WHERE a = {1 + 1}",
+            r"\{1 \+ 1\} is not the name of a variable in braces",
+        ),
+        ("%hindex SELECT a FROM 't' WHERE a IN {nothing}", "value of {nothing} cannot be put .* it is empty"),
+        (
+            "%hindex SELECT a FROM 't' WHERE a = {object_}",
+            "value of {object_} cannot be put .* not a value of SQL",
+        ),
+        ("%hindex SELECT a FROM 't' WHERE a = {nothing.b}", "{nothing.b} has no value: AttributeError"),
+        ("%hindex SELECT a FROM 't' WHERE a = r'{quoted}'", "the quote ', which r'...' cannot hold"),
+        ("%hindex SELECT a FROM 't' WHERE a = '{quoted}", "the quote ' is not closed"),
         ("%%hindex nope\nSHOW INDEXES", "expected %%hindex .*found 'nope'"),
         ("%%hindex --into\nSHOW INDEXES", "found '--into'"),
         ("%%hindex --into 1a\nSHOW INDEXES", "name of a variable after --into, found '1a'"),
@@ -99,6 +149,7 @@ def test_mistakes(
     shell: InteractiveShell, capsys: pytest.CaptureFixture[str], text: str, message: str
 ) -> None:
     run(shell, "%load_ext hindex")
+    shell.user_ns |= {"nothing": [], "object_": object(), "quoted": "it's"}
     capsys.readouterr()
     with pytest.raises(hindex.HindexError, match=message) as caught:
         run(shell, text)

@@ -1,0 +1,139 @@
+"""What TAB completes: keywords by statement, paths in quotes, names of the statement's table."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from hindex.cli.completion import DELIMITERS, Completer, Names, table_names
+from hindex.connection import Connection
+from hindex.errors import HindexError, TableError
+from tests.support import local_build
+from tests.support.local_build import LocalConnection
+from tests.support.small import write_rows
+
+
+class Tables:
+    """Stands for a connection; notes which tables it is asked about."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def __call__(self, table: str) -> Names:
+        self.asked.append(table)
+        if table == "broken":
+            raise TableError("Table 'broken' is invalid")
+        return Names(("gender", "group", "age", "my column"), ("by_gender", "by_age"))
+
+
+def complete(text: str, completer: Completer | None = None) -> list[str]:
+    """The candidates where the cursor is at the sign ^ of the last line."""
+    before, _, after = text.partition("^")
+    earlier, _, line = before.rpartition("\n")
+    completer = completer or Completer(Tables())
+    completer.earlier = earlier
+    begin = max((at + 1 for at, c in enumerate(line) if c in DELIMITERS), default=0)
+    return completer.candidates(line, begin, after)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("cr^", ["create"]),
+        ("CR^", ["CREATE"]),
+        ("Cr^", ["CREATE"]),
+        ("SELECT 1; dro^", ["drop"]),
+        ("SELECT 1;\ndro^", ["drop"]),
+        ("-- a comment; 'x\ndro^", ["drop"]),
+        ("he^", ["help"]),
+        ("help al^", ["alter"]),
+        ("create ind^", ["index"]),
+        ("desc ind^", ["index"]),
+        ("CREATE INDEX g USI^", ["USING"]),
+        ("CREATE INDEX g USING bl^", ["bloom"]),
+        ("CREATE INDEX g USING B^", ["BITMAP", "BLOOM", "BTREE"]),
+        ("CREATE INDEX g ON TABLE 't' (a) AS 'bit^", ["'bitmap"]),
+        ("CREATE INDEX g USING bitmap ON 't' (ge^", ["gender"]),
+        ("CREATE INDEX g ON TABLE 't' (ge^", ["gender"]),
+        ("SELECT ge^ FROM 't'", ["gender"]),
+        ("SELECT GE^ FROM 't'", ["gender"]),
+        ("SELECT my^ FROM t", ["`my column`"]),
+        ("SELECT `my^ FROM t", ["my column"]),
+        ('SELECT id FROM "t"\nWHERE g^', ["gender", "`group`", "group"]),
+        ("SELECT id FROM t WHERE gender = 'F' an^", ["and"]),
+        ("SELECT id FROM t WHERE gender BETW^", ["BETWEEN"]),
+        ("EXPLAIN SELECT id FROM t WHERE ag^", ["age"]),
+        ("DROP INDEX by_g^ ON 't'", ["by_gender"]),
+        ("DROP INDEX IF EXISTS by_^ ON 't'", ["by_gender", "by_age"]),
+        ("UPDATE INDEX by_a^ ON 't'", ["by_age"]),
+        ("SELECT id FROM broken WHERE ge^", []),
+        ("SELECT ge^", []),
+        ("/* SELECT ge^", []),
+    ],
+)
+def test_words(text: str, found: list[str]) -> None:
+    assert complete(text) == found
+
+
+def test_paths_in_quotes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("data/users/_hindex", "data/user data/part 1", "data/.hidden"):
+        Path(name).mkdir(parents=True)
+    Path("data/users/x.orc").touch()
+    assert complete("SELECT * FROM 'da^") == ["'data/"]
+    assert complete("SELECT * FROM 'data/^") == ["'data/user data/", "'data/users/"]
+    assert complete('SELECT * FROM "data/users/^') == ['"data/users/x.orc']
+    assert complete("SELECT * FROM 'data/users/_^") == ["'data/users/_hindex/"]
+    # a blank ends a word for the terminal: only what is behind it is replaced
+    assert complete("SELECT * FROM 'data/user da^") == ["data/"]
+    assert complete("SELECT * FROM 'data/user data/p^") == ["data/part 1/"]
+    assert complete(f"SELECT * FROM '{tmp_path}/da^") == [f"'{tmp_path}/data/"]
+    assert complete("SELECT * FROM 'nowhere/^") == []
+    assert complete("SELECT * FROM 's3://bucket/^") == []
+
+
+def test_a_table_is_asked_about_once_between_statements() -> None:
+    tables = Tables()
+    completer = Completer(tables)
+    for _ in range(3):
+        assert complete("SELECT ag^ FROM 't'", completer) == ["age"]
+        assert complete("SELECT id FROM broken WHERE ag^", completer) == []
+    assert tables.asked == ["t", "broken"]
+    completer.forget()
+    complete("SELECT ag^ FROM 't'", completer)
+    assert tables.asked == ["t", "broken", "t"]
+
+
+def test_names_of_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    local_build.install(monkeypatch)
+    path = str(write_rows(tmp_path / "t" / "x.orc", 0, [1, 2]).parent)
+    LocalConnection().table(path).create_index("by_a", "a")
+    names = table_names(Connection(), path)
+    assert (list(names.columns), list(names.indexes)) == (["id", "a", "s"], ["by_a"])
+
+
+@pytest.mark.parametrize("table", ["s3://bucket/t", "db.t", "nowhere"])
+def test_tables_that_may_be_far_away_are_not_asked(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError(table)
+
+    monkeypatch.setattr(Connection, "table", refuse)
+    assert table_names(Connection(), table) == Names()
+
+
+def test_a_table_that_cannot_be_read_completes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "x.orc").write_bytes(b"nothing")
+    with pytest.raises(HindexError):
+        table_names(Connection(), str(tmp_path))
+    completer = Completer(lambda table: table_names(Connection(), table))
+    assert complete(f"SELECT id^ FROM '{tmp_path}'", completer) == []
+
+
+def test_every_keyword_of_help_is_known_to_its_statement() -> None:
+    from hindex.sql.help import HELP
+
+    for name, text in HELP.items():
+        for keyword in re.findall(r"\b[A-Z]{2,}\b", " ".join(text.syntax)):
+            assert keyword in complete(f"{name} x {keyword[:2]}^") or keyword == name.split()[0]
