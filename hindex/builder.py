@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from decimal import Decimal
 from typing import Any, TypeAlias
 
+from hindex.errors import ArgumentError, ArgumentTypeError
 from hindex.sql.functions import NAMES
 from hindex.sql.functions import call as sql_call
 from hindex.sql.literals import of_value
@@ -83,7 +84,7 @@ class Expr:
     def predicate(self) -> Predicate:
         """The condition.
 
-        :raises ValueError: for a literal that is no boolean.
+        :raises ArgumentError: for a literal that is no boolean.
         """
         return as_predicate(self._node)
 
@@ -94,7 +95,7 @@ class Expr:
         return f"Expr({self})"
 
     def __bool__(self) -> bool:
-        raise TypeError(
+        raise ArgumentTypeError(
             f"{self} is a condition, neither true nor false in Python: write & for `and`, | for `or` and ~ for `not`, "
             "each side in parentheses; and .between(low, high) for a < b < c"
         )
@@ -140,7 +141,7 @@ class Expr:
             listed = values[0]
         items = [_node(value) for value in listed]
         if not items:
-            raise ValueError(f"isin of {self} needs at least one value")
+            raise ArgumentError(f"isin of {self} needs at least one value")
         return _condition(is_in(self._node, items))
 
     def is_null(self) -> Expr:
@@ -242,7 +243,7 @@ def col(name: str, *fields: str) -> Expr:
 def lit(value: Value) -> Expr:
     """A literal of a Python value; methods take plain values too.
 
-    :raises TypeError: for a value of another type.
+    :raises ArgumentTypeError: for a value of another type.
     """
     return _of(value)
 
@@ -250,22 +251,22 @@ def lit(value: Value) -> Expr:
 def call(name: str, *args: Value) -> Expr:
     """A function of SQL by its name: ``call("lower", col("s"))``, ``call("if", col("a") > 1, "x", "y")``.
 
-    :raises ValueError: if it is not known, or not with so many arguments.
+    :raises ArgumentError: if it is not known, or not with so many arguments.
     """
-    return Expr(sql_call(name, [_node(arg) for arg in args]))
+    return Expr(sql_call(_text(name, "call"), [_node(arg) for arg in args]))
 
 
 def literal(value: object) -> Literal:
     """The literal of a Python value.
 
-    :raises TypeError: for a value of a type that SQL has no literals of.
-    :raises ValueError: for a number that is too long.
+    :raises ArgumentTypeError: for a value of a type that SQL has no literals of.
+    :raises ArgumentError: for a number that is too long.
     """
     known = of_value(value)
     if known is not None:
         return known
     if isinstance(value, Decimal):
-        raise TypeError(f"{value} is not a decimal of SQL; use a float")
+        raise ArgumentTypeError(f"{value} is not a decimal of SQL; use a float")
     if type(value).__module__ == "numpy" and hasattr(value, "item"):
         found = value.item()
         # times finer than microseconds become plain numbers, and long doubles stay what they are
@@ -278,7 +279,7 @@ def literal(value: object) -> Literal:
             found = _EPOCH + datetime.timedelta(microseconds=found // 1000)
         if type(found) is not type(value) and (not is_time or isinstance(found, datetime.date)):
             return literal(found)
-    raise TypeError(
+    raise ArgumentTypeError(
         f"{value!r} of type {type(value).__name__} is not a value of SQL: use None, bool, int, float, Decimal, str, "
         "bytes, date or datetime"
     )
@@ -299,12 +300,13 @@ def _condition(predicate: Predicate) -> Expr:
 def _side(of: Expr) -> Predicate:
     """What stands beside a connective.
 
-    :raises ValueError: for a literal, which is there because the connective binds more tightly than a comparison does.
+    :raises ArgumentError: for a literal, which is there because the connective binds more tightly than a comparison
+        does.
     """
     try:
         return of.predicate
     except ValueError as error:
-        raise ValueError(
+        raise ArgumentError(
             f"{error}: & | ~ bind more tightly than == and < in Python, so each condition needs its own parentheses: "
             '(col("a") == 1) & (col("b") < 2)'
         ) from None
@@ -323,7 +325,7 @@ def _computed(op: ArithmeticOp, left: Value, right: Value) -> Expr:
 
 def _text(value: object, what: str) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{what} takes a text, not {value!r}")
+        raise ArgumentTypeError(f"{what} takes a text, not {value!r}")
     return value
 
 
@@ -338,7 +340,7 @@ def _steps(name: str) -> list[str]:
         if name[at] != ".":
             break
         at += 1
-    raise ValueError(
+    raise ArgumentError(
         f"{name!r} is not the name of a column; put a step with dots or backquotes in it into backquotes"
     )
 

@@ -7,11 +7,15 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from hindex.arguments import check_text
 from hindex.dispatch import IndexResult, run_index_statement
 from hindex.errors import (
+    ArgumentError,
+    ArgumentTypeError,
     ColumnError,
     HindexError,
     NotOrcError,
@@ -39,7 +43,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from hindex.spark.queries import QueryExplanation
-    from hindex.sql.statements import Statement, TableRef
+    from hindex.sql.statements import Select, SelectExists, Statement, TableRef
+    from hindex.table.snapshot import Snapshot
 
 #: Environment variable that names the store where ``connect`` is not given one.
 STORE_VARIABLE = "HINDEX_STORE"
@@ -75,15 +80,36 @@ def connect(
         (``table:highWatermark:minOpen:open,...:aborted,...``); everything if empty.
     :param mode: ``strict``: what no index answers is an error instead of being read. ``prove``: every query also reads
         everything, the two are compared, and an index that disagrees is not used any more.
-    :raises TypeError: if the store is neither a text nor a path.
-    :raises ValueError: if it is a ``Path`` of a URI, or another parameter cannot be.
+    :raises ArgumentTypeError: if the store is neither a text nor a path, the session is none, or another parameter is
+        of the wrong type.
+    :raises ArgumentError: if the store is a ``Path`` of a URI, or another parameter cannot be.
     """
     if cache_bytes is not None:
+        if not isinstance(cast("object", cache_bytes), Integral):
+            raise ArgumentTypeError(f"cache_bytes is {cache_bytes!r}: it is a whole number of bytes")
         if cache_bytes < 0:
-            raise ValueError(f"cache_bytes is {cache_bytes}: it cannot be negative")
+            raise ArgumentError(f"cache_bytes is {cache_bytes}: it cannot be negative")
         shared_cache().resize(cache_bytes)
+    if spark is not None and not is_session(spark):
+        raise ArgumentTypeError(
+            f"spark is {spark!r}: it is a Spark session, such as SparkSession.builder.getOrCreate() gives"
+        )
+    if master is not None:
+        check_text(master, "master", "local[*]")
+    if conf is not None and not isinstance(cast("object", conf), Mapping):
+        raise ArgumentTypeError(
+            f"conf is {conf!r}: it is settings by name, such as {{'spark.driver.memory': '2g'}}"
+        )
     store = _place(store or os.environ.get(STORE_VARIABLE) or "", "store") or None
     return Connection(store, spark, master, conf, progress, valid_write_ids, Mode.of(mode))
+
+
+def is_session(given: object) -> bool:
+    """Whether something is a Spark session, a classic one or one of Spark Connect; nothing of it is run."""
+    # a class of sessions has these methods as well
+    return not isinstance(given, type) and all(
+        callable(getattr(given, name, None)) for name in ("sql", "table", "createDataFrame")
+    )
 
 
 class Connection:
@@ -104,6 +130,7 @@ class Connection:
         self._spark = spark
         self._master = master
         self._conf = dict(conf or {})
+        self._is_users = spark is not None or master is not None or bool(conf)
         self.progress: Progress = progress or NullProgress()
         #: How queries take it that an index cannot be used.
         self.mode = mode
@@ -114,9 +141,17 @@ class Connection:
         self._queried: dict[str, str] = {}
 
     def __repr__(self) -> str:
-        store = "" if self._store is None else f"store={self._store!r}"
-        mode = "" if self.mode is Mode.LENIENT else f"mode={self.mode.value!r}"
-        return f"Connection({', '.join(filter(None, (store, mode)))})"
+        told = [f"store={self._store!r}", f"spark={self._session_told()}"]
+        if self.mode is not Mode.LENIENT:
+            told.append(f"mode={self.mode.value!r}")
+        return f"Connection({', '.join(told)})"
+
+    def _session_told(self) -> str:
+        """The session for people, without a word to it: it may be far away, or stopped."""
+        if self._spark is None:
+            return "None"
+        context = getattr(self._spark, "_sc", None)
+        return repr(getattr(context, "master", None) or ("Spark Connect" if context is None else "a session"))
 
     def spark(self) -> SparkSession:
         """The Spark session; a quiet local one is started if there is none.
@@ -136,14 +171,19 @@ class Connection:
 
         :param valid_write_ids: what is seen of a transactional table; None for what :func:`connect` was told.
         :raises TableError: if it is in neither.
-        :raises TypeError: if it is neither a text nor a path.
-        :raises ValueError: if it is a ``Path`` of a URI.
+        :raises ArgumentTypeError: if it is neither a text nor a path.
+        :raises ArgumentError: if it is a ``Path`` of a URI.
         """
         valid = None if valid_write_ids is None else ValidWriteIds.parse(valid_write_ids)
         if not isinstance(name, str):
             return self._path_table(_place(name, "name"), valid)
         if self._spark is not None and "/" not in name and not Path(name).exists():
-            return self._catalog_table(name, valid)
+            try:
+                return self._catalog_table(name, valid)
+            except UnknownTableError as error:
+                raise UnknownTableError(
+                    f"Table {name!r} is invalid: it is neither a path nor a table of Spark's catalog"
+                ) from error
         return self._path_table(name, valid)
 
     def sql(self, text: str) -> Result:
@@ -172,7 +212,7 @@ class Connection:
         has_session = self._has_session  # and not one that is started to look the table up
         try:
             return self._run(parsed)
-        except (ColumnError, NotOrcError, PredicateError) as error:
+        except (ColumnError, NotOrcError, PredicateError, UnsupportedError) as error:
             # Spark may know what to make of it
             if has_session and isinstance(parsed, Select | SelectExists | Explain):
                 return self._query(text, error)
@@ -183,15 +223,39 @@ class Connection:
 
         match parsed:
             case (Select() | SelectExists()) as select:
-                found = selected(self.resolve(select.table).scan(), select)
-                if not isinstance(found, Scan):
-                    return found.to_arrow()
-                found.plan()  # a mistake in the statement is told now, not when the rows are read
-                return found
+                scan = self.resolve(select.table).scan()
+                found = selected(scan, select)
+                if isinstance(found, Scan):
+                    # a mistake in the statement is told now, not when the rows are read
+                    self._check_same_rows(found.plan().snapshot, select)
+                    return found
+                snapshot = scan.snapshot()
+                self._check_same_rows(snapshot, select)
+                result = selected(scan.at(snapshot), select)
+                assert not isinstance(result, Scan)
+                return result.to_arrow()
             case Explain(statement, analyze):
-                return selected(self.resolve(statement.table).scan(), statement).explain(analyze=analyze)
+                scan = self.resolve(statement.table).scan()
+                self._check_same_rows(scan.snapshot(), statement)
+                return selected(scan, statement).explain(analyze=analyze)
             case statement:
                 return run_index_statement(self, statement)
+
+    def _check_same_rows(self, snapshot: Snapshot, select: Select | SelectExists) -> None:
+        """Refuse a statement that Spark gives other rows for, where the user has a session.
+
+        One that is only there because a build started it has no say in what hindex reads.
+
+        :raises UnsupportedError: with the reason.
+        """
+        if self._is_users and self._spark is not None:
+            from hindex.spark.statements import check_same_rows
+
+            check_same_rows(self._spark, snapshot, select)
+
+    def session(self) -> SparkSession | None:
+        """The Spark session that the user gave or asked for, or a build has started; None where there is none."""
+        return self.spark() if self._has_session else None
 
     @property
     def _has_session(self) -> bool:
@@ -299,6 +363,11 @@ class Connection:
         location = described.get("location")
         provider = str(described.get("provider", "")).lower()
         serde = str(described.get("serde_library", "")).lower()
+        if str(described.get("type", "")).upper() == "VIEW":
+            raise NotOrcError(
+                f"Table {name!r} is invalid: it is a view, and indexes are those of tables; "
+                "name the table that it reads"
+            )
         if not location or not (provider == "orc" or "orc" in serde):
             raise NotOrcError(
                 f"Table {name!r} is invalid: it is not a table of ORC files (provider {provider or 'none'!r})"
@@ -322,13 +391,13 @@ class Connection:
 def _place(given: str | os.PathLike[str], what: str) -> str:
     """A path or URI as text.
 
-    :raises TypeError: if it is neither a text nor a path.
-    :raises ValueError: if it is a URI that was made a ``Path``.
+    :raises ArgumentTypeError: if it is neither a text nor a path.
+    :raises ArgumentError: if it is a URI that was made a ``Path``.
     """
     text: object = os.fspath(given) if isinstance(given, os.PathLike) else given
     if not isinstance(text, str):
-        raise TypeError(f"{what} is {given!r}: it is a path or URI as text, or a pathlib.Path")
+        raise ArgumentTypeError(f"{what} is {given!r}: it is a path or URI as text, or a pathlib.Path")
     # of a file URI, one slash is enough
     if not isinstance(given, str) and _CUT_URI.match(text) and not text.lower().startswith("file:"):
-        raise ValueError(f"{what} is {given!r}: a Path takes a slash away from a URI; pass a URI as text")
+        raise ArgumentError(f"{what} is {given!r}: a Path takes a slash away from a URI; pass a URI as text")
     return text

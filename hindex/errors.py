@@ -10,6 +10,14 @@ class HindexError(Exception):
     """Root of all errors raised by hindex."""
 
 
+class ArgumentError(HindexError, ValueError):
+    """A parameter has a value that it cannot have."""
+
+
+class ArgumentTypeError(HindexError, TypeError):
+    """A parameter is of a type that it cannot be of, or a value is used as what it is not."""
+
+
 class StatementError(HindexError):
     """A statement cannot be parsed; the message marks the position."""
 

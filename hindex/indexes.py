@@ -7,9 +7,10 @@ import getpass
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from hindex.errors import ColumnError, HindexError
+from hindex.arguments import check_text
+from hindex.errors import ArgumentTypeError, ColumnError, HindexError
 from hindex.index.base import IndexType, Level, index_type, resolve_properties
 from hindex.lifecycle.changes import now_ms
 from hindex.lifecycle.coverage import keys_of, partition_filter
@@ -266,10 +267,14 @@ def new_entry(spec: IndexSpec, snapshot: Snapshot) -> IndexEntry:
 
     :raises ColumnError: if the column cannot be resolved or indexed, or ``where`` names other than partitions.
     :raises HindexError: if the type or a property is unknown.
+    :raises ArgumentTypeError: if a name is no text, or properties are no mapping.
     """
-    kind = index_type(spec.using)
+    kind = index_type(check_text(spec.using, "using", "bitmap"))
     if not spec.name:
         raise ColumnError("an index needs a name")
+    check_text(spec.name, "the name of an index", "by_id")
+    _check_mapping(spec.properties, "properties")
+    _check_mapping(spec.annotations, "annotations")
     resolved = snapshot.schema.resolve(spec.column)
     if resolved.is_partition:
         raise ColumnError(
@@ -314,6 +319,13 @@ def new_entry(spec: IndexSpec, snapshot: Snapshot) -> IndexEntry:
         comment=spec.comment,
         annotations=tuple(sorted(annotations.items())),
     )
+
+
+def _check_mapping(given: Mapping[str, str] | None, what: str) -> None:
+    if given is not None and not isinstance(cast("object", given), Mapping):
+        raise ArgumentTypeError(f"{what} is {given!r}: it is a mapping of names to texts")
+    for name in given or {}:
+        check_text(name, f"a name in {what}", str(name))
 
 
 def _is_indexed(view: FileView, entry: IndexEntry) -> bool:

@@ -7,8 +7,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Literal, overload
 
+from hindex.arguments import check_names, check_text
 from hindex.build.job import plan_build
 from hindex.errors import (
+    ArgumentTypeError,
     ColumnError,
     IndexNotFoundError,
     OrcError,
@@ -83,7 +85,7 @@ class Table:
         self._builds = Builds(name, store, session)
 
     def __repr__(self) -> str:
-        return f"Table({self.name!r})"
+        return f"Table({self.name!r})" if self.name == self.uri else f"Table({self.name!r}, uri={self.uri!r})"
 
     def snapshot(self, options: AcidOptions | None = None) -> Snapshot:
         """The table as it is now: files, schema, and what its indexes cover.
@@ -118,7 +120,13 @@ class Table:
 
     @property
     def schema(self) -> TableSchema:
+        """The columns with their types, and which of them are partitions, as the table is now."""
         return self.snapshot().schema
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns, in Spark's order: those of partitions are last."""
+        return self.schema.names
 
     def scan(
         self,
@@ -150,6 +158,8 @@ class Table:
             limit,
             mode=self._session.mode if mode is None else Mode.of(mode),
             quarantine=self.quarantine_indexes,
+            table=self.name,
+            session=self._session.session,
         )
 
     def indexes(self) -> list[Index]:
@@ -296,6 +306,9 @@ class Table:
         :raises BuildError: if the Spark job fails; the table's indexes are then as they were.
         :raises StoreError: if the manifest cannot be read or written.
         """
+        given: object = specs
+        if not isinstance(given, Sequence) or not all(isinstance(spec, IndexSpec) for spec in given):
+            raise ArgumentTypeError(f"specs is {specs!r}: it is a list of hindex.IndexSpec")
         snapshot = self._filled()
         entries, manifest = [], snapshot.manifest
         for spec in specs:
@@ -327,6 +340,7 @@ class Table:
         :raises IndexNotFoundError: if there is no index of a name, or it does not cover these partitions.
         :raises BuildError: if the Spark job fails; the indexes are then as they were.
         """
+        names = None if names is None else check_names(names, "names")
         snapshot = self._writable()
         manifest = snapshot.manifest
         entries = list(manifest.indexes) if names is None else [manifest.index(name) for name in names]
@@ -396,6 +410,7 @@ class Table:
         """
         if not new_name:
             raise ColumnError("an index needs a name")
+        check_text(new_name, "the name of an index", "by_id")
         self._store.commit(lambda manifest: rename_index(manifest, name, new_name))
         return RenameResult(name, new_name, self.name)
 
@@ -408,6 +423,7 @@ class Table:
         """
         found = self.recorded_indexes()
         if names is not None:
+            names = check_names(names, "names")
             known = {index.name.lower(): index for index in found}
             missing = [name for name in names if name.lower() not in known]
             if missing:

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap, BitMap64
 
-from hindex.errors import OrcError
+from hindex.errors import ArgumentError, OrcError
 from hindex.orc.cost import DecodePath
 from hindex.orc.counts import CountedSource, ReadCounts
 from hindex.orc.dense import DenseReader
@@ -125,7 +125,7 @@ class OrcReader:
         :param threads: that decode stripes, of local files a few neighbouring ones together; the number of processors
             if None.
         :raises ColumnError: for an unknown column.
-        :raises ValueError: for rows outside the file, or that are no whole numbers.
+        :raises ArgumentError: for rows outside the file, or that are no whole numbers.
         :raises OrcError: if the file is corrupt where it is read.
         """
         wanted = self._resolve(columns)
@@ -168,11 +168,11 @@ class OrcReader:
 
         :param columns: as for :meth:`read`.
         :param rows: as for :meth:`read`.
-        :raises ValueError: if ``batch_size`` is not positive; otherwise as :meth:`read`, some of it only when the
+        :raises ArgumentError: if ``batch_size`` is not positive; otherwise as :meth:`read`, some of it only when the
             batch is asked for.
         """
         if batch_size < 1:
-            raise ValueError(f"a batch has at least 1 row, not {batch_size}")
+            raise ArgumentError(f"a batch has at least 1 row, not {batch_size}")
         return self._batches(self._resolve(columns), self.select(rows), batch_size)
 
     def _batches(
@@ -229,12 +229,12 @@ class OrcReader:
         if isinstance(rows, Mapping):
             unknown = [stripe for stripe in rows if not 0 <= stripe < len(counts)]
             if unknown:
-                raise ValueError(f"stripe {unknown[0]} is outside the file's {len(counts)} stripes")
+                raise ArgumentError(f"stripe {unknown[0]} is outside the file's {len(counts)} stripes")
             return [RowSelection.of(rows.get(i, ()), count) for i, count in enumerate(counts)]
         found = as_rows(rows)
         if len(found) and (found[0] < 0 or found[-1] >= self.num_rows):
             outside = found[0] if found[0] < 0 else found[-1]
-            raise ValueError(f"row {outside} is outside the file's {self.num_rows} rows")
+            raise ArgumentError(f"row {outside} is outside the file's {self.num_rows} rows")
         firsts = np.array([stripe.first_row for stripe in self.tail.stripes] + [self.num_rows], np.int64)
         cuts = np.searchsorted(found, firsts)
         return [

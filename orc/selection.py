@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap, BitMap64
 
+from hindex.errors import ArgumentError
 from hindex.orc.columns.arrays import bool_array
 
 Rows = npt.NDArray[np.int64]
@@ -36,7 +37,7 @@ class RowSelection:
     def of(cls, rows: BitMap | BitMap64 | Rows | pa.Array | Iterable[int], num_rows: int) -> RowSelection:
         """Any set of row numbers.
 
-        :raises ValueError: where a row lies outside the stripe.
+        :raises ArgumentError: where a row lies outside the stripe.
         """
         if (
             isinstance(rows, BitMap)
@@ -49,7 +50,7 @@ class RowSelection:
         found = as_rows(rows)
         if len(found) and (found[0] < 0 or found[-1] >= num_rows):
             outside = found[0] if found[0] < 0 else found[-1]
-            raise ValueError(f"row {outside} is outside the stripe's {num_rows} rows")
+            raise ArgumentError(f"row {outside} is outside the stripe's {num_rows} rows")
         return cls(num_rows, None if len(found) == num_rows else found)
 
     def __len__(self) -> int:
@@ -180,7 +181,7 @@ class GroupedRows:
 def as_rows(rows: BitMap | BitMap64 | npt.NDArray[Any] | pa.Array | Iterable[int]) -> Rows:
     """Row numbers as a sorted, distinct int64 array: a set of rows, in whatever order and how often given.
 
-    :raises ValueError: for anything but whole numbers.
+    :raises ArgumentError: for anything but whole numbers.
     """
     if isinstance(rows, BitMap):
         return (
@@ -191,15 +192,15 @@ def as_rows(rows: BitMap | BitMap64 | npt.NDArray[Any] | pa.Array | Iterable[int
         found = np.array(rows.to_array(), np.uint64)
     elif isinstance(rows, pa.Array | pa.ChunkedArray):
         if rows.null_count:
-            raise ValueError(f"rows are whole numbers, and {rows.null_count} of {len(rows)} are null")
+            raise ArgumentError(f"rows are whole numbers, and {rows.null_count} of {len(rows)} are null")
         found = rows.to_numpy(zero_copy_only=False) if isinstance(rows, pa.Array) else rows.to_numpy()
     else:
         found = np.asarray(rows if isinstance(rows, np.ndarray) else list(rows))
     if found.size and found.dtype.kind == "b":
-        raise ValueError("rows are row numbers, not a mask: numpy.flatnonzero(mask) gives those of a mask")
+        raise ArgumentError("rows are row numbers, not a mask: numpy.flatnonzero(mask) gives those of a mask")
     if found.size and found.dtype.kind not in "iu":
-        raise ValueError(f"rows are whole numbers of at most 64 bits, not {found.dtype}")
+        raise ArgumentError(f"rows are whole numbers of at most 64 bits, not {found.dtype}")
     if found.dtype.kind == "u" and found.size and int(found.max()) > np.iinfo(np.int64).max:
-        raise ValueError(f"row {int(found.max())} is outside of every file")
+        raise ArgumentError(f"row {int(found.max())} is outside of every file")
     found = found.astype(np.int64).ravel()
     return found if len(found) < 2 or bool(np.all(np.diff(found) > 0)) else np.unique(found)

@@ -59,6 +59,15 @@ _MAGICS = {
     b"\x28\xb5\x2f\xfd": "zstd",
     b"PK\3\4": "a zip archive",
 }
+#: What helps with the formats that tables are in.
+_REMEDIES = {
+    name: f"; only ORC files are read and indexed: spark.read.{reader}(...).write.orc(...) makes them of it"
+    for name, reader in (
+        ("Parquet", "parquet"),
+        ("encrypted Parquet", "parquet"),
+        ("Avro", 'format("avro").load'),
+    )
+}
 #: So many bytes at the head tell whether it is text.
 _HEAD_BYTES = 64
 
@@ -225,7 +234,8 @@ def _not_orc(source: ByteSource) -> OrcError:
     if found is None and all(byte >= 0x20 or byte in b"\t\r\n" for byte in head):
         found = "text"
     told = f"it looks like {found}" if found else "it does not end in an ORC postscript"
-    return OrcError(f"not an ORC file, or a truncated one: {told}", path=source.path)
+    remedy = _REMEDIES.get(found or "", "")
+    return OrcError(f"not an ORC file, or a truncated one: {told}{remedy}", path=source.path)
 
 
 def _stripes(stripes: Sequence[pb.StripeInformation], end: int) -> tuple[StripeInformation, ...]:

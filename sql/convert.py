@@ -11,7 +11,7 @@ from decimal import Decimal
 
 from sqlglot import exp
 
-from hindex.sql.convert_values import ValueConverter, chain, has_width, unwrapped
+from hindex.sql.convert_values import FILTER_WITH_SPARK, ValueConverter, chain, has_width, unwrapped
 from hindex.sql.predicate import (
     And,
     Call,
@@ -45,9 +45,13 @@ _COMPARISONS: dict[type[exp.Expression], ComparisonOp] = {
 _DEFAULT_ESCAPE = "\\"
 
 
-def to_predicate(node: exp.Expression, sql: str) -> Predicate:
-    """The predicate of a parsed boolean expression. :raises SqlSyntaxError: with the offset in ``sql``."""
-    return Converter(sql).predicate(node)
+def to_predicate(node: exp.Expression, sql: str, elsewhere: str = FILTER_WITH_SPARK) -> Predicate:
+    """The predicate of a parsed boolean expression.
+
+    :param elsewhere: who can do what is refused here, for messages.
+    :raises SqlSyntaxError: with the offset in ``sql``.
+    """
+    return Converter(sql, elsewhere).predicate(node)
 
 
 class Converter(ValueConverter):

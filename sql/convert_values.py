@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar
 
 from sqlglot import exp
+from sqlglot.errors import ErrorLevel
 
 from hindex.sql import literals
 from hindex.sql.functions import FunctionError, call
@@ -37,9 +38,9 @@ T = TypeVar("T")
 
 _AGGREGATES = ("AVG", "COUNT", "MAX", "MIN", "SUM")
 
-REMEDY = (
-    "the conditions that are evaluated here are in docs/sql.md; filter with Spark on scan(...).to_spark()"
-)
+#: Who can do what a condition cannot here, where nobody else runs it.
+FILTER_WITH_SPARK = "filter with Spark on scan(...).to_spark()"
+_EVALUATED = "the conditions that are evaluated here are in docs/sql.md"
 
 #: More operators than these in one expression without parentheses would exhaust the stack further on.
 MAX_OPERATORS = 100
@@ -87,7 +88,14 @@ _NAMES: dict[Any, str] = {
     exp.Placeholder: "parameter",
     exp.Interval: "INTERVAL",
     exp.Window: "window function",
+    exp.Lambda: "lambda function",
+    exp.AtTimeZone: "AT TIME ZONE",
+    exp.Collate: "COLLATE",
+    (exp.JSONExtract, exp.JSONExtractScalar): "operator ->",
+    (exp.Parameter, exp.SessionParameter): "parameter",
 }
+#: So much of an expression is shown in a message.
+_SHOWN = 60
 _WORD = re.compile(r"[^\W\d]\w*")
 
 
@@ -96,8 +104,9 @@ class ValueConverter(ABC):
 
     conditions: frozenset[type[exp.Expression]]
 
-    def __init__(self, sql: str) -> None:
+    def __init__(self, sql: str, elsewhere: str) -> None:
         self._sql = sql
+        self._elsewhere = elsewhere
 
     @abstractmethod
     def predicate(self, node: exp.Expression) -> Predicate:
@@ -236,9 +245,8 @@ class ValueConverter(ABC):
     def _arithmetic(self, node: exp.Expression) -> Expression:
         first, operands = self._operands(node)
         if len(operands) > MAX_OPERATORS:
-            self.fail(
-                node, f"an expression of more than {MAX_OPERATORS} operators; {REMEDY}", unsupported=True
-            )
+            what = f"an expression of more than {MAX_OPERATORS} operators"
+            self.fail(node, f"{what}; {self._elsewhere}", unsupported=True)
         result = self.operand(first)
         for kind, operand in operands:
             result = Arithmetic(_ARITHMETIC[kind], result, self.operand(operand))
@@ -316,7 +324,7 @@ class ValueConverter(ABC):
         try:
             found = call(name, [self.expression(argument) for argument in arguments])
         except FunctionError as error:
-            self.fail(node, f"{error}; {REMEDY}", unsupported=True)
+            self.fail(node, f"{error}; {self._elsewhere}", unsupported=True)
         except ValueError as error:
             self.fail(node, str(error))
         if isinstance(found, Cast):
@@ -338,7 +346,7 @@ class ValueConverter(ABC):
                 self.unsupported(node)
 
     def unsupported(self, node: exp.Expression) -> NoReturn:
-        self.fail(node, f"{self._describe(node)}; {REMEDY}", unsupported=True)
+        self.fail(node, f"{self._describe(node)}; {_EVALUATED}; {self._elsewhere}", unsupported=True)
 
     def _describe(self, node: exp.Expression) -> str:
         for kind, name in _NAMES.items():
@@ -347,8 +355,9 @@ class ValueConverter(ABC):
         if isinstance(node, exp.Func):
             start = node.meta.get("start")
             written = None if start is None else _WORD.match(self._sql, start)
-            return f"function {written[0] if written else type(node).__name__}"
-        return f"expression of the kind {type(node).__name__}"
+            return f"function {written[0] if written else node.sql_name().lower()}"
+        text = " ".join(node.sql("spark", unsupported_level=ErrorLevel.IGNORE).split())
+        return f"expression '{text if len(text) <= _SHOWN else text[: _SHOWN - 3] + '...'}'"
 
     def fail(self, node: exp.Expression, message: str, *, unsupported: bool = False) -> NoReturn:
         raise SqlSyntaxError(message, _offset(node), unsupported=unsupported)

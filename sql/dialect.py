@@ -14,11 +14,16 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ErrorLevel
 
 from hindex.sql.convert import to_predicate
+from hindex.sql.convert_values import FILTER_WITH_SPARK
 from hindex.sql.lexer import SqlSyntaxError, check_nesting, spark_tokens
 from hindex.sql.predicate import ColumnRef, Predicate
 from hindex.sql.statements import Statement, TableRef
 
 _NAME = re.compile(r"[^\W\d]\w*")
+_OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET)
+_CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET)
+#: So much of an expression is shown in a message.
+_SHOWN = 60
 _QUOTED = (TokenType.STRING, TokenType.IDENTIFIER)
 _OTHER_FORMATS = frozenset(
     {"PARQUET", "CSV", "JSON", "TEXT", "AVRO", "XML", "BINARYFILE", "DELTA", "ICEBERG", "HUDI"}
@@ -70,6 +75,9 @@ class HindexParser(SparkParser):
 
     # Every function is a name with arguments: which ones there are is told by hindex.sql.functions.
     FUNCTIONS: ClassVar = {}
+
+    #: Who can do what is refused here.
+    elsewhere: str = FILTER_WITH_SPARK
 
     # IF without parentheses would be taken for a procedural statement, with a warning on the log.
     NO_PAREN_FUNCTION_PARSERS: ClassVar = {
@@ -206,6 +214,28 @@ class HindexParser(SparkParser):
         """The text from an offset to the end of the token consumed last."""
         return self.sql[offset : self._prev.end + 1]
 
+    def text_until(self, offset: int, *words: str) -> str:
+        """The text from the token at an offset, consumed or not, to the next of some words outside of parentheses.
+
+        Blanks are made one, and a long text is cut.
+        """
+        depth = 0
+        pieces: list[str] = []
+        behind: Token | None = None
+        for token in self._tokens:
+            if token.start < offset:
+                continue
+            depth -= token.token_type in _CLOSING
+            is_word = token.token_type not in _QUOTED and token.text.upper() in words
+            if depth < 0 or (not depth and behind is not None and is_word):
+                break
+            depth += token.token_type in _OPENING
+            is_apart = behind is not None and behind.end + 1 < token.start
+            pieces.append(" " * is_apart + self.written(token))
+            behind = token
+        text = "".join(pieces)
+        return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+
     def number_text(self) -> str:
         """Consumes an unsigned number as written if one comes next."""
         if not self._curr or self._curr.token_type is not TokenType.NUMBER:
@@ -270,7 +300,7 @@ class HindexParser(SparkParser):
 
     def predicate(self) -> Predicate:
         """Consumes a condition."""
-        return to_predicate(self.condition(), self.sql)
+        return to_predicate(self.condition(), self.sql, self.elsewhere)
 
     def condition(self) -> exp.Expression:
         """Consumes a condition, as it is written."""
@@ -292,7 +322,7 @@ class HindexParser(SparkParser):
         if not self.accept("("):
             self.fail(f"expected ( after IN, found {self.found()}")
         if self.word() in ("SELECT", "WITH", "FROM", "VALUES"):
-            self.unsupported(f"subquery; {_IN_REMEDY}")
+            self.unsupported(f"subquery: list the values; {self.elsewhere}")
         items: list[exp.Expression] = []
         while True:
             token, following = self._curr, self._next
@@ -310,9 +340,6 @@ class HindexParser(SparkParser):
                 return exp.In(this=this, expressions=items)
             if not self.accept(","):
                 self.fail(f"expected , or ) in the list of IN, found {self.found()}")
-
-
-_IN_REMEDY = "list the values, or join with Spark on scan(...).to_spark()"
 
 
 class PredicateParser(HindexParser):

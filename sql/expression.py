@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, TypeAlias
 
+from hindex.errors import ArgumentError, ArgumentTypeError
 from hindex.sql.dates import format_date
 from hindex.sql.words import KEYWORDS
 
@@ -84,7 +85,7 @@ class ColumnRef:
 
     def __post_init__(self) -> None:
         if not self.parts or not all(self.parts):
-            raise ValueError(f"a column needs one or more non-empty names, not {self.parts!r}")
+            raise ArgumentError(f"a column needs one or more non-empty names, not {self.parts!r}")
 
     @property
     def name(self) -> str:
@@ -109,12 +110,12 @@ class Literal:
         if not isinstance(self.value, _VALUE_TYPES[self.kind]) or (
             isinstance(self.value, bool) and self.kind is not LiteralKind.BOOLEAN
         ):
-            raise TypeError(f"a {self.kind.value} literal cannot hold {self.value!r}")
+            raise ArgumentTypeError(f"a {self.kind.value} literal cannot hold {self.value!r}")
         if isinstance(self.value, Decimal):
             # Spark's literals have a scale of at least 0 and no negative zero.
             exponent = self.value.as_tuple().exponent
             if not isinstance(exponent, int):
-                raise TypeError(f"a DECIMAL literal cannot hold {self.value!r}")
+                raise ArgumentTypeError(f"a DECIMAL literal cannot hold {self.value!r}")
             if exponent > 0 or self.value.is_zero():
                 sign, digits, _ = self.value.as_tuple()
                 plain = Decimal(
@@ -257,12 +258,12 @@ class Cast:
             return
         match = _DECIMAL_TYPE.fullmatch(self.to)
         if match is None:
-            raise ValueError(
+            raise ArgumentError(
                 f"{self.to!r} is not a type to cast to: {', '.join(CAST_TYPES)} or DECIMAL(p, s)"
             )
         precision, scale = int(match[1]), int(match[2])
         if not 0 <= scale <= precision <= 38 or not precision:
-            raise ValueError(
+            raise ArgumentError(
                 f"{self.to} is not a type: a decimal has 1 to 38 digits, and no more of them are fraction digits"
             )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 
+from hindex.errors import ArgumentError
 from hindex.sql.predicate import (
     NULL,
     Arithmetic,
@@ -102,7 +103,7 @@ _CASTS = {
 def _regexp(args: Sequence[Expression]) -> Expression:
     value, pattern = args
     if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
-        raise ValueError("the pattern of a regular expression is a literal in quotes")
+        raise ArgumentError("the pattern of a regular expression is a literal in quotes")
     return RLike(value, pattern.value)
 
 
@@ -119,11 +120,11 @@ _WRITTEN: dict[str, tuple[int, Callable[[Sequence[Expression]], Expression]]] = 
     "rlike": (2, _regexp),
 }
 
-#: Everything that may be written, for messages.
+#: Everything that may be written.
 NAMES = tuple(sorted({*FUNCTIONS, *_OTHER_NAMES, *_CASTS, *_WRITTEN} - {"negative"}))
 
 
-class FunctionError(ValueError):
+class FunctionError(ArgumentError):
     """A function that is not known, or not with so many arguments."""
 
 
@@ -133,7 +134,7 @@ def call(name: str, args: Sequence[Expression]) -> Expression:
     >>> str(call("NVL", [NULL, NULL]))
     'coalesce(NULL, NULL)'
 
-    :raises FunctionError: naming the function; the message lists what is known.
+    :raises FunctionError: naming the function; the message names those that are spelled alike.
     """
     lower = name.lower()
     given = len(args)
@@ -148,9 +149,9 @@ def call(name: str, args: Sequence[Expression]) -> Expression:
     else:
         known = FUNCTIONS.get(_OTHER_NAMES.get(lower, lower))
         if known is None:
-            close = get_close_matches(lower, NAMES, n=1, cutoff=0.8)
-            meant = f"did you mean {close[0]}? " if close else ""
-            raise FunctionError(f"function {name}; {meant}those evaluated here are {', '.join(NAMES)}")
+            close = get_close_matches(lower, NAMES, n=2, cutoff=0.8)
+            meant = f"did you mean {' or '.join(close)}? " if close else ""
+            raise FunctionError(f"function {name}; {meant}those evaluated here are in docs/sql.md")
         least, most = known
     if given < least or (most is not None and given > most):
         wanted = str(least) if least == most else f"{least} to {most}" if most else f"{least} or more"

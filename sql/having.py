@@ -26,6 +26,7 @@ from hindex.sql.statements import (
     is_same_column,
     is_same_value,
 )
+from hindex.sql.words import WITH_SPARK
 
 _FUNCTIONS = {
     item.name: item for item in (AggregateFunction.COUNT, AggregateFunction.MIN, AggregateFunction.MAX)
@@ -48,7 +49,7 @@ class _HavingConverter(Converter):
     """Converts as Spark resolves: a name is first a column that is grouped by, then what is selected under it."""
 
     def __init__(self, sql: str, items: Sequence[SelectItem], groups: Sequence[ColumnRef]) -> None:
-        super().__init__(sql)
+        super().__init__(sql, WITH_SPARK)
         self._items = items
         self._groups = groups
         #: The aggregates that were met.
@@ -101,8 +102,7 @@ class _HavingConverter(Converter):
             by = ", ".join(map(str, self._groups))
             self.fail(
                 node,
-                f"{AggregateCall(function, of)} in a query that groups by {by} alone: with a Spark session, "
-                "hindex.connect(spark=...) or --master, every query runs",
+                f"{AggregateCall(function, of)} in a query that groups by {by} alone; {WITH_SPARK}",
                 unsupported=True,
             )
         return self._made(AggregateCall(function, of))

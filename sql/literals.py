@@ -11,6 +11,7 @@ import re
 import struct
 from decimal import Decimal
 
+from hindex.errors import ArgumentError
 from hindex.sql.dates import parse_date
 from hindex.sql.expression import NULL, Literal, LiteralKind
 
@@ -32,7 +33,7 @@ _SPECIAL_DOUBLES = {
 }
 
 
-class LiteralError(ValueError):
+class LiteralError(ArgumentError):
     """A literal that Spark would refuse; the message says why."""
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from hindex.errors import ArgumentError
 from hindex.sql.expression import (
     NULL,
     Arithmetic,
@@ -309,7 +310,7 @@ def _check_listed(items: Sequence[Expression]) -> None:
 
 def _check_escape(escape: str) -> None:
     if len(escape) != 1:
-        raise ValueError(f"the escape of LIKE is one character, not {escape!r}")
+        raise ArgumentError(f"the escape of LIKE is one character, not {escape!r}")
 
 
 def _merged(children: Iterable[Predicate], kind: type[And] | type[Or]) -> tuple[Predicate, ...]:
@@ -378,7 +379,7 @@ def is_like(value: Expression, pattern: str, escape: str = "\\") -> Predicate:
 def as_predicate(value: Expression) -> Predicate:
     """A boolean value as a condition.
 
-    :raises ValueError: for a literal that is not a boolean.
+    :raises ArgumentError: for a literal that is not a boolean.
     """
     match value:
         case ColumnRef():
@@ -386,7 +387,7 @@ def as_predicate(value: Expression) -> Predicate:
         case Literal(bool() | None as truth):
             return Constant(truth)
         case Literal():
-            raise ValueError(f"expected a condition, found the literal {value}")
+            raise ArgumentError(f"expected a condition, found the literal {value}")
         case Arithmetic() | Call() | Case() | Cast():
             return BooleanExpression(value)
         case _:

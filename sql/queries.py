@@ -6,8 +6,9 @@ here may leave out conditions; it must not find one that the query does not appl
 
 from __future__ import annotations
 
+import copy
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -91,6 +92,7 @@ class Query:
         self._nodes: list[exp.Table] = []
         self._root: Node | None = None
         self._names: frozenset[str] | None = None
+        self._quoted: tuple[QueryTable, ...] = ()
         self._parse()
 
     @property
@@ -146,12 +148,38 @@ class Query:
         for table, name in zip(self.tables, names, strict=True):
             if name is None:
                 continue
-            alias = "" if table.qualifier is None else f" AS `{table.qualifier.replace('`', '``')}`"
-            parts += [kept(self.text[at : table.start]), name, kept(alias)]
+            parts += [kept(self.text[at : table.start]), name, kept(_alias(table))]
             at = table.end
         return "".join(["(", *parts, kept(self.text[at:]), _CLOSING])
 
+    def by_words(self) -> Query:
+        """Where it could not be parsed, the same with the tables that words tell: paths in quotes.
+
+        For what is wrong with it only. To Spark such a path is a mistake before any other, and with another name in
+        its place Spark may run what was not meant.
+        """
+        found = copy.copy(self)
+        found.tables = self._quoted or self.tables
+        return found
+
+    def place(self, at: int, names: Sequence[str | None]) -> int:
+        """Where in :attr:`text` a character of :meth:`with_tables` comes from; of another name, where that stands.
+
+        :param names: those that were given, without ``is_format``.
+        """
+        shift = 1  # the parenthesis
+        for table, name in zip(self.tables, names, strict=True):
+            start = table.start + shift
+            if name is None or at < start:
+                continue
+            end = start + len(name) + len(_alias(table))
+            if at < end:
+                return table.start
+            shift += end - start - (table.end - table.start)
+        return min(max(at - shift, 0), len(self.text))
+
     def _parse(self) -> None:
+        tokens: list[Token] = []
         try:
             check_quotes(self.text)
             tokens = Hindex().tokenize(self.text)
@@ -160,6 +188,7 @@ class Query:
             trees = new_spark_parser().parse(tokens, self.text)
         except (ParseError, TokenError, RecursionError):
             self.problem = "the query is written in a way that only Spark understands"
+            self._quoted = tuple(_quoted_tables(tokens))
             return
         root: Any = trees[0] if len(trees) == 1 else None
         if not isinstance(root, exp.Query):
@@ -180,6 +209,31 @@ class Query:
         self._nodes = [node for _, node in places]
         if not _asks_for_all(root):
             self._names = frozenset(token.text.lower() for token in tokens)
+
+
+def _alias(table: QueryTable) -> str:
+    """What follows another name of a table, for the columns that are qualified with its own."""
+    return "" if table.qualifier is None else f" AS `{table.qualifier.replace('`', '``')}`"
+
+
+def _quoted_tables(tokens: Sequence[Token]) -> Iterator[QueryTable]:
+    """The texts in quotes that are tables, as far as words tell: behind FROM, JOIN, and a comma behind such a one."""
+    is_query = [True]  # of each parenthesis that is open, and outside of all
+    previous = [""] * 3  # the words before, the last one first; a table is "''"
+    for token, following in zip(tokens, [*tokens[1:], None], strict=True):
+        word = "" if token.token_type is TokenType.IDENTIFIER else token.text.upper()
+        if token.token_type is TokenType.L_PAREN:
+            is_query.append(following is not None and following.text.upper() in _FIRST_WORDS)
+        elif token.token_type is TokenType.R_PAREN and len(is_query) > 1:
+            is_query.pop()
+        elif token.token_type is TokenType.STRING and token.text:
+            is_from = previous[0] == "FROM" and previous[1] != "DISTINCT" and is_query[-1]
+            is_listed = previous[0] == "," and "''" in previous[1:]
+            word = "''" if is_from or is_listed or previous[0] == "JOIN" else ""
+            if word:
+                yield QueryTable(TableRef.path(token.text), token.start, token.end + 1)
+        if word != "AS":
+            previous = [word, *previous[:-1]]
 
 
 def as_literal(text: str) -> str:

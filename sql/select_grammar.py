@@ -16,19 +16,14 @@ from hindex.sql.statements import (
     is_same_column,
     is_same_value,
 )
+from hindex.sql.words import WITH_SPARK
 
 if TYPE_CHECKING:
     from hindex.sql.dialect import HindexParser
 
-SPARK_REMEDY = (
-    "hindex alone reads one table at a time; with a Spark session, hindex.connect(spark=...) or --master, "
-    "every query runs"
-)
+SPARK_REMEDY = f"hindex alone reads one table at a time; {WITH_SPARK}"
 
-_ITEMS = (
-    "list columns, or COUNT, COUNT(DISTINCT ...), MIN and MAX of one, or * alone; use Spark on "
-    "scan(...).to_spark() for the rest"
-)
+_ITEMS = f"list columns, or COUNT, COUNT(DISTINCT ...), MIN and MAX of one, or * alone; {WITH_SPARK}"
 
 # Clauses of SELECT that are Spark's business, by the word they begin with.
 _CLAUSES = {
@@ -90,6 +85,7 @@ def _exists(parser: HindexParser) -> SelectExists:
 def _select(parser: HindexParser, *, in_exists: bool = False) -> Select:
     """``SELECT [DISTINCT] items FROM t [WHERE ...] [GROUP BY columns] [HAVING ...] [ORDER BY item] [LIMIT n]``."""
     start = parser.offset
+    parser.elsewhere = WITH_SPARK
     distinct = parser.accept("DISTINCT")
     items = None if in_exists and parser.accept("1") else _items(parser)
     if not parser.accept("FROM"):
@@ -149,18 +145,23 @@ def _items(parser: HindexParser) -> tuple[SelectItem, ...] | None:
         return None
     items = [_item(parser)]
     while parser.accept(","):
+        start = parser.offset
         items.append(_item(parser))
-    word = parser.word()
-    if word != "FROM" and not parser.at_end and not parser.meant("FROM"):
-        call = "(...)" if word == "(" else f" {parser.written()}"
-        parser.unsupported(f"select expression '{parser.text_from(start)}{call}'; {_ITEMS}", start)
+    if parser.word() != "FROM" and not parser.at_end and not parser.meant("FROM"):
+        _refuse_item(parser, start)
     return tuple(items)
+
+
+def _refuse_item(parser: HindexParser, start: int) -> NoReturn:
+    """Refuses the item that begins at an offset, whatever of it was read."""
+    text = parser.text_until(start, ",", "AS", "FROM")
+    parser.unsupported(f"select expression '{text}'; {_ITEMS}", start)
 
 
 def _item(parser: HindexParser) -> SelectItem:
     start = parser.offset
     if parser.word() in ("(", "*", "-", "CASE", "CAST") or parser.is_literal:
-        parser.unsupported(f"select expression {parser.found()}; {_ITEMS}")
+        _refuse_item(parser, start)
     value = _aggregate(parser, start) or parser.column()
     if parser.accept("AS"):
         return SelectItem(value, parser.identifier("an alias"))
@@ -180,11 +181,10 @@ def _aggregate(parser: HindexParser, start: int) -> AggregateCall | None:
     if function is AggregateFunction.COUNT and parser.accept("DISTINCT"):
         function = AggregateFunction.COUNT_DISTINCT
     if parser.word() == "DISTINCT" or not parser.is_name:
-        begun = parser.text_from(start) + " " * (function is AggregateFunction.COUNT_DISTINCT)
-        parser.unsupported(f"'{begun}{parser.written()} ...)'; {_ITEMS}", start)
+        _refuse_item(parser, start)
     column = parser.column()
     if not parser.accept(")"):
-        parser.unsupported(f"'{parser.text_from(start)} {parser.written()} ...)'; {_ITEMS}", start)
+        _refuse_item(parser, start)
     return AggregateCall(function, column)
 
 

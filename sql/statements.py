@@ -246,20 +246,21 @@ def is_same_value(a: ColumnRef | AggregateCall, b: ColumnRef | AggregateCall) ->
 
 @dataclass(frozen=True, slots=True)
 class SelectItem:
-    """A column or an aggregate, and what it is called in the result; by its own name where there is no alias."""
+    """A column or an aggregate, and its alias, if it has one."""
 
     value: ColumnRef | AggregateCall
     alias: str | None = None
 
     @property
     def name(self) -> str:
-        return self.value.name if self.alias is None else self.alias
+        """What it is called in the result, as Spark does: without an alias, as written, a field without its struct."""
+        if self.alias is not None:
+            return self.alias
+        return self.value.parts[-1] if isinstance(self.value, ColumnRef) else self.value.name
 
     @property
     def output_name(self) -> str:
-        """What a clause behind it may call it, in small letters: a field without its struct."""
-        if self.alias is None and isinstance(self.value, ColumnRef):
-            return self.value.parts[-1].lower()
+        """What a clause behind it may call it, in small letters."""
         return self.name.lower()
 
     def __str__(self) -> str:

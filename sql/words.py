@@ -16,5 +16,7 @@ KEYWORDS = frozenset(
     """.split()  # noqa: SIM905
 )
 
+#: Who runs the queries that hindex alone does not.
+WITH_SPARK = "with a Spark session, hindex.connect(spark=spark) or --master 'local[*]', every query runs"
 #: What is said of statements of Spark's that change tables.
 NO_CHANGES = "hindex changes no table"

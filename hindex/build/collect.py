@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import re
+import sys
 import threading
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, cast
@@ -17,6 +19,15 @@ if TYPE_CHECKING:
     from pyspark.sql.connect.shell.progress import ProgressHandler
 
 _POLL_SECONDS = 0.2
+
+_JAVA_CAUSE = re.compile(r"^Caused by: (.+)$", re.MULTILINE)
+_NO_PROGRAM = "Cannot run program "
+#: What is said where the workers' Python is not the one that hindex is installed in, or is not there.
+_WRONG_PYTHON = re.compile(rf"No module named |PYTHON_VERSION_MISMATCH|PACKAGE_NOT_INSTALLED|{_NO_PROGRAM}")
+_WORKER_REMEDY = (
+    ". Spark's Python workers need a Python that has hindex: start the session with PYSPARK_PYTHON={python} in the "
+    "environment; on a cluster that has no such file, see Clusters in docs/spark.md"
+)
 
 
 def collect(spark: SparkSession, frame: DataFrame, build_id: str, progress: Progress, total: int) -> pa.Table:
@@ -116,5 +127,23 @@ def _build_error(error: Exception) -> BuildError:
     at = text.find(mark)
     if at >= 0:
         return BuildError(text[at + len(mark) :].splitlines()[0])
-    first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
-    return BuildError(f"the Spark job failed: {first}")
+    told = _of_worker(text) or _of_java(text)
+    if told is None:
+        told = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
+    remedy = _WORKER_REMEDY.format(python=sys.executable) if _WRONG_PYTHON.search(told) else ""
+    return BuildError(f"the Spark job failed: {told.rstrip('.') if remedy else told}{remedy}")
+
+
+def _of_worker(text: str) -> str | None:
+    """What a Python worker raised last: the line below the frames of the last traceback."""
+    _, found, traceback = text.rpartition("Traceback (most recent call last):")
+    return next((line for line in traceback.splitlines() if line[:1].strip()), None) if found else None
+
+
+def _of_java(text: str) -> str | None:
+    """The innermost cause of a Java stack, but of a program that is not there the one that names it."""
+    causes = _JAVA_CAUSE.findall(text)
+    if not causes:
+        return None
+    named = (cause for cause in reversed(causes) if _NO_PROGRAM in cause)
+    return str(next(named, causes[-1])).strip()

@@ -83,7 +83,7 @@ def _open(task: JoinTask, part: PartFile) -> IndexFileReader:
     found = IndexFileReader(open_source(path), Cache(0))
     if (found.length, found.footer_crc32c) != (part.length, part.footer_checksum):
         found.close()
-        raise IndexFileError(f"Index file {path!r} is not the one that was written; build the index again")
+        raise IndexFileError(f"Index file {path!r} is not the one that was written; run the statement again")
     return found
 
 

@@ -77,7 +77,7 @@ def _of_one(
     for part in rest:
         if replace(part.footer, body=b"") != footer:
             raise IndexFileError(
-                f"Index files {first.path!r} and {part.path!r} are not parts of one; build the index again"
+                f"Index files {first.path!r} and {part.path!r} are not parts of one; run the statement again"
             )
         yield part
 

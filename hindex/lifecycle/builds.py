@@ -33,6 +33,10 @@ class Session(Protocol):
         """The Spark session, started if there is none."""
         ...
 
+    def session(self) -> SparkSession | None:
+        """The Spark session; None where there is none, and none was asked for."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Builds:

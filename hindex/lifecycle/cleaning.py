@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import time
+from numbers import Real
+from typing import cast
 
-from hindex.errors import TableNotFoundError
+from hindex.errors import ArgumentError, TableNotFoundError
 from hindex.lifecycle.results import VacuumedFile, VacuumResult
 from hindex.store.store import GarbageFile, GarbageKind, Store
 
@@ -32,11 +35,16 @@ def vacuum_store(
     names; everything else that is older than the retention goes.
 
     :param table_gone: why there is no table, if there is none: then everything goes, whatever its age.
+    :raises ArgumentError: if the retention is no number of hours.
     :raises TableNotFoundError: ``table_gone`` itself where there is no store either.
     :raises StoreError: if the store cannot be read, or something cannot be deleted.
     """
+    if not isinstance(cast("object", retain_hours), Real) or not math.isfinite(retain_hours):
+        raise ArgumentError(
+            f"retain_hours is {retain_hours!r}: it is a number of hours, such as {RETAIN_HOURS:g}"
+        )
     if retain_hours < 0:
-        raise ValueError(f"retain_hours is {retain_hours}: it cannot be negative")
+        raise ArgumentError(f"retain_hours is {retain_hours}: it cannot be negative")
     now = time.time_ns()
     if table_gone is not None:
         removed = list(store.everything())

@@ -103,7 +103,9 @@ class RefreshResult(Record):
     dry_run: bool = False
 
     def __str__(self) -> str:
-        names = ", ".join(map(repr, self.indexes)) or "none"
+        if not self.indexes:
+            return f"Table {self.table!r} has no indexes: nothing to do"
+        names = ", ".join(map(repr, self.indexes))
         subject = f"{'Index' if len(self.indexes) == 1 else 'Indexes'} {names} of {self.table!r}"
         if not (self.files_read or self.files_forgotten):
             return f"{subject}: nothing to do"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from hindex.plan.explain import ExplainedNode, Explanation
 
 # Text and lines take the page's own colour, and fills are seen on light and on dark.
-_STYLE = """
+STYLE = """
 .hindex{font:13px/1.45 system-ui,sans-serif;color:inherit;max-width:72em}
 .hindex h4{margin:.9em 0 .3em;font-size:1em}
 .hindex table{border-collapse:collapse;background:none;color:inherit}
@@ -33,7 +33,7 @@ _CLASSES = {".": "", "i": ' class="i"', "s": ' class="s"', "w": ' class="w"'}
 
 def explanation_html(found: Explanation) -> str:
     """One ``div`` with its own style."""
-    parts = [f'<div class="hindex"><style>{_STYLE}</style>', f"<h4>Scan of {escape(found.table)}</h4>"]
+    parts = [f'<div class="hindex"><style>{STYLE}</style>', f"<h4>Scan of {escape(found.table)}</h4>"]
     parts.append(_table([(name, f"<code>{escape(text)}</code>") for name, text in found.header()]))
     parts += ["<h4>Predicate</h4>", _tree(found.tree)]
     rows = [

@@ -27,7 +27,7 @@ class Mode(enum.Enum):
         """
         if isinstance(text, Mode):
             return text
-        found = next((mode for mode in cls if mode.value == text.lower()), None)
+        found = next((mode for mode in cls if mode.value == str(text).lower()), None)
         if found is None:
             raise HindexError(f"Unknown mode {text!r}: it is {', '.join(mode.value for mode in cls)}")
         return found

@@ -16,14 +16,20 @@ class Reason(enum.Enum):
     """The code is the member's name, ``noun`` what it happens to, ``sentence`` what happened and the remedy."""
 
     NO_INDEX = ("column", "No index covers the column; CREATE INDEX on it lets a scan skip rows.")
-    INDEX_MISSING = ("index file", "The index file is not in the store any more; build the index again.")
+    INDEX_MISSING = (
+        "index file",
+        "The index file is not in the store any more; ALTER INDEX with REBUILD writes it again.",
+    )
     DEFERRED = ("index", "The index was created without being built; REFRESH INDEX builds it.")
-    NOT_BUILT = ("file", "The index has no entry for this file; build the index again to add it.")
-    NEW_FILE = ("file", "The file was added after indexing, so it is read; build the index again to add it.")
-    STALE_FILE = ("file", "The file changed after indexing, so it is read; build the index again to use it.")
+    NOT_BUILT = ("file", "The index has no entry for this file; REFRESH INDEX adds it.")
+    NEW_FILE = ("file", "The file was added after indexing, so it is read; REFRESH INDEX adds it.")
+    STALE_FILE = ("file", "The file changed after indexing, so it is read; REFRESH INDEX indexes it anew.")
     FILE_GONE = ("file", "The file was indexed and is not in the table any more; its entries are ignored.")
     PARTITION_NOT_INDEXED = ("partition", "The index was created for other partitions, so this one is read.")
-    CORRUPT = ("index file", "The index file fails its checks, so it is ignored; build the index again.")
+    CORRUPT = (
+        "index file",
+        "The index file fails its checks, so it is ignored; ALTER INDEX with REBUILD writes it again.",
+    )
     QUARANTINED = ("index", "A proof found the index wrong, so it is not used; REFRESH INDEX builds it anew.")
     NEWER_FORMAT = ("index file", "A newer version of hindex wrote the index file; upgrade to use it.")
     UNKNOWN_INDEX_TYPE = ("index", "This installation does not know the index type, so the index is ignored.")

@@ -22,7 +22,7 @@ from hindex.scan.task import IndexUse, OutputColumn, ScanTask
 from hindex.sql.predicate import Predicate
 from hindex.store.manifest import IndexEntry, IndexFileEntry, Manifest
 from hindex.table.paths import bind_paths
-from hindex.table.schema import ColumnName, ResolvedColumn, TableSchema, bind_columns
+from hindex.table.schema import ColumnName, ResolvedColumn, TableSchema, bind_columns, spelled
 from hindex.table.snapshot import FileView, Snapshot
 
 
@@ -159,8 +159,12 @@ def check_path(found: ResolvedColumn, schema: TableSchema) -> None:
 
     :raises ColumnError: naming it.
     """
-    has_dots = any("." in part for part in found.path[1:])
-    if found.is_nested and (has_dots or schema.is_ambiguous(found.name)):
+    if any("." in part for part in found.path[1:]):
+        raise ColumnError(
+            f"Column {spelled(found.path)} cannot be read by itself: names with a dot within a struct are not "
+            f"supported; read {found.path[0]!r} instead"
+        )
+    if found.is_nested and schema.is_ambiguous(found.name):
         raise ColumnError(
             f"Column {found.name!r} cannot be told from another of that name: read {found.path[0]!r} instead"
         )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 import pyarrow as pa
 
+from hindex.errors import ArgumentError, HindexError
 from hindex.keys import array_keys, key_value
 from hindex.plan.explain import Explanation
 from hindex.plan.modes import Mode
@@ -24,6 +25,7 @@ from hindex.scan.meter import Meter
 from hindex.scan.ordered import Order, check_order, first_rows, sorted_rows
 from hindex.scan.planning import ScanPlan, plan_nothing, plan_scan
 from hindex.scan.proving import ProveReport, prove_scan
+from hindex.scan.rows_html import scan_html
 from hindex.scan.running import Runner, Unit, run_units
 from hindex.scan.task import ScanTask
 from hindex.sql.predicate import Predicate
@@ -53,6 +55,8 @@ class Scan:
     :param names: what the columns are called in the result; as in the table if None.
     :param mode: what happens where an index cannot be used, or may be wrong.
     :param quarantine: is told of the indexes that a proof found wrong, by their names.
+    :param table: the table's name, for people.
+    :param session: gives the Spark session of its connection, where that has one.
     """
 
     def __init__(
@@ -66,6 +70,8 @@ class Scan:
         order: Order | None = None,
         mode: Mode = Mode.LENIENT,
         quarantine: Callable[[Sequence[str], str], None] | None = None,
+        table: str = "",
+        session: Callable[[], SparkSession | None] = lambda: None,
     ) -> None:
         self._snapshot = snapshot
         self._where = where
@@ -75,6 +81,8 @@ class Scan:
         self._order = order
         self._runner = Runner(mode)
         self._quarantine = quarantine
+        self._table = table
+        self._session = session
         self._last_plan: ScanPlan | None = None
         #: What the last proof found, where the mode is ``prove``.
         self.proof: ProveReport | None = None
@@ -84,7 +92,11 @@ class Scan:
         where = "" if self._where is None else f" WHERE {self._where}"
         order = "" if self._order is None else f" ORDER BY {self._order}"
         limit = "" if self._limit is None else f" LIMIT {self._limit}"
-        return f"Scan(SELECT {columns}{where}{order}{limit})"
+        return f"Scan(SELECT {columns} FROM {self._table!r}{where}{order}{limit})"
+
+    def _repr_html_(self) -> str:
+        """The first rows, for notebooks; an error as text. Nothing is read where ``repr()`` is asked for."""
+        return scan_html(self)
 
     @property
     def where(self) -> Predicate | None:
@@ -132,7 +144,19 @@ class Scan:
             names=names,
             mode=self.mode,
             quarantine=self._quarantine,
+            table=self._table,
+            session=self._session,
         )
+
+    def snapshot(self) -> Snapshot:
+        """The table as it is now."""
+        return self._snapshot()
+
+    def at(self, snapshot: Snapshot) -> Scan:
+        """The same scan of the table as it was then."""
+        found = copy.copy(self)
+        found._snapshot = lambda: snapshot
+        return found
 
     def order_by(
         self, column: ColumnName, *, descending: bool = False, nulls_first: bool | None = None
@@ -197,7 +221,7 @@ class Scan:
     def head(self, rows: int = 5) -> pa.Table:
         """The first rows as one table; no more stripes are read than they need.
 
-        :raises ValueError: if ``rows`` is no number of rows.
+        :raises ArgumentError: if ``rows`` is no number of rows.
         """
         check_limit(rows, "the number of rows", "to_arrow() gives them all")
         found = copy.copy(self)
@@ -288,17 +312,17 @@ class Scan:
         :param group: a column's name as text, or several columns: ``("a", "b")`` are two, ``[("a", "b")]`` is a field.
         :param limit: rows of the result at most.
         :param having: which of the groups are wanted.
-        :raises ValueError: if the scan has a limit, ``limit`` is no number of rows, or ``having`` has no ``group``.
+        :raises ArgumentError: if the scan has a limit, ``limit`` is no number of rows, or ``having`` has no ``group``.
         """
         if self._limit is not None:
-            raise ValueError(
+            raise ArgumentError(
                 "a scan with a limit has no aggregates but the count of its rows: leave the limit out"
             )
         if limit is not None:
             check_limit(limit)
         groups = (group,) if isinstance(group, str) else column_names(() if group is None else group, "group")
         if having is not None and not groups:
-            raise ValueError("having is a condition of groups: name the columns that they are by as group")
+            raise ArgumentError("having is a condition of groups: name the columns that they are by as group")
         return Aggregation(
             self._snapshot,
             self._where,
@@ -326,11 +350,20 @@ class Scan:
 
         return measured(meter, run, self._explained)
 
-    def to_spark(self, spark: SparkSession) -> DataFrame:
-        """The rows as a Spark DataFrame: read by Spark's executors, or here where they are few."""
+    def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
+        """The rows as a Spark DataFrame: read by Spark's executors, or here where they are few.
+
+        :param spark: the session; that of the connection if None.
+        :raises HindexError: if neither is there.
+        """
         from hindex.spark.scan import scan_frame
 
-        return scan_frame(spark, self)
+        session = self._session() if spark is None else spark
+        if session is None:
+            raise HindexError(
+                "there is no Spark session for the rows: give one, to_spark(spark), or hindex.connect(spark=spark)"
+            )
+        return scan_frame(session, self)
 
     def _explained(self, plan: ScanPlan) -> Explanation:
         return explain_plan(plan, self._where, labels=self._names or (), order=self._order, limit=self._limit)
@@ -427,10 +460,10 @@ def _typed(plan: ScanPlan) -> Sequence[Any]:
 
 
 def check_limit(limit: int, what: str = "limit", for_all: str = "leave it out for all rows") -> None:
-    """:raises ValueError: for what cannot be a number of rows."""
+    """:raises ArgumentError: for what cannot be a number of rows."""
     if not isinstance(cast("object", limit), Integral):
-        raise ValueError(f"{what} is {limit!r}: it is a whole number, such as 10")
+        raise ArgumentError(f"{what} is {limit!r}: it is a whole number, such as 10")
     if limit < 0:
-        raise ValueError(f"{what} is {limit}: it cannot be negative")
+        raise ArgumentError(f"{what} is {limit}: it cannot be negative")
     if limit > _MOST_ROWS:
-        raise ValueError(f"{what} is {limit}: it cannot be above {_MOST_ROWS}; {for_all}")
+        raise ArgumentError(f"{what} is {limit}: it cannot be above {_MOST_ROWS}; {for_all}")

@@ -96,7 +96,7 @@ def selected(scan: Scan, select: Select | SelectExists) -> Scan | Summary | Exis
         select.where,
         None if items is None else [item.value.parts for item in items if isinstance(item.value, ColumnRef)],
         None if select.is_aggregate else select.limit,
-        None if items is None or all(item.alias is None for item in items) else [item.name for item in items],
+        None if items is None or select.is_aggregate else [item.name for item in items],
     )
     if not select.is_aggregate:
         if select.order is None:

@@ -26,6 +26,7 @@ from hindex.table.type_text import parse_type
 MAX_LEAVES = 4096
 
 _NO_GROUPS = np.zeros(0, np.uint32)
+_REMEDY = "ALTER INDEX ... REBUILD writes it again"
 
 
 class SharedBounds:
@@ -88,7 +89,7 @@ class SharedBounds:
             elif (hit.file.fingerprint, hit.file.stripe_rows) == (entry.fingerprint, entry.stripe_rows):
                 yield index, hit
             else:
-                what = "it describes another version of the file than the manifest; build the index again"
+                what = f"it describes another version of the file than the manifest; {_REMEDY}"
                 self._note(Reason.CORRUPT, f"{index.name} on {view.file.path}", what)
 
     def _answer(self, index: IndexEntry, held: SharedIndexEntry, leaf: Leaf) -> dict[str, FileGroups] | None:
@@ -131,7 +132,7 @@ def _add(found: dict[str, FileGroups], some: FileGroups) -> None:
     if before is not None:
         if before.file != some.file:
             raise IndexFileError(
-                f"the files of the index describe two versions of {some.file.path!r}; build the index again"
+                f"the files of the index describe two versions of {some.file.path!r}; {_REMEDY}"
             )
         some = FileGroups(some.file, np.union1d(before.groups, some.groups))
     found[some.file.path] = some
@@ -142,5 +143,5 @@ def _recorded_type(held: SharedIndexEntry) -> OrcType:
         return parse_type(held.column_type)
     except ValueError as error:
         raise IndexFileError(
-            f"the column type {held.column_type!r} cannot be read ({error}); build the index again"
+            f"the column type {held.column_type!r} cannot be read ({error}); {_REMEDY}"
         ) from error

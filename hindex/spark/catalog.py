@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hindex.errors import TableError, UnknownTableError
 from hindex.spark.session import java_session
 from hindex.spark.types import quoted
+from hindex.sql.expression import quote_string
 from hindex.table.listing import normalize_uri
 
 if TYPE_CHECKING:
@@ -17,7 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
     from pyspark.sql.types import StructType
 
-_MISSING = frozenset({"SCHEMA_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND"})
+#: Spark's names for its failure to find a table.
+MISSING = frozenset({"SCHEMA_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND"})
 #: The collation of strings that are compared byte by byte.
 _BINARY = "UTF8_BINARY"
 
@@ -137,6 +140,14 @@ def place_of(location: str) -> str:
     return normalize_uri(re.sub("^file:/*", "/", location))
 
 
+def is_path(name: str) -> bool:
+    """Whether a name that the catalog does not have is a path here."""
+    try:
+        return bool(name) and Path(name).exists()
+    except (OSError, ValueError):  # too long for one, or with what none has
+        return False
+
+
 def run(spark: SparkSession, name: str, statement: str) -> list[Row]:
     """The rows of a statement about a table.
 
@@ -148,9 +159,11 @@ def run(spark: SparkSession, name: str, statement: str) -> list[Row]:
     try:
         return spark.sql(statement).collect()
     except PySparkException as error:
-        if error.getCondition() in _MISSING:
+        if error.getCondition() in MISSING:
+            plain = name.replace("`", "")
+            path = quote_string(plain) if is_path(plain) else "'data/users'"
             raise UnknownTableError(
                 f"Table {name!r} is invalid: Spark's catalog has no such table. "
-                "A path is written in quotes: FROM 'data/users'"
+                f"A path is written in quotes: FROM {path}"
             ) from error
         raise TableError(f"Table {name!r} is invalid: {first_line(error)}") from error

@@ -9,6 +9,7 @@ from typing import Any
 
 from hindex.builder import literal
 from hindex.errors import PredicateError
+from hindex.spark.zones import zones
 from hindex.sql.functions import call
 from hindex.sql.predicate import (
     Arithmetic,
@@ -141,11 +142,11 @@ def _literal(value: Any) -> Literal:  # noqa: ANN401
 
 
 def _wall_clock(value: Any) -> datetime.datetime:  # noqa: ANN401
-    """What the clock of the session's time zone shows at an instant: ORC's timestamps are such times."""
+    """What the clock of Java's time zone shows at an instant: Spark reads ORC's timestamps as such times."""
     from pyspark.sql import SparkSession
 
     session = SparkSession.getActiveSession()
-    zone = "UTC" if session is None else str(session.conf.get("spark.sql.session.timeZone"))
+    zone = "UTC" if session is None else zones(session).java
     seconds = value.getTime() // 1000
     shown = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(
         seconds=seconds, microseconds=value.getNanos() // 1000

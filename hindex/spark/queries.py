@@ -16,15 +16,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hindex.errors import StatementError
-from hindex.spark.catalog import first_line
+from hindex.spark.catalog import MISSING, first_line, is_path
 from hindex.spark.decisions import QueryExplanation, TableDecision
 from hindex.spark.query_plan import PlannedTable, plan_query
 from hindex.spark.session import java_session
+from hindex.spark.types import quoted
+from hindex.sql.expression import quote_string
 from hindex.sql.queries import as_literal
 
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from hindex.connection import Connection
     from hindex.sql.queries import Query
@@ -112,27 +114,51 @@ def _analysed(
                 if item.known.is_path:
                     item.known.table.snapshot()
         condition = error.getCondition() or ""
+        told = _told(error, query, [None] * len(names) if has_frames else names)
+        if condition == _NOT_PARSED and not query.is_parsed:
+            told = _of_other_paths(spark, query) or told
         is_of_text = condition == _NOT_PARSED or _is_of_limit(
             condition, error.getMessageParameters() or {}, query.text
         )
-        raise (SparkSyntaxError if is_of_text else StatementError)(_told(error, query.text)) from error
+        raise (SparkSyntaxError if is_of_text else StatementError)(told) from error
     return found
 
 
-def _told(error: PySparkException, text: str) -> str:
-    """What Spark says of an error in a text that it got in parentheses."""
-    told = first_line(error)
+def _of_other_paths(spark: SparkSession, query: Query) -> str | None:
+    """What Spark says of a text that it cannot parse, if not of its paths in quotes; None where it says nothing."""
+    from pyspark.errors import PySparkException
+
+    query = query.by_words()
+    names = [f"orc.{quoted(table.ref.text)}" for table in query.tables]
+    try:
+        found = spark.sql(query.with_tables(names))
+        if java_session(spark) is None:
+            found.schema  # noqa: B018
+    except PySparkException as error:
+        return _told(error, query, names) if error.getCondition() == _NOT_PARSED else None
+    return None
+
+
+def _told(error: PySparkException, query: Query, names: Sequence[str | None]) -> str:
+    """What Spark says of an error in a query that it got in parentheses, with some names for its tables."""
+    told = first_line(error) + _in_quotes(error)
     place = _PLACE.search(told)
     if place is None:
         return told
-    line, column = int(place[1]), int(place[2])
-    lines = text.split("\n")
-    if line > len(lines):
+    lines = query.with_tables(names).split("\n")[: int(place[1]) - 1]
+    at = query.place(sum(len(line) + 1 for line in lines) + int(place[2]), names)
+    if at == len(query.text):
         told = told.replace("at or near ')'", "at or near end of input")
-        line, column = len(lines), len(lines[-1])
-    elif line == 1:
-        column = max(column - 1, 0)
-    return _PLACE.sub(f"(line {line}, pos {column})", told)
+    before = query.text[:at].split("\n")
+    return _PLACE.sub(f"(line {len(before)}, pos {len(before[-1])})", told)
+
+
+def _in_quotes(error: PySparkException) -> str:
+    """A remark where a table that Spark does not have is a path."""
+    if error.getCondition() not in MISSING:
+        return ""
+    name = (error.getMessageParameters() or {}).get("relationName", "").replace("`", "")
+    return f" The path of that name is written in quotes: FROM {quote_string(name)}" if is_path(name) else ""
 
 
 def _is_of_limit(condition: str, told: Mapping[str, str], text: str) -> bool:

@@ -17,9 +17,10 @@ from hindex.scan.scan import Scan
 from hindex.spark.decisions import TableDecision
 from hindex.spark.known_tables import KnownTable, known_tables
 from hindex.spark.scan import scan_frame
-from hindex.spark.settings import is_ansi, is_of_one_type, is_utc, strange_setting
+from hindex.spark.settings import is_ansi, is_of_one_type, strange_setting
 from hindex.spark.surveys import survey
 from hindex.spark.types import quoted, same_type, spark_ddl
+from hindex.spark.zones import zones
 from hindex.sql.predicate import Predicate, all_of, columns
 from hindex.table.schema import TableSchema
 
@@ -118,7 +119,7 @@ class _Planner:
     def __init__(self, spark: SparkSession, query: Query) -> None:
         self._spark = spark
         self._query = query
-        self._in_utc: Callable[[], bool] = cache(lambda: is_utc(spark))
+        self._in_utc: Callable[[], bool] = cache(lambda: zones(spark).are_utc)
         self._is_ansi: Callable[[], bool] = cache(lambda: is_ansi(spark))
 
     def plan(self, table: QueryTable, known: KnownTable, conditions: Sequence[Predicate]) -> PlannedTable:
@@ -145,7 +146,7 @@ class _Planner:
         schema = known.snapshot.schema
         names = [name for name in schema.names if self._query.needs(name)]
         if any(_is_time(schema.resolve((name,)).type) for name in names) and not self._in_utc():
-            reason = "it has timestamps that the query asks for, and the session's time zone is not UTC"
+            reason = "it has timestamps that the query asks for, and the time zone of the session or of Java is not UTC"
             return PlannedTable(known, _alone(table, reason, where))
         rows = sum(view.num_rows for view in known.snapshot.files)
         if rows * len(names) < MIN_VALUES:

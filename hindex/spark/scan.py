@@ -13,12 +13,14 @@ from hindex.spark.frames import cores, task_frame
 from hindex.spark.native import native_frame, split_native
 from hindex.spark.tasks import group_units, numbered, numbered_schema, read_group
 from hindex.spark.types import has_wall_clock, quoted, spark_ddl
+from hindex.spark.zones import zones
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from hindex.scan.planning import ScanPlan
     from hindex.scan.scan import Scan
+    from hindex.scan.task import OutputColumn
 
 #: Up to so many values (rows times columns) are read here: starting a Spark job takes longer.
 MAX_LOCAL_VALUES = 1_000_000
@@ -37,7 +39,8 @@ def scan_frame(
 
     The table is planned, and its indexes are asked, now; rows that are few are read now as well. Data files of which
     every row is wanted are left to Spark's own reader, where that certainly gives the same. ORC timestamps, wall clocks
-    without a zone, are taken in the session's time zone. Rows in an order are read now, too.
+    without a zone, are taken in the zone of Spark's Java, as its own reader does, and the values of partitions in that
+    of the session. Rows in an order are read now, too.
 
     :param plan: of the scan, where it is known already.
     :param table: the names of all columns of the table, where they are to be given in this order: those that the scan
@@ -51,18 +54,20 @@ def scan_frame(
     outputs = _outputs(plan, scan.names or [column.name for column in columns], table)
     if not columns:
         return spark.range(scan.count()).selectExpr(*outputs)
-    schema = numbered_schema(columns)
+    has_clocks = any(has_wall_clock(column.type) and not column.is_partition for column in columns)
+    zone = zones(spark).java if has_clocks else None
+    schema = numbered_schema(columns, zone)
     if scan.order is not None:
-        ordered = pa.Table.from_arrays(scan.to_arrow().columns, schema=schema)
-        return _frame(spark, ordered).selectExpr(*outputs)
+        ordered = [numbered(batch, columns, zone) for batch in scan.to_arrow().to_batches()]
+        return _frame(spark, pa.Table.from_batches(ordered, schema)).selectExpr(*outputs)
     found = _few_reads(plan, limit, scan.runner, units if plan is planned else None)
     if not isinstance(found, int):
-        return _frame(spark, _read(found, schema, limit)).selectExpr(*outputs)
+        return _frame(spark, _read(found, columns, zone, limit)).selectExpr(*outputs)
     native, rest = split_native(plan)
     frame = None
     if rest.tasks or not native:
         groups = group_units(rest, cores(spark))
-        read = partial(read_group, limit=limit, mode=scan.mode)
+        read = partial(read_group, limit=limit, mode=scan.mode, zone=zone)
         frame = task_frame(spark, groups, read, schema, rows=found)
     if native:
         dense = native_frame(spark, plan, native)
@@ -73,12 +78,16 @@ def scan_frame(
 
 
 def _outputs(plan: ScanPlan, names: Sequence[str], table: Sequence[str] | None) -> list[str]:
-    """What is selected of a frame whose columns are named by their position, wall clocks as Spark's timestamps.
+    """What is selected of a frame whose columns are named by their position.
+
+    The wall clocks of partitions are cast by the session's zone, in which Spark reads the names of directories.
 
     As texts: each is one call of the Java side, where a column takes half a dozen.
     """
     found = [
-        f"CAST(c{at} AS {spark_ddl(column.type)})" if has_wall_clock(column.type) else f"c{at}"
+        f"CAST(c{at} AS {spark_ddl(column.type)})"
+        if column.is_partition and has_wall_clock(column.type)
+        else f"c{at}"
         for at, column in enumerate(plan.columns)
     ]
     for column in plan.columns:
@@ -124,9 +133,12 @@ def _few_reads(
     return found
 
 
-def _read(reads: Sequence[Unit], schema: pa.Schema, limit: int | None) -> pa.Table:
-    batches = list(run_units(reads, lambda task, answer: numbered(task.read(answer), schema)))
+def _read(
+    reads: Sequence[Unit], columns: Sequence[OutputColumn], zone: str | None, limit: int | None
+) -> pa.Table:
+    batches = list(run_units(reads, lambda task, answer: numbered(task.read(answer), columns, zone)))
     # PySpark cannot take a table of no batches
+    schema = numbered_schema(columns, zone)
     return pa.Table.from_batches(batches, schema).slice(0, limit) if batches else schema.empty_table()
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import os
 import re
 import sys
 import tempfile
 import warnings
 from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from hindex.errors import HindexError, MissingRuntimeError
@@ -66,8 +70,23 @@ def default_conf(master: str) -> dict[str, str]:
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
             "spark.driver.memory": f"{_driver_memory() >> 20}m",
+            # by default Spark makes a directory in the current one as soon as a name is looked up
+            "spark.sql.warehouse.dir": _warehouse(),
         }
     return settings
+
+
+@cache
+def _warehouse() -> str:
+    """A directory for what is written to the session's catalog; it goes at the end, unless something is in it."""
+    made = tempfile.mkdtemp(prefix="hindex-warehouse-")
+
+    def remove() -> None:
+        with contextlib.suppress(OSError):
+            Path(made).rmdir()
+
+    atexit.register(remove)
+    return made
 
 
 def java_session(spark: SparkSession) -> Any:  # noqa: ANN401 an object of Java

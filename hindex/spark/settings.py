@@ -11,8 +11,6 @@ from hindex.table.schema import TableSchema
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_UTC = frozenset({"UTC", "ETC/UTC", "GMT", "ETC/GMT", "Z", "+00:00", "UCT", "ETC/UCT", "ZULU"})
-
 #: Settings that are off by default, and what has to be in a query for them to matter.
 _TEXTS = {
     "spark.sql.caseSensitive": "",
@@ -59,9 +57,3 @@ def is_of_one_type(predicate: Predicate, schema: TableSchema) -> bool:
             if kind not in _SAME_KINDS.get(literal.kind, {kind}):
                 return False
     return True
-
-
-def is_utc(spark: SparkSession) -> bool:
-    """Whether Spark takes the wall clocks of ORC files for what they show: by UTC, in the session and in Java."""
-    row = spark.sql("SELECT current_timezone(), reflect('java.time.ZoneId', 'systemDefault')").collect()[0]
-    return all(str(zone).upper() in _UTC for zone in row)

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from hindex.orc.types import OrcType
 from hindex.plan.modes import Mode
 from hindex.scan.execute import OpenTask
 from hindex.scan.task import OutputColumn, ScanTask
+from hindex.spark.instants import as_instants, with_instants
 
 if TYPE_CHECKING:
     from hindex.scan.planning import ScanPlan
@@ -67,24 +69,26 @@ def group_units(plan: ScanPlan, cores: int) -> list[Group]:
     return groups
 
 
-def read_group(group: Group, limit: int | None = None, mode: Mode = Mode.LENIENT) -> Iterator[pa.RecordBatch]:
+def read_group(
+    group: Group, limit: int | None = None, mode: Mode = Mode.LENIENT, zone: str | None = None
+) -> Iterator[pa.RecordBatch]:
     """The wanted rows of a group, at most ``limit``: what an executor runs.
 
     Columns are named by their position, so that any names, and equal ones, can be asked for.
 
+    :param zone: see :func:`numbered`.
     :raises FallbackError: in strict mode, where an index turns out not to be usable.
     """
     for unit in group:
         if limit is not None and limit <= 0:
             return
-        for batch in _read_unit(unit, limit, mode):
+        for batch in _read_unit(unit, limit, mode, zone):
             yield batch
             if limit is not None:
                 limit -= batch.num_rows
 
 
-def _read_unit(unit: ReadUnit, limit: int | None, mode: Mode) -> Iterator[pa.RecordBatch]:
-    schema = numbered_schema(unit.task.columns)
+def _read_unit(unit: ReadUnit, limit: int | None, mode: Mode, zone: str | None) -> Iterator[pa.RecordBatch]:
     with OpenTask(unit.task) as opened:
         for stripe in opened.stripes[unit.first : unit.end]:
             if limit is not None and limit <= 0:
@@ -93,18 +97,33 @@ def _read_unit(unit: ReadUnit, limit: int | None, mode: Mode) -> Iterator[pa.Rec
             mode.check(opened.notes)
             if not len(answer.bounds.upper):
                 continue
-            batch = numbered(opened.read(answer.first(limit)), schema).slice(0, limit)
+            batch = numbered(opened.read(answer.first(limit)), unit.task.columns, zone).slice(0, limit)
             for at in range(0, batch.num_rows, BATCH_ROWS):
                 yield batch.slice(at, BATCH_ROWS)
             if limit is not None:
                 limit -= batch.num_rows
 
 
-def numbered_schema(columns: Sequence[OutputColumn]) -> pa.Schema:
-    """The Arrow schema of columns that are named by their position."""
-    return pa.schema([pa.field(f"c{at}", column.type.to_arrow()) for at, column in enumerate(columns)])
+def numbered_schema(columns: Sequence[OutputColumn], zone: str | None = None) -> pa.Schema:
+    """The Arrow schema of columns as :func:`numbered` gives them."""
+    return pa.schema(
+        [pa.field(f"c{at}", _type(column, zone).to_arrow()) for at, column in enumerate(columns)]
+    )
 
 
-def numbered(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """A batch whose columns are named by their position."""
-    return pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+def numbered(
+    batch: pa.RecordBatch, columns: Sequence[OutputColumn], zone: str | None = None
+) -> pa.RecordBatch:
+    """A batch of columns, named by their position.
+
+    :param zone: where there is one, the wall clocks of data columns are instants by it; those of partitions stay.
+    """
+    arrays = [
+        array if zone is None or column.is_partition else as_instants(array, column.type, zone)
+        for array, column in zip(batch.columns, columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=numbered_schema(columns, zone))
+
+
+def _type(column: OutputColumn, zone: str | None) -> OrcType:
+    return column.type if zone is None or column.is_partition else with_instants(column.type)

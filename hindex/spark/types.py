@@ -18,7 +18,7 @@ def spark_ddl(of: OrcType, *, wall_clock: str = "timestamp") -> str:
     """A type as Spark writes it in DDL.
 
     An ORC timestamp, a wall clock without a zone, is Spark's ``timestamp``: the instant at which a clock in the
-    session's time zone shows it. Strings of limited length are plain strings.
+    default time zone of Spark's Java shows it. Strings of limited length are plain strings.
 
     :param wall_clock: the type of such timestamps, where it is another one.
 

@@ -10,7 +10,7 @@ import uuid
 from pathlib import Path
 
 from hindex.errors import StoreError
-from hindex.store.storage import TEMPORARY_PREFIX
+from hindex.store.storage import TEMPORARY_PREFIX, another_store
 
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV}
 
@@ -39,7 +39,7 @@ def create_if_absent(directory: Path, name: str, data: bytes) -> bool:
             if error.errno in _NO_LINKS:
                 raise StoreError(
                     f"cannot commit in {str(directory)!r}: its file system has no hard links "
-                    f"({error.strerror}); pass store=<directory on another file system>"
+                    f"({error.strerror}); {another_store('a directory on another file system')}"
                 ) from error
             raise
     finally:

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from hindex.arguments import check_text
 from hindex.errors import IndexExistsError, IndexNotFoundError
 from hindex.store.entries import FileEntries, Segment
 from hindex.store.entry import FileEntry, IndexFileEntry, SharedFileEntry, SharedIndexEntry, is_safe_path
@@ -101,7 +102,7 @@ class Manifest:
 
     def find_index(self, name: str) -> IndexEntry | None:
         """The index of that name (letter case does not matter), or None."""
-        wanted = name.lower()
+        wanted = check_text(name, "the name of an index", "by_id").lower()
         return next((item for item in self.indexes if item.name.lower() == wanted), None)
 
     def index(self, name: str) -> IndexEntry:

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from hindex.errors import MissingRuntimeError, StoreError
-from hindex.store.storage import TEMPORARY_PREFIX, StoredFile, reason
+from hindex.store.storage import TEMPORARY_PREFIX, StoredFile, another_store, reason
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -159,8 +159,8 @@ class RemoteStorage:
                 ) from error
             except (OSError, ValueError) as error:
                 raise StoreError(
-                    f"cannot open the store {self.root!r}: {reason(error)}; check the URI, or pass "
-                    "store=<local directory>"
+                    f"cannot open the store {self.root!r}: {reason(error)}; check the URI, or "
+                    f"{another_store('a local directory')}"
                 ) from error
             self._opened = filesystem, path
         return self._opened
@@ -234,7 +234,7 @@ class RemoteStorage:
         raise StoreError(
             f"cannot commit to the store {self.root!r}: the file system {names[0]!r} cannot create a file only if it "
             "is absent, so that two writers could undo each other's work; use S3, Google Cloud Storage or Azure with "
-            "a current fsspec, or pass store=<local directory>"
+            f"a current fsspec, or {another_store('a local directory')}"
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -117,9 +118,28 @@ def open_storage(place: str) -> Storage:
     if "?" in uri:
         raise StoreError(
             f"the store {place!r} cannot have options in its URI; give them in the environment, such as "
-            "AWS_ENDPOINT_URL, or pass store=<local directory>"
+            f"AWS_ENDPOINT_URL, or {another_store('a local directory')}"
         )
     return RemoteStorage(uri)
+
+
+def another_store(place: str) -> str:
+    """The remedy of having a store at another place."""
+    return f"name {place} as the store: store= of connect(), --store of the command, or HINDEX_STORE"
+
+
+def write_remedy(error: OSError) -> str:
+    """What helps where a store cannot be written."""
+    match error.errno:
+        case errno.ENOTDIR | errno.EEXIST:
+            first = "there is a file where a directory has to be: move it away"
+        case errno.ENOSPC | errno.EDQUOT:
+            first = "make room there"
+        case errno.EACCES | errno.EPERM | errno.EROFS:
+            first = "grant access there"
+        case _:
+            first = "make room or grant access there"
+    return f"{first}, or {another_store('another directory')}"
 
 
 def reason(error: BaseException) -> str:

@@ -27,7 +27,7 @@ from hindex.store.format import MAX_BYTES, corrupt, decode, encode, unplaced
 from hindex.store.manifest import IndexEntry, Manifest, is_safe_path
 from hindex.store.recent import RECENT
 from hindex.store.segment import MAX_SEGMENT_BYTES, StoredSegment
-from hindex.store.storage import TEMPORARY_PREFIX, open_storage, reason
+from hindex.store.storage import TEMPORARY_PREFIX, open_storage, reason, write_remedy
 from hindex.table.listing import is_local, join_uri, normalize_uri
 
 #: The directory within a table; Spark and Hive skip names that begin with an underscore.
@@ -224,8 +224,8 @@ class Store:
         except OSError as error:
             self._discard(places.values())
             raise StoreError(
-                f"cannot write to the store {self.root!r}: {reason(error)}; nothing was changed. Make "
-                "room or grant access there, or pass store=<another directory>"
+                f"cannot write to the store {self.root!r}: {reason(error)}; nothing was changed; "
+                f"{write_remedy(error)}"
             ) from error
         if not is_done:
             self._discard(places.values())
@@ -277,8 +277,7 @@ class Store:
             self._storage.prepare(path)
         except OSError as error:
             raise StoreError(
-                f"cannot create {self._named(path)!r}: {reason(error)}; make room or grant access there, or pass "
-                "store=<another directory>"
+                f"cannot create {self._named(path)!r}: {reason(error)}; {write_remedy(error)}"
             ) from error
         return found
 
@@ -294,8 +293,8 @@ class Store:
             self._storage.write({path: encode(told)})
         except OSError as error:
             raise StoreError(
-                f"cannot write to the store {self.root!r}: {reason(error)}; nothing was changed. Make room or grant "
-                "access there, or pass store=<another directory>"
+                f"cannot write to the store {self.root!r}: {reason(error)}; nothing was changed; "
+                f"{write_remedy(error)}"
             ) from error
         try:
             yield

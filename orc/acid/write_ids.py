@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +39,8 @@ class ValidWriteIds:
 
         :raises TableError: if it is no such text.
         """
+        if not isinstance(cast("object", text), str):
+            raise _unreadable(text, "it is no text")
         if not text.strip():
             return ALL_VALID
         parts = text.strip().split(":")

@@ -98,6 +98,9 @@ _MICROS = 1_000_000
 #: 1900-01-01 and 2038-01-01 of UTC, in seconds since 1970.
 _FIRST, _LAST = -2_208_988_800, 2_145_916_800
 
+#: 1800-01-01 of UTC, before any zone had a transition, in seconds since 1970.
+_BEGINNING = -5_364_662_400
+
 #: The Gregorian calendar repeats after 400 years, weekdays too, and a zone's last rule with it.
 _CYCLE = 146_097 * 86_400
 #: A cycle so late that no edition of the time zone database has single transitions in it, in seconds since 1970.
@@ -141,6 +144,36 @@ def wall_clock(micros: Ints, zone: str) -> Ints:
         start, offset = _FOR_GOOD[zone]
         offsets[seconds >= start] = offset
     return micros + offsets * _MICROS
+
+
+def instants(clocks: Ints, zone: str) -> Ints:
+    """The instants at which a clock in ``zone`` shows readings, both in microseconds since 1970.
+
+    Of a reading that the clock does not have, or has twice, it is the instant that ORC's Java reader makes of one by a
+    writer in UTC.
+
+    Source: ``SerializationUtils.convertBetweenTimezones`` of ORC's Java library.
+
+    :param zone: as Java names it.
+    :raises OrcError: if the zone is not known here.
+    """
+    zone = known_zone(zone)
+    if zone in UTC_NAMES:
+        return clocks
+    seconds = clocks // _MICROS
+    return clocks - _true_offsets(seconds - _true_offsets(seconds, zone), zone) * _MICROS
+
+
+def _true_offsets(seconds: Ints, zone: str) -> Ints:
+    """A zone's offsets at instants of UTC, local mean time among them: as ``java.time`` has it."""
+    late = seconds >= _CYCLE_START
+    if late.any():
+        seconds = np.where(late, _CYCLE_START + (seconds - _CYCLE_START) % _CYCLE, seconds)
+    found = _offsets(zone, _BEGINNING, _LAST).at(np.maximum(seconds, _BEGINNING))
+    after = seconds >= _LAST
+    if after.any():
+        found[after] = _offsets(zone, _LAST, _CYCLE_START + _CYCLE).at(seconds[after])
+    return found
 
 
 # of all zones there are: a hostile file may name them by turns

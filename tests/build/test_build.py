@@ -442,7 +442,9 @@ def test_a_store_that_cannot_be_written_is_told_before_spark_starts(
 ) -> None:
     (path / "_hindex").write_text("in the way")
     monkeypatch.setattr("hindex.spark.session.local_session", lambda *_: pytest.fail("Spark was started"))
-    with pytest.raises(StoreError, match=r"cannot create .*Not a directory; make room or grant access"):
+    with pytest.raises(
+        StoreError, match=r"cannot create .*Not a directory; there is a file where a directory has to be"
+    ):
         hindex.connect().table(str(path)).create_index("by_a", "a")
 
 

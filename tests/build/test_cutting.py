@@ -214,7 +214,7 @@ def test_files_that_are_no_parts_of_one(whole: BuildTask, tmp_path: Path) -> Non
         IndexFileReader(open_source(f"{places[file.index_id]}/{file.path.rpartition('/')[2]}"))
         for file in entry.index_files[:2]
     ]
-    with pytest.raises(IndexFileError, match=r"are not parts of one; build the index again$"):
+    with pytest.raises(IndexFileError, match=r"are not parts of one; run the statement again$"):
         join_index_files(str(tmp_path / "x.hidx"), parts)
     assert not (tmp_path / "x.hidx").exists()
 

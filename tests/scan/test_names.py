@@ -168,7 +168,7 @@ def test_texts_and_tuples_of_names(path: Path, tmp_path: Path, monkeypatch: pyte
     asked: list[str | tuple[str, ...]] = ["x.y", "s.t.u", ("a", "b"), ("s.t", "V w"), ("x.y",), "S.T.v W"]
     scan = table.scan(columns=asked)
     assert scan.to_arrow().column_names == ["x.y", "s.t.u", "a.b", "s.t.V w", "x.y", "s.t.V w"]
-    assert repr(scan) == "Scan(SELECT x.y, s.t.u, a.b, `s.t`.`V w`, `x.y`, S.T.v W)"
+    assert repr(scan) == f"Scan(SELECT x.y, s.t.u, a.b, `s.t`.`V w`, `x.y`, S.T.v W FROM {table.name!r})"
     found = [column.to_pylist() for column in scan.to_arrow().columns]
     assert found == [numbers(step) for step in (2, 5, 3, 1, 2, 1)]
     whole = table.scan()

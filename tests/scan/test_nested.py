@@ -176,3 +176,21 @@ def test_a_path_that_is_also_a_columns_name(tmp_path: Path, monkeypatch: pytest.
         with pytest.raises(ColumnError, match="cannot be told from another"):
             LocalConnection().sql(select.format(asked) + group)
     assert table.scan().to_arrow().column("a.b").to_pylist() == [6, 5]
+
+
+def test_a_field_whose_name_has_a_dot_is_named_as_what_it_is(tmp_path: Path) -> None:
+    write_columns(
+        tmp_path / "t" / "0.orc", {"id": pa.array([1, 2]), "st": pa.array([{"a.b": 1}, {"a.b": 2}])}
+    )
+    hx: Any = LocalConnection()
+    for text in ("SELECT st.`a.b` FROM {}", "SELECT id FROM {} WHERE st.`a.b` = 1"):
+        with pytest.raises(ColumnError) as caught:
+            hx.sql(text.format(f"'{tmp_path / 't'}'"))
+        assert str(caught.value) == (
+            "Column st.`a.b` cannot be read by itself: names with a dot within a struct are not supported; "
+            "read 'st' instead"
+        )
+    assert hx.sql(f"SELECT st FROM '{tmp_path / 't'}'").to_arrow().column("st").to_pylist() == [
+        {"a.b": 1},
+        {"a.b": 2},
+    ]

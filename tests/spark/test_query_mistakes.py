@@ -91,6 +91,37 @@ def test_a_mistake_is_marked_in_what_was_written(tables: hindex.Connection, wide
         tables.sql(f"SELECT count(*) FROM '{wide}' HAVING nope > 1")
 
 
+def test_paths_in_quotes_are_not_to_blame(tables: hindex.Connection, wide: Path) -> None:
+    for text, word in (
+        ("SELECT * FROM {0} f JION {0} d ON f.id = d.id", "JION"),
+        ("SELECT *\nFROM {0} f JOIN {0} d ON f.id = d.id\n GRUP BY 1 2", "GRUP"),
+        ("SELECT sum(f.id) FROM {0}, {0} AS d, {0} f WERE 1 = 2", "WERE"),
+        ("SELECT trim(both 'x' FROM 'xax') a, f.id IS DISTINCT FROM 'y' FROM {0} f JION {0} d", "JION"),
+    ):
+        written = text.format(f"'{wide}'")
+        with pytest.raises(StatementError, match=rf"^\[PARSE_SYNTAX_ERROR\].* near '{word}'") as caught:
+            tables.sql(written)
+        before = written[: written.index(word)].split("\n")
+        assert f"(line {len(before)}, pos {len(before[-1])})" in str(caught.value)
+
+
+def test_paths_without_quotes(
+    tables: hindex.Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_columns(tmp_path / "flat" / "1.orc", {"a": pa.array([1])})
+    for text in ("SELECT a FROM {}", "SELECT sum(a) FROM {}", "SHOW INDEXES ON `{}`"):
+        with pytest.raises(hindex.HindexError, match=r"written in quotes: FROM 'flat'$"):
+            tables.sql(text.format("flat"))
+        with pytest.raises(hindex.HindexError) as caught:
+            tables.sql(text.format("nodir"))
+        assert "FROM 'nodir'" not in str(caught.value)
+    with pytest.raises(
+        hindex.HindexError, match=r"^Table 'nodir' is invalid: it is neither a path nor a table"
+    ):
+        tables.table("nodir")
+
+
 def test_mistakes(tables: hindex.Connection) -> None:
     with pytest.raises(StatementError, match=r"^\[TABLE_OR_VIEW_NOT_FOUND\]"):
         tables.sql("SELECT count(*), 1 FROM nope")

@@ -295,21 +295,6 @@ def test_timestamps_with_a_zone(anywhere: str, tmp_path: Path, spark: SparkSessi
     assert (found[1]["at"], found[1]["all"]) == (instant, [instant])
 
 
-def test_a_wall_clock_is_that_of_the_session(
-    anywhere: str, everything: hindex.Table, spark: SparkSession
-) -> None:
-    wanted = {
-        row["id"]: row["stamp"] for row in everything.scan("id < 20", ["id", "stamp"]).to_arrow().to_pylist()
-    }
-    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
-    try:
-        frame = everything.scan("id < 20", ["id", "stamp"]).to_spark(spark)
-        shown = {row["id"]: row["text"] for row in frame.selectExpr("id", "string(stamp) AS text").collect()}
-    finally:
-        spark.conf.set("spark.sql.session.timeZone", "UTC")
-    assert shown == {key: None if stamp is None else str(stamp) for key, stamp in wanted.items()}
-
-
 def test_executors_need_neither_spark_nor_a_parser(everything: hindex.Table, tmp_path: Path) -> None:
     scan = everything.scan("whole = 7", ["id"])
     (tmp_path / "tasks").write_bytes(pickle.dumps(scan.plan().tasks))

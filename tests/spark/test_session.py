@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 def test_a_session_prints_nothing(tmp_path: Path) -> None:
     code = """
-import warnings; warnings.simplefilter("default")
+import tempfile, warnings; warnings.simplefilter("default")
+from pathlib import Path
 from hindex.spark.session import local_session
 conf = {"spark.driver.memory": "1g", "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
 spark = local_session("local[1]", conf)
@@ -31,17 +32,28 @@ def same(batches):
 assert len(spark.range(3).mapInArrow(same, "id long").collect()) == 3
 from pyspark.errors import AnalysisException
 try:
-    spark.sql("SELECT missing")
+    spark.sql("SELECT missing FROM nowhere")
 except AnalysisException:
     pass
+assert len(list(Path(tempfile.gettempdir()).glob("hindex-warehouse-*"))) == 1
 spark.stop()
 """
+    here, temporary = tmp_path / "here", tmp_path / "temporary"
+    for directory in (here, temporary):
+        directory.mkdir()
     ran = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=300
+        [sys.executable, "-c", code],
+        cwd=here,
+        env=os.environ | {"TMPDIR": str(temporary)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
     )
     assert ran.stdout == ""
     assert ran.stderr == ""
-    assert list(tmp_path.iterdir()) == []
+    assert list(here.iterdir()) == []
+    assert list(temporary.glob("hindex-*")) == []
 
 
 def test_a_running_session_is_used_again(spark: SparkSession) -> None:

@@ -385,3 +385,25 @@ def test_columns_with_the_name_of_the_database(column: str) -> None:
 )
 def test_predicates_of_nulls(predicate: str, value: bool | None) -> None:
     assert of_nulls(parse_predicate(predicate)) is value
+
+
+def test_places_are_those_of_the_text() -> None:
+    """Each character of a query with other names is found where it was written."""
+    text = "SELECT t.a, 'x'\nFROM 'some/path' p JOIN t ON p.a = t.a\nJOIN db.u AS z WHERE 1 = 2"
+    query = parse_query(text)
+    assert query is not None
+    assert len(query.tables) == 3
+    for names in (
+        [None] * 3,
+        ["orc.`/a/longer/some/path`", None, None],
+        ["p", "a.b", None],
+        ["p", "q", "rr"],
+    ):
+        sent = query.with_tables(names)
+        kept = [at for at in range(len(text)) if not any(t.start <= at < t.end for t in query.tables)]
+        places = [query.place(at, names) for at in range(1, len(sent))]
+        assert [at for at in dict.fromkeys(places) if at in set(kept)] == kept
+        for at, place in enumerate(places, 1):
+            if place in set(kept) and place < len(text):
+                assert sent[at] == text[place]
+        assert query.place(len(sent), names) == len(text)

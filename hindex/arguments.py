@@ -1,0 +1,23 @@
+"""Checks of what callers pass in, before anything is done with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+from hindex.errors import ArgumentTypeError
+
+
+def check_text(value: str, what: str, such_as: str) -> str:
+    """:raises ArgumentTypeError: for anything but a text."""
+    if not isinstance(cast("object", value), str):
+        raise ArgumentTypeError(f"{what} is {value!r}: it is a text, such as {such_as!r}")
+    return value
+
+
+def check_names(names: Sequence[str], what: str) -> Sequence[str]:
+    """:raises ArgumentTypeError: for anything but a list of texts: a single text is none, either."""
+    given: object = names
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise ArgumentTypeError(f"{what} is {given!r}: it is a list of names, such as {[str(given)]!r}")
+    return [check_text(name, f"a name in {what}", str(name)) for name in names]

@@ -1,0 +1,61 @@
+"""The first rows of a scan as HTML, for notebooks."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from hindex.plan.explain_html import STYLE
+from hindex.plan.reasons import plural
+
+if TYPE_CHECKING:
+    from hindex.scan.scan import Scan
+
+#: What is shown at most: rows, columns, and characters of a value.
+_ROWS, _COLUMNS, _CHARACTERS = 10, 20, 100
+
+
+def scan_html(scan: Scan) -> str:
+    """One ``div`` with its own style: a table of the first rows, and how much of the whole it is.
+
+    Rows are read as :meth:`~hindex.scan.scan.Scan.head` does. What goes wrong is shown in their place.
+    """
+    try:
+        # one row more tells whether there are more
+        shown = _rows(scan.head(_ROWS + 1))
+    except Exception as error:  # noqa: BLE001 a notebook shows nothing at all of what fails in here
+        shown = f"<div>{escape(f'{type(error).__name__}: {error}')}</div>"
+    found = (
+        f'<div class="hindex"><style>{STYLE}</style>\n<code>{escape(repr(scan))}</code>\n{shown}\n</div>\n'
+    )
+    # texts of a condition may be no Unicode, which nothing could be sent with
+    return found.encode(errors="backslashreplace").decode()
+
+
+def _rows(found: pa.Table) -> str:
+    from hindex.cli.text import texts
+
+    few = found.slice(0, _ROWS).select(range(min(_COLUMNS, found.num_columns)))
+    head = "".join(f"<th>{escape(name)}</th>" for name in few.column_names)
+    columns = [texts(column.combine_chunks()) for column in few.columns]
+    body = [f"<tr>{''.join(map(_cell, row))}</tr>" for row in zip(*columns, strict=True)]
+    return "\n".join(["<table>", f"<tr>{head}</tr>", *body, "</table>", f"<div>{_extent(found)}</div>"])
+
+
+def _cell(text: str | None) -> str:
+    if text is None:
+        return '<td><span class="why">NULL</span></td>'
+    return f"<td>{escape(text if len(text) <= _CHARACTERS else text[: _CHARACTERS - 1] + '…')}</td>"
+
+
+def _extent(found: pa.Table) -> str:
+    """How much of it is shown."""
+    rows = (
+        f"first {_ROWS} rows"
+        if found.num_rows > _ROWS
+        else f"{found.num_rows:,} {plural(found.num_rows, 'row')}"
+    )
+    of = f"first {_COLUMNS} of " if found.num_columns > _COLUMNS else ""
+    return f"{rows}, {of}{found.num_columns:,} {plural(found.num_columns, 'column')}"

@@ -1,0 +1,159 @@
+"""Whether Spark would give the rows of a statement that hindex can answer by itself.
+
+hindex compares what clocks show, Spark instants. These agree where its Java and the session are in UTC. Where both are
+in another zone, columns are shown alike, and a condition means the same unless a transition of the zone is near a time
+that it names; but rows may be in another order. In two zones, Spark shows other times than the files hold.
+
+Besides, Spark keeps some types as numbers, which the files alone do not tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import closing, suppress
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from hindex.errors import ColumnError, OrcError, UnsupportedError
+from hindex.orc.source import open_source
+from hindex.orc.tail import read_tail
+from hindex.orc.types import INTEGER_KINDS, Kind, OrcType
+from hindex.plan.filter import Always, Leaf, Never, atoms
+from hindex.plan.normalize import normalize
+from hindex.spark.zones import Zones, zones
+from hindex.sql.predicate import ColumnRef, Predicate, columns, leaves
+from hindex.sql.statements import AggregateCall, AggregateFunction, Select, SelectExists
+from hindex.table.schema import ResolvedColumn, TableSchema
+from hindex.table.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_TIMES = frozenset({Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT})
+#: Where Spark keeps the type of a column that ORC does not have.
+_SPARK_TYPE = "spark.sql.catalyst.type"
+
+
+#: Such as ``timestamp_ntz`` and intervals, which ORC has as numbers.
+_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint"})
+
+
+def check_same_rows(spark: SparkSession, snapshot: Snapshot, select: Select | SelectExists) -> None:
+    """Refuse a statement that Spark gives other values or rows for.
+
+    :raises UnsupportedError: naming a column, and why.
+    """
+    if isinstance(select, SelectExists):
+        select = select.rows
+    schema = snapshot.schema
+    shown = _resolved(schema, _shown(select, schema))
+    sorted_by = _resolved(schema, _sorted_by(select))
+    in_where = _resolved(schema, () if select.where is None else columns(select.where))
+    used = [*shown, *sorted_by, *in_where]
+    if any(_has(item.type, INTEGER_KINDS) for item in used):
+        other = _other_types(snapshot)
+        for item in used:
+            if item.path[0].lower() in other:
+                raise UnsupportedError(f"Spark has the column {item.name!r} as {other[item.path[0].lower()]}")
+    times = [item for item in used if _has(item.type, _TIMES)]
+    if not times:
+        return
+    by = zones(spark)
+    if by.are_utc:
+        return
+    if not by.are_one:
+        raise UnsupportedError(
+            f"Spark reads the timestamps of {times[0].name!r} by {by.java}, the zone of its Java, and shows them by "
+            f"{by.session}, that of the session"
+        )
+    for item in sorted_by:
+        if _has(item.type, _TIMES):
+            raise UnsupportedError(
+                f"timestamps of {item.name!r} are instants to Spark, and clocks in {by.session} may show two alike"
+            )
+    if select.where is not None and not _is_steady(select.where, schema, by):
+        raise UnsupportedError(
+            f"timestamps of the condition are instants to Spark, which clocks in {by.session} may show otherwise"
+        )
+
+
+def _resolved(schema: TableSchema, refs: Iterable[ColumnRef]) -> list[ResolvedColumn]:
+    found = []
+    for ref in refs:
+        # keys of transactional rows are no columns of the schema
+        with suppress(ColumnError):
+            found.append(schema.resolve(ref.parts))
+    return found
+
+
+def _shown(select: Select, schema: TableSchema) -> list[ColumnRef]:
+    """The columns of the result that are not aggregated."""
+    if select.items is None:
+        return [ColumnRef((name,)) for name in schema.names]
+    return [item.value for item in select.items if isinstance(item.value, ColumnRef)]
+
+
+def _sorted_by(select: Select) -> list[ColumnRef]:
+    """The columns whose values are compared with each other."""
+    ordered = [] if select.order is None else [select.order.value]
+    values = [*select.groups, *ordered, *(item.value for item in select.items or ())]
+    calls = [item for item in values if isinstance(item, AggregateCall)]
+    calls += [] if select.having is None else select.having.calls
+    return [
+        *select.groups,
+        *(item for item in ordered if isinstance(item, ColumnRef)),
+        *(
+            call.column
+            for call in calls
+            if call.column is not None and call.function is not AggregateFunction.COUNT
+        ),
+    ]
+
+
+def _is_steady(where: Predicate, schema: TableSchema, by: Zones) -> bool:
+    """Whether a condition keeps the same rows by what clocks show as by instants."""
+    for leaf in leaves(where):
+        if not any(_has(item.type, _TIMES) for item in _resolved(schema, columns(leaf))):
+            continue
+        for atom in atoms(normalize(leaf, schema)):
+            if isinstance(atom, Always | Never):
+                continue
+            if not isinstance(atom, Leaf):
+                return False
+            ends = [end for part in atom.domain.ranges for end in (part.low, part.high) if end is not None]
+            # times without a zone are the session's to Spark, where they are compared with instants
+            if ends and atom.type.kind is not Kind.TIMESTAMP:
+                return False
+            if not all(isinstance(end, int) and by.is_steady(end) for end in ends):
+                return False
+    return True
+
+
+def _has(of: OrcType, kinds: frozenset[Kind]) -> bool:
+    return any(part.kind in kinds for part in of.walk())
+
+
+def _other_types(snapshot: Snapshot) -> dict[str, str]:
+    """The columns that Spark has as something else than ORC, by the first file: their names in lower case, and as what.
+
+    Spark goes by one file, too.
+    """
+    # of a file that cannot be read, whoever needs rows of it is told
+    with suppress(OrcError):
+        for view in snapshot.files:
+            return _types_of(view.file.uri, view.file.length, view.file.mtime_ns)
+    return {}
+
+
+@lru_cache(maxsize=256)
+def _types_of(uri: str, _length: int, _mtime_ns: int) -> dict[str, str]:
+    with closing(open_source(uri)) as source:
+        tail = read_tail(source)
+    types = tail.footer.types
+    found = {}
+    for name, top in zip(tail.schema.field_names, tail.schema.children, strict=True):
+        for part in top.walk():
+            told = {item.key: item.value for item in types[part.column].attributes}.get(_SPARK_TYPE)
+            if part.kind in INTEGER_KINDS and told is not None and told not in _NUMBERS:
+                found[name.lower()] = told
+    return found

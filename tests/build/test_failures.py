@@ -1,0 +1,113 @@
+"""What a build that Spark could not run says of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hindex.build.collect import _build_error
+from tests.support.small import write_rows
+
+_REMEDY = (
+    ". Spark's Python workers need a Python that has hindex: start the session with "
+    f"PYSPARK_PYTHON={sys.executable} in the environment; on a cluster that has no such file, see Clusters in "
+    "docs/spark.md"
+)
+_FRAMES = '  File "worker.py", line 1, in invoke\n    func()\n    ^^^^^^\n'
+_STACK = (
+    "\tat org.apache.spark.Some.method(Some.scala:1)\n\tat java.base/java.lang.Thread.run(Thread.java:1)\n"
+)
+
+
+def traceback(last: str) -> str:
+    return f"Traceback (most recent call last):\n{_FRAMES}{last}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "An exception was thrown from the Python worker:\n" + traceback("KeyError: 'x'\nand more of it"),
+            "KeyError: 'x'",
+        ),
+        (
+            (
+                f"{traceback('KeyError: 1')}\nDuring handling of the above exception, another exception occurred:\n\n"
+                f"{traceback('ZeroDivisionError: division by zero')}\nJVM stacktrace:\norg.apache.spark.Some\n{_STACK}"
+            ),
+            "ZeroDivisionError: division by zero",
+        ),
+        (
+            f"An error occurred.\n\nJVM stacktrace:\n{_STACK}Caused by: {traceback('OSError: disk full')}{_STACK}",
+            "OSError: disk full",
+        ),
+        (traceback("ModuleNotFoundError: No module named 'hindex'"), None),
+        (traceback("x.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python 3.12 is not 3.11."), None),
+        (
+            (
+                f"An error occurred while calling o54.\n: org.apache.spark.SparkException: awaitResult:\n{_STACK}"
+                f"Caused by: org.apache.spark.SparkException: Job aborted\n{_STACK}"
+                f"Caused by: java.lang.OutOfMemoryError: Java heap space\n{_STACK}"
+            ),
+            "java.lang.OutOfMemoryError: Java heap space",
+        ),
+        (
+            (
+                f'x\nCaused by: java.io.IOException: Cannot run program "py": error=2, none\n{_STACK}'
+                f"Caused by: java.io.IOException: error=2, none\n{_STACK}"
+            ),
+            f'java.io.IOException: Cannot run program "py": error=2, none{_REMEDY}',
+        ),
+        ("\n  the session was stopped \nlong ago", "the session was stopped"),
+        ("", "RuntimeError"),
+        (traceback("").rstrip(), "Traceback (most recent call last):"),
+    ],
+)
+def test_the_cause_is_told(text: str, told: str | None) -> None:
+    error = str(_build_error(RuntimeError(text)))
+    if told is None:
+        told = text.rstrip().splitlines()[-1].rstrip(".") + _REMEDY
+    assert error == f"the Spark job failed: {told}"
+
+
+def test_what_a_task_of_hindex_says_is_told_as_it_is() -> None:
+    text = traceback("hindex.errors.BuildError: index build failed on data file 'x': No module named 'lz4'")
+    assert (
+        str(_build_error(RuntimeError(text))) == "index build failed on data file 'x': No module named 'lz4'"
+    )
+
+
+def test_workers_without_hindex(tmp_path: Path) -> None:
+    """A session whose workers run a Python without packages, as one of an environment that is not activated does."""
+    bare = tmp_path / "python"
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    bare.chmod(0o755)
+    write_rows(tmp_path / "table" / "x.orc", 0, [1, 2, 3])
+    code = """
+import json, hindex
+from pyspark.sql import SparkSession
+conf = {"spark.ui.enabled": "false", "spark.log.level": "OFF", "spark.driver.memory": "1g"}
+spark = SparkSession.builder.master("local[1]").config(map=conf).getOrCreate()
+table = hindex.connect(spark=spark).table("table")
+try:
+    table.create_index("by_a", "a")
+except hindex.HindexError as error:
+    print(json.dumps([type(error).__name__, str(error), len(table.indexes()), table.scan("a = 2").count()]))
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=os.environ | {"PYSPARK_PYTHON": str(bare), "PYSPARK_DRIVER_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+    told = f"the Spark job failed: ModuleNotFoundError: No module named 'hindex'{_REMEDY}"
+    assert json.loads(ran.stdout) == ["BuildError", told, 0, 1]
+    assert list((tmp_path / "table" / "_hindex").rglob("*.hidx")) == []

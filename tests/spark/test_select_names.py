@@ -1,0 +1,66 @@
+"""Columns of a SELECT that hindex answers are called as Spark calls them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import hindex
+from tests.support.small import write_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SELECTS = [
+    "SELECT addr.city FROM {}",
+    "SELECT ID, addr.CITY, `addr`.zip FROM {}",
+    "SELECT addr.city, city FROM {}",
+    "SELECT addr.city, addr.zip AS z, ID FROM {} WHERE addr.zip > 1",
+    "SELECT id, id FROM {}",
+    "SELECT addr.city FROM {} ORDER BY addr.city DESC",
+    "SELECT addr.city AS c, city FROM {} ORDER BY c",
+    "SELECT ADDR.City FROM {} ORDER BY city LIMIT 2",
+    "SELECT deep.inner.x, deep.`inner` FROM {}",
+    "SELECT DISTINCT addr.City FROM {} ORDER BY city",
+    "SELECT addr.CITY, count(*), addr.city FROM {} GROUP BY addr.city",
+    "SELECT addr.city, count(*) FROM {} GROUP BY addr.city HAVING city = 'x' ORDER BY 2",
+    "SELECT MIN(addr.CITY), MAX(ID), COUNT(DISTINCT Addr.city) FROM {}",
+]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("names") / "t"
+    columns = {
+        "id": pa.array([1, 2, 3]),
+        "city": pa.array(["a", "b", "c"]),
+        "addr": pa.array([{"city": "x", "Zip": 1}, {"city": "y", "Zip": 2}, {"city": "x", "Zip": 3}]),
+        "deep": pa.array([{"inner": {"x": 1}}] * 3),
+    }
+    write_columns(found / "1.orc", columns)
+    return found
+
+
+@pytest.mark.parametrize("text", SELECTS)
+def test_as_spark_calls_them(text: str, spark: SparkSession, place: Path) -> None:
+    found: Any = hindex.connect().sql(text.format(f"'{place}'"))
+    expected = spark.sql(text.format(f"orc.`{place}`"))
+    table = found if isinstance(found, pa.Table) else found.to_arrow()
+    assert table.schema.names == expected.columns
+    rows = sorted(map(repr, zip(*(column.to_pylist() for column in table.columns), strict=True)))
+    assert rows == sorted(repr(tuple(_plain(value) for value in row)) for row in expected.collect())
+    if not isinstance(found, pa.Table):
+        assert found.schema.names == expected.columns
+        assert found.to_spark(spark).columns == expected.columns
+
+
+def _plain(value: Any) -> Any:
+    return value.asDict() if hasattr(value, "asDict") else value
+
+
+def test_a_scan_from_python_keeps_the_path(place: Path) -> None:
+    scan = hindex.connect().table(str(place)).scan(columns=["addr.city", "ID"])
+    assert scan.schema.names == ["addr.city", "id"]
