@@ -51,7 +51,6 @@ def replace(path: Path) -> None:
         (Reason.CORRUPT, damage, "ALTER INDEX with REBUILD", _REBUILD),
     ],
     ids=["new file", "stale file", "index missing", "corrupt"],
-    ids=str,
 )
 def test_what_explain_says_helps(
     path: Path, reason: Reason, change: Callable[[Path], object], told: str, remedy: str
