@@ -24,6 +24,9 @@ _JAVA_CAUSE = re.compile(r"^Caused by: (.+)$", re.MULTILINE)
 _NO_PROGRAM = "Cannot run program "
 #: What is said where the workers' Python is not the one that hindex is installed in, or is not there.
 _WRONG_PYTHON = re.compile(rf"No module named |PYTHON_VERSION_MISMATCH|PACKAGE_NOT_INSTALLED|{_NO_PROGRAM}")
+#: What Spark writes around the words of a Python that ended before it worked, and says where it said none.
+_BEFORE_WORK = re.compile(r"^Error from python worker:\n(.*?)^PYTHONPATH was:", re.MULTILINE | re.DOTALL)
+_NO_WORDS = re.compile(r"\S+ occurred while reading the port number from \S+ stdout")
 _WORKER_REMEDY = (
     ". Spark's Python workers need a Python that has hindex: start the session with PYSPARK_PYTHON={python} in the "
     "environment; on a cluster that has no such file, see Clusters in docs/spark.md"
@@ -127,11 +130,21 @@ def _build_error(error: Exception) -> BuildError:
     at = text.find(mark)
     if at >= 0:
         return BuildError(text[at + len(mark) :].splitlines()[0])
-    told = _of_worker(text) or _of_java(text)
+    before_work = _of_worker_that_did_not_start(text)
+    told = before_work or _of_worker(text) or _of_java(text)
     if told is None:
         told = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
-    remedy = _WORKER_REMEDY.format(python=sys.executable) if _WRONG_PYTHON.search(told) else ""
+    is_wrong_python = before_work is not None or _WRONG_PYTHON.search(told) is not None
+    remedy = _WORKER_REMEDY.format(python=sys.executable) if is_wrong_python else ""
     return BuildError(f"the Spark job failed: {told.rstrip('.') if remedy else told}{remedy}")
+
+
+def _of_worker_that_did_not_start(text: str) -> str | None:
+    """What the Python of a worker said last before it ended, or that it ended."""
+    block = _BEFORE_WORK.search(text)
+    lines = [line.strip() for line in block[1].splitlines() if line.strip()] if block else []
+    ended = _NO_WORDS.search(text)
+    return lines[-1] if lines else ended[0] if ended else None
 
 
 def _of_worker(text: str) -> str | None:

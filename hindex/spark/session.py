@@ -70,10 +70,28 @@ def default_conf(master: str) -> dict[str, str]:
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
             "spark.driver.memory": f"{_driver_memory() >> 20}m",
-            # by default Spark makes a directory in the current one as soon as a name is looked up
-            "spark.sql.warehouse.dir": _warehouse(),
         }
     return settings
+
+
+_WAREHOUSE = "spark.sql.warehouse.dir"
+#: Settings, and files of Spark's configuration, of somebody who may have tables of his own in a catalog that stays.
+_CATALOG_SETTINGS = (_WAREHOUSE, "spark.sql.catalogImplementation")
+_CATALOG_FILES = ("spark-defaults.conf", "hive-site.xml")
+
+
+def _warehouse_conf(master: str, wanted: Mapping[str, str]) -> dict[str, str]:
+    """Where tables are that a session writes to a catalog of its own: nowhere, if nobody says where.
+
+    By default Spark makes a directory in the current one as soon as a name is looked up.
+    """
+    if not master.startswith("local") or any(name in wanted for name in _CATALOG_SETTINGS):
+        return {}
+    home = os.environ.get("SPARK_HOME")
+    directory = os.environ.get("SPARK_CONF_DIR") or (home and f"{home}/conf")
+    if directory and any((Path(directory) / name).exists() for name in _CATALOG_FILES):
+        return {}
+    return {_WAREHOUSE: _warehouse()}
 
 
 @cache
@@ -162,7 +180,13 @@ def _started(master: str, wanted: Mapping[str, str], app_name: str) -> SparkSess
     if master.startswith("local"):
         # Spark's own default is the first python3 of the PATH, which may be another environment
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    settings = {**default_conf(master), "spark.master": master, "spark.app.name": app_name, **wanted}
+    settings = {
+        **default_conf(master),
+        **_warehouse_conf(master, wanted),
+        "spark.master": master,
+        "spark.app.name": app_name,
+        **wanted,
+    }
     spark_conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     # unnamed, so that nothing is left behind; the Java side keeps it open for as long as it lives
     log = tempfile.TemporaryFile()  # noqa: SIM115

@@ -19,6 +19,7 @@ _REMEDY = (
     "docs/spark.md"
 )
 _FRAMES = '  File "worker.py", line 1, in invoke\n    func()\n    ^^^^^^\n'
+_PORT = "EOFException occurred while reading the port number from pyspark.daemon's stdout."
 _STACK = (
     "\tat org.apache.spark.Some.method(Some.scala:1)\n\tat java.base/java.lang.Thread.run(Thread.java:1)\n"
 )
@@ -62,6 +63,26 @@ def traceback(last: str) -> str:
                 f"Caused by: java.io.IOException: error=2, none\n{_STACK}"
             ),
             f'java.io.IOException: Cannot run program "py": error=2, none{_REMEDY}',
+        ),
+        (
+            (
+                f"x\nCaused by: org.apache.spark.SparkException: Job aborted: org.apache.spark.SparkException: \n"
+                "Error from python worker:\n  Traceback (most recent call last):\n"
+                '    File "daemon.py", line 1, in <module>\n      import x\n  ImportError: x is too old\n'
+                f"PYTHONPATH was:\n  /a:/b\norg.apache.spark.SparkException: {_PORT}\n{_STACK}"
+            ),
+            f"ImportError: x is too old{_REMEDY}",
+        ),
+        (
+            (
+                "Caused by: org.apache.spark.SparkException: \nError from python worker:\n  /usr/bin/python: no\n"
+                f"PYTHONPATH was:\n  /a:/b\norg.apache.spark.SparkException: {_PORT}\n{_STACK}"
+            ),
+            f"/usr/bin/python: no{_REMEDY}",
+        ),
+        (
+            f"x\nCaused by: org.apache.spark.SparkException: {_PORT}\n{_STACK}",
+            f"EOFException occurred while reading the port number from pyspark.daemon's stdout{_REMEDY}",
         ),
         ("\n  the session was stopped \nlong ago", "the session was stopped"),
         ("", "RuntimeError"),

@@ -6,6 +6,7 @@ import os
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ import pytest
 
 from hindex.errors import HindexError, MissingRuntimeError
 from hindex.spark.java import find_java, java_version
-from hindex.spark.session import default_conf, local_session
+from hindex.spark.session import _warehouse_conf, default_conf, local_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,6 +55,27 @@ spark.stop()
     assert ran.stderr == ""
     assert list(here.iterdir()) == []
     assert list(temporary.glob("hindex-*")) == []
+
+
+def test_a_warehouse_that_somebody_names_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SPARK_HOME", "SPARK_CONF_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    (own,) = _warehouse_conf("local[2]", {"spark.sql.shuffle.partitions": "2"}).values()
+    assert Path(own).parent == Path(tempfile.gettempdir())
+    assert _warehouse_conf("spark://cluster:7077", {}) == {}
+    assert _warehouse_conf("local", {"spark.sql.warehouse.dir": "/data/warehouse"}) == {}
+    assert _warehouse_conf("local", {"spark.sql.catalogImplementation": "hive"}) == {}
+    (tmp_path / "conf").mkdir()
+    for name, value in (("SPARK_HOME", tmp_path), ("SPARK_CONF_DIR", tmp_path / "conf")):
+        with monkeypatch.context() as patched:
+            patched.setenv(name, str(value))
+            assert _warehouse_conf("local", {}) != {}
+            for file in ("spark-defaults.conf", "hive-site.xml"):
+                (tmp_path / "conf" / file).touch()
+                assert _warehouse_conf("local", {}) == {}
+                (tmp_path / "conf" / file).unlink()
 
 
 def test_a_running_session_is_used_again(spark: SparkSession) -> None:
