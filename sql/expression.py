@@ -55,7 +55,8 @@ _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _ESCAPES = {
     "\\": "\\\\",
     "'": "\\'",
-    "\0": "\\0",
+    # not \0, which is one octal escape with digits behind it
+    "\0": "\\u0000",
     "\b": "\\b",
     "\n": "\\n",
     "\r": "\\r",
@@ -68,6 +69,11 @@ _ESCAPED = re.compile("[\\\\'\0\b\n\r\t\x1a]")
 def quote_string(text: str) -> str:
     """A Spark string literal in single quotes, on one line."""
     return "'" + _ESCAPED.sub(lambda match: _ESCAPES[match[0]], text) + "'"
+
+
+def within_quotes(text: str) -> str:
+    """A text as it is written between quotes, single or double ones."""
+    return quote_string(text)[1:-1].replace('"', '\\"')
 
 
 def quote_name(name: str) -> str:

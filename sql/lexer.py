@@ -23,10 +23,15 @@ _OPERANDS = frozenset(
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|[01][0-7]{2}|.)", re.DOTALL)
 _ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 
+# Comments nest in Spark; deeper ones than these count as not closed.
+_COMMENT = r"/\*(?:[^*/]|\*(?!/)|/(?!\*))*+\*/"
+for _ in range(3):
+    _COMMENT = rf"/\*(?:[^*/]|\*(?!/)|/(?!\*)|{_COMMENT})*+\*/"
+
 # Quoted text, comments and semicolons; an opening that has no end matches alone, as the last alternative.
 PIECES = re.compile(
     r"""(?P<quoted>\b[rR]'[^']*'|\b[rR]"[^"]*"|'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|`[^`]*`)"""
-    r"""|(?P<comment>--[^\n]*|/\*.*?\*/)"""
+    rf"""|(?P<comment>--[^\r\n]*|{_COMMENT})"""
     r"""|(?P<end>;)"""
     r"""|(?P<open>['"`]|/\*)""",
     re.DOTALL,
@@ -140,11 +145,26 @@ def check_nesting(tokens: list[Token]) -> None:
 
 
 def check_quotes(text: str) -> None:
-    """Refuses a quote or comment that is opened and never closed."""
+    """Refuses a quote or comment that is opened and never closed, and what sqlglot alone takes for a comment."""
+    position = 0
     for piece in PIECES.finditer(text):
+        _check_braces(text, position, piece.start())
         if piece["open"]:
             what = "comment" if piece["open"] == "/*" else "quote"
             raise SqlSyntaxError(f"the {what} {piece['open']} is not closed", piece.start())
+        if piece["comment"] and piece[0][:2] == "--" and text[piece.end() - 1 : piece.end() + 1] == "\\\n":
+            # sqlglot's tokenizer reads the next line, Spark's does not
+            problem = "a comment that a backslash continues in the next line"
+            raise SqlSyntaxError(problem, piece.end() - 1, unsupported=True)
+        position = piece.end()
+    _check_braces(text, position, len(text))
+
+
+def _check_braces(text: str, start: int, stop: int) -> None:
+    """Refuses ``{# ... #}``, which sqlglot's tokenizer leaves out in every dialect."""
+    found = text.find("{#", start, stop)
+    if found >= 0:
+        raise SqlSyntaxError("unexpected '{'", found)
 
 
 def split(text: str) -> list[str]:

@@ -220,7 +220,7 @@ def _quoted_tables(tokens: Sequence[Token]) -> Iterator[QueryTable]:
     """The texts in quotes that are tables, as far as words tell: behind FROM, JOIN, and a comma behind such a one."""
     is_query = [True]  # of each parenthesis that is open, and outside of all
     previous = [""] * 3  # the words before, the last one first; a table is "''"
-    for token, following in zip(tokens, [*tokens[1:], None], strict=True):
+    for token, following in zip(tokens, [*tokens, None][1:], strict=True):
         word = "" if token.token_type is TokenType.IDENTIFIER else token.text.upper()
         if token.token_type is TokenType.L_PAREN:
             is_query.append(following is not None and following.text.upper() in _FIRST_WORDS)

@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 DELIMITERS = " \t\n`(),;=<>!+*%|&"
 
 _TABLE = re.compile(
-    r"""\b(?:FROM|ON)\s+(?:TABLE\s+)?(?:'(?P<single>[^']+)'|"(?P<double>[^"]+)"|(?P<name>(?!TABLE\b)[^\s'"`(),;]+))""",
-    re.IGNORECASE,
+    r"""\b(?:FROM|ON)\s+(?:TABLE\s+)?"""
+    r"""(?:'(?P<single>(?:[^'\\]|\\.)+)'|"(?P<double>(?:[^"\\]|\\.)+)"|(?P<name>(?!TABLE\b)[^\s'"`(),;]+))""",
+    re.IGNORECASE | re.DOTALL,
 )
 _USING = re.compile(r"\b(?:USING\s+|AS\s+')$", re.IGNORECASE)
+_RAW = re.compile(r"\b[rR]['\"]$")
 _INDEX = re.compile(r"\bINDEX(?:ES)?\s+(?:IF\s+EXISTS\s+)?$", re.IGNORECASE)
 _KEYWORD = re.compile(r"\b[A-Z]{2,}\b")
 _CONDITION = ("AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "RLIKE", "IS", "NULL", "TRUE", "FALSE")
@@ -85,12 +87,16 @@ class Completer:
             return []
         # the word may begin with the quote, or behind a blank within the quotes
         before, inner = text[: opened.end()], text[opened.end() :]
+        if before[-2:-1] == before[-1]:
+            # a quote that is doubled within quotes: what stands before it counts too
+            return []
         if opened["open"] == "`":
-            found = _fitting(self._of_table(text[start:] + after).columns, inner)
+            names = _fitting(self._of_table(text[start:] + after).columns, inner)
+            found = [name.replace("`", "``") for name in names]
         elif _USING.search(before):
             found = _types(inner)
         else:
-            found = _paths(inner)
+            found = _quoted_paths(inner, opened["open"], is_raw=_RAW.search(before) is not None)
         return [(before + item)[word_at:] for item in found]
 
     def _words(self, before: str, word: str, after: str) -> list[str]:
@@ -104,8 +110,15 @@ class Completer:
         words = before.split()
         first = words[0].upper()
         if first == "HELP":
+            given = [other.upper() for other in words[1:]]
+            names = [name.split() for name in HELP]
             return _cased(
-                [name.split()[len(words) - 1] for name in HELP if len(name.split()) >= len(words)], word
+                [
+                    name[len(given)]
+                    for name in names
+                    if name[: len(given)] == given and len(name) > len(given)
+                ],
+                word,
             )
         first = {"UPDATE": "REFRESH", "DESC": "DESCRIBE"}.get(first, first)
         begun = {first, "SELECT"} if first == "EXPLAIN" else {first}
@@ -121,10 +134,12 @@ class Completer:
         return [*map(quote_name, _fitting(self._of_table(whole).columns, word)), *_cased(keywords, word)]
 
     def _of_table(self, text: str) -> Names:
+        from hindex.sql.lexer import unescape
+
         found = _TABLE.search(text)
         if found is None:
             return Names()
-        table = found["single"] or found["double"] or found["name"]
+        table = found["name"] or unescape(found["single"] or found["double"])
         if table not in self._known:
             try:
                 self._known[table] = self._names(table)
@@ -159,6 +174,18 @@ def _cased(keywords: Iterable[str], word: str) -> list[str]:
 
 def _fitting(names: Iterable[str], word: str) -> list[str]:
     return [name for name in dict.fromkeys(names) if name.lower().startswith(word.lower())]
+
+
+def _quoted_paths(inner: str, quote: str, *, is_raw: bool) -> list[str]:
+    """The paths that begin with what is typed within quotes, which stays as it is; the rest is escaped."""
+    from hindex.sql.expression import within_quotes
+    from hindex.sql.lexer import unescape
+
+    begun = inner if is_raw else unescape(inner)
+    rests = [path[len(begun) :] for path in _paths(begun)]
+    if is_raw:
+        return [inner + rest for rest in rests if quote not in rest]
+    return [inner + within_quotes(rest) for rest in rests]
 
 
 def _paths(begun: str) -> list[str]:

@@ -6,6 +6,7 @@ from collections import Counter
 
 import hindex
 from hindex.cli.inspect_text import Document, columns
+from hindex.cli.text import printable
 from hindex.orc.acid.files import file_tail
 from hindex.orc.acid.names import AcidDirectory
 from hindex.scan.planning import plan_scan
@@ -83,11 +84,11 @@ def _write_ids(item: AcidDirectory) -> str:
 
 def text(found: Document) -> str:
     """The document as lines for people."""
-    lines = [f"table    {found['table']}"]
+    lines = [f"table    {printable(found['table'])}"]
     if found["valid_write_ids"]:
-        lines.append(f"as seen  {found['valid_write_ids']}")
+        lines.append(f"as seen  {printable(found['valid_write_ids'])}")
     for item in found["directories"]:
-        lines += ["", f"Directory {item['path'] or '.'}"]
+        lines += ["", f"Directory {printable(item['path']) or '.'}"]
         counts = [
             (entry["name"], entry["kind"].replace("_", " "), entry["write_ids"]) for entry in item["counts"]
         ]

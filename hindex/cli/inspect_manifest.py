@@ -9,6 +9,9 @@ from hindex.orc.source import ByteSource
 from hindex.store.format import MAX_BYTES, corrupt, decode
 from hindex.store.manifest import IndexEntry, Manifest
 
+#: In milliseconds since 1970.
+_YEAR_10000 = 253_402_300_800_000
+
 
 def document(source: ByteSource) -> Document:
     """What a manifest says, without reading the segments that it names.
@@ -54,6 +57,8 @@ def _index(manifest: Manifest, entry: IndexEntry) -> Document:
 def _instant(milliseconds: int) -> str | None:
     if not milliseconds:
         return None
+    if not 0 < milliseconds < _YEAR_10000:  # of a clock that was wrong
+        return f"{milliseconds} ms since 1970"
     return str(np.datetime64(milliseconds, "ms")).replace("T", " ") + "Z"
 
 

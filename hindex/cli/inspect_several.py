@@ -1,39 +1,58 @@
-"""What ``hindex inspect`` shows of several files: each under its name."""
+"""What ``hindex inspect`` shows of several files: each under its name, as soon as it was looked into."""
 
 from __future__ import annotations
 
-import io
+import json
+import textwrap
+from typing import TextIO
 
 import pyarrow as pa
 
 from hindex.cli.inspect import JSON_VERSION, Inspection
 from hindex.cli.inspect_text import Document
 from hindex.cli.output import TableOutput
+from hindex.cli.text import printable
 
 
-class Several:
-    """Inspections in the order in which they were asked for."""
+class SeveralTexts:
+    """Text, behind a line with the name."""
 
-    def __init__(self) -> None:
-        self._documents: list[Document] = []
-        self._texts: list[str] = []
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._count = 0
 
     def add(self, name: str, found: Inspection | pa.Table) -> None:
-        """Add what was found under a name; of a directory, that is a table of its files."""
+        """Write what was found under a name; of a directory, that is a table of its files."""
+        self._stream.write(f"{chr(10) if self._count else ''}==> {printable(name)} <==\n")
+        self._count += 1
         if isinstance(found, Inspection):
-            self._documents.append(found.to_json())
-            text = found.to_text()
+            self._stream.write(found.to_text() + "\n")
         else:
-            self._documents.append(
-                {"version": JSON_VERSION, "kind": "DIRECTORY", "directory": name, "files": found.to_pylist()}
-            )
-            stream = io.StringIO()
-            TableOutput(stream).rows(found.schema, found.to_batches())
-            text = stream.getvalue().rstrip("\n")
-        self._texts.append(f"==> {name} <==\n{text}")
+            TableOutput(self._stream).rows(found.schema, found.to_batches())
 
-    def to_json(self) -> list[Document]:
-        return self._documents
+    def end(self) -> None:
+        """Nothing more is written."""
 
-    def to_text(self) -> str:
-        return "\n\n".join(self._texts)
+
+class SeveralDocuments:
+    """An array of JSON documents."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._count = 0
+        self._stream.write("[")
+
+    def add(self, name: str, found: Inspection | pa.Table) -> None:
+        """Write what was found under a name; of a directory, that is an object with its files."""
+        document = found.to_json() if isinstance(found, Inspection) else _directory(name, found)
+        element = textwrap.indent(json.dumps(document, indent=2), "  ")
+        self._stream.write(f"{',' if self._count else ''}\n{element}")
+        self._count += 1
+
+    def end(self) -> None:
+        """Close the array."""
+        self._stream.write("\n]\n" if self._count else "]\n")
+
+
+def _directory(name: str, files: pa.Table) -> Document:
+    return {"version": JSON_VERSION, "kind": "DIRECTORY", "directory": name, "files": files.to_pylist()}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from hindex.cli.text import printable
+
 #: What is in a file, as values for JSON.
 Document = dict[str, Any]
 
@@ -13,7 +15,8 @@ _TEXT_SHOWN = 40
 
 
 def columns(rows: Sequence[tuple[str, ...]], indent: str = "  ") -> list[str]:
-    """Lines of left-aligned columns."""
+    """Lines of left-aligned columns; what would steer a terminal is escaped."""
+    rows = [tuple(map(printable, row)) for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         indent + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -107,7 +110,7 @@ def _stripe_lines(stripe: Document) -> list[str]:
     lines += _statistics_lines([(c["name"], c["statistics"]) for c in stripe["columns"]], indent="    ")
     for column in stripe["columns"]:
         if column.get("row_groups"):
-            lines.append(f"  row groups of {column['name'] or '(root)'}")
+            lines.append(f"  row groups of {printable(column['name']) or '(root)'}")
             rows = [(str(i), item["statistics"]) for i, item in enumerate(column["row_groups"])]
             lines += _statistics_lines(rows, indent="    ")
     return lines
@@ -151,5 +154,5 @@ def _cut(value: object) -> str:
         return f"{value:,}" if isinstance(value, int) else str(value)
     if not value:
         return '""'
-    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in value)
+    shown = printable(value)
     return shown if len(shown) <= _TEXT_SHOWN else f"{shown[: _TEXT_SHOWN - 1]}…"

@@ -51,6 +51,7 @@ class Context:
     conf: Mapping[str, str] = field(default_factory=dict)
     valid_write_ids: str = ""
     mode: str = "lenient"
+    debug: bool = False
     _connection: Connection | None = None
 
     def connection(self, *, quick_java: bool = True) -> Connection:
@@ -76,6 +77,18 @@ class Context:
     def execute(self, statement: str) -> int | None:
         """Run one statement and write its result; the number of rows, where it has rows."""
         return self.write(self.connection().sql(statement))
+
+    def execute_shown(self, statement: str) -> int | None:
+        """The same for a shell, which goes on after a character that the terminal lacks.
+
+        :raises HindexError: in the place of the error of such a character, too.
+        """
+        try:
+            return self.execute(statement)
+        except UnicodeEncodeError as error:
+            if lacks(sys.stdout, error):
+                raise HindexError(_told(error)) from error
+            raise
 
     def write(self, result: object) -> int | None:
         """Write a statement's result; the number of rows, where it has rows."""
@@ -161,7 +174,7 @@ def cli(
 
     Without a command, hindex is an interactive shell.
     """
-    context.obj = Context(store, output, master, conf, valid_write_ids, mode)
+    context.obj = Context(store, output, master, conf, valid_write_ids, mode, debug)
     if context.invoked_subcommand is not None:
         return
     if sys.stdin.isatty():
@@ -169,7 +182,7 @@ def cli(
         from hindex.cli.shell import run_shell
 
         completer = Completer(lambda table: table_names(context.obj.connection(), table))
-        run_shell(context.obj.execute, lambda error: report(error, debug=debug), completer)
+        run_shell(context.obj.execute_shown, lambda error: report(error, debug=debug), completer)
     else:
         _execute_all(context.obj, sys.stdin.read(), is_piped=True)
 
@@ -246,7 +259,7 @@ def check(context: Context, table: str, verify: bool) -> None:
 def inspect(context: Context, files: Sequence[str], row_groups: bool) -> None:
     """Show what is in ORC files, index files, manifests or transactional tables; of a directory, one line a file."""
     from hindex.cli.inspect import inspect_path
-    from hindex.cli.inspect_several import Several
+    from hindex.cli.inspect_several import SeveralDocuments, SeveralTexts
 
     def inspected(file: str) -> Inspection | pa.Table:
         return inspect_path(file, row_groups=row_groups, valid_write_ids=context.valid_write_ids)
@@ -254,14 +267,20 @@ def inspect(context: Context, files: Sequence[str], row_groups: bool) -> None:
     if len(files) == 1:
         context.write(inspected(files[0]))
         return
-    found, is_sound = Several(), True
+    if context.output == "csv":
+        raise HindexError(
+            "several files are no rows of one kind, as CSV has them: use --output json or table"
+        )
+    several = (SeveralDocuments if context.output == "json" else SeveralTexts)(sys.stdout)
+    is_sound = True
     for file in files:
         try:
-            found.add(file, inspected(file))
+            several.add(file, inspected(file))
         except HindexError as error:
             is_sound = False
-            report(error)
-    context.write(found)
+            report(error, debug=context.debug)
+        sys.stdout.flush()
+    several.end()
     if not is_sound:
         raise click.exceptions.Exit(FAILURE)
 

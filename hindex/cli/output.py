@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator
 from typing import Protocol, TextIO
 
 import pyarrow as pa
 
-from hindex.cli.text import is_number, json_texts, texts
+from hindex.cli.table_rows import TableRows
+from hindex.cli.text import is_number, json_texts, printable, texts
 
 #: Rows turned into text at a time.
 SLICE_ROWS = 2000
-
-#: A table's column widths are those of its first rows, which are held back until they are so many, have so many
-#: characters, or more rows come only this many seconds after them.
-HEAD_ROWS = 1000
-HEAD_CHARACTERS = 1 << 20
-HEAD_SECONDS = 0.5
 
 
 class Output(Protocol):
@@ -60,9 +53,8 @@ def _slices(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 class TableOutput:
     """Aligned columns. Values wider than those of the first rows stand out of line; nothing is cut."""
 
-    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._clock = clock
 
     def rows(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
         count = self.body(schema, batches)
@@ -73,37 +65,8 @@ class TableOutput:
         """The header and the rows, without the line that counts them."""
         if not schema.names:  # a table without data files has no columns
             return sum(batch.num_rows for batch in batches)
-        slices = map(_cells, _slices(batches))
-        head = self._head(slices)
-        names = [_printable(name) for name in schema.names]
-        widths = [
-            max(map(_width, chain((name,), *(cells[at] for cells in head)))) for at, name in enumerate(names)
-        ]
-        right = [is_number(kind) for kind in schema.types]
-        self._stream.write(_line(names, widths, [False] * len(names)))
-        self._stream.write("─┼─".join("─" * width for width in widths) + "\n")
-        count = 0
-        for cells in chain(head, slices):
-            for row in zip(*cells, strict=True):
-                self._stream.write(_line(row, widths, right))
-            count += len(cells[0])
-        return count
-
-    def _head(self, slices: Iterator[list[list[str]]]) -> list[list[list[str]]]:
-        """The slices that decide on the widths."""
-        head: list[list[list[str]]] = []
-        rows = characters = 0
-        first_came = 0.0
-        for cells in slices:
-            head.append(cells)
-            rows += len(cells[0])
-            characters += sum(len(cell) for column in cells for cell in column)
-            now = self._clock()
-            if len(head) == 1:
-                first_came = now
-            if rows >= HEAD_ROWS or characters >= HEAD_CHARACTERS or now - first_came >= HEAD_SECONDS:
-                break
-        return head
+        rows = TableRows(self._stream, list(map(printable, schema.names)), list(map(is_number, schema.types)))
+        return rows.write(map(self._cells, _slices(batches)))
 
     def explanation(self, text: str, document: object) -> None:
         self._stream.write(text.rstrip("\n") + "\n")
@@ -111,35 +74,11 @@ class TableOutput:
     def outcome(self, text: str, rows: pa.Table) -> None:
         self._stream.write(text + "\n")
 
-
-def _cells(batch: pa.RecordBatch) -> list[list[str]]:
-    return [
-        ["NULL" if text is None else _printable(text) for text in texts(column)] for column in batch.columns
-    ]
-
-
-def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
-    padded = []
-    for cell, width, to_right in zip(cells, widths, right, strict=True):
-        space = " " * (width - _width(cell))
-        padded.append(space + cell if to_right else cell + space)
-    return " │ ".join(padded).rstrip() + "\n"
-
-
-def _printable(text: str) -> str:
-    """The text with everything that could move a terminal's cursor written as an escape."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def _width(text: str) -> int:
-    """Terminal columns that a text takes."""
-    if text.isascii():
-        return len(text)
-    from rich.cells import cell_len
-
-    return cell_len(text)
+    def _cells(self, batch: pa.RecordBatch) -> list[list[str]]:
+        return [
+            ["NULL" if text is None else printable(text) for text in texts(column, self._stream.encoding)]
+            for column in batch.columns
+        ]
 
 
 class JsonOutput:
@@ -177,7 +116,7 @@ class CsvOutput:
         self._stream.write(",".join(map(_field, schema.names)) + "\n")
         count = 0
         for batch in _slices(batches):
-            columns = [map(_field, texts(column)) for column in batch.columns]
+            columns = [map(_field, texts(column, self._stream.encoding)) for column in batch.columns]
             self._stream.writelines(",".join(row) + "\n" for row in zip(*columns, strict=True))
             count += batch.num_rows
         return count

@@ -124,11 +124,14 @@ def typed_statements(completer: Completer | None = None) -> Iterator[str]:
 
 
 def piped_statements(text: str) -> Iterator[str]:
-    """The statements of a text; where one would begin, the words of the shell do there what they do at a terminal."""
+    """The statements of a text; where one would begin, the words of the shell do there what they do at a terminal.
+
+    Comments before them are passed over, as they are there.
+    """
     from hindex.sql import split
 
     for statement in split(text):
-        rest = statement
+        rest = _without_comments(statement)
         while rest:
             line, _, following = rest.partition("\n")
             if _leaves(line):
@@ -137,7 +140,17 @@ def piped_statements(text: str) -> Iterator[str]:
                 yield rest
                 break
             print(help_text(words))
-            rest = following.strip()
+            rest = _without_comments(following)
+
+
+def _without_comments(text: str) -> str:
+    """A trimmed text without the comments that it begins with."""
+    from hindex.sql.lexer import PIECES
+
+    text = text.strip()
+    while (piece := PIECES.match(text)) and piece["comment"]:
+        text = text[piece.end() :].lstrip()
+    return text
 
 
 def _word(line: str) -> str:

@@ -17,8 +17,11 @@ import pyarrow.compute as pc
 _DOUBLES = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
-def texts(column: pa.Array) -> list[str | None]:
-    """Each value as text, None for null."""
+def texts(column: pa.Array, encoding: str | None = None) -> list[str | None]:
+    """Each value as text, None for null.
+
+    :param encoding: of what the text goes to; nested values with a character that it lacks have escapes, as JSON has.
+    """
     kind = column.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return _strings(column)
@@ -35,8 +38,32 @@ def texts(column: pa.Array) -> list[str | None]:
         # Arrow's own text goes to an exponent for small values
         return [value if value is None else format(value, "f") for value in column.to_pylist()]
     if pa.types.is_nested(kind):
-        return [None if text == "null" else text for text in json_texts(column, ascii_only=False)]
+        found = [None if text == "null" else text for text in json_texts(column, ascii_only=False)]
+        return [text if text is None or _has(encoding, text) else _escaped(text) for text in found]
     return _plain(pc.cast(column, pa.string()))
+
+
+def _has(encoding: str | None, text: str) -> bool:
+    """Whether an encoding, None for any, has all characters of a text."""
+    if encoding is None or text.isascii():
+        return True
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _escaped(text: str) -> str:
+    """JSON in ASCII: all else is within its strings."""
+    return "".join(c if c.isascii() else json.dumps(c)[1:-1] for c in text)
+
+
+def printable(text: str) -> str:
+    """The text with everything that could move a terminal's cursor, or turn the order of a line, as an escape."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _plain(column: pa.Array) -> list[str | None]:

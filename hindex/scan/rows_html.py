@@ -17,37 +17,48 @@ if TYPE_CHECKING:
 _ROWS, _COLUMNS, _CHARACTERS = 10, 20, 100
 
 
-def scan_html(scan: Scan) -> str:
+def scan_html(scan: Scan, remark: str = "") -> str:
     """One ``div`` with its own style: a table of the first rows, and how much of the whole it is.
 
     Rows are read as :meth:`~hindex.scan.scan.Scan.head` does. What goes wrong is shown in their place.
+
+    :param remark: is told beside how much is shown.
     """
+    from hindex.cli.text import printable
+
     try:
         # one row more tells whether there are more
-        shown = _rows(scan.head(_ROWS + 1))
+        shown = _rows(scan.head(_ROWS + 1), remark)
     except Exception as error:  # noqa: BLE001 a notebook shows nothing at all of what fails in here
-        shown = f"<div>{escape(f'{type(error).__name__}: {error}')}</div>"
-    found = (
-        f'<div class="hindex"><style>{STYLE}</style>\n<code>{escape(repr(scan))}</code>\n{shown}\n</div>\n'
-    )
+        lines = map(printable, f"{type(error).__name__}: {error}".splitlines())
+        shown = f"<div>{escape(chr(10).join(lines))}</div>"
     # texts of a condition may be no Unicode, which nothing could be sent with
-    return found.encode(errors="backslashreplace").decode()
+    asked = escape(printable(repr(scan)))
+    return f'<div class="hindex"><style>{STYLE}</style>\n<code>{asked}</code>\n{shown}\n</div>\n'
 
 
-def _rows(found: pa.Table) -> str:
-    from hindex.cli.text import texts
+def _rows(found: pa.Table, remark: str) -> str:
+    from hindex.cli.beginnings import beginnings
+    from hindex.cli.text import printable, texts
 
     few = found.slice(0, _ROWS).select(range(min(_COLUMNS, found.num_columns)))
-    head = "".join(f"<th>{escape(name)}</th>" for name in few.column_names)
-    columns = [texts(column.combine_chunks()) for column in few.columns]
-    body = [f"<tr>{''.join(map(_cell, row))}</tr>" for row in zip(*columns, strict=True)]
-    return "\n".join(["<table>", f"<tr>{head}</tr>", *body, "</table>", f"<div>{_extent(found)}</div>"])
+    head = "".join(f"<th>{escape(printable(name))}</th>" for name in few.column_names)
+    columns = [
+        [_cell(text) for chunk in column.chunks for text in texts(beginnings(chunk, _CHARACTERS + 1))]
+        for column in few.columns
+    ]
+    body = [f"<tr>{''.join(row)}</tr>" for row in zip(*columns, strict=True)]
+    extent = _extent(found) + (f", {remark}" if remark else "")
+    return "\n".join(["<table>", f"<tr>{head}</tr>", *body, "</table>", f"<div>{extent}</div>"])
 
 
 def _cell(text: str | None) -> str:
+    from hindex.cli.text import printable
+
     if text is None:
         return '<td><span class="why">NULL</span></td>'
-    return f"<td>{escape(text if len(text) <= _CHARACTERS else text[: _CHARACTERS - 1] + '…')}</td>"
+    shown = text if len(text) <= _CHARACTERS else text[: _CHARACTERS - 1] + "…"
+    return f"<td>{escape(printable(shown))}</td>"
 
 
 def _extent(found: pa.Table) -> str:

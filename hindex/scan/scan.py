@@ -95,8 +95,15 @@ class Scan:
         return f"Scan(SELECT {columns} FROM {self._table!r}{where}{order}{limit})"
 
     def _repr_html_(self) -> str:
-        """The first rows, for notebooks; an error as text. Nothing is read where ``repr()`` is asked for."""
-        return scan_html(self)
+        """The first rows, for notebooks; an error as text. Nothing is read where ``repr()`` is asked for.
+
+        A look proves nothing: that would read the whole table.
+        """
+        if self.mode is not Mode.PROVE:
+            return scan_html(self)
+        shown = copy.copy(self)
+        shown._runner = Runner()
+        return scan_html(shown, "not proved")
 
     @property
     def where(self) -> Predicate | None:

@@ -10,6 +10,8 @@ import pytest
 from hindex.cli.completion import DELIMITERS, Completer, Names, table_names
 from hindex.connection import Connection
 from hindex.errors import HindexError, TableError
+from hindex.sql import parse
+from hindex.sql.predicate import quote_string
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.small import write_rows
@@ -25,7 +27,9 @@ class Tables:
         self.asked.append(table)
         if table == "broken":
             raise TableError("Table 'broken' is invalid")
-        return Names(("gender", "group", "age", "my column"), ("by_gender", "by_age"))
+        if table == "gone":
+            raise FileNotFoundError(table)
+        return Names(("gender", "group", "age", "my column", "x`y z"), ("by_gender", "by_age"))
 
 
 def complete(text: str, completer: Completer | None = None) -> list[str]:
@@ -49,6 +53,10 @@ def complete(text: str, completer: Completer | None = None) -> list[str]:
         ("-- a comment; 'x\ndro^", ["drop"]),
         ("he^", ["help"]),
         ("help al^", ["alter"]),
+        ("help create ^", ["INDEX"]),
+        ("help Show ^", ["INDEXES"]),
+        ("help select ^", []),
+        ("help create index ^", []),
         ("create ind^", ["index"]),
         ("desc ind^", ["index"]),
         ("CREATE INDEX g USI^", ["USING"]),
@@ -68,7 +76,11 @@ def complete(text: str, completer: Completer | None = None) -> list[str]:
         ("DROP INDEX by_g^ ON 't'", ["by_gender"]),
         ("DROP INDEX IF EXISTS by_^ ON 't'", ["by_gender", "by_age"]),
         ("UPDATE INDEX by_a^ ON 't'", ["by_age"]),
+        ("SELECT `x^ FROM t", ["x``y z"]),
+        ("SELECT x^ FROM t", ["`x``y z`"]),
+        ("SELECT `x``^ FROM t", []),
         ("SELECT id FROM broken WHERE ge^", []),
+        ("SELECT id FROM gone WHERE ge^", []),
         ("SELECT ge^", []),
         ("/* SELECT ge^", []),
     ],
@@ -92,6 +104,31 @@ def test_paths_in_quotes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert complete(f"SELECT * FROM '{tmp_path}/da^") == [f"'{tmp_path}/data/"]
     assert complete("SELECT * FROM 'nowhere/^") == []
     assert complete("SELECT * FROM 's3://bucket/^") == []
+
+
+def test_what_is_inserted_within_quotes_is_escaped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = ["it's", "it's a", 'q"t', "b\\c", "n\nl"]
+    for name in names:
+        Path("d", name).mkdir(parents=True)
+    for quote in "'\"":
+        completed = complete(f"SELECT * FROM {quote}d/^")
+        assert len(completed) == len(names)
+        found = [parse(f"SELECT a FROM {text}{quote}") for text in completed]
+        assert found == [
+            parse(f"SELECT a FROM {quote_string(f'd/{name}/')}") for name in sorted(names, key="{}/".format)
+        ]
+    # what is typed stays as it is typed
+    assert complete(r"SELECT * FROM 'd/it\'^") == [r"'d/it\'s a/", r"'d/it\'s/"]
+    assert complete(r"SELECT * FROM 'd/it\u0027s ^") == ["a/"]
+    assert complete("SELECT * FROM 'd/it's^") == []
+    assert complete("SELECT * FROM 'd/it''s^") == []
+    assert complete("SELECT * FROM r'd/b^") == ["r'd/b\\c/"]
+    assert complete("SELECT * FROM r'd/i^") == []
+    tables = Tables()
+    assert complete(r"SELECT ag^ FROM 'd/it\'s'", Completer(tables)) == ["age"]
+    assert complete(r'SELECT ag^ FROM "q\"t"', Completer(tables)) == ["age"]
+    assert tables.asked == ["d/it's", 'q"t']
 
 
 def test_a_table_is_asked_about_once_between_statements() -> None:

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from hindex.cli.inspect import Inspection, inspect_path
 from hindex.errors import TableError
 from hindex.index.base import file_index_type
 from hindex.orc import Kind, OrcReader, OrcType
+from hindex.store.format import encode
+from hindex.store.manifest import IndexEntry, Manifest
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.small import write_rows
@@ -220,6 +223,20 @@ def test_a_manifest(
     assert "its checksum does not match" in capsys.readouterr().err
 
 
+def test_a_manifest_that_is_too_large_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_table(tmp_path / "t", monkeypatch)
+    manifest = path / "_hindex" / "manifests" / "00000000000000000002.manifest"
+    size = manifest.stat().st_size
+    monkeypatch.setattr("hindex.cli.inspect_manifest.MAX_BYTES", size)
+    assert run("inspect", str(manifest)) == 0
+    capsys.readouterr()
+    monkeypatch.setattr("hindex.cli.inspect_manifest.MAX_BYTES", size - 1)
+    assert run("inspect", str(manifest)) == 2
+    assert f"it has {size} bytes, more than a manifest has" in capsys.readouterr().err
+
+
 def test_a_manifest_of_segments_is_shown_without_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -260,6 +277,84 @@ def test_several_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     out, err = capsys.readouterr()
     assert out == f"==> {first} <==\n{alone[0]}\n==> {second} <==\n{alone[1]}"
     assert err == f"Error: there is no file '{tmp_path / 'none'}'\n"
+
+
+def test_several_are_no_csv(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copy(FIXTURES / "java.orc", tmp_path / "j.orc")
+    assert run("--output", "csv", "inspect", str(tmp_path)) == 0
+    assert capsys.readouterr().out.startswith("file,kind,bytes,rows,stripes,detail\nj.orc,ORC,")
+    for other in (str(tmp_path), str(tmp_path / "none")):
+        assert run("--output", "csv", "inspect", str(tmp_path), other) == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert err == (
+            "Error: several files are no rows of one kind, as CSV has them: use --output json or table\n"
+        )
+
+
+def test_several_of_which_none_can_be_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gone = [str(tmp_path / name) for name in "ab"]
+    told = "".join(f"Error: there is no file '{path}'\n" for path in gone)
+    assert run("inspect", *gone) == 2
+    assert capsys.readouterr() == ("", told)
+    assert run("--output", "json", "inspect", *gone) == 2
+    assert capsys.readouterr() == ("[]\n", told)
+    assert run("--debug", "inspect", *gone) == 2
+    assert capsys.readouterr().err.count("Traceback (most recent call last)") == 2
+
+
+@pytest.mark.parametrize("output", ["json", "table"])
+def test_several_are_written_as_they_come(
+    output: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, seen = str(FIXTURES / "cpp.orc"), []
+
+    def inspected(path: str, **options: Any) -> Inspection | pa.Table:
+        seen.append(capsys.readouterr().out)
+        return inspect_path(first, **options)
+
+    monkeypatch.setattr("hindex.cli.inspect.inspect_path", inspected)
+    assert run("--output", output, "inspect", "a", "b", "c") == 0
+    parts = [*seen, capsys.readouterr().out]
+    assert all(FIXTURES.name in part for part in parts[1:])
+    if output == "json":
+        assert "".join(parts) == json.dumps([document(FIXTURES / "cpp.orc")] * 3, indent=2) + "\n"
+
+
+def test_names_do_not_steer_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    odd = tmp_path / "d\x1b[2J" / "x\u202e\n.orc"
+    odd.parent.mkdir()
+    write_rows(odd, 0, [1])
+    assert run("inspect", str(odd), str(odd.parent)) == 0
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert "\u202e" not in out
+    assert f"==> {tmp_path}/d\\x1b[2J/x\\u202e\\n.orc <==\n" in out
+    assert rf"file         {tmp_path}/d\x1b[2J/x\u202e\n.orc" in out
+
+
+def test_a_manifest_does_not_steer_the_terminal(tmp_path: Path) -> None:
+    entry = IndexEntry(
+        "1" * 32,
+        "a\x1b[2J",
+        "c\r",
+        "bitmap",
+        "int",
+        where="x = '\x07'",
+        quarantined="\u202e",
+        created_ms=-(2**63),
+    )
+    found = replace(Manifest.empty("t\x1b]0;x"), number=1, indexes=(entry,), created_ms=2**63 - 1)
+    path = tmp_path / "x.manifest"
+    path.write_bytes(encode(found))
+    shown = inspect_path(str(path))
+    assert isinstance(shown, Inspection)
+    text = shown.to_text()
+    assert all(line.isprintable() for line in text.split("\n"))
+    assert r"a\x1b[2J" in text
+    assert r"WHERE x = '\x07', not used: \u202e" in text
+    assert "created     9223372036854775807 ms since 1970" in text
+    assert shown.to_json()["indexes"][0]["created"] == "-9223372036854775808 ms since 1970"
 
 
 def test_errors_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

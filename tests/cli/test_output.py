@@ -6,14 +6,12 @@ import csv
 import datetime
 import io
 import json
-from collections.abc import Iterator
 from decimal import Decimal
 
 import pyarrow as pa
 import pytest
 
-from hindex.cli import output
-from hindex.cli.output import SLICE_ROWS, TableOutput, output_for
+from hindex.cli.output import SLICE_ROWS, output_for
 from hindex.cli.results import write_result
 from hindex.cli.text import json_texts, texts
 from hindex.lifecycle.results import CheckResult, IndexState, RenameResult, VacuumedFile, VacuumResult
@@ -124,32 +122,32 @@ def test_rows_of_several_batches_stay_in_line() -> None:
     assert stream.getvalue() == written("table", table)
 
 
-def held_back(batches: list[pa.RecordBatch], seconds: float = 0.0) -> int:
-    """How many batches are taken before anything is written; each comes some seconds after the one before."""
-    stream, taken, now = io.StringIO(), [], 0.0
+@pytest.mark.parametrize(
+    ("encoding", "expected"),
+    [
+        ("ascii", r'"{""a"": ""\u00e4"", ""b"": [""x\ud83d\ude00""]}"'),
+        ("latin-1", r'"{""a"": ""\u00e4"", ""b"": [""x\ud83d\ude00""]}"'),
+        ("utf-8", '"{""a"": ""ä"", ""b"": [""x😀""]}"'),
+    ],
+)
+def test_nested_values_fit_into_any_encoding(encoding: str, expected: str) -> None:
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding, newline="")
+    table = pa.table({"s": [{"a": "ä", "b": ["x😀"]}, {"a": "plain", "b": None}, None]})
+    output_for("csv", stream).rows(table.schema, table.to_batches())
+    stream.flush()
+    assert raw.getvalue().decode(encoding).splitlines() == [
+        "s",
+        expected,
+        '"{""a"": ""plain"", ""b"": null}"',
+        "",
+    ]
+    fields = [row[0] for row in csv.reader(io.StringIO(raw.getvalue().decode(encoding))) if row]
+    assert json.loads(fields[1]) == {"a": "ä", "b": ["x😀"]}
 
-    def coming() -> Iterator[pa.RecordBatch]:
-        nonlocal now
-        for batch in batches:
-            if stream.getvalue():
-                return
-            taken.append(batch)
-            yield batch
-            now += seconds
 
-    TableOutput(stream, clock=lambda: now).rows(batches[0].schema, coming())
-    return len(taken)
-
-
-def test_how_many_rows_are_held_back() -> None:
-    few = pa.record_batch({"s": ["x"] * 100})
-    assert held_back([few] * 100) == output.HEAD_ROWS // 100
-    assert held_back([few] * 3) == 3
-    long = pa.record_batch({"s": ["x" * (output.HEAD_CHARACTERS // 4)]})
-    assert held_back([long] * 100) == 4
-    # rows that come slowly are shown as they come
-    assert held_back([few] * 9, seconds=output.HEAD_SECONDS) == 2
-    assert held_back([few] * 9, seconds=output.HEAD_SECONDS / 2) == 3
+def test_what_an_encoding_has_stays_as_it_is() -> None:
+    assert texts(pa.array([["ä"], ["東"]]), "latin-1") == ['["ä"]', '["\\u6771"]']
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from hindex.cli.shell import CONTINUATION, PROMPT, complete_statements, help_text, run_shell, typed_statements
+from hindex.cli.completion import Completer, Names
+from hindex.cli.shell import (
+    CONTINUATION,
+    PROMPT,
+    complete_statements,
+    help_text,
+    piped_statements,
+    run_shell,
+    typed_statements,
+)
+from hindex.errors import HindexError, TableError
 
 STUB = """
 import os, sys, pyarrow as pa, hindex
@@ -59,15 +69,15 @@ def test_complete_statements(text: str, statements: list[str], rest: str) -> Non
 class Terminal:
     """A shell at a pseudo terminal."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, **environment: str) -> None:
         self.master, slave = pty.openpty()
-        environment = {**os.environ, "HOME": str(home), "XDG_STATE_HOME": str(home / "state"), "TERM": "dumb"}
+        environment |= {"HOME": str(home), "XDG_STATE_HOME": str(home / "state"), "TERM": "dumb"}
         self.process = subprocess.Popen(
             [sys.executable, "-c", STUB],
             stdin=slave,
             stdout=slave,
             stderr=slave,
-            env=environment,
+            env={**os.environ, **environment},
             start_new_session=True,
         )
         os.close(slave)
@@ -150,6 +160,22 @@ def test_ctrl_c_stops_a_statement_and_ctrl_d_leaves(terminal: Terminal) -> None:
     assert terminal.process.wait(60) == 0
 
 
+def test_a_terminal_that_lacks_a_character(tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path, PYTHONIOENCODING="ascii")
+    try:
+        terminal.wait_for("hindex> ")
+        for statement in ("SELECT 1;", "SELECT 2;"):
+            terminal.send(f"{statement}\n")
+            told = terminal.wait_for("hindex> ")
+            assert "Error: the output's encoding, ascii, has no '\\u2500'" in told
+        terminal.send("quit\n")
+        assert terminal.process.wait(60) == 0
+    finally:
+        terminal.process.kill()
+        terminal.process.wait()
+        os.close(terminal.master)
+
+
 def test_ctrl_c_drops_what_is_typed(monkeypatch: pytest.MonkeyPatch) -> None:
     typed: Iterator[str | BaseException] = iter(
         ["SELECT forgotten", KeyboardInterrupt(), "SELECT 1", "FROM t;", EOFError()]
@@ -166,6 +192,42 @@ def test_ctrl_c_drops_what_is_typed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("builtins.input", read_line)
     assert list(typed_statements()) == ["SELECT 1\nFROM t"]
     assert prompts == [PROMPT, CONTINUATION, PROMPT, CONTINUATION, PROMPT]
+
+
+def test_names_are_asked_for_anew_after_a_statement(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def names(table: str) -> Names:
+        asked.append(table)
+        return Names(("a",))
+
+    completer = Completer(names)
+    lines = ["SELECT broken;", "SELECT 1;", "SELECT 2;"]
+
+    def read_line(prompt: str) -> str:
+        assert prompt == PROMPT
+        if not lines:
+            raise EOFError
+        for _ in range(2):
+            assert completer.candidates("SELECT a FROM t WHERE ", 22)[0] == "a"
+        return lines.pop(0)
+
+    def execute(text: str) -> int | None:
+        if "broken" in text:
+            raise TableError("Table 'broken' is invalid")
+        return None
+
+    def reported(error: HindexError) -> None:
+        assert "broken" in str(error)
+
+    def edit_nothing(_: Completer) -> None:
+        """Lines are not typed here."""
+
+    monkeypatch.setattr("builtins.input", read_line)
+    monkeypatch.setattr("hindex.cli.shell._edit_lines", edit_nothing)
+    # what fails may have changed them too
+    run_shell(execute, reported, completer)
+    assert asked == ["t"] * 3
 
 
 def pipe(text: str) -> subprocess.CompletedProcess[str]:
@@ -189,6 +251,27 @@ def test_help_and_quit_from_a_pipe() -> None:
         listed,
     ]
     assert ran.stdout == "\n".join([*told, "text\nSELECT 2", ""])
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("-- c\nquit\n", ""),
+        ("-- c\nhelp alter index;\n", help_text("alter index") + "\n"),
+        ("/* c\nd */ -- e; f\n\n  \\q", ""),
+        ("help alter index\n-- c\n", help_text("alter index") + "\n"),
+        ("-- c\nSELECT 1 -- d\n;quit", "text\nSELECT 1 -- d\n"),
+        ("SELECT 1;\n-- c\nexit;\nSELECT broken", "text\nSELECT 1\n"),
+    ],
+)
+def test_comments_before_what_comes_from_a_pipe(text: str, told: str) -> None:
+    ran = pipe(text)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, told, "")
+
+
+def test_comments_that_are_not_closed_are_no_comments() -> None:
+    assert list(piped_statements("/* quit")) == ["/* quit"]
+    assert list(piped_statements("-- c\n'--'")) == ["'--'"]
 
 
 def test_the_first_error_of_a_pipe_ends_it() -> None:

@@ -339,7 +339,8 @@ def test_no_such_table(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(TableError, match=r"^Table '.*/nope' is invalid: no such file or directory: "):
         connection.table(str(tmp_path / "nope")).indexes()
     with pytest.raises(
-        TableError, match=r"^Table 'no_such_table' is invalid: Spark's catalog has no such table"
+        TableError,
+        match=r"^Table 'no_such_table' is invalid: it is neither a path nor a table of Spark's catalog",
     ):
         connection.table("no_such_table")
     with pytest.raises(

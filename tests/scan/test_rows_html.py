@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import hindex
+from hindex.cli.text import texts
 from hindex.orc import OrcReader
 from hindex.plan.modes import Mode
 from hindex.scan.scan import Scan
@@ -105,3 +106,61 @@ def test_what_goes_wrong_is_shown(tmp_path: Path) -> None:
     surrogate = shown(table.scan(hindex.col("s") == "\ud800"))
     assert "PredicateError" in extent(surrogate)
     assert surrogate.encode()
+
+
+def test_a_look_proves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in range(3):
+        write_rows(tmp_path / f"{name}.orc", name * 50, list(range(50)))
+    table = hindex.connect().table(tmp_path)
+
+    def no_proof(_: object) -> None:
+        raise AssertionError("proved")
+
+    monkeypatch.setattr("hindex.scan.scan.prove_scan", no_proof)
+    for scan in (table.scan("a > 3", mode=Mode.PROVE), table.scan("a > 3", mode=Mode.PROVE).order_by("id")):
+        html = shown(scan)
+        assert extent(html) == "first 10 rows, 3 columns, not proved"
+        assert cells(html)[1:] == [[str(i), str(i), f"s{i}"] for i in range(4, 14)]
+        assert (scan.mode, scan.proof) == (Mode.PROVE, None)
+    assert extent(shown(table.scan("a > 3"))) == "first 10 rows, 3 columns"
+
+
+def test_characters_that_turn_the_page_are_escaped(tmp_path: Path) -> None:
+    odd = "\u202e\x00\x1b<\n"
+    write_columns(tmp_path / "x.orc", {odd: pa.array([odd, odd * 30]), "n": pa.array([[odd], None])})
+    html = shown(hindex.connect().table(tmp_path).scan(hindex.col(odd) >= ""))
+    assert all(line.isprintable() for line in html.split("\n"))
+    name, first = r"\u202e\x00\x1b<\n", r"\u202e\x00\x1b<\n"
+    assert cells(html)[0] == [name, "n"]
+    assert cells(html)[1][0] == first
+    assert cells(html)[2][0].endswith("…")
+    failed = shown(hindex.connect().table(f"{tmp_path}/\u202e").scan())
+    assert "Error" in extent(failed)
+    assert all(line.isprintable() for line in failed.split("\n"))
+
+
+def test_long_values_are_cut_before_they_are_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = 100_000
+    values = {
+        "b": pa.array([b"\xab" * size, b"", None]),
+        "s": pa.array(["ä" * size, "ä" * 100, "ä" * 101]),
+        "l": pa.array([[1] * size, [1] * 33, None]),
+        "m": pa.array([{"x": ["y" * size] * 3}, {"x": []}, None]),
+    }
+    write_columns(tmp_path / "x.orc", values)
+    made: list[int] = []
+
+    def counted(column: pa.Array) -> list[str | None]:
+        found = texts(column)
+        made.extend(len(text) for text in found if text is not None)
+        return found
+
+    monkeypatch.setattr("hindex.cli.text.texts", counted)
+    html = shown(hindex.connect().table(tmp_path).scan())
+    assert len(made) < 100
+    assert max(made) < 2000
+    assert cells(html)[1:] == [
+        ["AB" * 49 + "A…", "ä" * 99 + "…", ("[" + "1, " * 40)[:99] + "…", '{"x": ["' + "y" * 91 + "…"],
+        ["", "ä" * 100, str([1] * 33), '{"x": []}'],
+        [_NULL, "ä" * 99 + "…", _NULL, _NULL],
+    ]

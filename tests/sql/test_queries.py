@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hindex.errors import StatementError
-from hindex.sql import parse_predicate
+from hindex.errors import StatementError, UnsupportedError
+from hindex.sql import parse, parse_predicate
 from hindex.sql.pushdown import of_nulls
 from hindex.sql.queries import parse_query
 
@@ -407,3 +407,19 @@ def test_places_are_those_of_the_text() -> None:
             if place in set(kept) and place < len(text):
                 assert sent[at] == text[place]
         assert query.place(len(sent), names) == len(text)
+
+
+@pytest.mark.parametrize("condition", ["(" * 40 + "TRUE" + ")" * 40, "a = 1 {# OR TRUE #}"])
+def test_a_query_that_has_no_tokens_here_is_left_to_spark(condition: str) -> None:
+    query = parse_query(f"SELECT a FROM 't' WHERE {condition}")
+    assert query is not None
+    assert (query.is_parsed, query.tables) == (False, ())
+
+
+def test_a_comment_that_goes_on_in_spark_is_not_answered_here() -> None:
+    with pytest.raises(UnsupportedError, match="column 33: a comment that a backslash continues"):
+        parse("SELECT a FROM t WHERE a = 1 -- x\\\nOR TRUE")
+    # a blank behind it, or quotes around it, make it one backslash of others
+    for text in ("SELECT a FROM t -- x\\ \nWHERE a = 1", "SELECT a FROM t /* -- x\\\n */ WHERE a = 1"):
+        assert str(parse(text)) == "SELECT a FROM t WHERE a = 1"
+    assert str(parse("SELECT a FROM t WHERE s = '-- \\\\\n'")) == "SELECT a FROM t WHERE s = '-- \\\\\\n'"

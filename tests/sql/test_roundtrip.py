@@ -60,7 +60,7 @@ from hindex.sql.statements import (
 )
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.text(
-    "\\'\"`%_;-/*\n\r\t\0 ab", max_size=12
+    "\\'\"`%_;-/*\n\r\t\0 ab017uU{#", max_size=12
 )
 _WORDS = sorted(
     {
