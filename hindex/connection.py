@@ -157,11 +157,13 @@ class Connection:
         """The Spark session; a quiet local one is started if there is none.
 
         :raises MissingRuntimeError: if PySpark or Java is missing.
+        :raises HindexError: if the session was stopped.
         """
-        if self._spark is None:
-            from hindex.spark.session import local_session
+        from hindex.spark.session import check_running, local_session
 
+        if self._spark is None:
             self._spark = local_session(self._master, self._conf)
+        check_running(self._spark)
         return self._spark
 
     def table(self, name: str | os.PathLike[str], *, valid_write_ids: str | None = None) -> Table:
@@ -215,6 +217,11 @@ class Connection:
         except (ColumnError, NotOrcError, PredicateError, UnsupportedError) as error:
             # Spark may know what to make of it
             if has_session and isinstance(parsed, Select | SelectExists | Explain):
+                if isinstance(parsed, Explain) and parsed.analyze and isinstance(error, UnsupportedError):
+                    raise StatementError(
+                        f"there is no EXPLAIN ANALYZE here of what Spark runs, and it runs this: {error}; EXPLAIN "
+                        "alone tells how its table is read"
+                    ) from error
                 return self._query(text, error)
             raise
 
@@ -242,16 +249,17 @@ class Connection:
                 return run_index_statement(self, statement)
 
     def _check_same_rows(self, snapshot: Snapshot, select: Select | SelectExists) -> None:
-        """Refuse a statement that Spark gives other rows for, where the user has a session.
+        """Refuse a statement that Spark gives other rows for, where the user has a session or asked for one.
 
-        One that is only there because a build started it has no say in what hindex reads.
+        One that was asked for is started where its time zones matter: rows are the same before as after. One that is
+        only there because a build started it has no say in what hindex reads.
 
         :raises UnsupportedError: with the reason.
         """
-        if self._is_users and self._spark is not None:
+        if self._is_users:
             from hindex.spark.statements import check_same_rows
 
-            check_same_rows(self._spark, snapshot, select)
+            check_same_rows(self.spark, snapshot, select)
 
     def session(self) -> SparkSession | None:
         """The Spark session that the user gave or asked for, or a build has started; None where there is none."""
@@ -260,7 +268,7 @@ class Connection:
     @property
     def _has_session(self) -> bool:
         """Whether the user asked for a Spark session, or a build has started one."""
-        return self._spark is not None or self._master is not None
+        return self._spark is not None or self._is_users
 
     def _query(self, text: str, problem: HindexError) -> DataFrame | QueryExplanation:
         """What Spark makes of a text. ``problem``, why it is no statement of hindex, is raised where it is no query."""

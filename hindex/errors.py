@@ -39,7 +39,7 @@ class UnknownTableError(TableError):
 
 
 class NotOrcError(TableError):
-    """A name of Spark's catalog is a view, or a table of other files than ORC."""
+    """A name of Spark's catalog is a view, or a table of other files than ORC, or of types that ORC has not."""
 
 
 class ColumnError(HindexError):

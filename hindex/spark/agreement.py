@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from hindex.errors import TableError
+from hindex.errors import NotOrcError, TableError
 from hindex.orc.types import STRING_KINDS, Kind, OrcType
 from hindex.spark.catalog import run
 from hindex.spark.partitions import file_difference
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _LIMITED = "__CHAR_VARCHAR_TYPE_STRING"
 #: A CHAR wherever it is in a type, which is not a VARCHAR, nor a field of that name.
 _CHAR = re.compile(r"\bchar\(")
+#: Types of Spark's own, which ORC has as numbers.
+_NOT_ORCS = re.compile(r"timestamp_ntz|interval\b.*")
 #: What Spark writes in place of the fields of a long struct.
 _CUT_SHORT = re.compile(r"\.\.\. \d+ more fields")
 
@@ -31,15 +33,17 @@ def check_agreement(spark: SparkSession, name: str, snapshot: Snapshot) -> None:
     """Compare a snapshot with what the catalog says of the table now.
 
     :param name: as SQL has it, with dots and backquotes.
-    :raises TableError: naming the first difference.
+    :raises TableError: naming the first difference; a :class:`NotOrcError` if a column is of a type that ORC has not.
     """
+    described = _described(spark, name)
     difference = (
-        _column_difference(_described(spark, name), snapshot)
+        _column_difference(described, snapshot)
         or _partition_difference(spark, name, snapshot)
         or file_difference(spark, name, snapshot.listing)
     )
     if difference is not None:
-        raise TableError(
+        is_orcs = not any(_NOT_ORCS.fullmatch(of) for _, of in described)
+        raise (TableError if is_orcs else NotOrcError)(
             f"Table {name!r} is invalid: {difference}, and rows are read by what the files say; read it with Spark, "
             f"or name its path {snapshot.listing.uri!r} if the files alone are what you want"
         )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime
 import re
-import zoneinfo
 from typing import Any
 
+import numpy as np
+
 from hindex.builder import literal
-from hindex.errors import PredicateError
+from hindex.errors import OrcError, PredicateError
+from hindex.orc.columns.zones import known_zone, wall_clock
 from hindex.spark.zones import zones
 from hindex.sql.functions import call
 from hindex.sql.predicate import (
@@ -142,16 +144,33 @@ def _literal(value: Any) -> Literal:  # noqa: ANN401
 
 
 def _wall_clock(value: Any) -> datetime.datetime:  # noqa: ANN401
-    """What the clock of Java's time zone shows at an instant: Spark reads ORC's timestamps as such times."""
+    """What clocks of the session show at an instant.
+
+    :raises PredicateError: if Spark reads ORC's timestamps by another zone than it compares dates, texts and values of
+        partitions with instants by: which one counts depends on the column beside the literal, which is not known yet.
+    """
     from pyspark.sql import SparkSession
 
-    session = SparkSession.getActiveSession()
-    zone = "UTC" if session is None else zones(session).java
-    seconds = value.getTime() // 1000
-    shown = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(
-        seconds=seconds, microseconds=value.getNanos() // 1000
-    )
-    return shown.astimezone(zoneinfo.ZoneInfo(zone)).replace(tzinfo=None)
+    # a thread of its own has no active one
+    session = SparkSession.getActiveSession() or SparkSession._instantiatedSession
+    if session is None:
+        raise PredicateError(
+            f"a time is read from a column by the zone of a session: there is none; {_REMEDY}"
+        )
+    by = zones(session)
+    if not (by.are_one or by.are_utc):
+        raise PredicateError(
+            f"the zone of Spark's Java is {by.java} and that of the session {by.session}, so the time "
+            f"{value.toString()} in a column is not one reading of a clock: "
+            f"set spark.sql.session.timeZone to {by.java}, or {_REMEDY}"
+        )
+    micros = value.getTime() // 1000 * 1_000_000 + value.getNanos() // 1000
+    zone = "UTC" if by.are_utc else known_zone(by.java)
+    try:
+        (shown,) = wall_clock(np.array([micros], np.int64), zone).tolist()
+        return datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=shown)  # noqa: DTZ001 a clock
+    except (OrcError, OverflowError) as error:
+        raise PredicateError(f"{error}; {_REMEDY}") from error
 
 
 def _sequence(items: Any) -> list[Any]:  # noqa: ANN401

@@ -8,7 +8,6 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from hindex.errors import ColumnError, HindexError, PredicateError, TableError
-from hindex.orc.types import Kind, OrcType
 from hindex.plan.normalize import normalize
 from hindex.plan.reasons import group_notes
 from hindex.scan.planning import ScanPlan, plan_scan
@@ -19,6 +18,7 @@ from hindex.spark.known_tables import KnownTable, known_tables
 from hindex.spark.scan import scan_frame
 from hindex.spark.settings import is_ansi, is_of_one_type, strange_setting
 from hindex.spark.surveys import survey
+from hindex.spark.times import has_time, is_about_time
 from hindex.spark.types import quoted, same_type, spark_ddl
 from hindex.spark.zones import zones
 from hindex.sql.predicate import Predicate, all_of, columns
@@ -145,7 +145,7 @@ class _Planner:
     def _plain(self, table: QueryTable, known: KnownTable, where: Predicate) -> PlannedTable:
         schema = known.snapshot.schema
         names = [name for name in schema.names if self._query.needs(name)]
-        if any(_is_time(schema.resolve((name,)).type) for name in names) and not self._in_utc():
+        if any(has_time(schema.resolve((name,)).type) for name in names) and not self._in_utc():
             reason = "it has timestamps that the query asks for, and the time zone of the session or of Java is not UTC"
             return PlannedTable(known, _alone(table, reason, where))
         rows = sum(view.num_rows for view in known.snapshot.files)
@@ -204,7 +204,7 @@ class _Planner:
             for item in conditions
             if (self._is_ansi() or is_of_one_type(item, schema))
             and _fits(item, schema)
-            and (not _has_time(item, schema) or self._in_utc())
+            and (not is_about_time(item, schema) or self._in_utc())
         ]
 
 
@@ -221,14 +221,6 @@ def _fits(predicate: Predicate, schema: TableSchema) -> bool:
     except (PredicateError, ColumnError):
         return False
     return True
-
-
-def _has_time(predicate: Predicate, schema: TableSchema) -> bool:
-    return any(_is_time(schema.resolve(column.parts).type) for column in columns(predicate))
-
-
-def _is_time(of: OrcType) -> bool:
-    return any(part.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT) for part in of.walk())
 
 
 def _difference(schema: TableSchema, from_spark: StructType) -> str | None:

@@ -112,6 +112,17 @@ def java_session(spark: SparkSession) -> Any:  # noqa: ANN401 an object of Java
     return getattr(spark, "_jsparkSession", None)
 
 
+def check_running(spark: SparkSession) -> None:
+    """:raises HindexError: if the session was stopped, in this process."""
+    context = getattr(spark, "_sc", None)
+    is_stopped = getattr(spark, "is_stopped", False) if context is None else context._jsc is None
+    if is_stopped:
+        raise HindexError(
+            "the Spark session of this connection was stopped: start another, and connect again with "
+            "hindex.connect(spark=spark)"
+        )
+
+
 def _driver_memory() -> int:
     """Bytes for the Java heap: a quarter of the machine's memory, within 1 to 4 GiB."""
     try:

@@ -1,15 +1,16 @@
 """Whether Spark would give the rows of a statement that hindex can answer by itself.
 
 hindex compares what clocks show, Spark instants. These agree where its Java and the session are in UTC. Where both are
-in another zone, columns are shown alike, and a condition means the same unless a transition of the zone is near a time
-that it names; but rows may be in another order. In two zones, Spark shows other times than the files hold.
+in another zone, columns are shown alike, and a condition on a column means the same unless a transition of the zone is
+near a time that it names; but rows may be in another order. In two zones, Spark shows other times than the files hold.
+Dates and texts beside a timestamp become instants of the session's zone, which may have no midnight on a day.
 
 Besides, Spark keeps some types as numbers, which the files alone do not tell.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -20,8 +21,9 @@ from hindex.orc.tail import read_tail
 from hindex.orc.types import INTEGER_KINDS, Kind, OrcType
 from hindex.plan.filter import Always, Leaf, Never, atoms
 from hindex.plan.normalize import normalize
+from hindex.spark.times import has_time, is_about_time
 from hindex.spark.zones import Zones, zones
-from hindex.sql.predicate import ColumnRef, Predicate, columns, leaves
+from hindex.sql.predicate import ColumnRef, Comparison, In, IsNull, Predicate, columns, leaves
 from hindex.sql.statements import AggregateCall, AggregateFunction, Select, SelectExists
 from hindex.table.schema import ResolvedColumn, TableSchema
 from hindex.table.snapshot import Snapshot
@@ -29,7 +31,6 @@ from hindex.table.snapshot import Snapshot
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_TIMES = frozenset({Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT})
 #: Where Spark keeps the type of a column that ORC does not have.
 _SPARK_TYPE = "spark.sql.catalyst.type"
 
@@ -38,10 +39,13 @@ _SPARK_TYPE = "spark.sql.catalyst.type"
 _NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 
 
-def check_same_rows(spark: SparkSession, snapshot: Snapshot, select: Select | SelectExists) -> None:
+def check_same_rows(
+    session: Callable[[], SparkSession], snapshot: Snapshot, select: Select | SelectExists
+) -> None:
     """Refuse a statement that Spark gives other values or rows for.
 
-    :raises UnsupportedError: naming a column, and why.
+    :param session: gives the session; called where its time zones matter.
+    :raises UnsupportedError: naming a column, or a sort of statement, and why.
     """
     if isinstance(select, SelectExists):
         select = select.rows
@@ -55,23 +59,26 @@ def check_same_rows(spark: SparkSession, snapshot: Snapshot, select: Select | Se
         for item in used:
             if item.path[0].lower() in other:
                 raise UnsupportedError(f"Spark has the column {item.name!r} as {other[item.path[0].lower()]}")
-    times = [item for item in used if _has(item.type, _TIMES)]
-    if not times:
+    conditions = [] if select.where is None else [select.where]
+    of_groups = select.having is not None and is_about_time(select.having.predicate, schema)
+    times = [item for item in used if has_time(item.type)]
+    if not times and not of_groups and not any(is_about_time(item, schema) for item in conditions):
         return
-    by = zones(spark)
+    by = zones(session())
     if by.are_utc:
         return
     if not by.are_one:
+        what = f"the timestamps of {times[0].name!r}" if times else "timestamps of files"
         raise UnsupportedError(
-            f"Spark reads the timestamps of {times[0].name!r} by {by.java}, the zone of its Java, and shows them by "
+            f"Spark reads {what} by {by.java}, the zone of its Java, and shows and compares timestamps by "
             f"{by.session}, that of the session"
         )
     for item in sorted_by:
-        if _has(item.type, _TIMES):
+        if has_time(item.type):
             raise UnsupportedError(
                 f"timestamps of {item.name!r} are instants to Spark, and clocks in {by.session} may show two alike"
             )
-    if select.where is not None and not _is_steady(select.where, schema, by):
+    if of_groups or not all(_is_steady(item, schema, by) for item in conditions):
         raise UnsupportedError(
             f"timestamps of the condition are instants to Spark, which clocks in {by.session} may show otherwise"
         )
@@ -113,17 +120,20 @@ def _sorted_by(select: Select) -> list[ColumnRef]:
 def _is_steady(where: Predicate, schema: TableSchema, by: Zones) -> bool:
     """Whether a condition keeps the same rows by what clocks show as by instants."""
     for leaf in leaves(where):
-        if not any(_has(item.type, _TIMES) for item in _resolved(schema, columns(leaf))):
+        if isinstance(leaf, IsNull) or not is_about_time(leaf, schema):
             continue
+        # times without a zone are the session's to Spark, where they are compared with instants
+        if (
+            not isinstance(leaf, Comparison | In)
+            or schema.resolve(leaf.column.parts).type.kind is not Kind.TIMESTAMP
+        ):
+            return False
         for atom in atoms(normalize(leaf, schema)):
             if isinstance(atom, Always | Never):
                 continue
             if not isinstance(atom, Leaf):
                 return False
             ends = [end for part in atom.domain.ranges for end in (part.low, part.high) if end is not None]
-            # times without a zone are the session's to Spark, where they are compared with instants
-            if ends and atom.type.kind is not Kind.TIMESTAMP:
-                return False
             if not all(isinstance(end, int) and by.is_steady(end) for end in ends):
                 return False
     return True

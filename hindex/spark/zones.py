@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from hindex.spark.session import check_running
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -59,7 +61,11 @@ class Zones:
 
 
 def zones(spark: SparkSession) -> Zones:
-    """The zones of a session; that of its Java side is asked for once, in a statement."""
+    """The zones of a session; that of its Java side is asked for once, in a statement.
+
+    :raises HindexError: if the session was stopped.
+    """
+    check_running(spark)
     java = _java_zones.get(spark)
     if java is None:
         java = str(spark.sql("SELECT reflect('java.time.ZoneId', 'systemDefault')").collect()[0][0])

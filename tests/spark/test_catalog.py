@@ -298,9 +298,22 @@ def test_types_that_files_do_not_tell(
     try:
         spark.sql(f"INSERT INTO odd VALUES ({values})")
         with pytest.raises(TableError, match=f"^Table 'odd' is invalid: {message}"):
-            hindex.connect(spark=spark).sql("SELECT * FROM odd")
+            hindex.connect(spark=spark).table("odd").scan().count()
     finally:
         spark.sql("DROP TABLE odd")
+
+
+def test_types_of_sparks_own_are_left_to_spark(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE own_types (a INT, n TIMESTAMP_NTZ, i INTERVAL DAY) USING orc")
+    try:
+        spark.sql("INSERT INTO own_types VALUES (1, TIMESTAMP_NTZ '2020-01-01 00:00:00', INTERVAL '1' DAY)")
+        hx = hindex.connect(spark=spark)
+        for text in ("SELECT a FROM own_types", "SELECT * FROM own_types", "SELECT max(n) FROM own_types"):
+            found: Any = hx.sql(text)
+            assert found.collect() == spark.sql(text).collect()
+            assert type(hx.sql(f"EXPLAIN {text}")).__name__ == "QueryExplanation"
+    finally:
+        spark.sql("DROP TABLE own_types")
 
 
 def test_partition_values_that_need_escapes(spark: SparkSession, tmp_path: Path) -> None:

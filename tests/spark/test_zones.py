@@ -25,8 +25,11 @@ if TYPE_CHECKING:
 _HOUR = 3_600_000_000
 
 
-def check(found: dict[str, Any], answered: set[str]) -> None:
-    """That all is as Spark has it, and which sorts of statements hindex answered."""
+def check(found: dict[str, Any], answered: set[str], *, has_two: bool) -> None:
+    """That all is as Spark has it, and which sorts of statements hindex answered.
+
+    :param has_two: whether the zones of Java and the session differ.
+    """
     frames = found["frames"]
     assert len(frames) == 8
     assert all(rows > 0 for rows, *_ in frames.values())
@@ -36,24 +39,35 @@ def check(found: dict[str, Any], answered: set[str]) -> None:
     ):
         is_wanted = sort in answered
         assert (text, is_ours, is_explained, is_same) == (text, is_wanted, is_wanted, True)
-    assert found["pushed"] == ["utc" in answered, found["pushed"][1], found["pushed"][1]]
-    assert found["columns"][0] == found["columns"][1]
+    # of the other one, the condition that is left in other zones is answered by an index as well
+    assert [item[0] for item in found["pushed"]] == ["utc" in answered, True]
+    for _, rows, wanted in found["pushed"]:
+        assert rows == wanted
+        assert wanted[0] > 0
+    for kept, wanted in found["columns"]:
+        assert wanted > 0
+        assert "set spark.sql.session.timeZone to " in kept if has_two else kept == wanted
 
 
 def test_java_in_another_zone(tmp_path: Path) -> None:
     """Java in Berlin; the session in UTC and in Berlin."""
     found = found_by("tests.spark.zones_run", "Europe/Berlin", str(tmp_path))
-    check(found["UTC"], {"all"})
-    check(found["Europe/Berlin"], {"all", "one"})
+    asked = found.pop("asked")
+    check(found["UTC"], {"all"}, has_two=True)
+    check(found["Europe/Berlin"], {"all", "one"}, has_two=False)
     rows = {zone: result["statements"][0][2] for zone, result in found.items()}
     assert rows == {"UTC": 4200, "Europe/Berlin": 600}
+    assert (asked["before"], asked["is_started"]) == (["Scan", [3, 3]], False)
+    assert asked["first"] == asked["again"] == ["DataFrame", asked["wanted"]]
+    assert "by Europe/Berlin, the zone of its Java" in asked["analyze"]
+    assert "session of this connection was stopped" in asked["stopped"]
 
 
 @pytest.mark.usefixtures("always")
 def test_java_in_utc(tmp_path: Path, spark: SparkSession) -> None:
     write_tables(spark, tmp_path)
-    check(all_of(spark, tmp_path, "UTC"), {"all", "one", "utc"})
-    check(all_of(spark, tmp_path, "Europe/Berlin"), {"all"})
+    check(all_of(spark, tmp_path, "UTC"), {"all", "one", "utc"}, has_two=False)
+    check(all_of(spark, tmp_path, "America/Sao_Paulo"), {"all"}, has_two=True)
 
 
 def test_instants_are_those_of_javas_reader(spark: SparkSession, rng: np.random.Generator) -> None:

@@ -14,6 +14,7 @@ import pyorc
 
 import hindex
 import hindex.spark.scan as spark_scan
+from hindex.errors import HindexError
 from hindex.scan.scan import Scan
 from hindex.spark import query_plan
 
@@ -47,6 +48,28 @@ STATEMENTS = {
     "SELECT count(ts) FROM {} WHERE id < 7": "all",
     "SELECT sum FROM {} WHERE id = 3": "all",
     "SELECT id FROM {} WHERE sum < 7": "all",
+    "SELECT id FROM {texts} WHERE d = TIMESTAMP '2018-11-04 01:00:00'": "utc",
+    "SELECT id FROM {texts} WHERE d IN (TIMESTAMP '2018-11-04 01:00:00') OR id = 0": "utc",
+    "SELECT id FROM {texts} WHERE NOT d > TIMESTAMP '2018-11-04 00:30:00'": "utc",
+    "SELECT id FROM {texts} WHERE hour(d) = 1": "utc",
+    "SELECT id FROM {texts} WHERE s = TIMESTAMP '2020-03-29 03:30:00'": "utc",
+    "SELECT id FROM {texts} WHERE s = TIMESTAMP '2018-11-04 01:30:00' AND id >= 0": "utc",
+    "SELECT id FROM {texts} WHERE CAST(s AS TIMESTAMP) = CAST('2020-03-29 03:30:00' AS TIMESTAMP)": "utc",
+    "SELECT id FROM {texts} WHERE id >= 0 AND CASE WHEN minute(s) = 30 THEN hour(s) = 3 ELSE false END": "utc",
+    "SELECT id FROM {texts} WHERE id = hour(TIMESTAMP '2018-11-04 00:30:00')": "utc",
+    "SELECT count(*) FROM {texts} WHERE TIMESTAMP '2020-03-29 02:30:00' = TIMESTAMP '2020-03-29 03:30:00'": "utc",
+    "SELECT s FROM {texts} GROUP BY s HAVING hour(s) = 2": "utc",
+    "SELECT EXISTS(SELECT id FROM {texts} WHERE s = TIMESTAMP '2020-03-29 03:30:00' AND id = 4)": "utc",
+    "SELECT id FROM {texts} WHERE d > DATE '2018-11-03' AND year(s) = 2020": "all",
+    "SELECT s FROM {texts} GROUP BY s HAVING s > '2020'": "all",
+    "SELECT id FROM {texts} ORDER BY st.t DESC LIMIT 2": "utc",
+    "SELECT st.t, count(*) FROM {texts} GROUP BY st.t": "utc",
+    "SELECT id FROM {texts} WHERE st.t < TIMESTAMP '1970-01-01 01:02:00'": "one",
+    "SELECT id FROM {texts} WHERE st.t IS NOT NULL AND st.k = 1": "one",
+    "SELECT id FROM {texts} WHERE o.k = 1": "none",
+    "SELECT o FROM {texts}": "none",
+    "SELECT id FROM {instants} WHERE t < TIMESTAMP '2050-01-01 00:00:00'": "utc",
+    "SELECT id FROM {instants} WHERE t IS NULL": "one",
     "SELECT n, id FROM {} WHERE id = 3": "none",
     "SELECT id FROM {} WHERE n < TIMESTAMP '1970-01-01 01:10:00'": "none",
 }
@@ -102,13 +125,16 @@ def frames(spark: SparkSession, root: Path) -> dict[str, Any]:
     return found
 
 
-def statements(spark: SparkSession, path: str) -> list[list[Any]]:
+def statements(spark: SparkSession, place: Path) -> list[list[Any]]:
     """Of each statement, whether hindex answered it, how many rows there are, and whether they are Spark's."""
     hx = hindex.connect(spark=spark)
+    paths = {name: str(place / name) for name in ("own", "texts", "instants")}
+    to_spark = {name: f"orc.`{path}`" for name, path in paths.items()}
+    ours = {name: f"'{path}'" for name, path in paths.items()}
     found = []
     for text in STATEMENTS:
-        wanted = [tuple(row) for row in spark.sql(text.format(f"orc.`{path}`")).collect()]
-        result: Any = hx.sql(text.format(f"'{path}'"))
+        wanted = [tuple(row) for row in spark.sql(text.format(to_spark["own"], **to_spark)).collect()]
+        result: Any = hx.sql(text.format(ours["own"], **ours))
         is_ours = isinstance(result, Scan | pa.Table)
         if isinstance(result, Scan):
             result = result.to_arrow()
@@ -117,7 +143,7 @@ def statements(spark: SparkSession, path: str) -> list[list[Any]]:
             if is_ours
             else [tuple(row) for row in result.collect()]
         )
-        explained: Any = hx.sql("EXPLAIN " + text.format(f"'{path}'"))
+        explained: Any = hx.sql("EXPLAIN " + text.format(ours["own"], **ours))
         is_explained = type(explained).__name__ == "Explanation"
         found.append(
             [is_ours, is_explained, len(wanted), sorted(map(str, given)) == sorted(map(str, wanted))]
@@ -125,25 +151,39 @@ def statements(spark: SparkSession, path: str) -> list[list[Any]]:
     return found
 
 
-def pushed_down(spark: SparkSession, path: str) -> list[Any]:
-    """Whether a query for Spark reads a table through its indexes, how many rows there are, and Spark alone has."""
+def pushed_down(spark: SparkSession, place: Path) -> list[list[Any]]:
+    """Whether queries for Spark read a table through its indexes, and what they and Spark alone have."""
     hx = hindex.connect(spark=spark)
-    text = "SELECT sum(t.id) FROM {} t JOIN range(9000) r ON t.id = r.id WHERE t.ts < TIMESTAMP '1970-01-01 01:10:00'"
-    explained: Any = hx.sql("EXPLAIN " + text.format(f"'{path}'"))
-    result: Any = hx.sql(text.format(f"'{path}'"))
-    return [
-        explained.tables[0].is_accelerated,
-        *(found.collect()[0][0] for found in (result, spark.sql(text.format(f"orc.`{path}`")))),
-    ]
+    found = []
+    for name, condition in {
+        "plain": "t.ts < TIMESTAMP '1970-01-01 01:10:00'",
+        "dates": "t.s = TIMESTAMP '2020-03-29 03:30:00' AND t.id >= 0",
+    }.items():
+        text = f"SELECT count(*), sum(t.id) FROM {{}} t JOIN range(9000) r ON t.id = r.id WHERE {condition}"
+        explained: Any = hx.sql("EXPLAIN " + text.format(f"'{place / name}'"))
+        result: Any = hx.sql(text.format(f"'{place / name}'"))
+        alone = spark.sql(text.format(f"orc.`{place / name}`"))
+        counts = [list(frame.collect()[0]) for frame in (result, alone)]
+        found.append([explained.tables[0].is_accelerated, *counts])
+    return found
 
 
-def by_columns(spark: SparkSession, path: str) -> list[int]:
-    """How many rows a condition of PySpark keeps, of a scan and of Spark's own reader."""
+def by_columns(spark: SparkSession, place: Path) -> list[list[Any]]:
+    """How many rows conditions of PySpark keep, of a scan (or why it is none) and of Spark's own reader."""
     from pyspark.sql import functions
 
-    condition = functions.col("ts") < datetime.datetime(1970, 1, 1, 1, 10)
-    scan = hindex.connect(spark=spark).table(path).scan(condition)
-    return [scan.count(), spark.read.orc(path).where(condition).count()]
+    found: list[list[Any]] = []
+    for name, condition in {
+        "own": functions.col("ts") < datetime.datetime(1970, 1, 1, 1, 10),
+        "texts": functions.col("d") <= datetime.datetime(2018, 11, 3, 23, 30),
+        "parts": functions.col("p") < datetime.datetime(2020, 7, 1, 9, 30),
+    }.items():
+        try:
+            kept: int | str = hindex.connect(spark=spark).table(str(place / name)).scan(condition).count()
+        except HindexError as error:
+            kept = str(error)
+        found.append([kept, spark.read.orc(str(place / name)).where(condition).count()])
+    return found
 
 
 def write_tables(spark: SparkSession, place: Path) -> None:
@@ -160,30 +200,49 @@ def write_tables(spark: SparkSession, place: Path) -> None:
     frame.write.orc(str(place / "own"))
     # Spark reads columns of its own types alone
     frame.drop("n").write.orc(str(place / "plain"))
+    # midnights and half hours that clocks of Sao Paulo or Berlin skipped
+    frame = spark.sql(
+        "SELECT id, date_add(DATE '2018-11-03', CAST(id % 3 AS INT)) d, concat(CASE WHEN id < 3 THEN '2018-11-04 0' "
+        "ELSE '2020-03-29 0' END, CAST(id % 4 AS STRING), ':30:00') s, named_struct('t', timestamp_seconds(id * 60), "
+        "'k', id) st, named_struct('n', timestamp_seconds(id)::timestamp_ntz, 'k', id) o FROM range(0, 8, 1, 1)"
+    )
+    frame.write.orc(str(place / "texts"))
+    frame.drop("o").write.orc(str(place / "dates"))
     hx = hindex.connect(spark=spark)
-    for name in ("own", "plain"):
-        hx.table(str(place / name)).create_index("i", "ts")
+    for name, column in {"own": "ts", "plain": "ts", "dates": "id"}.items():
+        hx.table(str(place / name)).create_index("i", column)
 
 
 def all_of(spark: SparkSession, place: Path, zone: str) -> dict[str, Any]:
     """What there is to be found where the session has a zone."""
-    own = str(place / "own")
     kept = str(spark.conf.get("spark.sql.session.timeZone"))
     spark.conf.set("spark.sql.session.timeZone", zone)
     try:
         return {
             "frames": frames(spark, place),
-            "statements": statements(spark, own),
-            "pushed": pushed_down(spark, str(place / "plain")),
-            "columns": by_columns(spark, own),
+            "statements": statements(spark, place),
+            "pushed": pushed_down(spark, place),
+            "columns": by_columns(spark, place),
         }
     finally:
         spark.conf.set("spark.sql.session.timeZone", kept)
 
 
-def main(java: str, root: str) -> None:
-    from hindex.spark.session import local_session
+def told(hx: hindex.Connection, text: str) -> list[Any] | str:
+    """The kind of a result and its values, or what is wrong."""
+    try:
+        result: Any = hx.sql(text)
+    except HindexError as error:
+        return str(error)
+    values = (
+        result.to_arrow().column(0).to_pylist()
+        if isinstance(result, Scan)
+        else [row[0] for row in result.collect()]
+    )
+    return [type(result).__name__, sorted(values)]
 
+
+def main(java: str, root: str) -> None:
     conf = {
         "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -Duser.timezone={java}",
         "spark.sql.session.timeZone": "UTC",
@@ -191,12 +250,26 @@ def main(java: str, root: str) -> None:
         "spark.default.parallelism": "2",
         "spark.sql.shuffle.partitions": "2",
     }
-    spark = local_session("local[2]", conf)
-    write_tables(spark, Path(root))
+    place = Path(root)
+    write_clocks(place / "early")
+    # the session is asked for and not there yet
+    hx = hindex.connect(master="local[2]", conf=conf)
+    text = f"SELECT id FROM '{place / 'early'}' WHERE t < TIMESTAMP '1970-01-01 00:30:00'"
+    asked: dict[str, Any] = {"before": told(hx, f"SELECT id FROM '{place / 'early'}' WHERE id = 3")}
+    asked["is_started"] = "spark=None" not in repr(hx)
+    asked["first"] = told(hx, text)
+    spark = hx.spark()
+    asked["again"] = told(hx, text)
+    asked["wanted"] = sorted(
+        row[0] for row in spark.read.orc(str(place / "early")).where(text.split("WHERE")[1]).collect()
+    )
+    asked["analyze"] = told(hx, f"EXPLAIN ANALYZE {text}")
+    write_tables(spark, place)
     query_plan.MAX_SHARE, query_plan.MIN_VALUES = 1.0, 0
-    found = {zone: all_of(spark, Path(root), zone) for zone in SESSIONS}
+    found = {zone: all_of(spark, place, zone) for zone in SESSIONS}
     spark.stop()
-    print("FOUND", json.dumps(found))
+    asked["stopped"] = told(hx, text)
+    print("FOUND", json.dumps({**found, "asked": asked}))
 
 
 if __name__ == "__main__":
