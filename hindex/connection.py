@@ -236,17 +236,24 @@ class Connection:
                     # a mistake in the statement is told now, not when the rows are read
                     self._check_same_rows(found.plan().snapshot, select)
                     return found
-                snapshot = scan.snapshot()
-                self._check_same_rows(snapshot, select)
-                result = selected(scan.at(snapshot), select)
+                result = selected(self._checked(scan, select), select)
                 assert not isinstance(result, Scan)
                 return result.to_arrow()
             case Explain(statement, analyze):
                 scan = self.resolve(statement.table).scan()
-                self._check_same_rows(scan.snapshot(), statement)
-                return selected(scan, statement).explain(analyze=analyze)
+                checked = self._checked(scan, statement)
+                # what the listing takes is among what ANALYZE tells
+                return selected(scan if analyze else checked, statement).explain(analyze=analyze)
             case statement:
                 return run_index_statement(self, statement)
+
+    def _checked(self, scan: Scan, select: Select | SelectExists) -> Scan:
+        """A scan of the table that :meth:`_check_same_rows` looked at, where it looks at one: it is listed once."""
+        if not self._is_users:
+            return scan
+        snapshot = scan.snapshot()
+        self._check_same_rows(snapshot, select)
+        return scan.at(snapshot)
 
     def _check_same_rows(self, snapshot: Snapshot, select: Select | SelectExists) -> None:
         """Refuse a statement that Spark gives other rows for, where the user has a session or asked for one.

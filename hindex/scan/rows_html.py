@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from hindex.plan.explain_html import STYLE
 from hindex.plan.reasons import plural
+from hindex.scan.beginnings import beginnings
 
 if TYPE_CHECKING:
     from hindex.scan.scan import Scan
@@ -38,7 +39,6 @@ def scan_html(scan: Scan, remark: str = "") -> str:
 
 
 def _rows(found: pa.Table, remark: str) -> str:
-    from hindex.cli.beginnings import beginnings
     from hindex.cli.text import printable, texts
 
     few = found.slice(0, _ROWS).select(range(min(_COLUMNS, found.num_columns)))

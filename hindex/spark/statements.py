@@ -11,13 +11,12 @@ Besides, Spark keeps some types as numbers, which the files alone do not tell.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import closing, suppress
+from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from hindex.errors import ColumnError, OrcError, UnsupportedError
-from hindex.orc.source import open_source
-from hindex.orc.tail import read_tail
+from hindex.orc import OrcReader
 from hindex.orc.types import INTEGER_KINDS, Kind, OrcType
 from hindex.plan.filter import Always, Leaf, Never, atoms
 from hindex.plan.normalize import normalize
@@ -157,8 +156,9 @@ def _other_types(snapshot: Snapshot) -> dict[str, str]:
 
 @lru_cache(maxsize=256)
 def _types_of(uri: str, _length: int, _mtime_ns: int) -> dict[str, str]:
-    with closing(open_source(uri)) as source:
-        tail = read_tail(source)
+    # the tail is known to the scan that follows
+    with OrcReader(uri) as reader:
+        tail = reader.tail
     types = tail.footer.types
     found = {}
     for name, top in zip(tail.schema.field_names, tail.schema.children, strict=True):

@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from hindex.plan.explain import Explanation, Kept, ReadPath
 from hindex.plan.reasons import Reason
 from hindex.scan.aggregate import Group
 from hindex.scan.meter import Step
+from hindex.table.snapshot import Snapshot, take_snapshot
 from hindex.tables import IndexSpec, Table
 from tests.plan.test_explain import check_golden
 from tests.support.local_build import LocalConnection
@@ -200,3 +202,28 @@ def test_html_of_small_parts(table: Table) -> None:
     found = replace(table.scan("a = 3").explain(), rows=Kept(1, 1_000_000))
     assert "&lt;0.01%" in found.to_html()
     assert "<0.01%" not in found.to_html()
+
+
+@pytest.mark.parametrize("is_asked_for", [False, True], ids=["no session", "a session is asked for"])
+def test_a_statement_lists_its_table_once(
+    connection: LocalConnection, table: Table, monkeypatch: pytest.MonkeyPatch, is_asked_for: bool
+) -> None:
+    listed: list[object] = []
+
+    def counted(*arguments: Any, **options: Any) -> Snapshot:
+        listed.append(arguments)
+        return take_snapshot(*arguments, **options)
+
+    monkeypatch.setattr("hindex.tables.take_snapshot", counted)
+    # none is started: nothing of these is about time
+    monkeypatch.setattr(connection, "_is_users", is_asked_for)
+    of = f"FROM '{table.name}' WHERE a = 3"
+    for text in (
+        f"SELECT s {of}",
+        f"SELECT COUNT(*) {of}",
+        f"EXPLAIN SELECT s {of}",
+        f"EXPLAIN SELECT COUNT(*) {of}",
+    ):
+        listed.clear()
+        connection.sql(text)
+        assert (text, len(listed)) == (text, 1)

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hindex.cli.beginnings import beginnings
 from hindex.cli.text import texts
+from hindex.scan.beginnings import beginnings
 
 CHARACTERS = 'aä東😀"\n\\'
 
