@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
@@ -32,6 +31,7 @@ from hindex.sql.statements import (
     TableRef,
     VacuumIndexes,
 )
+from hindex.value_texts import instant_text
 
 if TYPE_CHECKING:
     from hindex.connection import Connection
@@ -162,9 +162,7 @@ def _shown(index: Index) -> dict[str, object]:
 
 
 def _instant(ms: int | None) -> str | None:
-    if ms is None:
-        return None
-    return datetime.datetime.fromtimestamp(ms / 1000, datetime.UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    return None if ms is None else instant_text(ms, "s")
 
 
 def _pairs(pairs: dict[str, str]) -> str | None:

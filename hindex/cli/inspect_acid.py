@@ -6,12 +6,12 @@ from collections import Counter
 
 import hindex
 from hindex.cli.inspect_text import Document, columns
-from hindex.cli.text import printable
 from hindex.orc.acid.files import file_tail
 from hindex.orc.acid.names import AcidDirectory
 from hindex.scan.planning import plan_scan
 from hindex.scan.running import answered
 from hindex.table.transactional import TransactionalDirectory
+from hindex.value_texts import printable
 
 
 def document(path: str, valid_write_ids: str = "") -> Document:

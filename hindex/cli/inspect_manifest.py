@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from hindex.cli.inspect_text import Document, columns
 from hindex.orc.source import ByteSource
 from hindex.store.format import MAX_BYTES, corrupt, decode
 from hindex.store.manifest import IndexEntry, Manifest
-
-#: In milliseconds since 1970.
-_YEAR_10000 = 253_402_300_800_000
+from hindex.value_texts import instant_text
 
 
 def document(source: ByteSource) -> Document:
@@ -55,11 +51,7 @@ def _index(manifest: Manifest, entry: IndexEntry) -> Document:
 
 
 def _instant(milliseconds: int) -> str | None:
-    if not milliseconds:
-        return None
-    if not 0 < milliseconds < _YEAR_10000:  # of a clock that was wrong
-        return f"{milliseconds} ms since 1970"
-    return str(np.datetime64(milliseconds, "ms")).replace("T", " ") + "Z"
+    return instant_text(milliseconds) if milliseconds else None
 
 
 def text(found: Document) -> str:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from hindex.cli.inspect import JSON_VERSION, Inspection
 from hindex.cli.inspect_text import Document
 from hindex.cli.output import TableOutput
-from hindex.cli.text import printable
+from hindex.value_texts import printable
 
 
 class SeveralTexts:

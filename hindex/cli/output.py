@@ -9,7 +9,7 @@ from typing import Protocol, TextIO
 import pyarrow as pa
 
 from hindex.cli.table_rows import TableRows
-from hindex.cli.text import is_number, json_texts, printable, texts
+from hindex.value_texts import is_number, json_texts, printable, texts
 
 #: Rows turned into text at a time.
 SLICE_ROWS = 2000

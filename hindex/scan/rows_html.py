@@ -10,6 +10,7 @@ import pyarrow as pa
 from hindex.plan.explain_html import STYLE
 from hindex.plan.reasons import plural
 from hindex.scan.beginnings import beginnings
+from hindex.value_texts import printable, texts
 
 if TYPE_CHECKING:
     from hindex.scan.scan import Scan
@@ -25,8 +26,6 @@ def scan_html(scan: Scan, remark: str = "") -> str:
 
     :param remark: is told beside how much is shown.
     """
-    from hindex.cli.text import printable
-
     try:
         # one row more tells whether there are more
         shown = _rows(scan.head(_ROWS + 1), remark)
@@ -39,8 +38,6 @@ def scan_html(scan: Scan, remark: str = "") -> str:
 
 
 def _rows(found: pa.Table, remark: str) -> str:
-    from hindex.cli.text import printable, texts
-
     few = found.slice(0, _ROWS).select(range(min(_COLUMNS, found.num_columns)))
     head = "".join(f"<th>{escape(printable(name))}</th>" for name in few.column_names)
     columns = [
@@ -53,8 +50,6 @@ def _rows(found: pa.Table, remark: str) -> str:
 
 
 def _cell(text: str | None) -> str:
-    from hindex.cli.text import printable
-
     if text is None:
         return '<td><span class="why">NULL</span></td>'
     shown = text if len(text) <= _CHARACTERS else text[: _CHARACTERS - 1] + "…"

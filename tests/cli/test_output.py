@@ -13,8 +13,8 @@ import pytest
 
 from hindex.cli.output import SLICE_ROWS, output_for
 from hindex.cli.results import write_result
-from hindex.cli.text import json_texts, texts
 from hindex.lifecycle.results import CheckResult, IndexState, RenameResult, VacuumedFile, VacuumResult
+from hindex.value_texts import json_texts, texts
 
 TABLE = pa.table(
     {

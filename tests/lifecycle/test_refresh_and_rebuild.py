@@ -13,6 +13,7 @@ import pytest
 
 from hindex.build import job
 from hindex.build.task import BuildTask, run_build_task
+from hindex.cli.main import main
 from hindex.errors import BuildError, IndexExistsError, IndexNotFoundError, StatementError, TableError
 from hindex.lifecycle import builds
 from hindex.lifecycle.results import BuildEstimate, IndexState, percent_down
@@ -271,6 +272,24 @@ def test_bare_names(tmp_path: Path, path: Path) -> None:
             hx.sql(statement)
     # CHECK and SHOW tell of all
     assert len(hx.sql("CHECK INDEX i")) == 2  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("ms", [2**62, -1, 253_402_300_800_000])
+def test_a_moment_that_no_clock_shows(
+    path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], ms: int
+) -> None:
+    monkeypatch.setattr("hindex.indexes.now_ms", lambda: ms)
+    hx = LocalConnection()
+    hx.sql(f"CREATE INDEX i USING bitmap ON '{path}' (a)")
+    described = hx.sql(f"DESCRIBE INDEX i ON '{path}'")
+    assert isinstance(described, pa.Table)
+    facts = dict(zip(described["fact"].to_pylist(), described["value"].to_pylist(), strict=True))
+    assert facts["created"] == f"{ms} ms since 1970"
+    for output in ("table", "json", "csv"):
+        for statement in ("SHOW", "DESCRIBE"):
+            with pytest.raises(SystemExit, match=r"^0$"):
+                main(["--output", output, "sql", f"{statement} INDEX i ON '{path}'"])
+    assert capsys.readouterr().out.count(f"{ms} ms since 1970") == 3
 
 
 def test_a_table_that_is_gone(path: Path, tmp_path: Path) -> None:

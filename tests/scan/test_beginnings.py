@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hindex.cli.text import texts
 from hindex.scan.beginnings import beginnings
+from hindex.value_texts import texts
 
 CHARACTERS = 'aä東😀"\n\\'
 

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 import hindex
-from hindex.cli.text import texts
 from hindex.orc import OrcReader
 from hindex.plan.modes import Mode
 from hindex.scan.scan import Scan
+from hindex.value_texts import texts
 from tests.support.small import write_columns, write_rows
 
 _NULL = '<span class="why">NULL</span>'
@@ -155,7 +155,7 @@ def test_long_values_are_cut_before_they_are_text(tmp_path: Path, monkeypatch: p
         made.extend(len(text) for text in found if text is not None)
         return found
 
-    monkeypatch.setattr("hindex.cli.text.texts", counted)
+    monkeypatch.setattr("hindex.scan.rows_html.texts", counted)
     html = shown(hindex.connect().table(tmp_path).scan())
     assert len(made) < 100
     assert max(made) < 2000

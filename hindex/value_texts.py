@@ -1,4 +1,4 @@
-"""Arrow values as text, a column at a time.
+"""Values as text: those of Arrow's columns, a column at a time, and moments.
 
 Timestamps lose trailing zeros and those that are instants end in ``Z``; binary values are hexadecimal, nested
 values are JSON.
@@ -10,9 +10,14 @@ import json
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import pairwise
+from typing import Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+#: In milliseconds since 1970.
+_YEAR_10000 = 253_402_300_800_000
 
 _DOUBLES = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
@@ -143,3 +148,10 @@ def _json_double(text: str) -> str:
 
 def is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def instant_text(milliseconds: int, unit: Literal["s", "ms"] = "ms") -> str:
+    """A moment in milliseconds since 1970, to the unit; as such where it is none that a clock shows."""
+    if not 0 <= milliseconds < _YEAR_10000:
+        return f"{milliseconds} ms since 1970"
+    return str(np.datetime64(milliseconds, "ms").astype(f"datetime64[{unit}]")).replace("T", " ") + "Z"
