@@ -21,3 +21,19 @@ def check_names(names: Sequence[str], what: str) -> Sequence[str]:
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise ArgumentTypeError(f"{what} is {given!r}: it is a list of names, such as {[str(given)]!r}")
     return [check_text(name, f"a name in {what}", str(name)) for name in names]
+
+
+def is_session(given: object) -> bool:
+    """Whether something is a Spark session, a classic one or one of Spark Connect; nothing of it is run."""
+    # a class of sessions has these methods as well
+    return not isinstance(given, type) and all(
+        callable(getattr(given, name, None)) for name in ("sql", "table", "createDataFrame")
+    )
+
+
+def check_session(spark: object) -> None:
+    """:raises ArgumentTypeError: for anything but a Spark session."""
+    if not is_session(spark):
+        raise ArgumentTypeError(
+            f"spark is {spark!r}: it is a Spark session, such as SparkSession.builder.getOrCreate() gives"
+        )

@@ -11,7 +11,7 @@ from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from hindex.arguments import check_text
+from hindex.arguments import check_session, check_text
 from hindex.dispatch import IndexResult, run_index_statement
 from hindex.errors import (
     ArgumentError,
@@ -90,10 +90,8 @@ def connect(
         if cache_bytes < 0:
             raise ArgumentError(f"cache_bytes is {cache_bytes}: it cannot be negative")
         shared_cache().resize(cache_bytes)
-    if spark is not None and not is_session(spark):
-        raise ArgumentTypeError(
-            f"spark is {spark!r}: it is a Spark session, such as SparkSession.builder.getOrCreate() gives"
-        )
+    if spark is not None:
+        check_session(spark)
     if master is not None:
         check_text(master, "master", "local[*]")
     if conf is not None and not isinstance(cast("object", conf), Mapping):
@@ -102,14 +100,6 @@ def connect(
         )
     store = _place(store or os.environ.get(STORE_VARIABLE) or "", "store") or None
     return Connection(store, spark, master, conf, progress, valid_write_ids, Mode.of(mode))
-
-
-def is_session(given: object) -> bool:
-    """Whether something is a Spark session, a classic one or one of Spark Connect; nothing of it is run."""
-    # a class of sessions has these methods as well
-    return not isinstance(given, type) and all(
-        callable(getattr(given, name, None)) for name in ("sql", "table", "createDataFrame")
-    )
 
 
 class Connection:

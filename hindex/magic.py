@@ -97,7 +97,8 @@ class HindexMagic:
         return _shown(result)
 
     def _connection(self, store: str | None) -> Connection:
-        from hindex.connection import Connection, connect, is_session
+        from hindex.arguments import is_session
+        from hindex.connection import Connection, connect
 
         known = self._shell.user_ns.get("hx")
         if store is None and isinstance(known, Connection):

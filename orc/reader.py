@@ -48,6 +48,7 @@ class OrcReader:
     :param path: force one way of decoding flat columns instead of the cheaper one.
     :param known: where metadata that was read is kept for later readers; the process's by default.
     :raises OrcError: if the file is not a readable ORC file.
+    :raises ArgumentTypeError: for another source.
 
     A reader may be shared between threads.
 
@@ -67,7 +68,7 @@ class OrcReader:
         path: DecodePath | None = None,
         known: KnownFiles = KNOWN_FILES,
     ) -> None:
-        self._source = open_source(source) if isinstance(source, str | os.PathLike | tuple) else source
+        self._source = source if isinstance(source, ByteSource) else open_source(source)
         self.counts = ReadCounts()
         counted = CountedSource(self._source, self.counts)
         self._known = known.open(counted)

@@ -11,13 +11,13 @@ from collections.abc import Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 import pyarrow.fs
 
-from hindex.errors import OrcError, TableError
+from hindex.errors import ArgumentTypeError, OrcError, TableError
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -38,6 +38,7 @@ _BUCKETS = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs"}
 Range = tuple[int, int]
 
 
+@runtime_checkable
 class ByteSource(Protocol):
     """Something that can be read at any position."""
 
@@ -412,9 +413,18 @@ def open_source(location: Location) -> ByteSource:
 
     :raises OrcError: if there is no such file.
     :raises TableError: if the scheme is unknown or the store cannot be reached.
+    :raises ArgumentTypeError: for anything else than these.
     """
-    if isinstance(location, tuple):
-        filesystem, path = location
+    given: object = location
+    if isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], str):
+        filesystem, path = given
+        if not (isinstance(filesystem, pyarrow.fs.FileSystem) or _protocols(filesystem)):
+            raise ArgumentTypeError(f"a file system is one of pyarrow.fs or of fsspec, not {filesystem!r}")
+    elif isinstance(given, tuple) or not isinstance(location, str | os.PathLike):
+        raise ArgumentTypeError(
+            "an ORC file is read from a path, a URI, or a pair of a file system and a path, "
+            f"not from {given!r}"
+        )
     else:
         filesystem, path = resolve_filesystem(os.fspath(location))
     if isinstance(filesystem, pyarrow.fs.PyFileSystem) and isinstance(

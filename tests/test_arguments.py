@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import io
 import os
 import pickle
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 import hindex
-from hindex.connection import is_session
+from hindex.arguments import is_session
 from hindex.errors import ArgumentError, ArgumentTypeError, HindexError, PredicateError, TableError
 from hindex.orc import OrcReader
 from hindex.tables import Table
@@ -26,7 +27,9 @@ connect: Callable[..., Any] = hindex.connect
 col: Callable[..., Any] = hindex.col
 lit: Callable[..., Any] = hindex.lit
 call: Callable[..., Any] = hindex.call
+opened: Callable[..., Any] = OrcReader
 _SESSION = "it is a Spark session, such as SparkSession.builder.getOrCreate() gives"
+_ITEMS = "it is a list of hindex.scan.aggregate.Aggregate and Group, one for each column of the result"
 _NO_NAME = "the name of an index is 5: it is a text, such as 'by_id'"
 _VALID = "the list of valid write ids 5 cannot be read: it is no text; it is written table:highWatermark:"
 
@@ -148,6 +151,17 @@ CASES: list[tuple[Callable[[Any], object], type[Exception], str]] = [
     (lambda t: reader(t).read(rows=[True]), ValueError, "rows are row numbers, not a mask: "),
     (lambda t: reader(t).read(rows={0: [7]}), ValueError, "row 7 is outside the stripe's 3 rows"),
     (lambda t: reader(t).read(rows={5: [1]}), ValueError, "stripe 5 is outside the file's 1 stripes"),
+    (lambda _: opened(5), TypeError, "an ORC file is read from a path, a URI, or a pair of a file system"),
+    (
+        lambda _: opened(io.BytesIO(b"ORC")),
+        TypeError,
+        "an ORC file is read from a path, a URI, or a pair of a file system and a path, not from <_io.BytesIO",
+    ),
+    (lambda t: opened((t.uri,)), TypeError, "an ORC file is read from a path, a URI, or a pair of a file"),
+    (lambda t: opened((5, t.uri)), TypeError, "a file system is one of pyarrow.fs or of fsspec, not 5"),
+    (lambda t: t.scan().to_spark(5), TypeError, f"spark is 5: {_SESSION}"),
+    (lambda t: t.scan().aggregate(5), TypeError, f"items is 5: {_ITEMS}"),
+    (lambda t: t.scan().aggregate(["id"]), TypeError, f"items is ['id']: {_ITEMS}"),
     (lambda t: reader(t).batches(batch_size=0), ValueError, "a batch has at least 1 row, not 0"),
 ]
 

@@ -6,7 +6,7 @@ by: NULL is a group of its own and no value, NaN is one value and the greatest, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hindex.domain import Key
-from hindex.errors import ColumnError
+from hindex.errors import ArgumentTypeError, ColumnError
 from hindex.keys import key_array, key_kind
 from hindex.orc.types import Kind, OrcType
 from hindex.plan.evaluate import mask
@@ -66,6 +66,18 @@ class Group:
 
 
 Item = Aggregate | Group
+
+
+def check_items(items: Sequence[Item]) -> tuple[Item, ...]:
+    """:raises ArgumentTypeError: for anything but a list of them."""
+    given: object = items
+    found = tuple(given) if isinstance(given, Iterable) else (given,)
+    if not all(isinstance(item, Item) for item in found):
+        raise ArgumentTypeError(
+            f"items is {items!r}: it is a list of {Aggregate.__module__}.Aggregate and Group, one for each column of "
+            "the result"
+        )
+    return found
 
 
 @dataclass(frozen=True, slots=True)

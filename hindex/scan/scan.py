@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 import pyarrow as pa
 
+from hindex.arguments import check_session
 from hindex.errors import ArgumentError, HindexError
 from hindex.keys import array_keys, key_value
 from hindex.plan.explain import Explanation
 from hindex.plan.modes import Mode
-from hindex.scan.aggregate import Aggregate, Aggregation, Group, GroupFilter, Item
+from hindex.scan.aggregate import Aggregate, Aggregation, Group, GroupFilter, Item, check_items
 from hindex.scan.answers import StripeAnswer
 from hindex.scan.execute import OpenTask
 from hindex.scan.explaining import explain_plan
@@ -320,6 +321,7 @@ class Scan:
         :param limit: rows of the result at most.
         :param having: which of the groups are wanted.
         :raises ArgumentError: if the scan has a limit, ``limit`` is no number of rows, or ``having`` has no ``group``.
+        :raises ArgumentTypeError: if ``items`` is not a list of them.
         """
         if self._limit is not None:
             raise ArgumentError(
@@ -333,7 +335,7 @@ class Scan:
         return Aggregation(
             self._snapshot,
             self._where,
-            tuple(items),
+            check_items(items),
             groups,
             having,
             limit,
@@ -362,6 +364,7 @@ class Scan:
 
         :param spark: the session; that of the connection if None.
         :raises HindexError: if neither is there.
+        :raises ArgumentTypeError: for what is no session.
         """
         from hindex.spark.scan import scan_frame
 
@@ -370,6 +373,7 @@ class Scan:
             raise HindexError(
                 "there is no Spark session for the rows: give one, to_spark(spark), or hindex.connect(spark=spark)"
             )
+        check_session(session)
         return scan_frame(session, self)
 
     def _explained(self, plan: ScanPlan) -> Explanation:
