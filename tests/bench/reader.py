@@ -1,17 +1,21 @@
 """The reader beside pyarrow on the same files: few rows, rows of every row group, and all rows.
 
-Row numbers are given and no index is asked. Also what reading few rows adds to a process's peak memory.
+Row numbers are given and no index is asked. Each has one thread, or one for each processor; pyarrow's own are those of
+its caller. Also what reading few rows adds to a process's peak memory.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,19 +45,16 @@ Selection = dict[int, Rows] | None
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One selection: times in milliseconds, a pair for each round, and what the reader did, in all files."""
+    """One selection: times in milliseconds by threads, one for each round, and what one thread of the reader did, in
+    all files.
+    """
 
     selection: str
     rows: int
     same: bool
-    hindex_ms: list[float]
-    pyarrow_ms: list[float]
+    hindex_ms: dict[int, list[float]]
+    pyarrow_ms: dict[int, list[float]]
     counts: dict[str, int]
-
-    @property
-    def ratios(self) -> list[float]:
-        """How many times faster hindex was, pair by pair."""
-        return ratios(self.pyarrow_ms, self.hindex_ms)
 
 
 def run(options: argparse.Namespace) -> Found:
@@ -85,7 +86,12 @@ def run(options: argparse.Namespace) -> Found:
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--threads", type=int, default=1, help="hindex's threads (default 1, as pyarrow has)")
+    parser.add_argument(
+        "--threads",
+        type=int,
+        default=os.cpu_count() or 1,
+        help="where there are several (default the processors)",
+    )
 
 
 SECTION = Section("reader", "hindex's ORC reader beside pyarrow's, given row numbers", run, _add_options)
@@ -93,16 +99,22 @@ SECTION = Section("reader", "hindex's ORC reader beside pyarrow's, given row num
 _MEMORY = ("groups", "rows")
 
 
-def _memory(options: argparse.Namespace) -> dict[str, dict[str, float]]:
+def _memory(options: argparse.Namespace) -> list[dict[str, Any]]:
     """The same selections, each in a process of its own: what reading them adds to the peak of its memory."""
-    found = {}
+    found = []
     for selection in _MEMORY:
-        dataset = Dataset("lineitem", options.scale).name
-        arguments = [selection, dataset, str(options.data), str(options.threads), str(options.seed)]
-        command = [sys.executable, "-m", "tests.bench.reader", *arguments]
-        done = subprocess.run(command, check=True, capture_output=True, text=True)
-        found[selection] = json.loads(done.stdout)
+        for threads in _threads(options):
+            dataset = Dataset("lineitem", options.scale).name
+            arguments = [selection, dataset, str(options.data), str(threads), str(options.seed)]
+            command = [sys.executable, "-m", "tests.bench.reader", *arguments]
+            done = subprocess.run(command, check=True, capture_output=True, text=True)
+            found.append({"selection": selection, "threads": threads} | json.loads(done.stdout))
     return found
+
+
+def _threads(options: argparse.Namespace) -> list[int]:
+    """How many threads are tried."""
+    return sorted({1, options.threads})
 
 
 def _read_for_memory(
@@ -156,35 +168,48 @@ def _measure(
 ) -> Result:
     counts: dict[str, int] = {}
 
-    def ours() -> pa.Table:
+    def ours(threads: int) -> pa.Table:
         counts.clear()
         tables = []
         for file, selection in zip(files, selections, strict=True):
             with OrcReader(file) as reader:
-                tables.append(reader.read(COLUMNS, selection, threads=options.threads))
+                tables.append(reader.read(COLUMNS, selection, threads=threads))
                 for key, value in reader.counts.as_dict().items():
                     counts[key] = counts.get(key, 0) + value
         return pa.concat_tables(tables)
 
-    def theirs() -> pa.Table:
-        return pa.concat_tables(map(_pyarrow_read, files, selections))
+    def theirs(threads: int) -> pa.Table:
+        read = partial(_pyarrow_read, threads=threads)
+        return pa.concat_tables(map(read, files, selections))
 
-    same = _equal(ours(), theirs())
+    tried = _threads(options)
+    runs = [partial(run, threads) for threads in tried for run in (ours, theirs)]
+    same = all(_equal(ours(threads), theirs(threads)) for threads in tried)
     for _ in range(options.warmups - 1):
-        ours()
-        theirs()
-    mine, others = in_turn(options.rounds, ours, theirs)
-    rows = ours().num_rows
+        for run in runs:
+            run()
+    times = in_turn(options.rounds, *runs)
+    rows = ours(1).num_rows
+    mine, others = (dict(zip(tried, part, strict=True)) for part in (times[::2], times[1::2]))
     return Result(name, rows, same, mine, others, dict(counts))
 
 
-def _pyarrow_read(file: Path, selection: Selection) -> pa.Table:
+def _pyarrow_read(file: Path, selection: Selection, threads: int) -> pa.Table:
     """What can be done with pyarrow alone: decode the columns of each stripe whole, take the wanted rows."""
+
+    def read(stripe: int) -> pa.RecordBatch:
+        # a reader is not to be shared between threads
+        own = reader if threads == 1 else pyarrow.orc.ORCFile(file)
+        batch = own.read_stripe(stripe, columns=COLUMNS)
+        return batch if selection is None else batch.take(pa.array(selection[stripe]))
+
     reader = pyarrow.orc.ORCFile(file)
-    batches = []
-    for stripe in range(reader.nstripes):
-        batch = reader.read_stripe(stripe, columns=COLUMNS)
-        batches.append(batch if selection is None else batch.take(pa.array(selection[stripe])))
+    stripes = range(reader.nstripes)
+    if threads == 1:
+        batches = list(map(read, stripes))
+    else:
+        with ThreadPoolExecutor(threads) as pool:
+            batches = list(pool.map(read, stripes))
     return pa.Table.from_batches(batches).select(COLUMNS)
 
 
@@ -193,21 +218,26 @@ def _equal(ours: pa.Table, theirs: pa.Table) -> bool:
 
 
 def _times(results: Sequence[Result]) -> dict[str, Any]:
-    rows = [
-        [
-            result.selection,
-            f"{result.rows:,}",
-            f"{statistics.median(result.hindex_ms):,.1f}",
-            f"{statistics.median(result.pyarrow_ms):,.1f}",
-            f"{statistics.median(result.ratios):.2f}",
-            spread(result.ratios, 2),
-        ]
-        for result in results
-    ]
-    return {
-        "headings": ["rows wanted", "rows", "hindex ms", "pyarrow ms", "ratio", "min - max"],
-        "rows": rows,
-    }
+    rows = []
+    for result in results:
+        one, several = min(result.hindex_ms), max(result.hindex_ms)
+        # the second pair is what each does where no threads are asked for
+        for mine, others in dict.fromkeys(((one, one), (several, one), (several, several))):
+            ours, theirs = result.hindex_ms[mine], result.pyarrow_ms[others]
+            factors = ratios(theirs, ours)
+            rows.append(
+                [
+                    result.selection,
+                    f"{result.rows:,}",
+                    f"{mine} and {others}",
+                    f"{statistics.median(ours):,.1f}",
+                    f"{statistics.median(theirs):,.1f}",
+                    f"{statistics.median(factors):.2f}",
+                    spread(factors, 2),
+                ]
+            )
+    headings = ["rows wanted", "rows", "threads", "hindex ms", "pyarrow ms", "ratio", "min - max"]
+    return {"headings": headings, "rows": rows}
 
 
 def _counts(results: Sequence[Result]) -> dict[str, Any]:
@@ -216,12 +246,18 @@ def _counts(results: Sequence[Result]) -> dict[str, Any]:
     return {"title": "What the reader did:", "headings": ["rows wanted", *names], "rows": rows}
 
 
-def _memory_table(memory: dict[str, dict[str, float]]) -> dict[str, Any]:
+def _memory_table(memory: Sequence[dict[str, Any]]) -> dict[str, Any]:
     rows = [
-        [name, f"{found['peak_mb']:.1f}", f"{found['bytes_fetched']:,.0f}", f"{found['chunk_bytes']:,.0f}"]
-        for name, found in memory.items()
+        [
+            found["selection"],
+            str(found["threads"]),
+            f"{found['peak_mb']:.1f}",
+            f"{found['bytes_fetched']:,.0f}",
+            f"{found['chunk_bytes']:,.0f}",
+        ]
+        for found in memory
     ]
-    headings = ["rows wanted", "MB added to the peak", "bytes fetched", "bytes of chunks"]
+    headings = ["rows wanted", "threads", "MB added to the peak", "bytes fetched", "bytes of chunks"]
     return {"title": "Memory, each in a process of its own:", "headings": headings, "rows": rows}
 
 
