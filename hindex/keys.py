@@ -46,6 +46,9 @@ MICROS_PER_DAY = 86_400_000_000
 SHORT_DECIMAL_PRECISION = 18
 
 _DECIMAL_BIAS = 1 << 127
+
+#: -0.0 equals 0.0, NaN any other one, and CHAR what has other blanks at its end.
+_LOSSY = frozenset({Kind.FLOAT, Kind.DOUBLE, Kind.CHAR})
 _WIDTHS = {Kind.BYTE: 8, Kind.SHORT: 16}
 
 KeyArray: TypeAlias = "npt.NDArray[np.int64] | pa.LargeBinaryArray"
@@ -120,6 +123,11 @@ def same_keys(a: OrcType, b: OrcType) -> bool:
     # keys of CHAR are filled with blanks to its own length
     families = (INTEGER_KINDS, STRING_KINDS - {Kind.CHAR}, frozenset({Kind.FLOAT, Kind.DOUBLE}))
     return any(a.kind in family and b.kind in family for family in families)
+
+
+def are_values(of: OrcType) -> bool:
+    """Whether a key tells the value bit by bit, which it does not where different values are equal."""
+    return key_kind(of) is not None and of.kind not in _LOSSY
 
 
 def decimal_key(unscaled: int, of: OrcType) -> Key:

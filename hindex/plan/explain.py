@@ -210,6 +210,7 @@ class Explanation:
     :param files, stripes, row_groups, rows, bytes: what is left to read, out of the table's.
     :param path: how it is read.
     :param exact: whether indexes alone decided every row, so that no predicate is checked on data.
+    :param fixed: the columns that are not read, as the predicate leaves them one value.
     :param notes: everything that was not used, in any order, duplicates allowed.
     :param cache: what of the index files was found in memory, and what was read; in JSON only, as it changes from one
         time to the next.
@@ -242,6 +243,7 @@ class Explanation:
     table_map: TableMap | None = field(default=None, repr=False)
     deleted: int = 0
     invisible: int = 0
+    fixed: tuple[str, ...] = ()
 
     def header(self) -> list[tuple[str, str]]:
         """What was asked: names and texts."""
@@ -266,6 +268,11 @@ class Explanation:
         return (
             "exact: nothing is left to check" if self.exact else "the predicate is checked on undecided rows"
         )
+
+    @property
+    def told(self) -> str:
+        """What is not read because the predicate tells it, in words; "" where there is nothing."""
+        return f"not read, as the predicate tells it: {', '.join(self.fixed)}" if self.fixed else ""
 
     def to_html(self) -> str:
         """HTML without scripts, with a map of the table; notebooks show it by themselves."""
@@ -295,6 +302,8 @@ class Explanation:
             if gone:
                 lines.append(f"{_INDENT}{name:<11}{gone:>{number_width},}")
         lines += ["", "Read", f"{_INDENT}{self.reading}", f"{_INDENT}{self.checked}"]
+        if self.told:
+            lines += _wrapped(self.told, hang=4)
         if self.analyzed is not None:
             told = self.analyzed.lines()
             wide = max(len(name) for name, _ in told)
@@ -319,6 +328,7 @@ class Explanation:
             "deleted": self.deleted,
             "invisible": self.invisible,
             "exact": self.exact,
+            "fixed": list(self.fixed),
             "path": self.path.name,
             "group_by": self.group or None,
             "order_by": self.order or None,

@@ -46,6 +46,7 @@ def explanation_html(found: Explanation) -> str:
         "<h4>Read</h4>",
         f"<div>{escape(found.reading)}</div>",
         f"<div>{escape(found.checked)}</div>",
+        *([f"<div>{escape(found.told)}</div>"] if found.told else []),
     ]
     if found.analyzed is not None:
         parts += ["<h4>Ran</h4>", _table([(name, escape(text)) for name, text in found.analyzed.lines()])]

@@ -28,6 +28,7 @@ from hindex.plan.filter import Leaf
 from hindex.plan.reasons import Note, Reason
 from hindex.scan.answers import StripeAnswer
 from hindex.scan.file_columns import FileColumns, assembled
+from hindex.scan.fixed import fixed_values, repeated
 from hindex.scan.index_answers import IndexAnswers
 from hindex.scan.lookup import Lookup
 from hindex.scan.meter import NO_METER, Step
@@ -66,6 +67,8 @@ class OpenTask:
         except HindexError:
             self.reader.close()
             raise
+        # who reads all compares, and reads these, too
+        self._fixed = {} if task.reads_all else fixed_values(task.filter)
         #: Is told how long reading takes.
         self.meter = NO_METER
         self._indexes = self._open_indexes()
@@ -111,6 +114,10 @@ class OpenTask:
         No data is read.
         """
         return self._lookup.answer(stripe, Leaf(column.name, column.type, domain)).bounds
+
+    def fixes(self, column: str) -> bool:
+        """Whether the filter leaves a column one value, so that it is not read of rows that match."""
+        return column in self._fixed
 
     def has(self, column: str) -> bool:
         """Whether the file has a column of the table; in one that does not, it is null in every row."""
@@ -207,8 +214,19 @@ class OpenTask:
     ) -> pa.RecordBatch:
         missing = [column for column in columns if column.name not in decoded and not column.is_partition]
         with self.meter.step(Step.COLUMNS):
-            found = decoded | self._read_columns(stripe, missing, selection)
+            found = decoded | self._fixed_columns(missing, len(selection))
+            missing = [column for column in missing if column.name not in found]
+            found |= self._read_columns(stripe, missing, selection)
         return assembled(columns, len(selection), found)
+
+    def _fixed_columns(self, columns: Sequence[OutputColumn], rows: int) -> dict[str, pa.Array]:
+        """Those that have one value in all rows that match."""
+        found = {
+            column.name: repeated(self._fixed[column.name], rows)
+            for column in columns
+            if self.fixes(column.name)
+        }
+        return {name: array for name, array in found.items() if array is not None}
 
     def _read_columns(
         self, stripe: int, columns: Sequence[OutputColumn], selection: RowSelection

@@ -64,6 +64,8 @@ class _Totals:
     by_keys: bool = False
     bytes: int = 0
     walked: dict[str, None] = field(default_factory=dict)
+    # columns whose values the predicate tells
+    fixed: set[str] = field(default_factory=set)
     maps: dict[str, list[StripeMap]] = field(default_factory=dict)
 
 
@@ -96,13 +98,16 @@ def explain_plan(
     last: OpenTask | None = None
     for skipped in plan.skipped:
         _add_answers(totals, skipped.answers)
-    names = [column.name for column in (plan.columns if is_told is None else plan.lookups)]
+    shown = plan.columns if is_told is None else plan.lookups
 
     for task, answer in answered(plan.tasks, every=True):
         if last is not None and task is not last:
             totals.notes += last.notes
         last = task  # one at a time: a table may have more files than a process may hold open
-        told = not answer.undecided and not plan.columns if is_told is None else is_told(task, answer)
+        read = [column.name for column in shown if not (column.is_partition or task.fixes(column.name))]
+        told = not (answer.undecided or read)
+        if is_told is not None:
+            told = is_told(task, answer) or (told and bool(shown))
         walked = None if order is None or limit is None or not plan.columns else _walked(plan, task, answer)
         if walked is not None:
             totals.walked[walked] = None
@@ -112,9 +117,11 @@ def explain_plan(
         if len(answer.bounds.upper) and not told:
             selection = RowSelection.of(answer.bounds.upper, answer.num_rows)
             # where rows are only counted, it is the predicate's columns that are read
-            read = names or [column.name for column in task.task.filter_columns]
+            read = read or [column.name for column in task.task.filter_columns]
             paths = task.decode_paths(answer.stripe, selection, read)
         _add(totals, task, answer, paths, told=told)
+        if len(answer.bounds.upper):
+            totals.fixed.update(column.name for column in shown if task.fixes(column.name))
     if last is not None:
         totals.notes += last.notes
     pruned = _Pruned.of(plan)
@@ -131,6 +138,10 @@ def explain_plan(
         bytes=Kept(totals.bytes, sum(files.values())),
         columns=tuple(labels or (column.name for column in plan.columns)),
         exact=not totals.undecided,
+        # what is checked on data is read
+        fixed=()
+        if totals.undecided
+        else tuple(column.name for column in shown if column.name in totals.fixed),
         notes=(*plan.notes, *totals.notes),
         cache=shared_cache().counts.since(before),
         group=group or "",

@@ -21,8 +21,7 @@ from hindex.domain import Key
 from hindex.errors import ColumnError, IndexFileError
 from hindex.index.base import Bounds, KeyedReader
 from hindex.index.extent import Extent
-from hindex.keys import KeyKind, array_keys, join_keys, key_array, key_kind, same_keys
-from hindex.orc.types import Kind
+from hindex.keys import KeyKind, are_values, array_keys, join_keys, key_array, key_kind, same_keys
 from hindex.scan.answers import StripeAnswer
 from hindex.scan.cost import is_walked
 from hindex.scan.execute import OpenTask
@@ -36,9 +35,6 @@ from hindex.table.snapshot import FileView
 
 #: Data files that are held open while stripes of several are looked at in turn.
 _OPEN_FILES = 32
-
-#: Types whose keys are the values, bit by bit.
-_LOSSY = frozenset({Kind.FLOAT, Kind.DOUBLE, Kind.CHAR})
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +98,7 @@ def check_order(plan: ScanPlan, order: Order) -> None:
 def is_all_keys(plan: ScanPlan) -> bool:
     """Whether the columns that are wanted are the order's alone, and its keys the values: ranks tell the rows."""
     column = plan.lookups[0]
-    return (
-        bool(plan.columns) and all(item == column for item in plan.columns) and column.type.kind not in _LOSSY
-    )
+    return bool(plan.columns) and all(item == column for item in plan.columns) and are_values(column.type)
 
 
 def first_rows(plan: ScanPlan, order: Order, limit: int, runner: Runner) -> pa.Table:

@@ -161,9 +161,9 @@ def no_row_index(case: Case) -> None:
     (case.path / "plain").mkdir()
     with (
         (case.path / "plain" / "0.orc").open("wb") as file,
-        pyorc.Writer(file, "struct<a:int>", row_index_stride=0) as writer,
+        pyorc.Writer(file, "struct<a:int,b:int>", row_index_stride=0) as writer,
     ):
-        writer.writerows([(i % 10,) for i in range(500)])
+        writer.writerows([(i % 10, i) for i in range(500)])
     case.table = case.connection.table(str(case.path / "plain"))
     case.index()
 
