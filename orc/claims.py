@@ -7,6 +7,8 @@ before room is made for all.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import numpy.typing as npt
 
@@ -36,14 +38,15 @@ def most_run_bytes(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return np.maximum(_BYTES_PER_VALUE * values, _LEAST_BYTES)
 
 
-def is_doubtful(stripe: Stripe, of: OrcType, values: int) -> bool:
+def is_doubtful(stripe: Stripe, nodes: Iterable[OrcType], values: int) -> bool:
     """Whether a column's last value should be looked for before there is room made for all.
 
+    :param nodes: of the column, and those above it whose nulls are values of it, too.
     :raises OrcError: if there is no stream that could hold any.
     """
     if values <= _VALUES:
         return False
-    held = sum(stripe.data_length(node.column) for node in of.walk())
+    held = sum(stripe.data_length(node.column) for node in nodes)
     if not held:
         raise OrcError(f"there should be {values} values and there is no stream of them: the file is corrupt")
     return values > _PER_BYTE * held

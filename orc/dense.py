@@ -1,7 +1,7 @@
 """The dense path: pyarrow decodes a whole column of a stripe, and the wanted rows are taken.
 
 Only columns whose values pyarrow gives as Spark does come here: its reader overflows on timestamps outside 64-bit
-nanoseconds, has no unions and gives CHAR values another type. Of structs, lists and maps all leaves must be such.
+nanoseconds and has no unions. CHAR values are filled with blanks here. Of structs, lists and maps all leaves must be such.
 Fields of structs come where no struct above is null in the stripe: they are decoded as columns at the top are.
 
 Much that is unsound in a stripe makes its reader end the process or take memory without bound, where an error would
@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.orc
 
 from hindex.errors import OrcError
+from hindex.orc.columns.arrays import filled
 from hindex.orc.columns.temporal import rebased_dates
 from hindex.orc.counts import CountedSource
 from hindex.orc.elements import text_bytes, value_counts
@@ -187,6 +188,8 @@ class DenseReader:
             array = array.cast(of.to_arrow())
         if of.kind == Kind.DATE and not self._tail.is_proleptic:
             array = rebased_dates(array)
+        elif of.kind == Kind.CHAR:
+            array = filled(array, of.max_length)
         return array
 
     def _decode(self, stripe: int, names: Sequence[str], rows: int) -> list[pa.Array]:

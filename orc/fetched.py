@@ -117,8 +117,8 @@ class Fetched:
                 self.put(offset, view)
 
     def look_at(self, offsets: Sequence[int], length: int) -> None:
-        """Fetch, together, the first bytes of chunks that are not there."""
-        wanted = sorted({at for at in offsets if at not in self.heads and not len(self._piece(at))})
+        """Fetch, together, the first ``length`` bytes of chunks, or all of shorter ones, that are not there."""
+        wanted = sorted({at for at in offsets if at not in self.heads and self.missing([(at, length)])})
         if wanted:
             ranges = [(at, min(length, self.length - at)) for at in wanted]
             self.heads.update(zip(wanted, self.read(ranges), strict=True))
@@ -182,7 +182,9 @@ class Fetched:
         if len(view) >= length:
             return view
         self.look_at([offset], length)
-        return self.head(offset)
+        head = self.heads.get(offset)
+        # what is there of it may be in several pieces
+        return self.bytes(offset, min(length, self.end(offset) - offset)) if head is None else head
 
     def chunk(self, offset: int, decompressor: Decompressor) -> Chunk:
         """The chunk whose header is at an offset."""

@@ -374,7 +374,7 @@ class StreamWindow:
                 if skips_heads:
                     end, size = fetched.bound(walk.at, block), None
                 else:
-                    head = fetched.head(walk.at)
+                    head = fetched.outline(walk.at, HEADER_LENGTH + _SIZE_BYTES)
                     end, size = chunk_end(head, walk.at, fetched.length), self._decompressor.size_of(head)
                 is_wanted = walk.passes(block if size is None else size)
                 # without its content its length is not known, and so not where the next one's begins

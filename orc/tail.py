@@ -37,6 +37,8 @@ _OWN_WRITERS = frozenset({0, 1})
 
 #: Decimals have 128 bits.
 MAX_DECIMAL_DIGITS = 38
+#: The scale of decimals whose type tells none.
+_UNTOLD_SCALE = 10
 
 #: Row numbers are 64-bit integers.
 MAX_ROWS = 1 << 62
@@ -317,14 +319,18 @@ def _type_tree(types: Sequence[pb.Type]) -> OrcType:
                 f"type {column} is a decimal of {node.precision} digits, {node.scale} after the point: "
                 f"{MAX_DECIMAL_DIGITS} are the most there can be"
             )
+        precision, scale = node.precision, node.scale
+        if kind == Kind.DECIMAL and not precision:
+            # writers before Hive 0.12 recorded neither; the reader in Java, and so Spark, takes these
+            precision, scale = MAX_DECIMAL_DIGITS, scale if node.HasField("scale") else _UNTOLD_SCALE
         return OrcType(
             kind=kind,
             column=column,
             children=tuple(build(child, depth + 1) for child in node.subtypes),
             field_names=tuple(map(as_text, node.field_names)),
             max_length=node.maximum_length,
-            precision=node.precision,
-            scale=node.scale,
+            precision=precision,
+            scale=scale,
         )
 
     if not types:

@@ -57,7 +57,9 @@ _REMOTE_THREADS = 8
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Columns that are decoded together, as they are fields of one struct; ``at`` is their place in the result."""
+    """Columns that are decoded together, as they are one column at the top or within one; ``at`` is their place in the
+    result.
+    """
 
     columns: tuple[Projection, ...]
     at: tuple[int, ...]
@@ -121,7 +123,7 @@ class UnitDecoder:
         }
         fetch(self.source, self._wanted(nodes, {}, np.zeros(0, bool)))
         rows = self._selection.num_rows
-        if self._selection.is_all and any(is_doubtful(self.stripe, c.of, rows) for c in unit.columns):
+        if self._selection.is_all and any(is_doubtful(self.stripe, c.nodes(), rows) for c in unit.columns):
             last = RowSelection(rows, np.array([rows - 1], np.int64))
             self._decode(unit, Level.of(last, last.groups(0), 0), places, self._decompressor)
         level = Level.of(self._selection, self._selection.groups(0), 0)
@@ -277,11 +279,11 @@ class UnitDecoder:
 
 
 def units_of(columns: Sequence[tuple[int, Projection]]) -> list[Unit]:
-    """Columns by the top-level struct that they are fields of; each other column by itself."""
+    """Columns by the one at the top that they are or lie within: units share no streams, as threads may decode them."""
 
-    def top(item: tuple[int, Projection]) -> tuple[int, int]:
-        i, column = item
-        return (column.parents[1].column, -1) if column.is_nested else (column.of.column, i)
+    def top(item: tuple[int, Projection]) -> int:
+        _, column = item
+        return (column.parents[1] if column.is_nested else column.of).column
 
     return [
         Unit(tuple(c for _, c in items), tuple(i for i, _ in items))

@@ -76,7 +76,7 @@ def may_have_null_keys(stripe: Stripe, of: OrcType) -> bool:
 def _is_sound(stored: Stored, stripe: Stripe, of: OrcType, claim: _Claim, decompressor: Decompressor) -> bool:
     """Whether pyarrow may decode a node that claims to have so many values."""
     encoding = stripe.encodings[of.column]
-    if is_doubtful(stripe, of, claim.most):
+    if is_doubtful(stripe, of.walk(), claim.most):
         return False
     if (of.column, StreamKind.PRESENT) in stripe.streams:
         claim = _Claim(claim.most, claim.at_once, 0)

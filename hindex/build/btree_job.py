@@ -332,7 +332,7 @@ def _sample(plan: BTreePlan, group: BTreeGroup, tails: dict[str, FileTail]) -> l
                 if plan.column not in bound or number >= len(reader.stripes):
                     continue
                 array = reader.read_stripe(number, [bound[plan.column].path], wanted).column(0)
-            values = table_values(array, plan.type).drop_null()
+            values = table_values(array, bound[plan.column].type, plan.type).drop_null()
         except HindexError as error:
             raise BuildError(f"index build failed on data file {view.file.path!r}: {error}") from error
         keys = array_keys(plan.type, values)

@@ -36,6 +36,7 @@ from hindex.orc.types import OrcType
 from hindex.store.new_files import NewFile
 from hindex.table.paths import bind_paths
 from hindex.table.transactional import open_data_file
+from hindex.table.values import in_table
 
 #: Bytes of keys after which a chunk is closed.
 CHUNK_KEY_BYTES = 64 * 1024
@@ -193,28 +194,27 @@ def _read_runs(job: BTreeJob, task: ReadTask, place: Place) -> Iterator[Groups]:
         bound = bind_paths(job.binding, tail.schema, [job.column], transactional=transactional)
         if job.column not in bound:
             raise BuildError(f"it has no column {job.column!r} any more")
-        name = bound[job.column].path
+        name, of = bound[job.column].path, bound[job.column].type
         groups = file.stripe_groups
         first += sum(groups[:start])
         for number in range(start, end):
             place.stripe = number
-            array = table_values(reader.read_stripe(number, [name]).column(0), job.type)
+            array = table_values(reader.read_stripe(number, [name]).column(0), of, job.type)
             yield stripe_entries(job.type, array, row_group_rows=file.row_group_rows, first=first)
             first += groups[number]
 
 
-def table_values(array: pa.Array, of: OrcType) -> pa.Array:
-    """A file's values as a query sees them: of the table's type.
+def table_values(array: pa.Array, of: OrcType, wanted: OrcType) -> pa.Array:
+    """A file's values, of the type ``of``, as a query sees them: of the table's type.
 
     :raises BuildError: if one does not fit.
     """
-    wanted = of.to_arrow()
-    if array.type == wanted:
-        return array
     try:
-        return array.cast(wanted)
+        return in_table(array, of, wanted)
     except pa.ArrowException as error:
-        raise BuildError(f"a value of type {array.type} does not fit the table's {of}: {error}") from error
+        raise BuildError(
+            f"a value of type {array.type} does not fit the table's {wanted}: {error}"
+        ) from error
 
 
 def _copied_runs(task: CopyTask) -> Iterator[Groups]:

@@ -38,6 +38,7 @@ from hindex.store.store import Store
 from hindex.table.paths import bind_paths
 from hindex.table.snapshot import FileView, Snapshot
 from hindex.table.transactional import open_data_file
+from hindex.table.values import in_table
 
 if TYPE_CHECKING:
     from hindex.indexes import Index
@@ -127,7 +128,8 @@ class _Verifier:
         self._snapshot = replace(snapshot, manifest=replace(snapshot.manifest, indexes=(entry,)))
         self._entry = entry
         self._problems = problems
-        self._column = ColumnRef(snapshot.schema.resolve(entry.column, is_stored=True).path)
+        resolved = snapshot.schema.resolve(entry.column, is_stored=True)
+        self._column, self._type = ColumnRef(resolved.path), resolved.type
         self._binding = tuple(item.name for item in snapshot.schema.data_columns)
         self._rng = random.Random()  # noqa: S311 no secret
         # what the process keeps of an index file or a data file says nothing of the bytes that are there by now
@@ -183,7 +185,8 @@ class _Verifier:
         acid, column = view.file.acid, self._column.name
         with open_data_file(view.file.uri, acid, self._known) as reader:
             bound = bind_paths(self._binding, reader.tail.schema, [column], transactional=acid is not None)
-            return reader.read_stripe(stripe, [bound[column].path]).column(0)
+            values = reader.read_stripe(stripe, [bound[column].path]).column(0)
+            return in_table(values, bound[column].type, self._type)
 
 
 def _physical(view: FileView) -> FileView:
@@ -215,8 +218,7 @@ def _compare(
     problems: list[str],
 ) -> None:
     """Tell of the rows of a stripe that an answer has too many, or misses, by the values."""
-    # the file's own type may be narrower than the table's
-    truth = mask(leaf, {leaf.column: values.cast(leaf.type.to_arrow())}, len(values))
+    truth = mask(leaf, {leaf.column: values}, len(values))
     lower, upper = _mask(told.lower, values), _mask(told.upper, values)
     wrong = int(np.count_nonzero(lower & ~truth)), int(np.count_nonzero(truth & ~upper))
     if any(wrong):

@@ -13,6 +13,7 @@ from hindex.orc.types import OrcType
 from hindex.scan.task import OutputColumn, ScanTask
 from hindex.table.paths import bind_paths
 from hindex.table.schema import common_type
+from hindex.table.values import in_table
 
 
 class FileColumns:
@@ -89,11 +90,8 @@ class FileColumns:
         return found
 
     def _cast(self, array: pa.Array, column: OutputColumn) -> pa.Array:
-        wanted = column.type.to_arrow()
-        if array.type == wanted:
-            return array
         try:
-            return array.cast(wanted)
+            return in_table(array, self.type_in_file(column.name), column.type)
         except pa.ArrowException as error:
             raise OrcError(
                 f"a value of the file's type {array.type} does not fit the table's {column.type}: {error}",

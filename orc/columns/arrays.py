@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hindex.errors import OrcError
 from hindex.orc.claims import MOST_BYTES
@@ -102,3 +103,9 @@ def slices(data: Bytes, begins: Ints, lengths: Ints, total: int) -> pa.Buffer:
     at = np.repeat(begins - moved, lengths)
     at += np.arange(total)
     return pa.py_buffer(data[at])
+
+
+def filled(array: pa.Array, length: int) -> pa.Array:
+    """CHAR values with blanks at their end, up to so many characters: writers may leave these out, or count bytes."""
+    least = pc.min(pc.utf8_length(array)).as_py()
+    return array if least is None or least >= length else pc.utf8_rpad(array, width=length, padding=" ")

@@ -194,7 +194,7 @@ class ColumnTree:
         :param reach: int64[G], of each group's lists up to its last wanted one.
         """
         for child in context.type.children:
-            if is_doubtful(self._stripe, child, elements):
+            if is_doubtful(self._stripe, child.walk(), elements):
                 group = int(np.argmax(reach))
                 last = reach[group : group + 1]
                 groups = context.wanted.groups[group : group + 1]

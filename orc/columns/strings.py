@@ -16,7 +16,7 @@ from hindex.orc.claims import (
     most_run_bytes,
     values_bytes,
 )
-from hindex.orc.columns.arrays import bytes_array, check_size, validity
+from hindex.orc.columns.arrays import bytes_array, check_size, filled, validity
 from hindex.orc.columns.context import ColumnContext, check_lengths
 from hindex.orc.encoding.buffers import starts_of
 from hindex.orc.handover import Buffer, decode_column
@@ -32,7 +32,8 @@ _TEXT = OrcType(Kind.STRING)
 def read_strings(context: ColumnContext) -> pa.Array:
     if not len(context.wanted.ranks):
         return pa.nulls(context.num_rows, context.type.to_arrow())
-    return _dictionary(context) if context.encoding.is_dictionary else _direct(context)
+    found = _dictionary(context) if context.encoding.is_dictionary else _direct(context)
+    return filled(found, context.type.max_length) if context.type.kind is Kind.CHAR else found
 
 
 def _direct(context: ColumnContext) -> pa.Array:

@@ -18,6 +18,7 @@ from hindex.orc.counts import CountedSource
 from hindex.orc.known_files import KNOWN_FILES
 from hindex.orc.source import ByteSource, FileSystemSource, LocalSource
 from hindex.orc.tail import TAIL_GUESS
+from tests.fuzz.parts import put_together, take_apart
 from tests.orc.chunks import bytes_that_hold
 
 #: More than the chunks and metadata that hold the rows may be fetched by so much.
@@ -147,3 +148,22 @@ def test_what_is_counted_is_what_was_read(tmp_path: Path, written: pa.Table) -> 
     reader.read(["n", "text"], rows=range(0, ROWS, 2503))
     assert isinstance(reader._file.source, CountedSource)
     assert (reader.counts.bytes_fetched, reader.counts.ranges) == (Asked.total, Asked.count)
+
+
+@pytest.mark.parametrize("codec", [2, 5], ids=["snappy", "zstd"])
+def test_chunks_of_which_only_the_first_bytes_were_fetched(
+    tmp_path: Path, codec: int, rng: np.random.Generator
+) -> None:
+    # what is fetched on a guess, the wrong one where chunks are not packed alike, ends anywhere: also within the few
+    # bytes that tell how long a chunk's content is
+    path, rows = tmp_path / "t.orc", 20_000
+    sizes = rng.integers(2, 30, rows).tolist()
+    words = [rng.bytes(size).hex() if i % 5000 > 1500 else "x" * size for i, size in enumerate(sizes)]
+    written = pa.table({"text": words, "d": rng.random(rows)})
+    pa.orc.write_table(written, path, compression="uncompressed", row_index_stride=5000)
+    path.write_bytes(put_together(take_apart(path.read_bytes()), codec, 1000))
+    source = FileSystemSource(pyarrow.fs.LocalFileSystem(), str(path))
+    reader = OrcReader(source, path=DecodePath.SPARSE)
+    for size in [1, 3, 10] * 20:
+        some = np.sort(rng.choice(rows, size, replace=False))
+        assert reader.read(rows=some).equals(written.take(some))

@@ -16,6 +16,7 @@ from hindex.errors import ColumnError
 from hindex.orc import DecodePath, OrcReader
 from hindex.orc.projection import project
 from hindex.orc.types import Kind, OrcType
+from hindex.orc.units import units_of
 
 ROWS = 4000
 STRIDE = 500
@@ -236,3 +237,24 @@ def test_a_text_is_no_list_of_columns(tmp_path: Path) -> None:
     pa.orc.write_table(pa.table({"a": [1], "ab": [2]}), file)
     with pytest.raises(ColumnError, match=r"write \['ab'\]"):
         OrcReader(file).read("ab")
+
+
+def test_units_share_no_streams() -> None:
+    # threads decode them at once where the file is remote
+    leaf = OrcType(Kind.LONG, 3)
+    pair = OrcType(Kind.STRUCT, 2, (leaf, OrcType(Kind.STRING, 4)), ("x", "y"))
+    root = OrcType(Kind.STRUCT, 0, (OrcType(Kind.INT, 1), pair), ("i", "s"))
+    columns = [project(root, name, "t.orc") for name in ("s.y", "i", "s", "s.x", "i", "s")]
+    assert [unit.at for unit in units_of(list(enumerate(columns)))] == [(1, 4), (0, 2, 3, 5)]
+
+
+def test_fields_of_many_structs_that_are_all_null(tmp_path: Path) -> None:
+    rows = (1 << 20) + 1
+    table = pa.table(
+        {"s": pa.nulls(rows, pa.struct([("x", pa.int64()), ("in", pa.struct([("y", pa.string())]))]))}
+    )
+    pa.orc.write_table(table, tmp_path / "t.orc", compression="zstd")
+    reader = OrcReader(tmp_path / "t.orc")
+    assert len(reader.stripes) == 1
+    for name in ("s.x", "s.in", "s.in.y"):
+        assert reader.read([name]).column(0).null_count == rows

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -160,3 +162,24 @@ def test_values_are_found_over_chunks(codec: int) -> None:
         for i, begin in enumerate(begins.tolist()):
             length = int(high[i] - low[i])
             assert buffer[begin : begin + length].tobytes() == content[low[i] : high[i]]
+
+
+@pytest.mark.parametrize("pieces", [1, 2])
+def test_the_head_of_a_chunk_that_is_there_in_part(pieces: int) -> None:
+    content = bytes(range(256)) * 2
+    body = zstandard.ZstdCompressor().compress(content)
+    chunk = (len(body) << 1).to_bytes(3, "little") + body
+    stored, decompressor = memoryview(chunk * 2), Decompressor(CODECS[ZSTD], BLOCK)
+    for held in range(30):
+        asked: list[tuple[int, int]] = []
+
+        def load(ranges: Sequence[tuple[int, int]], asked: list[tuple[int, int]] = asked) -> list[memoryview]:
+            asked += ranges
+            return [stored[at : at + length] for at, length in ranges]
+
+        fetched, end = Fetched(len(stored), load), len(chunk) + held
+        fetched.put(0, stored[:end])
+        if pieces == 2:
+            fetched.put(end, stored[end:])
+        assert decompressor.size_of(fetched.outline(len(chunk), 21)) == len(content)
+        assert bool(asked) == (pieces == 1 and held < 21)

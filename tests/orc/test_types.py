@@ -5,7 +5,7 @@ from __future__ import annotations
 import decimal
 import random
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,10 @@ from hindex.orc.tail import MAX_TYPE_DEPTH
 from hindex.orc.types import Kind
 from hindex.proto import orc_metadata_pb2 as pb
 from hindex.table.type_text import parse_type
+from tests.fuzz.parts import put_together, take_apart
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 PATHS = [DecodePath.SPARSE, DecodePath.DENSE, DecodePath.WHOLE, None]
 STRIDE = 100
@@ -323,3 +327,27 @@ def test_an_empty_file_and_one_without_columns(tmp_path: Path) -> None:
     with OrcReader(write(tmp_path / "t.orc", "struct<a:int>", [])) as reader:
         assert (reader.num_rows, reader.read().num_rows, list(reader.batches())) == (0, 0, [])
         assert reader.read().schema == pa.schema([("a", pa.int32())])
+
+
+@pytest.mark.parametrize("path", [*DecodePath, None])
+def test_decimals_whose_type_tells_neither_digits_nor_scale(
+    path: DecodePath | None, spark: SparkSession, tmp_path: Path
+) -> None:
+    values = [
+        decimal.Decimal("1.25"),
+        None,
+        decimal.Decimal("-7.12345678905"),
+        decimal.Decimal("0.00000000004"),
+    ]
+    file = tmp_path / "t" / "1.orc"
+    file.parent.mkdir()
+    pa.orc.write_table(
+        pa.table({"d": pa.array(values * 10, pa.decimal128(20, 11))}), file, compression="uncompressed"
+    )
+    parts = take_apart(file.read_bytes())
+    parts.footer.types[1].ClearField("precision")
+    parts.footer.types[1].ClearField("scale")
+    file.write_bytes(put_together(parts))
+    expected = spark.read.orc(str(file.parent)).toArrow()
+    assert OrcReader(file, path=path).read().equals(expected)
+    assert OrcReader(file, path=path).read(rows=[2, 3, 11]).equals(expected.take([2, 3, 11]))

@@ -12,8 +12,11 @@ import pytest
 
 import hindex
 from hindex.errors import ColumnError, TableError
+from hindex.orc import DecodePath, OrcReader
+from hindex.orc.types import Kind as OrcKind
 from hindex.plan.reasons import Reason
 from hindex.tables import IndexSpec, Table
+from tests.fuzz.parts import put_together, take_apart
 from tests.support.oracle import assert_same_rows, spark_answers
 from tests.support.small import ids, reasons, write_columns
 
@@ -235,3 +238,51 @@ def test_a_partition_column_that_the_files_hold_too(path: Path, spark: SparkSess
     assert ids(table.scan("part = 7")) == answers.ids[1].tolist() == []
     assert ids(table.scan("part = 2 AND a = 1")) == answers.ids[2].tolist() == [20]
     assert table.scan("part = 2 AND a = 1").explain().exact
+
+
+def as_char(path: Path, values: Sequence[str | None], length: int, first: int = 0) -> None:
+    """A file of a CHAR column as writers leave it that do not store the blanks at a value's end."""
+    write_columns(
+        path, {"id": pa.array(range(first, first + len(values))), "c": pa.array(values)}, codec="none"
+    )
+    parts = take_apart(path.read_bytes())
+    parts.footer.types[2].kind, parts.footer.types[2].maximum_length = OrcKind.CHAR, length
+    path.write_bytes(put_together(parts))
+
+
+@pytest.mark.parametrize("decoded_by", DecodePath)
+def test_char_without_its_blanks(path: Path, spark: SparkSession, decoded_by: DecodePath) -> None:
+    as_char(path / "1.orc", ["a", "ab ", "abc", "", None, "é", "日本", "é "] * 20, 3)
+    expected = spark.read.orc(str(path)).select("id", "c").toArrow()
+    assert expected["c"][:3].to_pylist() == ["a  ", "ab ", "abc"]
+    for rows in (None, [0, 5, 17, 150], range(3, 160)):
+        found = OrcReader(path / "1.orc", path=decoded_by).read(["id", "c"], rows)
+        assert found.equals(expected if rows is None else expected.take(list(rows)))
+    table = hindex.connect(spark=spark).table(str(path))
+    assert table.scan().to_arrow().equals(expected)
+    assert set(table.scan("c = 'é'").to_arrow()["c"].to_pylist()) == {"é  "}
+
+
+@pytest.mark.parametrize("using", [None, "bitmap", "btree"])
+def test_char_beside_string(path: Path, spark: SparkSession, using: str | None) -> None:
+    """The blanks of a CHAR do not belong to the text that it is in a table of texts, whether they are stored or not."""
+    as_char(path / "1.orc", ["ab", "x", "", "y"], 4)
+    as_char(path / "2.orc", ["ab  ", "x   ", "    ", None], 4, 4)
+    as_char(path / "3.orc", ["ab ", "x", "z "], 3, 8)
+    write_columns(path / "4.orc", {"id": pa.array([11, 12, 13]), "c": pa.array(["ab", "ab  ", ""])})
+    table = hindex.connect(spark=spark).table(str(path))
+    assert str(table.schema.resolve("c").type) == "string"
+    if using:
+        table.create_index("by_c", "c", using=using)
+    predicates = [
+        "c = 'ab'",
+        "c = 'ab  '",
+        "c IN ('x', 'z')",
+        "c = ''",
+        "c LIKE 'ab%'",
+        "c < 'b'",
+        "length(c) = 2",
+    ]
+    check(table, spark, "id bigint, c string", predicates)
+    if using:
+        assert table.index("by_c").check(verify=True).problems == ()
