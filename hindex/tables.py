@@ -343,10 +343,15 @@ class Table:
         names = None if names is None else check_names(names, "names")
         snapshot = self._writable()
         manifest = snapshot.manifest
-        entries = list(manifest.indexes) if names is None else [manifest.index(name) for name in names]
+        named = (manifest.index(name) for name in names or ())
+        entries = (
+            list(manifest.indexes) if names is None else list({item.id: item for item in named}.values())
+        )
         part = self._part(snapshot, entries if names is not None else [], where, "refresh")
         plan = plan_build(part, entries, fresh=fresh_paths(part))
-        return self._builds.bring_up_to_date(snapshot, plan, entries, whole=where is None, dry_run=dry_run)
+        # the plan has every file of those that are in quarantine
+        anew = {entry.id for entry in entries if entry.quarantined is not None and where is None}
+        return self._builds.bring_up_to_date(snapshot, plan, entries, anew=anew, dry_run=dry_run)
 
     def rebuild_index(self, name: str, *, where: Where | None = None) -> RefreshResult:
         """Build an index anew from every file, or from those of some partitions; until then the old one serves.
@@ -356,9 +361,8 @@ class Table:
         snapshot = self._writable()
         entry = snapshot.manifest.index(name)
         part = self._part(snapshot, [entry], where, "rebuild")
-        return self._builds.bring_up_to_date(
-            snapshot, plan_build(part, [entry]), [entry], whole=where is None
-        )
+        anew = {entry.id} if where is None else ()
+        return self._builds.bring_up_to_date(snapshot, plan_build(part, [entry]), [entry], anew=anew)
 
     def drop_index(self, name: str, *, if_exists: bool = False, where: Where | None = None) -> DropResult:
         """Remove an index, or its part for some partitions.
@@ -379,7 +383,7 @@ class Table:
                 result = DropResult(name, self.name, None, 0, False)
                 if if_exists:
                     return manifest
-                list_data_files(self.uri, name=self.name)  # a table that is not there is the mistake to tell
+                self._check_there()  # a table that is not there is the mistake to tell
                 return drop_index(manifest, name)
             new, result = dropped(manifest, entry, predicate, snapshot, self.name)
             return new
@@ -447,10 +451,17 @@ class Table:
         """
         gone: TableNotFoundError | None = None
         try:
-            list_data_files(self.uri, name=self.name)
+            self._check_there()
         except TableNotFoundError as error:
             gone = error
         return vacuum_store(self.name, self._store, retain_hours, dry_run=dry_run, table_gone=gone)
+
+    def _check_there(self) -> None:
+        """List the table, whose partitions may all be elsewhere.
+
+        :raises TableNotFoundError: if there is none.
+        """
+        list_data_files(self.uri, name=self.name, partitions=self.catalog_partitions())
 
     def _writable(self) -> Snapshot:
         """The table now; an error where its manifest cannot be read."""

@@ -48,6 +48,7 @@ from hindex.spark.frames import cores, task_frame
 from hindex.store.manifest import FileEntry, IndexEntry, SharedFileEntry, SharedIndexEntry
 from hindex.store.store import Store
 from hindex.table.fingerprint import Fingerprint
+from hindex.table.partitions import NULL_PARTITION
 from hindex.table.paths import bind_paths
 from hindex.table.snapshot import FileView, Snapshot, read_file_tail
 from hindex.table.transactional import open_data_file
@@ -134,7 +135,12 @@ def plan_btree(
     groups = []
     for place, some in by_partition.items():
         name = (
-            "/".join(f"{c.name}={value}" for c, value in zip(columns, place, strict=False)) if place else None
+            "/".join(
+                f"{c.name}={NULL_PARTITION if value is None else value}"
+                for c, value in zip(columns, place, strict=False)
+            )
+            if place
+            else None
         )
         group = _plan_group(name, some, index, resolved.type, names, fresh)
         if group is not None:

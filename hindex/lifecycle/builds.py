@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -64,8 +64,14 @@ class Builds:
 
         :param if_not_exists: leave out those whose name another writer has taken meanwhile.
         :raises IndexExistsError: if a name, or a column and type, was taken meanwhile.
+        :raises StoreError: if the store cannot be where it is.
         :raises BuildError: if the Spark job fails; the table's indexes are then as they were.
         """
+        if snapshot.manifest.number == 0 and (
+            snapshot.listing.partitioning.columns or snapshot.listing.transactional
+        ):
+            # of other tables, directories within are nobody's
+            self.store.check_hidden()
         built = [entry for entry in entries if not entry.deferred]
         plan = self.planned(snapshot, built)
         files = self._run(plan) if built else []
@@ -89,12 +95,13 @@ class Builds:
         plan: BuildPlan,
         entries: Sequence[IndexEntry],
         *,
-        whole: bool,
+        anew: Collection[str],
         dry_run: bool = False,
     ) -> RefreshResult:
         """Build what is planned and commit it, with what vanished forgotten.
 
-        :param whole: whether the plan is of all partitions.
+        :param anew: the ids of the indexes that the plan builds anew in all partitions. One that is set aside while
+            others are brought up to date stays so: what it has of the files that did not change is as it was.
         :param dry_run: only tell what would be done.
         :raises BuildError: if the Spark job fails; the indexes are then as they were.
         """
@@ -122,7 +129,7 @@ class Builds:
                 if e.path in forgotten and e.fingerprint == forgotten[e.path].fingerprint
             ]
             new = merge_build_result(old, files=files, vanished=gone)
-            return refreshed(old, new, ids, now, whole)
+            return refreshed(old, new, ids, now, anew)
 
         try:
             committed = self.store.commit(change)

@@ -14,14 +14,16 @@ from hindex.store.manifest import IndexEntry, Manifest, drop_index, forget_index
 from hindex.table.snapshot import Snapshot
 
 
-def refreshed(old: Manifest, new: Manifest, ids: Collection[str], now: int, whole: bool) -> Manifest:
+def refreshed(
+    old: Manifest, new: Manifest, ids: Collection[str], now: int, anew: Collection[str]
+) -> Manifest:
     """A new manifest with the time in those of the indexes that changed.
 
-    :param whole: whether they were brought up to date in all partitions, which ends a quarantine.
+    :param anew: the ids of those that were built anew in all partitions, which ends a quarantine.
     """
     for entry in old.indexes:
         if entry.id in ids and (entry.deferred or files_of(old, entry.id) != files_of(new, entry.id)):
-            quarantined = None if whole else entry.quarantined
+            quarantined = None if entry.id in anew else entry.quarantined
             new = update_index(new, replace(entry, refreshed_ms=now, deferred=False, quarantined=quarantined))
     return new
 

@@ -16,7 +16,7 @@ from hindex.keys import same_keys
 from hindex.orc.types import OrcType
 from hindex.plan.filter import Filter, Leaf, leaves
 from hindex.plan.reasons import Note, Reason, failure_reason
-from hindex.scan.file_bounds import StripeBounds
+from hindex.scan.file_bounds import StripeBounds, recorded_type
 from hindex.scan.task import LocatedGroups
 from hindex.store.manifest import IndexEntry, SharedIndexEntry
 from hindex.table.snapshot import FileView, Snapshot
@@ -45,6 +45,7 @@ class SharedBounds:
         cache: Cache | None = None,
     ) -> None:
         self._store = snapshot.store
+        self._binding = tuple(column.name for column in snapshot.schema.data_columns)
         self._indexes = indexes
         self._cache = cache
         self._answers: dict[tuple[str, Leaf], dict[str, FileGroups] | None] = {}
@@ -75,6 +76,10 @@ class SharedBounds:
     def _groups(self, view: FileView, leaf: Leaf) -> Iterator[tuple[IndexEntry, FileGroups]]:
         entry = view.entry
         if entry is None or not view.is_listed_fresh or not entry.shared:
+            return
+        transactional = view.file.acid is not None
+        if recorded_type(entry.schema, self._binding, leaf.column, transactional) is None:
+            # what was indexed under that name is by now another column of the table, and this one is null in every row
             return
         for index in self._indexes.get(leaf.column, ()):
             held = entry.shared_index(index.id)

@@ -27,8 +27,8 @@ from hindex.store.format import MAX_BYTES, corrupt, decode, encode, unplaced
 from hindex.store.manifest import IndexEntry, Manifest, is_safe_path
 from hindex.store.recent import RECENT
 from hindex.store.segment import MAX_SEGMENT_BYTES, StoredSegment
-from hindex.store.storage import TEMPORARY_PREFIX, open_storage, reason, write_remedy
-from hindex.table.listing import is_local, join_uri, normalize_uri
+from hindex.store.storage import TEMPORARY_PREFIX, another_store, open_storage, reason, write_remedy
+from hindex.table.listing import is_hidden, is_local, join_uri, normalize_uri
 
 #: The directory within a table; Spark and Hive skip names that begin with an underscore.
 STORE_NAME = "_hindex"
@@ -109,6 +109,18 @@ class Store:
             directory, _, name = uri.rpartition("/")
             return cls(f"{directory}/{STORE_NAME}/files/{name}", uri)
         return cls(join_uri(uri, STORE_NAME), uri)
+
+    def check_hidden(self) -> None:
+        """Refuse a place within the table whose files every reader would take for the table's.
+
+        :raises StoreError: if it is one.
+        """
+        within = self.root.removeprefix(f"{self.table_uri}/")
+        if within != self.root and not any(map(is_hidden, within.split("/"))):
+            raise StoreError(
+                f"the store {self.root!r} is within the table {self.table_uri!r}, whose readers would take its files "
+                f"for data; {another_store('a directory beside the table')}"
+            )
 
     def load(self) -> Manifest | None:
         """The latest manifest, or None where nothing was ever committed.

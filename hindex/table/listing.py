@@ -5,6 +5,7 @@ The rules are those of Spark's file index, so that both engines read the same fi
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -28,6 +29,7 @@ __all__ = [
     "DataFile",
     "Fingerprint",
     "Listing",
+    "is_hidden",
     "is_local",
     "join_uri",
     "list_data_files",
@@ -263,7 +265,7 @@ def _local_files(table: str, root: str) -> tuple[bool, Tree]:
         raise TableError(f"Table {table!r} is invalid: {root} is neither a file nor a directory")
     tree = Tree()
     try:
-        _walk(table, root, "", ((status.st_dev, status.st_ino),), tree)
+        _walk(table, root, (status.st_dev, status.st_ino), tree)
     except OSError as error:
         raise TableError(
             f"Table {table!r} is invalid: cannot list {error.filename or root}: {error.strerror}"
@@ -271,35 +273,48 @@ def _local_files(table: str, root: str) -> tuple[bool, Tree]:
     return False, tree
 
 
-def _walk(table: str, root: str, directory: str, above: tuple[tuple[int, int], ...], tree: Tree) -> None:
-    """Collect what is below one directory; ``above`` are the identities of the directories it is in."""
-    with os.scandir(f"{root}/{directory}" if directory else root) as entries:
-        for entry in entries:
-            name = entry.name
-            if _is_hidden(name):
-                if name in _MARKERS and directory in tree.acid:
-                    tree.markers.add(f"{directory}/{name}")
-                continue
-            _check_name(table, name)
-            try:
-                status = entry.stat()
-            except FileNotFoundError:
-                # a dangling link, or a file that vanished since: Spark skips both
-                continue
-            if stat.S_ISREG(status.st_mode):
-                tree.files.append(
-                    FoundFile(directory, name, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-                )
-            elif stat.S_ISDIR(status.st_mode):
-                below = f"{directory}/{name}" if directory else name
-                if not _enters(tree, directory, name, below):
+def _walk(table: str, root: str, identity: tuple[int, int], tree: Tree) -> None:
+    """Collect what is below a directory of some identity."""
+    # directories to look into, each with the identities of itself and of those that it is in; names of one letter
+    # nest deeper than Python calls
+    waiting: list[tuple[str, tuple[tuple[int, int], ...]]] = [("", (identity,))]
+    while waiting:
+        directory, above = waiting.pop()
+        with os.scandir(f"{root}/{directory}" if directory else root) as entries:
+            for entry in entries:
+                name = entry.name
+                if is_hidden(name):
+                    if name in _MARKERS and directory in tree.acid:
+                        tree.markers.add(f"{directory}/{name}")
                     continue
-                identity = (status.st_dev, status.st_ino)
-                if identity in above:
-                    raise TableError(
-                        f"Table {table!r} is invalid: the symbolic link {below!r} leads back above itself"
+                _check_name(table, name)
+                status = _status(entry)
+                if status is None:
+                    continue
+                if stat.S_ISREG(status.st_mode):
+                    tree.files.append(
+                        FoundFile(directory, name, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
                     )
-                _walk(table, root, below, (*above, identity), tree)
+                elif stat.S_ISDIR(status.st_mode):
+                    below = f"{directory}/{name}" if directory else name
+                    if not _enters(tree, directory, name, below):
+                        continue
+                    own = (status.st_dev, status.st_ino)
+                    if own in above:
+                        raise TableError(
+                            f"Table {table!r} is invalid: the symbolic link {below!r} leads back above itself"
+                        )
+                    waiting.append((below, (*above, own)))
+
+
+def _status(entry: os.DirEntry[str]) -> os.stat_result | None:
+    """What a name stands for; None for a link that leads nowhere, and what vanished since: Spark skips both."""
+    try:
+        return entry.stat()
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            return None
+        raise
 
 
 def _enters(tree: Tree, directory: str, name: str, path: str) -> bool:
@@ -333,7 +348,7 @@ def _remote_files(table: str, uri: str) -> tuple[bool, Tree]:
         if info.type == pyarrow.fs.FileType.Directory:
             _sees(tree, path, visible)
         elif info.type == pyarrow.fs.FileType.File and _sees(tree, directory, visible):
-            if not _is_hidden(name):
+            if not is_hidden(name):
                 tree.files.append(FoundFile(directory, name, info.size, info.mtime_ns or 0))
             elif name in _MARKERS and directory in tree.acid:
                 tree.markers.add(path)
@@ -345,12 +360,13 @@ def _sees(tree: Tree, directory: str, known: dict[str, bool]) -> bool:
     if directory not in known:
         above, _, name = directory.rpartition("/")
         known[directory] = (
-            _sees(tree, above, known) and not _is_hidden(name) and _enters(tree, above, name, directory)
+            _sees(tree, above, known) and not is_hidden(name) and _enters(tree, above, name, directory)
         )
     return known[directory]
 
 
-def _is_hidden(name: str) -> bool:
+def is_hidden(name: str) -> bool:
+    """Whether a file or directory of a name is no part of any table."""
     return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
 
 

@@ -102,17 +102,19 @@ def take_snapshot(
     :raises TableError: if the table does not exist or its files' schemas do not fit each other.
     :raises OrcError: if a file is not readable as ORC.
     """
-    listing = list_data_files(table, name=name, options=options, partitions=partitions)
     problem: HindexError | None = None
-    manifest = Manifest.empty(listing.uri)
+    latest: Manifest | None = None
     entries: dict[str, FileEntry] = {}
     try:
+        # first, so that it knows of no file that came after the listing, and would be taken for gone
         latest = store.load()
         if latest is not None:
             # reads what is in files of its own, so that nothing of it can fail later
-            entries, manifest = latest.files_by_path(), latest
+            entries = latest.files_by_path()
     except (StoreError, NewerFormatError) as error:
-        problem = error
+        problem, latest = error, None
+    listing = list_data_files(table, name=name, options=options, partitions=partitions)
+    manifest = Manifest.empty(listing.uri) if latest is None else latest
     views = [
         FileView(file, entries.get(file.path), listing.partition_values(file))
         for file in listing.files

@@ -20,6 +20,8 @@ from hindex.lifecycle.results import BuildEstimate, IndexState, percent_down
 from hindex.plan.reasons import Reason
 from hindex.store.manifest import FileEntry
 from hindex.store.store import Store
+from hindex.table import snapshot
+from hindex.table.listing import Listing, list_data_files
 from hindex.tables import IndexSpec, Table
 from tests.lifecycle.conftest import ROWS, add_file
 from tests.support import local_build
@@ -191,6 +193,34 @@ def test_a_file_that_comes_back_while_it_is_forgotten(
     table.refresh_indexes()
     assert table.index("i").status == "fresh"
     assert table.index("i").num_files == 4
+
+
+def test_a_file_that_is_indexed_while_the_table_is_listed(
+    table: Table, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What another refresh indexes right after the listing is not taken for gone."""
+    table.create_index("i", "a")
+    real = list_data_files
+
+    def listed(*arguments: Any, **options: Any) -> Listing:
+        found = real(*arguments, **options)
+        monkeypatch.setattr(snapshot, "list_data_files", real)
+        add_file(path / "p=3" / "new.orc", 31_000)
+        LocalConnection().table(str(path)).refresh_indexes()
+        return found
+
+    monkeypatch.setattr(snapshot, "list_data_files", listed)
+    assert not table.refresh_indexes().changed
+    assert table.index("i").status == "fresh"
+    assert table.index("i").num_files == 4
+
+
+def test_an_index_that_is_named_twice(table: Table, hx: LocalConnection) -> None:
+    table.create_indexes([IndexSpec("i", "a", deferred=True), IndexSpec("k", "a", "btree", deferred=True)])
+    assert table.refresh_indexes(["k", "i", "K", "i"]).indexes == ("k", "i")
+    assert sorted(hx.told) == sorted(2 * ["p=1/x.orc", "p=2/x.orc", "p=3/x.orc"])
+    assert [result.problems for result in table.check_indexes(verify=True)] == [(), ()]
+    assert ids(table.scan("a = 3")) == THREES
 
 
 def test_names(table: Table) -> None:

@@ -121,3 +121,24 @@ def test_a_store_that_is_a_file(
 def test_what_helps_where_a_store_cannot_be_written(number: int | None, told: str) -> None:
     error = OSError("no reason") if number is None else OSError(number, os.strerror(number))
     assert write_remedy(error) == f"{told}, or {_ELSEWHERE}"
+
+
+def test_a_store_that_readers_would_take_for_data(path: Path, tmp_path: Path) -> None:
+    """Spark would refuse the partitioned table ever after: nothing is written, and another place does."""
+    before = sorted(path.rglob("*"))
+    for deferred in (False, True):
+        with pytest.raises(
+            StoreError, match=r"is within the table .*; name a directory beside the table as the"
+        ):
+            LocalConnection(store=str(path / "idx")).table(str(path)).create_index(
+                "i", "a", deferred=deferred
+            )
+    assert sorted(path.rglob("*")) == before
+    for place in (path / "_idx", path / ".a" / "b", tmp_path / "table-idx"):
+        table = LocalConnection(store=str(place)).table(str(path))
+        table.create_index("i", "a")
+        assert len(ids(table.scan("a = 3"))) == 3 * ROWS // 10
+    # of a table without partitions, Spark passes over directories
+    flat = LocalConnection(store=str(path / "p=1" / "idx")).table(str(path / "p=1"))
+    flat.create_index("i", "a")
+    assert len(ids(flat.scan("a = 3"))) == ROWS // 10

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from hindex.errors import StoreError
+from hindex.errors import IndexNotFoundError, StoreError
 from hindex.lifecycle.results import VacuumResult
 from hindex.store.store import Store
+from hindex.table.elsewhere import CatalogPartitions, PartitionPlace
 from hindex.tables import IndexSpec, Table
 from tests.lifecycle.conftest import add_file
 from tests.support.local_build import LocalConnection
@@ -179,3 +180,26 @@ def test_what_cannot_be_deleted(
         ):
             table.vacuum(retain_hours=0)
     assert table.check_indexes(verify=True)[0].ok
+
+
+def test_a_table_whose_partitions_are_all_elsewhere(path: Path, hx: LocalConnection, tmp_path: Path) -> None:
+    """It is there as long as its catalog has it, though its own directory is not."""
+    places = CatalogPartitions(frozenset(), (PartitionPlace("p=1", str(path / "p=1")),))
+    uri = str(tmp_path / "moved")
+    store = Store.for_table(uri, str(tmp_path / "store"))
+    table = Table(hx, "moved", uri, store, partitions=lambda: places)
+    table.create_index("i", "a")
+    before = store_state_of(store)
+    for hours in (0.0, 168.0):
+        assert not table.vacuum(retain_hours=hours).removed_store
+    assert store_state_of(store) == before
+    assert table.scan("a = 3").explain().exact
+    with pytest.raises(IndexNotFoundError, match="the table's indexes are: 'i'"):
+        table.drop_index("j")
+    places = CatalogPartitions(frozenset())
+    assert table.vacuum().removed_store
+
+
+def store_state_of(store: Store) -> dict[str, bytes]:
+    root = Path(store.root)
+    return {str(file.relative_to(root)): file.read_bytes() for file in root.rglob("*") if file.is_file()}

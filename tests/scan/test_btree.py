@@ -335,6 +335,7 @@ def test_each_partition_has_a_file_of_its_own(tmp_path: Path, monkeypatch: pytes
     for number, part in enumerate(("day=1/region=EU", "day=1/region=US", "day=2/region=EU")):
         write_rows(path / part / "x.orc", number * 1000, [number * 10 + i % 7 for i in range(500)])
         write_rows(path / part / "y.orc", number * 1000 + 500, [number * 10 + 7] * 5)
+    write_rows(path / "day=2" / "region=__HIVE_DEFAULT_PARTITION__" / "x.orc", 9000, [99])
     table = LocalConnection().table(str(path))
     table.create_index("by_a", "a", "btree")
     entries = table.snapshot().manifest.shared_indexes()
@@ -342,6 +343,7 @@ def test_each_partition_has_a_file_of_its_own(tmp_path: Path, monkeypatch: pytes
         ("day=1/region=EU", 2, 1),
         ("day=1/region=US", 2, 1),
         ("day=2/region=EU", 2, 1),
+        ("day=2/region=__HIVE_DEFAULT_PARTITION__", 1, 1),
     ]
     opened: list[str] = []
     real = IndexFileReader.__init__
@@ -368,8 +370,44 @@ def test_each_partition_has_a_file_of_its_own(tmp_path: Path, monkeypatch: pytes
     table.drop_index("by_a")
     table.create_index("by_a", "a", "btree", properties={"level": "table"})
     (entry,) = table.snapshot().manifest.shared_indexes()
-    assert (entry.partition, entry.num_files) == (None, 6)
+    assert (entry.partition, entry.num_files) == (None, 7)
     assert [task.path for task in table.scan("a = 17").plan().tasks] == ["day=1/region=US/y.orc"]
+
+
+@pytest.mark.parametrize(
+    ("column", "indexed", "later"),
+    [
+        # the first file spells the column; once some file has both, only that very name is it
+        ("A", {"A": [1, 2]}, {"A": [7, None], "a": [8, 9]}),
+        # a field's path, and a column of just that name
+        ("a.b", {"a": [{"b": 1}, {"b": 2}]}, {"a.b": [7, None]}),
+    ],
+)
+def test_a_name_that_became_another_column(
+    tmp_path: Path, column: str, indexed: dict[str, list[Any]], later: dict[str, list[Any]]
+) -> None:
+    """A file that was indexed under it is null in every row of it now, whatever the index has of that file."""
+    path = tmp_path / "table"
+    files = [indexed, {"a": [4, 5]}, later] if column == "A" else [indexed, later]
+    for number, columns in enumerate(files[:-1]):
+        write_columns(
+            path / f"{number}.orc", {"id": pa.array([number * 10, number * 10 + 1])} | arrays(columns)
+        )
+    table = LocalConnection().table(str(path))
+    table.create_index("i", column, "btree")
+    assert table.index("i").num_fresh_files == len(files) - 1
+    write_columns(path / "9.orc", {"id": pa.array([90, 91])} | arrays(later))
+    bare = LocalConnection(store=str(tmp_path / "none")).table(str(path))
+    for where in (f"`{column}` IS NULL", f"`{column}` IS NULL OR `{column}` = 2", f"NOT `{column}` <=> 2"):
+        assert ids(table.scan(where)) == ids(bare.scan(where)), where
+    assert ids(table.scan(f"`{column}` IS NULL")) == ([10, 11, 91] if column == "A" else [0, 1, 91])
+    # files that have the column are skipped as ever
+    if column == "A":
+        assert [task.path for task in table.scan("A = 5").plan().tasks] == ["1.orc", "9.orc"]
+
+
+def arrays(columns: dict[str, list[Any]]) -> dict[str, pa.Array]:
+    return {name: pa.array(values) for name, values in columns.items()}
 
 
 def test_a_field_within_a_struct(tmp_path: Path) -> None:

@@ -14,10 +14,12 @@ import pytest
 from pyroaring import BitMap
 
 import hindex
+from hindex.build import job
 from hindex.domain import Domain
 from hindex.errors import ColumnError, FallbackError, HindexError, PredicateError
 from hindex.index.base import Bounds
 from hindex.index.bitmap_reader import BitmapReader
+from hindex.lifecycle import builds
 from hindex.lifecycle.results import IndexState
 from hindex.plan.explain import ReadPath
 from hindex.plan.modes import Mode
@@ -27,6 +29,7 @@ from hindex.scan.execute import OpenTask
 from hindex.scan.proving import ProveReport, ProveWarning
 from hindex.scan.proving_values import is_same
 from hindex.scan.scan import Scan
+from hindex.store.manifest import FileEntry
 from hindex.store.store import Store
 from hindex.tables import IndexSpec, Table
 from tests.support.local_build import LocalConnection
@@ -352,6 +355,30 @@ def test_quarantine_of_some_partitions_stays(connection: LocalConnection, tmp_pa
     assert table.refresh_indexes(["g"], where="p = 1").files_read == 1
     assert table.index("g").state is IndexState.QUARANTINED
     table.rebuild_index("g")
+    assert table.index("g").state is IndexState.FRESH
+
+
+def test_quarantine_while_a_refresh_runs_stays(
+    connection: LocalConnection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A refresh that builds only what is new cures nothing of the rest; a rebuild does."""
+    write_rows(tmp_path / "t" / "0.orc", 0, [1, 2, 3])
+    table = connection.table(str(tmp_path / "t"))
+    table.create_index("g", "a")
+    write_rows(tmp_path / "t" / "1.orc", 3, [1, 2, 3])
+    real = job.run_build
+
+    def build(*arguments: Any) -> list[FileEntry]:
+        table.quarantine_indexes(["g"], "a test")
+        return real(*arguments)
+
+    monkeypatch.setattr(builds, "run_build", build)
+    assert table.refresh_indexes().files_read == 1
+    assert table.index("g").state is IndexState.QUARANTINED
+    assert table.rebuild_index("g").files_read == 2
+    assert table.index("g").state is IndexState.FRESH
+    table.quarantine_indexes(["g"], "a test")
+    assert table.refresh_indexes().files_read == 2
     assert table.index("g").state is IndexState.FRESH
 
 

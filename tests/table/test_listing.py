@@ -180,6 +180,8 @@ def test_symbolic_links(tmp_path: Path) -> None:
     (tmp_path / "t" / "a=2").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "t" / "a=1" / "l.orc").symlink_to(tmp_path / "elsewhere" / "y.orc")
     (tmp_path / "t" / "a=1" / "dangling.orc").symlink_to("/no/such/file")
+    (tmp_path / "t" / "a=1" / "loop.orc").symlink_to("loop.orc")
+    (tmp_path / "t" / "a=1" / "below.orc").symlink_to("x.orc/y.orc")
     assert paths(tmp_path / "t") == ["a=1/l.orc", "a=1/x.orc", "a=2/y.orc"]
 
 
@@ -188,6 +190,21 @@ def test_a_link_to_above(tmp_path: Path) -> None:
     (tmp_path / "a=1" / "b=1").symlink_to(tmp_path)
     with pytest.raises(TableError, match="'a=1/b=1' leads back above itself"):
         list_data_files(str(tmp_path))
+
+
+def test_directories_nested_deeper_than_python_calls(tmp_path: Path) -> None:
+    fill(tmp_path, ["x.orc"])
+    deep = tmp_path
+    try:
+        for _ in range(1100):
+            deep = deep / "d"
+            deep.mkdir()
+        (deep / "y.orc").write_bytes(b"ORC")
+        assert paths(tmp_path) == ["x.orc"]
+    finally:
+        # what pytest clears away with calls that nest, too
+        (deep / "y.orc").unlink(missing_ok=True)
+        os.removedirs(deep)
 
 
 def test_names_that_only_look_transactional(tmp_path: Path) -> None:
