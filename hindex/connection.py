@@ -203,6 +203,8 @@ class Connection:
             return self._query(text, error)
         has_session = self._has_session  # and not one that is started to look the table up
         try:
+            if isinstance(parsed, Select | SelectExists | Explain):
+                self._check_text(text)
             return self._run(parsed)
         except (ColumnError, NotOrcError, PredicateError, UnsupportedError) as error:
             # Spark may know what to make of it
@@ -256,7 +258,28 @@ class Connection:
         if self._is_users:
             from hindex.spark.statements import check_same_rows
 
-            check_same_rows(self.spark, snapshot, select)
+            check_same_rows(self.spark, self._is_set, snapshot, select)
+
+    def _check_text(self, text: str) -> None:
+        """Refuse a text that Spark reads otherwise, where the user has a session or asked for one.
+
+        :raises UnsupportedError: with the reason.
+        """
+        if not self._is_users:
+            return
+        from hindex.spark.settings import strange_setting
+
+        reason = strange_setting(self._is_set, text)
+        if reason is not None:
+            raise UnsupportedError(f"{reason}, with which Spark reads the statement otherwise")
+
+    def _is_set(self, key: str, default: bool) -> bool:
+        """Whether a setting of Spark is on: of the session, or in what one is going to be started with."""
+        from hindex.spark.settings import is_set
+
+        if self._spark is None:
+            return str(self._conf.get(key, default)).lower() == "true"
+        return is_set(self._spark, key, default)
 
     def session(self) -> SparkSession | None:
         """The Spark session that the user gave or asked for, or a build has started; None where there is none."""
@@ -378,7 +401,7 @@ class Connection:
                 f"Table {name!r} is invalid: it is not a table of ORC files (provider {provider or 'none'!r})"
             )
         uri = place_of(str(location))
-        check = partial(check_agreement, self.spark(), name)
+        check = partial(check_agreement, self.spark(), name, described)
         properties = described.get("table_properties") or {}
         insert_only = str(properties.get("transactional_properties", "")).lower() == "insert_only"
         options = AcidOptions(valid or self._valid_write_ids, insert_only)

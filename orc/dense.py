@@ -1,8 +1,8 @@
 """The dense path: pyarrow decodes a whole column of a stripe, and the wanted rows are taken.
 
 Only columns whose values pyarrow gives as Spark does come here: its reader overflows on timestamps outside 64-bit
-nanoseconds and has no unions. CHAR values are filled with blanks here. Of structs, lists and maps all leaves must be such.
-Fields of structs come where no struct above is null in the stripe: they are decoded as columns at the top are.
+nanoseconds and has no unions. CHAR values are filled with blanks here. Of structs, lists and maps all leaves must be
+such. Fields of structs come where no struct above is null in the stripe: they are decoded as columns at the top are.
 
 Much that is unsound in a stripe makes its reader end the process or take memory without bound, where an error would
 be in place: null keys of maps, lengths of strings and lists that are negative or very great, dictionaries that do not

@@ -196,13 +196,10 @@ class Query:
             return
         self._root = root
         self.problem = _problem(self.text, tokens)
-        ctes = {cte.alias.lower() for cte in root.find_all(exp.CTE)}
         qualified = _database_qualified(root)
         places = []
         for node in root.find_all(exp.Table):
-            if node.find_ancestor(exp.Hint) is None and (
-                table := _query_table(self.text, node, ctes, qualified)
-            ):
+            if node.find_ancestor(exp.Hint) is None and (table := _query_table(self.text, node, qualified)):
                 places.append((table, node))
         places.sort(key=lambda item: item[0].start)
         self.tables = tuple(table for table, _ in places)
@@ -344,20 +341,19 @@ def _outer(tokens: Sequence[Token]) -> list[Token]:
     return outer
 
 
-def _query_table(
-    text: str, node: exp.Table, ctes: set[str], qualified: set[tuple[str, str]]
-) -> QueryTable | None:
+def _query_table(text: str, node: exp.Table, qualified: set[tuple[str, str]]) -> QueryTable | None:
     """Where and how a table is named; None for a common table expression, a function, or where it is not clear."""
     parts = node.parts
     if not all(isinstance(part, exp.Identifier) and "start" in part.meta for part in parts):
         return None
     names = [str(part.name) for part in parts]
-    if len(names) == 1 and names[0].lower() in ctes:
-        return None
     start, end = int(parts[0].meta["start"]), int(parts[-1].meta["end"]) + 1
     written = text[start:end]
+    is_path = len(names) == 1 and written[:1] in "'\""
+    if len(names) == 1 and not is_path and _is_cte(node):
+        return None
     blocked = None if is_plain_table(node) else "it is sampled, pivoted or read as of an earlier time"
-    if len(names) == 1 and written[:1] in "'\"":
+    if is_path:
         return QueryTable(TableRef.path(names[0]), start, end, None, blocked)
     if len(names) == 2 and names[0].lower() == "orc" and written[-1:] == "`":
         return QueryTable(TableRef.path(names[1]), start, end, None, blocked)
@@ -367,20 +363,47 @@ def _query_table(
     return QueryTable(TableRef.name(*names), start, end, None if node.alias else names[-1], blocked)
 
 
+def _is_cte(node: exp.Table) -> bool:
+    """Whether a name may be that of a common table expression: of one around it, which comes before it.
+
+    Within its own definition, the name is that of a table, unless it is recursive.
+    """
+    name = node.name.lower()
+    inside: Node = node
+    around = node.parent
+    while around is not None:
+        with_ = around.args.get("with_")
+        if isinstance(around, exp.With):
+            ctes = around.expressions
+            at = next(at for at, cte in enumerate(ctes) if cte is inside)
+            seen = ctes if around.args.get("recursive") else ctes[:at]
+        else:
+            seen = with_.expressions if isinstance(with_, exp.With) and with_ is not inside else []
+        if any(cte.alias.lower() == name for cte in seen):
+            return True
+        inside, around = around, around.parent
+    return False
+
+
 def _problem(text: str, tokens: Sequence[Token]) -> str | None:
     if "${" in text:
         return "the query has variables that Spark replaces"
     for at, (token, following) in enumerate(zip(tokens, [*tokens[1:], None], strict=True)):
-        if token.token_type in (TokenType.IDENTIFIER, TokenType.STRING):
+        if token.token_type is TokenType.STRING:
             continue
-        word = token.text.upper()
-        if at and (word == "TABLE" or (word == "IDENTIFIER" and following and following.text == "(")):
+        # of a function, and of the metadata, the name may be in quotes
+        word, is_quoted = token.text.upper(), token.token_type is TokenType.IDENTIFIER
+        if (
+            at
+            and not is_quoted
+            and (word == "TABLE" or (word == "IDENTIFIER" and following and following.text == "("))
+        ):
             return f"the query names a table by {word}"
         if word in _READ_DEPENDENT and following is not None and following.token_type is TokenType.L_PAREN:
             return f"{word.lower()}() depends on how rows are read"
         if word == "_METADATA":
             return "the query asks for the metadata of files"
-        if word == "|>":
+        if word == "|>" and not is_quoted:
             return "the query is written with |>"
     return None
 
@@ -390,8 +413,9 @@ def _asks_for_all(root: Node) -> bool:
     for node in root.walk():
         match node:
             case exp.Star():
-                # arguments of COUNT only say that rows count
-                if not isinstance(node.parent, exp.Count):
+                # COUNT(*) only says that rows count; beside other arguments, and cut, it is of the columns
+                is_alone = isinstance(node.parent, exp.Count) and not node.parent.expressions
+                if not is_alone or any(node.args.values()):
                     return True
             case exp.Pivot():
                 return True

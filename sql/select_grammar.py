@@ -58,6 +58,10 @@ _CLAUSES = {
 #: Aggregates, by the word that they begin with.
 _FUNCTIONS = (AggregateFunction.COUNT, AggregateFunction.MIN, AggregateFunction.MAX)
 _GROUP_BY, _ORDER_BY = "GROUP BY", "ORDER BY"
+#: What follows a column that is called like a word of SELECT.
+_AFTER_NAME = (",", ".", "AS", "FROM", "")
+#: Words that are no names where a value may be.
+_CONSTANTS = ("NULL", "TRUE", "FALSE")
 _DIRECTIONS = ("ASC", "DESC", "NULLS")
 
 
@@ -87,6 +91,8 @@ def _select(parser: HindexParser, *, in_exists: bool = False) -> Select:
     start = parser.offset
     parser.elsewhere = WITH_SPARK
     distinct = parser.accept("DISTINCT")
+    if not distinct and parser.word() == "ALL" and parser.following not in _AFTER_NAME:
+        parser.accept("ALL")
     items = None if in_exists and parser.accept("1") else _items(parser)
     if not parser.accept("FROM"):
         parser.fail(f"expected , or FROM, found {parser.found()}{parser.meant('FROM')}")
@@ -160,7 +166,7 @@ def _refuse_item(parser: HindexParser, start: int) -> NoReturn:
 
 def _item(parser: HindexParser) -> SelectItem:
     start = parser.offset
-    if parser.word() in ("(", "*", "-", "CASE", "CAST") or parser.is_literal:
+    if parser.word() in ("(", "*", "-", "CASE", "CAST", *_CONSTANTS) or parser.is_literal:
         _refuse_item(parser, start)
     value = _aggregate(parser, start) or parser.column()
     if parser.accept("AS"):
@@ -180,7 +186,7 @@ def _aggregate(parser: HindexParser, start: int) -> AggregateCall | None:
         return AggregateCall(function)
     if function is AggregateFunction.COUNT and parser.accept("DISTINCT"):
         function = AggregateFunction.COUNT_DISTINCT
-    if parser.word() == "DISTINCT" or not parser.is_name:
+    if parser.word() in ("DISTINCT", *_CONSTANTS) or not parser.is_name:
         _refuse_item(parser, start)
     column = parser.column()
     if not parser.accept(")"):
@@ -227,7 +233,7 @@ def _at_position(
 
 
 def _plain_column(parser: HindexParser, clause: str) -> ColumnRef:
-    if parser.is_literal or parser.word() == "(":
+    if parser.is_literal or parser.word() in ("(", *_CONSTANTS):
         parser.unsupported(f"{clause} of {parser.found()}; {SPARK_REMEDY}")
     found = parser.column()
     if parser.word() == "(":

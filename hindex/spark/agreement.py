@@ -7,13 +7,17 @@ a padded CHAR), the files alone would give other rows than Spark does, so such a
 
 from __future__ import annotations
 
+import json
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from hindex.errors import NotOrcError, TableError
 from hindex.orc.types import STRING_KINDS, Kind, OrcType
 from hindex.spark.catalog import run
-from hindex.spark.partitions import file_difference
+from hindex.spark.partitions import SESSION_CATALOG, file_difference
+from hindex.spark.session import java_session
+from hindex.spark.types import spark_ddl
 from hindex.table.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -23,26 +27,38 @@ if TYPE_CHECKING:
 _LIMITED = "__CHAR_VARCHAR_TYPE_STRING"
 #: A CHAR wherever it is in a type, which is not a VARCHAR, nor a field of that name.
 _CHAR = re.compile(r"\bchar\(")
+_VARCHAR = re.compile(r"\bvarchar\(\d+\)")
 #: Types of Spark's own, which ORC has as numbers.
 _NOT_ORCS = re.compile(r"timestamp_ntz|interval\b.*")
 #: What Spark writes in place of the fields of a long struct.
 _CUT_SHORT = re.compile(r"\.\.\. \d+ more fields")
 
 
-def check_agreement(spark: SparkSession, name: str, snapshot: Snapshot) -> None:
+#: Options of a table with which Spark reads other files than those in its directory.
+_OF_FILES = frozenset({"pathglobfilter", "modifiedbefore", "modifiedafter"})
+#: And those with which it does, or takes columns by their places, where they are true.
+_IF_TRUE = frozenset({"recursivefilelookup", "orc.force.positional.evolution"})
+#: Where Spark keeps the value of a column for rows of files that do not have it.
+_DEFAULT = "EXISTS_DEFAULT"
+
+
+def check_agreement(spark: SparkSession, name: str, described: Mapping[str, Any], snapshot: Snapshot) -> None:
     """Compare a snapshot with what the catalog says of the table now.
 
     :param name: as SQL has it, with dots and backquotes.
+    :param described: what the catalog said of the table when it was looked up.
     :raises TableError: naming the first difference; a :class:`NotOrcError` if a column is of a type that ORC has not.
     """
-    described = _described(spark, name)
+    columns = _described(spark, name)
     difference = (
-        _column_difference(described, snapshot)
+        _option_difference(described)
+        or _column_difference(columns, snapshot)
+        or _default_difference(spark, name, described, snapshot)
         or _partition_difference(spark, name, snapshot)
         or file_difference(spark, name, snapshot.listing)
     )
     if difference is not None:
-        is_orcs = not any(_NOT_ORCS.fullmatch(of) for _, of in described)
+        is_orcs = not any(_NOT_ORCS.fullmatch(of) for _, of in columns)
         raise (TableError if is_orcs else NotOrcError)(
             f"Table {name!r} is invalid: {difference}, and rows are read by what the files say; read it with Spark, "
             f"or name its path {snapshot.listing.uri!r} if the files alone are what you want"
@@ -69,6 +85,56 @@ def _described(spark: SparkSession, name: str) -> list[tuple[str, str]]:
     return found
 
 
+def _option_difference(described: Mapping[str, Any]) -> str | None:
+    for option, value in (described.get("storage_properties") or {}).items():
+        key = option.lower()
+        if key in _OF_FILES or (key in _IF_TRUE and str(value).lower() == "true"):
+            return f"Spark reads it with the option {option!r}"
+    return None
+
+
+def _default_difference(
+    spark: SparkSession, name: str, described: Mapping[str, Any], snapshot: Snapshot
+) -> str | None:
+    """A column that some file lacks, and that is not null to Spark in the rows of that file."""
+    if snapshot.listing.transactional:
+        return None
+    wanted = {column.name.lower() for column in snapshot.schema.data_columns}
+    # files of one schema share it
+    held = {id(view.columns): view.columns for view in snapshot.files}
+    lacking = {column for columns in held.values() for column in wanted - {own.lower() for own, _ in columns}}
+    if not lacking:
+        return None
+    for field in _catalog_fields(spark, name, described):
+        if field["name"].lower() in lacking and _DEFAULT in field.get("metadata", {}):
+            return f"column {field['name']!r} has a default in the catalog, and some of the files lack it"
+    return None
+
+
+def _catalog_fields(spark: SparkSession, name: str, described: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The columns of a table with their metadata.
+
+    With a session in this process the catalog alone is asked, as ``spark.table`` would have Spark list the files.
+    """
+    session = java_session(spark)
+    if session is not None and described.get("catalog_name") == SESSION_CATALOG:
+        # which a client of Spark Connect need not have
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        java: Any = spark._jvm
+        try:
+            table = java.org.apache.spark.sql.catalyst.TableIdentifier(
+                described["table_name"], java.scala.Option.apply(described["schema_name"])
+            )
+            told = session.sessionState().catalog().getTableMetadata(table).schema().json()
+            fields: list[dict[str, Any]] = json.loads(told)["fields"]
+            return fields
+        except (Py4JError, PySparkException):
+            pass  # of a Spark whose inner parts differ
+    return [field.jsonValue() for field in spark.table(name).schema]
+
+
 def _column_difference(described: list[tuple[str, str]], snapshot: Snapshot) -> str | None:
     if not snapshot.files:
         return None
@@ -93,7 +159,10 @@ def _is_same(wanted: str, found: OrcType) -> bool:
         return wanted == "timestamp"
     if found.is_primitive:
         return wanted == str(found)
-    return wanted.partition("<")[0] == str(found).partition("<")[0]
+    if any(part.kind is Kind.UNION for part in found.walk()):
+        return wanted.partition("<")[0] == str(found).partition("<")[0]
+    ours = spark_ddl(found).replace("timestamp_ltz", "timestamp")
+    return _VARCHAR.sub("string", wanted) == ours.replace("`", "").lower()
 
 
 def _partition_difference(spark: SparkSession, name: str, snapshot: Snapshot) -> str | None:

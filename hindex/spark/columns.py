@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,7 @@ _REMEDY = (
 )
 _COMPARISONS = {op.value: op for op in ComparisonOp} | {"==": ComparisonOp.EQ}
 _ARITHMETIC = {op.value: op for op in ArithmeticOp if op is not ArithmeticOp.DIV}
+_CHAINS: dict[str, Callable[[Iterable[Predicate]], Predicate]] = {"and": all_of, "or": any_of}
 _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
 #: java.sql.Date has the Julian calendar before.
 _FIRST_DATE = datetime.date(1582, 10, 15)
@@ -56,6 +58,8 @@ def column_predicate(column: Any) -> Predicate:  # noqa: ANN401
         return as_predicate(_expression(column._jc.node()))
     except ValueError as error:
         raise PredicateError(f"{error}; {_REMEDY}") from None
+    except RecursionError:
+        raise PredicateError(f"the column is nested too deeply; {_REMEDY}") from None
 
 
 def _expression(node: Any) -> Expression:  # noqa: ANN401
@@ -65,6 +69,10 @@ def _expression(node: Any) -> Expression:  # noqa: ANN401
             return ColumnRef(tuple(_sequence(node.nameParts())))
         case "Literal":
             return _literal(node.value())
+        case "UnresolvedFunction" if node.functionName().lower() in _CHAINS:
+            return _CHAINS[node.functionName().lower()](
+                as_predicate(_expression(part)) for part in _chain(node)
+            )
         case "UnresolvedFunction":
             return _function(node.functionName(), [_expression(arg) for arg in _sequence(node.arguments())])
         case "Cast":
@@ -87,16 +95,24 @@ def _expression(node: Any) -> Expression:  # noqa: ANN401
     raise PredicateError(f"a column of the kind {kind} is not evaluated here; {_REMEDY}")
 
 
+def _chain(node: Any) -> list[Any]:  # noqa: ANN401
+    """The operands of nested ANDs, or ORs, from left to right; they may be nested thousands of times."""
+    name, operands, stack = node.functionName(), [], [node]
+    while stack:
+        part = stack.pop()
+        if part.getClass().getSimpleName() == "UnresolvedFunction" and part.functionName() == name:
+            stack += reversed(_sequence(part.arguments()))
+        else:
+            operands.append(part)
+    return operands
+
+
 def _function(name: str, args: list[Expression]) -> Expression:
     if name in _COMPARISONS:
         return compare(_COMPARISONS[name], args[0], args[1])
     if name in _ARITHMETIC and len(args) == 2:
         return Arithmetic(_ARITHMETIC[name], args[0], args[1])
     match name.lower():
-        case "and":
-            return all_of(map(as_predicate, args))
-        case "or":
-            return any_of(map(as_predicate, args))
         case "!" | "not":
             return Not(as_predicate(args[0]))
         case "in":

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 #: The catalog of a session that its Java side can be asked for.
-_SESSION_CATALOG = "spark_catalog"
+SESSION_CATALOG = "spark_catalog"
 #: Statements about partitions that run at once: each is mostly waiting for the catalog.
 _LOOKUPS = 8
 
@@ -119,7 +119,7 @@ def _listed_places(spark: SparkSession, described: Mapping[str, Any]) -> dict[_V
     Empty where that cannot be asked: over Spark Connect, of other catalogs, and by a Spark whose inner parts differ.
     """
     session = java_session(spark)
-    if session is None or described.get("catalog_name") != _SESSION_CATALOG:
+    if session is None or described.get("catalog_name") != SESSION_CATALOG:
         return {}
     # which a client of Spark Connect need not have
     from py4j.protocol import Py4JError

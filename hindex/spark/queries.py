@@ -15,12 +15,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from hindex.errors import StatementError
+from hindex.errors import StatementError, TableError
 from hindex.spark.catalog import MISSING, first_line, is_path
 from hindex.spark.decisions import QueryExplanation, TableDecision
 from hindex.spark.query_plan import PlannedTable, plan_query
 from hindex.spark.session import java_session
 from hindex.spark.types import quoted
+from hindex.spark.views import place_in_frame
 from hindex.sql.expression import quote_string
 from hindex.sql.queries import as_literal
 
@@ -121,6 +122,14 @@ def _analysed(
             condition, error.getMessageParameters() or {}, query.text
         )
         raise (SparkSyntaxError if is_of_text else StatementError)(told) from error
+    if query.problem is not None:
+        # the text may name tables in ways that are not known here
+        place = place_in_frame(spark, found, {item.known.uri for item in tables})
+        if place is not None:
+            raise TableError(
+                f"The query reads {place!r}, a transactional table, which Spark cannot read by itself: "
+                "make a view of hx.table(...).scan().to_spark(spark), and query that"
+            )
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from hindex.errors import ColumnError, HindexError, PredicateError, TableError
@@ -16,7 +16,7 @@ from hindex.scan.scan import Scan
 from hindex.spark.decisions import TableDecision
 from hindex.spark.known_tables import KnownTable, known_tables
 from hindex.spark.scan import scan_frame
-from hindex.spark.settings import is_ansi, is_of_one_type, strange_setting
+from hindex.spark.settings import is_ansi, is_of_one_type, is_set, strange_setting
 from hindex.spark.surveys import survey
 from hindex.spark.times import has_time, is_about_time
 from hindex.spark.types import quoted, same_type, spark_ddl
@@ -76,9 +76,9 @@ def plan_query(connection: Connection, query: Query, *, in_full: bool = False) -
     :param in_full: see :func:`known_tables`; where no query follows that Spark would see.
     """
     spark = connection.spark()
-    setting = strange_setting(spark, query.text)
-    if setting is not None:
-        query.leave(f"the session has {setting}")
+    reason = strange_setting(partial(is_set, spark), query.text)
+    if reason is not None:
+        query.leave(reason)
     by_ref = known_tables(connection, [table.ref for table in query.tables], in_full=in_full)
     known = [by_ref[table.ref] for table in query.tables]
     if query.problem is not None:
@@ -120,7 +120,7 @@ class _Planner:
         self._spark = spark
         self._query = query
         self._in_utc: Callable[[], bool] = cache(lambda: zones(spark).are_utc)
-        self._is_ansi: Callable[[], bool] = cache(lambda: is_ansi(spark))
+        self._is_ansi: Callable[[], bool] = cache(lambda: is_ansi(partial(is_set, spark)))
 
     def plan(self, table: QueryTable, known: KnownTable, conditions: Sequence[Predicate]) -> PlannedTable:
         """How one table is read, whose rows all satisfy some conditions where they count."""

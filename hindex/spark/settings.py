@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
 
 from hindex.orc.types import INTEGER_KINDS, STRING_KINDS, Kind
-from hindex.sql.predicate import Comparison, In, LiteralKind, Predicate, leaves
+from hindex.sql.predicate import Comparison, ExpressionLeaf, In, LiteralKind, Predicate, leaves
 from hindex.table.schema import TableSchema
 
 if TYPE_CHECKING:
@@ -21,12 +22,15 @@ _TEXTS = {
     "spark.sql.legacy.typeCoercion.datetimeToString.enabled": "",
     "spark.sql.legacy.exponentLiteralAsDecimal.enabled": "",
 }
+#: Whether a setting is on, and what it is where nobody has set it.
+Setting: TypeAlias = Callable[[str, bool], bool]
 _NUMBERS = frozenset({*INTEGER_KINDS, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL})
 _SAME_KINDS: dict[LiteralKind, frozenset[Kind]] = {
     LiteralKind.BOOLEAN: frozenset({Kind.BOOLEAN}),
-    LiteralKind.INTEGER: _NUMBERS,
+    # by its older rules Spark makes FLOATs of a whole number and a FLOAT; a literal does not tell FLOAT from DOUBLE
+    LiteralKind.INTEGER: _NUMBERS - {Kind.FLOAT},
     LiteralKind.DECIMAL: _NUMBERS,
-    LiteralKind.DOUBLE: _NUMBERS,
+    LiteralKind.DOUBLE: _NUMBERS - INTEGER_KINDS,
     LiteralKind.STRING: STRING_KINDS,
     LiteralKind.DATE: frozenset({Kind.DATE}),
     LiteralKind.TIMESTAMP: frozenset({Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT}),
@@ -34,22 +38,43 @@ _SAME_KINDS: dict[LiteralKind, frozenset[Kind]] = {
 }
 
 
-def strange_setting(spark: SparkSession, text: str) -> str | None:
-    """A setting with which Spark reads the text of a query otherwise than hindex does."""
+def is_set(spark: SparkSession, key: str, default: bool) -> bool:
+    """Whether a setting is on; ``default`` is for a Spark that does not know it."""
+    from pyspark.errors import PySparkException
+
+    try:
+        # a default that is given goes before Spark's own, which may depend on the environment
+        return str(spark.conf.get(key)).lower() == "true"
+    except PySparkException:
+        return default
+
+
+def strange_setting(setting: Setting, text: str) -> str | None:
+    """A reason why Spark reads the text of a query otherwise than hindex does."""
     for key, what in _TEXTS.items():
-        if what in text and str(spark.conf.get(key, "false")).lower() == "true":
-            return key
-    return None
+        if what in text and setting(key, False):
+            return f"the session has {key}"
+    return "the query has variables that Spark replaces" if "${" in text else None
 
 
-def is_ansi(spark: SparkSession) -> bool:
+def is_ansi(setting: Setting) -> bool:
     """Whether values of different types are compared by the rules of the SQL standard, as by default."""
-    return str(spark.conf.get("spark.sql.ansi.enabled", "true")).lower() == "true"
+    return setting("spark.sql.ansi.enabled", True)
+
+
+def infers_partitions(setting: Setting) -> bool:
+    """Whether the names of directories tell the types of partition columns, as by default."""
+    return setting("spark.sql.sources.partitionColumnTypeInference.enabled", True)
 
 
 def is_of_one_type(predicate: Predicate, schema: TableSchema) -> bool:
-    """Whether a predicate compares values of the same sort only, which is the same by all rules."""
+    """Whether a predicate compares values of the same sort only, which is the same by all rules.
+
+    An expression may be an error by one rule, and NULL or another number by the other.
+    """
     for leaf in leaves(predicate):
+        if isinstance(leaf, ExpressionLeaf):
+            return False
         if not isinstance(leaf, Comparison | In):
             continue
         kind = schema.resolve(leaf.column.parts).type.kind

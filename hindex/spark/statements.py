@@ -20,6 +20,7 @@ from hindex.orc import OrcReader
 from hindex.orc.types import INTEGER_KINDS, Kind, OrcType
 from hindex.plan.filter import Always, Leaf, Never, atoms
 from hindex.plan.normalize import normalize
+from hindex.spark.settings import Setting, infers_partitions, is_ansi, is_of_one_type
 from hindex.spark.times import has_time, is_about_time
 from hindex.spark.zones import Zones, zones
 from hindex.sql.predicate import ColumnRef, Comparison, In, IsNull, Predicate, columns, leaves
@@ -39,17 +40,19 @@ _NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 
 
 def check_same_rows(
-    session: Callable[[], SparkSession], snapshot: Snapshot, select: Select | SelectExists
+    session: Callable[[], SparkSession], setting: Setting, snapshot: Snapshot, select: Select | SelectExists
 ) -> None:
     """Refuse a statement that Spark gives other values or rows for.
 
     :param session: gives the session; called where its time zones matter.
+    :param setting: whether one of its settings is on.
     :raises UnsupportedError: naming a column, or a sort of statement, and why.
     """
     if isinstance(select, SelectExists):
         select = select.rows
     schema = snapshot.schema
-    shown = _resolved(schema, _shown(select, schema))
+    _check_names(select)
+    shown = _resolved(schema, _all(schema) if select.items is None else _shown(select))
     sorted_by = _resolved(schema, _sorted_by(select))
     in_where = _resolved(schema, () if select.where is None else columns(select.where))
     used = [*shown, *sorted_by, *in_where]
@@ -58,6 +61,13 @@ def check_same_rows(
         for item in used:
             if item.path[0].lower() in other:
                 raise UnsupportedError(f"Spark has the column {item.name!r} as {other[item.path[0].lower()]}")
+    has_conditions = select.where is not None or select.having is not None
+    if has_conditions and not is_ansi(setting) and not _is_typed(select, schema):
+        raise UnsupportedError(
+            "the session has spark.sql.ansi.enabled off, and compares types by other rules"
+        )
+    if any(item.is_partition for item in used) and not infers_partitions(setting):
+        raise UnsupportedError("values of partitions are texts to the session, of whatever type they look")
     conditions = [] if select.where is None else [select.where]
     of_groups = select.having is not None and is_about_time(select.having.predicate, schema)
     times = [item for item in used if has_time(item.type)]
@@ -83,6 +93,36 @@ def check_same_rows(
         )
 
 
+def _is_typed(select: Select, schema: TableSchema) -> bool:
+    """Whether conditions mean the same by all rules of comparing types."""
+    if select.having is not None:
+        return False
+    try:
+        return select.where is None or is_of_one_type(select.where, schema)
+    except ColumnError:
+        # keys of transactional rows are whole numbers; of a column that is none, the scan tells
+        return True
+
+
+def _check_names(select: Select) -> None:
+    """Refuse a field of a struct that is called like the table: to Spark, a name before a dot is first the table's.
+
+    :raises UnsupportedError: naming it.
+    """
+    refs = [*_shown(select), *_sorted_by(select), *_counted(select)]
+    refs += [] if select.where is None else columns(select.where)
+    for ref in refs:
+        # with a database and a catalog before it
+        if select.table.parts and select.table.parts[-1].lower() in map(str.lower, ref.parts[:-1][:3]):
+            raise UnsupportedError(f"{ref} may be a column of the table {select.table} to Spark")
+
+
+def _counted(select: Select) -> list[ColumnRef]:
+    calls = [item.value for item in select.items or () if isinstance(item.value, AggregateCall)]
+    calls += [] if select.having is None else select.having.calls
+    return [call.column for call in calls if call.column is not None]
+
+
 def _resolved(schema: TableSchema, refs: Iterable[ColumnRef]) -> list[ResolvedColumn]:
     found = []
     for ref in refs:
@@ -92,11 +132,13 @@ def _resolved(schema: TableSchema, refs: Iterable[ColumnRef]) -> list[ResolvedCo
     return found
 
 
-def _shown(select: Select, schema: TableSchema) -> list[ColumnRef]:
-    """The columns of the result that are not aggregated."""
-    if select.items is None:
-        return [ColumnRef((name,)) for name in schema.names]
-    return [item.value for item in select.items if isinstance(item.value, ColumnRef)]
+def _all(schema: TableSchema) -> list[ColumnRef]:
+    return [ColumnRef((name,)) for name in schema.names]
+
+
+def _shown(select: Select) -> list[ColumnRef]:
+    """The columns of the list that are not aggregated."""
+    return [item.value for item in select.items or () if isinstance(item.value, ColumnRef)]
 
 
 def _sorted_by(select: Select) -> list[ColumnRef]:

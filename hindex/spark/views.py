@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 from hindex.errors import TableError
@@ -11,7 +11,7 @@ from hindex.spark.session import java_session
 from hindex.table.listing import list_data_files
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def transactional_place(spark: SparkSession, name: str) -> str | None:
@@ -21,17 +21,26 @@ def transactional_place(spark: SparkSession, name: str) -> str | None:
 
     :param name: of the view, as SQL has it.
     """
-    if java_session(spark) is None:
-        return None
     from pyspark.errors import PySparkException
 
     try:
-        plan = spark.table(name)._jdf.queryExecution().analyzed()
+        return place_in_frame(spark, spark.table(name))
     except PySparkException:
         return None  # the query is about to say so
-    for location in dict.fromkeys(_orc_locations(plan)):
+
+
+def place_in_frame(spark: SparkSession, frame: DataFrame, known: Collection[str | None] = ()) -> str | None:
+    """The same of what a frame reads.
+
+    :param known: tables that were looked at.
+    """
+    if java_session(spark) is None:
+        return None
+    for location in dict.fromkeys(_orc_locations(frame._jdf.queryExecution().analyzed())):
         uri = place_of(location)
         try:
+            if uri in known:
+                continue
             if list_data_files(uri).transactional:
                 return uri
         except TableError:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 import hindex
@@ -14,7 +15,7 @@ from hindex.errors import TableError
 from hindex.plan.reasons import Reason
 from hindex.spark import partitions
 from hindex.spark.catalog import describe_table, described_columns, described_schema, run
-from tests.support.small import reasons
+from tests.support.small import reasons, write_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -288,6 +289,11 @@ def test_a_table_that_the_catalog_has_otherwise(spark: SparkSession, made: str) 
             "struct(array('a')), 1",
             r"column 'a' is struct<b:array<char\(4\)>> in the catalog, where Spark pads its values",
         ),
+        (
+            "a STRUCT<b: TIMESTAMP_NTZ>, p INT",
+            "NULL, 1",
+            "column 'a' is struct<b:timestamp_ntz> in the catalog and struct<b:bigint> in",
+        ),
         ("a TIMESTAMP_NTZ, p INT", "NULL, 1", "column 'a' is timestamp_ntz in the catalog and bigint in"),
     ],
 )
@@ -301,6 +307,69 @@ def test_types_that_files_do_not_tell(
             hindex.connect(spark=spark).table("odd").scan().count()
     finally:
         spark.sql("DROP TABLE odd")
+
+
+@pytest.mark.parametrize(
+    ("definition", "message"),
+    [
+        (
+            "(a INT, s STRUCT<`B c`: INT>, c INT DEFAULT 7)",
+            "column 'c' has a default in the catalog, and some of",
+        ),
+        (
+            "(a INT, s STRUCT<`b C`: STRING>, c INT)",
+            "column 's' is struct<b c:string> in the catalog and struct<",
+        ),
+        (
+            "(a INT, s STRUCT<`B c`: INT>, c INT) OPTIONS (pathGlobFilter '1*')",
+            "with the option 'pathGlobFilter'",
+        ),
+        (
+            "(a INT, s STRUCT<`B c`: INT>, c INT) OPTIONS (recursiveFileLookup true)",
+            "the option 'recursiveFile",
+        ),
+        ("(a INT, s STRUCT<`B c`: INT>, c INT) OPTIONS (recursiveFileLookup false)", None),
+        (
+            "(a INT, s STRUCT<`b C`: INT>, c INT) OPTIONS (modifiedBefore '2020-01-01T00:00:00')",
+            "the option 'modi",
+        ),
+    ],
+)
+def test_what_the_catalog_alone_tells(
+    spark: SparkSession, tmp_path: Path, definition: str, message: str | None
+) -> None:
+    """Of rows of a file without a column that was added with a default, and of options that choose files."""
+    columns = {
+        "a": pa.array([1, 2], pa.int32()),
+        "s": pa.array([{"B c": 1}] * 2, pa.struct([("B c", pa.int32())])),
+    }
+    write_columns(tmp_path / "1.orc", columns)
+    write_columns(tmp_path / "2.orc", columns | {"c": pa.array([7, 8], pa.int32())})
+    write_columns(tmp_path / "deep" / "3.orc", columns)
+    hindex.connect().table(str(tmp_path)).create_index("i", "c")
+    columns_, _, options = definition.partition(" OPTIONS ")
+    spark.sql(
+        f"CREATE TABLE told {columns_} USING orc {options and 'OPTIONS ' + options} LOCATION '{tmp_path}'"
+    )
+    try:
+        hx = hindex.connect(spark=spark)
+        if message is None:
+            assert hx.table("told").scan("c IS NULL").count() == 2
+        else:
+            with pytest.raises(TableError, match=f"^Table 'told' is invalid: .*{message}"):
+                hx.table("told").scan("a > 0").count()
+        # it is left to Spark
+        text = "SELECT count(a) AS n, sum(c + 0) AS m FROM told WHERE c = 7"
+        found: Any = hx.sql(text)
+        assert found.collect() == spark.sql(text).collect()
+        if "DEFAULT" in definition:
+            assert found.collect()[0].n == 3
+            # what was once is kept for the files of then
+            spark.sql("ALTER TABLE told ALTER COLUMN c DROP DEFAULT")
+            with pytest.raises(TableError, match=message):
+                hx.table("told").scan("a > 0").count()
+    finally:
+        spark.sql("DROP TABLE told")
 
 
 def test_types_of_sparks_own_are_left_to_spark(spark: SparkSession) -> None:

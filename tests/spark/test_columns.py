@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 from decimal import Decimal
+from functools import reduce
+from operator import and_, or_
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -61,6 +63,14 @@ def test_columns_of_pyspark(spark: SparkSession) -> None:
     for column, message in refused:
         with pytest.raises(PredicateError, match=message):
             parsed(column)
+
+
+def test_long_and_deep_columns() -> None:
+    terms = [f.col("a") == n for n in range(1500)]
+    for combined, word in ((reduce(or_, terms), " OR "), (reduce(and_, terms), " AND ")):
+        assert str(parsed(combined)) == word.join(f"a = {n}" for n in range(1500))
+    with pytest.raises(PredicateError, match="the column is nested too deeply"):
+        parsed(reduce(lambda column, _: ~column, range(1500), f.col("a") == 1))
 
 
 def test_columns_of_spark_connect_are_refused() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +15,12 @@ import pytest
 import hindex
 import hindex.tables
 from hindex import connection
-from hindex.errors import StatementError, TableError
+from hindex.errors import StatementError, TableError, UnsupportedError
 from hindex.scan.running import Runner
 from hindex.spark import agreement, catalog, partitions, query_plan
 from hindex.spark.queries import QueryExplanation, explain_query, run_query
 from hindex.spark.query_plan import plan_query
+from hindex.spark.settings import is_ansi, is_set
 from hindex.sql.queries import parse_query
 from tests.acid.writing import bucket_property, write_acid
 from tests.support.queries import ROWS, compare, counted, rows
@@ -58,6 +60,12 @@ QUERIES: list[tuple[str, str]] = [
     ("SELECT id FROM qt WHERE a = '3' AND s <=> NULL", "+"),
     ("SELECT spark_partition_id() >= 0, id FROM qt WHERE a = 3", "-"),
     ("SELECT id, t.n FROM qt LATERAL VIEW explode(array(a, b)) t AS n WHERE a = 3", "+"),
+    # beside another column, and cut, the star is of all columns
+    ("SELECT count(*, a), count(*) FROM qt WHERE a = 3", "+"),
+    ("SELECT count(* EXCEPT (s)) FROM qt WHERE a = 3", "+"),
+    ("SELECT `input_file_name`() <> '', id FROM qt WHERE a = 3", "-"),
+    ("SELECT id FROM qt WHERE a = 3 AND `_metadata`.file_size > 0", "-"),
+    ("WITH qt AS (SELECT * FROM qt WHERE a = 3) SELECT count(id) FROM qt WHERE b = 1", "+"),
     ("TABLE qv", ""),
     ("VALUES (1), (2)", ""),
 ]
@@ -488,6 +496,27 @@ def test_a_table_that_is_transactional(
         assert query is not None
         assert run_query(tables, query).collect()[0]["n"] == wanted
         assert explain_query(tables, query).tables[0].is_accelerated
+    # however it is named
+    spark.sql(f"CREATE TABLE acid (id BIGINT, k INT, s STRING) USING orc LOCATION '{tmp_path / 't'}'")
+    try:
+        text = "WITH acid AS (SELECT * FROM acid) SELECT count(*) AS n FROM acid"
+        assert tables.sql(text).collect()[0]["n"] == 7  # type: ignore[union-attr]
+        for text in (
+            "TABLE acid",
+            "SELECT count(*) + 0 FROM IDENTIFIER('acid')",
+            "SELECT count(*) FROM acid qualify WHERE qualify.id > 1",
+        ):
+            with pytest.raises(TableError, match="a transactional table, which Spark cannot read by itself"):
+                tables.sql(text)
+    finally:
+        spark.sql("DROP TABLE acid")
+    for value in ("true", "false"):
+        spark.conf.set("spark.sql.ansi.enabled", value)
+        try:
+            found: Any = tables.sql(f"SELECT id FROM '{tmp_path / 't'}' WHERE ROW__ID.rowId > 6")
+            assert sorted(found.to_arrow().column("id").to_pylist()) == [7, 8]
+        finally:
+            spark.conf.unset("spark.sql.ansi.enabled")
     # where the catalog has it otherwise, nobody reads it
     spark.sql(f"CREATE TABLE acid (id BIGINT, k INT, s CHAR(4)) USING orc LOCATION '{tmp_path / 't'}'")
     try:
@@ -511,6 +540,7 @@ def test_a_table_that_is_transactional(
         ),
         ("spark.sql.ansi.enabled", "false", "SELECT sum(id) FROM qt WHERE a = 3", [True]),
         ("spark.sql.ansi.enabled", "false", "SELECT sum(id) FROM qt WHERE s = 3", [False]),
+        ("spark.sql.ansi.enabled", "false", "SELECT sum(id) FROM qt WHERE a = 3F", [False]),
         ("spark.sql.ansi.enabled", "false", "SELECT sum(id) FROM qt WHERE a = '3.0' AND b = 1.0", [True]),
     ],
 )
@@ -531,6 +561,61 @@ def test_settings(
     assert [item.is_accelerated for item in explained.tables] == accelerated
     if accelerated != [True] and "ansi.enabled" not in setting:
         assert setting in str(explained)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "text"),
+    [
+        ("spark.sql.ansi.doubleQuotedIdentifiers", "true", 'SELECT id FROM qt WHERE s = "s"'),
+        ("spark.sql.ansi.doubleQuotedIdentifiers", "true", 'SELECT id FROM "qt" WHERE a = 3'),
+        ("spark.sql.parser.escapedStringLiterals", "true", r"SELECT count(*) FROM qt WHERE s = '\163\063'"),
+        ("spark.sql.ansi.enabled", "false", "SELECT id FROM qt WHERE a IN ('03')"),
+        ("spark.sql.ansi.enabled", "false", "SELECT id FROM qt WHERE a + 2147483647 < 0"),
+        ("spark.sql.ansi.enabled", "false", "SELECT a, count(*) FROM qt GROUP BY a HAVING a / 0 IS NULL"),
+        ("my.value", "s3", "SELECT id FROM qt WHERE s = '${my.value}'"),
+    ],
+)
+def test_statements_that_settings_change(
+    setting: str, value: str, text: str, tables: hindex.Connection, spark: SparkSession
+) -> None:
+    """What hindex could answer alone is Spark's where the session reads the text otherwise."""
+    before = spark.conf.get(setting, None)
+    spark.conf.set(setting, value)
+    try:
+        found: Any = tables.sql(text)
+        assert rows(found) == rows(spark.sql(text))
+        assert isinstance(tables.sql("SELECT id FROM qt WHERE a = 3"), hindex.Scan)
+    finally:
+        spark.conf.unset(setting) if before is None else spark.conf.set(setting, before)
+    asked = hindex.connect(conf={"spark.sql.parser.escapedStringLiterals": "true"})
+    with pytest.raises(UnsupportedError, match=r"has spark\.sql\.parser\.escapedStringLiterals"):
+        asked._check_text(r"SELECT '\n'")
+
+
+def test_partitions_whose_values_are_texts_to_the_session(
+    tables: hindex.Connection, spark: SparkSession, tmp_path: Path
+) -> None:
+    for number, directory in enumerate(("p=1", "p=01")):
+        write_columns(tmp_path / directory / "1.orc", {"id": pa.array([number])})
+    name = "spark.sql.sources.partitionColumnTypeInference.enabled"
+    spark.conf.set(name, "false")
+    try:
+        found: Any = tables.sql(f"SELECT id FROM '{tmp_path}' WHERE p = '01'")
+        assert [row.id for row in found.collect()] == [1]
+    finally:
+        spark.conf.unset(name)
+
+
+def test_whether_types_are_compared_by_the_standard_is_asked_of_spark() -> None:
+    """Its default depends on the environment."""
+
+    class Session:
+        class conf:  # noqa: N801 as Spark calls it
+            @staticmethod
+            def get(key: str, default: str = "false") -> str:
+                return default
+
+    assert not is_ansi(partial(is_set, Session))  # type: ignore[arg-type]
 
 
 def test_a_view_of_a_transactional_table(

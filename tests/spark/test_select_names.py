@@ -57,6 +57,43 @@ def test_as_spark_calls_them(text: str, spark: SparkSession, place: Path) -> Non
         assert found.to_spark(spark).columns == expected.columns
 
 
+def test_names_of_tables_and_words_go_before_those_of_columns(spark: SparkSession, tmp_path: Path) -> None:
+    """To Spark, what stands before a dot is first a table."""
+    fields = pa.array([{"a": 3, "b": 1}, {"a": 2, "b": 1}, {"a": 1, "b": 1}])
+    columns = {name: pa.array([5, 6, 7]) for name in ("all", "true", "null")}
+    write_columns(
+        tmp_path / "1.orc", {"id": pa.array([1, 2, 3]), "a": pa.array([1, 2, 3]), "nt": fields, **columns}
+    )
+    spark.sql(f"CREATE TABLE nt USING orc LOCATION '{tmp_path}'")
+    try:
+        hx = hindex.connect(spark=spark)
+        for text in (
+            "SELECT id FROM nt WHERE nt.a = 3",
+            "SELECT nt.a, nt.b FROM nt WHERE id = 1",
+            "SELECT id FROM nt ORDER BY NT.A",
+            "SELECT max(nt.a) FROM nt WHERE id < 3",
+            "SELECT id FROM default.nt WHERE default.nt.a = 3",
+            "SELECT nt.nt.a FROM nt",
+            "SELECT ALL id, a FROM nt",
+            "SELECT ALL id FROM nt",
+            "SELECT true, id FROM nt",
+            "SELECT COUNT(null) FROM nt",
+            "SELECT null, count(*) FROM nt GROUP BY null",
+            "SELECT `true`, `null` AS n FROM nt",
+        ):
+            found: Any = hx.sql(text)
+            wanted = spark.sql(text)
+            table = (
+                found if isinstance(found, pa.Table) else getattr(found, "to_arrow", None) or found.toArrow
+            )
+            rows = (table if isinstance(table, pa.Table) else table()).to_pylist()
+            if "ORDER" not in text:
+                rows.sort(key=repr)
+            assert rows == sorted(wanted.toArrow().to_pylist(), key=repr), text
+    finally:
+        spark.sql("DROP TABLE nt")
+
+
 def _plain(value: Any) -> Any:
     return value.asDict() if hasattr(value, "asDict") else value
 

@@ -159,7 +159,13 @@ CONDITIONS: list[tuple[str, list[str]]] = [
     ("WITH q(b, a) AS (SELECT a, b FROM t) SELECT * FROM q WHERE a = 5", [""]),
     ("SELECT * FROM (SELECT a, b FROM t) AS z(b, a) WHERE z.a = 3", [""]),
     ("SELECT * FROM t AS z(b, a, c, k, s) WHERE z.a = 3", [""]),
-    ("WITH t AS (SELECT * FROM t) SELECT * FROM t WHERE a = 5", []),
+    # within its own definition, and outside of the query that it is of, a name is a table's
+    ("WITH t AS (SELECT * FROM t) SELECT * FROM t WHERE a = 5", [""]),
+    ("WITH t AS (SELECT * FROM t WHERE b = 1) SELECT * FROM t WHERE a = 5", ["b = 1"]),
+    ("WITH RECURSIVE t AS (SELECT * FROM t) SELECT * FROM t WHERE a = 5", []),
+    ("SELECT * FROM (WITH t AS (SELECT * FROM u) SELECT * FROM t WHERE x = 1) q, t WHERE t.a = 5", ["", ""]),
+    ("WITH t AS (SELECT * FROM u), r AS (SELECT * FROM t) SELECT * FROM r WHERE x = 1", ["x = 1"]),
+    ("WITH r AS (SELECT * FROM t WHERE a = 1), t AS (SELECT * FROM u) SELECT * FROM r, t", ["a = 1", ""]),
     ("WITH q AS (SELECT * FROM t) SELECT * FROM db.q WHERE a = 5", ["", ""]),
     (
         (
@@ -303,6 +309,10 @@ def test_names_as_of_statements_that_change_tables(text: str) -> None:
         ("SELECT * EXCEPT (a) FROM t", "abcks"),
         ("SELECT struct(*) FROM t", "abcks"),
         ("SELECT count(t.*) FROM t", "abcks"),
+        ("SELECT a, count(*) FROM t GROUP BY a", "a"),
+        ("SELECT count(*, a) FROM t", "abcks"),
+        ("SELECT count(a, *) FROM t", "abcks"),
+        ("SELECT count(* EXCEPT (a)) FROM t", "abcks"),
         ("FROM t", "abcks"),
         ("SELECT a FROM t NATURAL JOIN u", "abcks"),
         ("SELECT a FROM t JOIN u USING (k)", "ak"),
