@@ -152,7 +152,7 @@ class Expr:
 
     def like(self, pattern: str, escape: str = "\\") -> Expr:
         """``%`` is any text and ``_`` one character, each itself after ``escape``."""
-        return _condition(is_like(self._node, _text(pattern, "like"), escape))
+        return _condition(is_like(self._node, _text(pattern, "like"), _text(escape, "the escape of like")))
 
     def rlike(self, pattern: str) -> Expr:
         """A regular expression of Java that is found anywhere in the value."""
@@ -236,7 +236,7 @@ def col(name: str, *fields: str) -> Expr:
 
     A step with dots in it goes into backquotes, as in SQL.
     """
-    parts = [*_steps(_text(name, "col")), *fields]
+    parts = [*_steps(_text(name, "col")), *(_text(field, "col") for field in fields)]
     return Expr(ColumnRef(tuple(parts)))
 
 

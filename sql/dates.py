@@ -15,6 +15,9 @@ _LAST_DAY = datetime.date.max.toordinal() - _EPOCH_ORDINAL
 _CYCLE_YEARS = 400
 _CYCLE_DAYS = 146_097
 
+#: What Spark trims of a text that it casts: white space and control characters of ASCII.
+BLANKS = "".join(map(chr, (*range(0x21), 0x7F)))
+
 # What Spark casts to DATE: the month and day may be left out, and a time after a blank or T is ignored.
 _DATE = re.compile(r"([+-]?)(\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?", re.DOTALL | re.ASCII)
 
@@ -31,7 +34,7 @@ def parse_date(text: str) -> datetime.date | int | None:
 
     Source: Spark's cast of STRING to DATE: ``[+-]yyyy[-[m]m[-[d]d[( |T)...]]]`` with up to seven year digits.
     """
-    match = _DATE.fullmatch(text.strip())
+    match = _DATE.fullmatch(text.strip(BLANKS))
     if match is None:
         return None
     sign, digits, month, day = match.groups()

@@ -21,6 +21,7 @@ _OPERANDS = frozenset(
 )
 
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|[01][0-7]{2}|.)", re.DOTALL)
+_HALF = re.compile("[\ud800-\udfff]")
 _ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 
 # Comments nest in Spark; deeper ones than these count as not closed.
@@ -56,15 +57,20 @@ def unescape(body: str) -> str:
     if "\\" not in body:
         return body
     text = _ESCAPE.sub(_unescape_one, body)
-    # Two halves of a surrogate pair, each written as \uXXXX, are one character.
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    # Two halves of a surrogate pair, each written as \uXXXX, are one character; Java encodes half of one as a ?
+    paired = text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+    return _HALF.sub("?", paired)
 
 
 def _unescape_one(match: re.Match[str]) -> str:
     escape = match[1]
     if escape[0] in "uU" and len(escape) > 1:
         code = int(escape[1:], 16)
-        return chr(code) if code <= 0x10FFFF else "\ufffd"
+        if code <= 0x10FFFF:
+            return chr(code)
+        # beyond Unicode, Spark computes the halves of a pair all the same
+        high, low = divmod(code - 0x10000, 0x400)
+        return chr((high + 0xD800) & 0xFFFF) + chr(low + 0xDC00)
     if len(escape) == 3:
         return chr(int(escape, 8))
     return _ESCAPED.get(escape, escape)
@@ -73,6 +79,7 @@ def _unescape_one(match: re.Match[str]) -> str:
 def spark_tokens(tokens: list[Token], sql: str) -> list[Token]:
     """The tokens as Spark's lexer has them: strings unescaped and joined, numbers with their suffix."""
     fixed: list[Token] = []
+    is_raw = False  # the string before
     for token in tokens:
         before = fixed[-1] if fixed else None
         adjacent = before is not None and before.end + 1 == token.start
@@ -81,12 +88,13 @@ def spark_tokens(tokens: list[Token], sql: str) -> list[Token]:
             case TokenType.STRING | TokenType.RAW_STRING:
                 text = token.text if token.token_type is TokenType.RAW_STRING else unescape(written[1:-1])
                 if before is not None and before.token_type is TokenType.STRING:
-                    # 'it''s' is one string with a quote, 'a' 'b' are two that are joined.
-                    doubled = adjacent and sql[before.end] == written[0]
+                    # 'it''s' is one string with a quote, 'a' 'b' are two that are joined, and so are r'a''b'.
+                    doubled = adjacent and sql[before.end] == written[0] and not is_raw
                     text = before.text + (written[0] if doubled else "") + text
                     fixed[-1] = _spanning(TokenType.STRING, text, before, token)
                 else:
                     fixed.append(_spanning(TokenType.STRING, text, token, token))
+                is_raw = token.token_type is TokenType.RAW_STRING
             case TokenType.IDENTIFIER if written[:1] == "`":
                 # A backslash in a name is a backslash.
                 fixed.append(_spanning(TokenType.IDENTIFIER, written[1:-1].replace("``", "`"), token, token))

@@ -10,6 +10,7 @@ import math
 import re
 import struct
 from decimal import Decimal
+from fractions import Fraction
 
 from hindex.errors import ArgumentError
 from hindex.sql.dates import parse_date
@@ -57,7 +58,7 @@ def number(text: str) -> Literal:
     if suffix == "BD" or (not suffix and not exponent and "." in digits):
         return decimal(Decimal(digits + exponent), text)
     if suffix == "F":
-        return Literal(_finite(_to_float32(float(digits + exponent)), text), LiteralKind.DOUBLE)
+        return Literal(_finite(_nearest_float32(Decimal(digits + exponent)), text), LiteralKind.DOUBLE)
     if suffix == "D" or exponent:
         return Literal(_finite(float(digits + exponent), text), LiteralKind.DOUBLE)
     return Literal(_integer(digits), LiteralKind.INTEGER)
@@ -158,6 +159,8 @@ def cast(literal: Literal, to: str) -> Literal | None:
                 if special is not None:
                     return Literal(special, LiteralKind.DOUBLE)
             exact = _exact_number(literal)
+            if to == "FLOAT" and exact is not None:
+                return Literal(_nearest_float32(exact), LiteralKind.DOUBLE)
             approximate = value if isinstance(value, float) else None if exact is None else float(exact)
             if approximate is None:
                 if literal.kind is LiteralKind.STRING:
@@ -192,6 +195,17 @@ def _finite(value: float, text: str) -> float:
     if not math.isfinite(value):
         raise LiteralError(f"the number '{text}' is out of range")
     return value
+
+
+def _nearest_float32(exact: Decimal) -> float:
+    """A number rounded once: by way of the nearest double, it could come to lie between two floats."""
+    near = float(exact)
+    if near and math.isfinite(near):
+        error = Fraction(exact) - Fraction(near)
+        if error and not struct.unpack("<q", struct.pack("<d", near))[0] & 1:
+            # of the doubles on both sides, that of the odd last bit is between the same floats as the number
+            near = math.nextafter(near, math.inf if error > 0 else -math.inf)
+    return _to_float32(near)
 
 
 def _to_float32(value: float) -> float:

@@ -14,7 +14,7 @@ import pytest
 import hindex
 from hindex import call, col, lit
 from hindex.builder import Expr, literal
-from hindex.errors import PredicateError
+from hindex.errors import HindexError, PredicateError
 from hindex.sql import parse_predicate
 from hindex.sql.functions import FUNCTIONS, NAMES
 from hindex.sql.predicate import ColumnRef, Literal, LiteralKind
@@ -122,6 +122,13 @@ def test_enums_of_texts_are_their_texts() -> None:
 
     assert str(A == Colour.RED) == "a = 'red'"
     assert str(A.isin(Colour.RED)) == str(A.isin("red"))
+
+
+@pytest.mark.parametrize("use", [lambda: A.like("x", 5), lambda: A.like("x", None), lambda: col("a", 5)])
+def test_what_is_no_text_is_refused(use: Any) -> None:
+    with pytest.raises(TypeError, match="takes a text, not") as refused:
+        use()
+    assert isinstance(refused.value, HindexError)
 
 
 def test_times_finer_than_microseconds_are_refused() -> None:

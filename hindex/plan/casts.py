@@ -12,18 +12,20 @@ import zoneinfo
 from dataclasses import dataclass
 
 from hindex.keys import INT64_MAX, INT64_MIN, MICROS_PER_DAY
-from hindex.sql.dates import parse_date
+from hindex.sql.dates import BLANKS, parse_date
 
 _MICROS_PER_SECOND = 1_000_000
 
-#: What Spark trims: white space and control characters of ASCII.
-_BLANKS = "".join(map(chr, range(0x21))) + "\x7f"
+#: What Java trims of a text that it reads as a double or decimal: Spark trims DEL, too, of all others.
+_JAVA_BLANKS = "".join(map(chr, range(0x21)))
 
-_DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?")
+# Java takes the digits of every script for decimals, of those characters that are one char
+_DECIMAL = re.compile(r"(?!.*[\U00010000-\U0010ffff])[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,9})?")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _DECIMAL_FLOAT = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[fFdD]?")
 _HEX_FLOAT = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?")
-_SPECIAL_FLOAT = re.compile(r"[+-]?inf(?:inity)?|nan", re.IGNORECASE)
+# without ASCII, other letters pass for the i in any letter case
+_SPECIAL_FLOAT = re.compile(r"[+-]?inf(?:inity)?|nan", re.ASCII | re.IGNORECASE)
 _TRUE = frozenset({"t", "true", "y", "yes", "1"})
 _FALSE = frozenset({"f", "false", "n", "no", "0"})
 
@@ -35,12 +37,15 @@ _TIMESTAMP = re.compile(
     r"(?:[ T]([0-9]{1,2})(?::([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]*))?(.*))?)?)?",
     re.DOTALL,
 )
+_NAMED_TIME = re.compile(
+    r"(?:epoch|now|today|yesterday|tomorrow)(?![a-z]).*", re.ASCII | re.IGNORECASE | re.DOTALL
+)
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])([0-9]{1,2})(?::([0-9]{1,2})(?::([0-9]{2}))?)?")
 _ZULU = frozenset({"Z", "UTC", "GMT", "UT"})
 
 
 def trim(text: str) -> str:
-    return text.strip(_BLANKS)
+    return text.strip(BLANKS)
 
 
 def to_bigint(text: str) -> int | None:
@@ -54,7 +59,7 @@ def to_bigint(text: str) -> int | None:
 
 def to_double(text: str) -> float | None:
     """A double in Java's notation, or one of the names of infinity and NaN in any letter case."""
-    text = trim(text)
+    text = text.strip(_JAVA_BLANKS)
     if _SPECIAL_FLOAT.fullmatch(text) or text in ("+NaN", "-NaN"):
         return float(text)
     if match := _DECIMAL_FLOAT.fullmatch(text):
@@ -69,7 +74,7 @@ def to_double(text: str) -> float | None:
 
 def to_decimal(text: str, precision: int, scale: int) -> int | None:
     """A decimal as its unscaled integer, rounded half up to the scale; exponents may be written."""
-    text = trim(text)
+    text = text.strip(_JAVA_BLANKS)
     if _DECIMAL.fullmatch(text) is None:
         return None
     with decimal.localcontext(decimal.Context(prec=decimal.MAX_PREC, rounding=decimal.ROUND_HALF_UP)):
@@ -85,11 +90,19 @@ def to_boolean(text: str) -> bool | None:
     return True if word in _TRUE else False if word in _FALSE else None
 
 
+def is_named_time(text: str) -> bool:
+    """Whether a text names a time: Spark reads that of a constant, and not of a column's value."""
+    return _NAMED_TIME.fullmatch(trim(text)) is not None
+
+
+def is_epoch(text: str) -> bool:
+    """Whether it is the name of the one time that does not move."""
+    return trim(text).lower() == "epoch"
+
+
 def to_days(text: str) -> int | None:
     """A date as days since 1970-01-01."""
     text = trim(text)
-    if text.lower() == "epoch":
-        return 0
     found = parse_date(text)
     if found is None:
         return None
@@ -113,11 +126,9 @@ class WallClock:
 def to_wall_clock(text: str) -> WallClock | None:
     """A timestamp: ``[+-]yyyy[-m[-d[( |T)h[:m[:s[.fraction][zone]]]]]]``; digits beyond microseconds are cut.
 
-    A text without a date, which Spark completes with today's, and the names of moving dates are not read.
+    A text without a date, which Spark completes with today's, and the names of dates are not read.
     """
     text = trim(text)
-    if text.lower() == "epoch":
-        return WallClock(0)
     match = _TIMESTAMP.fullmatch(text)
     if match is None:
         return None

@@ -313,7 +313,10 @@ def _cast_literal(of: OrcType, common: SparkType, literal: Literal, zone: dateti
             )
         case Family.DATE:
             assert isinstance(value, str | int | datetime.date)
-            found = casts.to_days(value) if isinstance(value, str) else casts.days_of(value)
+            if isinstance(value, str):
+                found = 0 if casts.is_epoch(value) else casts.to_days(value)
+            else:
+                found = casts.days_of(value)
         case Family.TIMESTAMP:
             assert isinstance(value, str | int | datetime.date)
             found = _cast_timestamp(of, literal, value, zone)
@@ -330,7 +333,7 @@ def _cast_timestamp(
     of: OrcType, literal: Literal, value: str | int | datetime.date, zone: datetime.tzinfo
 ) -> int | None:
     if isinstance(value, str):
-        clock = casts.to_wall_clock(value)
+        clock = casts.WallClock(0) if casts.is_epoch(value) else casts.to_wall_clock(value)
         if clock is None:
             return None
     else:

@@ -187,6 +187,10 @@ CONDITIONS: list[tuple[str, list[str]]] = [
     ("SELECT a, rand() FROM t WHERE a = 1", [""]),
     ("SELECT input_file_name() FROM t WHERE a = 1", [""]),
     ("SELECT _metadata.file_path FROM t WHERE a = 1", [""]),
+    ("SELECT `input_file_name`() FROM t WHERE a = 1", [""]),
+    ("SELECT a, builtin.`Rand`() FROM t WHERE a = 1", [""]),
+    ("SELECT t.`_metadata`.file_path FROM t WHERE a = 1", [""]),
+    ("SELECT `table` FROM t WHERE a = 1", ["a = 1"]),
     ("FROM t |> WHERE a = 1", [""]),
 ]
 

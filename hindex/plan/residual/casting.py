@@ -216,7 +216,7 @@ def _to_timestamp(to: OrcType, value: Vector) -> Vector:
     def read(text: str) -> int:
         clock = casts.to_wall_clock(text)
         if clock is None:
-            if ":" in text or casts.trim(text).lower() in ("now", "today", "yesterday", "tomorrow"):
+            if ":" in text or casts.trim(text)[:1] == "T":
                 raise PredicateError(
                     f"{text!r} is not read as a timestamp here; write a date and a time, or filter with Spark on "
                     "scan(...).to_spark()"

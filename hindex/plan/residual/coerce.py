@@ -15,6 +15,7 @@ import pyarrow as pa
 from hindex.errors import PredicateError
 from hindex.keys import INT64_MAX, INT64_MIN
 from hindex.orc.types import INTEGER_KINDS, Kind, OrcType
+from hindex.plan import casts
 from hindex.plan.coercion import MAX_PRECISION, Family, SparkType, column_type, wider
 from hindex.plan.residual.casting import can_cast
 from hindex.plan.residual.evaluate import evaluate
@@ -91,6 +92,16 @@ def cast_to(node: Node, to: OrcType, *, is_try: bool = False) -> Node:
     of = type_of(node)
     if of == to:
         return replace(node, is_literal=False) if isinstance(node, Constant) else node
+    if (
+        to in (DATE, TIMESTAMP)
+        and isinstance(node, Constant)
+        and isinstance(node.value, str)
+        and casts.is_named_time(node.value)
+    ):
+        # Spark's optimizer reads these names where it knows the text; in the values of a column they are no times
+        if casts.is_epoch(node.value):
+            return Constant(0, to)
+        raise PredicateError(f"{node.value[:60]!r} is not read as a time here; write a date, or {REMEDY}")
     if not can_cast(of, to):
         raise PredicateError(f"the cast from {of} to {to} is not evaluated here; {REMEDY}")
     if to == DOUBLE and isinstance(node, Apply) and node.function.endswith("CAST") and of == FLOAT:
@@ -120,10 +131,9 @@ def common_type(
     if not is_comparison and Kind.STRING in kinds and len(kinds) > 1:
         raise PredicateError(f"{what} mixes texts with other types; cast them to one type, or {REMEDY}")
     narrow = narrow and Kind.DECIMAL in kinds
-    # texts last: each takes the type that the others have in common
-    ordered = sorted(nodes, key=lambda node: type_of(node).kind is Kind.STRING)
+    # in their order, as Spark does: a text beside 1 and then 2.5 is a decimal, beside 2.5 and then 1 a double
     common: SparkType | None = None
-    for node in ordered:
+    for node in nodes:
         if is_null_literal(node):
             continue
         own = _narrow(node) if narrow else column_type(type_of(node))

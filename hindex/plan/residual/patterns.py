@@ -212,11 +212,14 @@ class _JavaPattern:
     def _class_character(self) -> str:
         character = self._next()
         if character == "\\":
-            return self._escaped_member()
-        if character in ("", "[", "&", "^"):
-            self._refuse(f"{character} in a class" if character else "a class that is not closed")
-        self._at += 1
-        return "\\-" if character == "-" else _character(character)
+            found = self._escaped_member()
+        elif character in ("", "[", "&", "^"):
+            return self._refuse(f"{character} in a class" if character else "a class that is not closed")
+        else:
+            self._at += 1
+            found = _character(character)
+        # a hyphen between members would make a range of them
+        return "\\-" if found == "-" else found
 
     def _next(self) -> str:
         return self._pattern[self._at : self._at + 1]

@@ -353,7 +353,7 @@ def constant(literal: Literal) -> Constant:
         case LiteralKind.DATE, int() | datetime.date():
             return literal_constant(casts.days_of(value), DATE)
         case LiteralKind.TIMESTAMP, str():
-            clock = casts.to_wall_clock(value)
+            clock = casts.WallClock(0) if casts.is_epoch(value) else casts.to_wall_clock(value)
             if clock is None or clock.zone is not None:
                 raise PredicateError(
                     f"the literal {literal} is not a wall clock time, which timestamps within expressions are; write "
