@@ -194,7 +194,10 @@ def key_array(of: OrcType, keys: KeyArray) -> pa.Array:
     if of.kind in (Kind.FLOAT, Kind.DOUBLE):
         doubles = np.where(keys >= 0, keys, keys ^ np.int64(INT64_MAX)).view(np.float64)
         return pa.array(doubles, pa.float64()).cast(wanted, safe=False)
-    whole = pa.array(keys, pa.int64())
+    # pa.array would import pandas
+    whole = pa.Array.from_buffers(
+        pa.int64(), len(keys), [None, pa.py_buffer(np.ascontiguousarray(keys, np.int64))]
+    )
     if pa.types.is_timestamp(wanted):
         return whole.view(wanted)
     return whole.cast(pa.int32()).view(wanted) if pa.types.is_date32(wanted) else whole.cast(wanted)

@@ -2,43 +2,47 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 
-from hindex.keys import KeyKind, are_values, key_array, key_kind
+from hindex.domain import Key
+from hindex.keys import KeyArray, are_values, key_array
 from hindex.plan.filter import AllOf, Filter, Leaf
 
 #: An array of one repeated value may have so many bytes.
 _MOST_BYTES = 1 << 30
 
 
-def fixed_values(root: Filter) -> dict[str, pa.Scalar[Any]]:
-    """The value, null among them, that each of some columns has in every row that a filter keeps.
+def fixed_values(root: Filter) -> dict[str, pa.Array]:
+    """The value, null among them, that each of some columns has in every row that a filter keeps, as an array of one.
 
     None of a type whose equal values may differ, as -0.0 and 0.0 do.
     """
-    found: dict[str, pa.Scalar[Any]] = {}
+    found: dict[str, pa.Array] = {}
     for part in root.children if isinstance(root, AllOf) else (root,):
         if not isinstance(part, Leaf):
             continue
         domain = part.domain
         if domain.null_allowed and not domain.ranges:
-            found[part.column] = pa.scalar(None, part.type.to_arrow())
+            found[part.column] = pa.nulls(1, part.type.to_arrow())
         elif not domain.null_allowed and len(domain.ranges) == 1 and are_values(part.type):
             only = domain.ranges[0]
             if only.is_point:
-                is_number = key_kind(part.type) is KeyKind.INT64
-                keys = (
-                    np.array([only.low], np.int64) if is_number else pa.array([only.low], pa.large_binary())
-                )
-                found[part.column] = key_array(part.type, keys)[0]
+                assert only.low is not None
+                found[part.column] = key_array(part.type, _keys(only.low))
     return found
 
 
-def repeated(value: pa.Scalar[Any], rows: int) -> pa.Array | None:
+def repeated(one: pa.Array, rows: int) -> pa.Array | None:
     """A fixed value, so many times; None where that is too large for one array."""
-    if not value.is_valid:
-        return pa.nulls(rows, value.type)
-    return pa.repeat(value, rows) if pa.repeat(value, 1).nbytes * rows <= _MOST_BYTES else None
+    if one.null_count:
+        return pa.nulls(rows, one.type)
+    return pa.repeat(one[0], rows) if one.nbytes * rows <= _MOST_BYTES else None
+
+
+def _keys(key: Key) -> KeyArray:
+    """One key; pa.array of it would import pandas."""
+    if isinstance(key, int):
+        return np.array([key], np.int64)
+    ends = np.array([0, len(key)], np.int64)
+    return pa.Array.from_buffers(pa.large_binary(), 1, [None, pa.py_buffer(ends), pa.py_buffer(key)])

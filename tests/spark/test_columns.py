@@ -66,11 +66,11 @@ def test_columns_of_pyspark(spark: SparkSession) -> None:
 
 
 def test_long_and_deep_columns() -> None:
-    terms = [f.col("a") == n for n in range(1500)]
+    terms = [f.col("a") == n for n in range(700)]
     for combined, word in ((reduce(or_, terms), " OR "), (reduce(and_, terms), " AND ")):
-        assert str(parsed(combined)) == word.join(f"a = {n}" for n in range(1500))
+        assert str(parsed(combined)) == word.join(f"a = {n}" for n in range(700))
     with pytest.raises(PredicateError, match="the column is nested too deeply"):
-        parsed(reduce(lambda column, _: ~column, range(1500), f.col("a") == 1))
+        parsed(reduce(lambda column, _: ~column, range(700), f.col("a") == 1))
 
 
 def test_columns_of_spark_connect_are_refused() -> None:
