@@ -275,11 +275,15 @@ class Connection:
 
     def _is_set(self, key: str, default: bool) -> bool:
         """Whether a setting of Spark is on: of the session, or in what one is going to be started with."""
+        from hindex.spark.session import has_own_settings, running_session
         from hindex.spark.settings import is_set
 
-        if self._spark is None:
-            return str(self._conf.get(key, default)).lower() == "true"
-        return is_set(self._spark, key, default)
+        session = self._spark
+        if session is None:
+            if key in self._conf:
+                return str(self._conf[key]).lower() == "true"
+            session = running_session() or (self.spark() if has_own_settings(self._master) else None)
+        return default if session is None else is_set(session, key, default)
 
     def session(self) -> SparkSession | None:
         """The Spark session that the user gave or asked for, or a build has started; None where there is none."""

@@ -366,7 +366,7 @@ def _query_table(text: str, node: exp.Table, qualified: set[tuple[str, str]]) ->
 def _is_cte(node: exp.Table) -> bool:
     """Whether a name may be that of a common table expression: of one around it, which comes before it.
 
-    Within its own definition, the name is that of a table, unless it is recursive.
+    Within its own definition, the name is that of a table, unless it is recursive; one that comes later is never seen.
     """
     name = node.name.lower()
     inside: Node = node
@@ -376,7 +376,7 @@ def _is_cte(node: exp.Table) -> bool:
         if isinstance(around, exp.With):
             ctes = around.expressions
             at = next(at for at, cte in enumerate(ctes) if cte is inside)
-            seen = ctes if around.args.get("recursive") else ctes[:at]
+            seen = ctes[: at + 1] if around.args.get("recursive") else ctes[:at]
         else:
             seen = with_.expressions if isinstance(with_, exp.With) and with_ is not inside else []
         if any(cte.alias.lower() == name for cte in seen):

@@ -28,6 +28,8 @@ _LIMITED = "__CHAR_VARCHAR_TYPE_STRING"
 #: A CHAR wherever it is in a type, which is not a VARCHAR, nor a field of that name.
 _CHAR = re.compile(r"\bchar\(")
 _VARCHAR = re.compile(r"\bvarchar\(\d+\)")
+#: How strings are compared byte by byte, as all are where nobody says otherwise.
+_COLLATE_BINARY = " collate utf8_binary"
 #: Types of Spark's own, which ORC has as numbers.
 _NOT_ORCS = re.compile(r"timestamp_ntz|interval\b.*")
 #: What Spark writes in place of the fields of a long struct.
@@ -40,6 +42,8 @@ _OF_FILES = frozenset({"pathglobfilter", "modifiedbefore", "modifiedafter"})
 _IF_TRUE = frozenset({"recursivefilelookup", "orc.force.positional.evolution"})
 #: Where Spark keeps the value of a column for rows of files that do not have it.
 _DEFAULT = "EXISTS_DEFAULT"
+#: It is a constant there, as Spark writes one.
+_NULL = re.compile(r"NULL|CAST\(NULL AS [^()]+\)", re.IGNORECASE)
 
 
 def check_agreement(spark: SparkSession, name: str, described: Mapping[str, Any], snapshot: Snapshot) -> None:
@@ -106,7 +110,8 @@ def _default_difference(
     if not lacking:
         return None
     for field in _catalog_fields(spark, name, described):
-        if field["name"].lower() in lacking and _DEFAULT in field.get("metadata", {}):
+        default = field.get("metadata", {}).get(_DEFAULT)
+        if field["name"].lower() in lacking and default is not None and not _NULL.fullmatch(default):
             return f"column {field['name']!r} has a default in the catalog, and some of the files lack it"
     return None
 
@@ -161,8 +166,15 @@ def _is_same(wanted: str, found: OrcType) -> bool:
         return wanted == str(found)
     if any(part.kind is Kind.UNION for part in found.walk()):
         return wanted.partition("<")[0] == str(found).partition("<")[0]
-    ours = spark_ddl(found).replace("timestamp_ltz", "timestamp")
-    return _VARCHAR.sub("string", wanted) == ours.replace("`", "").lower()
+    # of names, what looks like quotes or types is changed on both sides
+    ours = spark_ddl(found).lower()
+    return _comparable(wanted) == _comparable(ours)
+
+
+def _comparable(of: str) -> str:
+    """A type with what means the same to Spark written the same; its names stand without the quotes that DDL has."""
+    plain = of.replace("`", "").replace("timestamp_ltz", "timestamp").replace(_COLLATE_BINARY, "")
+    return _VARCHAR.sub("string", plain)
 
 
 def _partition_difference(spark: SparkSession, name: str, snapshot: Snapshot) -> str | None:

@@ -74,6 +74,28 @@ def default_conf(master: str) -> dict[str, str]:
     return settings
 
 
+def running_session() -> SparkSession | None:
+    """The active session of this process, which is the one that :func:`local_session` gives; None without one."""
+    sql = sys.modules.get("pyspark.sql")  # which nobody has a session without
+    found: SparkSession | None = None if sql is None else sql.SparkSession.getActiveSession()
+    return found
+
+
+def has_own_settings(master: str | None) -> bool:
+    """Whether a session may start with settings that neither its user nor hindex has given."""
+    if (master is not None and master.startswith("sc://")) or "SPARK_ANSI_SQL_MODE" in os.environ:
+        return True
+    directory = _configuration()
+    return directory is not None and (directory / _CATALOG_FILES[0]).exists()
+
+
+def _configuration() -> Path | None:
+    """The directory of Spark's configuration, as the environment tells it."""
+    home = os.environ.get("SPARK_HOME")
+    directory = os.environ.get("SPARK_CONF_DIR") or (home and f"{home}/conf")
+    return Path(directory) if directory else None
+
+
 _WAREHOUSE = "spark.sql.warehouse.dir"
 #: Settings, and files of Spark's configuration, of somebody who may have tables of his own in a catalog that stays.
 _CATALOG_SETTINGS = (_WAREHOUSE, "spark.sql.catalogImplementation")
@@ -87,9 +109,8 @@ def _warehouse_conf(master: str, wanted: Mapping[str, str]) -> dict[str, str]:
     """
     if not master.startswith("local") or any(name in wanted for name in _CATALOG_SETTINGS):
         return {}
-    home = os.environ.get("SPARK_HOME")
-    directory = os.environ.get("SPARK_CONF_DIR") or (home and f"{home}/conf")
-    if directory and any((Path(directory) / name).exists() for name in _CATALOG_FILES):
+    directory = _configuration()
+    if directory is not None and any((directory / name).exists() for name in _CATALOG_FILES):
         return {}
     return {_WAREHOUSE: _warehouse()}
 

@@ -372,6 +372,20 @@ def test_what_the_catalog_alone_tells(
         spark.sql("DROP TABLE told")
 
 
+def test_types_within_and_defaults_that_are_the_same(spark: SparkSession) -> None:
+    spark.sql(
+        "CREATE TABLE same (a INT, s STRUCT<`b``c`: INT, timestamp_ltz: INT, `varchar(3)`: INT, "
+        "t: STRING COLLATE UTF8_BINARY>) USING orc"
+    )
+    try:
+        spark.sql("INSERT INTO same VALUES (1, NULL)")
+        spark.sql("ALTER TABLE same ADD COLUMN d INT DEFAULT NULL")
+        spark.sql("INSERT INTO same VALUES (2, NULL, 3)")
+        assert hindex.connect(spark=spark).table("same").scan("d IS NULL").count() == 1
+    finally:
+        spark.sql("DROP TABLE same")
+
+
 def test_types_of_sparks_own_are_left_to_spark(spark: SparkSession) -> None:
     spark.sql("CREATE TABLE own_types (a INT, n TIMESTAMP_NTZ, i INTERVAL DAY) USING orc")
     try:

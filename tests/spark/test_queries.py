@@ -20,6 +20,7 @@ from hindex.scan.running import Runner
 from hindex.spark import agreement, catalog, partitions, query_plan
 from hindex.spark.queries import QueryExplanation, explain_query, run_query
 from hindex.spark.query_plan import plan_query
+from hindex.spark.session import has_own_settings
 from hindex.spark.settings import is_ansi, is_set
 from hindex.sql.queries import parse_query
 from tests.acid.writing import bucket_property, write_acid
@@ -585,11 +586,32 @@ def test_statements_that_settings_change(
         found: Any = tables.sql(text)
         assert rows(found) == rows(spark.sql(text))
         assert isinstance(tables.sql("SELECT id FROM qt WHERE a = 3"), hindex.Scan)
+        if setting != "my.value":
+            # the session that is there is the one that such a connection is going to have
+            asked = hindex.connect(conf={"spark.sql.shuffle.partitions": "1"})
+            assert asked._is_set(setting, value != "true") is (value == "true")
+            given = hindex.connect(conf={setting: "true" if value == "false" else "false"})
+            assert given._is_set(setting, value == "true") is (value == "false")
     finally:
         spark.conf.unset(setting) if before is None else spark.conf.set(setting, before)
     asked = hindex.connect(conf={"spark.sql.parser.escapedStringLiterals": "true"})
     with pytest.raises(UnsupportedError, match=r"has spark\.sql\.parser\.escapedStringLiterals"):
         asked._check_text(r"SELECT '\n'")
+
+
+def test_settings_of_a_session_that_is_not_there_yet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """They may come from elsewhere than :func:`hindex.connect`, and no session is started where they do not."""
+    for name in ("SPARK_ANSI_SQL_MODE", "SPARK_CONF_DIR", "SPARK_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    assert has_own_settings("sc://localhost")
+    assert not has_own_settings("local[1]")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    assert not has_own_settings(None)
+    (tmp_path / "spark-defaults.conf").write_text("spark.sql.ansi.enabled false\n")
+    assert has_own_settings(None)
+    monkeypatch.delenv("SPARK_CONF_DIR")
+    monkeypatch.setenv("SPARK_ANSI_SQL_MODE", "false")
+    assert has_own_settings(None)
 
 
 def test_partitions_whose_values_are_texts_to_the_session(

@@ -163,6 +163,10 @@ CONDITIONS: list[tuple[str, list[str]]] = [
     ("WITH t AS (SELECT * FROM t) SELECT * FROM t WHERE a = 5", [""]),
     ("WITH t AS (SELECT * FROM t WHERE b = 1) SELECT * FROM t WHERE a = 5", ["b = 1"]),
     ("WITH RECURSIVE t AS (SELECT * FROM t) SELECT * FROM t WHERE a = 5", []),
+    (
+        "WITH RECURSIVE r AS (SELECT * FROM t WHERE a = 1), t AS (SELECT * FROM u) SELECT * FROM r, t",
+        ["a = 1", ""],
+    ),
     ("SELECT * FROM (WITH t AS (SELECT * FROM u) SELECT * FROM t WHERE x = 1) q, t WHERE t.a = 5", ["", ""]),
     ("WITH t AS (SELECT * FROM u), r AS (SELECT * FROM t) SELECT * FROM r WHERE x = 1", ["x = 1"]),
     ("WITH r AS (SELECT * FROM t WHERE a = 1), t AS (SELECT * FROM u) SELECT * FROM r, t", ["a = 1", ""]),
