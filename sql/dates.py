@@ -17,6 +17,8 @@ _CYCLE_DAYS = 146_097
 
 #: What Spark trims of a text that it casts: white space and control characters of ASCII.
 BLANKS = "".join(map(chr, (*range(0x21), 0x7F)))
+#: What Java trims of a text that it reads as a double or decimal: Spark trims DEL, too, of all others.
+JAVA_BLANKS = "".join(map(chr, range(0x21)))
 
 # What Spark casts to DATE: the month and day may be left out, and a time after a blank or T is ignored.
 _DATE = re.compile(r"([+-]?)(\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?", re.DOTALL | re.ASCII)

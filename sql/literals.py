@@ -13,7 +13,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from hindex.errors import ArgumentError
-from hindex.sql.dates import parse_date
+from hindex.sql.dates import JAVA_BLANKS, parse_date
 from hindex.sql.expression import NULL, Literal, LiteralKind
 
 MAX_DECIMAL_DIGITS = 38
@@ -155,7 +155,7 @@ def cast(literal: Literal, to: str) -> Literal | None:
             return Literal(value, LiteralKind.TIMESTAMP)
         case "DOUBLE" | "FLOAT":
             if literal.kind is LiteralKind.STRING and isinstance(value, str):
-                special = _SPECIAL_DOUBLES.get(value.strip().lower())
+                special = _SPECIAL_DOUBLES.get(value.strip(JAVA_BLANKS).lower())
                 if special is not None:
                     return Literal(special, LiteralKind.DOUBLE)
             exact = _exact_number(literal)
@@ -176,7 +176,7 @@ def _exact_number(literal: Literal) -> Decimal | None:
     if literal.kind in (LiteralKind.INTEGER, LiteralKind.DECIMAL) and isinstance(value, (int, Decimal)):
         return Decimal(value)
     if literal.kind is LiteralKind.STRING and isinstance(value, str):
-        text = value.strip()
+        text = value.strip(JAVA_BLANKS)
         match = _NUMBER.fullmatch(text[1:] if text[:1] in "+-" else text)
         if match is not None and not match[3] and len(text) <= MAX_INTEGER_DIGITS:
             exact = Decimal(text)

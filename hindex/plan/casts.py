@@ -12,12 +12,9 @@ import zoneinfo
 from dataclasses import dataclass
 
 from hindex.keys import INT64_MAX, INT64_MIN, MICROS_PER_DAY
-from hindex.sql.dates import BLANKS, parse_date
+from hindex.sql.dates import BLANKS, JAVA_BLANKS, parse_date
 
 _MICROS_PER_SECOND = 1_000_000
-
-#: What Java trims of a text that it reads as a double or decimal: Spark trims DEL, too, of all others.
-_JAVA_BLANKS = "".join(map(chr, range(0x21)))
 
 # Java takes the digits of every script for decimals, of those characters that are one char
 _DECIMAL = re.compile(r"(?!.*[\U00010000-\U0010ffff])[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,9})?")
@@ -59,7 +56,7 @@ def to_bigint(text: str) -> int | None:
 
 def to_double(text: str) -> float | None:
     """A double in Java's notation, or one of the names of infinity and NaN in any letter case."""
-    text = text.strip(_JAVA_BLANKS)
+    text = text.strip(JAVA_BLANKS)
     if _SPECIAL_FLOAT.fullmatch(text) or text in ("+NaN", "-NaN"):
         return float(text)
     if match := _DECIMAL_FLOAT.fullmatch(text):
@@ -74,11 +71,13 @@ def to_double(text: str) -> float | None:
 
 def to_decimal(text: str, precision: int, scale: int) -> int | None:
     """A decimal as its unscaled integer, rounded half up to the scale; exponents may be written."""
-    text = text.strip(_JAVA_BLANKS)
+    text = text.strip(JAVA_BLANKS)
     if _DECIMAL.fullmatch(text) is None:
         return None
     with decimal.localcontext(decimal.Context(prec=decimal.MAX_PREC, rounding=decimal.ROUND_HALF_UP)):
         value = decimal.Decimal(text)
+        if not value:
+            return 0
         if value.adjusted() > precision:
             return None
         unscaled = int(value.scaleb(scale).to_integral_value())

@@ -29,6 +29,7 @@ from hindex.scan.orc_answers import Source
 from hindex.scan.ordered import Order, is_all_keys
 from hindex.scan.planning import ScanPlan
 from hindex.scan.running import answered
+from hindex.scan.task import OutputColumn
 from hindex.sql.predicate import Predicate
 
 #: Why a column has no index.
@@ -104,18 +105,22 @@ def explain_plan(
         if last is not None and task is not last:
             totals.notes += last.notes
         last = task  # one at a time: a table may have more files than a process may hold open
-        read = [column.name for column in shown if not (column.is_partition or task.fixes(column.name))]
-        told = not (answer.undecided or read)
+        read = _read(task, shown)
+        # an order's column is read, too, where no index is walked for it
+        sorts = order is not None and bool(plan.columns)
+        told = not (answer.undecided or read or (sorts and _read(task, plan.lookups)))
         if is_told is not None:
             told = is_told(task, answer) or (told and bool(shown))
         walked = None if order is None or limit is None or not plan.columns else _walked(plan, task, answer)
         if walked is not None:
             totals.walked[walked] = None
             totals.uses_index = True
-            told = not answer.undecided and is_all_keys(plan)
+            told = not answer.undecided and (is_all_keys(plan) or not read)
         paths: tuple[DecodePath, ...] = ()
         if len(answer.bounds.upper) and not told:
             selection = RowSelection.of(answer.bounds.upper, answer.num_rows)
+            if sorts and walked is None:
+                read += _read(task, plan.lookups)
             # where rows are only counted, it is the predicate's columns that are read
             read = read or [column.name for column in task.task.filter_columns]
             paths = task.decode_paths(answer.stripe, selection, read)
@@ -154,6 +159,11 @@ def explain_plan(
             for path in files
         ),
     )
+
+
+def _read(task: OpenTask, columns: Sequence[OutputColumn]) -> list[str]:
+    """The columns that are neither the partition's nor told by the predicate."""
+    return [column.name for column in columns if not (column.is_partition or task.fixes(column.name))]
 
 
 def _walked(plan: ScanPlan, task: OpenTask, answer: StripeAnswer) -> str | None:

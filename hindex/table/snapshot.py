@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -19,7 +20,7 @@ from hindex.store.store import Store
 from hindex.table.elsewhere import CatalogPartitions, is_elsewhere
 from hindex.table.listing import DataFile, Listing, list_data_files
 from hindex.table.partitions import PartitionValue
-from hindex.table.schema import TableColumn, TableSchema, merge_schemas
+from hindex.table.schema import TableColumn, TableSchema, bind_columns, merge_schemas
 from hindex.table.transactional import AcidOptions, with_row_ids
 from hindex.table.type_text import parse_type
 
@@ -127,21 +128,25 @@ def take_snapshot(
     # what others may see is not gone
     present = {file.path for file in listing.files} | listing.unseen
     partition_columns = [TableColumn(c.name, c.type) for c in listing.partitioning.columns]
+    schema = merge_schemas(
+        zip((view.file.path for view in views), columns, strict=True)
+        if views or not listing.transactional
+        else _columns_before(entries, partition_columns),
+        partition_columns,
+        transactional=bool(listing.transactional),
+    )
+    binding = tuple(column.name for column in schema.data_columns)
+    unsure = {key for key, own in names.items() if _may_be_bound_otherwise(binding, own)}
     return Snapshot(
         name=name or table,
         store=store,
         listing=listing,
         manifest=manifest,
-        schema=merge_schemas(
-            zip((view.file.path for view in views), columns, strict=True)
-            if views or not listing.transactional
-            else _columns_before(entries, partition_columns),
-            partition_columns,
-            transactional=bool(listing.transactional),
-        ),
+        schema=schema,
         files=tuple(
             replace(
                 view,
+                entry=None if id(content.columns) in unsure else view.entry,
                 file=replace(view.file, acid=flat[view.file.path]) if view.file.path in flat else view.file,
                 names=names[id(content.columns)],
                 num_rows=content.num_rows,
@@ -157,6 +162,22 @@ def take_snapshot(
             if path not in present and (partitions is not None or not is_elsewhere(path))
         ),
         store_problem=problem,
+    )
+
+
+def _may_be_bound_otherwise(binding: Sequence[str], own: Sequence[str]) -> bool:
+    """Whether which of a file's columns a name stands for depends on what other names the table has.
+
+    That is where a file has several that differ in letter case only, and the table calls one of them otherwise: it may
+    have been another one when the file was indexed.
+    """
+    folded = Counter(name.lower() for name in own)
+    if len(folded) == len(own):
+        return False
+    bound = bind_columns(binding, own)
+    return any(
+        at is not None and own[at] != name and folded[name.lower()] > 1
+        for name, at in zip(binding, bound, strict=True)
     )
 
 

@@ -406,6 +406,24 @@ def test_a_name_that_became_another_column(
         assert [task.path for task in table.scan("A = 5").plan().tasks] == ["1.orc", "9.orc"]
 
 
+@pytest.mark.parametrize("kind", ["btree", "minmax", "bloom", "bitmap"])
+def test_a_name_that_became_another_column_of_the_same_file(tmp_path: Path, kind: str) -> None:
+    """A third spelling, in a new file, takes the column that the index has; the name is another one then."""
+    path = tmp_path / "table"
+    write_columns(path / "5.orc", {"id": pa.array([0, 1])} | arrays({"Ab": [1, 2]}))
+    write_columns(path / "6.orc", {"id": pa.array([10, 11])} | arrays({"AB": [3, 4], "ab": [7, 8]}))
+    table = LocalConnection().table(str(path))
+    table.create_index("i", "Ab", kind)
+    assert ids(table.scan("Ab = 3")) == [10]
+    write_columns(path / "0.orc", {"id": pa.array([20, 21])} | arrays({"AB": [31, 41], "Ab": [71, 81]}))
+    assert ids(table.scan("Ab = 7")) == [10]
+    assert sorted(ids(table.scan("Ab > 6"))) == [10, 11, 20, 21]
+    table.refresh_indexes()
+    (path / "0.orc").unlink()
+    assert ids(table.scan("Ab = 3")) == [10]
+    assert ids(table.scan("Ab = 7")) == []
+
+
 def arrays(columns: dict[str, list[Any]]) -> dict[str, pa.Array]:
     return {name: pa.array(values) for name, values in columns.items()}
 

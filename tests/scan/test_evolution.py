@@ -286,3 +286,26 @@ def test_char_beside_string(path: Path, spark: SparkSession, using: str | None) 
     check(table, spark, "id bigint, c string", predicates)
     if using:
         assert table.index("by_c").check(verify=True).problems == ()
+
+
+def test_char_within_others(path: Path, spark: SparkSession) -> None:
+    """The blanks do not belong to the text in structs, lists and maps either."""
+    values = {
+        "id": pa.array(range(4)),
+        "s": pa.array([{"c": "ab  ", "n": 1}, None, {"c": None, "n": 2}, {"c": "x   ", "n": None}]),
+        "l": pa.array([["ab  ", None], [], None, ["q   "]]),
+        "m": pa.array([[("a   ", "b   ")], None, [], [("c   ", None)]], pa.map_(pa.string(), pa.string())),
+    }
+    write_columns(path / "1.orc", values, codec="none")
+    parts = take_apart((path / "1.orc").read_bytes())
+    for of in parts.footer.types:
+        if of.kind == OrcKind.STRING:
+            of.kind, of.maximum_length = OrcKind.CHAR, 4
+    (path / "1.orc").write_bytes(put_together(parts))
+    write_columns(path / "2.orc", values | {"id": pa.array(range(4, 8))})
+    schema = "id bigint, s struct<c:string,n:bigint>, l array<string>, m map<string,string>"
+    expected = spark.read.schema(schema).orc(str(path)).orderBy("id").toArrow().to_pylist()
+    assert expected[0]["l"] == ["ab", None]
+    table = hindex.connect(spark=spark).table(str(path))
+    assert sorted(table.scan().to_arrow().to_pylist(), key=lambda row: row["id"]) == expected
+    assert table.scan("id IN (0, 3, 4)").to_arrow().to_pylist() == [expected[i] for i in (0, 3, 4)]

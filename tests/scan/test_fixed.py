@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyorc
 import pytest
 
 from hindex.orc import OrcReader
@@ -216,3 +217,31 @@ def test_orders_groups_and_limits(typed: Table) -> None:
         5: sum(i % 2 == 1 for i in wanted),
     }
     assert counts["int"] == [7, 7]
+
+
+@pytest.mark.parametrize("limit", [None, 5])
+def test_an_order_s_column_is_read(typed: Table, limit: int | None) -> None:
+    # none of its indexes is worth a walk, and it has none
+    told = typed.scan("int = 7", ["int"], limit=limit).order_by("id").explain()
+    assert told.fixed == ("int",)
+    assert not str(told.path.value).startswith("index")
+    assert told.bytes is not None
+    assert told.bytes.kept
+    told = typed.scan("int = 7", ["int"], limit=limit).order_by("int").explain()
+    assert str(told.path.value).startswith("index")
+
+
+def test_unions_that_are_null(tmp_path: Path, connection: LocalConnection) -> None:
+    file = tmp_path / "t" / "x.orc"
+    file.parent.mkdir()
+    with (
+        file.open("wb") as out,
+        pyorc.Writer(out, "struct<id:int,u:uniontype<int,string>,s:struct<u:uniontype<int>>>") as writer,
+    ):
+        writer.writerows([(i, i if i % 2 else None, (i,) if i % 2 else None) for i in range(10)])
+    table = connection.table(tmp_path / "t")
+    for name in "us":
+        found = table.scan(f"{name} IS NULL", ["id", name])
+        assert found.to_arrow().equals(
+            table.scan(f"{name} IS NULL", ["id", name], mode=Mode.PROVE).to_arrow()
+        )
