@@ -25,6 +25,9 @@ Ints = npt.NDArray[np.int64]
 #: Numbers in a position after the place itself, by how the stream is encoded.
 _BYTES, _RUNS, _BITS = 0, 1, 2
 
+#: No stream goes so far, and eight times as much is still a number of 64 bits.
+_MOST_POSITION = 1 << 56
+
 
 def stream_layout(
     of: OrcType, encoding: EncodingKind, version: tuple[int, int]
@@ -108,7 +111,8 @@ class PositionTable:
     ) -> PositionTable | None:
         """The table of a row index's entries.
 
-        :returns: None where an entry does not have the numbers that the layout asks for, or they do not ascend.
+        :returns: None where an entry does not have the numbers that the layout asks for, where they do not ascend, or
+            are beyond any stream, so that sums of them would wrap.
         """
         place = 2 if compressed else 1
         full = ((StreamKind.PRESENT, _BITS), *layout) if has_present else tuple(layout)
@@ -125,6 +129,8 @@ class PositionTable:
             else:
                 return None
         except OverflowError:
+            return None
+        if len(numbers) and int(numbers.max()) > _MOST_POSITION:
             return None
         columns, at = {}, 0
         for kind, extra in full:

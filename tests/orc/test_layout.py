@@ -71,6 +71,17 @@ def test_entries_of_another_shape_are_not_guessed_at() -> None:
     assert deal_positions(LAYOUT, [[9] * 5, [0] * 5], [0], compressed=True, has_present=False) is None
 
 
+def test_positions_that_would_wrap_are_not_believed() -> None:
+    # eight times the bytes of the first is -8 in 64 bits
+    for far in ((1 << 61) - 1, (1 << 63) - 1, (1 << 56) + 1):
+        entries = [[0] * 9, [0, 0, far, 0, 0, 0, 0, 0, 0]]
+        assert deal_positions(LAYOUT, entries, [1], compressed=True, has_present=True) is None
+    entries = [[0] * 9, [0, 0, 1 << 56, 0, 0, 0, 0, 0, 0]]
+    found = deal_positions(LAYOUT, entries, [1], compressed=True, has_present=True)
+    assert found is not None
+    assert found[StreamKind.PRESENT].skip.tolist() == [1 << 59]
+
+
 def test_the_chunks_that_row_groups_begin_in_are_known() -> None:
     entries = [[0, 0, 0, 0, 0], [0, 7, 5, 0, 0], [40, 8, 30, 3, 1], [40, 9, 30, 4, 0]]
     table = PositionTable.of(LAYOUT, entries, compressed=True, has_present=False)
