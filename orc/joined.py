@@ -18,6 +18,7 @@ from hindex.errors import OrcError
 from hindex.orc.columns.layout import PositionTable
 from hindex.orc.compression import Decompressor
 from hindex.orc.counts import CountedSource
+from hindex.orc.crew import Crew
 from hindex.orc.fetched import Range
 from hindex.orc.marks import ColumnMarks
 from hindex.orc.open_file import RELEASE_BYTES, OpenFile
@@ -29,7 +30,7 @@ from hindex.orc.units import UnitDecoder, concatenated, cut, units_of
 
 Ints = npt.NDArray[np.int64]
 
-#: Stripes that are decoded together at most: then the fixed price is small, and there may be work for more threads.
+#: Stripes that are decoded together at most: then the fixed price is small.
 MOST_STRIPES = 8
 
 #: Stored bytes, and rows, of the touched row groups that are decoded together at most.
@@ -112,8 +113,8 @@ class JoinedSource:
 class JoinedDecoder(UnitDecoder):
     """Decodes columns of several stripes at the selected rows; use it once, from one thread."""
 
-    def __init__(self, file: OpenFile, parts: Sequence[Part], decompressor: Decompressor) -> None:
-        super().__init__(file, -1, RowSelection(0), decompressor)
+    def __init__(self, file: OpenFile, parts: Sequence[Part], decompressor: Decompressor, crew: Crew) -> None:
+        super().__init__(file, -1, RowSelection(0), decompressor, crew)
         self._parts = parts
         self._joined = JoinedSource(file.source)
         self.source = self._joined

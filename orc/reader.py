@@ -7,10 +7,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,6 +17,7 @@ from pyroaring import BitMap, BitMap64
 from hindex.errors import ArgumentError, OrcError
 from hindex.orc.cost import DecodePath
 from hindex.orc.counts import CountedSource, ReadCounts
+from hindex.orc.crew import ALONE, Crew, processors
 from hindex.orc.dense import DenseReader
 from hindex.orc.known_files import KNOWN_FILES, KnownFiles
 from hindex.orc.open_file import OpenFile
@@ -28,7 +26,7 @@ from hindex.orc.selection import RowSelection, as_rows
 from hindex.orc.source import ByteSource, Location, open_source
 from hindex.orc.stripe import Stripe
 from hindex.orc.stripe_read import StripeRead
-from hindex.orc.stripes_read import Selected, lots_of, read_stripes
+from hindex.orc.stripes_read import Selected, most_together, read_stripes
 from hindex.orc.tail import FileTail, StripeInformation
 from hindex.orc.types import OrcType
 
@@ -123,8 +121,8 @@ class OrcReader:
 
         :param columns: names or dotted paths, see :class:`OrcReader`; all top-level columns if None.
         :param rows: see :class:`OrcReader`; all rows if None.
-        :param threads: that decode stripes, of local files a few neighbouring ones together; the number of processors
-            if None.
+        :param threads: that decode stripes, of local files a few neighbouring ones together, and their columns; the
+            number of processors if None.
         :raises ColumnError: for an unknown column.
         :raises ArgumentError: for rows outside the file, or that are no whole numbers.
         :raises OrcError: if the file is corrupt where it is read.
@@ -136,21 +134,12 @@ class OrcReader:
         schema = _schema(wanted)
         if not selections:
             return pa.Table.from_batches([], schema)
-        workers = min(threads or os.cpu_count() or 1, len(selections))
         if not wanted:
             return pa.Table.from_batches([_no_columns(len(selection)) for _, selection in selections])
-
-        def run(lot: Sequence[Selected]) -> list[pa.RecordBatch]:
-            found = read_stripes(self._file, wanted, lot)
-            return [pa.RecordBatch.from_arrays(arrays, schema=schema) for arrays in found]
-
-        lots = lots_of(self._file, selections, workers)
-        if workers == 1:
-            batches = list(map(run, lots))
-        else:
-            with ThreadPoolExecutor(workers) as pool:
-                batches = list(pool.map(run, lots))
-        return pa.Table.from_batches(chain.from_iterable(batches), schema)
+        with Crew(max((threads or processors()) - 1, 0)) as crew:
+            found = read_stripes(self._file, wanted, selections, crew)
+        batches = [pa.RecordBatch.from_arrays(arrays, schema=schema) for arrays in found]
+        return pa.Table.from_batches(batches, schema)
 
     def batches(
         self,
@@ -200,6 +189,28 @@ class OrcReader:
                     yield batch.slice(first, batch_size)
                 del batch
 
+    @property
+    def most_together(self) -> int:
+        """How many neighbouring stripes, of which little is wanted, are best given to :meth:`read_stripes` at once."""
+        return most_together(self._file)
+
+    def read_stripes(
+        self, columns: Sequence[str] | None, selections: Sequence[Selected], crew: Crew = ALONE
+    ) -> list[pa.RecordBatch]:
+        """Rows of some stripes, a batch for each; they are decoded together where that is less work.
+
+        :param selections: numbers of stripes, ascending, and the rows that are wanted of each.
+        :param crew: whose threads may help.
+        :raises ColumnError: for an unknown column.
+        :raises OrcError: if the file is corrupt where it is read.
+        """
+        wanted = self._resolve(columns)
+        if not wanted:
+            return [_no_columns(len(selection)) for _, selection in selections]
+        schema = _schema(wanted)
+        found = read_stripes(self._file, wanted, selections, crew)
+        return [pa.RecordBatch.from_arrays(arrays, schema=schema) for arrays in found]
+
     def read_stripe(
         self, stripe: int, columns: Sequence[str] | None = None, rows: Rows | RowSelection | None = None
     ) -> pa.RecordBatch:
@@ -207,7 +218,8 @@ class OrcReader:
         count = self.tail.stripes[stripe].num_rows
         if not isinstance(rows, RowSelection):
             rows = RowSelection(count) if rows is None else RowSelection.of(rows, count)
-        return self._read_stripe(stripe, self._resolve(columns), rows)
+        (batch,) = self.read_stripes(columns, [(stripe, rows)])
+        return batch
 
     def stripe(self, index: int) -> Stripe:
         """What the footer of a stripe says: its streams and encodings.
@@ -244,17 +256,6 @@ class OrcReader:
 
     def _resolve(self, columns: Sequence[str] | None) -> list[Projection]:
         return project_all(self.tail.schema, columns, self.path)
-
-    def _read_stripe(
-        self, index: int, columns: Sequence[Projection], selection: RowSelection
-    ) -> pa.RecordBatch:
-        if not columns:
-            return _no_columns(len(selection))
-        try:
-            arrays = StripeRead(self._file, index, columns, selection).arrays()
-        except OrcError as error:
-            raise error.at(path=self.path, stripe=index) from error
-        return pa.RecordBatch.from_arrays(arrays, schema=_schema(columns))
 
 
 def _schema(columns: Sequence[Projection]) -> pa.Schema:

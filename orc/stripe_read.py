@@ -13,6 +13,7 @@ from hindex.errors import OrcError
 from hindex.orc.choice import PathChoice
 from hindex.orc.columns.layout import PositionTable, has_present
 from hindex.orc.cost import DecodePath
+from hindex.orc.crew import ALONE, Crew
 from hindex.orc.joined import Part
 from hindex.orc.misplaced import misplacing
 from hindex.orc.open_file import RELEASE_BYTES, OpenFile
@@ -28,10 +29,15 @@ _MOST_ROWS = (1 << 31) - 1
 
 
 class StripeRead:
-    """The selected rows of some columns of one stripe; use it once, from one thread."""
+    """The selected rows of some columns of one stripe; use it once, from one thread, which a crew may help."""
 
     def __init__(
-        self, file: OpenFile, index: int, columns: Sequence[Projection], selection: RowSelection
+        self,
+        file: OpenFile,
+        index: int,
+        columns: Sequence[Projection],
+        selection: RowSelection,
+        crew: Crew = ALONE,
     ) -> None:
         self._file = file
         self._index = index
@@ -41,7 +47,7 @@ class StripeRead:
         self._has_begun = False
         self._given: dict[int, pa.Array] = {}
         self.decompressor = file.tail.decompressor()
-        self._decoder = UnitDecoder(file, index, selection, self.decompressor)
+        self._decoder = UnitDecoder(file, index, selection, self.decompressor, crew)
 
     def paths(self) -> tuple[DecodePath, ...]:
         """How each column is decoded."""

@@ -29,6 +29,7 @@ from hindex.orc.columns.layout import (
 )
 from hindex.orc.columns.nested import ColumnTree, Level, StreamPlaces
 from hindex.orc.compression import Decompressor
+from hindex.orc.crew import Crew
 from hindex.orc.encoding.buffers import begins_of
 from hindex.orc.fetch import StreamSource, Wanted, fetch, open_stream, row_groups
 from hindex.orc.fetch import whole as whole_range
@@ -51,6 +52,9 @@ WINDOW_BYTES = 32 << 20
 #: Assumed content of a compressed byte, where the number of chunks does not tell more.
 _INFLATES = 4
 
+#: Decompressed bytes of a slice, about, from which on other threads help: to call one takes as long as a few chunks.
+_SHARED_BYTES = 4 << 20
+
 #: Columns of a remote file that are decoded, and fetch what is then found to be wanted, at once.
 _REMOTE_THREADS = 8
 
@@ -69,9 +73,10 @@ class UnitDecoder:
     """Decodes units of one stripe at the selected rows; use it once, from one thread."""
 
     def __init__(
-        self, file: OpenFile, index: int, selection: RowSelection, decompressor: Decompressor
+        self, file: OpenFile, index: int, selection: RowSelection, decompressor: Decompressor, crew: Crew
     ) -> None:
         self._file = file
+        self._crew = crew
         self._index = index
         self._selection = selection
         self._decompressor = decompressor
@@ -188,11 +193,19 @@ class UnitDecoder:
         is_full = np.diff(groups.offsets) == self.counts[begin:end]
         fetch(self.source, self._wanted(nodes, mine, is_full))
         run = partial(self._windows, places=places, begin=begin, end=end)
-        if self.source.is_remote and len(units) > 1 and not has_present(self.stripe, 0):
+        if len(units) == 1 or has_present(self.stripe, 0):
+            arrays = [run(unit) for unit in units]
+        elif self.source.is_remote:
             with ThreadPoolExecutor(min(_REMOTE_THREADS, len(units))) as pool:
                 arrays = list(pool.map(run, units))
         else:
-            arrays = [run(unit) for unit in units]
+            sizes = [int(self._sizes(unit, places)[1][begin:end].sum()) for unit in units]
+            if sum(sizes) < _SHARED_BYTES:
+                arrays = [run(unit) for unit in units]
+            else:
+                # those first that take longest, so that the threads come to an end together
+                units = [units[at] for at in np.argsort(sizes, kind="stable")[::-1]]
+                arrays = self._crew.share(run, units)
         return {
             i: array
             for unit, found in zip(units, arrays, strict=True)

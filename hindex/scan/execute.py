@@ -5,8 +5,9 @@ Nothing here knows Spark or SQL: executors import it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
+from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +23,7 @@ from hindex.orc.acid.files import open_file
 from hindex.orc.acid.rows import LiveRows
 from hindex.orc.acid.schema import ROW_ID
 from hindex.orc.columns.arrays import bool_array
+from hindex.orc.crew import ALONE, Crew
 from hindex.orc.selection import Rows
 from hindex.plan.evaluate import Mask, mask
 from hindex.plan.filter import Leaf
@@ -34,6 +36,9 @@ from hindex.scan.lookup import Lookup
 from hindex.scan.meter import NO_METER, Step
 from hindex.scan.orc_answers import Source
 from hindex.scan.task import OutputColumn, ScanTask
+
+#: The rows that are wanted of a stripe, and some of its columns at these.
+Chosen = tuple[RowSelection, dict[str, pa.Array]]
 
 
 class OpenTask:
@@ -148,34 +153,50 @@ class OpenTask:
         """The answer with its undecided rows decided, for which the columns of the filter are read."""
         if not answer.undecided:
             return answer
-        matching, _, _ = self._decide(answer)
+        ((matching, _, _),) = self._decide([answer], ALONE)
         rows = answer.bounds.lower | BitMap(matching.astype(np.uint32))
         return replace(answer, bounds=Bounds.exactly(rows))
 
     def read(self, answer: StripeAnswer, columns: Sequence[OutputColumn] | None = None) -> pa.RecordBatch:
         """The wanted rows of a stripe: those certain by index, and of the undecided those that match."""
+        (batch,) = self.read_lot([answer], columns)
+        return batch
+
+    def read_lot(
+        self,
+        answers: Sequence[StripeAnswer],
+        columns: Sequence[OutputColumn] | None = None,
+        crew: Crew = ALONE,
+    ) -> list[pa.RecordBatch]:
+        """The wanted rows of some stripes, in their order, decoded together where that is less work.
+
+        :param crew: whose threads may help.
+        """
         columns = self.task.columns if columns is None else columns
-        lower, upper = answer.bounds.lower, answer.bounds.upper
-        decoded: dict[str, pa.Array] = {}
-        rows = lower
-        if len(upper) > len(lower):
-            matching, matches, decoded = self._decide(answer)
-            if len(lower):
-                rows, decoded = lower | BitMap(matching.astype(np.uint32)), {}
-            else:
-                kept = bool_array(matches, None)
-                wanted = {column.name for column in columns}
-                decoded = {name: array.filter(kept) for name, array in decoded.items() if name in wanted}
-                selection = RowSelection.of(matching, answer.num_rows)
-                return self._assemble(answer.stripe, columns, selection, decoded)
-        return self._assemble(answer.stripe, columns, RowSelection.of(rows, answer.num_rows), decoded)
+        chosen = self._chosen(answers, {column.name for column in columns}, crew)
+        batches: list[pa.RecordBatch] = []
+        # together those of which the same columns are left to read
+        for _, alike in groupby(chosen, key=lambda item: item[1].keys()):
+            some = list(alike)
+            first = len(batches)
+            stripes = [answer.stripe for answer in answers[first : first + len(some)]]
+            batches += self._assemble(stripes, columns, some, crew)
+        return batches
 
     def count(self, answer: StripeAnswer) -> int:
         """How many rows of a stripe are wanted: no data is read where the indexes decide."""
-        if not answer.undecided:
-            return len(answer.bounds.lower)
-        found: int = self.read(answer, ()).num_rows
+        (found,) = self.count_lot([answer])
         return found
+
+    def count_lot(self, answers: Sequence[StripeAnswer], crew: Crew = ALONE) -> list[int]:
+        """The same for some stripes.
+
+        :param crew: whose threads may help.
+        """
+        batches = iter(self.read_lot([answer for answer in answers if answer.undecided], (), crew))
+        return [
+            next(batches).num_rows if answer.undecided else len(answer.bounds.lower) for answer in answers
+        ]
 
     def key_bytes(self, answer: StripeAnswer) -> int:
         """The bytes of the columns that tell which rows of a stripe are not there."""
@@ -196,28 +217,72 @@ class OpenTask:
             upper = before.upper - gone
             found.bounds = Bounds.exactly(upper) if before.exact else Bounds(before.lower - gone, upper)
 
-    def _decide(self, answer: StripeAnswer) -> tuple[Rows, Mask, dict[str, pa.Array]]:
-        """The undecided rows that match; which of the undecided these are; and the filter's columns, for all."""
-        lower, upper = answer.bounds.lower, answer.bounds.upper
-        candidates = RowSelection.of(upper - lower if len(lower) else upper, answer.num_rows)
+    def _chosen(self, answers: Sequence[StripeAnswer], wanted: Set[str], crew: Crew) -> list[Chosen]:
+        """Which rows are wanted of each stripe; for that, the columns of the filter are read where it is undecided."""
+        decided = iter(self._decide([answer for answer in answers if answer.undecided], crew))
+        found: list[Chosen] = []
+        for answer in answers:
+            rows: Rows | BitMap = answer.bounds.lower
+            decoded: dict[str, pa.Array] = {}
+            if answer.undecided:
+                matching, matches, read = next(decided)
+                if len(rows):
+                    rows = answer.bounds.lower | BitMap(matching.astype(np.uint32))
+                else:
+                    rows, kept = matching, bool_array(matches, None)
+                    decoded = {name: array.filter(kept) for name, array in read.items() if name in wanted}
+            found.append((RowSelection.of(rows, answer.num_rows), decoded))
+        return found
+
+    def _decide(
+        self, answers: Sequence[StripeAnswer], crew: Crew
+    ) -> list[tuple[Rows, Mask, dict[str, pa.Array]]]:
+        """Of each stripe the undecided rows that match; which of the undecided these are; and the filter's columns, for
+        all undecided.
+        """
+        if not answers:
+            return []
+        candidates = [
+            RowSelection.of(
+                answer.bounds.upper - answer.bounds.lower
+                if len(answer.bounds.lower)
+                else answer.bounds.upper,
+                answer.num_rows,
+            )
+            for answer in answers
+        ]
         with self.meter.step(Step.PREDICATE):
-            decoded = self._read_columns(answer.stripe, self.task.filter_columns, candidates)
-        matches = mask(self.task.filter, decoded, len(candidates))
-        return candidates.to_array()[matches], matches, decoded
+            read = self._read_columns(
+                self.task.filter_columns,
+                [(answer.stripe, rows) for answer, rows in zip(answers, candidates, strict=True)],
+                crew,
+            )
+        found = []
+        for rows, decoded in zip(candidates, read, strict=True):
+            matches = mask(self.task.filter, decoded, len(rows))
+            found.append((rows.to_array()[matches], matches, decoded))
+        return found
 
     def _assemble(
         self,
-        stripe: int,
+        stripes: Sequence[int],
         columns: Sequence[OutputColumn],
-        selection: RowSelection,
-        decoded: dict[str, pa.Array],
-    ) -> pa.RecordBatch:
-        missing = [column for column in columns if column.name not in decoded and not column.is_partition]
+        chosen: Sequence[Chosen],
+        crew: Crew,
+    ) -> list[pa.RecordBatch]:
+        """The rows of some stripes, of which the same columns have been read."""
+        _, held = chosen[0]
+        missing = [column for column in columns if column.name not in held and not column.is_partition]
         with self.meter.step(Step.COLUMNS):
-            found = decoded | self._fixed_columns(missing, len(selection))
-            missing = [column for column in missing if column.name not in found]
-            found |= self._read_columns(stripe, missing, selection)
-        return assembled(columns, len(selection), found)
+            found = [decoded | self._fixed_columns(missing, len(selection)) for selection, decoded in chosen]
+            missing = [column for column in missing if column.name not in found[0]]
+            selections = [(stripe, rows) for stripe, (rows, _) in zip(stripes, chosen, strict=True)]
+            for columns_found, read in zip(found, self._read_columns(missing, selections, crew), strict=True):
+                columns_found |= read
+        return [
+            assembled(columns, len(selection), arrays)
+            for (selection, _), arrays in zip(chosen, found, strict=True)
+        ]
 
     def _fixed_columns(self, columns: Sequence[OutputColumn], rows: int) -> dict[str, pa.Array]:
         """Those that have one value in all rows that match."""
@@ -229,15 +294,17 @@ class OpenTask:
         return {name: array for name, array in found.items() if array is not None}
 
     def _read_columns(
-        self, stripe: int, columns: Sequence[OutputColumn], selection: RowSelection
-    ) -> dict[str, pa.Array]:
-        found = self._columns.read(stripe, columns, selection)
+        self, columns: Sequence[OutputColumn], selections: Sequence[tuple[int, RowSelection]], crew: Crew
+    ) -> list[dict[str, pa.Array]]:
+        found = self._columns.read(columns, selections, crew)
         keys = [column.name for column in columns if self._columns.is_key(column.name)]
         if keys and self._live is not None:
-            row_ids = self._live.row_ids(stripe, selection)
-            found |= {
-                name: row_ids if name == ROW_ID else row_ids.field(name.rpartition(".")[2]) for name in keys
-            }
+            for arrays, (stripe, selection) in zip(found, selections, strict=True):
+                row_ids = self._live.row_ids(stripe, selection)
+                arrays |= {
+                    name: row_ids if name == ROW_ID else row_ids.field(name.rpartition(".")[2])
+                    for name in keys
+                }
         return found
 
     def _open_indexes(self) -> IndexAnswers | None:

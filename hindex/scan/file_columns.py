@@ -9,6 +9,7 @@ import pyarrow as pa
 from hindex.errors import OrcError, TableError
 from hindex.orc import DecodePath, OrcReader, RowSelection
 from hindex.orc.acid.schema import acid_columns, is_row_key
+from hindex.orc.crew import Crew
 from hindex.orc.types import OrcType
 from hindex.scan.task import OutputColumn, ScanTask
 from hindex.table.paths import bind_paths
@@ -72,22 +73,20 @@ class FileColumns:
         return self._reader.decode_paths(stripe, names, selection)
 
     def read(
-        self, stripe: int, columns: Sequence[OutputColumn], selection: RowSelection
-    ) -> dict[str, pa.Array]:
-        """The values of rows of a stripe, by column; nulls of a column that the file does not have.
+        self, columns: Sequence[OutputColumn], selections: Sequence[tuple[int, RowSelection]], crew: Crew
+    ) -> list[dict[str, pa.Array]]:
+        """The values of rows of some stripes, for each by column; nulls of a column that the file does not have.
 
         :raises OrcError: if data cannot be read, or a value does not fit the table's type.
         """
         in_file = [column for column in columns if column.name in self._names]
-        batch = self._reader.read_stripe(stripe, [self._names[c.name] for c in in_file], selection)
-        found = {
-            column.name: pa.nulls(len(selection), column.type.to_arrow())
-            for column in columns
-            if column.name not in self._names
-        }
-        for i, column in enumerate(in_file):
-            found[column.name] = self._cast(batch.column(i), column)
-        return found
+        absent = [column for column in columns if column.name not in self._names]
+        batches = self._reader.read_stripes([self._names[c.name] for c in in_file], selections, crew)
+        return [
+            {column.name: pa.nulls(batch.num_rows, column.type.to_arrow()) for column in absent}
+            | {column.name: self._cast(batch.column(i), column) for i, column in enumerate(in_file)}
+            for batch in batches
+        ]
 
     def _cast(self, array: pa.Array, column: OutputColumn) -> pa.Array:
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -10,6 +9,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import TypeVar
 
+from hindex.orc.crew import Crew, processors
 from hindex.plan.modes import Mode
 from hindex.scan.answers import StripeAnswer
 from hindex.scan.execute import OpenTask
@@ -22,6 +22,15 @@ T = TypeVar("T")
 
 #: One stripe of an open task, with what the indexes say of it.
 Unit = tuple[OpenTask, StripeAnswer]
+
+#: Neighbouring stripes of an open task, with what the indexes say of each.
+Lot = tuple[OpenTask, Sequence[StripeAnswer]]
+
+#: Work on a lot, which a crew may help with: a result for each stripe.
+LotWork = Callable[[OpenTask, Sequence[StripeAnswer], Crew], Sequence[T]]
+
+#: Rows that may be wanted of the stripes of a lot: where there are more, what each stripe costs does not matter.
+_LOT_ROWS = 1 << 17
 
 #: Data files of a remote store that are opened at once.
 _REMOTE_OPENS = 8
@@ -91,6 +100,19 @@ class Runner:
 
         return run_units(self.answered(plan.tasks), checked)
 
+    def run_lots(self, plan: ScanPlan, work: LotWork[T]) -> Iterator[T]:
+        """The same for work on a few stripes of a file at a time.
+
+        :raises FallbackError: as :meth:`run`.
+        """
+
+        def checked(task: OpenTask, answers: Sequence[StripeAnswer], crew: Crew) -> Sequence[T]:
+            found = work(task, answers, crew)
+            self.mode.check(task.notes)
+            return found
+
+        return run_lots(self.answered(plan.tasks), checked)
+
     def _opened(self, tasks: Sequence[ScanTask]) -> Iterator[OpenTask]:
         opened = _opened(tasks)
         while True:
@@ -118,32 +140,70 @@ def run_units(
 ) -> Iterator[T]:
     """The results of some work on each unit, in order, on as many threads as there are processors.
 
-    A single unit is worked on here. Only a few are worked on ahead of their use.
+    :param cautious: as of :func:`run_lots`.
+    """
+
+    def work_on_each(task: OpenTask, answers: Sequence[StripeAnswer], crew: Crew) -> list[T]:
+        return [work(task, answer) for answer in answers]
+
+    return _run(((task, [answer]) for task, answer in units), work_on_each, cautious=cautious)
+
+
+def run_lots(units: Iterable[Unit], work: LotWork[T], *, cautious: bool = False) -> Iterator[T]:
+    """The results of some work on a few units of a file at a time, in order; threads as for :func:`run_units`.
 
     :param cautious: the first results may be enough: work on one unit first, then on twice as many each time.
     """
-    waiting = iter(units)
-    head = list(islice(waiting, 1 if cautious else 2))
+    return _run(lots_of(units, alone=cautious), work, cautious=cautious)
+
+
+def _run(lots: Iterator[Lot], work: LotWork[T], *, cautious: bool) -> Iterator[T]:
+    """A single lot is worked on here. Only a few are worked on ahead of their use."""
+    threads = processors()
+    head = list(islice(lots, 1 if cautious else 2))
     if len(head) < 2:
-        for unit in head:
-            yield work(*unit)
+        for task, answers in head:
+            with Crew(threads - 1) as crew:
+                found = work(task, answers, crew)
+            yield from found
         if not head or not cautious:
             return
         head = []
-    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    ahead = 1 if cautious else 2 * threads
-    pool = ThreadPoolExecutor(threads)
-    try:
-        pending: deque[Future[T]] = deque()
-        for unit in chain(head, waiting):
-            pending.append(pool.submit(work, *unit))
+    most = 2 * threads
+    ahead = 1 if cautious else most
+    pending: deque[Future[Sequence[T]]] = deque()
+    with Crew(threads) as crew:
+        for task, answers in chain(head, lots):
+            pending.append(crew.submit(work, task, answers, crew))
             if len(pending) > ahead:
-                yield pending.popleft().result()
-                ahead = min(2 * ahead, 2 * threads)
+                yield from pending.popleft().result()
+                ahead = min(2 * ahead, most)
         while pending:
-            yield pending.popleft().result()
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+            yield from pending.popleft().result()
+
+
+def lots_of(units: Iterable[Unit], *, alone: bool = False) -> Iterator[Lot]:
+    """Neighbouring units of a file that are best read together.
+
+    :param alone: each by itself, none asked for before the last one was worked on.
+    """
+    held: tuple[OpenTask, list[StripeAnswer]] | None = None
+    rows = 0
+    for task, answer in units:
+        wanted = len(answer.bounds.upper)
+        if held is not None and (held[0] is not task or rows + wanted > _LOT_ROWS):
+            yield held
+            held = None
+        if held is None:
+            held, rows = (task, []), 0
+        held[1].append(answer)
+        rows += wanted
+        is_last = answer.stripe == task.stripes[-1]
+        if alone or is_last or len(held[1]) >= task.reader.most_together:
+            yield held
+            held = None
+    if held is not None:
+        yield held
 
 
 def _opened(tasks: Sequence[ScanTask]) -> Iterator[OpenTask]:

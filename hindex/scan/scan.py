@@ -14,6 +14,7 @@ import pyarrow as pa
 from hindex.arguments import check_session
 from hindex.errors import ArgumentError, HindexError
 from hindex.keys import array_keys, key_value
+from hindex.orc.crew import Crew
 from hindex.plan.explain import Explanation
 from hindex.plan.modes import Mode
 from hindex.scan.aggregate import Aggregate, Aggregation, Group, GroupFilter, Item, check_items
@@ -27,7 +28,7 @@ from hindex.scan.ordered import Order, check_order, first_rows, sorted_rows
 from hindex.scan.planning import ScanPlan, plan_nothing, plan_scan
 from hindex.scan.proving import ProveReport, prove_scan
 from hindex.scan.rows_html import scan_html
-from hindex.scan.running import Runner, Unit, run_units
+from hindex.scan.running import Runner, Unit, run_lots, run_units
 from hindex.scan.task import ScanTask
 from hindex.sql.predicate import Predicate
 from hindex.sql.statements import AggregateFunction
@@ -260,7 +261,7 @@ class Scan:
                 else:
                     certain += len(answer.bounds.lower)
 
-        total = sum(run_units(undecided(), OpenTask.count)) + certain
+        total = sum(run_lots(undecided(), OpenTask.count_lot)) + certain
         return total if self._limit is None else min(total, self._limit)
 
     def exists(self) -> bool:
@@ -421,7 +422,7 @@ class Scan:
                     if wanted <= 0:
                         return
 
-        for batch in run_units(units(), OpenTask.read, cautious=left is not None):
+        for batch in run_lots(units(), _read, cautious=left is not None):
             if left is not None:
                 batch = batch.slice(0, left)
                 left -= batch.num_rows
@@ -435,13 +436,14 @@ class Scan:
             return first_rows(plan, order, self._limit, runner)
         width = len(plan.columns)
 
-        def read(task: OpenTask, answer: StripeAnswer) -> pa.RecordBatch:
-            batch = task.read(answer, (*task.task.columns, *task.task.lookups))
+        def read(task: OpenTask, answers: Sequence[StripeAnswer], crew: Crew) -> list[pa.RecordBatch]:
+            batches = task.read_lot(answers, (*task.task.columns, *task.task.lookups), crew)
             # by number: the order's column may be among the others
-            return pa.RecordBatch.from_arrays(batch.columns, names=list(map(str, range(width + 1))))
+            names = list(map(str, range(width + 1)))
+            return [pa.RecordBatch.from_arrays(batch.columns, names=names) for batch in batches]
 
         schema = output_schema(_typed(plan))
-        batches = list(runner.run(plan, read))
+        batches = list(runner.run_lots(plan, read))
         if not batches:
             return schema.empty_table()
         table = pa.Table.from_batches(batches)
@@ -463,6 +465,10 @@ class Scan:
         if self._names is None:
             return found
         return pa.schema([field.with_name(name) for field, name in zip(found, self._names, strict=True)])
+
+
+def _read(task: OpenTask, answers: Sequence[StripeAnswer], crew: Crew) -> list[pa.RecordBatch]:
+    return task.read_lot(answers, crew=crew)
 
 
 def _typed(plan: ScanPlan) -> Sequence[Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from hindex.scan.running import Runner, Unit, run_units
+from hindex.scan.running import Runner, Unit, run_lots
 from hindex.spark.frames import cores, task_frame
 from hindex.spark.native import native_frame, split_native
 from hindex.spark.tasks import group_units, numbered, numbered_schema, read_group
@@ -136,7 +136,8 @@ def _few_reads(
 def _read(
     reads: Sequence[Unit], columns: Sequence[OutputColumn], zone: str | None, limit: int | None
 ) -> pa.Table:
-    batches = list(run_units(reads, lambda task, answer: numbered(task.read(answer), columns, zone)))
+    found = run_lots(reads, lambda task, answers, crew: task.read_lot(answers, crew=crew))
+    batches = [numbered(batch, columns, zone) for batch in found]
     # PySpark cannot take a table of no batches
     schema = numbered_schema(columns, zone)
     return pa.Table.from_batches(batches, schema).slice(0, limit) if batches else schema.empty_table()

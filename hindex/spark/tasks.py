@@ -14,6 +14,7 @@ import pyarrow as pa
 from hindex.orc.types import OrcType
 from hindex.plan.modes import Mode
 from hindex.scan.execute import OpenTask
+from hindex.scan.running import Unit, lots_of
 from hindex.scan.task import OutputColumn, ScanTask
 from hindex.spark.instants import as_instants, with_instants
 
@@ -90,18 +91,23 @@ def read_group(
 
 def _read_unit(unit: ReadUnit, limit: int | None, mode: Mode, zone: str | None) -> Iterator[pa.RecordBatch]:
     with OpenTask(unit.task) as opened:
-        for stripe in opened.stripes[unit.first : unit.end]:
-            if limit is not None and limit <= 0:
-                return
-            answer = opened.answer(stripe)
-            mode.check(opened.notes)
-            if not len(answer.bounds.upper):
-                continue
-            batch = numbered(opened.read(answer.first(limit)), unit.task.columns, zone).slice(0, limit)
-            for at in range(0, batch.num_rows, BATCH_ROWS):
-                yield batch.slice(at, BATCH_ROWS)
-            if limit is not None:
-                limit -= batch.num_rows
+
+        def answered() -> Iterator[Unit]:
+            for stripe in opened.stripes[unit.first : unit.end]:
+                if limit is not None and limit <= 0:
+                    return
+                answer = opened.answer(stripe)
+                mode.check(opened.notes)
+                if len(answer.bounds.upper):
+                    yield opened, answer.first(limit)
+
+        for _, answers in lots_of(answered(), alone=limit is not None):
+            for batch in opened.read_lot(answers):
+                batch = numbered(batch, unit.task.columns, zone).slice(0, limit)
+                for at in range(0, batch.num_rows, BATCH_ROWS):
+                    yield batch.slice(at, BATCH_ROWS)
+                if limit is not None:
+                    limit -= batch.num_rows
 
 
 def numbered_schema(columns: Sequence[OutputColumn], zone: str | None = None) -> pa.Schema:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import decimal
 import io
+import threading
+import time
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ import pytest
 from google.protobuf.message import Message
 
 from hindex.errors import OrcError
-from hindex.orc import DecodePath, OrcReader, RowSelection, cost, joined, stripes_read
+from hindex.orc import DecodePath, OrcReader, RowSelection, cost, joined, stripes_read, units
 from hindex.orc.columns import context
 from hindex.orc.compression import CODECS, Decompressor
 from hindex.orc.fetched import Fetched
@@ -131,6 +133,42 @@ def test_rows_of_several_stripes(
                 assert found[column].equals(data[column].take(pa.array(rows))), (name, column)
             if len(np.unique(rows // STRIPE)) == 3:
                 assert [{names[i] for i in found} for found in joins] == [set(ALIKE)], name
+
+
+@pytest.mark.parametrize("codec", ["zstd", "none"])
+def test_columns_are_decoded_by_several_threads(
+    tmp_path: Path, codec: str, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = table(rng)
+    write(tmp_path / "t.orc", data, codec)
+    monkeypatch.setattr(units, "_SHARED_BYTES", 0)
+    at_once: list[set[int]] = []
+    active: set[int] = set()
+    windows = units.UnitDecoder._windows
+
+    def spy(self: units.UnitDecoder, unit: units.Unit, **places: Any) -> list[pa.Array]:
+        active.add(threading.get_ident())
+        at_once.append(set(active))
+        time.sleep(0.001)
+        try:
+            return windows(self, unit, **places)
+        finally:
+            active.discard(threading.get_ident())
+
+    monkeypatch.setattr(units.UnitDecoder, "_windows", spy)
+    with OrcReader(tmp_path / "t.orc", path=DecodePath.SPARSE) as reader:
+        for name, rows in selections(rng).items():
+            at_once.clear()
+            assert reader.read(rows=rows, threads=3).equals(data.take(pa.array(rows))), name
+            # a single row group may be less work than to call for help, or pyarrow's
+            assert not at_once or max(map(len, at_once)) <= 3, name
+            if codec == "zstd":
+                assert max(map(len, at_once)) > 1, name
+        at_once.clear()
+        second = reader.stripes[1]
+        (one,) = reader.read_stripes(None, [(1, RowSelection.of(range(5), second.num_rows))])
+        assert pa.Table.from_batches([one]).equals(data.slice(second.first_row, 5))
+        assert set(map(len, at_once)) == {1}
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -264,14 +302,13 @@ def test_lots(tmp_path: Path, rng: np.random.Generator) -> None:
         write(tmp_path / codec, data, codec)
         with OrcReader(tmp_path / codec) as reader:
             file = reader._file
-            sizes = [len(lot) for lot in stripes_read.lots_of(file, some, 1)]
+            sizes = [len(lot) for lot in stripes_read.lots_of(file, some)]
             assert sizes == ([8, 8, 4] if joins else [1] * 20)
-            sizes = [len(lot) for lot in stripes_read.lots_of(file, some[:5], 2)]
-            assert sizes == ([3, 2] if joins else [1] * 5)
-            mixed = [*some[:2], *every, *some[5:7]]
-            lots = stripes_read.lots_of(file, mixed, 1)
+            none = (7, RowSelection.of([], 10))
+            mixed = [*some[:2], *every, *some[5:7], none, *some[8:10]]
+            lots = stripes_read.lots_of(file, mixed)
             assert [item for lot in lots for item in lot] == mixed
-            assert [len(lot) for lot in lots] == ([2, 1, 1, 1, 2] if joins else [1] * 7)
+            assert [len(lot) for lot in lots] == ([2, 1, 1, 1, 2, 1, 2] if joins else [1] * 10)
 
 
 def test_a_dictionary_of_its_own_is_not_taken_for_another_stripes(

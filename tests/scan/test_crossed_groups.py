@@ -179,9 +179,9 @@ def test_columns_of_the_predicate_are_decoded_once(
     reads: list[list[str]] = []
     real = execute.OpenTask._read_columns
 
-    def told(self: Any, stripe: int, wanted: Any, selection: Any) -> Any:
+    def told(self: Any, wanted: Any, selections: Any, crew: Any) -> Any:
         reads.append([column.name for column in wanted if self.has(column.name)])
-        return real(self, stripe, wanted, selection)
+        return real(self, wanted, selections, crew)
 
     monkeypatch.setattr(execute.OpenTask, "_read_columns", told)
     found = connection.table(str(tmp_path / "t")).scan("a > 549755813888 AND p = 1").value_counts(*by)

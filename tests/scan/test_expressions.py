@@ -12,7 +12,8 @@ import pytest
 import hindex
 from hindex import col
 from hindex.errors import PredicateError
-from hindex.orc import OrcReader
+from hindex.orc import OrcReader, RowSelection
+from hindex.orc.crew import Crew
 from hindex.plan import evaluate as evaluation
 from hindex.plan.filter import Residual
 from hindex.plan.reasons import Reason
@@ -124,9 +125,15 @@ def test_columns_of_a_condition_are_read_first(table: Table, monkeypatch: pytest
     asked: list[tuple[tuple[str, ...], int]] = []
     read_columns = execute.OpenTask._read_columns
 
-    def spied(self: execute.OpenTask, stripe: int, columns: list[OutputColumn], selection: object) -> object:
-        asked.append((tuple(column.name for column in columns), len(selection)))  # type: ignore[arg-type]
-        return read_columns(self, stripe, columns, selection)  # type: ignore[arg-type]
+    def spied(
+        self: execute.OpenTask,
+        columns: list[OutputColumn],
+        selections: list[tuple[int, RowSelection]],
+        crew: Crew,
+    ) -> object:
+        names = tuple(column.name for column in columns)
+        asked.extend((names, len(selection)) for _, selection in selections)
+        return read_columns(self, columns, selections, crew)
 
     monkeypatch.setattr(execute.OpenTask, "_read_columns", spied)
     found = table.scan("a = 3 AND b * 2 = 6 AND p + 0 = 1", ["id", "s", "a"]).to_arrow()

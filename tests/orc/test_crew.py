@@ -1,0 +1,115 @@
+"""Threads that help each other: results in order, the first error, and nobody waits for a thread that is busy."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from hindex.orc.crew import ALONE, Crew
+
+#: Seconds after which a test of threads that wait for each other fails.
+PATIENCE = 30
+
+
+def test_results_are_in_order() -> None:
+    def square(n: int) -> int:
+        time.sleep(0.001 * (n % 3))
+        return n * n
+
+    with Crew(3) as crew:
+        for count in range(12):
+            assert crew.share(square, list(range(count))) == [n * n for n in range(count)]
+    assert ALONE.share(square, [2, 3]) == [4, 9]
+
+
+def test_several_threads_work_at_once_on_what_is_shared() -> None:
+    meeting = threading.Barrier(3)
+
+    def meet(_: int) -> str:
+        # each waits for all of them
+        meeting.wait(PATIENCE)
+        return threading.current_thread().name
+
+    with Crew(2) as crew:
+        names = crew.share(meet, [0, 1, 2])
+    assert len(set(names)) == 3
+    assert threading.current_thread().name in names
+
+
+def test_a_crew_of_nobody() -> None:
+    with Crew(0) as crew:
+        names = crew.share(lambda _: threading.current_thread().name, [0, 1, 2])
+    assert names == [threading.current_thread().name] * 3
+
+
+def test_sharing_within_work_that_keeps_all_threads_busy() -> None:
+    both = threading.Barrier(2)
+
+    def work(n: int) -> list[int]:
+        both.wait(PATIENCE)
+        return crew.share(lambda m: crew.share(lambda k: k + m, [n, n + 1])[0], [0, 1, 2])
+
+    with Crew(2) as crew:
+        found = [crew.submit(work, n) for n in (10, 20)]
+        assert [future.result(PATIENCE) for future in found] == [[10, 11, 12], [20, 21, 22]]
+
+
+def test_who_has_nothing_to_do_helps_with_work_that_was_submitted() -> None:
+    meeting = threading.Barrier(2)
+
+    with Crew(2) as crew:
+        work = crew.submit(crew.share, lambda _: meeting.wait(PATIENCE), [0, 1])
+        assert sorted(work.result(PATIENCE)) == [0, 1]
+
+
+def test_the_first_items_error_is_raised() -> None:
+    begun: list[int] = []
+    late = threading.Event()
+
+    def fail(n: int) -> None:
+        begun.append(n)
+        if n == 0:
+            # the second one has failed by then
+            late.wait(PATIENCE)
+        else:
+            late.set()
+        raise ValueError(f"item {n}")
+
+    with Crew(1) as crew, pytest.raises(ValueError, match="item 0"):
+        crew.share(fail, list(range(50)))
+    assert sorted(begun) == [0, 1]
+
+
+def test_nothing_goes_on_after_an_error() -> None:
+    ended = threading.Event()
+
+    def work(n: int) -> None:
+        if n == 0:
+            time.sleep(0.05)
+            ended.set()
+        elif n == 1:
+            raise ValueError("item 1")
+
+    with Crew(1) as crew:
+        with pytest.raises(ValueError, match="item 1"):
+            crew.share(work, list(range(9)))
+        assert ended.is_set()
+
+
+def test_whoever_is_at_it_when_a_crew_is_closed_goes_on_alone() -> None:
+    begun, closing = threading.Event(), threading.Event()
+
+    def work() -> list[int]:
+        begun.set()
+        closing.wait(PATIENCE)
+        # the threads take nothing new by now
+        time.sleep(0.05)
+        return crew.share(lambda n: n + 1, [1, 2, 3])
+
+    with Crew(2) as crew:
+        found = crew.submit(work)
+        begun.wait(PATIENCE)
+        closing.set()
+    assert found.result(PATIENCE) == [2, 3, 4]
