@@ -190,14 +190,14 @@ def test_a_scan_with_few_deletes_decodes_as_one_without(
     delete(tmp_path / "delete_delta_2_2" / "bucket_00000", [rows[at][0] for at in gone], 2)
     read: list[tuple[tuple[str, ...], int]] = []
     readers = []
-    read_stripe = OrcReader.read_stripe
+    read_stripes = OrcReader.read_stripes
 
-    def watched(self: Any, stripe: int, columns: Any = None, rows: Any = None) -> Any:
+    def watched(self: Any, columns: Any, selections: Any, *crew: Any) -> Any:
         readers.append(self)
-        read.append((tuple(columns), len(rows)))
-        return read_stripe(self, stripe, columns, rows)
+        read.extend((tuple(columns), len(rows)) for _, rows in selections)
+        return read_stripes(self, columns, selections, *crew)
 
-    monkeypatch.setattr(OrcReader, "read_stripe", watched)
+    monkeypatch.setattr(OrcReader, "read_stripes", watched)
     table = table_of(tmp_path)
     user = ("row.id", "row.s")
     for row_ids in (True, False):
