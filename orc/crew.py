@@ -48,7 +48,7 @@ class Crew:
             return [work(item) for item in items]
         waiting = deque(enumerate(items))
         found: dict[int, Found] = {}
-        errors: dict[int, Exception] = {}
+        errors: dict[int, BaseException] = {}
 
         def run() -> None:
             while True:
@@ -58,7 +58,7 @@ class Crew:
                     return
                 try:
                     found[at] = work(item)
-                except Exception as error:  # noqa: BLE001 whoever asked raises it
+                except BaseException as error:  # noqa: BLE001 whoever asked raises it
                     errors[at] = error
                     waiting.clear()
 

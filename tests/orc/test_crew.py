@@ -98,6 +98,24 @@ def test_nothing_goes_on_after_an_error() -> None:
         assert ended.is_set()
 
 
+@pytest.mark.parametrize("who", ["caller", "helper"])
+def test_an_interrupt_ends_the_work_of_all(who: str) -> None:
+    begun: list[int] = []
+    both = threading.Barrier(2)
+    caller = threading.get_ident()
+
+    def work(n: int) -> None:
+        begun.append(n)
+        both.wait(PATIENCE)
+        if (threading.get_ident() == caller) == (who == "caller"):
+            raise KeyboardInterrupt
+        time.sleep(0.1)
+
+    with Crew(1) as crew, pytest.raises(KeyboardInterrupt):
+        crew.share(work, list(range(50)))
+    assert len(begun) == 2
+
+
 def test_whoever_is_at_it_when_a_crew_is_closed_goes_on_alone() -> None:
     begun, closing = threading.Event(), threading.Event()
 

@@ -171,6 +171,25 @@ def test_columns_are_decoded_by_several_threads(
         assert set(map(len, at_once)) == {1}
 
 
+def test_the_largest_column_is_begun_with(
+    tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "t.orc", table(rng), "zstd")
+    monkeypatch.setattr(units, "_SHARED_BYTES", 0)
+    begun: list[str] = []
+    windows = units.UnitDecoder._windows
+
+    def spy(self: units.UnitDecoder, unit: units.Unit, **places: Any) -> list[pa.Array]:
+        begun.append(unit.columns[0].name)
+        return windows(self, unit, **places)
+
+    monkeypatch.setattr(units.UnitDecoder, "_windows", spy)
+    with OrcReader(tmp_path / "t.orc", path=DecodePath.SPARSE) as reader:
+        reader.read(["flag", "key", "text"], np.arange(0, ROWS, 2 * STRIDE), threads=1)
+    assert begun[0] == "text"
+    assert sorted(begun) == ["flag", "key", "text"]
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_the_work_is_that_of_each_stripe_by_itself(
     tmp_path: Path, rng: np.random.Generator, threads: int

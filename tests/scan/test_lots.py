@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from hindex import col
 from hindex.errors import OrcError
+from hindex.index.base import Bounds
 from hindex.orc import OrcReader
 from hindex.orc.crew import Crew
 from hindex.orc.known_files import KNOWN_FILES
@@ -104,6 +106,20 @@ def test_rows_and_counts(table: Table, where: str) -> None:
     assert pa.Table.from_batches(by_one, found.schema).equals(found)
     ordered = table.scan(where, ["id"]).order_by("id", descending=True).to_arrow()
     assert ordered.column("id").to_pylist() == sorted(ids, reverse=True)
+
+
+def test_counts_of_a_lot_that_is_decided_in_part(table: Table) -> None:
+    where = "b = 3 OR (c = 1 AND b >= 0)"
+    # with the second condition nowhere else, the index of b decides the other stripes
+    for lot in lots_of(answered(table.scan(where).plan().tasks)):
+        task, answers = lot
+        undecided = [bool(answer.undecided) for answer in answers]
+        assert task.count_lot(answers) == [batch.num_rows for batch in task.read_lot(answers)]
+        decided = [replace(answer, bounds=Bounds.exactly(answer.bounds.upper)) for answer in answers[:1]]
+        mixed = [*decided, *answers[1:]]
+        expected = [len(answers[0].bounds.upper), *task.count_lot(answers)[1:]]
+        assert task.count_lot(mixed) == expected
+        assert any(undecided)
 
 
 def test_few_rows_of_many_stripes_are_read_together(table: Table, reads: list[list[int]]) -> None:
