@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 
 import hindex
+from hindex.orc import OrcReader
 from hindex.spark import tasks as spark_tasks
 from hindex.spark.frames import task_frame
 from hindex.spark.tasks import Group, ReadUnit, group_units, read_group
-from tests.support.small import write_rows
+from tests.support.small import write_columns, write_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,7 +29,7 @@ def scan(tmp_path: Path) -> hindex.Scan:
     return hindex.connect().table(str(tmp_path)).scan("a > 5", ["id"])
 
 
-def rows(groups: list[Group]) -> list[int]:
+def rows(groups: list[Group]) -> list[Any]:
     return [
         number for group in groups for batch in read_group(group) for number in batch.column(0).to_pylist()
     ]
@@ -66,6 +67,37 @@ def test_a_task_has_no_more_than_its_limit(scan: hindex.Scan) -> None:
     for limit in (0, 1, 1201, 5000):
         found = [number for batch in read_group(group, limit) for number in batch.column(0).to_pylist()]
         assert found == wanted[:limit]
+
+
+def text(i: int) -> str:
+    return f"{i * 7919 % 10007} {i * 104729 % 100003} {i}"
+
+
+def test_stripes_of_few_rows_are_read_together_and_of_a_limit_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = {"id": pa.array(range(20_000)), "s": pa.array(list(map(text, range(20_000))))}
+    write_columns(tmp_path / "t" / "a.orc", columns, codec="zstd", stripe=1 << 12, stride=500)
+    scan = hindex.connect().table(str(tmp_path / "t")).scan("id % 500 < 3", ["s"])
+    (group,) = group_units(scan.plan(), 1)
+    wanted = [text(i) for i in range(20_000) if i % 500 < 3]
+    reads: list[list[int]] = []
+    read = OrcReader.read_stripes
+
+    def spy(self: OrcReader, names: Any, selections: Any, *crew: Any) -> list[pa.RecordBatch]:
+        if "s" in names:
+            reads.append([stripe for stripe, _ in selections])
+        return read(self, names, selections, *crew)
+
+    monkeypatch.setattr(OrcReader, "read_stripes", spy)
+    assert rows([group]) == wanted
+    with OrcReader(tmp_path / "t" / "a.orc") as reader:
+        stripes = len(reader.stripes)
+    assert 2 < stripes <= reader.most_together
+    assert reads == [list(range(stripes))]
+    reads.clear()
+    assert [text for batch in read_group(group, 2) for text in batch.column(0).to_pylist()] == wanted[:2]
+    assert reads == [[0]]
 
 
 def numbered_rows(task: int) -> Iterator[pa.RecordBatch]:
