@@ -410,7 +410,7 @@ class Connection:
         insert_only = str(properties.get("transactional_properties", "")).lower() == "insert_only"
         options = AcidOptions(valid or self._valid_write_ids, insert_only)
         partitions = None
-        if described.get("partition_columns") and str(properties.get("transactional", "")).lower() != "true":
+        if described.get("partition_columns"):
             partitions = partial(catalog_partitions, self.spark(), name, described)
         store = Store.for_table(uri, self._store)
         return Table(self, name, uri, store, check, options, partitions)

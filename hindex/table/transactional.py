@@ -188,7 +188,13 @@ class _Directory:
         since: dict[int, tuple[DeleteFile, ...]] = {}
 
         def described(
-            file: FoundFile, min_write_id: int, write_id: int, statement: int, lengths: Mapping[str, int]
+            file: FoundFile,
+            min_write_id: int,
+            write_id: int,
+            statement: int,
+            lengths: Mapping[str, int],
+            *,
+            is_newer: bool = False,
         ) -> AcidDataFile:
             if min_write_id not in since:
                 since[min_write_id] = tuple(item for item in deletes if item.max_write_id >= min_write_id)
@@ -201,6 +207,7 @@ class _Directory:
                 deletes=since[min_write_id],
                 valid=self._options.valid,
                 changed_ns=file.changed_ns or file.mtime_ns,
+                is_newer=is_newer,
             )
             if acid.file.flush_length is not None:
                 file = replace(file, length=min(file.length, acid.file.flush_length))
@@ -212,13 +219,16 @@ class _Directory:
                 continue
             is_base = directory.kind is DirectoryKind.BASE
             files, lengths = self._split(inside[prefix + directory.name])
+            least, most = directory.min_write_id, directory.max_write_id
+            is_newer = least < most and not self._options.valid.all_decided(least, most)
             found += [
                 described(
                     file,
-                    0 if is_base else directory.min_write_id,
-                    directory.min_write_id,
+                    0 if is_base else least,
+                    least,
                     directory.statement,
                     lengths,
+                    is_newer=is_newer,
                 )
                 for file in files
             ]

@@ -20,6 +20,8 @@ from hindex.orc.tail import FileTail, read_tail
 #: What the footer of an ACID file tells its layout's version by, and the first one that is read: that of Hive 3.
 _VERSION_KEY = "hive.acid.version"
 _FIRST_VERSION = 2
+#: Longer ones are none: Python refuses to read a number of thousands of digits.
+_VERSION_DIGITS = 18
 
 _LONG = struct.Struct(">q")
 
@@ -66,6 +68,8 @@ class AcidFile:
     :ivar first_row_id: of a flat file, its first row's; None where it is not known, or the file has the ACID schema.
     :ivar deletes: the files that may delete rows of it.
     :ivar changed_ns: when it was last changed, nanoseconds since 1970; 0 where nothing tells.
+    :ivar is_newer: whether the snapshot of ``valid`` was taken before all write ids of its directory were decided, some
+        of which are valid: what compacted them came later.
     """
 
     file: StoredFile
@@ -77,10 +81,11 @@ class AcidFile:
     deletes: tuple[DeleteFile, ...] = ()
     valid: ValidWriteIds = ALL_VALID
     changed_ns: int = 0
+    is_newer: bool = False
 
     def physical(self) -> AcidFile:
         """The same file with all its rows."""
-        return replace(self, deletes=(), valid=ALL_VALID)
+        return replace(self, deletes=(), valid=ALL_VALID, is_newer=False)
 
 
 def flush_length(content: bytes) -> int:
@@ -150,7 +155,8 @@ def _check_version(tail: FileTail, file: StoredFile) -> None:
     text = next((item.value for item in tail.footer.metadata if item.name == _VERSION_KEY), b"")
     if not text and file.version_file is not None:
         text = _content(file.version_file)
-    version = int(text) if text.strip().isdigit() else 0
+    text = text.strip()
+    version = int(text) if text.isdigit() and len(text) <= _VERSION_DIGITS else 0
     if version < _FIRST_VERSION:
         raise OrcError(
             f"the ACID layout is of version {version}, which Hive before 3 wrote: run a major compaction with Hive 3 "

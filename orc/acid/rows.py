@@ -65,7 +65,7 @@ class LiveRows:
     """Tells which rows of an open data file are there, from what the directory holds now.
 
     :raises OrcError: for a file that may have deleted rows, and whose name does not tell the bucket that they are
-        known by.
+        known by; and for a flat one that a compaction wrote which the valid write ids do not know of.
     """
 
     def __init__(self, reader: OrcReader, of: AcidFile) -> None:
@@ -79,6 +79,13 @@ class LiveRows:
             self._statistics = KeyStatistics(reader, self._columns)
             if not of.valid.is_all:
                 self._invisible = InvisibleRows(reader, self._columns, self._statistics, of.valid)
+        elif of.is_newer and reader.num_rows:
+            raise OrcError(
+                "not enough history: the rows of this flat file are of several write ids, of which the list of valid "
+                f"ones (up to {of.valid.high_watermark}) does not include all, and nothing tells which row is of "
+                "which; read the table with a newer list",
+                path=reader.path,
+            )
         if of.deletes and reader.num_rows:
             self._deleted = DeletedRows(of.deletes, of.valid, self._file_range())
 

@@ -52,7 +52,9 @@ class ValidWriteIds:
                 frozenset(int(item) for item in part.split(",") if item.strip()) for part in (opened, aborted)
             )
             invalid = tuple(sorted(still | never))
-            return cls(int(watermark), int(min_open) if min_open else _MOST, invalid, never - still)
+            # what is in the list of open ones is open, wherever the least of them is said to be
+            least = min({int(min_open) if min_open else _MOST} | still)
+            return cls(int(watermark), least, invalid, never - still)
         except ValueError as error:
             raise _unreadable(text, "one of its parts is no whole number") from error
 
@@ -72,6 +74,11 @@ class ValidWriteIds:
     def all_valid(self, low: int, high: int) -> bool:
         """Whether all of ``low`` to ``high`` are valid."""
         return high <= self.high_watermark and not self._invalid_in(low, high)
+
+    def all_decided(self, low: int, high: int) -> bool:
+        """Whether each of ``low`` to ``high`` was given, and its transaction was open no more, as of the snapshot."""
+        some = self.invalid[bisect_left(self.invalid, low) : bisect_right(self.invalid, high)]
+        return high <= self.high_watermark and self.aborted.issuperset(some)
 
     def compacted_valid(self, write_id: int) -> bool:
         """Whether a compacted base of a write id may be read: nothing that is open is in it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -282,6 +283,25 @@ def test_insert_only_tables(tmp_path: Path) -> None:
         list_data_files(str(tmp_path), options=AcidOptions(insert_only=True))
 
 
+def test_a_compaction_of_an_insert_only_table_that_came_after_the_list(tmp_path: Path) -> None:
+    """Nothing tells which of its rows are of which write id: none is read that should not be seen."""
+    for write_id in (1, 2, 3):
+        write_flat(tmp_path / f"delta_{write_id}_{write_id}_0000" / "000000_0", [(write_id, 0, "x")])
+    # write id 2 was aborted
+    write_flat(tmp_path / "delta_1_3_v7" / "000000_0", [(1, 0, "x"), (3, 0, "x")])
+    insert(tmp_path / "delta_4_4_0000" / "bucket_00000", 4, [4])
+    assert ids_of(tmp_path, f"t:3:{MOST}::2") == [1, 3]
+    assert ids_of(tmp_path, f"t:4:{MOST}::2,4") == [1, 3]
+    assert ids_of(tmp_path, "t:4:4:4:2") == [1, 3]
+    # when the lists were made, a write id was open, or not given yet
+    for valid in ("t:3:3:3:2", "t:3:1:1:2", f"t:2:{MOST}::2", "t:4:2:2:4"):
+        for asked in (None, "id = 1", "id > 0"):
+            with pytest.raises(OrcError, match=r"delta_1_3_v7/000000_0: not enough history: .* a newer list"):
+                ids_of(tmp_path, valid, asked)
+    shutil.rmtree(tmp_path / "delta_1_3_v7")
+    assert ids_of(tmp_path, "t:3:3:3:2") == [1]
+
+
 @pytest.mark.parametrize("where", ["footer", "file", "neither", "old file"])
 def test_the_layout_of_hive_before_3_is_refused(tmp_path: Path, where: str) -> None:
     path = tmp_path / "delta_1_1" / "bucket_00000"
@@ -292,6 +312,13 @@ def test_the_layout_of_hive_before_3_is_refused(tmp_path: Path, where: str) -> N
         assert ids_of(tmp_path) == [1]
         return
     with pytest.raises(OrcError, match="major compaction with Hive 3"):
+        ids_of(tmp_path)
+
+
+@pytest.mark.parametrize("version", [b"9" * 5000, b"-2", b"", b"2.0"])
+def test_versions_of_the_layout_that_are_no_numbers(tmp_path: Path, version: bytes) -> None:
+    write_acid(tmp_path / "delta_1_1" / "bucket_00000", [((1, B0, 0), 1, (1, 0, "x"))], version=version)
+    with pytest.raises(OrcError, match="the ACID layout is of version 0"):
         ids_of(tmp_path)
 
 

@@ -24,6 +24,10 @@ def valid_of(watermark: int, out: set[int]) -> set[int]:
         # not all of a list need agree: what is open is not in it, and is
         (f"db.t:{MOST}:7::", MOST, 7, set()),
         (f"db.t:10:{MOST}::4,2", 10, MOST, {2, 4}),
+        # what is in it is open, whatever the least of them is said to be
+        ("db.t:10::9,7:3", 10, 7, {3, 7, 9}),
+        (f"db.t:10:{MOST}:7:", 10, 7, {7}),
+        ("db.t:10:9:7,9", 10, 7, {7, 9}),
         ("db.t:10", 10, MOST, set()),
         ("t:0:1:1", 0, 1, {1}),
         (" t:5:5:5:1 ", 5, 5, {1, 5}),
@@ -39,6 +43,7 @@ def test_every_question(text: str, watermark: int, min_open: int, out: set[int])
             some = set(range(low, high + 1))
             assert ids.any_valid(low, high) == bool(some & valid), (low, high)
             assert ids.all_valid(low, high) == (some <= valid), (low, high)
+            assert ids.all_decided(low, high) == (some <= valid | ids.aborted and high <= watermark)
         assert ids.compacted_valid(low) == (low < min_open and low <= watermark)
     assert not ids.is_all
 

@@ -116,6 +116,26 @@ def test_the_catalog_says_which_partitions_there_are(
     assert sorted(map(str, joined.collect())) == wanted
 
 
+def test_a_property_alone_makes_no_table_transactional(
+    spark: SparkSession, made: str, tmp_path: Path
+) -> None:
+    """Without a base or delta, its partitions are those of the catalog, too."""
+    shutil.copytree(tmp_path / "made" / "p=2", tmp_path / "elsewhere")
+    shutil.copytree(tmp_path / "made" / "p=2", tmp_path / "made" / "p=9")
+    spark.sql("ALTER TABLE made SET TBLPROPERTIES ('transactional' = 'true')")
+    spark.sql(f"ALTER TABLE made ADD PARTITION (p = 3) LOCATION '{tmp_path}/elsewhere'")
+    hx = hindex.connect(spark=spark)
+    wanted = sorted(tuple(row) for row in spark.sql("SELECT a, p FROM made").collect())
+    assert wanted == [(1, 1), (2, 2), (2, 3)]
+    for is_indexed in (False, True):
+        if is_indexed:
+            hx.table(made).create_index("i", "a")
+        scan = hx.table(made).scan(columns=["a", "p"])
+        assert sorted((row["a"], row["p"]) for row in scan.to_arrow().to_pylist()) == wanted
+        assert hx.table(made).scan("a = 2").count() == 2
+    assert reasons(hx.table(made).scan("a = 2")) == {}
+
+
 def test_a_file_that_spark_has_not_seen(spark: SparkSession, made: str, tmp_path: Path) -> None:
     table = hindex.connect(spark=spark).table(made)
     assert table.scan("p = 1").count() == spark.table(made).where("p = 1").count() == 1
