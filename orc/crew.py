@@ -62,26 +62,41 @@ class Crew:
                     errors[at] = error
                     waiting.clear()
 
-        helpers = self._helpers(run, min(self.size, len(items) - 1))
+        # what a busy thread has not come to yet holds nothing of this afterwards
+        tasks = [run]
+        helpers = self._helpers(tasks, min(self.size, len(items) - 1))
         try:
             run()
         finally:
             waiting.clear()
             wait([helper for helper in helpers if not helper.cancel()])
+            tasks.clear()
         if errors:
             raise errors[min(errors)]
         return [found[at] for at in range(len(items))]
 
-    def _helpers(self, run: Callable[[], None], most: int) -> list[Future[None]]:
+    def _helpers(self, tasks: Sequence[Callable[[], None]], most: int) -> list[Future[None]]:
+        """Threads that are asked for help: each can be told not to come as long as it has not begun."""
         assert self._pool is not None
         helpers: list[Future[None]] = []
         try:
             while len(helpers) < most:
-                helpers.append(self._pool.submit(run))
+                # not the pool's own: where no thread can be started, another one may still come to what it was given
+                helpers.append(Future())
+                self._pool.submit(_help, helpers[-1], tasks)
         except RuntimeError:
             # the crew is being closed, or the system has no more threads: whoever asked works alone
             pass
         return helpers
+
+
+def _help(helper: Future[None], tasks: Sequence[Callable[[], None]]) -> None:
+    if not helper.set_running_or_notify_cancel():
+        return
+    try:
+        tasks[0]()
+    finally:
+        helper.set_result(None)
 
 
 #: A crew of nobody: everything is done by whoever asks.

@@ -275,7 +275,7 @@ class OpenTask:
         missing = [column for column in columns if column.name not in held and not column.is_partition]
         with self.meter.step(Step.COLUMNS):
             found = [decoded | self._fixed_columns(missing, len(selection)) for selection, decoded in chosen]
-            missing = [column for column in missing if column.name not in found[0]]
+            missing = [column for column in missing if any(column.name not in arrays for arrays in found)]
             selections = [(stripe, rows) for stripe, (rows, _) in zip(stripes, chosen, strict=True)]
             for columns_found, read in zip(found, self._read_columns(missing, selections, crew), strict=True):
                 columns_found |= read

@@ -29,8 +29,10 @@ Lot = tuple[OpenTask, Sequence[StripeAnswer]]
 #: Work on a lot, which a crew may help with: a result for each stripe.
 LotWork = Callable[[OpenTask, Sequence[StripeAnswer], Crew], Sequence[T]]
 
-#: Rows that may be wanted of the stripes of a lot: where there are more, what each stripe costs does not matter.
+#: Rows that may be wanted of the stripes of a lot, and about how many stored bytes these may have: where there are
+#: more, what each stripe costs does not matter, and what is held at once does.
 _LOT_ROWS = 1 << 17
+_LOT_BYTES = 16 << 20
 
 #: Data files of a remote store that are opened at once.
 _REMOTE_OPENS = 8
@@ -188,16 +190,19 @@ def lots_of(units: Iterable[Unit], *, alone: bool = False) -> Iterator[Lot]:
     :param alone: each by itself, none asked for before the last one was worked on.
     """
     held: tuple[OpenTask, list[StripeAnswer]] | None = None
-    rows = 0
+    rows = size = 0
     for task, answer in units:
         wanted = len(answer.bounds.upper)
-        if held is not None and (held[0] is not task or rows + wanted > _LOT_ROWS):
+        stored = task.reader.stripes[answer.stripe].data_length * wanted // max(answer.num_rows, 1)
+        is_much = rows + wanted > _LOT_ROWS or size + stored > _LOT_BYTES
+        if held is not None and (held[0] is not task or is_much):
             yield held
             held = None
         if held is None:
-            held, rows = (task, []), 0
+            held, rows, size = (task, []), 0, 0
         held[1].append(answer)
         rows += wanted
+        size += stored
         is_last = answer.stripe == task.stripes[-1]
         if alone or is_last or len(held[1]) >= task.reader.most_together:
             yield held

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 
 import pytest
 
@@ -131,3 +132,46 @@ def test_whoever_is_at_it_when_a_crew_is_closed_goes_on_alone() -> None:
         begun.wait(PATIENCE)
         closing.set()
     assert found.result(PATIENCE) == [2, 3, 4]
+
+
+def test_a_system_without_more_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What could not be handed to a thread of its own may still come to one that is there."""
+    start = threading.Thread.start
+    started: list[threading.Thread] = []
+
+    def limited(thread: threading.Thread) -> None:
+        if started:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        start(thread)
+
+    def work(n: int) -> int:
+        time.sleep(0.002 if n % 2 else 0.001)
+        return n
+
+    monkeypatch.setattr(threading.Thread, "start", limited)
+    for _ in range(50):
+        started.clear()
+        with Crew(3) as crew:
+            crew.submit(time.sleep, 0.003)
+            assert crew.share(work, list(range(7))) == list(range(7))
+
+
+def test_nothing_is_held_for_threads_that_are_busy() -> None:
+    """What they were asked to help with ends before they come to it."""
+
+    class Large:
+        pass
+
+    alive: list[weakref.ref[Large]] = []
+    held: list[int] = []
+
+    def work(_: int) -> None:
+        held.append(sum(large() is not None for large in alive))
+        large = Large()
+        alive.append(weakref.ref(large))
+        crew.share(lambda n: (n, large), [1, 2, 3])
+
+    with Crew(1) as crew:
+        crew.share(work, list(range(50)))
+    assert max(held) <= 4

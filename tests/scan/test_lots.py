@@ -17,7 +17,7 @@ from hindex.index.base import Bounds
 from hindex.orc import OrcReader
 from hindex.orc.crew import Crew
 from hindex.orc.known_files import KNOWN_FILES
-from hindex.scan import running
+from hindex.scan import fixed, running
 from hindex.scan.execute import OpenTask
 from hindex.scan.running import answered, lots_of, run_lots, run_units
 from hindex.tables import Table
@@ -146,6 +146,33 @@ def test_no_more_rows_than_a_bound_are_read_together(
     assert table.scan("a = 7", ["id"]).to_arrow().column("id").to_pylist() == wanted(A == 7)
     # seven rows of each
     assert sorted(reads) == [[0], [0, 1], [2, 3], [4, 5], [6, 7], [8, 9], [10]]
+
+
+def test_no_more_bytes_than_a_bound_are_read_together(
+    table: Table, path: Path, reads: list[list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with OrcReader(path / "one.orc") as reader:
+        monkeypatch.setattr(running, "_LOT_BYTES", sum(stripe.data_length for stripe in reader.stripes[:3]))
+    # few rows of many stripes are few bytes
+    assert table.scan("a = 7", ["id"]).to_arrow().column("id").to_pylist() == wanted(A == 7)
+    assert sorted(reads) == [[0], [0, 1, 2, 3, 4, 5, 6, 7], [8, 9, 10]]
+    reads.clear()
+    assert table.scan(None, ["id"]).to_arrow().column("id").to_pylist() == wanted(A >= 0)
+    assert max(map(len, reads)) < 5
+
+
+def test_a_fixed_value_that_is_too_large_for_the_rows_of_one_stripe(
+    connection: LocalConnection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is read of all of them."""
+    letters = ["x" if i >= STRIPE or i % 1000 == 0 else "y" for i in range(3 * STRIPE)]
+    columns = {"s": pa.array(letters), "t": pa.array(list(map(text, range(3 * STRIPE))))}
+    options = {"stripe": 1 << 12, "stride": 500, "compression_block_size": 1 << 16}
+    write_columns(tmp_path / "f" / "one.orc", columns, codec="zstd", **options)
+    found = connection.table(str(tmp_path / "f"))
+    found.create_index("by_s", "s")
+    monkeypatch.setattr(fixed, "_MOST_BYTES", 100)
+    assert found.scan("s = 'x'", ["s"]).to_arrow().column("s").to_pylist() == ["x"] * letters.count("x")
 
 
 def test_the_work_is_that_of_single_stripes(table: Table) -> None:
