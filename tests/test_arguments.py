@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import io
+import json
 import os
 import pickle
 from collections.abc import Callable
@@ -11,12 +12,15 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import hindex
 from hindex.arguments import is_session
 from hindex.errors import ArgumentError, ArgumentTypeError, HindexError, PredicateError, TableError
 from hindex.orc import OrcReader
+from hindex.scan.aggregate import Aggregate, Group
+from hindex.sql.statements import AggregateFunction
 from hindex.tables import Table
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
@@ -28,6 +32,8 @@ col: Callable[..., Any] = hindex.col
 lit: Callable[..., Any] = hindex.lit
 call: Callable[..., Any] = hindex.call
 opened: Callable[..., Any] = OrcReader
+aggregate: Callable[..., Any] = Aggregate
+group: Callable[..., Any] = Group
 _SESSION = "it is a Spark session, such as SparkSession.builder.getOrCreate() gives"
 _ITEMS = "it is a list of hindex.scan.aggregate.Aggregate and Group, one for each column of the result"
 _NO_NAME = "the name of an index is 5: it is a text, such as 'by_id'"
@@ -162,6 +168,18 @@ CASES: list[tuple[Callable[[Any], object], type[Exception], str]] = [
     (lambda t: t.scan().to_spark(5), TypeError, f"spark is 5: {_SESSION}"),
     (lambda t: t.scan().aggregate(5), TypeError, f"items is 5: {_ITEMS}"),
     (lambda t: t.scan().aggregate(["id"]), TypeError, f"items is ['id']: {_ITEMS}"),
+    (
+        lambda t: t.scan().aggregate([], "id", having="count > 1"),
+        TypeError,
+        "having is 'count > 1': it is a hindex.scan.aggregate.GroupFilter",
+    ),
+    (
+        lambda _: aggregate("count", "id", "n"),
+        TypeError,
+        "function is 'count': it is one of AggregateFunction.COUNT,",
+    ),
+    (lambda _: aggregate(AggregateFunction.MIN, "id", 5), TypeError, "name is 5: it is a text, such as 'n'"),
+    (lambda _: group("id", None), TypeError, "name is None: it is a text, such as 'n'"),
     (lambda t: reader(t).batches(batch_size=0), ValueError, "a batch has at least 1 row, not 0"),
 ]
 
@@ -205,6 +223,15 @@ def test_a_session_is_told_by_what_it_can_do() -> None:
     assert is_session(_Session())
     assert not any(map(is_session, (_Session, "x", None, 5, object())))
     assert repr(connect(spark=_Session())) == "Connection(store=None, spark='Spark Connect')"
+
+
+def test_limits_of_numpy_are_plain_numbers(table: Table) -> None:
+    two: Any = np.int64(2)
+    items = [Aggregate(AggregateFunction.COUNT, None, "n")]
+    for asked in (table.scan(limit=two), table.scan().aggregate(items, "a", two)):
+        assert asked.to_arrow().num_rows == 2
+        assert json.loads(json.dumps(asked.explain(analyze=True).to_json()))["limit"] == 2
+    assert table.scan(limit=3).head(two).num_rows == 2
 
 
 def test_names_and_places_of_a_table(table: Table) -> None:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hindex.arguments import check_text
 from hindex.domain import Key
 from hindex.errors import ArgumentTypeError, ColumnError
 from hindex.keys import key_array, key_kind
@@ -40,6 +42,7 @@ class Aggregate:
     """An aggregate of a column; COUNT of rows where ``column`` is None. ``name`` is the result's column.
 
     :raises ColumnError: for what is no name of a column.
+    :raises ArgumentTypeError: for what is no function, or no name of a result.
     """
 
     function: AggregateFunction
@@ -47,6 +50,10 @@ class Aggregate:
     name: str
 
     def __post_init__(self) -> None:
+        if not isinstance(cast("object", self.function), AggregateFunction):
+            known = ", ".join(map(str, AggregateFunction))
+            raise ArgumentTypeError(f"function is {self.function!r}: it is one of {known}")
+        check_text(self.name, "name", "n")
         if self.column is not None or self.function is not _COUNT:
             object.__setattr__(self, "column", column_name(self.column))
 
@@ -56,12 +63,14 @@ class Group:
     """A column that rows are grouped by, as ``name``.
 
     :raises ColumnError: for what is no name of a column.
+    :raises ArgumentTypeError: for what is no name of a result.
     """
 
     column: ColumnName
     name: str
 
     def __post_init__(self) -> None:
+        check_text(self.name, "name", "n")
         object.__setattr__(self, "column", column_name(self.column))
 
 
@@ -86,6 +95,9 @@ class GroupFilter:
 
     predicate: Predicate
     items: tuple[Item, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "items", check_items(self.items))
 
 
 @dataclass(frozen=True, slots=True)

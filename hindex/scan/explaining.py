@@ -121,8 +121,9 @@ def explain_plan(
             selection = RowSelection.of(answer.bounds.upper, answer.num_rows)
             if sorts and walked is None:
                 read += _read(task, plan.lookups)
-            # where rows are only counted, it is the predicate's columns that are read
-            read = read or [column.name for column in task.task.filter_columns]
+            if answer.undecided or not read:
+                # the predicate's columns tell which rows are wanted
+                read = list(dict.fromkeys((*(column.name for column in task.task.filter_columns), *read)))
             paths = task.decode_paths(answer.stripe, selection, read)
         _add(totals, task, answer, paths, told=told)
         if len(answer.bounds.upper):

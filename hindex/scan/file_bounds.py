@@ -105,7 +105,7 @@ class ManifestExtents:
     needs_entry = True
 
     def __init__(self, indexes: Mapping[str, Sequence[IndexEntry]], binding: tuple[str, ...]) -> None:
-        self._indexes = {column: sorted(found, key=_order) for column, found in indexes.items()}
+        self._indexes = {column: sorted(found, key=order_of) for column, found in indexes.items()}
         self._binding = binding
 
     def lookup(self, view: FileView, leaf: Leaf) -> Iterable[StripeBounds]:
@@ -129,7 +129,8 @@ class ManifestExtents:
         return of is not None and same_keys(of, leaf.type)
 
 
-def _order(entry: IndexEntry) -> int:
+def order_of(entry: IndexEntry) -> int:
+    """When an index is asked among those of a column: the later, the more it tells."""
     try:
         return index_type(entry.type).order
     except HindexError:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from hindex.arguments import check_session
-from hindex.errors import ArgumentError, HindexError
+from hindex.errors import ArgumentError, ArgumentTypeError, HindexError
 from hindex.keys import array_keys, key_value
 from hindex.orc.crew import Crew
 from hindex.plan.explain import Explanation
@@ -78,7 +78,7 @@ class Scan:
         self._snapshot = snapshot
         self._where = where
         self._columns = None if columns is None else column_names(columns, "columns")
-        self._limit = limit
+        self._limit = None if limit is None else int(limit)
         self._names = None if names is None else tuple(names)
         self._order = order
         self._runner = Runner(mode)
@@ -234,7 +234,7 @@ class Scan:
         """
         check_limit(rows, "the number of rows", "to_arrow() gives them all")
         found = copy.copy(self)
-        found._limit = rows if self._limit is None else min(rows, self._limit)
+        found._limit = int(rows) if self._limit is None else min(int(rows), self._limit)
         table = found.to_arrow()
         self.proof = found.proof
         return table
@@ -322,7 +322,7 @@ class Scan:
         :param limit: rows of the result at most.
         :param having: which of the groups are wanted.
         :raises ArgumentError: if the scan has a limit, ``limit`` is no number of rows, or ``having`` has no ``group``.
-        :raises ArgumentTypeError: if ``items`` is not a list of them.
+        :raises ArgumentTypeError: if ``items`` is not a list of them, or ``having`` no condition of groups.
         """
         if self._limit is not None:
             raise ArgumentError(
@@ -331,6 +331,8 @@ class Scan:
         if limit is not None:
             check_limit(limit)
         groups = (group,) if isinstance(group, str) else column_names(() if group is None else group, "group")
+        if having is not None and not isinstance(cast("object", having), GroupFilter):
+            raise ArgumentTypeError(f"having is {having!r}: it is a {GroupFilter.__module__}.GroupFilter")
         if having is not None and not groups:
             raise ArgumentError("having is a condition of groups: name the columns that they are by as group")
         return Aggregation(
@@ -339,7 +341,7 @@ class Scan:
             check_items(items),
             groups,
             having,
-            limit,
+            None if limit is None else int(limit),
             runner=self._runner,
             proved=self.proved,
         )

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from hindex.cli.main import cli
+from hindex.orc import OrcReader
 from hindex.plan.explain import Explanation, Kept, ReadPath
 from hindex.plan.reasons import Reason
 from hindex.scan.aggregate import Group
@@ -19,7 +22,7 @@ from hindex.table.snapshot import Snapshot, take_snapshot
 from hindex.tables import IndexSpec, Table
 from tests.plan.test_explain import check_golden
 from tests.support.local_build import LocalConnection
-from tests.support.small import write_rows
+from tests.support.small import write_columns, write_rows
 from tests.support.work import forget, scan_counts
 
 ROWS = 1000
@@ -227,3 +230,22 @@ def test_a_statement_lists_its_table_once(
         listed.clear()
         connection.sql(text)
         assert (text, len(listed)) == (text, 1)
+
+
+def test_how_the_columns_of_the_predicate_are_read_is_part_of_the_path(
+    connection: LocalConnection, tmp_path: Path, opened: list[OrcReader]
+) -> None:
+    # beyond 64-bit nanoseconds, which pyarrow does not read
+    late = [datetime.datetime(9000 + i % 900, 1, 1) for i in range(3 * ROWS)]
+    columns = {
+        "id": pa.array(range(3 * ROWS), pa.int64()),
+        "b": pa.array([i % 3 == 0 for i in range(3 * ROWS)]),
+        "late": pa.array(late, pa.timestamp("us")),
+    }
+    write_columns(tmp_path / "times" / "x.orc", columns, stride=ROWS)
+    scan = connection.table(str(tmp_path / "times")).scan("id < 150 AND b", ["late"])
+    assert scan.explain().path is ReadPath.MIXED
+    opened.clear()
+    assert scan.to_arrow().column("late").to_pylist() == late[:150:3]
+    counts = [reader.counts for reader in opened]
+    assert (sum(c.dense_columns for c in counts), sum(c.row_groups for c in counts)) == (2, 1)

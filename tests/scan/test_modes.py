@@ -145,6 +145,26 @@ def test_strict_names_columns_without_an_index(table: Table) -> None:
         table.scan(mode="strict").min("id")
 
 
+def test_strict_takes_an_index_for_each_partition(connection: LocalConnection, tmp_path: Path) -> None:
+    for p in (1, 2):
+        write_rows(tmp_path / "parts" / f"p={p}" / "x.orc", 100 * p, [i % 10 for i in range(100)])
+    table = connection.table(str(tmp_path / "parts"))
+    table.create_index("one", "a", where="p = 1")
+    table.create_index("ends", "a", "minmax")
+    strict = table.scan("a = 3", mode="strict")
+    # MINMAX leaves open what the index of the other partition would not
+    assert reasons(table.scan("a = 3")) == {Reason.PARTITION_NOT_INDEXED: ["one on p=2/x.orc"]}
+    with pytest.raises(FallbackError, match="one on p=2"):
+        strict.count()
+    table.create_index("two", "a", where="p = 2")
+    assert reasons(table.scan("a = 3")) == {}
+    assert ids(strict) == [i for i in range(100, 300) if i % 10 == 3]
+    assert table.scan("a = 3").explain().exact
+    # of a file that came later, that is what is told
+    write_rows(tmp_path / "parts" / "p=2" / "y.orc", 300, [3])
+    assert reasons(table.scan("a = 3")) == {Reason.NEW_FILE: ["p=2/y.orc"]}
+
+
 def test_modes_of_connections(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     assert hindex.connect().mode is Mode.LENIENT
     strict = hindex.connect(mode="STRICT")

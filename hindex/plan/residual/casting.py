@@ -85,6 +85,11 @@ def _to_integer(to: OrcType, value: Vector) -> Vector:
             found = int(number.to_integral_value(decimal.ROUND_DOWN))
             if not least <= found <= greatest:
                 raise CannotEvaluate(f"{number:f} does not fit {to}")
+            if to.kind is not Kind.LONG and int(float(number)) != found:
+                # Spark goes by way of a double, but where it holds the decimal's up to 18 digits as an integer
+                raise PredicateError(
+                    f"the cast of {number:f} to {to} depends on how Spark holds it; cast it to bigint first"
+                )
             return found
 
         return by_value(to, (value,), whole)

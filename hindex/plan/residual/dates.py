@@ -6,13 +6,12 @@ import numpy as np
 
 from hindex.keys import MICROS_PER_DAY
 from hindex.orc.types import OrcType
-from hindex.plan.residual.vector import Errors, Numbers, Vector, of_numbers
+from hindex.plan.residual.vector import Numbers, Vector, of_numbers
 
 _MICROS_PER_SECOND = 1_000_000
 #: Days from 0000-03-01, where the leap day ends a year, to 1970-01-01.
 _TO_MARCH = 719_468
 _CYCLE_DAYS = 146_097
-_INT32 = (-(1 << 31), (1 << 31) - 1)
 
 
 def civil(days: Numbers) -> tuple[Numbers, Numbers, Numbers]:
@@ -113,19 +112,14 @@ def date_sub(of: OrcType, date: Vector, days: Vector) -> Vector:
 
 
 def _moved(of: OrcType, date: Vector, by: Numbers, days: Vector) -> Vector:
-    valid = date.valid & days.valid
+    # what is beyond 32 bits wraps around, as in Spark
     found = date.numbers.astype(np.int64) + by
-    beyond = valid & ((found < _INT32[0]) | (found > _INT32[1]))
-    errors = Errors(beyond, "the date is beyond what a date holds") if beyond.any() else None
-    return of_numbers(of, np.where(beyond, 0, found), valid, errors)
+    return of_numbers(of, found.astype(np.int32), date.valid & days.valid)
 
 
 def datediff(of: OrcType, end: Vector, start: Vector) -> Vector:
-    valid = end.valid & start.valid
     found = end.numbers.astype(np.int64) - start.numbers
-    beyond = valid & ((found < _INT32[0]) | (found > _INT32[1]))
-    errors = Errors(beyond, "the difference is beyond an int") if beyond.any() else None
-    return of_numbers(of, np.where(beyond, 0, found), valid, errors)
+    return of_numbers(of, found.astype(np.int32), end.valid & start.valid)
 
 
 def _weekday(days: Numbers) -> Numbers:
