@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hindex.orc.columns.temporal import GREGORIAN_START
+from hindex.orc.handover import SHORT_PRECISION
 from hindex.orc.statistics import Nulls
 from hindex.orc.stripe import StreamKind
 from hindex.orc.tail import FileTail
@@ -39,6 +40,9 @@ _C1, _C2 = 0x87C37B91114253D5, 0x4CF5AD432745937F
 _ADD = 0x52DCE729
 _FINAL_1, _FINAL_2 = 0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53
 _MASK = (1 << 64) - 1
+
+#: ``Footer.writer`` of ORC's own writer in Java.
+_ORC_JAVA = 0
 
 #: ``ColumnEncoding.bloom_encoding`` of filters that hold timestamps in UTC.
 _ENCODING_UTC = 1
@@ -122,10 +126,24 @@ def usable_filters(
         if StreamKind.BLOOM_FILTER_UTF8 not in present or encoding != _ENCODING_UTC or not sure:
             return Distrust.LOCAL_FILTER
     if StreamKind.BLOOM_FILTER_UTF8 in present:
+        if of.kind == Kind.DECIMAL and _may_have_more_digits(of, tail):
+            return Distrust.MORE_DIGITS
         return StreamKind.BLOOM_FILTER_UTF8
     if of.kind in STRING_KINDS and tail.writer_version < WRITER_ORC_101:
         return Distrust.OLD_CHARSET
     return Distrust.OLD_DECIMALS if of.kind == Kind.DECIMAL else StreamKind.BLOOM_FILTER
+
+
+def _may_have_more_digits(of: OrcType, tail: FileTail) -> bool:
+    """Whether decimals may have a greater scale than their column: filters then hold other texts than readers' values.
+
+    The Java library writes what it is handed; since version 1.5, from which on footers name the writer, it fails on
+    such values of short decimals. Spark hands it none.
+    """
+    if not tail.footer.HasField("writer"):
+        return True
+    is_short = 0 < of.precision <= SHORT_PRECISION
+    return tail.footer.writer == _ORC_JAVA and not is_short and not tail.is_by_spark
 
 
 def value_hashes(value: Value, of: OrcType, tail: FileTail) -> list[int] | None:

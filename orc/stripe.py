@@ -17,6 +17,7 @@ from hindex.orc.compression import Decompressor
 from hindex.orc.marks import ColumnMarks
 from hindex.orc.source import ByteSource
 from hindex.orc.tail import MAX_METADATA_SIZE, FileTail, StripeInformation, as_text
+from hindex.orc.types import Kind, OrcType
 from hindex.proto import orc_metadata_pb2 as pb
 
 
@@ -33,6 +34,9 @@ class StreamKind(enum.IntEnum):
     BLOOM_FILTER = 7
     BLOOM_FILTER_UTF8 = 8
 
+
+#: What pre-releases of version 2.0 say that they are.
+_WITH_DECIMAL64 = (1, 9999)
 
 _DATA_KINDS = tuple(kind for kind in StreamKind if kind < StreamKind.ROW_INDEX)
 
@@ -147,6 +151,13 @@ def read_stripe_footer(source: ByteSource, tail: FileTail, index: int, decompres
         encodings = tuple(EncodingKind(column.kind) for column in footer.columns)
     except ValueError as error:
         raise OrcError(f"unknown column encoding: {error}", path=tail.path, stripe=index) from error
+    if tail.version == _WITH_DECIMAL64:
+        # the writer in Java says DIRECT of these, too, and its reader does not ask
+        short = {node.column for node in tail.schema.walk() if is_decimal64(node, tail.version)}
+        encodings = tuple(
+            EncodingKind.DIRECT_V2 if column in short else encoding
+            for column, encoding in enumerate(encodings)
+        )
     return Stripe(
         information=information,
         streams=streams,
@@ -155,6 +166,11 @@ def read_stripe_footer(source: ByteSource, tail: FileTail, index: int, decompres
         writer_timezone=as_text(footer.writer_timezone),
         bloom_encodings=tuple(column.bloom_encoding for column in footer.columns),
     )
+
+
+def is_decimal64(of: OrcType, version: tuple[int, int]) -> bool:
+    """Whether a decimal is held as plain integers, as pre-releases of version 2.0 write short ones."""
+    return version == _WITH_DECIMAL64 and of.kind == Kind.DECIMAL and 0 < of.precision <= 18
 
 
 def read_row_indexes(

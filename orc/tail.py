@@ -35,6 +35,9 @@ JAVA_WRITERS = frozenset({0, 2, 4})
 #: And of ORC's own writers, in Java and in C++.
 _OWN_WRITERS = frozenset({0, 1})
 
+#: Where Spark leaves its version among a file's metadata.
+_SPARK_KEY = "org.apache.spark.version"
+
 #: Decimals have 128 bits.
 MAX_DECIMAL_DIGITS = 38
 #: The scale of decimals whose type tells none.
@@ -130,6 +133,11 @@ class FileTail:
     def is_by_java(self) -> bool:
         """Whether the footer says that a writer in Java made the file; the first ones said nothing."""
         return self.footer.HasField("writer") and self.footer.writer in JAVA_WRITERS
+
+    @property
+    def is_by_spark(self) -> bool:
+        """Whether the file's own metadata says that Spark wrote it; versions before 2.4 said nothing."""
+        return any(item.name == _SPARK_KEY for item in self.footer.metadata)
 
     @property
     def has_fitting_scales(self) -> bool:

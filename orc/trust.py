@@ -66,6 +66,7 @@ class Distrust(enum.Enum):
     PADDING = "the values have characters below the blank, so blanks at their end change their order"
     OLD_CHARSET = "the file's writer had not yet fixed ORC-101, so its filters depend on its character set"
     OLD_DECIMALS = "filters of this kind hold decimals as text in the writer's character set (ORC-101)"
+    MORE_DIGITS = "decimals may have more digits than the column, which filters keep and readers round"
     LOCAL_FILTER = "the filters hold timestamps in the writer's time zone, or do not say that they do not"
     CPP_BYTES = "writers in C++ put other values than the column's into filters of this type"
     MISPLACED = (
@@ -147,6 +148,10 @@ def _strings(detail: StringStatistics, of: OrcType) -> ValueRange | Distrust:
     high, is_prefix = detail.maximum, False
     if high is None and detail.upper_bound is not None:
         high, is_prefix = _without_last_character(detail.upper_bound), True
+    if low is not None:
+        low = low.partition(_REPLACEMENT)[0]
+    if high is not None and _REPLACEMENT in high:
+        high, is_prefix = high.partition(_REPLACEMENT)[0], True
     if low is None and high is None:
         return Distrust.NOTHING
     if low is not None and high is not None and low > high and not low.startswith(high):
@@ -159,6 +164,11 @@ def _strings(detail: StringStatistics, of: OrcType) -> ValueRange | Distrust:
         if high is not None and not is_prefix:
             high = high.rstrip(b" ") + b" " * of.max_length
     return ValueRange(low, high, is_prefix)
+
+
+#: What writers in Java put in statistics, though not in the data, for bytes that are not UTF-8: U+FFFD. The bytes may
+#: be less or greater; all before them is the value's own.
+_REPLACEMENT = "\ufffd".encode()
 
 
 def _without_last_character(bound: bytes) -> bytes:

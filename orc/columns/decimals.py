@@ -12,9 +12,8 @@ import pyarrow as pa
 from hindex.errors import OrcError
 from hindex.orc.columns.arrays import fixed_array
 from hindex.orc.columns.context import ColumnContext
-from hindex.orc.columns.layout import is_decimal64
 from hindex.orc.handover import SHORT_PRECISION, decode_column
-from hindex.orc.stripe import StreamKind
+from hindex.orc.stripe import StreamKind, is_decimal64
 from hindex.orc.tail import FileTail
 from hindex.orc.types import OrcType
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from hindex.orc.encoding.buffers import begins_of, starts_of
 from hindex.orc.runs import Runs
 from hindex.orc.streams import Places
-from hindex.orc.stripe import EncodingKind, StreamKind, Stripe
+from hindex.orc.stripe import EncodingKind, StreamKind, Stripe, is_decimal64
 from hindex.orc.types import BINARY_KINDS, INTEGER_KINDS, STRING_KINDS, Kind, OrcType
 
 Ints = npt.NDArray[np.int64]
@@ -80,11 +80,6 @@ def runs_of(of: OrcType, encoding: EncodingKind, kind: StreamKind) -> Runs:
     if of.kind in (Kind.BYTE, Kind.UNION):
         return Runs.BYTES
     return Runs.INTEGERS_V2 if encoding.is_v2 else Runs.INTEGERS_V1
-
-
-def is_decimal64(of: OrcType, version: tuple[int, int]) -> bool:
-    """Whether a decimal is held as plain integers, as pre-releases of version 2.0 write short ones."""
-    return version == (1, 9999) and 0 < of.precision <= 18
 
 
 @dataclass(frozen=True, slots=True, eq=False)

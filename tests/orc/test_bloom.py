@@ -188,6 +188,31 @@ def test_filters_of_encrypted_columns_are_not_used() -> None:
     assert usable_filters([NEW], OrcType(Kind.LONG, 1), file, encoding=1, zone="UTC") is Distrust.ENCRYPTED
 
 
+@pytest.mark.parametrize(
+    ("writer", "precision", "by_spark", "expected"),
+    [
+        # the first Java writers named none
+        (None, 9, False, Distrust.MORE_DIGITS),
+        (0, 9, False, NEW),
+        (0, 18, False, NEW),
+        (0, 19, False, Distrust.MORE_DIGITS),
+        (0, 0, False, Distrust.MORE_DIGITS),
+        (0, 38, True, NEW),
+        (1, 38, False, NEW),
+        (4, 38, False, NEW),
+    ],
+)
+def test_filters_of_decimals_that_may_have_more_digits(
+    writer: int | None, precision: int, by_spark: bool, expected: StreamKind | Distrust
+) -> None:
+    """Java's writer puts 1.185 into the filter of a DECIMAL(20,2), and readers give 1.19."""
+    file = tail(writer=writer)
+    if by_spark:
+        file.footer.metadata.add(name="org.apache.spark.version", value=b"4.1.0")
+    of = OrcType(Kind.DECIMAL, 1, precision=precision, scale=2)
+    assert usable_filters([NEW, OLD], of, file, encoding=1, zone="UTC") is expected
+
+
 def java(*, is_proleptic: bool = True) -> FileTail:
     return tail(writer=0, is_proleptic=is_proleptic)
 

@@ -92,6 +92,28 @@ def test_rows_of_a_file_that_spark_wrote(
                 assert fields.column(column).equals(theirs), (codec, path, name, column)
 
 
+def test_short_decimals_of_the_next_version(
+    spark: SparkSession, tmp_path: Path, rng: np.random.Generator
+) -> None:
+    """The pre-release of ORC 2.0 has them as integers of version 2, whatever encoding Java tells."""
+    items = (
+        "id",
+        "CAST(hash(id) / 100 AS DECIMAL(12, 2)) AS a",
+        "IF(id % 3 = 0, NULL, CAST(id % 9 AS DECIMAL(1, 0))) AS b",
+    )
+    frame = spark.range(0, 9000, 1, 1).selectExpr(*items)
+    frame.write.options(**{"orc.write.format": "UNSTABLE-PRE-2.0", "orc.row.index.stride": "1000"}).orc(
+        str(tmp_path / "t")
+    )
+    (file,) = (tmp_path / "t").glob("*.orc")
+    expected = spark.read.orc(str(tmp_path / "t")).toArrow()
+    assert OrcReader(file).tail.version == (1, 9999)
+    for rows in (np.arange(9000), np.unique(rng.integers(0, 9000, 50))):
+        found = OrcReader(file).read(rows=rows)
+        for column in ("a", "b"):
+            assert found.column(column).equals(expected.column(column).take(pa.array(rows))), column
+
+
 def field(table: pa.Table, path: str) -> pa.ChunkedArray:
     """A field within structs: null where one of them is."""
     top, *names = path.split(".")

@@ -97,6 +97,8 @@ def of(kind: Kind, *, max_length: int = 0, precision: int = 0, scale: int = 0) -
 
 NOW, JULIAN = tail(), tail(is_proleptic=False)
 MIN, MAX = -(1 << 63), (1 << 63) - 1
+#: What Java leaves of bytes that are not UTF-8.
+ODD = "\ufffd".encode()
 A_TO_B = texts(minimum=b"a", maximum=b"b")
 BYTE, INT, LONG, FLOAT, DOUBLE = map(of, (Kind.BYTE, Kind.INT, Kind.LONG, Kind.FLOAT, Kind.DOUBLE))
 STRING, BINARY, BOOLEAN, DATE, TIMESTAMP = map(
@@ -131,6 +133,10 @@ RULES: list[tuple[str, OrcType, ColumnStatistics, FileTail, ValueRange | Distrus
     ("cut strings", STRING, texts(lower_bound=b"ab", upper_bound=b"xy{"), NOW, ValueRange(b"ab", b"xy", True)),
     ("a cut maximum", STRING, texts(minimum=b"ab", upper_bound=b"xy\xc3\xa9"), NOW, ValueRange(b"ab", b"xy", True)),
     ("cut to one character", STRING, texts(lower_bound=b"", upper_bound=b"{"), NOW, ValueRange(b"", b"", True)),
+    ("not UTF-8", STRING, texts(minimum=b"a" + ODD, maximum=b"b" + ODD + b"c"), NOW, ValueRange(b"a", b"b", True)),
+    ("all of it not UTF-8", VARCHAR, texts(minimum=ODD, maximum=ODD), NOW, ValueRange(b"", b"", True)),
+    ("cut, not UTF-8", STRING, texts(minimum=b"a", upper_bound=b"b" + ODD + b"z"), NOW, ValueRange(b"a", b"b", True)),
+    ("CHAR cut in a letter", CHAR, texts(minimum=b"a " + ODD, maximum=b"b" + ODD), NOW, ValueRange(b"a", b"b", True)),
     ("a minimum in the cut one", STRING, texts(minimum=b"xyz", upper_bound=b"xz"), NOW, ValueRange(b"xyz", b"x", True)),
     ("strings swapped", STRING, texts(minimum=b"b", maximum=b"a"), NOW, Distrust.NOT_A_RANGE),
     ("only lengths", STRING, statistics(string_statistics={"sum": 10}), NOW, Distrust.NOTHING),

@@ -378,6 +378,28 @@ def test_long_strings_that_the_writer_cut(spark: SparkSession, tmp_path: Path) -
     assert ids(scan_of(tmp_path, f"s > '{values[3999]}'")) == []
 
 
+def test_strings_that_are_not_utf8(spark: SparkSession, tmp_path: Path) -> None:
+    """Java's statistics have U+FFFD for bytes that are not UTF-8: it may be greater or less than these."""
+    # row groups of b"a\x80" and U+1F600, of b"\xff", and of "b"
+    odd = (
+        "IF(id < 1000, IF(id = 7, unhex('6180'), encode('\U0001f600', 'UTF-8')), IF(id < 2000, X'FF', X'62'))"
+    )
+    frame = spark.range(0, 3000, 1, 1).selectExpr("id", f"CAST({odd} AS STRING) AS s")
+    frame.write.option("orc.row.index.stride", "1000").orc(str(tmp_path / "t"))
+    rows = spark.read.orc(str(tmp_path / "t"))
+    for where, groups in (
+        ("s = '\U0001f600'", 2),
+        ("s > '\U0001f600'", 1),
+        ("s < 'a\u0080'", 2),
+        ("s < 'az'", 2),
+        ("s = 'b'", 3),
+        ("s < 'c'", 3),
+    ):
+        scan = scan_of(tmp_path / "t", where)
+        assert ids(scan) == sorted(row.id for row in rows.where(where).collect()), where
+        assert scan.explain().rows == Kept(1000 * groups, 3000), where
+
+
 def test_nan_is_not_lost(tmp_path: Path) -> None:
     """Writers leave NaN out of the maximum, and Spark finds it greater than all numbers."""
     x = [float(i % 10) for i in range(1000)]
