@@ -5,14 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import cast
 
-from hindex.errors import ArgumentTypeError
+from hindex.errors import ArgumentError, ArgumentTypeError
 
 
 def check_text(value: str, what: str, such_as: str) -> str:
-    """:raises ArgumentTypeError: for anything but a text."""
+    """:raises ArgumentTypeError: for anything but a text. :raises ArgumentError: for one that no file can hold."""
     if not isinstance(cast("object", value), str):
         raise ArgumentTypeError(f"{what} is {value!r}: it is a text, such as {such_as!r}")
+    if not is_utf8(value):
+        raise ArgumentError(f"{what} is {value!r}, which is not UTF-8")
     return value
+
+
+def is_utf8(text: str) -> bool:
+    """Whether a text can be encoded: bytes of the command line that are none are halves of characters in it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def check_names(names: Sequence[str], what: str) -> Sequence[str]:

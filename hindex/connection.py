@@ -11,7 +11,7 @@ from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from hindex.arguments import check_session, check_text
+from hindex.arguments import check_session, check_text, is_utf8
 from hindex.dispatch import IndexResult, run_index_statement
 from hindex.errors import (
     ArgumentError,
@@ -197,6 +197,8 @@ class Connection:
 
         if not isinstance(cast("object", text), str):
             raise StatementError(f"{text!r} is no statement: it is a text of SQL")
+        if not is_utf8(text):
+            raise StatementError("the statement is not UTF-8")
         try:
             parsed = parse(text)
         except StatementError as error:

@@ -273,6 +273,8 @@ def new_entry(spec: IndexSpec, snapshot: Snapshot) -> IndexEntry:
     if not spec.name:
         raise ColumnError("an index needs a name")
     check_text(spec.name, "the name of an index", "by_id")
+    if spec.comment is not None:
+        check_text(spec.comment, "the comment of an index", "for lookups")
     _check_mapping(spec.properties, "properties")
     _check_mapping(spec.annotations, "annotations")
     resolved = snapshot.schema.resolve(spec.column)

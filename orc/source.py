@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import pyarrow as pa
 import pyarrow.fs
@@ -326,9 +326,9 @@ class FsspecSource(_RemoteSource):
         self._filesystem = filesystem
         try:
             self._size = int(filesystem.size(path))
-        except (OSError, TypeError) as error:
-            # a size of None stands for a file whose length its store does not tell
-            raise OrcError(f"cannot open the file: {error}", path=path) from error
+        except Exception as error:
+            # each library has a family of its own; a store that does not tell a file's length gives None
+            raise OrcError(f"cannot open the file: {_one_line(error)}", path=path) from error
 
     def _fetch(self, wanted: Sequence[Range]) -> Sequence[bytes | pa.Buffer]:
         starts = [start for start, _ in wanted]
@@ -337,8 +337,8 @@ class FsspecSource(_RemoteSource):
             found: list[bytes] = self._filesystem.cat_ranges(
                 [self.path] * len(wanted), starts, ends, max_gap=None, on_error="raise"
             )
-        except OSError as error:
-            raise OrcError(f"cannot read {len(wanted)} ranges: {error}", path=self.path) from error
+        except Exception as error:
+            raise OrcError(f"cannot read {len(wanted)} ranges: {_one_line(error)}", path=self.path) from error
         return found
 
     def open_arrow(self) -> pa.NativeFile:
@@ -361,14 +361,14 @@ def resolve_filesystem(uri: str) -> tuple[pyarrow.fs.FileSystem, str]:
     if scheme in _BUCKETS:
         head, slash, rest = uri[len(scheme) + 3 :].partition("/")
         # object names are taken literally, as Spark does: "%2F" in one is no slash
-        place, mark, query = rest.partition("?") if "=" in rest.rpartition("?")[2] else (rest, "", "")
+        place, mark, query = _without_options(rest)
         if not slash:
             head, mark, query = head.partition("?")
         environment = tuple(sorted(item for item in os.environ.items() if item[0].startswith("AWS_")))
         filesystem, bucket = _bucket(f"{_BUCKETS[scheme]}://{head}{mark}{query}", environment)
         return filesystem, f"{bucket}{slash}{place}"
     try:
-        filesystem, path = pyarrow.fs.FileSystem.from_uri(uri)
+        filesystem, path = pyarrow.fs.FileSystem.from_uri(_quoted(uri))
     except (OSError, ValueError) as error:
         found = _fsspec_filesystem(uri) if isinstance(error, ValueError) else None
         if found is None:
@@ -377,6 +377,21 @@ def resolve_filesystem(uri: str) -> tuple[pyarrow.fs.FileSystem, str]:
         found[0].invalidate_cache()
         return pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(found[0])), found[1]
     return filesystem, path
+
+
+def _without_options(path: str) -> tuple[str, str, str]:
+    """A path, and the options behind it with the mark before them."""
+    return path.partition("?") if "=" in path.rpartition("?")[2] else (path, "", "")
+
+
+def _quoted(uri: str) -> str:
+    """A URI whose path pyarrow takes as it is written: it undoes one quoting, and refuses blanks."""
+    head, slash, rest = uri.partition("://")
+    authority, root, path = rest.partition("/")
+    if not slash or not root:
+        return uri
+    place, mark, query = _without_options(path)
+    return f"{head}://{authority}/{quote(place)}{mark}{query}"
 
 
 @lru_cache(maxsize=32)
@@ -436,6 +451,10 @@ def open_source(location: Location) -> ByteSource:
     if isinstance(filesystem, pyarrow.fs.FileSystem):
         return FileSystemSource(filesystem, path)
     return FsspecSource(filesystem, path)
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _protocols(filesystem: object) -> tuple[str, ...]:

@@ -17,7 +17,14 @@ import pytest
 
 import hindex
 from hindex.arguments import is_session
-from hindex.errors import ArgumentError, ArgumentTypeError, HindexError, PredicateError, TableError
+from hindex.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    HindexError,
+    PredicateError,
+    StatementError,
+    TableError,
+)
 from hindex.orc import OrcReader
 from hindex.scan.aggregate import Aggregate, Group
 from hindex.sql.statements import AggregateFunction
@@ -38,6 +45,21 @@ _SESSION = "it is a Spark session, such as SparkSession.builder.getOrCreate() gi
 _ITEMS = "it is a list of hindex.scan.aggregate.Aggregate and Group, one for each column of the result"
 _NO_NAME = "the name of an index is 5: it is a text, such as 'by_id'"
 _VALID = "the list of valid write ids 5 cannot be read: it is no text; it is written table:highWatermark:"
+
+
+def test_texts_that_are_not_utf8(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the command line makes them of bytes that are none."""
+    local_build.install(monkeypatch)
+    write_rows(tmp_path / "t" / "x.orc", 0, [1, 2])
+    hx = LocalConnection()
+    table = hx.table(str(tmp_path / "t"))
+    with pytest.raises(ArgumentError, match=r"the name of an index is 'a\\udcff', which is not UTF-8"):
+        table.create_index("a\udcff", "a")
+    with pytest.raises(ArgumentError, match=r"the comment of an index is .*not UTF-8"):
+        table.create_index("a", "a", comment="\udcff")
+    with pytest.raises(StatementError, match="the statement is not UTF-8"):
+        hx.sql(f"CREATE INDEX `\udcff` USING bitmap ON '{tmp_path}/t' (a)")
+    assert table.indexes() == []
 
 
 class _Session:

@@ -202,12 +202,16 @@ def _has_keys_of(held: SharedIndexEntry, of: OrcType) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """A group whose data files are known in every detail. ``files`` are sorted by path."""
+    """A group whose data files are known in every detail. ``files`` are sorted by path.
+
+    ``old_files`` are all that each set numbers, and which of them are still told by it: another may describe the same
+    version of a file, too, and it is taken from one.
+    """
 
     group: BTreeGroup
     files: tuple[IndexedFile, ...]
     tails: dict[str, FileTail]
-    old_files: tuple[tuple[SharedIndexEntry, tuple[IndexedFile, ...]], ...]
+    old_files: tuple[tuple[SharedIndexEntry, tuple[IndexedFile, ...], frozenset[IndexedFile]], ...]
     lows: tuple[Key | None, ...]
 
 
@@ -252,18 +256,25 @@ def _prepare(plan: BTreePlan, group: BTreeGroup) -> _Prepared:
     with ThreadPoolExecutor(_TAIL_READERS) as pool:
         tails = dict(zip((v.file.path for v in group.read), pool.map(_tail, group.read), strict=True))
     old = []
+    fingerprints: dict[str, dict[str, Fingerprint]] = {}
+    for view in group.kept:
+        named = None if view.entry is None else view.entry.shared_index(plan.index.id)
+        if view.entry is not None and named is not None:
+            fingerprints.setdefault(named.id, {})[view.file.path] = view.entry.fingerprint
     for held in group.merged:
         file = held.files[0]
         try:
             reader = open_btree_file(plan.store.absolute(file.path), file.length, file.footer_checksum)
-            old.append((held, tuple(reader.all_files())))
+            all_files = tuple(reader.all_files())
         except HindexError as error:
             raise BuildError(
                 f"index {plan.index.name!r} cannot be merged: {error}; drop it and create it again"
             ) from error
-    fingerprints = {view.file.path: view.entry.fingerprint for view in group.kept if view.entry is not None}
+        told = fingerprints.get(held.id, {})
+        kept = frozenset(file for file in all_files if told.get(file.path) == file.fingerprint)
+        old.append((held, all_files, kept))
     files = [_indexed(view, tails[view.file.path]) for view in group.read]
-    files += [file for _, some in old for file in some if fingerprints.get(file.path) == file.fingerprint]
+    files += [file for _, _, kept in old for file in kept]
     files.sort(key=lambda file: file.path)
     return _Prepared(group, tuple(files), tails, tuple(old), _lows(plan, group, tails))
 
@@ -349,7 +360,7 @@ def _sample(plan: BTreePlan, group: BTreeGroup, tails: dict[str, FileTail]) -> l
 def _job(plan: BTreePlan, prepared: Sequence[_Prepared]) -> BTreeJob:
     runs = max(
         sum(len(tail.stripes) for tail in item.tails.values())
-        + sum(len(held.files) for held, _ in item.old_files)
+        + sum(len(held.files) for held, _, _ in item.old_files)
         for item in prepared
     )
     least, most = _CHUNK_ENTRIES
@@ -377,10 +388,10 @@ def _tasks(plan: BTreePlan, prepared: Sequence[_Prepared]) -> list[EntryTask]:
             ReadTask(view.file.uri, files[view.file.path], number, first[view.file.path], _physical(view))
             for view in item.group.read
         ]
-        for held, old in item.old_files:
-            kept = kept_locations(old, item.files)
+        for held, old, kept in item.old_files:
+            places = kept_locations(old, kept, item.files)
             tasks += [
-                CopyTask(plan.store.absolute(file.path), file.length, file.footer_checksum, number, kept)
+                CopyTask(plan.store.absolute(file.path), file.length, file.footer_checksum, number, places)
                 for file in held.files
             ]
     return tasks

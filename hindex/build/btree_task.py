@@ -12,7 +12,7 @@ from __future__ import annotations
 import struct
 import uuid
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -439,12 +439,12 @@ def unpack_key(data: bytes, kind: KeyKind) -> Key:
 
 
 def kept_locations(
-    old: Sequence[IndexedFile], new: Sequence[IndexedFile]
+    old: Sequence[IndexedFile], kept: Collection[IndexedFile], new: Sequence[IndexedFile]
 ) -> tuple[tuple[int, int, int], ...]:
-    """What a :class:`CopyTask` keeps: the files of an old index that are among the new ones, unchanged."""
+    """What a :class:`CopyTask` keeps: some files of an old index, which are among the new ones."""
     now = dict(zip(new, first_locations(new), strict=False))
     return tuple(
         (first, file.num_groups, now[file])
         for file, first in zip(old, first_locations(old), strict=False)
-        if file in now and file.num_groups
+        if file in kept and file.num_groups
     )

@@ -409,6 +409,9 @@ class IndexFileReader:
         """
         found = [self._cache.get((self._identity, ref.offset)) for ref in refs]
         missing = [at for at, value in enumerate(found) if value is None]
+        if len(missing) < len(refs) and not self._source.is_remote:
+            # what is kept may lie in the mapped file still, whose length is looked at before it is read
+            self._fetch([])
         pages = iter(self.read_pages([refs[at] for at in missing]))
         for at, (ref, known) in enumerate(zip(refs, found, strict=True)):
             if known is not None:

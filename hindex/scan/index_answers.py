@@ -15,7 +15,7 @@ from hindex.index.btree import BTREE
 from hindex.index.btree_locations import group_rows
 from hindex.index.cache import Cache
 from hindex.index.open_files import open_index_file
-from hindex.keys import same_keys
+from hindex.keys import key_kind, same_keys
 from hindex.orc.types import OrcType
 from hindex.plan.filter import Leaf
 from hindex.plan.reasons import Note, Reason, failure_reason
@@ -120,6 +120,8 @@ class IndexAnswers:
         try:
             opened = open_index_file(use.path, use.length, use.footer_checksum, self._cache)
             indexed = _recorded_type(opened.footer.column_type, use)
+            if opened.footer.key_kind is not key_kind(indexed):
+                raise IndexFileError(f"Index file {use.path!r} has keys of no such type; rebuild the index")
             if opened.reader.stripe_rows != self._stripe_rows:
                 raise IndexFileError(
                     f"Index file {use.path!r} has other stripes than its data file; rebuild the index"

@@ -12,7 +12,7 @@ from hindex.index.base import Bounds
 from hindex.index.btree_locations import FileGroups, IndexedFile
 from hindex.index.cache import Cache
 from hindex.index.open_files import open_btree_file
-from hindex.keys import same_keys
+from hindex.keys import key_kind, same_keys
 from hindex.orc.types import OrcType
 from hindex.plan.filter import Filter, Leaf, leaves
 from hindex.plan.reasons import Note, Reason, failure_reason
@@ -117,6 +117,8 @@ class SharedBounds:
                     continue
                 path = self._store.absolute(file.path)
                 reader = open_btree_file(path, file.length, file.footer_checksum, self._cache)
+                if reader.file.footer.key_kind is not key_kind(leaf.type):
+                    raise IndexFileError(f"Index file {path!r} has keys of no such type; {_REMEDY}")
                 locations = reader.locate(leaf.domain, most_leaves=MAX_LEAVES)
                 if locations is None:
                     self._note(Reason.NOT_SELECTIVE, subject, f"too many values are in the range of {leaf}")

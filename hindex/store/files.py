@@ -34,7 +34,9 @@ def create_if_absent(directory: Path, name: str, data: bytes) -> bool:
             # unlike rename, link fails where the name exists
             os.link(temporary, directory / name)
         except FileExistsError:
-            return False
+            # over NFS the answer that it is made may be lost, and the request that is sent again finds it there
+            if not _is_same(temporary, directory / name):
+                return False
         except OSError as error:
             if error.errno in _NO_LINKS:
                 raise StoreError(
@@ -54,6 +56,13 @@ def create_if_absent(directory: Path, name: str, data: bytes) -> bool:
             f"({error.strerror}): the change is visible now and may be lost if the machine fails. Check the disk"
         ) from error
     return True
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False
 
 
 def write_new(path: Path, data: bytes) -> None:

@@ -252,9 +252,10 @@ def _joined(old: FileEntry | None, new: FileEntry, alive: Collection[str]) -> Fi
     shared = {item.index_id: item for item in new.shared if item.index_id in alive}
     changed_ns = new.changed_ns
     if old is not None and old.fingerprint == new.fingerprint:
+        replaced = own.keys() | shared.keys()
         own = {item.index_id: item for item in old.index_files} | own
         shared = {item.index_id: item for item in old.shared} | shared
-        if old.changed_ns != changed_ns:
+        if old.changed_ns != changed_ns and not replaced.issuperset((*own, *shared)):
             # whether the file that the older indexes are of is still this one shows when it is opened
             changed_ns = 0
     return replace(

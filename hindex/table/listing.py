@@ -43,6 +43,8 @@ _MARKERS = frozenset({METADATA_FILE, VERSION_FILE})
 
 #: Schemes that name the same store.
 _SAME_SCHEMES = {"s3a": "s3", "s3n": "s3"}
+#: Odd, with bits everywhere: neighbouring inodes differ by more than times do.
+_INODE_FACTOR = 0x9E3779B97F4A7C15
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +56,9 @@ class DataFile:
     :param length: bytes; a file of 0 bytes has no rows and no ORC tail.
     :param mtime_ns: modification time, nanoseconds since 1970; 0 where the store has none.
     :param partition: the values as written in the directory names, in order of the partition columns.
-    :param changed_ns: when a local file's status last changed, which nobody can set back; None of remote files, whose
-        stores set ``mtime_ns`` themselves.
+    :param changed_ns: when a local file's status last changed, which nobody can set back, and its inode's number added
+        in 64 bits, so that only equal ones mean anything; None of remote files, whose stores set ``mtime_ns``
+        themselves, where they tell it.
     :param acid: of a file of a transactional directory, what tells the rows that are there.
     """
 
@@ -78,9 +81,10 @@ class DataFile:
     def is_untouched_since(self, changed_ns: int) -> bool:
         """Whether a file that :meth:`may_match` is certainly the one whose status changed at a recorded time.
 
-        A local file that was copied, moved or had its access changed is not, though it may be as it was.
+        A local file that was copied, moved or had its access changed is not, though it may be as it was. Of one on a
+        file system that tells no times, nothing is certain.
         """
-        return self.changed_ns is None or self.changed_ns == changed_ns
+        return self.mtime_ns != 0 if self.changed_ns is None else self.changed_ns == changed_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +263,7 @@ def _local_files(table: str, root: str) -> tuple[bool, Tree]:
     except OSError as error:
         raise TableError(f"Table {table!r} is invalid: cannot read {root}: {error.strerror}") from error
     if stat.S_ISREG(status.st_mode):
-        only = FoundFile("", Path(root).name, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+        only = FoundFile("", Path(root).name, status.st_size, *_times(status))
         return True, Tree([only])
     if not stat.S_ISDIR(status.st_mode):
         raise TableError(f"Table {table!r} is invalid: {root} is neither a file nor a directory")
@@ -292,9 +296,7 @@ def _walk(table: str, root: str, identity: tuple[int, int], tree: Tree) -> None:
                 if status is None:
                     continue
                 if stat.S_ISREG(status.st_mode):
-                    tree.files.append(
-                        FoundFile(directory, name, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-                    )
+                    tree.files.append(FoundFile(directory, name, status.st_size, *_times(status)))
                 elif stat.S_ISDIR(status.st_mode):
                     below = f"{directory}/{name}" if directory else name
                     if not _enters(tree, directory, name, below):
@@ -317,6 +319,20 @@ def _status(entry: os.DirEntry[str]) -> os.stat_result | None:
         raise
 
 
+def _times(status: os.stat_result) -> tuple[int, int]:
+    """When a file's content and its status last changed, in 64 bits: years from 2262 on wrap around.
+
+    The number of its inode is in the second: clocks of file systems tick every few milliseconds, and files that were
+    written in one tick may change places, as when directories above them are renamed, without a change of their status.
+    """
+    changed = status.st_ctime_ns + _INODE_FACTOR * status.st_ino
+    return _in_64_bits(status.st_mtime_ns), _in_64_bits(changed)
+
+
+def _in_64_bits(number: int) -> int:
+    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
 def _enters(tree: Tree, directory: str, name: str, path: str) -> bool:
     """Whether a directory is to be looked into; what it makes of the table is noted."""
     if directory in tree.acid:
@@ -337,13 +353,17 @@ def _remote_files(table: str, uri: str) -> tuple[bool, Tree]:
         if kind.type == pyarrow.fs.FileType.File:
             return True, Tree([FoundFile("", root.rsplit("/", 1)[-1], kind.size, kind.mtime_ns or 0)])
         infos = filesystem.get_file_info(pyarrow.fs.FileSelector(root, recursive=True))
-    except OSError as error:
+    except TableNotFoundError:
+        raise
+    except Exception as error:  # each library behind fsspec has a family of its own
         raise TableError(f"Table {table!r} is invalid: cannot list {uri}: {_one_line(error)}") from error
     visible: dict[str, bool] = {"": True}
     tree = Tree()
     # a directory comes before what is in it, where the store tells of directories at all
     for info in sorted(infos, key=lambda item: item.path):
         path = info.path[len(root) + 1 :].rstrip("/")
+        if "" in path.split("/"):
+            continue  # an object with two slashes in its name: to Spark's file systems there is no such path
         directory, _, name = path.rpartition("/")
         if info.type == pyarrow.fs.FileType.Directory:
             _sees(tree, path, visible)
@@ -390,4 +410,4 @@ def _scheme(text: str) -> str:
 
 
 def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())
+    return " ".join(str(error).split()) or type(error).__name__

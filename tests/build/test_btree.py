@@ -563,3 +563,47 @@ def test_refreshing_a_partition_keeps_a_set_that_covers_others(
     table.refresh_indexes()
     assert len(sets(table)) == 1
     assert ids(table.scan("a IN (2, 77, 78)")) == [950, 900, *range(200, 210)]
+
+
+def test_a_file_that_two_sets_describe_is_merged_once(
+    path: Path, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = {f"f{n}.orc": values(n * 1000, 1000) for n in range(3)}
+    table.create_index("by_a", "a", "btree")
+    file = path / "f1.orc"
+    content, status = file.read_bytes(), file.stat()
+    monkeypatch.setattr(btree_job, "MAX_SETS", 2)
+    write_rows(file, 1000, [1])
+    table.refresh_indexes()
+    file.write_bytes(content)
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+    table.refresh_indexes()
+    # the first set, which its other files name still, and the last one are of the same version
+    assert sorted(held.num_files for held in sets(table)) == [1, 3]
+    data["f3.orc"] = [7, 8]
+    write_rows(path / "f3.orc", 5000, data["f3.orc"])
+    table.refresh_indexes()
+    check_one_set(table, data)
+
+
+def test_a_partition_that_was_built_anew_is_merged_once(tmp_path: Path) -> None:
+    path = tmp_path / "parts"
+    data = {f"p={name in 'abc':d}/{name}.orc": values(1000 * n, 1000) for n, name in enumerate("abcd")}
+    for number, (name, column) in enumerate(data.items()):
+        write_rows(path / name, 1000 * number, column)
+    table = LocalConnection().table(str(path))
+    table.create_index("by_a", "a", "btree", properties={"level": "table"})
+    table.rebuild_index("by_a", where="p = 1")
+    assert sorted(held.num_files for held in sets(table)) == [3, 4]
+    # little is left of the set of the whole table
+    table.refresh_indexes()
+    check_one_set(table, data)
+
+
+def check_one_set(table: Table, data: dict[str, list[Any]]) -> None:
+    (held,) = sets(table)
+    assert held.num_files == len(data)
+    assert contents(table, held) == union(*(groups(name, column) for name, column in data.items()))
+    assert len(ids(table.scan("a = 7"))) == sum(column.count(7) for column in data.values())
+    assert table.scan("a = 7").explain().notes == ()
+    assert [item.problems for item in table.check_indexes(verify=True)] == [()]

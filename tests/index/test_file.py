@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from hindex.domain import Domain
 from hindex.errors import HindexError, IndexFileError, NewerFormatError
 from hindex.index import file as file_module
+from hindex.index.base import file_index_type
 from hindex.index.bitmap import BitmapBuilder
 from hindex.index.bitmap_reader import BitmapReader
 from hindex.index.file import Footer, IndexFileReader, IndexFileWriter, PageRef
@@ -265,3 +267,18 @@ def test_a_read_error_is_an_index_file_error() -> None:
     with pytest.raises(HindexError, match="cannot be read"):
         reader.lookup(0, Domain.points([1]))
     assert source.size()
+
+
+@pytest.mark.parametrize("name", ["BITMAP", "BLOOM"])
+def test_a_file_that_is_cut_short_after_it_was_read(tmp_path: Path, name: str) -> None:
+    """What is kept of its pages may lie in the mapped file, and would end the process."""
+    path = tmp_path / "x.hidx"
+    of = file_index_type(name)
+    builder = of.builder(path, LONG)
+    builder.add_stripe(pa.array(range(1000)))
+    builder.finish()
+    reader = of.reader(IndexFileReader(LocalSource(path)))
+    assert 7 in reader.lookup(0, Domain.points([7])).upper
+    os.truncate(path, 0)
+    with pytest.raises(IndexFileError, match="was cut short while it was open"):
+        reader.lookup(0, Domain.points([7]))

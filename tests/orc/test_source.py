@@ -27,6 +27,7 @@ from hindex.orc.source import (
     LocalSource,
     coalesce,
     open_source,
+    resolve_filesystem,
 )
 
 DATA = bytes(range(256)) * 4096
@@ -161,6 +162,36 @@ def test_a_remote_file_that_changed(tmp_path: Path) -> None:
     memory.pipe("/changed", DATA[:1000])
     with pytest.raises(OrcError, match="came back short: the file changed"):
         source.read([(0, 10), (990, 20)])
+
+
+def test_file_systems_with_errors_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = fsspec.filesystem("memory")
+    memory.pipe("/own-errors", DATA)
+
+    def fail(*args: Any, **keywords: Any) -> None:
+        raise RuntimeError("the token\nexpired")
+
+    source = FsspecSource(memory, "/own-errors")
+    monkeypatch.setattr(type(memory), "cat_ranges", fail)
+    with pytest.raises(OrcError, match="cannot read 1 ranges: the token expired"):
+        source.read([(0, 10)])
+    monkeypatch.setattr(type(memory), "size", fail)
+    with pytest.raises(OrcError, match="cannot open the file: the token expired"):
+        FsspecSource(memory, "/own-errors")
+
+
+@pytest.mark.parametrize(
+    ("uri", "expected"),
+    [
+        ("mock:///t/p=a%3Ab/x.orc", "t/p=a%3Ab/x.orc"),
+        ("mock:///t/p=a b/é#?%.orc", "t/p=a b/é#?%.orc"),
+        ("mock:///", ""),
+        ("memory://t/p=a%3Ab/x y.orc", "/t/p=a%3Ab/x y.orc"),
+    ],
+)
+def test_names_are_taken_as_they_are_written(uri: str, expected: str) -> None:
+    """As Hive escapes values in the names of directories, these must not be unescaped on the way."""
+    assert resolve_filesystem(uri)[1] == expected
 
 
 def test_local_files_of_any_file_system_are_mapped(file: Path) -> None:

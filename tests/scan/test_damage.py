@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,11 +15,17 @@ import pytest
 import hindex
 from hindex.errors import NewerFormatError, StoreError
 from hindex.index import base
+from hindex.index.file import IndexFileReader, IndexFileWriter
+from hindex.keys import KeyKind
+from hindex.orc.source import LocalSource
 from hindex.plan.reasons import Reason
 from hindex.sql import parse_predicate
+from hindex.store.manifest import Manifest
 from hindex.store.store import Store
 from hindex.tables import Table
-from tests.support.small import ROWS, WHERE, expected, ids, reasons, store_state
+from tests.support import local_build
+from tests.support.local_build import LocalConnection
+from tests.support.small import ROWS, WHERE, expected, ids, reasons, store_state, write_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -94,6 +101,40 @@ def test_an_index_file_in_the_place_of_another(path: Path, table: Table) -> None
     scan = table.scan(WHERE)
     assert ids(scan) == expected()
     assert reasons(scan) == {Reason.CORRUPT: ["by_a on one.orc"]}
+
+
+@pytest.mark.parametrize("using", ["bitmap", "bloom", "btree", "minmax"])
+def test_an_index_file_with_keys_of_another_kind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, using: str
+) -> None:
+    """Whoever made it made its checksums fit, too."""
+    local_build.install(monkeypatch)
+    write_rows(tmp_path / "t" / "x.orc", 0, [i % 10 for i in range(ROWS)])
+    table = LocalConnection().table(str(tmp_path / "t"))
+    table.create_index("by_a", "a", using)
+    (file,) = (tmp_path / "t" / "_hindex").rglob("*.hidx")
+    old = IndexFileReader(LocalSource(file))
+    made = tmp_path / "made.hidx"
+    writer = IndexFileWriter(made)
+    writer.append_bytes(old.read_bytes(8, old.pages_end - 8))
+    length, checksum = writer.finish(replace(old.footer, key_kind=KeyKind.BYTES))
+    made.replace(file)
+
+    def record(manifest: Manifest) -> Manifest:
+        (entry,) = manifest.files
+        own = [replace(item, length=length, footer_checksum=checksum) for item in entry.index_files]
+        shared = [
+            replace(
+                item, files=tuple(replace(f, length=length, footer_checksum=checksum) for f in item.files)
+            )
+            for item in entry.shared
+        ]
+        return replace(manifest, files=[replace(entry, index_files=tuple(own), shared=tuple(shared))])
+
+    Store.for_table(table.uri).commit(record)
+    scan = table.scan("a = 3")
+    assert ids(scan) == list(range(3, ROWS, 10))
+    assert set(reasons(scan)) == {Reason.CORRUPT}
 
 
 def test_an_index_file_that_is_a_link_out_of_the_store(path: Path, table: Table, tmp_path: Path) -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
+import fsspec
 import pyarrow as pa
+import pyarrow.orc
 import pytest
 
 import hindex
@@ -16,6 +19,7 @@ from hindex.orc import OrcReader
 from hindex.plan.reasons import Reason
 from hindex.scan.execute import OpenTask
 from hindex.scan.running import answered, run_units
+from hindex.table import listing
 from hindex.tables import Table
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
@@ -282,3 +286,70 @@ def test_partitions_added_and_dropped(spark: SparkSession, tmp_path: Path) -> No
     write_rows(path / "part=x" / "x.orc", 4000, [4])
     assert ids(scan) == [*expected_rows[2], *expected_rows[3], 4000]
     assert set(reasons(scan)) >= {Reason.PARTITION_NOT_INDEXED, Reason.FILE_GONE}
+
+
+@pytest.mark.usefixtures("built_here")
+@pytest.mark.parametrize("using", ["bitmap", "bloom", "btree", "minmax"])
+def test_a_file_system_that_tells_no_times(using: str) -> None:
+    memory = fsspec.filesystem("memory")
+    root = f"/no-times-{using}"
+
+    def put(first: int) -> int:
+        sink = pa.BufferOutputStream()
+        table = pa.table({"id": pa.array(range(500)), "a": pa.array(range(first, first + 500))})
+        pyarrow.orc.write_table(table, sink, compression="uncompressed")
+        memory.pipe(f"{root}/x.orc", sink.getvalue().to_pybytes())
+        return len(sink.getvalue())
+
+    length = put(2000)
+    table = LocalConnection().table(f"memory:/{root}")
+    table.create_index("by_a", "a", using)
+    assert ids(table.scan("a = 2450")) == [450]
+    assert ids(table.scan("a = 3050")) == []
+    assert put(2600) == length
+    scan = table.scan("a = 3050")
+    assert ids(scan) == [450]
+    assert reasons(scan) == {Reason.STALE_FILE: ["x.orc"]}
+    assert ids(table.scan("a = 2450")) == []
+
+
+@pytest.mark.usefixtures("built_here")
+@pytest.mark.parametrize("using", ["bitmap", "btree", "minmax"])
+def test_a_rebuild_lets_files_be_skipped_unopened_again(tmp_path: Path, using: str) -> None:
+    table = LocalConnection().table(str(tmp_path / "t"))
+    file = write_rows(tmp_path / "t" / "0.orc", 0, list(range(500)))
+    table.create_index("by_a", "a", using)
+    file.chmod(0o600)
+    assert [task.path for task in table.scan("a = 2300").plan().tasks] == ["0.orc"]
+    table.rebuild_index("by_a")
+    assert not table.scan("a = 2300").plan().tasks
+    # of two indexes, the one that is left as it is may be of an earlier file of the same length, time and statistics
+    table.create_index("by_id", "id", "minmax")
+    file.chmod(0o644)
+    table.rebuild_index("by_a")
+    assert [task.path for task in table.scan("a = 2300").plan().tasks] == ["0.orc"]
+    table.rebuild_index("by_id")
+    assert ids(table.scan("a = 2300")) == []
+
+
+@pytest.mark.usefixtures("built_here")
+def test_directories_that_change_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What two files are told by may be the same: clocks of file systems tick every few milliseconds."""
+    for part, first in ((1, 2000), (2, 2600)):
+        write_rows(tmp_path / "t" / f"p={part}" / "x.orc", 0, list(range(first, first + 500)))
+    assert len({path.stat().st_size for path in (tmp_path / "t").rglob("*.orc")}) == 1
+    real = listing._times
+
+    def in_one_tick(status: os.stat_result) -> tuple[int, int]:
+        told: Any = SimpleNamespace(st_mtime_ns=OLD, st_ctime_ns=OLD, st_ino=status.st_ino)
+        return real(told)
+
+    monkeypatch.setattr(listing, "_times", in_one_tick)
+    table = LocalConnection().table(str(tmp_path / "t"))
+    table.create_index("by_a", "a", "minmax")
+    assert table.scan("a = 2100").to_arrow().column("p").to_pylist() == [1]
+    assert [task.path for task in table.scan("a = 2100").plan().tasks] == ["p=1/x.orc"]
+    (tmp_path / "t" / "p=1").rename(tmp_path / "other")
+    (tmp_path / "t" / "p=2").rename(tmp_path / "t" / "p=1")
+    (tmp_path / "other").rename(tmp_path / "t" / "p=2")
+    assert table.scan("a = 2100").to_arrow().column("p").to_pylist() == [2]

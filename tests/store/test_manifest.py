@@ -137,6 +137,15 @@ def test_merge_replaces_an_indexs_file() -> None:
     assert found.fingerprint == Fingerprint(100, 1, 7)
 
 
+def test_merge_knows_the_status_that_all_indexes_are_of() -> None:
+    before = manifest(A, B, files=(replace(data_file("x", A), changed_ns=5),))
+    assert (
+        merge_build_result(before, files=[replace(data_file("x", B), changed_ns=9)]).files[0].changed_ns == 0
+    )
+    anew = merge_build_result(before, files=[replace(data_file("x", A, B), changed_ns=9)])
+    assert anew.files[0].changed_ns == 9
+
+
 def test_merge_new_indexes_and_vanished_files() -> None:
     before = manifest(A, files=(data_file("x", A), data_file("y", A)))
     after = merge_build_result(before, new_indexes=[B], files=[data_file("y", B)], vanished=["x", "never"])

@@ -107,6 +107,22 @@ def test_an_indexs_life(table: str, bucket: str, store: str | None, tmp_path: An
         assert all(".manifest" in key for key in keys(where))
 
 
+def test_objects_with_two_slashes_in_their_names_are_no_data_files(table: str, s3: S3Server) -> None:
+    """As to Spark, whose paths have no such names; one would stand for the object with one slash."""
+    hx = LocalConnection()
+    expected = len(hx.table(table).scan().to_arrow())
+    filesystem, path = fsspec.url_to_fs(table)
+    for name in ("/p=a%2Fb 1/x.orc", "p=a%2Fb 1//x.orc"):
+        filesystem.copy(f"{path}/p=a%2Fb 1/x.orc", f"{path}/{name}")
+    assert f"/{path}/p=a%2Fb 1//x.orc" in {f"/{name}" for name in filesystem.find(path, refresh=True)}
+    hx.table(table).create_index("g", "g", "bitmap")
+    assert len(hx.table(table).scan().to_arrow()) == expected
+    plain = f"{table.rpartition('/')[0]}/plain"
+    for name in ("x.orc", "/x.orc"):
+        put(f"{plain}/{name}", rows(0))
+    assert len(hx.table(plain).scan().to_arrow()) == ROWS
+
+
 def test_a_btree_on_an_object_store(table: str, s3: S3Server) -> None:
     hx = LocalConnection()
     t = hx.table(table)

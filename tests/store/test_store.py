@@ -261,6 +261,28 @@ def test_failing_writes(
     assert store.commit(adding("b")).number == 2
 
 
+def test_a_link_whose_answer_is_lost(store: Store, table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over NFS: the request is sent again, and told that the name is there."""
+    monkeypatch.setattr("hindex.store.format.INLINE_BYTES", 0)
+    entry = IndexEntry(new_index_id(), "a", "c", "bitmap", "int")
+    own = IndexFileEntry(entry.id, f"data/{entry.id}/x.hidx", 1, 1)
+    file = FileEntry("x.orc", 1, 1, 1, 1, (1,), "struct<c:int>", (own,))
+    real = os.link
+
+    def twice(source: Path, name: Path) -> None:
+        real(source, name)
+        real(source, name)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "link", twice)
+        done = store.commit(lambda old: merge_build_result(old, new_indexes=[entry], files=[file]))
+    assert done.number == 1
+    found = Store.for_table(str(table)).load()
+    assert found is not None
+    assert list(found.files) == [file]
+    assert store.garbage() == ()
+
+
 def test_a_commit_that_may_not_last(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once the name is there a commit cannot be taken back, so nobody is told that nothing was changed."""
     store.commit(adding("a"))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+import fsspec
 import pyarrow as pa
 import pyarrow.fs
 import pytest
@@ -253,6 +254,27 @@ def test_another_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert (one.is_file, one.files[0].path, one.files[0].uri) == (True, "root.orc", "s3://bucket/t/root.orc")
     with pytest.raises(TableError, match="no such file or directory: s3://bucket/t/no"):
         list_data_files("s3://bucket/t/no")
+
+
+@pytest.mark.parametrize("method", ["info", "find"])
+def test_a_file_system_with_errors_of_its_own(monkeypatch: pytest.MonkeyPatch, method: str) -> None:
+    memory = fsspec.filesystem("memory")
+    memory.pipe("/own-errors-listed/x.orc", b"data")
+
+    def fail(*args: object, **keywords: object) -> None:
+        raise RuntimeError("the token\nexpired")
+
+    monkeypatch.setattr(type(memory), method, fail)
+    with pytest.raises(TableError, match=r"cannot list memory://own-errors-listed: the token expired$"):
+        list_data_files("memory://own-errors-listed")
+
+
+def test_times_that_64_bits_do_not_hold(tmp_path: Path) -> None:
+    fill(tmp_path, ["x.orc"])
+    os.utime(tmp_path / "x.orc", ns=(0, (1 << 63) + 5))
+    if (tmp_path / "x.orc").stat().st_mtime_ns != (1 << 63) + 5:
+        pytest.skip("the file system has no such times")
+    assert list_data_files(str(tmp_path)).files[0].mtime_ns == 5 - (1 << 63)
 
 
 def test_the_same_files_as_spark(spark: SparkSession, tmp_path: Path) -> None:
