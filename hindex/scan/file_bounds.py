@@ -105,7 +105,7 @@ class ManifestExtents:
     needs_entry = True
 
     def __init__(self, indexes: Mapping[str, Sequence[IndexEntry]], binding: tuple[str, ...]) -> None:
-        self._indexes = {column: sorted(found, key=order_of) for column, found in indexes.items()}
+        self._indexes = {column: sorted(found, key=_order) for column, found in indexes.items()}
         self._binding = binding
 
     def lookup(self, view: FileView, leaf: Leaf) -> Iterable[StripeBounds]:
@@ -129,13 +129,22 @@ class ManifestExtents:
         return of is not None and same_keys(of, leaf.type)
 
 
-def order_of(entry: IndexEntry) -> int:
+def _order(entry: IndexEntry) -> int:
     """When an index is asked among those of a column: the later, the more it tells."""
     try:
         return index_type(entry.type).order
     except HindexError:
         # of a type that is not known here: its extents say what they say
         return _LAST
+
+
+def tells_as_much(entry: IndexEntry, as_other: IndexEntry) -> bool:
+    """Whether an index leaves nothing open that another one on the same column would tell."""
+    try:
+        one, other = index_type(entry.type), index_type(as_other.type)
+    except HindexError:
+        return False
+    return one.order >= other.order and one.operators >= other.operators
 
 
 @lru_cache(maxsize=256)

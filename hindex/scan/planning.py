@@ -15,7 +15,7 @@ from hindex.plan.evaluate import prune
 from hindex.plan.filter import ALWAYS, NEVER, Filter, Never, column_types, columns, leaves, residuals
 from hindex.plan.normalize import normalize
 from hindex.plan.reasons import Note, Reason
-from hindex.scan.file_bounds import FileBounds, ManifestExtents, SkippedFile, order_of, skip_file
+from hindex.scan.file_bounds import FileBounds, ManifestExtents, SkippedFile, skip_file, tells_as_much
 from hindex.scan.flat_keys import FilePlaces
 from hindex.scan.shared import SharedBounds
 from hindex.scan.task import IndexUse, OutputColumn, ScanTask
@@ -319,10 +319,6 @@ class _Planner:
                 self._set_aside[index.name] = index.quarantined or ""
             if not indexes and name not in self._quarantined:
                 self._unindexed.add((name, key_kind(self._types[name]) is not None))
-            # how much the best index tells that is there for the file, or should be
-            best = max(
-                (order_of(index) for index in indexes if self._covers(index, view, covered)), default=-1
-            )
             for index in indexes:
                 if index.deferred:
                     self._deferred.add(index.name)
@@ -341,8 +337,9 @@ class _Planner:
                         continue
                     uses.append(IndexUse(index.name, name, path, file.length, file.footer_checksum))
                 elif index.id not in covered:
-                    if order_of(index) <= best:
-                        # another index on the column tells as much
+                    if any(
+                        tells_as_much(other, index) for other in indexes if self._covers(other, view, covered)
+                    ):
                         continue
                     self._notes.append(
                         Note(
@@ -357,11 +354,14 @@ class _Planner:
         return uses
 
     def _covers(self, index: IndexEntry, view: FileView, covered: frozenset[str]) -> bool:
-        """Whether an index that was built is of a file's partition, or of the file all the same."""
+        """Whether an index that was built is of a file's partition, or of the file as it is all the same."""
         if index.deferred:
             return False
-        is_shared = view.entry is not None and view.entry.shared_index(index.id) is not None
-        return index.id in covered or is_shared or self._index_file(view, index) is not None
+        if index.id in covered:
+            return True
+        if view.entry is None or not view.is_listed_fresh:
+            return False
+        return view.entry.shared_index(index.id) is not None or self._index_file(view, index) is not None
 
     def _index_file(self, view: FileView, index: IndexEntry) -> IndexFileEntry | None:
         return None if view.entry is None else view.entry.index_file(index.id)

@@ -165,6 +165,36 @@ def test_strict_takes_an_index_for_each_partition(connection: LocalConnection, t
     assert reasons(table.scan("a = 3")) == {Reason.NEW_FILE: ["p=2/y.orc"]}
 
 
+def test_filters_are_not_taken_for_ranges(connection: LocalConnection, tmp_path: Path) -> None:
+    for p in (1, 2):
+        write_rows(tmp_path / "parts" / f"p={p}" / "x.orc", 100 * p, [i % 10 for i in range(100)])
+    table = connection.table(str(tmp_path / "parts"))
+    table.create_index("members", "a", "bloom")
+    table.create_index("ends", "a", "minmax", where="p = 1")
+    assert reasons(table.scan("a > 3")) == {Reason.PARTITION_NOT_INDEXED: ["ends on p=2/x.orc"]}
+    with pytest.raises(FallbackError, match="ends on p=2"):
+        table.scan("a > 3", mode="strict").count()
+
+
+def test_an_index_file_of_a_partition_that_it_no_longer_covers(
+    connection: LocalConnection, tmp_path: Path
+) -> None:
+    """A text that is no number makes texts of the partitions' values, and '01' is not '1'."""
+    path = tmp_path / "parts"
+    write_rows(path / "p=01" / "x.orc", 0, [i % 10 for i in range(100)])
+    connection.table(str(path)).create_index("one", "a", where="p = '1'")
+    write_rows(path / "p=abc" / "x.orc", 100, [3])
+    table = connection.table(str(path))
+    where = "a = 3 AND p = '01'"
+    assert reasons(table.scan(where)) == {}
+    assert ids(table.scan(where, mode="strict")) == list(range(3, 100, 10))
+    # stale, and nothing else tells of it
+    write_rows(path / "p=01" / "x.orc", 0, [i % 7 for i in range(150)])
+    assert reasons(table.scan(where)) == {Reason.PARTITION_NOT_INDEXED: ["one on p=01/x.orc"]}
+    with pytest.raises(FallbackError, match="one on p=01"):
+        table.scan(where, mode="strict").count()
+
+
 def test_modes_of_connections(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     assert hindex.connect().mode is Mode.LENIENT
     strict = hindex.connect(mode="STRICT")
