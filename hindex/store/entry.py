@@ -71,7 +71,7 @@ class FileEntry:
     :param index_files: sorted by index id; at most one an index.
     :param shared: index files that cover other data files too, sorted by index id; at most one entry an index.
     :param changed_ns: when the status of the file had last changed (``DataFile.changed_ns``); 0 where that is not
-        known of all of its indexes.
+        known.
     :param num_row_groups: of all stripes; 0 where that is not known, or there is no row.
     """
 

@@ -250,19 +250,15 @@ def _joined(old: FileEntry | None, new: FileEntry, alive: Collection[str]) -> Fi
     """A new entry with what is still good of the old one, and without indexes that are gone."""
     own = {item.index_id: item for item in new.index_files if item.index_id in alive}
     shared = {item.index_id: item for item in new.shared if item.index_id in alive}
-    changed_ns = new.changed_ns
     if old is not None and old.fingerprint == new.fingerprint:
-        replaced = own.keys() | shared.keys()
+        # the build has opened the file and compared its tail: whoever opens it for the older indexes does no more, so
+        # that the new one's changed_ns holds for these, too
         own = {item.index_id: item for item in old.index_files} | own
         shared = {item.index_id: item for item in old.shared} | shared
-        if old.changed_ns != changed_ns and not replaced.issuperset((*own, *shared)):
-            # whether the file that the older indexes are of is still this one shows when it is opened
-            changed_ns = 0
     return replace(
         new,
         index_files=tuple(own[key] for key in sorted(own)),
         shared=tuple(shared[key] for key in sorted(shared)),
-        changed_ns=changed_ns,
     )
 
 
