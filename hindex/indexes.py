@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from hindex.arguments import check_text
-from hindex.errors import ArgumentTypeError, ColumnError, HindexError
+from hindex.errors import ArgumentError, ArgumentTypeError, ColumnError, HindexError
 from hindex.index.base import IndexType, Level, index_type, resolve_properties
 from hindex.lifecycle.changes import now_ms
 from hindex.lifecycle.coverage import keys_of, partition_filter
@@ -304,7 +304,7 @@ def new_entry(spec: IndexSpec, snapshot: Snapshot) -> IndexEntry:
         if name in given:
             value = str(properties.pop(given[name])).lower()
             if value not in allowed:
-                raise HindexError(f"Property {name!r} is {value!r}: it must be {' or '.join(allowed)}")
+                raise ArgumentError(f"Property {name!r} is {value!r}: it must be {' or '.join(allowed)}")
             annotations[name] = value
     return IndexEntry(
         id=new_index_id(),
@@ -340,7 +340,7 @@ def _level(kind: IndexType, text: str | None, snapshot: Snapshot) -> Level:
         found = next((level for level in kind.levels if level.value == text.lower()), None)
         if found is None:
             known = ", ".join(sorted(level.value.upper() for level in kind.levels))
-            raise HindexError(f"Index type {kind.name} has no level {text!r}: its levels are {known}")
+            raise ArgumentError(f"Index type {kind.name} has no level {text!r}: its levels are {known}")
         return found
     order = [Level.STRIPE, Level.PARTITION, Level.TABLE]
     if not snapshot.schema.partition_columns:

@@ -5,8 +5,10 @@ A source is asked for all ranges of one step together, so that a remote store ca
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
+import stat
 from collections.abc import Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
@@ -173,6 +175,8 @@ class LocalSource:
         try:
             self._descriptor = os.open(self.path, os.O_RDONLY)
             status = os.fstat(self._descriptor)
+            if stat.S_ISDIR(status.st_mode):
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
             self._size = status.st_size
             self._map = (
                 mmap.mmap(self._descriptor, self._size, access=mmap.ACCESS_READ) if self._size else None

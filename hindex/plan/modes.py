@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable
 
-from hindex.errors import FallbackError, HindexError
+from hindex.errors import ArgumentError, FallbackError
 from hindex.plan.reasons import Note, group_notes
 
 
@@ -23,13 +23,13 @@ class Mode(enum.Enum):
     def of(cls, text: str | Mode) -> Mode:
         """The mode of a name in any case.
 
-        :raises HindexError: naming those that there are.
+        :raises ArgumentError: naming those that there are.
         """
         if isinstance(text, Mode):
             return text
         found = next((mode for mode in cls if mode.value == str(text).lower()), None)
         if found is None:
-            raise HindexError(f"Unknown mode {text!r}: it is {', '.join(mode.value for mode in cls)}")
+            raise ArgumentError(f"Unknown mode {text!r}: it is {', '.join(mode.value for mode in cls)}")
         return found
 
     def check(self, notes: Iterable[Note]) -> None:

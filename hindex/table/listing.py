@@ -396,7 +396,8 @@ def _check_name(table: str, name: str) -> None:
             name.encode()
         except UnicodeEncodeError as error:
             raise TableError(
-                f"Table {table!a} is invalid: the name {name!a} is not UTF-8; rename it"
+                f"Table {table!a} is invalid: the name {name!a} is not UTF-8; rename it, "
+                "or set PYTHONUTF8=1 if it is and the locale is not"
             ) from error
 
 

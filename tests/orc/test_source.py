@@ -254,3 +254,8 @@ def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
     for _ in range(50):
         OrcReader(file).read(rows=[1])
     assert len(list(Path("/proc/self/fd").iterdir())) <= before + 1
+
+
+def test_a_directory_is_named_as_what_it_is(tmp_path: Path) -> None:
+    with pytest.raises(OrcError, match="cannot open the file: Is a directory"):
+        LocalSource(str(tmp_path))
