@@ -6,7 +6,7 @@ the same streams in each of them, and only of files that are mapped or in memory
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -216,6 +216,9 @@ class JoinedDecoder(UnitDecoder):
         if len(pieces) == 1:
             return pieces[0]
         return {i: concatenated([piece[i] for piece in pieces], column) for i, column in columns.items()}
+
+    def _let_go(self, columns: Set[int]) -> None:
+        """Nothing: the streams have no places of their own, and a slice is small."""
 
     def _release(self) -> None:
         """Let go of the stripes' mapped pages, if many were read: the next slice maps others."""

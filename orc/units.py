@@ -7,7 +7,7 @@ of a window of it for one unit, and the selected values.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -47,7 +47,10 @@ FETCH_BYTES = 32 << 20
 
 #: Decompressed bytes of one column that are held at once, as far as can be told beforehand. Each further window costs
 #: a fixed price, and decompresses the chunk again in which the last one ended.
-WINDOW_BYTES = 32 << 20
+WINDOW_BYTES = 16 << 20
+
+#: Stored bytes of a unit from which on its mapped pages are let go of as soon as it is decoded.
+_RELEASED_BYTES = 1 << 20
 
 #: Assumed content of a compressed byte, where the number of chunks does not tell more.
 _INFLATES = 4
@@ -230,11 +233,19 @@ class UnitDecoder:
                 for number in numbers
             }
             parts.append(self._decode(unit, level, mine, decompressor))
+        if decompressor.bytes_in > _RELEASED_BYTES:
+            self._let_go(numbers)
         with self._lock:
             self._decompressor.add_counts(decompressor)
         if len(parts) == 1:
             return parts[0]
         return [concatenated(found, c) for c, *found in zip(unit.columns, *parts, strict=True)]
+
+    def _let_go(self, columns: Set[int]) -> None:
+        """Let go of the mapped pages of columns: otherwise those of all columns are held until the stripe is done."""
+        for number in columns:
+            for stream in self.stripe.data_streams(number):
+                self._file.source.release(stream.offset, stream.length)
 
     def _decode(
         self, unit: Unit, level: Level, places: Mapping[int, StreamPlaces], decompressor: Decompressor

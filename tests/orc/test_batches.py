@@ -104,6 +104,7 @@ def test_a_column_of_some_megabytes_is_one_window(
             assert reader.read(rows=rows).column("text").combine_chunks().equals(texts.take(pa.array(rows)))
             return reader.counts.chunks, reader.counts.bytes_decompressed
 
+    monkeypatch.setattr(units, "WINDOW_BYTES", 32 << 20)
     chunks()  # what the file's footers say is known from now on
     known = chunks()
     monkeypatch.setattr(units, "WINDOW_BYTES", 1 << 40)

@@ -20,6 +20,7 @@ from hindex.errors import OrcError
 from hindex.orc import DecodePath, OrcReader, RowSelection, cost, joined, stripes_read, units
 from hindex.orc.columns import context
 from hindex.orc.compression import CODECS, Decompressor
+from hindex.orc.counts import CountedSource
 from hindex.orc.fetched import Fetched
 from hindex.orc.known_files import KNOWN_FILES
 from hindex.orc.marks import ColumnMarks
@@ -169,6 +170,37 @@ def test_columns_are_decoded_by_several_threads(
         (one,) = reader.read_stripes(None, [(1, RowSelection.of(range(5), second.num_rows))])
         assert pa.Table.from_batches([one]).equals(data.slice(second.first_row, 5))
         assert set(map(len, at_once)) == {1}
+
+
+def test_mapped_pages_of_a_column_are_let_go_of_when_it_is_decoded(
+    tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = table(rng)
+    write(tmp_path / "t.orc", data, "zstd")
+    monkeypatch.setattr(units, "_RELEASED_BYTES", 0)
+    released: list[tuple[int, int]] = []
+    release = CountedSource.release
+
+    def spy(self: CountedSource, offset: int, length: int) -> None:
+        released.append((offset, length))
+        release(self, offset, length)
+
+    monkeypatch.setattr(CountedSource, "release", spy)
+    rows = np.arange(0, ROWS, 2 * STRIDE)
+    with OrcReader(tmp_path / "t.orc", path=DecodePath.SPARSE) as reader:
+        of_first = RowSelection.of(rows[rows < STRIPE], STRIPE)
+        found = reader.read_stripe(0, ["text", "key"], of_first)
+        assert pa.Table.from_batches([found]).equals(data.select(["text", "key"]).take(rows[rows < STRIPE]))
+        streams = [
+            (stream.offset, stream.length)
+            for name in ("text", "key")
+            for stream in reader.stripe(0).data_streams(reader.column_type(name).column)
+        ]
+        assert sorted(released) == sorted(streams)
+        released.clear()
+        # those that are laid end to end have no places of their own
+        assert reader.read(["text", "key"], rows).equals(data.select(["text", "key"]).take(rows))
+        assert released == []
 
 
 def test_the_largest_column_is_begun_with(
