@@ -332,7 +332,7 @@ class FsspecSource(_RemoteSource):
             self._size = int(filesystem.size(path))
         except Exception as error:
             # each library has a family of its own; a store that does not tell a file's length gives None
-            raise OrcError(f"cannot open the file: {_one_line(error)}", path=path) from error
+            raise OrcError(f"cannot open the file: {one_line(error)}", path=path) from error
 
     def _fetch(self, wanted: Sequence[Range]) -> Sequence[bytes | pa.Buffer]:
         starts = [start for start, _ in wanted]
@@ -342,7 +342,7 @@ class FsspecSource(_RemoteSource):
                 [self.path] * len(wanted), starts, ends, max_gap=None, on_error="raise"
             )
         except Exception as error:
-            raise OrcError(f"cannot read {len(wanted)} ranges: {_one_line(error)}", path=self.path) from error
+            raise OrcError(f"cannot read {len(wanted)} ranges: {one_line(error)}", path=self.path) from error
         return found
 
     def open_arrow(self) -> pa.NativeFile:
@@ -457,7 +457,8 @@ def open_source(location: Location) -> ByteSource:
     return FsspecSource(filesystem, path)
 
 
-def _one_line(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
+    """What an error says, or its kind where it says nothing."""
     return " ".join(str(error).split()) or type(error).__name__
 
 

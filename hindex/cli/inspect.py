@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 import pyarrow as pa
 import pyarrow.fs
 
+from hindex.arguments import is_utf8
 from hindex.cli.inspect_text import Document, orc_text
 from hindex.errors import HindexError, OrcError, TableError
 from hindex.index.file import MAGIC
@@ -59,10 +60,10 @@ def inspect_path(path: str, *, row_groups: bool = False, valid_write_ids: str = 
     :param valid_write_ids: what is seen of a transactional table.
     :raises HindexError: if there is no such file, or it is no file of a kind that is known here, or corrupt.
     """
-    try:
-        path.encode()
-    except UnicodeEncodeError as error:
-        raise TableError(f"the name {path!a} is not UTF-8; rename it") from error
+    if not is_utf8(path):
+        raise TableError(
+            f"the name {path!a} is not UTF-8; rename it, or set PYTHONUTF8=1 if it is and the locale is not"
+        )
     filesystem, inner = resolve_filesystem(path)
     try:
         info = filesystem.get_file_info(inner)

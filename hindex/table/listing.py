@@ -15,10 +15,11 @@ from urllib.parse import unquote
 
 import pyarrow.fs
 
+from hindex.arguments import is_utf8
 from hindex.errors import TableError, TableNotFoundError
 from hindex.orc.acid.files import AcidFile
 from hindex.orc.acid.names import METADATA_FILE, VERSION_FILE, looks_acid
-from hindex.orc.source import resolve_filesystem
+from hindex.orc.source import one_line, resolve_filesystem
 from hindex.table.elsewhere import CatalogPartitions, PartitionPlace
 from hindex.table.fingerprint import Fingerprint
 from hindex.table.partitions import Partitioning, PartitionValue, RawPartition, discover
@@ -356,7 +357,7 @@ def _remote_files(table: str, uri: str) -> tuple[bool, Tree]:
     except TableNotFoundError:
         raise
     except Exception as error:  # each library behind fsspec has a family of its own
-        raise TableError(f"Table {table!r} is invalid: cannot list {uri}: {_one_line(error)}") from error
+        raise TableError(f"Table {table!r} is invalid: cannot list {uri}: {one_line(error)}") from error
     visible: dict[str, bool] = {"": True}
     tree = Tree()
     # a directory comes before what is in it, where the store tells of directories at all
@@ -391,14 +392,11 @@ def is_hidden(name: str) -> bool:
 
 
 def _check_name(table: str, name: str) -> None:
-    if not name.isascii():
-        try:
-            name.encode()
-        except UnicodeEncodeError as error:
-            raise TableError(
-                f"Table {table!a} is invalid: the name {name!a} is not UTF-8; rename it, "
-                "or set PYTHONUTF8=1 if it is and the locale is not"
-            ) from error
+    if not name.isascii() and not is_utf8(name):
+        raise TableError(
+            f"Table {table!a} is invalid: the name {name!a} is not UTF-8; rename it, "
+            "or set PYTHONUTF8=1 if it is and the locale is not"
+        )
 
 
 def _scheme(text: str) -> str:
@@ -408,7 +406,3 @@ def _scheme(text: str) -> str:
     if found is None or not (text.startswith("://", found.end() - 1) or found[1].lower() == "file"):
         return ""
     return found[1].lower()
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
