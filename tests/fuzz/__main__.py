@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -60,6 +61,28 @@ class Tally:
         return f"{self.inputs} inputs, {per_second:.0f}/s, {len(self.findings)} findings"
 
 
+def stopped(process: subprocess.Popen[bytes], patience: float = 10.0) -> str:
+    """End a process that stands still; what its threads were at.
+
+    Python's stacks go to its standard error, by the handler that ``-X faulthandler`` has for SIGABRT. What is given
+    back is what the kernel knows, which tells one that waits (S) from one that works (R).
+    """
+    threads = []
+    for task in sorted(Path(f"/proc/{process.pid}/task").glob("*")):
+        name, _, numbers = (task / "stat").read_text().partition(") ")
+        state, *counts = numbers.split()
+        waiting = (task / "wchan").read_text()
+        threads.append(f"{name}) {state}, {counts[10]} + {counts[11]} ticks, in {waiting or 'no call'}")
+    process.send_signal(signal.SIGABRT)
+    try:
+        process.wait(patience)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        threads.append(f"it did not end within {patience:.0f} s of SIGABRT")
+    return "\n".join(threads)
+
+
 class Worker:
     """A process that reads every ``step``-th input, started again behind one that ended it."""
 
@@ -92,14 +115,15 @@ class Worker:
             number, since = STATE.unpack(self._state.read_bytes())
             if number < 0 or time.monotonic() - max(since, self._began) < _HUNG_AFTER:
                 return True
-            self._process.kill()
-            self._process.wait()
-            return self._again(tally, f"still at it after {_HUNG_AFTER:.0f} s")
+            threads = stopped(self._process)
+            return self._again(tally, f"still at it after {_HUNG_AFTER:.0f} s: {self._errors()}\n{threads}")
         self._take(tally)
         if code == 0:
             return False
-        said = Path(f"{self._output}.errors").read_text(errors="replace")[-3000:]
-        return self._again(tally, f"ended the process with {code}: {said}")
+        return self._again(tally, f"ended the process with {code}: {self._errors()}")
+
+    def _errors(self) -> str:
+        return Path(f"{self._output}.errors").read_text(errors="replace")[-6000:]
 
     def end(self) -> None:
         if self._process.poll() is None:

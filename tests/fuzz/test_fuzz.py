@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from hindex.orc import DecodePath, OrcReader
 from hindex.orc.source import BytesSource
+from tests.fuzz.__main__ import stopped
 from tests.fuzz.mutate import Corpus, damaged
 from tests.fuzz.reading import read_in_ways
 from tests.fuzz.worker import load
@@ -48,3 +52,21 @@ def test_damaged_files_give_rows_or_an_error(corpus: Corpus) -> None:
 def test_a_number_gives_the_same_input(corpus: Corpus, tmp_path: Path) -> None:
     again = load(tmp_path)
     assert [damaged(corpus, SEED, n) for n in range(60)] == [damaged(again, SEED, n) for n in range(60)]
+
+
+def test_a_worker_that_stands_still_tells_where(tmp_path: Path) -> None:
+    code = "import time\ndef standing_still():\n    print('here', flush=True)\n    time.sleep(600)\nstanding_still()"
+    errors = tmp_path / "errors"
+    with errors.open("wb") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-X", "faulthandler", "-c", code], stdout=subprocess.PIPE, stderr=file
+        )
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"here\n"
+        time.sleep(0.1)
+        threads = stopped(process)
+    assert process.returncode < 0
+    assert f"{process.pid} (" in threads
+    assert ") S, " in threads
+    assert "standing_still" in errors.read_text()
