@@ -8,9 +8,8 @@ returns the true length.
 
 from __future__ import annotations
 
-import threading
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,8 +20,13 @@ import zstandard
 from isal import isal_zlib
 
 from hindex.errors import OrcError
+from hindex.orc import zstd_frames
+from hindex.orc.encoding.buffers import PADDING
 
 HEADER_LENGTH = 3
+
+#: Of fewer bytes, a call for several chunks costs as much as it saves.
+_LEAST_JOINED = 1 << 18
 
 #: Chunk lengths have 23 bits, so no file needs a larger block than this.
 MAX_BLOCK_SIZE = 1 << 23
@@ -55,6 +59,7 @@ class Codec:
     ``into(body, out)`` fills ``out`` and returns the number of bytes written. ``partial`` codecs stop when
     ``out`` is full, so the head of a chunk costs less than the whole; the others need room for all of it.
     ``fills(body)`` is whether a look at the head tells that a chunk of any bytes is either corrupt or has content.
+    Of codecs that ``join``, chunks one behind the other are decompressed by one call.
     """
 
     name: str
@@ -62,82 +67,7 @@ class Codec:
     size: Callable[[memoryview], int | None]
     fills: Callable[[memoryview], bool]
     partial: bool
-
-
-_local = threading.local()
-
-
-#: A frame of zstd begins with these bytes; the header of each of its blocks has three, and a checksum four.
-_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-_ZSTD_BLOCK_HEADER = 3
-_ZSTD_CHECKSUM = 4
-_ZSTD_REPEATED = 1
-_ZSTD_COMPRESSED = 2
-
-#: Where the head of a block's literals has their number, as shift and bits by its format: plain or all the same ones,
-#: and compressed ones.
-_ZSTD_LITERALS = (((3, 5), (4, 12), (3, 5), (4, 20)), ((4, 10), (4, 10), (4, 14), (4, 18)))
-
-
-def _check_one_frame(body: memoryview) -> None:
-    """That a chunk is one frame and nothing else: its head tells the size of the first one only.
-
-    Source: RFC 8878, 3.1.1.
-
-    :raises ValueError: if there are bytes behind it, or it is one that decompressors leave out.
-    """
-    if body[:4] != _ZSTD_MAGIC:
-        raise ValueError("it is no frame with content")
-    at, is_last = zstandard.frame_header_size(body), False
-    while not is_last:
-        header = int.from_bytes(body[at : at + _ZSTD_BLOCK_HEADER], "little")
-        is_last = bool(header & 1) or at > len(body)
-        at += _ZSTD_BLOCK_HEADER + (1 if header >> 1 & 3 == _ZSTD_REPEATED else header >> 3)
-    if zstandard.get_frame_parameters(body).has_checksum:
-        at += _ZSTD_CHECKSUM
-    if at < len(body):
-        raise ValueError(f"there are {len(body) - at} bytes behind the frame")
-
-
-def _zstd_into(body: memoryview, out: Bytes) -> int:
-    _check_one_frame(body)
-    # a decompressor may not be shared between threads
-    decompressor = getattr(_local, "zstd", None)
-    if decompressor is None:
-        decompressor = _local.zstd = zstandard.ZstdDecompressor()
-    reader = decompressor.stream_reader(body, read_across_frames=False)
-    view, done = out.data, 0
-    while done < len(view):
-        count = reader.readinto(view[done:])
-        if not count:
-            break
-        done += count
-    return done
-
-
-def _zstd_size(body: memoryview) -> int | None:
-    size = zstandard.get_frame_parameters(body).content_size
-    return None if size == zstandard.CONTENTSIZE_UNKNOWN else int(size)
-
-
-def _zstd_fills(body: memoryview) -> bool:
-    """By the size that the frame's head tells, otherwise by the first block; False if decompressors leave it out.
-
-    Source: RFC 8878, 3.1.1.2 and 3.1.1.3.1.
-    """
-    if body[:4] != _ZSTD_MAGIC:
-        return False
-    size = _zstd_size(body)
-    if size is not None:
-        return size > 0
-    at = zstandard.frame_header_size(body)
-    header = int.from_bytes(body[at : at + _ZSTD_BLOCK_HEADER], "little")
-    if header >> 1 & 3 != _ZSTD_COMPRESSED:
-        return header >> 3 > 0
-    # without literals there is nothing that a match could repeat
-    literals = int.from_bytes(body[at + _ZSTD_BLOCK_HEADER :][:3], "little")
-    shift, bits = _ZSTD_LITERALS[literals & 3 >= _ZSTD_COMPRESSED][literals >> 2 & 3]
-    return literals >> shift & (1 << bits) - 1 > 0
+    joins: bool = False
 
 
 def _zlib_into(body: memoryview, out: Bytes) -> int:
@@ -226,7 +156,7 @@ CODECS: dict[int, Codec] = {
     2: Codec("snappy", _snappy_into, _snappy_size, _snappy_fills, partial=False),
     3: Codec("lzo", _lzo_into, _unknown, _lzo_fills, partial=False),
     4: Codec("lz4", _lz4_into, _unknown, _lz4_fills, partial=False),
-    5: Codec("zstd", _zstd_into, _zstd_size, _zstd_fills, partial=True),
+    5: Codec("zstd", zstd_frames.into, zstd_frames.size, zstd_frames.fills, partial=True, joins=True),
     6: Codec("brotli", _brotli_into, _unknown, _may_be_empty, partial=False),
 }
 
@@ -311,6 +241,40 @@ class Decompressor:
         self.bytes_in += len(chunk.body)
         self.bytes_out += count
         return count
+
+    def together(self, chunks: Sequence[Chunk], sizes: Sequence[int]) -> tuple[Bytes, list[int]] | None:
+        """Decompress several chunks by one call, where the codec has one for them.
+
+        :param sizes: the bytes wanted of each, from its first one on.
+        :returns: a buffer, which ends in :data:`PADDING` zeros, and where each chunk begins in it. None where that
+            cannot be done, or one of them is corrupt: one by one it is told which.
+        """
+        if self.codec is None or not self.codec.joins or sum(sizes) < _LEAST_JOINED or len(chunks) < 2:
+            return None
+        pieces, bases, at = list[bytes | memoryview](), list[int](), 0
+        try:
+            for chunk, size in zip(chunks, sizes, strict=True):
+                bases.append(at)
+                if chunk.size is None or not size <= chunk.size <= self.block_size:
+                    return None
+                if not size:
+                    continue
+                if chunk.original:
+                    pieces += zstd_frames.plain(chunk.body[:size])
+                    at += size
+                else:
+                    frame, length = zstd_frames.head(chunk.body, chunk.size, size)
+                    pieces += frame
+                    at += length
+            pieces += zstd_frames.plain(memoryview(bytes(PADDING)))
+            buffer = zstd_frames.joined(pieces, at + PADDING)
+        except _JOINED_ERRORS:
+            return None
+        wanted = [chunk for chunk, size in zip(chunks, sizes, strict=True) if size]
+        self.chunks += len(wanted)
+        self.bytes_in += sum(len(chunk.body) for chunk in wanted)
+        self.bytes_out += sum(sizes)
+        return buffer, bases
 
     def all(self, data: memoryview, limit: int) -> bytes:
         """A whole metadata section, decompressed: at most ``limit`` bytes."""
@@ -425,3 +389,5 @@ def _codec_errors() -> tuple[type[BaseException], ...]:
 
 
 _CODEC_ERRORS = _codec_errors()
+#: pyarrow's are errors of reading.
+_JOINED_ERRORS: tuple[type[BaseException], ...] = (*_CODEC_ERRORS, OSError)

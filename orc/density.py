@@ -8,11 +8,10 @@ import numpy as np
 
 from hindex.errors import OrcError
 from hindex.orc.compression import HEADER_LENGTH, Decompressor
-from hindex.orc.encoding.buffers import unaligned
+from hindex.orc.encoding.buffers import PADDING, unaligned
 from hindex.orc.encoding.rle_v2 import headers
 from hindex.orc.encoding.rle_v2.chain import follow
 from hindex.orc.source import ByteSource
-from hindex.orc.streams import PADDING
 from hindex.orc.stripe import StreamInformation, StreamKind, Stripe
 
 #: Values at a stream's head that tell what the rest is like.

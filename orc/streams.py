@@ -17,12 +17,9 @@ import numpy.typing as npt
 
 from hindex.errors import OrcError
 from hindex.orc.compression import HEADER_LENGTH, Chunk, Decompressor, chunk_end
-from hindex.orc.encoding.buffers import begins_of
+from hindex.orc.encoding.buffers import PADDING, begins_of
 from hindex.orc.fetched import Fetched
 from hindex.orc.runs import MAX_RUN_LENGTH
-
-#: Zero bytes after a buffer's logical end, so that decoders may read whole words.
-PADDING = 16
 
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
@@ -438,30 +435,43 @@ class StreamWindow:
         sizes = [
             min(wanted, self._most(ordinal)) if wanted else 0 for ordinal, wanted in enumerate(self._wanted)
         ]
-        buffer = np.empty(sum(sizes) + PADDING, np.uint8)
         bases = np.zeros(len(sizes), np.int64)
         lengths = np.zeros(len(sizes), np.int64)
-        at = 0
         # in the stream's order, as a span may go on from one chunk to the next
-        for ordinal in sorted(range(len(sizes)), key=lambda i: self._chunks[i].offset):
-            size = sizes[ordinal]
+        ordinals = sorted(range(len(sizes)), key=lambda i: self._chunks[i].offset)
+        joined = None
+        if not self._whole:
+            joined = self._decompressor.together(
+                [self._chunks[i] for i in ordinals], [sizes[i] for i in ordinals]
+            )
+        if joined is not None:
+            buffer, begins = joined
+            bases[ordinals] = begins
+            lengths[ordinals] = [sizes[i] for i in ordinals]
+            return buffer, bases, lengths
+        buffer, at = np.empty(sum(sizes) + PADDING, np.uint8), 0
+        for ordinal in ordinals:
             bases[ordinal] = at
-            if size:
-                whole = self._whole.get(ordinal)
-                if whole is None:
-                    chunk = self._chunks[ordinal]
-                    count = self._decompressor.into(chunk, buffer[at : at + size])
-                    if count < size and chunk.size is not None:
-                        raise OrcError(
-                            f"the chunk at byte {chunk.offset} ends after {count} bytes and claims {chunk.size}"
-                        )
-                else:
-                    count = min(size, len(whole))
-                    buffer[at : at + count] = whole[:count]
-                lengths[ordinal] = count
-                at += count
+            if sizes[ordinal]:
+                lengths[ordinal] = self._put(ordinal, buffer[at : at + sizes[ordinal]])
+                at += int(lengths[ordinal])
         buffer[at : at + PADDING] = 0
         return buffer[: at + PADDING], bases, lengths
+
+    def _put(self, ordinal: int, out: Bytes) -> int:
+        """Fill ``out`` with the beginning of a chunk's content; the bytes written."""
+        whole = self._whole.get(ordinal)
+        if whole is not None:
+            count = min(len(out), len(whole))
+            out[:count] = whole[:count]
+            return count
+        chunk = self._chunks[ordinal]
+        count = self._decompressor.into(chunk, out)
+        if count < len(out) and chunk.size is not None:
+            raise OrcError(
+                f"the chunk at byte {chunk.offset} ends after {count} bytes and claims {chunk.size}"
+            )
+        return count
 
     def _plain_spans(self, places: Places, tails: Sequence[bool]) -> Spans:
         length = self._fetched.length

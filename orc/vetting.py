@@ -25,7 +25,7 @@ from hindex.orc.claims import (
 )
 from hindex.orc.compression import Decompressor
 from hindex.orc.encoding import rle_v1, rle_v2
-from hindex.orc.streams import PADDING
+from hindex.orc.encoding.buffers import PADDING
 from hindex.orc.stripe import StreamKind, Stripe
 from hindex.orc.types import STRING_KINDS, Kind, OrcType
 
