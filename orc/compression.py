@@ -26,7 +26,7 @@ from hindex.orc.encoding.buffers import PADDING
 HEADER_LENGTH = 3
 
 #: Of fewer bytes, a call for several chunks costs as much as it saves.
-_LEAST_JOINED = 1 << 18
+LEAST_JOINED = 1 << 18
 
 #: Chunk lengths have 23 bits, so no file needs a larger block than this.
 MAX_BLOCK_SIZE = 1 << 23
@@ -249,7 +249,7 @@ class Decompressor:
         :returns: a buffer, which ends in :data:`PADDING` zeros, and where each chunk begins in it. None where that
             cannot be done, or one of them is corrupt: one by one it is told which.
         """
-        if self.codec is None or not self.codec.joins or sum(sizes) < _LEAST_JOINED or len(chunks) < 2:
+        if self.codec is None or not self.codec.joins or sum(sizes) < LEAST_JOINED or len(chunks) < 2:
             return None
         pieces, bases, at = list[bytes | memoryview](), list[int](), 0
         try:

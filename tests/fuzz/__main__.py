@@ -83,20 +83,37 @@ def stopped(process: subprocess.Popen[bytes], patience: float = 10.0) -> str:
     return "\n".join(threads)
 
 
+@dataclass(slots=True)
+class At:
+    """The input that a worker is at, and since when.
+
+    It is looked at while the worker writes it, byte by byte: only what is seen again and again is true.
+    """
+
+    number: int = -1
+    since: float = 0.0
+
+    def seconds(self, number: int, now: float) -> float:
+        """How long the worker has been seen at an input."""
+        if number != self.number:
+            self.number, self.since = number, now
+        return now - self.since
+
+
 class Worker:
     """A process that reads every ``step``-th input, started again behind one that ended it."""
 
     def __init__(self, folder: Path, seed: int, begin: int, step: int, end: int) -> None:
         self._folder, self._seed, self._step, self._end = folder, seed, step, end
         self._state = folder / f"state{begin}"
-        self._state.write_bytes(STATE.pack(-1, time.monotonic()))
+        self._state.write_bytes(STATE.pack(-1))
+        self._at = At()
         self._output = folder / f"output{begin}"
         self._read_upto = 0
         self._next = begin
         self.start()
 
     def start(self) -> None:
-        self._began = time.monotonic()
         self._output.write_bytes(b"")
         self._read_upto = 0
         with self._output.open("ab") as output, Path(f"{self._output}.errors").open("wb") as errors:
@@ -112,8 +129,8 @@ class Worker:
         code = self._process.poll()
         if code is None:
             self._take(tally)
-            number, since = STATE.unpack(self._state.read_bytes())
-            if number < 0 or time.monotonic() - max(since, self._began) < _HUNG_AFTER:
+            (number,) = STATE.unpack(self._state.read_bytes())
+            if self._at.seconds(number, time.monotonic()) < _HUNG_AFTER or number < 0:
                 return True
             threads = stopped(self._process)
             return self._again(tally, f"still at it after {_HUNG_AFTER:.0f} s: {self._errors()}\n{threads}")
@@ -140,14 +157,14 @@ class Worker:
             tally.add(json.loads(line))
 
     def _again(self, tally: Tally, what: str) -> bool:
-        number, _ = STATE.unpack(self._state.read_bytes())
+        (number,) = STATE.unpack(self._state.read_bytes())
         if number < self._next:
             raise SystemExit(f"a worker does not start: {what}")
         # output that the process held back is lost with it: these inputs were read all the same
         tally.inputs += 1
         tally.findings.append((number, "the worker", what))
         self._next = number + self._step
-        self._state.write_bytes(STATE.pack(-1, time.monotonic()))
+        self._state.write_bytes(STATE.pack(-1))
         if self._next < self._end:
             self.start()
             return True

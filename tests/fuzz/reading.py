@@ -7,11 +7,12 @@ import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 
 from hindex.errors import OrcError
-from hindex.orc import DecodePath, OrcReader
+from hindex.orc import DecodePath, OrcReader, compression
 from hindex.orc.built_in import BuiltInIndexes
 from hindex.orc.source import BytesSource
 from hindex.orc.stripe import StreamKind
@@ -49,6 +50,13 @@ class Outcome:
 
 def read_in_ways(data: bytes, rng: random.Random) -> Outcome:
     """Read a file whole, and sparsely, by some decode path, in batches, by fields, or its own indexes."""
+    # every other file as large ones are, whose chunks are decompressed together
+    least = rng.choice((1, compression.LEAST_JOINED))
+    with mock.patch.object(compression, "LEAST_JOINED", least):
+        return _read_in_ways(data, rng)
+
+
+def _read_in_ways(data: bytes, rng: random.Random) -> Outcome:
     outcome = Outcome()
     try:
         tail = OrcReader(BytesSource(data, PATH)).tail

@@ -12,7 +12,7 @@ import pytest
 
 from hindex.orc import DecodePath, OrcReader
 from hindex.orc.source import BytesSource
-from tests.fuzz.__main__ import stopped
+from tests.fuzz.__main__ import At, stopped
 from tests.fuzz.mutate import Corpus, damaged
 from tests.fuzz.reading import read_in_ways
 from tests.fuzz.worker import load
@@ -70,3 +70,10 @@ def test_a_worker_that_stands_still_tells_where(tmp_path: Path) -> None:
     assert f"{process.pid} (" in threads
     assert ") S, " in threads
     assert "standing_still" in errors.read_text()
+
+
+def test_only_a_worker_that_is_seen_at_the_same_input_all_the_time_stands_still() -> None:
+    at = At()
+    assert [at.seconds(7, now) for now in (100.0, 110.0, 125.0)] == [0.0, 10.0, 25.0]
+    # between the old number and the new one there may be zeros
+    assert [at.seconds(0, 126.0), at.seconds(9, 127.0), at.seconds(9, 158.0)] == [0.0, 0.0, 31.0]

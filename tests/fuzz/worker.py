@@ -27,7 +27,8 @@ ADDRESS_SPACE = 6 << 30
 MOST_BYTES = 256 << 20
 MOST_SECONDS = 3.0
 
-STATE = struct.Struct("<qd")
+#: The number of the input that a worker is at, or -1.
+STATE = struct.Struct("<q")
 
 
 def load(folder: Path) -> Corpus:
@@ -53,7 +54,7 @@ def main(folder: str, state: str, seed: int, begin: int, step: int, end: int) ->
     with Path(state).open("r+b") as file:
         shared = mmap.mmap(file.fileno(), STATE.size)
     for number in range(begin, end, step):
-        STATE.pack_into(shared, 0, number, time.monotonic())
+        STATE.pack_into(shared, 0, number)
         what, data = damaged(corpus, seed, number)
         gc.collect(0)
         _forget_peak()
@@ -77,7 +78,7 @@ def main(folder: str, state: str, seed: int, begin: int, step: int, end: int) ->
         if faults:
             record |= {"what": what, "faults": faults}
         print(json.dumps(record), flush=bool(faults))
-    STATE.pack_into(shared, 0, -1, time.monotonic())
+    STATE.pack_into(shared, 0, -1)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import pytest
 import zstandard
 
 from hindex.errors import OrcError
-from hindex.orc import zstd_frames
+from hindex.orc import compression, zstd_frames
 from hindex.orc.compression import CODECS, Chunk, Decompressor
 from hindex.orc.fetched import Fetched
 from hindex.orc.streams import Places, StreamWindow
@@ -142,7 +142,10 @@ def test_chunks_together_are_the_chunks_one_by_one(
     [(5, [CHUNK]), (5, [1000, 1000]), (1, [CHUNK, CHUNK]), (0, [CHUNK, CHUNK])],
     ids=["one", "small", "zlib", "none"],
 )
-def test_what_is_not_worth_a_call_for_all(rng: np.random.Generator, codec: int, lengths: list[int]) -> None:
+def test_what_is_not_worth_a_call_for_all(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch, codec: int, lengths: list[int]
+) -> None:
+    monkeypatch.setattr(compression, "LEAST_JOINED", CHUNK)
     chunks = [Chunk(0, packed(text(rng, length)), False, length) for length in lengths]
     assert Decompressor(CODECS.get(codec), CHUNK).together(chunks, lengths) is None
 
