@@ -15,8 +15,11 @@ import zstandard
 
 Bytes = npt.NDArray[np.uint8]
 
-#: A frame begins with these bytes; the header of each of its blocks has three, and a checksum four.
+#: A frame begins with these bytes, and a descriptor; the header of each of its blocks has three, and a checksum four.
 _MAGIC = b"\x28\xb5\x2f\xfd"
+_DESCRIPTOR = 4
+_HAS_CHECKSUM = 4
+_HAS_DICTIONARY = 3
 _BLOCK_HEADER = 3
 _CHECKSUM = 4
 _REPEATED = 1
@@ -99,7 +102,7 @@ def head(body: memoryview, content: int, wanted: int) -> tuple[list[bytes | memo
     places = _blocks(body)
     needed = -(-wanted // _BLOCK_SIZE)
     # all but the last one must then be full, and if they are not, the new frame's head is wrong
-    if not 0 < needed < len(places) - 1 == -(-content // _BLOCK_SIZE) or _has_dictionary(body):
+    if not 0 < needed < len(places) - 1 == -(-content // _BLOCK_SIZE) or body[_DESCRIPTOR] & _HAS_DICTIONARY:
         return [body], content
     last, length = places[needed - 1], needed * _BLOCK_SIZE
     is_last = bytes([body[last] | 1])
@@ -148,14 +151,10 @@ def _blocks(body: memoryview) -> list[int]:
         header = int.from_bytes(body[at : at + _BLOCK_HEADER], "little")
         is_last = bool(header & 1) or at > len(body)
         at += _BLOCK_HEADER + (1 if header >> 1 & 3 == _REPEATED else header >> 3)
-    end = at + (_CHECKSUM if zstandard.get_frame_parameters(body).has_checksum else 0)
+    end = at + (_CHECKSUM if body[_DESCRIPTOR] & _HAS_CHECKSUM else 0)
     if end < len(body):
         raise ValueError(f"there are {len(body) - end} bytes behind the frame")
     return [*places, at]
-
-
-def _has_dictionary(body: memoryview) -> bool:
-    return bool(zstandard.get_frame_parameters(body).dict_id)
 
 
 def _head_of(length: int) -> bytes:

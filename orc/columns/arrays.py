@@ -106,6 +106,18 @@ def slices(data: Bytes, begins: Ints, lengths: Ints, total: int) -> pa.Buffer:
 
 
 def filled(array: pa.Array, length: int) -> pa.Array:
-    """CHAR values with blanks at their end, up to so many characters: writers may leave these out, or count bytes."""
-    least = pc.min(pc.utf8_length(array)).as_py()
-    return array if least is None or least >= length else pc.utf8_rpad(array, width=length, padding=" ")
+    """CHAR values with blanks at their end, up to so many characters: writers may leave these out, or count bytes.
+
+    :raises OrcError: if that is more than one array holds.
+    """
+    characters = pc.utf8_length(array)
+    least = pc.min(characters).as_py()
+    if least is None or least >= length:
+        return array
+    # pyarrow goes by what it would be if none of them had a character
+    if array.get_total_buffer_size() + len(array) * length <= MOST_BYTES:
+        return pc.utf8_rpad(array, width=length, padding=" ")
+    blanks = pc.max_element_wise(pc.subtract(length, characters.cast(pa.int64())), 0)
+    held = pc.binary_length(array).cast(pa.int64())
+    check_size(pc.sum(held).as_py() + pc.sum(blanks).as_py())
+    return pc.utf8_rpad(array.cast(pa.large_utf8()), width=length, padding=" ").cast(pa.utf8())

@@ -1,0 +1,72 @@
+"""Blanks at the end of CHAR values, which may be more than one array holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyorc
+import pytest
+
+from hindex.errors import OrcError
+from hindex.orc import DecodePath, OrcReader
+from hindex.orc.columns import arrays
+
+LENGTH = 7
+
+
+def values(rng: np.random.Generator, count: int) -> list[str | None]:
+    letters = ["a", "é", "日", "🙂"]
+    return [
+        None if rng.random() < 0.2 else "".join(rng.choice(letters, rng.integers(0, LENGTH + 2)))
+        for _ in range(count)
+    ]
+
+
+@pytest.mark.parametrize("most", [arrays.MOST_BYTES, 2000])
+def test_values_are_filled_up_to_so_many_characters(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(arrays, "MOST_BYTES", most)
+    for count in (0, 1, 50):
+        some = values(rng, count)
+        found = arrays.filled(pa.array(some, pa.utf8()), LENGTH)
+        assert found.type == pa.utf8()
+        assert found.to_pylist() == [None if value is None else value.ljust(LENGTH) for value in some]
+
+
+@pytest.mark.parametrize("bound", ["what there is", "one byte less"])
+def test_as_much_as_an_array_holds(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch, bound: str
+) -> None:
+    some = [*values(rng, 100), "a"]
+    expected = [None if value is None else value.ljust(LENGTH) for value in some]
+    total = sum(len((value or "").encode()) for value in expected)
+    if bound == "what there is":
+        monkeypatch.setattr(arrays, "MOST_BYTES", total)
+        assert arrays.filled(pa.array(some, pa.utf8()), LENGTH).to_pylist() == expected
+    else:
+        monkeypatch.setattr(arrays, "MOST_BYTES", total - 1)
+        with pytest.raises(OrcError, match=f"the selected values take {total} bytes"):
+            arrays.filled(pa.array(some, pa.utf8()), LENGTH)
+
+
+def test_a_length_that_no_memory_has() -> None:
+    with pytest.raises(OrcError, match="more than one array holds: select fewer rows"):
+        arrays.filled(pa.array(["a"] * 1000), (1 << 32) - 1)
+
+
+@pytest.mark.parametrize("path", list(DecodePath))
+def test_a_length_that_no_memory_has_is_told_with_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: DecodePath
+) -> None:
+    file = tmp_path / "a.orc"
+    with file.open("wb") as out, pyorc.Writer(out, f"struct<i:int,c:char({LENGTH})>") as writer:
+        writer.writerows([(n, "ab") for n in range(100)])
+    # pyorc writes the blanks: so that there is something to fill, the file says that there are more
+    schema = OrcReader(file).tail.schema
+    monkeypatch.setattr(type(schema.children[1]), "max_length", 1 << 31, raising=False)
+    with pytest.raises(OrcError, match="more than one array holds") as caught:
+        OrcReader(file, path=path).read(["c"], range(100))
+    assert (caught.value.path, caught.value.stripe, caught.value.column) == (str(file), 0, "c")
