@@ -12,43 +12,45 @@ from hindex.table.schema import bind_columns
 def in_table(array: pa.Array, of: OrcType, wanted: OrcType) -> pa.Array:
     """Values of the file's type ``of`` as those of the table's.
 
+    The blanks that fill a CHAR are no part of it where it is read as a text of any length, as in Spark, and fields of
+    structs are found by their names, as columns are, also within others.
+
     :raises pyarrow.ArrowException: if one does not fit.
     """
-    if not of.same_as(wanted) and any(node.kind is Kind.CHAR for node in of.walk()):
-        array = _without_blanks(array, of, wanted)
     arrow = wanted.to_arrow()
+    if not of.same_as(wanted):
+        match of.kind:
+            case Kind.CHAR if wanted.kind is not Kind.CHAR:
+                array = pc.ascii_rtrim(array, characters=" ")
+            case Kind.STRUCT:
+                # a cast would take fields in their order, and those spelled otherwise for missing ones
+                array = pa.StructArray.from_arrays(
+                    _fields(array, of, wanted), fields=list(arrow), mask=array.is_null()
+                )
+            case Kind.LIST:
+                array = _around(arrow, array, in_table(array.values, of.children[0], wanted.children[0]))
+            case Kind.MAP:
+                both = zip((array.keys, array.items), of.children, wanted.children, strict=True)
+                entries = pa.StructArray.from_arrays(
+                    [in_table(*item) for item in both], fields=[arrow.key_field, arrow.item_field]
+                )
+                array = _around(arrow, array, entries)
     return array if array.type == arrow else array.cast(arrow)
 
 
-def _without_blanks(array: pa.Array, of: OrcType, wanted: OrcType) -> pa.Array:
-    """The same values but for the blanks that fill a CHAR, also within others.
-
-    They are no part of it where it is read as a text of any length, as in Spark.
-    """
-    match of.kind:
-        case Kind.CHAR if wanted.kind is not Kind.CHAR:
-            return pc.ascii_rtrim(array, characters=" ")
-        case Kind.STRUCT:
-            bound = bind_columns(of.field_names, wanted.field_names)
-            fields = [
-                array.field(i) if at is None else _without_blanks(array.field(i), child, wanted.children[at])
-                for i, (child, at) in enumerate(zip(of.children, bound, strict=True))
-            ]
-            return pa.StructArray.from_arrays(fields, fields=list(array.type), mask=array.is_null())
-        case Kind.LIST:
-            return _around(array, _without_blanks(array.values, of.children[0], wanted.children[0]))
-        case Kind.MAP:
-            both = zip((array.keys, array.items), of.children, wanted.children, strict=True)
-            entries = [array.type.key_field, array.type.item_field]
-            return _around(
-                array, pa.StructArray.from_arrays([_without_blanks(*item) for item in both], fields=entries)
-            )
-        case _:
-            return array
+def _fields(array: pa.StructArray, of: OrcType, wanted: OrcType) -> list[pa.Array]:
+    """The fields of the table's struct; nulls where the file's has none."""
+    bound = bind_columns(wanted.field_names, of.field_names)
+    return [
+        pa.nulls(len(array), child.to_arrow())
+        if at is None
+        else in_table(array.field(at), of.children[at], child)
+        for child, at in zip(wanted.children, bound, strict=True)
+    ]
 
 
-def _around(array: pa.Array, elements: pa.Array) -> pa.Array:
+def _around(arrow: pa.DataType, array: pa.Array, elements: pa.Array) -> pa.Array:
     """The same lists, or maps, of other elements."""
     return pa.Array.from_buffers(
-        array.type, len(array), array.buffers()[:2], offset=array.offset, children=[elements]
+        arrow, len(array), array.buffers()[:2], offset=array.offset, children=[elements]
     )

@@ -27,6 +27,9 @@ GREGORIAN_START = -141427
 
 _DAYS_TO_EPOCH = 2_440_588  # the Julian day number of 1970-01-01
 
+#: Seconds from 1970 that are read, some 292,000 years: so what zones and the older calendar add fits, too.
+_MOST_SECONDS = ((1 << 63) - 1) // MICROS_PER_SECOND - 10_000 * 86_400
+
 
 def julian_to_gregorian(days: Ints) -> Ints:
     """Days that count in the Julian calendar before 1582-10-15, recounted so that the proleptic Gregorian
@@ -99,6 +102,6 @@ def _micros(seconds: Ints, coded: Ints, base: int) -> Ints:
     seconds = seconds + base
     # writers cut seconds before 1970 towards zero, while nanoseconds always count upwards
     seconds = seconds - ((seconds < 0) & (nanos > 999_999))
-    if (np.abs(seconds) > (1 << 62) // MICROS_PER_SECOND).any():
+    if (np.abs(seconds) > _MOST_SECONDS).any():
         raise OrcError("a timestamp does not fit 64-bit microseconds")
     return seconds * MICROS_PER_SECOND + nanos // 1000

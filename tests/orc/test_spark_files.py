@@ -114,6 +114,21 @@ def test_short_decimals_of_the_next_version(
             assert found.column(column).equals(expected.column(column).take(pa.array(rows))), column
 
 
+@pytest.mark.parametrize("decoded_by", [None, *DecodePath])
+def test_timestamps_of_far_years(spark: SparkSession, tmp_path: Path, decoded_by: DecodePath | None) -> None:
+    """64-bit microseconds reach some 290,000 years to both sides; those before 1582 are of the older calendar."""
+    far = [1 << 62, (1 << 62) + 1, 9_200_000_000_000_000_001]
+    moments = [*(-micros for micros in reversed(far)), None, 0, *far]
+    frame = spark.createDataFrame([(moment,) for moment in moments], "micros bigint").coalesce(1)
+    frame.selectExpr("timestamp_micros(micros) AS moment").write.orc(str(tmp_path / "t"))
+    (path,) = (tmp_path / "t").glob("*.orc")
+    read = spark.read.orc(str(path)).selectExpr("unix_micros(moment) AS micros")
+    assert [row["micros"] for row in read.collect()] == moments
+    for rows in (None, [0, 3, 6]):
+        found = OrcReader(path, path=decoded_by).read(["moment"], rows)["moment"].cast(pa.int64()).to_pylist()
+        assert found == (moments if rows is None else [moments[row] for row in rows])
+
+
 def field(table: pa.Table, path: str) -> pa.ChunkedArray:
     """A field within structs: null where one of them is."""
     top, *names = path.split(".")

@@ -309,3 +309,43 @@ def test_char_within_others(path: Path, spark: SparkSession) -> None:
     table = hindex.connect(spark=spark).table(str(path))
     assert sorted(table.scan().to_arrow().to_pylist(), key=lambda row: row["id"]) == expected
     assert table.scan("id IN (0, 3, 4)").to_arrow().to_pylist() == [expected[i] for i in (0, 3, 4)]
+
+
+def test_fields_of_structs_are_found_by_their_names(path: Path, spark: SparkSession) -> None:
+    """In another order, spelled otherwise, narrower or missing, within lists and maps too: as fields read alone are."""
+    wide = pa.struct(
+        {"n": pa.int64(), "t": pa.string(), "in": pa.struct({"x": pa.int32(), "y": pa.string()})}
+    )
+    other = pa.struct(
+        {"IN": pa.struct({"Y": pa.string(), "X": pa.int8()}), "T": pa.string(), "N": pa.int32()}
+    )
+    less = pa.struct({"t": pa.string()})
+    files = [
+        (wide, {"n": 1, "t": "a", "in": {"x": 2, "y": "b"}}, {"n": None, "t": "c", "in": None}),
+        (
+            other,
+            {"N": 3, "T": "d", "IN": {"X": 4, "Y": "e"}},
+            {"N": 5, "T": None, "IN": {"X": None, "Y": "f"}},
+        ),
+        (less, {"t": "g"}, {"t": None}),
+    ]
+    for number, (of, one, two) in enumerate(files):
+        columns = {
+            "id": pa.array(range(4 * number, 4 * number + 4)),
+            "s": pa.array([one, None, two, one], of),
+            "l": pa.array([[one, two], None, [], [None, one]], pa.list_(of)),
+            "m": pa.array([[("k", two)], [], None, [("k", one), ("l", None)]], pa.map_(pa.string(), of)),
+        }
+        write_columns(path / f"{number}.orc", columns)
+    fields = "struct<n:bigint,t:string,`in`:struct<x:int,y:string>>"
+    schema = f"id bigint, s {fields}, l array<{fields}>, m map<string,{fields}>"
+    expected = spark.read.schema(schema).orc(str(path)).orderBy("id").toArrow().to_pylist()
+    assert expected[4]["s"] == {"n": 3, "t": "d", "in": {"x": 4, "y": "e"}}
+    table = hindex.connect(spark=spark).table(str(path))
+    assert table.scan().to_arrow().to_pylist() == expected
+    table.create_index("by_t", "s.t")
+    for value, rows in (("a", [0, 3]), ("d", [4, 7]), ("g", [8, 11])):
+        assert table.scan(f"s.t = '{value}'").to_arrow().to_pylist() == [expected[row] for row in rows]
+        assert table.scan(f"s.t = '{value}'", ["l"]).to_arrow()["l"].to_pylist() == [
+            expected[row]["l"] for row in rows
+        ]

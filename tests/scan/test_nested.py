@@ -145,6 +145,11 @@ def test_fields_are_read_on_their_own(table: Table) -> None:
     ]
     assert found.to_pylist() == expected
     assert len(expected) > 10
+    whole = dict(
+        zip(*(table.scan().to_arrow().column(name).to_pylist() for name in ("id", "address")), strict=True)
+    )
+    for row, value in values(table).items():
+        assert whole[row] == (value and {"tags": None} | value), row
 
 
 def test_what_cannot_be_indexed(table: Table, path: Path) -> None:
