@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
+from hindex.amounts import counted, percent_down
 from hindex.arguments import check_text
 from hindex.errors import ArgumentError, ArgumentTypeError, ColumnError, HindexError
 from hindex.index.base import IndexType, Level, index_type, resolve_properties
@@ -20,8 +21,6 @@ from hindex.lifecycle.results import (
     IndexState,
     RefreshResult,
     RenameResult,
-    counted,
-    percent_down,
 )
 from hindex.plan.evaluate import prune
 from hindex.plan.filter import ALWAYS, Filter, Never

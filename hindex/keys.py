@@ -210,6 +210,26 @@ def join_keys(kind: KeyKind, parts: Sequence[KeyArray]) -> KeyArray:
     return pa.concat_arrays([pa.array([], pa.large_binary()), *parts])
 
 
+def key_list(keys: KeyArray) -> list[Key]:
+    """Keys as Python objects."""
+    found: list[Key] = keys.tolist() if isinstance(keys, np.ndarray) else keys.to_pylist()
+    return found
+
+
+def nth_key(keys: KeyArray, at: int) -> Key:
+    """One of some keys."""
+    found: Key = int(keys[at]) if isinstance(keys, np.ndarray) else keys[at].as_py()
+    return found
+
+
+def key_ends(keys: KeyArray) -> tuple[Key, Key]:
+    """The least and greatest of keys, one at least; nulls among bytes are passed over."""
+    if isinstance(keys, np.ndarray):
+        return int(keys.min()), int(keys.max())
+    ends = pc.min_max(keys)
+    return ends["min"].as_py(), ends["max"].as_py()
+
+
 def _decimals(wanted: pa.DataType, keys: KeyArray) -> pa.Array:
     words = np.empty(len(keys), dtype=[("low", "<u8"), ("high", "<i8")])
     if isinstance(keys, np.ndarray):

@@ -7,6 +7,7 @@ import importlib
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,24 @@ def test_imports(name: str, path: Path) -> None:
     for other in sorted(loaded):
         assert not of(other, "pyspark"), "import pyspark inside of functions: executors pay for every import"
         assert not of(other, "hindex.sql.parsing"), "hindex.sql loads its parser on first use"
+
+
+#: The one module that knows of rooms above its own: a table at one moment is its files and what the store has of them.
+ABOVE_ITS_ROOM = "hindex.table.snapshot"
+
+
+def test_rooms_of_the_product_do_not_import_each_other_in_circles() -> None:
+    """By what is loaded; what functions import when they are called, or for types alone, may point upwards."""
+    modules = [(name, path) for name, path in SOURCES if room_of(name) == "hindex" and name != "hindex"]
+    below: dict[str, set[str]] = {}
+    for name, path in modules:
+        room = name if name == ABOVE_ITS_ROOM else ".".join(name.split(".")[:2])
+        for other in imports(ast.parse(path.read_text()), run=True):
+            found = ABOVE_ITS_ROOM if of(other, ABOVE_ITS_ROOM) else ".".join(other.split(".")[:2])
+            if of(other, "hindex") and found not in ("hindex", room):
+                below.setdefault(room, set()).add(found)
+    # a CycleError names the circle
+    assert {"hindex.store", "hindex.scan", "hindex.cli"} <= set(TopologicalSorter(below).static_order())
 
 
 def test_no_module_hides_a_public_name() -> None:

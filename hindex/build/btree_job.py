@@ -38,7 +38,7 @@ from hindex.errors import BuildError, HindexError
 from hindex.index.btree_locations import IndexedFile, first_locations
 from hindex.index.extent import Extent
 from hindex.index.open_files import open_btree_file
-from hindex.keys import array_keys, same_keys
+from hindex.keys import array_keys, key_list, same_keys
 from hindex.orc import RowSelection
 from hindex.orc.acid.files import AcidFile
 from hindex.orc.tail import FileTail
@@ -352,8 +352,7 @@ def _sample(plan: BTreePlan, group: BTreeGroup, tails: dict[str, FileTail]) -> l
             values = table_values(array, bound[plan.column].type, plan.type).drop_null()
         except HindexError as error:
             raise BuildError(f"index build failed on data file {view.file.path!r}: {error}") from error
-        keys = array_keys(plan.type, values)
-        found += keys.tolist() if isinstance(keys, np.ndarray) else keys.to_pylist()
+        found += key_list(array_keys(plan.type, values))
     return found
 
 

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from hindex.build.failures import FAILURES, Place
 from hindex.domain import Key
-from hindex.errors import BuildError, HindexError
+from hindex.errors import BuildError
 from hindex.index.btree import BTreeWriter
 from hindex.index.btree_entries import stripe_entries
 from hindex.index.btree_locations import IndexedFile, first_locations
@@ -313,8 +313,8 @@ def write_parts(job: BTreeJob, batches: Iterator[pa.RecordBatch]) -> Iterator[pa
         if current is not None:
             done, current = current.finish(), None
             yield done
-    except (HindexError, OSError, ValueError) as error:
-        raise BuildError(f"index build failed on column {job.column!r}: {error}") from error
+    except (*FAILURES, ValueError) as error:
+        raise Place(f"column {job.column!r}").failed(error) from error
     finally:
         if current is not None:
             current.abort()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from hindex.amounts import megabytes
 from hindex.build.btree_job import BTreePlan, plan_btree, run_btree
 from hindex.build.built import built_files, joined_files
 from hindex.build.collect import collect
@@ -23,7 +24,6 @@ from hindex.build.stripes import cut_tasks
 from hindex.build.task import RESULT_SCHEMA, BuildTask, IndexTarget, run_build_task, run_build_tasks
 from hindex.errors import ColumnError
 from hindex.index.base import Level
-from hindex.lifecycle.results import megabytes
 from hindex.plan.evaluate import prune
 from hindex.plan.filter import Never
 from hindex.progress import Progress

@@ -11,12 +11,10 @@ from hindex.build.cutting import CUT_FROM, Piece, Sized, cut
 from hindex.build.failures import FAILURES, Place
 from hindex.build.task import BuildTask
 from hindex.index.joining import is_joining
-from hindex.orc import OrcReader
-from hindex.orc.acid.files import AcidFile, stored_source
-from hindex.orc.source import open_source
-from hindex.orc.stripe import read_stripe_footer
+from hindex.orc.acid.files import AcidFile
 from hindex.orc.tail import FileTail
 from hindex.table.paths import bind_paths
+from hindex.table.transactional import open_data_file
 
 
 def cut_tasks(
@@ -95,12 +93,11 @@ def _column_share(
 ) -> float:
     """Which part of a data file some columns are, by its first stripe."""
     try:
-        source = open_source(uri) if acid is None else stored_source(acid.file)
-        with OrcReader(source) as reader:
+        with open_data_file(uri, acid) as reader:
             if not reader.stripes:
                 return 1.0
             found = bind_paths(binding, reader.tail.schema, columns, transactional=acid is not None)
-            stripe = read_stripe_footer(source, reader.tail, 0, reader.tail.decompressor())
+            stripe = reader.stripe(0)
             wanted = sum(stripe.data_length(item.type.column) for item in found.values())
             return min(wanted / max(reader.tail.stripes[0].data_length, 1), 1.0)
     except FAILURES as error:

@@ -16,10 +16,11 @@ from hindex.build.statistics import StatisticsExtents
 from hindex.errors import BuildError
 from hindex.index.base import ExtentBuilder, IndexBuilder, file_index_type
 from hindex.orc import OrcReader, OrcType
-from hindex.orc.acid.files import AcidFile, open_file
+from hindex.orc.acid.files import AcidFile
 from hindex.store.extents import encode_extents
 from hindex.store.new_files import NewFile
 from hindex.table.paths import FilePath, bind_paths
+from hindex.table.transactional import open_data_file
 from hindex.table.type_text import type_text
 
 
@@ -69,7 +70,7 @@ class BuildTask:
 
     def open(self) -> OrcReader:
         """The data file. :raises OrcError: if it is not readable as ORC."""
-        return OrcReader(self.uri) if self.acid is None else open_file(self.acid.file)
+        return open_data_file(self.uri, self.acid)
 
     def columns_in(self, root: OrcType) -> dict[str, FilePath]:
         """Where a file of some type holds the columns to index; those that it lacks are left out."""

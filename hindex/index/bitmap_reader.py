@@ -15,7 +15,8 @@ from hindex.index.base import Bounds, Effort, KeyCounts, KeyRows
 from hindex.index.builder import page_ref
 from hindex.index.file import IndexFileReader, PageRef
 from hindex.index.leaf import Outside
-from hindex.index.tree import MAX_ROWS, Tree, clipped
+from hindex.index.rowsets import MAX_ROWS
+from hindex.index.tree import Tree, clipped
 from hindex.keys import KeyKind, join_keys
 from hindex.proto import index_file_pb2 as pb
 
@@ -54,7 +55,7 @@ class BitmapReader:
 
         if len(item.leaf_length) != len(item.leaf_crc32c):
             raise broken("its lists are not of one length")
-        if item.rows >= MAX_ROWS:
+        if item.rows > MAX_ROWS:
             raise broken(f"it counts {item.rows} rows")
         if sum(item.leaf_rows) + item.null_count != item.rows or sum(item.leaf_keys) != item.key_count:
             raise broken("its rows or keys do not add up")

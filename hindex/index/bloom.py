@@ -24,7 +24,7 @@ from hindex.index.grouping import Groups, group
 from hindex.index.hashing import UInt64s, hash_bytes, hash_integers
 from hindex.index.joining import copy_pages, directory, move_pages
 from hindex.index.rowsets import group_count
-from hindex.keys import key_kind
+from hindex.keys import key_kind, nth_key
 from hindex.orc.types import OrcType
 from hindex.proto import index_file_pb2 as pb
 
@@ -209,9 +209,7 @@ def _pairs(found: Groups, size: int) -> tuple[Int64s, Int64s]:
 def _extent(rows: int, found: Groups) -> Extent:
     if not len(found.keys):
         return Extent(rows, len(found.nulls), None, None)
-    if isinstance(found.keys, np.ndarray):
-        return Extent(rows, len(found.nulls), int(found.keys[0]), int(found.keys[-1]))
-    return Extent(rows, len(found.nulls), found.keys[0].as_py(), found.keys[-1].as_py())
+    return Extent(rows, len(found.nulls), nth_key(found.keys, 0), nth_key(found.keys, -1))
 
 
 def _prime_from(number: int) -> int:

@@ -29,7 +29,6 @@ from hindex.index.builder import VALUES_PER_PAGE, page_message
 from hindex.index.extent import Extent
 from hindex.index.file import BinarySink, Footer, IndexFileWriter
 from hindex.index.leaf import ByteKeys
-from hindex.index.tree import MAX_ROWS
 from hindex.index.tree_writer import Int64s, TreeWriter, UInt32s, key_at, write_bitmap
 from hindex.keys import KeyKind, key_kind
 from hindex.orc.types import OrcType
@@ -77,7 +76,7 @@ class BTreeWriter:
         self._properties = resolve_properties(BTREE, properties)
         self._files = files
         self._locations = first_locations(files)[-1]
-        if self._locations >= MAX_ROWS:
+        if self._locations > rowsets.MAX_ROWS:
             raise ValueError(f"{self._locations} row groups are more than can be numbered")
         self._nulls: UInt32s = np.zeros(0, np.uint32)
         self._ends: tuple[Key, Key] | None = None

@@ -22,7 +22,8 @@ from hindex.index.btree_locations import (
 from hindex.index.builder import page_ref
 from hindex.index.file import IndexFileReader, Page, PageRef
 from hindex.index.leaf import Leaf, Outside
-from hindex.index.tree import MAX_ROWS, Tree
+from hindex.index.rowsets import MAX_ROWS
+from hindex.index.tree import Tree
 from hindex.keys import KeyKind
 from hindex.proto import index_file_pb2 as pb
 
@@ -72,7 +73,7 @@ class BTreeReader:
             raise file.error(f"its directory: {error}") from error
 
     def _check(self, body: pb.BTreeBody) -> None:
-        if body.locations >= MAX_ROWS:
+        if body.locations > MAX_ROWS:
             raise ValueError(f"it counts {body.locations} row groups")
         if sum(body.leaf_keys) != body.key_count:
             raise ValueError("its keys do not add up")

@@ -19,11 +19,9 @@ from hindex.index.base import (
 )
 from hindex.index.file import BinarySink, Footer, IndexFileWriter, PageRef
 from hindex.index.leaf import MAX_KEYS
+from hindex.index.rowsets import MAX_ROWS
 from hindex.orc.types import OrcType
 from hindex.proto import index_file_pb2 as pb
-
-#: Rows of a stripe are numbered in 32 bits.
-MAX_ROWS = (1 << 32) - 1
 
 
 def _values_per_page(text: str) -> str:

@@ -7,10 +7,11 @@ bound: a prefix of the least key is not above it, and of a cut greatest key it i
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hindex.domain import Domain, Key, Range
+from hindex.keys import KeyKind
 
 #: Bytes of a key that a manifest keeps.
 SHORT_KEY = 64
@@ -105,6 +106,14 @@ def around(extents: Sequence[Extent]) -> Extent:
     low = min(item.min_key for item in held)  # type: ignore[type-var]
     highest = max(held, key=_reach)
     return Extent(rows, nulls, low, highest.max_key, highest.max_is_prefix)
+
+
+def are_of_kind(extents: Iterable[Extent], kind: KeyKind | None) -> bool:
+    """Whether the keys of extents, which are all of one kind, are of that kind."""
+    for item in extents:
+        if item.min_key is not None:
+            return isinstance(item.min_key, bytes) is (kind is KeyKind.BYTES)
+    return True
 
 
 def _reach(extent: Extent) -> int | str:

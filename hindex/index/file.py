@@ -259,10 +259,11 @@ class Page:
         """The error of this page that says what is wrong with it."""
         return IndexFileError(f"{self._what} is corrupt: {message}; rebuild the index")
 
-    def block(self, number: int, length: int | None = None) -> memoryview:
+    def block(self, number: int, length: int | None = None, *, most: int | None = None) -> memoryview:
         """The raw bytes of a block.
 
         :param length: what its raw length must be, where that is known.
+        :param most: the greatest raw length that it may have, where that is known.
         :raises IndexFileError: if there is no such block, or it is not as it says.
         """
         if number >= len(self._blocks):
@@ -270,6 +271,8 @@ class Page:
         codec, stored, raw = self._blocks[number]
         if length is not None and raw != length:
             raise self.error(f"block {number} holds {raw} bytes and {length} are expected")
+        if most is not None and raw > most:
+            raise self.error(f"block {number} holds {raw} bytes and {most} are the most there can be")
         if codec == CODEC_NONE:
             return stored
         try:

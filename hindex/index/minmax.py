@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hindex.errors import BuildError
 from hindex.index import planes
@@ -18,7 +17,7 @@ from hindex.index.file import BinarySink, Buffer, IndexFileReader, IndexFileWrit
 from hindex.index.joining import copy_pages, directory, move_pages
 from hindex.index.minmax_reader import GROUP_HEADER, MinMaxReader
 from hindex.index.rowsets import group_count
-from hindex.keys import array_keys, key_kind
+from hindex.keys import array_keys, key_ends, key_kind
 from hindex.orc.types import OrcType
 from hindex.proto import index_file_pb2 as pb
 
@@ -133,12 +132,9 @@ def array_extent(of: OrcType, array: pa.Array) -> Extent:
     if nulls == len(array):
         return Extent(len(array), nulls, None, None)
     keys = array_keys(of, array)
-    if isinstance(keys, np.ndarray):
-        if nulls:
-            keys = keys[np.asarray(array.is_valid())]
-        return Extent(len(array), nulls, int(keys.min()), int(keys.max()))
-    ends = pc.min_max(keys)
-    return Extent(len(array), nulls, ends["min"].as_py(), ends["max"].as_py())
+    if isinstance(keys, np.ndarray) and nulls:
+        keys = keys[np.asarray(array.is_valid())]
+    return Extent(len(array), nulls, *key_ends(keys))
 
 
 def _message(extent: Extent) -> pb.Extent:

@@ -13,10 +13,10 @@ from pyroaring import BitMap
 from hindex.domain import Domain, Key
 from hindex.index import planes
 from hindex.index.base import Bounds, Ends
-from hindex.index.builder import MAX_ROWS, page_ref
+from hindex.index.builder import page_ref
 from hindex.index.extent import Extent
 from hindex.index.file import IndexFileReader, Page, PageRef
-from hindex.index.rowsets import from_groups, group_count
+from hindex.index.rowsets import MAX_ROWS, from_groups, group_count
 from hindex.keys import INT64_MAX, INT64_MIN, KeyKind
 from hindex.proto import index_file_pb2 as pb
 

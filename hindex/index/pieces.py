@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from hindex.domain import Key
 from hindex.index.grouping import Groups, group, group_pairs
-from hindex.keys import KeyKind, array_keys, key_kind
+from hindex.keys import KeyKind, array_keys, key_kind, key_list
 from hindex.orc.types import OrcType
 
 #: Beside the column itself, so many times its bytes may be held; and so many bytes however small it is.
@@ -72,9 +72,7 @@ def _sample(of: OrcType, array: pa.Array) -> Sequence[Key]:
     """The keys of some rows, ascending."""
     # always the same rows, so that the same values give the same bytes
     at = np.sort(np.random.default_rng(0).integers(0, len(array), _SAMPLE))
-    keys = array_keys(of, array.take(pa.array(at)).drop_null())
-    found: list[Key] = keys.tolist() if isinstance(keys, np.ndarray) else keys.to_pylist()
-    return sorted(found)
+    return sorted(key_list(array_keys(of, array.take(pa.array(at)).drop_null())))
 
 
 def _is_one_key_frequent(sample: Sequence[Key]) -> bool:

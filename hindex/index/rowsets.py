@@ -15,8 +15,14 @@ import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap
 
+#: Most rows of a stripe, and most row groups of an index: they are numbered from 0 in 32 bits.
+MAX_ROWS = (1 << 32) - 1
+
 _COOKIE_NO_RUNS = 12346
 _CHUNK = 1 << 16
+#: Bytes of a container at most, all of it runs of one row each, and of what tells of it; and of what comes first.
+_CONTAINER_BYTES = 2 + 4 * (_CHUNK // 2) + 9
+_HEAD_BYTES = 8
 #: Containers of more rows than this are bitsets.
 _ARRAY_MOST = 4096
 # below this, the detour over bytes costs more than it saves
@@ -132,6 +138,11 @@ def nbytes(rows: BitMap) -> int:
         held["n_bytes_array_containers"] + held["n_bytes_run_containers"] + held["n_bytes_bitset_containers"]
     )
     return int(64 + 16 * held["n_containers"] + containers)
+
+
+def most_bytes(total: int) -> int:
+    """Bytes of a serialised bitmap of row numbers below ``total`` at most, however it holds them."""
+    return _HEAD_BYTES + -(-total // _CHUNK) * _CONTAINER_BYTES
 
 
 def load(data: memoryview, total: int, count: int) -> BitMap:

@@ -26,9 +26,6 @@ from hindex.index.file import IndexFileReader, Page, PageRef
 from hindex.index.leaf import Leaf, Outside
 from hindex.keys import INT64_MAX, INT64_MIN, KeyArray, KeyKind
 
-#: Rows of a tree are numbered with 32 bits.
-MAX_ROWS = 1 << 32
-
 #: Inline rows of a key from which on its row set is kept once it was unpacked.
 _MANY_ROWS = 1024
 #: How many rows of a bitmap take as long as one that is unpacked.
@@ -242,10 +239,11 @@ class Tree:
 
         :raises IndexFileError: if one is corrupt.
         """
+        most = rowsets.most_bytes(self._total)
 
         def decode(at: int, page: Page) -> BitMap:
             try:
-                return rowsets.load(page.block(0), self._total, wanted[at].count)
+                return rowsets.load(page.block(0, most=most), self._total, wanted[at].count)
             except ValueError as error:
                 raise page.error(str(error)) from error
 

@@ -14,11 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
+from hindex.amounts import counted
 from hindex.errors import HindexError
 from hindex.index.base import Bounds
 from hindex.index.cache import Cache
 from hindex.index.file import OWN_CACHE_BYTES
-from hindex.lifecycle.results import CheckResult, counted
+from hindex.lifecycle.results import CheckResult
 from hindex.orc.known_files import KnownFiles
 from hindex.plan.evaluate import mask
 from hindex.plan.filter import Leaf, leaves

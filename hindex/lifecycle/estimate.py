@@ -11,14 +11,11 @@ import pyarrow.compute as pc
 from hindex.build.job import BuildPlan
 from hindex.index.base import Level, file_index_type, index_type
 from hindex.lifecycle.results import BuildEstimate
-from hindex.orc import OrcReader
-from hindex.orc.acid.files import stored_source
-from hindex.orc.source import open_source
-from hindex.orc.stripe import read_stripe_footer
 from hindex.orc.types import OrcType
 from hindex.store.manifest import IndexEntry
 from hindex.table.paths import bind_paths
 from hindex.table.snapshot import FileView, Snapshot
+from hindex.table.transactional import open_data_file
 
 #: Files of which one stripe is read, spread evenly over those that a build would read.
 SAMPLED_FILES = 4
@@ -64,17 +61,15 @@ def estimate_build(table: str, snapshot: Snapshot, entry: IndexEntry, plan: Buil
 
 def _sample(view: FileView, turn: int, entry: IndexEntry, binding: tuple[str, ...]) -> _Sample:
     acid = view.file.acid
-    source = open_source(view.file.uri) if acid is None else stored_source(acid.file)
-    with OrcReader(source) as reader:
+    with open_data_file(view.file.uri, acid) as reader:
         schema, transactional = reader.tail.schema, acid is not None
         column = bind_paths(binding, schema, [entry.column], transactional=transactional)[entry.column]
         # the last stripe of a file is often a small one, so not always that, nor always the first
         number = turn % max(len(reader.stripes) - 1, 1)
-        stripe = read_stripe_footer(source, reader.tail, number, reader.tail.decompressor())
         values = reader.read_stripe(number, [column.path]).column(0)
         return _Sample(
             rows=len(values),
-            read_bytes=stripe.data_length(column.type.column),
+            read_bytes=reader.stripe(number).data_length(column.type.column),
             index_bytes=_index_bytes(entry, column.type, values, reader.tail.row_index_stride),
         )
 

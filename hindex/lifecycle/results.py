@@ -8,13 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hindex.plan.reasons import plural
+from hindex.amounts import counted, megabytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-
-_UNITS = ("kB", "MB", "GB", "TB")
 
 
 class IndexState(enum.Enum):
@@ -220,21 +217,3 @@ class VacuumResult(Record):
             f"{'Would remove' if self.dry_run else 'Removed'} {what} of {self.table!r} "
             f"({megabytes(self.bytes)}){young}"
         )
-
-
-def counted(count: int, noun: str) -> str:
-    """``1 file``, ``2,000 files``."""
-    return f"{count:,} {plural(count, noun)}"
-
-
-def megabytes(size: int) -> str:
-    """A size for people: bytes below a kilobyte, then with one decimal."""
-    if size < 1000:
-        return counted(size, "byte")
-    power = min(len(_UNITS), (len(str(size)) - 1) // 3)
-    return f"{size / 1000**power:,.1f} {_UNITS[power - 1]}"
-
-
-def percent_down(part: int, whole: int) -> float:
-    """The percentage with one decimal, rounded down: 100 only where nothing is missing."""
-    return 100.0 if part >= whole else part * 1000 // whole / 10

@@ -9,6 +9,7 @@ import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from hindex.amounts import plural
 from hindex.errors import HindexError, IndexFileError, NewerFormatError, OrcError, StoreError
 
 
@@ -134,10 +135,3 @@ def group_notes(notes: Iterable[Note]) -> tuple[NoteGroup, ...]:
         for reason in Reason
         if reason in by_reason
     )
-
-
-def plural(count: int, noun: str) -> str:
-    """``file`` or ``files``, ``index`` or ``indexes``."""
-    if count == 1:
-        return noun
-    return f"{noun}es" if noun.endswith("x") else f"{noun}s"

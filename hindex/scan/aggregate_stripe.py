@@ -9,14 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import chain
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hindex.domain import Domain, Key
 from hindex.errors import IndexFileError
-from hindex.index.base import Bounds, Ends, KeyRows
-from hindex.keys import array_keys
+from hindex.index.base import Bounds, Ends
+from hindex.keys import array_keys, key_ends, nth_key
 from hindex.scan.answers import StripeAnswer
 from hindex.scan.cost import is_walked
 from hindex.scan.execute import OpenTask
@@ -177,11 +175,13 @@ def _by_index(task: OpenTask, answer: StripeAnswer, part: Part, column: OutputCo
         return ColumnValues() if is_constant(task, column) else None
     name, reader = keyed
     try:
-        low = next((_key(item, 0) for item in reader.key_rows(answer.stripe, rows) if len(item.keys)), None)
+        low = next(
+            (nth_key(item.keys, 0) for item in reader.key_rows(answer.stripe, rows) if len(item.keys)), None
+        )
         if low is None:
             return ColumnValues(count)
         downwards = reader.key_rows(answer.stripe, rows, descending=True)
-        high = next(_key(item, len(item.keys) - 1) for item in downwards if len(item.keys))
+        high = next(nth_key(item.keys, len(item.keys) - 1) for item in downwards if len(item.keys))
     except IndexFileError as error:
         task.give_up(column.name, name, error)
         return None
@@ -204,14 +204,4 @@ def _array_values(part: Part, column: OutputColumn, array: pa.Array) -> ColumnVa
     count = len(array) - array.null_count
     if column.name not in part.ended or not count:
         return ColumnValues(count)
-    keys = array_keys(column.type, array.drop_null())
-    if isinstance(keys, np.ndarray):
-        return ColumnValues(count, int(keys.min()), int(keys.max()))
-    ends = pc.min_max(keys)
-    return ColumnValues(count, ends["min"].as_py(), ends["max"].as_py())
-
-
-def _key(item: KeyRows, at: int) -> Key:
-    found = item.keys[at]
-    key: Key = int(found) if isinstance(item.keys, np.ndarray) else found.as_py()
-    return key
+    return ColumnValues(count, *key_ends(array_keys(column.type, array.drop_null())))

@@ -15,7 +15,8 @@ from pyroaring import BitMap
 
 from hindex.errors import HindexError
 from hindex.index.base import Bounds, index_type
-from hindex.keys import same_keys
+from hindex.index.extent import are_of_kind
+from hindex.keys import key_kind, same_keys
 from hindex.orc.types import OrcType
 from hindex.plan.evaluate import bounds
 from hindex.plan.filter import Filter, Leaf
@@ -114,6 +115,8 @@ class ManifestExtents:
             file = view.entry.index_file(index.id)
             if file is None or not file.extents or not self._has_keys_of(view, view.entry, leaf):
                 continue
+            if not are_of_kind(file.extents, key_kind(leaf.type)):
+                continue  # whatever wrote them, they tell nothing of the leaf
             lower, upper = BitMap(), BitMap()
             for number, extent in enumerate(file.extents):
                 if extent.can_match(leaf.domain):

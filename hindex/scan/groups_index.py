@@ -15,6 +15,7 @@ from pyroaring import BitMap
 from hindex.domain import Domain
 from hindex.errors import IndexFileError
 from hindex.index.base import KeyedReader
+from hindex.keys import key_list
 from hindex.plan.reasons import Note, Reason
 from hindex.scan.answers import StripeAnswer
 from hindex.scan.cost import are_crossed, is_walked
@@ -124,7 +125,7 @@ def _sets(reader: KeyedReader, stripe: int) -> tuple[pa.Array, list[BitMap]] | N
     """The keys of a stripe and the rows of each; None where the index is not exact."""
     counts = reader.key_counts(stripe)
     sets = [reader.null_rows(stripe)] if counts.null_count else []
-    for key in counts.keys.tolist() if isinstance(counts.keys, np.ndarray) else counts.keys.to_pylist():
+    for key in key_list(counts.keys):
         said = reader.lookup(stripe, Domain.points([key]))
         if not said.exact:
             return None

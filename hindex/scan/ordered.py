@@ -20,8 +20,18 @@ from pyroaring import BitMap
 from hindex.domain import Key
 from hindex.errors import ColumnError, IndexFileError
 from hindex.index.base import Bounds, KeyedReader
-from hindex.index.extent import Extent
-from hindex.keys import KeyKind, are_values, array_keys, join_keys, key_array, key_kind, same_keys
+from hindex.index.extent import Extent, are_of_kind
+from hindex.keys import (
+    KeyKind,
+    are_values,
+    array_keys,
+    join_keys,
+    key_array,
+    key_kind,
+    key_list,
+    nth_key,
+    same_keys,
+)
 from hindex.scan.answers import StripeAnswer
 from hindex.scan.cost import is_walked
 from hindex.scan.execute import OpenTask
@@ -213,7 +223,9 @@ def recorded_extents(
     used = {use.name for use in task.indexes}
     for index in plan.snapshot.manifest.indexes:
         file = entry.index_file(index.id)
-        if file is not None and file.extents and index.name in used and _is_on(plan, index.column, column):
+        if file is None or index.name not in used or not _is_on(plan, index.column, column):
+            continue
+        if file.extents and are_of_kind(file.extents, key_kind(column.type)):
             yield index.name, file.extents
 
 
@@ -289,8 +301,7 @@ def _walked(reader: KeyedReader, answer: StripeAnswer, order: Order, limit: int)
             ends = np.cumsum(item.counts)
             numbers = range(len(ends))
             for at in reversed(numbers) if order.descending else numbers:
-                key = int(item.keys[at]) if isinstance(item.keys, np.ndarray) else item.keys[at].as_py()
-                rank = _rank(order, key)
+                rank = _rank(order, nth_key(item.keys, at))
                 some = item.rows[ends[at] - item.counts[at] : ends[at]]
                 found += [(rank, row) for row in some[: limit - len(found)].tolist()]
                 if len(found) >= limit:
@@ -306,12 +317,10 @@ def _read(
     first = sorted_rows(table, table.column("value"), column, order).slice(0, limit)
     values = first.column("value").combine_chunks()
     values = pa.concat_arrays(values.chunks) if isinstance(values, pa.ChunkedArray) else values
-    valid = values.is_valid().to_pylist()
-    keys = array_keys(column.type, values)
-    listed = keys.tolist() if isinstance(keys, np.ndarray) else keys.to_pylist()
+    keys, valid = key_list(array_keys(column.type, values)), values.is_valid().to_pylist()
     return [
         (_rank(order, key) if is_valid else _null_rank(order), row)
-        for key, is_valid, row in zip(listed, valid, first.column("row").to_pylist(), strict=True)
+        for key, is_valid, row in zip(keys, valid, first.column("row").to_pylist(), strict=True)
     ]
 
 
@@ -319,8 +328,7 @@ def _value_keys(column: OutputColumn) -> list[Key]:
     """The key of a partition's value; none where it is NULL, or the file has no such column."""
     if column.partition_value is None or not column.partition_value.is_valid:
         return []
-    keys = array_keys(column.type, pa.repeat(column.partition_value, 1))
-    return [int(key) for key in keys] if isinstance(keys, np.ndarray) else keys.to_pylist()
+    return key_list(array_keys(column.type, pa.repeat(column.partition_value, 1)))
 
 
 def _from_keys(columns: Sequence[OutputColumn], places: Sequence[_Place], order: Order) -> pa.Table:

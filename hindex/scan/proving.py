@@ -13,10 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 from pyroaring import BitMap
 
+from hindex.amounts import plural
 from hindex.index.base import Bounds
 from hindex.plan.evaluate import mask
 from hindex.plan.filter import Leaf, leaves
-from hindex.plan.reasons import Note, Reason, group_notes, plural
+from hindex.plan.reasons import Note, Reason, group_notes
 from hindex.scan.answers import StripeAnswer
 from hindex.scan.execute import OpenTask
 from hindex.scan.orc_answers import Source

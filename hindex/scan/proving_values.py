@@ -10,11 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
-from hindex.domain import Domain, Key
+from hindex.domain import Domain
 from hindex.errors import IndexFileError
 from hindex.index.base import Bounds, KeyedReader
 from hindex.index.extent import Extent, around
-from hindex.keys import KeyArray, array_keys, key_kind
+from hindex.index.minmax import array_extent
+from hindex.keys import array_keys, key_kind, key_list
 from hindex.plan.filter import Leaf
 from hindex.scan.answers import StripeAnswer
 from hindex.scan.execute import OpenTask
@@ -55,7 +56,7 @@ def wrong_indexes(
     if not _holds(opened.bounds_of(truth.stripe, column, leaf.domain), truth.bounds.lower, valid):
         is_file_wrong = not found
     if key_kind(column.type) is not None:
-        true = _extent(column, array)
+        true = array_extent(column.type, array)
         for by, ends in opened.every_ends(truth.stripe, column):
             if len(numbers) < truth.num_rows:
                 break
@@ -82,20 +83,6 @@ def wrong_indexes(
 
 def _holds(told: Bounds, rows: BitMap, valid: BitMap) -> bool:
     return (told.lower & rows) <= valid <= told.upper
-
-
-def _extent(column: OutputColumn, array: pa.Array) -> Extent:
-    keys = array_keys(column.type, array.drop_null())
-    if not len(keys):
-        return Extent(len(array), len(array), None, None)
-    low: Key
-    high: Key
-    if isinstance(keys, np.ndarray):
-        low, high = int(keys.min()), int(keys.max())
-    else:
-        ends = pc.min_max(keys)
-        low, high = ends["min"].as_py(), ends["max"].as_py()
-    return Extent(len(array), array.null_count, low, high)
 
 
 def _recorded(
@@ -133,13 +120,8 @@ def _has_keys(reader: KeyedReader, truth: StripeAnswer, column: OutputColumn, ar
     )
     parts = list(reader.key_rows(truth.stripe, rows))
     listed = np.concatenate([np.zeros(0, np.uint32), *(part.rows for part in parts)])
-    walked = [key for part in parts for key in _listed(part.keys)]
-    return walked == _listed(told.keys) and np.array_equal(listed, numbers[is_valid][order])
-
-
-def _listed(keys: KeyArray) -> list[Key]:
-    found: list[Key] = keys.tolist() if isinstance(keys, np.ndarray) else keys.to_pylist()
-    return found
+    walked = [key for part in parts for key in key_list(part.keys)]
+    return walked == key_list(told.keys) and np.array_equal(listed, numbers[is_valid][order])
 
 
 def _bits(array: pa.Array) -> pa.Array:

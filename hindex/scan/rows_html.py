@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from hindex.amounts import plural
 from hindex.plan.explain_html import STYLE
-from hindex.plan.reasons import plural
 from hindex.scan.beginnings import beginnings
 from hindex.value_texts import printable, texts
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 from hindex.orc.crew import Crew, processors
 from hindex.plan.modes import Mode
@@ -19,6 +19,8 @@ from hindex.scan.task import ScanTask
 from hindex.table.snapshot import Snapshot
 
 T = TypeVar("T")
+Found = TypeVar("Found")
+P = ParamSpec("P")
 
 #: One stripe of an open task, with what the indexes say of it.
 Unit = tuple[OpenTask, StripeAnswer]
@@ -94,26 +96,26 @@ class Runner:
 
         :raises FallbackError: as :meth:`answered`, and where the work finds an index not to be usable.
         """
-
-        def checked(task: OpenTask, answer: StripeAnswer) -> T:
-            found = work(task, answer)
-            self.mode.check(task.notes)
-            return found
-
-        return run_units(self.answered(plan.tasks), checked)
+        return run_units(self.answered(plan.tasks), self._checked(work))
 
     def run_lots(self, plan: ScanPlan, work: LotWork[T]) -> Iterator[T]:
         """The same for work on a few stripes of a file at a time.
 
         :raises FallbackError: as :meth:`run`.
         """
+        return run_lots(self.answered(plan.tasks), self._checked(work))
 
-        def checked(task: OpenTask, answers: Sequence[StripeAnswer], crew: Crew) -> Sequence[T]:
-            found = work(task, answers, crew)
+    def _checked(
+        self, work: Callable[Concatenate[OpenTask, P], Found]
+    ) -> Callable[Concatenate[OpenTask, P], Found]:
+        """Work that looks afterwards whether all indexes could be used."""
+
+        def checked(task: OpenTask, /, *args: P.args, **options: P.kwargs) -> Found:
+            found = work(task, *args, **options)
             self.mode.check(task.notes)
             return found
 
-        return run_lots(self.answered(plan.tasks), checked)
+        return checked
 
     def _opened(self, tasks: Sequence[ScanTask]) -> Iterator[OpenTask]:
         opened = _opened(tasks)
@@ -186,6 +188,10 @@ def _run(lots: Iterator[Lot], work: LotWork[T], *, cautious: bool) -> Iterator[T
 
 def lots_of(units: Iterable[Unit], *, alone: bool = False) -> Iterator[Lot]:
     """Neighbouring units of a file that are best read together.
+
+    As they come, and by what is known before anything of them is read: how many rows the indexes leave. So the rows and
+    bytes that a thread holds are bounded. What of a lot is decoded at once, the reader finds by what its columns have
+    stored in the row groups that are touched (:func:`hindex.orc.joined.small_lots`).
 
     :param alone: each by itself, none asked for before the last one was worked on.
     """

@@ -8,12 +8,11 @@ from dataclasses import replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-import numpy as np
 import pyarrow as pa
 
 from hindex.arguments import check_session
 from hindex.errors import ArgumentError, ArgumentTypeError, HindexError
-from hindex.keys import array_keys, key_value
+from hindex.keys import array_keys, key_value, nth_key
 from hindex.orc.crew import Crew
 from hindex.plan.explain import Explanation
 from hindex.plan.modes import Mode
@@ -29,7 +28,7 @@ from hindex.scan.planning import ScanPlan, plan_nothing, plan_scan
 from hindex.scan.proving import ProveReport, prove_scan
 from hindex.scan.rows_html import scan_html
 from hindex.scan.running import Runner, Unit, run_lots, run_units
-from hindex.scan.task import ScanTask
+from hindex.scan.task import OutputColumn, ScanTask
 from hindex.sql.predicate import Predicate
 from hindex.sql.statements import AggregateFunction
 from hindex.table.schema import ColumnName, column_names, spelled
@@ -390,8 +389,7 @@ class Scan:
             # a year, or bytes, that Python's own types cannot hold: as text
             assert item.column is not None
             of = self._snapshot().schema.resolve(item.column).type
-            keys = array_keys(of, pa.repeat(found, 1))
-            return key_value(of, int(keys[0]) if isinstance(keys, np.ndarray) else keys[0].as_py())
+            return key_value(of, nth_key(array_keys(of, pa.repeat(found, 1)), 0))
 
     def _counting_tasks(self) -> Sequence[ScanTask]:
         """The tasks without columns to read: where rows are only counted, every index that decides pays."""
@@ -473,7 +471,7 @@ def _read(task: OpenTask, answers: Sequence[StripeAnswer], crew: Crew) -> list[p
     return task.read_lot(answers, crew=crew)
 
 
-def _typed(plan: ScanPlan) -> Sequence[Any]:
+def _typed(plan: ScanPlan) -> Sequence[OutputColumn]:
     """The plan's columns; a partition's value, where known, gives its type."""
     return plan.tasks[0].columns if plan.tasks else plan.columns
 

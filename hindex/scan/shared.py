@@ -11,6 +11,7 @@ from hindex.errors import HindexError, IndexFileError
 from hindex.index.base import Bounds
 from hindex.index.btree_locations import FileGroups, IndexedFile
 from hindex.index.cache import Cache
+from hindex.index.extent import are_of_kind
 from hindex.index.open_files import open_btree_file
 from hindex.keys import key_kind, same_keys
 from hindex.orc.types import OrcType
@@ -113,6 +114,8 @@ class SharedBounds:
                 self._note(Reason.TYPE_MISMATCH, subject, what)
                 return None
             for file in held.files:
+                if not are_of_kind([file.extent], key_kind(leaf.type)):
+                    raise IndexFileError(f"the manifest has keys of no such type of {file.path!r}; {_REMEDY}")
                 if not file.extent.can_match(leaf.domain):
                     continue
                 path = self._store.absolute(file.path)

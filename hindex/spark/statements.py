@@ -192,12 +192,21 @@ def _other_types(snapshot: Snapshot) -> dict[str, str]:
     # of a file that cannot be read, whoever needs rows of it is told
     with suppress(OrcError):
         for view in snapshot.files:
-            return _types_of(view.file.uri, view.file.length, view.file.mtime_ns)
+            file = view.file
+            state = (file.length, file.mtime_ns, file.changed_ns)
+            # of a store that tells no times, a file that was replaced may look as it was
+            tells = file.is_untouched_since(file.changed_ns or 0)
+            return _types_of(file.uri, state) if tells else _types_in(file.uri)
     return {}
 
 
 @lru_cache(maxsize=256)
-def _types_of(uri: str, _length: int, _mtime_ns: int) -> dict[str, str]:
+def _types_of(uri: str, _state: tuple[int, int, int | None]) -> dict[str, str]:
+    """What :func:`_types_in` gives, of a file whose state tells it from all that were there before."""
+    return _types_in(uri)
+
+
+def _types_in(uri: str) -> dict[str, str]:
     # the tail is known to the scan that follows
     with OrcReader(uri) as reader:
         tail = reader.tail

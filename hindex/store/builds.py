@@ -50,8 +50,8 @@ class Builder:
             return False
         try:
             os.kill(self.pid, 0)
-        except ProcessLookupError:
-            return True
+        except (ProcessLookupError, OverflowError):
+            return True  # of a number that no process has, or can have
         except OSError:
             pass  # it is there, and somebody else's
         return bool(self.began) and _began(self.pid) != self.began

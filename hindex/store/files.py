@@ -97,7 +97,8 @@ def read_whole(path: Path, limit: int) -> bytes:
             raise ValueError("it is no regular file")
         if status.st_size > limit:
             raise ValueError(f"it has {status.st_size} bytes, more than the {limit} that are supported")
-        return file.read(limit + 1)
+        # a buffer of the limit would be taken whole, however short the file is
+        return file.read(status.st_size)
 
 
 def make_directories(path: Path) -> None:

@@ -331,6 +331,10 @@ def _extent(message: pb.KeyExtent) -> Extent:
         low, high = message.byte_min, message.byte_max
     elif present:
         raise ValueError(f"an extent has {', '.join(present)}: that is no least and greatest key")
+    if message.max_is_prefix and not isinstance(low, bytes):
+        raise ValueError("an extent that is cut has no key")
+    if low is not None and high is not None and low > high:  # type: ignore[operator]
+        raise ValueError("the least key of an extent is above its greatest")
     return Extent(message.rows, message.null_count, low, high, message.max_is_prefix)
 
 

@@ -86,9 +86,10 @@ class RemoteStorage:
 
     def read(self, path: str, limit: int) -> bytes:
         with _as_os_error():
-            data: bytes = self._filesystem.cat_file(self._path(path))
+            # a byte more tells that there are more, and no others are held
+            data: bytes = self._filesystem.cat_file(self._path(path), start=0, end=limit + 1)
         if len(data) > limit:
-            raise ValueError(f"it has {len(data)} bytes, more than the {limit} that are supported")
+            raise ValueError(f"it has more than the {limit} bytes that are supported")
         return data
 
     def read_all(self, paths: Sequence[str], limit: int) -> list[bytes]:

@@ -14,8 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hindex.domain import MAX_KEY, MIN_KEY, Domain, Key, Range
-from hindex.index.extent import SHORT_KEY, Extent
+from hindex.domain import MAX_KEY, MIN_KEY, Domain, Range
+from hindex.index.extent import SHORT_KEY, Extent, around
 from hindex.proto import manifest_pb2 as pb
 from hindex.store.entry import FileEntry, IndexFileEntry, SharedIndexEntry, is_safe_path
 from hindex.store.extents import decode_extents, encode_extents
@@ -122,19 +122,9 @@ def _around(files: Sequence[IndexFileEntry]) -> Extent | None:
     if not all(file.extents for file in files):
         return None
     extents = [extent for file in files for extent in file.extents]
-    filled = [item for item in extents if item.min_key is not None and item.max_key is not None]
-    rows = sum(item.rows for item in extents)
-    nulls = sum(item.null_count for item in extents)
-    if not filled:
-        return Extent(rows, nulls, None, None)
-    if len({type(item.min_key) for item in filled}) > 1:
+    if len({type(item.min_key) for item in extents if item.has_values}) > 1:
         return None
-    low: Key = min(item.min_key for item in filled)  # type: ignore[type-var, assignment]
-    top: Key = max(item.max_key for item in filled)  # type: ignore[type-var, assignment]
-    # what begins with a greatest key that was cut may be less than it
-    cut = [item.max_key for item in filled if item.max_is_prefix]
-    begun = [key for key in cut if isinstance(key, bytes) and isinstance(top, bytes) and top.startswith(key)]
-    return Extent(rows, nulls, low, min(begun, default=top), bool(begun)).cut()
+    return around(extents).cut()
 
 
 def encode_segment(entries: Sequence[FileEntry]) -> bytes:

@@ -402,7 +402,7 @@ class Store:
             self._storage.tidy(directory)
 
     def _files(self, directory: str) -> Iterator[GarbageFile]:
-        """Every file below ``data/`` or ``manifests/``."""
+        """Every file below one of the store's directories."""
         try:
             for item in self._storage.files(directory):
                 yield GarbageFile(item.path, item.length, item.mtime_ns)

@@ -120,7 +120,7 @@ def open_file(file: StoredFile, known: KnownFiles = KNOWN_FILES) -> OrcReader:
     :param known: as for :class:`~hindex.orc.OrcReader`.
     :raises OrcError: if it is not readable as ORC, or an ACID file of Hive before 3 that has rows.
     """
-    source = stored_source(file)
+    source = _stored_source(file)
     try:
         reader = OrcReader(source, known=known)
         _check_version(reader.tail, file)
@@ -132,7 +132,7 @@ def open_file(file: StoredFile, known: KnownFiles = KNOWN_FILES) -> OrcReader:
 
 def file_tail(file: StoredFile) -> FileTail:
     """The tail of a file of a transactional directory, read now; errors are those of :func:`open_file`."""
-    source = stored_source(file)
+    source = _stored_source(file)
     try:
         tail = read_tail(source)
         _check_version(tail, file)
@@ -141,7 +141,7 @@ def file_tail(file: StoredFile) -> FileTail:
     return tail
 
 
-def stored_source(file: StoredFile) -> ByteSource:
+def _stored_source(file: StoredFile) -> ByteSource:
     """The bytes of a file that count."""
     source = open_source(file.uri)
     if file.flush_length is None or file.flush_length >= source.size():

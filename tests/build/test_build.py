@@ -54,15 +54,16 @@ def test_several_indexes_take_one_pass(table: Table, monkeypatch: pytest.MonkeyP
     """Every column of every stripe is read once, however many indexes are built on it."""
     read: list[tuple[str, int, tuple[str, ...]]] = []
 
-    class Counting(OrcReader):
-        def read_stripe(
-            self, stripe: int, columns: Sequence[str] | None = None, rows: Any = None
-        ) -> pa.RecordBatch:
-            assert columns is not None
-            read.append((Path(self.path).name, stripe, tuple(columns)))
-            return super().read_stripe(stripe, columns, rows)
+    whole = OrcReader.read_stripe
 
-    monkeypatch.setattr(build_task, "OrcReader", Counting)
+    def read_stripe(
+        self: OrcReader, stripe: int, columns: Sequence[str] | None = None, rows: Any = None
+    ) -> pa.RecordBatch:
+        assert columns is not None
+        read.append((Path(self.path).name, stripe, tuple(columns)))
+        return whole(self, stripe, columns, rows)
+
+    monkeypatch.setattr(OrcReader, "read_stripe", read_stripe)
     snapshot = table.snapshot()
     entries = [
         IndexEntry(new_index_id(), name, column, "BITMAP", "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import struct
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from hindex.index import file as file_module
 from hindex.index.base import file_index_type
 from hindex.index.bitmap import BitmapBuilder
 from hindex.index.bitmap_reader import BitmapReader
+from hindex.index.builder import page_message
 from hindex.index.file import Footer, IndexFileReader, IndexFileWriter, PageRef
 from hindex.keys import KeyKind
 from hindex.orc.source import BytesSource, LocalSource
@@ -239,6 +241,23 @@ def test_a_block_that_unpacks_to_more_than_it_says() -> None:
         message = "disagrees with its frame" if content_size else "cannot be decompressed|decompresses to"
         with pytest.raises(IndexFileError, match=message):
             found.block(0)
+
+
+def test_a_bitmap_that_is_longer_than_any_of_so_many_rows_is_not_unpacked() -> None:
+    sink = io.BytesIO()
+    writer = IndexFileWriter(sink)
+    ref = writer.write_page([bytes(1 << 26)])
+    body = pb.BitmapBody()
+    body.stripes.add(rows=100, null_count=100, nulls=page_message(ref))
+    writer.finish(Footer("BITMAP", "", "bigint", KeyKind.INT64, {}, {}, body.SerializeToString()))
+    reader = read(sink.getvalue())
+    tracemalloc.start()
+    try:
+        with pytest.raises(IndexFileError, match="block 0 holds 67108864 bytes and 131091 are the most"):
+            reader.lookup(0, Domain.only_null())
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_local_files(tmp_path: Path) -> None:

@@ -31,6 +31,19 @@ def test_the_greatest_rows() -> None:
     assert rowsets.from_sorted(rows) == BitMap(rows.tolist())
 
 
+@pytest.mark.parametrize("total", [0, 1, 65_536, 65_537, 400_000])
+def test_no_bitmap_is_longer_than_is_allowed(total: int) -> None:
+    """Not with runs of one row each, which take most, nor in any other form."""
+    for step in (1, 2, 3, 20):
+        rows = BitMap(range(0, total, step))
+        assert len(rows.serialize()) <= rowsets.most_bytes(total)
+        rows.run_optimize()
+        assert len(rows.serialize()) <= rowsets.most_bytes(total)
+    chunks = [min(1 << 16, total - start) for start in range(0, total, 1 << 16)]
+    runs = sum(2 + 4 * -(-rows // 2) for rows in chunks)
+    assert 4 + -(-len(chunks) // 8) + 8 * len(chunks) + runs <= rowsets.most_bytes(total)
+
+
 @pytest.mark.parametrize(
     ("data", "count", "message"),
     [

@@ -11,12 +11,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from hindex.amounts import percent_down
 from hindex.build import job
 from hindex.build.task import BuildTask, run_build_task
 from hindex.cli.main import main
 from hindex.errors import BuildError, IndexExistsError, IndexNotFoundError, StatementError, TableError
 from hindex.lifecycle import builds
-from hindex.lifecycle.results import BuildEstimate, IndexState, percent_down
+from hindex.lifecycle.results import BuildEstimate, IndexState
 from hindex.plan.reasons import Reason
 from hindex.store.manifest import FileEntry
 from hindex.store.store import Store

@@ -15,6 +15,7 @@ import pytest
 import hindex
 from hindex.errors import NewerFormatError, StoreError
 from hindex.index import base
+from hindex.index.extent import Extent
 from hindex.index.file import IndexFileReader, IndexFileWriter
 from hindex.keys import KeyKind
 from hindex.orc.source import LocalSource
@@ -135,6 +136,41 @@ def test_an_index_file_with_keys_of_another_kind(
     scan = table.scan("a = 3")
     assert ids(scan) == list(range(3, ROWS, 10))
     assert set(reasons(scan)) == {Reason.CORRUPT}
+
+
+@pytest.mark.parametrize(("using", "reason"), [("bitmap", None), ("btree", Reason.CORRUPT), ("minmax", None)])
+def test_a_manifest_with_keys_of_another_kind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, using: str, reason: Reason | None
+) -> None:
+    """Its checksum fits, too."""
+    local_build.install(monkeypatch)
+    for at in (0, ROWS):
+        write_rows(tmp_path / "t" / f"x{at}.orc", at, [i % 10 for i in range(ROWS)])
+    table = LocalConnection().table(str(tmp_path / "t"))
+    table.create_index("by_a", "a", using)
+
+    def other(extent: Extent) -> Extent:
+        return replace(extent, min_key=b"a", max_key=b"b")
+
+    def record(manifest: Manifest) -> Manifest:
+        files = []
+        for entry in manifest.files:
+            own = [replace(i, extents=tuple(map(other, i.extents))) for i in entry.index_files]
+            shared = [
+                replace(i, files=tuple(replace(f, extent=other(f.extent)) for f in i.files))
+                for i in entry.shared
+            ]
+            files.append(replace(entry, index_files=tuple(own), shared=tuple(shared)))
+        return replace(manifest, files=files)
+
+    Store.for_table(table.uri).commit(record)
+    scan = table.scan("a = 3")
+    assert sorted(ids(scan)) == list(range(3, 2 * ROWS, 10))
+    assert set(reasons(scan)) == ({reason} if reason else set())
+    first = table.scan(columns=["a"], limit=3)
+    for descending in (False, True):
+        found = first.order_by("a", descending=descending).to_arrow()["a"].to_pylist()
+        assert found == [9 * descending] * 3
 
 
 def test_an_index_file_that_is_a_link_out_of_the_store(path: Path, table: Table, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,10 +12,13 @@ import pyarrow as pa
 import pytest
 
 import hindex
-from hindex.errors import TableError
+from hindex.errors import TableError, UnsupportedError
 from hindex.plan.reasons import Reason
 from hindex.spark import partitions
 from hindex.spark.catalog import describe_table, described_columns, described_schema, run
+from hindex.spark.statements import check_same_rows
+from hindex.sql import parse
+from hindex.sql.statements import Select
 from tests.support.small import reasons, write_columns
 
 if TYPE_CHECKING:
@@ -417,6 +421,28 @@ def test_types_of_sparks_own_are_left_to_spark(spark: SparkSession) -> None:
             assert type(hx.sql(f"EXPLAIN {text}")).__name__ == "QueryExplanation"
     finally:
         spark.sql("DROP TABLE own_types")
+
+
+def test_types_of_a_file_that_was_replaced(spark: SparkSession, tmp_path: Path) -> None:
+    """By one of the same length and time, as it may be where these are copied along."""
+    data = spark.range(3).selectExpr("CAST(TIMESTAMP_NTZ '2020-01-01 00:00:00' AS TIMESTAMP_NTZ) AS n")
+    data.coalesce(1).write.option("compression", "none").orc(str(tmp_path / "t"))
+    (path,) = (tmp_path / "t").glob("*.orc")
+    select = parse("SELECT n FROM 't'")
+    assert isinstance(select, Select)
+
+    def told() -> str:
+        snapshot = hindex.connect().table(str(tmp_path / "t")).snapshot()
+        with pytest.raises(UnsupportedError) as raised:
+            check_same_rows(lambda: spark, lambda _, default: default, snapshot, select)
+        return str(raised.value)
+
+    before = path.stat()
+    assert told() == told() == "Spark has the column 'n' as timestamp_ntz"
+    path.write_bytes(path.read_bytes().replace(b"timestamp_ntz", b"timestamp_new"))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert (path.stat().st_size, path.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+    assert told() == "Spark has the column 'n' as timestamp_new"
 
 
 def test_partition_values_that_need_escapes(spark: SparkSession, tmp_path: Path) -> None:

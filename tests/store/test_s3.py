@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.fs
 import pyarrow.orc
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
 import hindex
 from hindex.errors import IndexExistsError, StoreError
@@ -379,6 +380,25 @@ def test_other_file_systems() -> None:
     other = Store("dir://somewhere", "/t")
     with pytest.raises(StoreError, match="cannot"):
         other.commit(adding("a"))
+
+
+def test_no_more_of_a_long_file_is_read_than_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = RemoteStorage(f"memory://{new_index_id()}")
+    storage.write({"long": b"x" * 1000, "none": b""})
+    lengths = []
+    whole = MemoryFileSystem.cat_file
+
+    def watched(self: MemoryFileSystem, *given: Any, **options: Any) -> bytes:
+        found: bytes = whole(self, *given, **options)
+        lengths.append(len(found))
+        return found
+
+    monkeypatch.setattr(MemoryFileSystem, "cat_file", watched)
+    assert storage.read("long", 1000) == b"x" * 1000
+    assert storage.read("none", 1000) == b""
+    with pytest.raises(ValueError, match="more than the 10 bytes that are supported"):
+        storage.read("long", 10)
+    assert lengths == [1000, 0, 11]
 
 
 def test_schemes_that_nothing_knows() -> None:

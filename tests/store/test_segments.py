@@ -14,7 +14,7 @@ import pytest
 from hindex.domain import Domain, Key, Range
 from hindex.errors import StoreError
 from hindex.index.extent import Extent
-from hindex.store.entries import FileEntries
+from hindex.store.entries import FileEntries, Segment
 from hindex.store.format import decode, encode
 from hindex.store.manifest import (
     FileEntry,
@@ -118,6 +118,20 @@ def test_pruning_against_each_extent(kind: str, rng: np.random.Generator) -> Non
         ruled_out += int((~mask).sum())
         assert found.may_match(BITS.id, domain, lambda schema: True).all()
     assert ruled_out > 100
+
+
+@pytest.mark.parametrize("whole", [b"a" * 64, b"a" * 70, b"a"])
+def test_the_extent_of_a_segment_reaches_as_far_as_a_key_that_was_cut(whole: bytes) -> None:
+    beyond = b"a" * 64 + b"b"
+    extents = [Extent(2, 0, b"a", whole), Extent(2, 0, b"a", beyond).cut()]
+    for some in (extents, extents[::-1]):
+        files = [
+            FileEntry(f"f{at}", 1, 1, 1, 2, (2,), "struct<a:string>", (own(TEXT, f"f{at}", (extent,)),))
+            for at, extent in enumerate(some)
+        ]
+        found = Segment.of(files).summary.indexes[TEXT.id].extent
+        assert found == Extent(4, 0, b"a", b"a" * 64, max_is_prefix=True)
+        assert found.can_match(Domain.points([beyond]))
 
 
 def test_more_row_groups_than_rows_are_refused() -> None:

@@ -211,6 +211,16 @@ def hostile(change: Callable[[pb.Manifest], object]) -> bytes:
             "no least and greatest key",
             id="keys of two kinds",
         ),
+        pytest.param(
+            lambda m: setattr(m.shared_indexes[0].files[0].extent, "max_is_prefix", True),
+            "that is cut has no key",
+            id="an integer that is cut",
+        ),
+        pytest.param(
+            lambda m: setattr(m.shared_indexes[0].files[0].extent, "int_min", 1 << 40),
+            "least key of an extent is above its greatest",
+            id="a range that ends before it begins",
+        ),
     ],
 )
 def test_contradictions_are_refused(change: Callable[[pb.Manifest], object], message: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import assert_never
 
+from hindex.arguments import is_utf8
 from hindex.errors import PredicateError
 from hindex.keys import INT64_MAX, INT64_MIN
 from hindex.orc.types import INTEGER_KINDS, Kind, OrcType
@@ -343,10 +344,8 @@ def constant(literal: Literal) -> Constant:
         case LiteralKind.DOUBLE, float():
             return literal_constant(value, DOUBLE)
         case LiteralKind.STRING, str():
-            try:
-                value.encode()
-            except UnicodeEncodeError:
-                raise PredicateError(f"the literal {literal!s:.60} is not Unicode text") from None
+            if not is_utf8(value):
+                raise PredicateError(f"the literal {literal!s:.60} is not Unicode text")
             return literal_constant(value, STRING)
         case LiteralKind.BINARY, bytes():
             return literal_constant(value, BINARY)
