@@ -26,6 +26,7 @@ from hindex.errors import (
 )
 from hindex.index.cache import shared_cache
 from hindex.orc.acid.write_ids import ValidWriteIds
+from hindex.orc.known_files import check_bound
 from hindex.plan.explain import Explanation
 from hindex.plan.modes import Mode
 from hindex.progress import NullProgress, Progress
@@ -83,6 +84,7 @@ def connect(
     :raises ArgumentTypeError: if the store is neither a text nor a path, the session is none, or another parameter is
         of the wrong type.
     :raises ArgumentError: if the store is a ``Path`` of a URI, or another parameter cannot be.
+    :raises HindexError: if an environment variable that bounds a cache is no number of bytes.
     """
     if cache_bytes is not None:
         if not isinstance(cast("object", cache_bytes), Integral):
@@ -90,6 +92,9 @@ def connect(
         if cache_bytes < 0:
             raise ArgumentError(f"cache_bytes is {cache_bytes}: it cannot be negative")
         shared_cache().resize(cache_bytes)
+    # told here: where indexes are asked, what goes wrong with one only keeps it from being used
+    shared_cache()
+    check_bound()
     if spark is not None:
         check_session(spark)
     if master is not None:

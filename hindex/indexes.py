@@ -297,7 +297,7 @@ def new_entry(spec: IndexSpec, snapshot: Snapshot) -> IndexEntry:
         partition_filter(where, snapshot.schema, "index creation")
     given = {key.lower().removeprefix(f"{kind.name.lower()}."): key for key in spec.properties or {}}
     properties = dict(spec.properties or {})
-    level = _level(kind, properties.pop(given["level"], None) if "level" in given else None, snapshot)
+    level = _level(kind, str(properties.pop(given["level"])) if "level" in given else None, snapshot)
     annotations = {str(key): str(value) for key, value in (spec.annotations or {}).items()}
     for name, allowed in _ANNOTATING.items():
         if name in given:

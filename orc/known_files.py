@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import google_crc32c
 
+from hindex.errors import ArgumentError
 from hindex.orc.columns.layout import PositionTable
 from hindex.orc.source import ByteSource
 from hindex.orc.stripe import Stripe
@@ -105,6 +106,16 @@ class KnownFiles:
 def _is_same(tail: FileTail, source: ByteSource) -> bool:
     (data,) = source.read([(tail.file_length - tail.length, tail.length)])
     return bool(google_crc32c.value(bytes(data)) == tail.checksum)
+
+
+def check_bound() -> None:
+    """Refuse a bound in the environment that cannot be read; where nobody asks, the default is taken for it.
+
+    :raises ArgumentError: naming it.
+    """
+    text = os.environ.get(VARIABLE, "")
+    if text and not text.isdecimal():
+        raise ArgumentError(f"{VARIABLE} is {text!r}: a number of bytes is expected, 0 for no cache")
 
 
 def _limit() -> int:

@@ -114,6 +114,11 @@ CASES: list[tuple[Callable[[Any], object], type[Exception], str]] = [
         "properties is 5: it is a mapping of names to texts",
     ),
     (
+        lambda t: t.create_index("i", "id", properties={"level": 5}),
+        ValueError,
+        "Index type BITMAP has no level '5': its levels are STRIPE",
+    ),
+    (
         lambda t: t.create_index("i", "id", annotations={5: "x"}),
         TypeError,
         "a name in annotations is 5: it is a text, such as '5'",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -246,3 +247,12 @@ def test_places_that_are_neither_text_nor_paths(path: Path) -> None:
 def test_what_is_no_text_is_no_statement(given: Any) -> None:
     with pytest.raises(StatementError, match="is no statement: it is a text of SQL"):
         hindex.connect().sql(given)
+
+
+@pytest.mark.parametrize("variable", ["HINDEX_CACHE_BYTES", "HINDEX_ORC_CACHE_BYTES"])
+def test_a_bound_of_the_environment_that_is_none(variable: str) -> None:
+    """It is told at once: of an index that cannot be asked for it, EXPLAIN alone would tell."""
+    code = f"import os; os.environ[{variable!r}] = '64m'; import hindex; hindex.connect()"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    told = f"{variable} is '64m': a number of bytes is expected, 0 for no cache"
+    assert ran.stderr.strip().splitlines()[-1].endswith(told), ran.stderr

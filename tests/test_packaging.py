@@ -90,3 +90,15 @@ def test_every_import_is_a_declared_dependency() -> None:
     for package in sorted(imported_packages()):
         names = {name.lower() for name in distributions.get(package, [])}
         assert names & declared, f"{package} (of {names or 'nothing installed'}) is not in pyproject.toml"
+
+
+@pytest.mark.parametrize(
+    ("module", "extra"),
+    [("hindex/spark/session.py", "spark"), ("hindex/cli/demo.py", "demo"), ("hindex/store/remote.py", "s3")],
+)
+def test_remedies_name_what_an_extra_asks_for(module: str, extra: str) -> None:
+    """Not hindex itself, of which the package index has another one."""
+    text = (ROOT / module).read_text()
+    for wanted in PROJECT["optional-dependencies"][extra]:
+        assert wanted in text or wanted.startswith("hindex[")
+    assert "hindex[" not in text

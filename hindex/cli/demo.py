@@ -102,7 +102,7 @@ def make_tpch_table(spark: SparkSession, name: str, scale: float, where: Path) -
     beside = Path(sys.executable).with_name("tpchgen-cli")
     generator = str(beside) if beside.exists() else shutil.which("tpchgen-cli")
     if generator is None:
-        raise MissingRuntimeError("the data is generated with tpchgen-cli: pip install 'hindex[demo]'")
+        raise MissingRuntimeError("the data is generated with tpchgen-cli: pip install 'tpchgen-cli>=4.0'")
     raw = where.with_name(f"{where.name}-parquet")
     options = [f"--tables={name}", "--output-dir", str(raw), "--no-progress"]
     made = subprocess.run(

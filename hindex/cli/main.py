@@ -139,7 +139,9 @@ def _quoted(words: Sequence[str]) -> str:
 @click.group(
     cls=_Commands, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]}
 )
-@click.option("--store", metavar="URI", help="Where indexes are kept. Default: _hindex/ in each table.")
+@click.option(
+    "--store", metavar="URI", help="Where indexes are kept. Default: HINDEX_STORE, or _hindex/ in each table."
+)
 @click.option(
     "--output", type=click.Choice(["table", "json", "csv"]), default="table", help="How results are written."
 )

@@ -490,10 +490,8 @@ def resolve_properties(of: IndexType, given: Mapping[str, str] | None) -> dict[s
     for spelled, text in (given or {}).items():
         name = spelled.lower().removeprefix(prefix)
         if name not in known:
-            raise HindexError(
-                f"Unknown property {spelled!r} of index type {of.name}: "
-                f"known properties are {', '.join(sorted(known))}"
-            )
+            have = f"known properties are {', '.join(sorted(known))}" if known else "it has none of its own"
+            raise HindexError(f"Unknown property {spelled!r} of index type {of.name}: {have}")
         if name in seen:
             raise HindexError(f"Property {name!r} of index type {of.name} is given twice")
         seen.add(name)

@@ -177,6 +177,14 @@ class CheckResult(Record):
         """Whether nothing is damaged or wrong; a stale index is neither."""
         return not self.problems
 
+    def __str__(self) -> str:
+        covered = (
+            f"Index {self.index!r} of {self.table!r} is {self.state.value}: {self.fresh:,} of "
+            f"{counted(self.files, 'file')} indexed, {self.rows_covered:g} % of the rows"
+        )
+        verified = [f"{counted(self.verified_stripes, 'stripe')} verified"] if self.verified_stripes else []
+        return "; ".join([covered, *verified, *self.problems, *self.notes])
+
 
 @dataclass(frozen=True, slots=True)
 class VacuumedFile(Record):

@@ -206,7 +206,7 @@ class Scan:
         return self._output_schema(self._last_plan or self.plan())
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows, a batch for each stripe that has any."""
+        """The rows, a batch for each stripe that has any; of an order, all are read and sorted first."""
         return self._stream()[1]
 
     def to_reader(self) -> pa.RecordBatchReader:

@@ -8,6 +8,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from hindex.errors import ColumnError, HindexError, PredicateError, TableError
+from hindex.plan.modes import Mode
 from hindex.plan.normalize import normalize
 from hindex.plan.reasons import group_notes
 from hindex.scan.planning import ScanPlan, plan_scan
@@ -211,7 +212,8 @@ class _Planner:
 def _planned(known: KnownTable, where: Predicate | None, names: Sequence[str]) -> tuple[Scan, ScanPlan]:
     """A scan, and its plan against the table as it was listed for this query."""
     columns = [(name,) for name in names]
-    scan = known.table.scan(where, columns)
+    # whatever the connection's: of tables that Spark reads alone, no mode tells anything either
+    scan = known.table.scan(where, columns, mode=Mode.LENIENT)
     return scan, scan.runner.plan(lambda: known.snapshot, lambda found: plan_scan(found, where, columns))
 
 

@@ -46,7 +46,9 @@ def local_session(
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
-        raise MissingRuntimeError(f"PySpark is missing ({error}): pip install 'hindex[spark]'") from error
+        raise MissingRuntimeError(
+            f"PySpark is missing ({error}): pip install 'pyspark>=4.1' 'pandas>=2.2'"
+        ) from error
     running = SparkSession.getActiveSession()
     if running is not None:
         return _adapted(running, master, wanted)

@@ -24,7 +24,7 @@ EXCLUSIVE = frozenset({"s3", "gs", "gcs", "abfs", "abfss", "az", "memory"})
 
 #: What to install for a scheme that fsspec knows only with the help of another package.
 _PACKAGES = {
-    "s3": "hindex[s3]",
+    "s3": "s3fs>=2025.12",
     "gs": "gcsfs",
     "gcs": "gcsfs",
     "abfs": "adlfs",

@@ -48,6 +48,10 @@ def test_a_stale_index_is_no_problem(table: Table, path: Path) -> None:
     assert (result.files, result.fresh, result.changed, result.added, result.gone) == (3, 1, 1, 1, 1)
     assert result.rows_covered == 49.9
     assert result.verified_stripes > 0
+    stripes = "1 stripe" if result.verified_stripes == 1 else f"{result.verified_stripes} stripes"
+    assert str(result) == (
+        f"Index 'i' of {str(path)!r} is stale: 1 of 3 files indexed, 49.9 % of the rows; {stripes} verified"
+    )
 
 
 def test_missing_and_cut_index_files(table: Table) -> None:
@@ -63,6 +67,7 @@ def test_missing_and_cut_index_files(table: Table) -> None:
         "is missin",
     ]
     assert all("REBUILD" in problem for problem in result.problems)
+    assert str(result).endswith(f"; {'; '.join(result.problems)}")
     table.index("i").rebuild()
     assert table.index("i").check(verify=True).ok
 

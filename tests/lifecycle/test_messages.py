@@ -42,6 +42,10 @@ MESSAGES = [
     ),
     ("CREATE INDEX h USING bitmap ON {t} (nope)", "Column 'nope' cannot be resolved; "),
     (
+        "CREATE INDEX h USING minmax ON {t} (s) WITH (fpp = 0.1)",
+        "Unknown property 'fpp' of index type MINMAX: it has none of its own",
+    ),
+    (
         "CREATE INDEX h USING bitmap ON {t} (s) WHERE s = 'x'",
         "index creation is only supported for predicates on partition columns: 's' is not one of p",
     ),
