@@ -1,8 +1,9 @@
-"""Checks of what callers pass in, before anything is done with it."""
+"""Checks of what callers pass in, before anything is done with it, and what they may have meant."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from numbers import Integral
 from typing import cast
 
 from hindex.errors import ArgumentError, ArgumentTypeError
@@ -24,6 +25,11 @@ def is_utf8(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def is_whole(number: object) -> bool:
+    """Whether something is a whole number, of numpy too; a boolean, which Python takes for one, is not."""
+    return isinstance(number, Integral) and not isinstance(number, bool)
 
 
 def check_names(names: Sequence[str], what: str) -> Sequence[str]:
@@ -48,3 +54,17 @@ def check_session(spark: object) -> None:
         raise ArgumentTypeError(
             f"spark is {spark!r}: it is a Spark session, such as SparkSession.builder.getOrCreate() gives"
         )
+
+
+def closest(given: str, known: Iterable[str], most: int = 3) -> list[str]:
+    """The names that one may have been meant for, letter case aside, the likeliest first."""
+    from difflib import get_close_matches
+
+    folded = {name.lower(): name for name in known}
+    return [folded[name] for name in get_close_matches(given.lower(), folded, n=most)]
+
+
+def meant(given: str, known: Iterable[str], show: Callable[[str], str] = repr, most: int = 1) -> str:
+    """A suggestion in front of the names that there are; an empty text where none is like the one given."""
+    close = closest(given, known, most)
+    return f"did you mean {' or '.join(map(show, close))}? " if close else ""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from decimal import Decimal
 from typing import Any, TypeAlias
 
+from hindex.arguments import meant
 from hindex.errors import ArgumentError, ArgumentTypeError
 from hindex.sql.functions import NAMES
 from hindex.sql.functions import call as sql_call
@@ -225,8 +226,10 @@ class Expr:
 
     def __getattr__(self, name: str) -> Callable[..., Expr]:
         if name.startswith("_") or name not in NAMES:
+            public = [method for method in dir(type(self)) if not method.startswith("_")]
+            hint = "" if name.startswith("_") else meant(name, [*public, *NAMES])
             raise AttributeError(
-                f"an expression has no method {name!r}; functions that are methods are {', '.join(NAMES)}"
+                f"an expression has no method {name!r}; {hint}functions that are methods are {', '.join(NAMES)}"
             )
         return lambda *args: call(name, self, *args)
 
@@ -313,6 +316,12 @@ def _side(of: Expr) -> Predicate:
 
 
 def _compared(op: ComparisonOp, left: Expr, right: Value) -> Expr:
+    if right is None and op is not ComparisonOp.NULL_SAFE_EQ:
+        test = "is_not_null()" if op is ComparisonOp.NE else "is_null()"
+        raise ArgumentError(
+            f"{left} {op.value} None is true of no row, as NULL is in SQL: write .{test}, .eq_null_safe(value) where a "
+            "value may be None, or lit(None) for that NULL"
+        )
     a, b = left.node, _node(right)
     if isinstance(a, Literal) and isinstance(b, Literal):
         return _condition(ExpressionComparison(op, a, b))

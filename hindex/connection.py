@@ -7,11 +7,10 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
-from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from hindex.arguments import check_session, check_text, is_utf8
+from hindex.arguments import check_session, check_text, is_utf8, is_whole
 from hindex.dispatch import IndexResult, run_index_statement
 from hindex.errors import (
     ArgumentError,
@@ -21,6 +20,7 @@ from hindex.errors import (
     NotOrcError,
     PredicateError,
     StatementError,
+    StoreError,
     UnknownTableError,
     UnsupportedError,
 )
@@ -33,10 +33,12 @@ from hindex.progress import NullProgress, Progress
 from hindex.scan.scan import Scan
 from hindex.scan.selecting import selected
 from hindex.spark.agreement import check_agreement
-from hindex.spark.catalog import describe_for_query, describe_table, full_name, place_of
+from hindex.spark.catalog import describe_for_query, describe_table, full_name, in_quotes, place_of
 from hindex.spark.partitions import catalog_partitions
+from hindex.store.storage import is_missing
 from hindex.store.store import Store, list_stores
-from hindex.table.listing import normalize_uri
+from hindex.table.listing import is_local, normalize_uri
+from hindex.table.near import near_path
 from hindex.table.transactional import AcidOptions
 from hindex.tables import Table
 
@@ -87,7 +89,7 @@ def connect(
     :raises HindexError: if an environment variable that bounds a cache is no number of bytes.
     """
     if cache_bytes is not None:
-        if not isinstance(cast("object", cache_bytes), Integral):
+        if not is_whole(cache_bytes):
             raise ArgumentTypeError(f"cache_bytes is {cache_bytes!r}: it is a whole number of bytes")
         if cache_bytes < 0:
             raise ArgumentError(f"cache_bytes is {cache_bytes}: it cannot be negative")
@@ -126,6 +128,8 @@ class Connection:
         self._master = master
         self._conf = dict(conf or {})
         self._is_users = spark is not None or master is not None or bool(conf)
+        #: Settings of a session that is started, beside those that were asked for; they ask for none.
+        self.start_conf: Mapping[str, str] = {}
         self.progress: Progress = progress or NullProgress()
         #: How queries take it that an index cannot be used.
         self.mode = mode
@@ -157,7 +161,7 @@ class Connection:
         from hindex.spark.session import check_running, local_session
 
         if self._spark is None:
-            self._spark = local_session(self._master, self._conf)
+            self._spark = local_session(self._master, {**self.start_conf, **self._conf})
         check_running(self._spark)
         return self._spark
 
@@ -360,13 +364,35 @@ class Connection:
     @property
     def place(self) -> str:
         """Where indexes are looked for without ON, for messages."""
-        return "the tables used so far" if self._store is None else f"the store {self._store!r}"
+        if self._store is None:
+            return "the tables used so far"
+        return f"the store {self._store!r}{', which does not exist' if is_missing(self._store) else ''}"
+
+    def check_store(self) -> None:
+        """:raises StoreError: if there is no store where it was said to be; one is made with the first index."""
+        if self._store is not None and is_missing(self._store):
+            near = near_path(self._store) if is_local(self._store) else None
+            raise StoreError(
+                f"there is no store at {self._store!r}; {f'did you mean {near!r}? ' if near else ''}--store, store= of "
+                f"connect() or {STORE_VARIABLE} names it, and CREATE INDEX makes it"
+            )
 
     def resolve(self, ref: TableRef) -> Table:
-        """The table that a statement names."""
+        """The table that a statement names.
+
+        :raises UnknownTableError: for a name that no catalog has; where that is sure, without a session.
+        """
+        from hindex.spark.session import may_know_tables
         from hindex.sql.statements import TableRefKind
 
-        return self._path_table(ref.text) if ref.kind is TableRefKind.PATH else self._catalog_table(str(ref))
+        if ref.kind is TableRefKind.PATH:
+            return self._path_table(ref.text)
+        if not self._has_session and not may_know_tables():
+            raise UnknownTableError(
+                f"Table {ref.text!r} is invalid: there is no Spark session that could know the name. "
+                f"{in_quotes(ref.text)}; a name of a catalog needs hindex.connect(spark=spark) or --master 'local[*]'"
+            )
+        return self._catalog_table(str(ref))
 
     def look_up(self, ref: TableRef, *, in_full: bool = False) -> tuple[Table, dict[str, Any] | None]:
         """A table that a query names, and what the catalog says of it, where it is named by the catalog.
@@ -431,12 +457,19 @@ def _place(given: str | os.PathLike[str], what: str) -> str:
     """A path or URI as text.
 
     :raises ArgumentTypeError: if it is neither a text nor a path.
-    :raises ArgumentError: if it is a URI that was made a ``Path``.
+    :raises ArgumentError: if it is a URI with one slash, or was made a ``Path``.
     """
     text: object = os.fspath(given) if isinstance(given, os.PathLike) else given
     if not isinstance(text, str):
         raise ArgumentTypeError(f"{what} is {given!r}: it is a path or URI as text, or a pathlib.Path")
     # of a file URI, one slash is enough
-    if not isinstance(given, str) and _CUT_URI.match(text) and not text.lower().startswith("file:"):
-        raise ArgumentError(f"{what} is {given!r}: a Path takes a slash away from a URI; pass a URI as text")
+    if _CUT_URI.match(text) and not text.lower().startswith("file:"):
+        if not isinstance(given, str):
+            raise ArgumentError(
+                f"{what} is {given!r}: a Path takes a slash away from a URI; pass a URI as text"
+            )
+        if not Path(text.partition("/")[0]).exists():
+            raise ArgumentError(
+                f"{what} is {given!r}: a URI has two slashes, {text.replace(':/', '://', 1)!r}"
+            )
     return text

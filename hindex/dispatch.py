@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
+from hindex.arguments import meant
 from hindex.errors import ColumnError, IndexNotFoundError, StatementError
 from hindex.indexes import Index
 from hindex.lifecycle.results import (
@@ -60,7 +61,8 @@ IndexResult: TypeAlias = (
 )
 
 _TIME = pa.timestamp("ms", tz="UTC")
-_SHOWN = pa.schema(
+#: What SHOW INDEXES gives.
+SHOWN = pa.schema(
     [
         ("name", pa.string()),
         ("table", pa.string()),
@@ -122,7 +124,7 @@ def run_index_statement(connection: Connection, statement: IndexStatement) -> In
 
 def indexes_table(indexes: Sequence[tuple[Table, Index]]) -> pa.Table:
     """Indexes as SHOW INDEXES gives them."""
-    return pa.Table.from_pylist([_shown(index) for _, index in indexes], schema=_SHOWN)
+    return pa.Table.from_pylist([_shown(index) for _, index in indexes], schema=SHOWN)
 
 
 def described(index: Index) -> pa.Table:
@@ -212,11 +214,14 @@ def _found(
     else:
         tables = connection.known_tables(statement)
         found = [(table, index) for table in tables for index in table.recorded_indexes(building=building)]
+    if not found:
+        connection.check_store()
     if name is None:
         return found
     wanted = [(table, index) for table, index in found if index.name.lower() == name.lower()]
     if not wanted:
-        raise IndexNotFoundError(f"Index {name!r} does not exist; SHOW INDEXES lists those that do")
+        hint = meant(name, [index.name for _, index in found])
+        raise IndexNotFoundError(f"Index {name!r} does not exist; {hint}SHOW INDEXES lists those that do")
     return wanted
 
 
@@ -226,10 +231,14 @@ def _table_of(connection: Connection, index: str | None, ref: TableRef | None, s
         return connection.resolve(ref)
     if index is None:
         raise StatementError(f"{statement} without a name needs ON and a table")
-    tables = [t for t in connection.known_tables(f"{statement} {index}") if t.has_index(index)]
+    known = connection.known_tables(f"{statement} {index}")
+    tables = [table for table in known if table.has_index(index)]
     if len(tables) > 1:
         names = ", ".join(repr(table.name) for table in tables)
         raise StatementError(f"Index {index!r} is on several tables, name one with ON: {names}")
     if not tables:
-        raise IndexNotFoundError(f"Index {index!r} does not exist in {connection.place}")
+        hint = meant(index, [name for table in known for name in table.index_names()])
+        raise IndexNotFoundError(
+            f"Index {index!r} does not exist in {connection.place}{f'; {hint}'.rstrip() if hint else ''}"
+        )
     return tables[0]

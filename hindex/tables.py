@@ -12,7 +12,6 @@ from hindex.build.job import plan_build
 from hindex.errors import (
     ArgumentTypeError,
     ColumnError,
-    IndexNotFoundError,
     OrcError,
     TableError,
     TableNotFoundError,
@@ -41,6 +40,7 @@ from hindex.store.manifest import (
     check_new_index,
     drop_index,
     merge_build_result,
+    no_such_index,
     rename_index,
     update_index,
 )
@@ -215,13 +215,13 @@ class Table:
         manifest = self._store.load()
         return manifest is not None and manifest.find_index(name) is not None
 
-    def is_indexed(self) -> bool:
-        """Whether the table's store records any index; the table itself is not looked at.
+    def index_names(self) -> list[str]:
+        """The names of the indexes that the table's store records; the table itself is not looked at.
 
         :raises StoreError: if the manifest cannot be read.
         """
         manifest = self._store.load()
-        return manifest is not None and bool(manifest.indexes)
+        return [] if manifest is None else [entry.name for entry in manifest.indexes]
 
     def is_transactional(self) -> bool:
         """Whether the table, or a part of it, is transactional; its files are listed, and not looked into."""
@@ -431,10 +431,7 @@ class Table:
             known = {index.name.lower(): index for index in found}
             missing = [name for name in names if name.lower() not in known]
             if missing:
-                raise IndexNotFoundError(
-                    f"Index {missing[0]!r} does not exist; the table's indexes are: "
-                    f"{', '.join(repr(index.name) for index in found) or 'none'}"
-                )
+                raise no_such_index(missing[0], [index.name for index in found])
             found = [known[name.lower()] for name in names]
         return [check_index(index, self._store, self.snapshot if verify else None) for index in found]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias, Union, get_args
+from typing import TYPE_CHECKING, TypeAlias, Union, cast, get_args
 
 from hindex.builder import Expr
 from hindex.errors import PredicateError
@@ -37,6 +37,11 @@ def parsed(where: Where | None) -> Predicate | None:
         from hindex.spark.columns import column_predicate
 
         return column_predicate(where)
+    if isinstance(cast("object", where), bool):
+        raise PredicateError(
+            f"{where!r} is not a condition: it is what Python makes of `is`, `in` and `==` between plain values; write "
+            ".is_null(), .isin() and the like of hindex.col(...)"
+        )
     raise PredicateError(
         f"{where!r} of type {type(where).__name__} is not a condition: give SQL text, hindex.col(...) with a "
         "comparison, or a PySpark column"

@@ -85,7 +85,6 @@ _NAMES: dict[Any, str] = {
     exp.Cast: "cast to this type",
     exp.Bracket: "access to an element by [...]",
     exp.Tuple: "list of values",
-    exp.Placeholder: "parameter",
     exp.Interval: "INTERVAL",
     exp.Window: "window function",
     exp.Lambda: "lambda function",
@@ -331,6 +330,13 @@ class ValueConverter(ABC):
             return self._cast_to(found.child, found.to)
         return as_value(found) if not isinstance(found, _VALUES) else found
 
+    def _placeholder(self, node: exp.Expression) -> NoReturn:
+        self.fail(
+            node,
+            "a parameter has no value here: write the value in its place, or in Python make the condition of it, "
+            "hindex.col('k') == value",
+        )
+
     # Errors
 
     def _checked(self, node: exp.Expression, convert: Callable[[], T]) -> T:
@@ -453,6 +459,7 @@ _EXPRESSIONS: dict[type[exp.Expression], Callable[[ValueConverter, exp.Expressio
     exp.Cast: ValueConverter._cast,
     exp.TryCast: ValueConverter._cast,
     exp.Case: ValueConverter._case,
+    exp.Placeholder: ValueConverter._placeholder,
     exp.Anonymous: ValueConverter._call,
     **dict.fromkeys(_ARITHMETIC, ValueConverter._arithmetic),
     **dict.fromkeys(_SPECIAL, ValueConverter._special),

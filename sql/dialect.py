@@ -18,6 +18,7 @@ from hindex.sql.convert_values import FILTER_WITH_SPARK
 from hindex.sql.lexer import SqlSyntaxError, check_nesting, spark_tokens
 from hindex.sql.predicate import ColumnRef, Predicate
 from hindex.sql.statements import Statement, TableRef
+from hindex.sql.words import KEYWORDS
 
 _NAME = re.compile(r"[^\W\d]\w*")
 _OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET)
@@ -30,6 +31,8 @@ _OTHER_FORMATS = frozenset(
 )
 # What cannot begin a condition, and what sqlglot would not notice until its end.
 _OPERATORS = frozenset({"=", "==", "<>", "!=", "<", "<=", ">", ">=", "<=>", "AND", "OR"})
+# What may follow a column, and tells that a word before it is one.
+_AFTER_COLUMNS = _OPERATORS | {",", ".", ")", "IN", "IS", "LIKE", "RLIKE", "BETWEEN", "FROM"}
 # Words that begin what may follow a name, so they are names only in backquotes.
 _CLAUSE_WORDS = frozenset({"FROM", "IN", "LIMIT", "ON", "SELECT", "USING", "WHERE", "WITH"})
 
@@ -95,7 +98,7 @@ class HindexParser(SparkParser):
         if message.startswith("Expecting "):
             self.fail(f"expected {message.removeprefix('Expecting ')}, found {self.found()}")
         self.fail(
-            f"expected an expression, found {self.found()}"
+            f"expected an expression, found {self.found()}{self.in_backquotes()}"
             if not self.at_end
             else "expected an expression, found the end"
         )
@@ -190,6 +193,12 @@ class HindexParser(SparkParser):
         close = self.closest(*words)
         return f"; did you mean {close}?" if close else ""
 
+    def in_backquotes(self) -> str:
+        """A remark where a word of SQL seems to be the name of a column."""
+        if self.word() not in KEYWORDS or self.following not in _AFTER_COLUMNS:
+            return ""
+        return f"; a column of that name is written `{self.written()}`"
+
     def string(self) -> str | None:
         """Consumes a string in single or double quotes if one comes next."""
         if self.at_end or self._curr.token_type is not TokenType.STRING:
@@ -259,7 +268,7 @@ class HindexParser(SparkParser):
             if self.word() in _CLAUSE_WORDS:
                 name = ""
         if not name:
-            self.fail(f"expected {what}, found {self.found()}")
+            self.fail(f"expected {what}, found {self.found()}{self.in_backquotes()}")
         self._advance()
         return name
 
@@ -309,13 +318,26 @@ class HindexParser(SparkParser):
             self.fail(f"expected a condition, found {self.found()}")
         node: Any = self._parse_disjunction()
         if node is None:
-            self.fail(f"expected a condition, found {self.found()}", start)
+            self.fail(f"expected a condition, found {self.found()}{self.in_backquotes()}", start)
         return cast("exp.Expression", node)
 
     def end(self) -> None:
         """Refuses anything that is left."""
         if not self.at_end:
-            self.fail(f"unexpected {self.found()}{self.meant('AND', 'OR', 'LIMIT', 'WHERE')}")
+            self.fail(
+                f"unexpected {self.found()}{self.meant('AND', 'OR', 'LIMIT', 'WHERE') or self._unjoined()}"
+            )
+
+    def _unjoined(self) -> str:
+        """A remark where what is left seems to be the rest of a name, or to be joined as other languages do it."""
+        if self.word() == "&&":
+            return "; conditions are joined by AND"
+        is_rest = self._prev.token_type is TokenType.VAR and self.is_name and self.following in _OPERATORS
+        return (
+            "; conditions are joined by AND, and a name with blanks is written in `backquotes`"
+            if is_rest
+            else ""
+        )
 
     def in_list(self, this: exp.Expression | None) -> exp.Expression:
         """``(literal, ...)`` behind IN; plain literals take a short way, so that long lists are fast."""

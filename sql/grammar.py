@@ -32,7 +32,7 @@ def statement(parser: HindexParser) -> Statement:
         second = list(dict.fromkeys(words.split()[1] for words in STATEMENTS if words.split()[0] == word))
         parser.accept(word)
         what = f"expected {' or '.join(second)} after {word}, found {parser.found()}"
-        parser.fail(what + (parser.meant(*second) or _no_changes(parser, word)))
+        parser.fail(what + (parser.meant(*second) or _no_changes(parser, word) or _OF_TABLES.get(word, "")))
     known = ", ".join(HELP)
     if _is_other(parser):
         parser.fail(f"unknown statement {parser.found()}: {NO_CHANGES}; it knows {known}")
@@ -89,6 +89,11 @@ STATEMENTS: dict[str, Callable[[HindexParser], Statement]] = {
     "EXPLAIN": explain,
     "SELECT": select,
 }
+#: What helps who asks for the columns of a table.
+_OF_TABLES = dict.fromkeys(
+    ("DESCRIBE", "DESC"),
+    "; SELECT * FROM table LIMIT 0 shows the columns of a table, and hx.table(...).schema in Python their types",
+)
 _FIRST_WORDS = frozenset(words.split()[0] for words in STATEMENTS)
 #: Words that begin statements of Spark, which change tables or their rows: none is another one misspelt.
 _OTHERS = frozenset({"DELETE", "INSERT", "LOAD", "MERGE", "MSCK", "OPTIMIZE", "REPLACE", "TRUNCATE"})

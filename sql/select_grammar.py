@@ -63,6 +63,17 @@ _AFTER_NAME = (",", ".", "AS", "FROM", "")
 #: Words that are no names where a value may be.
 _CONSTANTS = ("NULL", "TRUE", "FALSE")
 _DIRECTIONS = ("ASC", "DESC", "NULLS")
+#: Functions that Spark calls by a name without parentheses where there is no column of it.
+_CONSTANT_NAMES = (
+    "current_date",
+    "current_time",
+    "current_timestamp",
+    "current_user",
+    "grouping__id",
+    "localtimestamp",
+    "session_user",
+    "user",
+)
 
 
 def select(parser: HindexParser) -> Select | SelectExists:
@@ -263,7 +274,7 @@ def _check_items(
     calls = [value for value in values if isinstance(value, AggregateCall)]
     if not groups:
         if calls and len(calls) < len(values):
-            parser.unsupported(f"columns beside aggregates without GROUP BY; {SPARK_REMEDY}", 0)
+            _fail_without_groups(parser, items or ())
         return
     if items is None:
         parser.unsupported(f"* with GROUP BY; {SPARK_REMEDY}", start)
@@ -274,6 +285,21 @@ def _check_items(
         if column is not None and not any(is_same_column(column, group) for group in groups):
             by = ", ".join(map(str, groups))
             parser.unsupported(f"{value} in a query that groups by {by} alone; {SPARK_REMEDY}", start)
+
+
+def _fail_without_groups(parser: HindexParser, items: tuple[SelectItem, ...]) -> NoReturn:
+    """Refuses columns beside aggregates of all rows, unless Spark may know them for something else."""
+    aliases = [item.alias.lower() for item in items if item.alias is not None]
+    columns = [item.value for item in items if isinstance(item.value, ColumnRef)]
+    if any(column.parts[0].lower() in (*aliases, *_CONSTANT_NAMES) for column in columns):
+        parser.unsupported(f"columns beside aggregates without GROUP BY; {SPARK_REMEDY}", 0)
+    calls = ", ".join(str(item.value) for item in items if isinstance(item.value, AggregateCall))
+    names = ", ".join(dict.fromkeys(map(str, columns)))
+    parser.fail(
+        f"{names} beside {calls}: add GROUP BY {names} for a row of each value, or leave {names} out for one of all "
+        "rows",
+        0,
+    )
 
 
 def _order(

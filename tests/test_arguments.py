@@ -73,6 +73,12 @@ class _Session:
 CASES: list[tuple[Callable[[Any], object], type[Exception], str]] = [
     (lambda t: t.scan(limit=-1), ValueError, "limit is -1: it cannot be negative"),
     (lambda t: t.scan(limit="5"), ValueError, "limit is '5': it is a whole number, such as 10"),
+    (lambda t: t.scan(limit=True), ValueError, "limit is True: it is a whole number, such as 10"),
+    (
+        lambda t: t.scan().head(True),
+        ValueError,
+        "the number of rows is True: it is a whole number, such as 10",
+    ),
     (lambda t: t.scan().head(1.5), ValueError, "the number of rows is 1.5: it is a whole number, such as 10"),
     (lambda t: t.scan(mode=5), HindexError, "Unknown mode 5: it is lenient, strict, prove"),
     (lambda t: t.scan(valid_write_ids=5), TableError, _VALID),
@@ -91,6 +97,7 @@ CASES: list[tuple[Callable[[Any], object], type[Exception], str]] = [
         TypeError,
         "store is 5: it is a path or URI as text, or a pathlib.Path",
     ),
+    (lambda _: connect(store="s3:/b/x"), ValueError, "store is 's3:/b/x': a URI has two slashes, 's3://b/x'"),
     (lambda _: connect(spark="x"), TypeError, f"spark is 'x': {_SESSION}"),
     (lambda _: connect(spark=_Session), TypeError, f"spark is {_Session!r}: {_SESSION}"),
     (lambda _: connect(master=5), TypeError, "master is 5: it is a text, such as 'local[*]'"),
@@ -104,6 +111,7 @@ CASES: list[tuple[Callable[[Any], object], type[Exception], str]] = [
         TypeError,
         "cache_bytes is 'x': it is a whole number of bytes",
     ),
+    (lambda _: connect(cache_bytes=True), TypeError, "cache_bytes is True: it is a whole number of bytes"),
     (lambda _: connect(cache_bytes=-1), ValueError, "cache_bytes is -1: it cannot be negative"),
     (lambda _: connect(valid_write_ids=5), TableError, _VALID),
     (lambda t: t.create_index(5, "id"), TypeError, _NO_NAME),
@@ -143,6 +151,11 @@ CASES: list[tuple[Callable[[Any], object], type[Exception], str]] = [
         "names is 'by_a': it is a list of names, such as ['by_a']",
     ),
     (lambda t: t.check_indexes(5), TypeError, "names is 5: it is a list of names, such as ['5']"),
+    (
+        lambda t: t.vacuum(retain_hours=True),
+        ValueError,
+        "retain_hours is True: it is a number of hours, such as 168",
+    ),
     (lambda t: t.vacuum(retain_hours=-1), ValueError, "retain_hours is -1: it cannot be negative"),
     (
         lambda t: t.vacuum(retain_hours="x"),
@@ -181,6 +194,7 @@ CASES: list[tuple[Callable[[Any], object], type[Exception], str]] = [
     (lambda _: call(5), TypeError, "call takes a text, not 5"),
     (lambda _: col("a").cast("nosuch"), ValueError, "'NOSUCH' is not a type to cast to: "),
     (lambda t: reader(t).read(rows=[3]), ValueError, "row 3 is outside the file's 3 rows"),
+    (lambda t: reader(t).read(rows=5), ValueError, "rows is 5: it is a list of row numbers, such as [0, 5]"),
     (lambda t: reader(t).read(rows=[True]), ValueError, "rows are row numbers, not a mask: "),
     (lambda t: reader(t).read(rows={0: [7]}), ValueError, "row 7 is outside the stripe's 3 rows"),
     (lambda t: reader(t).read(rows={5: [1]}), ValueError, "stripe 5 is outside the file's 1 stripes"),

@@ -84,7 +84,8 @@ CASES: list[tuple[Any, str]] = [
     (col("`a.b`.c") == 1, "`a.b`.c = 1"),
     (col("my column") == 1, "`my column` = 1"),
     (lit("x") == S, "s = 'x'"),
-    (A == None, "a = NULL"),  # noqa: E711
+    (lit(None) == A, "a = NULL"),
+    (lit(None) != A, "a <> NULL"),
     (A == 1.5, "a = 1.5D"),
     (Decimal("1.50") == A, "a = 1.50"),
     (datetime.date(2020, 2, 29) == A, "a = DATE '2020-02-29'"),
@@ -169,6 +170,9 @@ def test_values_without_a_literal_are_refused(value: Any) -> None:
     ("use", "message"),
     [
         (lambda: A.isin(), "at least one value"),
+        (lambda: A == None, r"a = None is true of no row, .*: write \.is_null\(\), \.eq_null_safe"),  # noqa: E711
+        (lambda: A != None, r"a <> None is true of no row, .*: write \.is_not_null\(\), "),  # noqa: E711
+        (lambda: A.between(1, None), "a <= None is true of no row"),
         (lambda: A.cast("varchar(3)"), "is not a type to cast to"),
         (lambda: A.cast("decimal(50, 2)"), "a decimal has 1 to 38 digits"),
         (lambda: A.cast("decimal(2, 5)"), "no more of them are fraction digits"),
@@ -193,6 +197,11 @@ def test_mistakes_are_named(use: Any, message: str) -> None:
 def test_unknown_methods_are_attribute_errors() -> None:
     with pytest.raises(AttributeError, match="functions that are methods are abs,"):
         A.no_such_function  # noqa: B018
+    for name, known in (("is_in", "isin"), ("notnull", "isnotnull"), ("starts_with", "startswith")):
+        with pytest.raises(
+            AttributeError, match=f"no method '{name}'; did you mean '{known}'\\? functions that"
+        ):
+            getattr(A, name)
     assert not hasattr(A, "_private")
     for name in NAMES:
         assert callable(getattr(A, name))
@@ -201,6 +210,8 @@ def test_unknown_methods_are_attribute_errors() -> None:
 def test_what_is_no_condition() -> None:
     with pytest.raises(PredicateError, match="found the literal 5: compare it"):
         parsed(lit(5))
+    with pytest.raises(PredicateError, match=r"^False is not a condition: .* write \.is_null\(\)"):
+        parsed(A is None)  # type: ignore[arg-type]
     with pytest.raises(PredicateError, match="is not a condition: give SQL text"):
         parsed(5)  # type: ignore[arg-type]
     assert parsed(None) is None

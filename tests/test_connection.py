@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ import pytest
 
 import hindex
 from hindex.connection import STORE_VARIABLE
-from hindex.errors import IndexNotFoundError, StatementError, TableError
+from hindex.errors import IndexNotFoundError, StatementError, StoreError, TableError
 from hindex.lifecycle.results import DropResult
 from hindex.plan.explain import Explanation
 from hindex.scan.scan import Scan
@@ -91,6 +92,8 @@ def test_a_table_of_the_catalog(path: Path, catalog: str, spark: SparkSession) -
         assert ids(scan) == [3]
         assert scan.explain().exact
         assert ids(hx.table(name).scan("a = 3", ["id"], 1)) == [3]
+        # a session that is there is asked, whoever started it, before a path of that name is told
+        assert ids(hindex.connect().sql(f"SELECT id FROM {name} WHERE a = 3 LIMIT 1")) == [3]  # type: ignore[arg-type]
     # it is the same table by its path
     assert hindex.connect().table(str(path)).scan("a = 3").explain().exact
 
@@ -184,6 +187,7 @@ def test_a_store_of_its_own(
         hx.sql("DROP INDEX i")
     assert hx.sql("DROP INDEX IF EXISTS i") == DropResult("i", None, None, 0, False)
 
+    (tmp_path / "another").mkdir()
     explicit = hindex.connect(store=str(tmp_path / "another"))
     assert explicit.table(str(path)).indexes() == []
     shown = explicit.sql("SHOW INDEXES")
@@ -191,9 +195,65 @@ def test_a_store_of_its_own(
     assert shown.num_rows == 0
 
 
-def test_nothing_of_spark_is_loaded_by_a_query(path: Path, tmp_path: Path) -> None:
-    import subprocess
+def test_a_store_that_is_not_there(path: Path, tmp_path: Path) -> None:
+    """A name that is mistyped is told by statements that only read; the first index makes a store."""
+    (tmp_path / "store").mkdir()
+    missing = tmp_path / "stroe"
+    hx = hindex.connect(missing)
+    told = f"^there is no store at '{missing}'; did you mean '{tmp_path}/store'\\? --store, store= of connect"
+    for text in ("SHOW INDEXES", f"SHOW INDEXES ON '{path}'", "SHOW INDEX i", f"CHECK INDEXES ON '{path}'"):
+        with pytest.raises(StoreError, match=told):
+            hx.sql(text)
+    for text in ("DESCRIBE INDEX i", "DROP INDEX i", "REFRESH INDEX i"):
+        with pytest.raises(
+            IndexNotFoundError, match=f"^Index 'i' does not exist in the store '{missing}', which does not"
+        ):
+            hx.sql(text)
+    assert hx.sql("DROP INDEX IF EXISTS i") == DropResult("i", None, None, 0, False)
+    scan = hx.table(path).scan("a = 3", ["id"])
+    assert ids(scan) == list(range(3, 500, 10))
+    assert [note.detail for note in scan.explain().notes] == [
+        f"no index on this column: there is no store at {str(missing)!r}"
+    ]
+    hx.sql(f"CREATE INDEX i USING bitmap ON '{path}' (a) WITH DEFERRED REBUILD")
+    assert hx.sql("SHOW INDEXES").num_rows == 1  # type: ignore[union-attr]
 
+
+def test_a_name_that_no_catalog_has_starts_no_session(path: Path) -> None:
+    code = """
+import sys, hindex
+from hindex.errors import UnknownTableError
+for text in sys.stdin.read().splitlines():
+    try:
+        hindex.connect().sql(text)
+    except UnknownTableError as error:
+        print(error)
+assert "pyspark" not in sys.modules
+"""
+    cases = {
+        "SELECT * FROM users": "The path of that name is written in quotes: FROM 'users'",
+        "SHOW INDEXES ON `users/x.orc`": "The path of that name is written in quotes: FROM 'users/x.orc'",
+        "EXPLAIN SELECT * FROM user": "Did you mean the path 'users'? It is written in quotes",
+        "CREATE INDEX i USING bitmap ON db.t (a)": "A path is written in quotes: FROM 'data/users'",
+    }
+    gone = ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT")
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        input="\n".join(cases),
+        env={name: value for name, value in os.environ.items() if name not in gone},
+        cwd=path.parent,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    told = ran.stdout.splitlines()
+    start = "is invalid: there is no Spark session that could know the name. "
+    end = "; a name of a catalog needs hindex.connect(spark=spark) or --master 'local[*]'"
+    assert [line.partition(start)[2].partition(end)[0] for line in told] == list(cases.values())
+    assert all(line.endswith(end) for line in told)
+
+
+def test_nothing_of_spark_is_loaded_by_a_query(path: Path, tmp_path: Path) -> None:
     code = f"""
 import sys, hindex
 scan = hindex.connect().table({str(path)!r}).scan("a = 3", ["id"])

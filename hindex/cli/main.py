@@ -38,6 +38,8 @@ _QUICK_JAVA = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
 class Connection(Protocol):
     """What the command line needs of :class:`hindex.Connection`."""
 
+    start_conf: Mapping[str, str]
+
     def sql(self, text: str) -> object: ...
 
 
@@ -67,11 +69,14 @@ class Context:
             self._connection = hindex.connect(
                 store=self.store,
                 master=self.master,
-                conf={**(_QUICK_JAVA if quick else {}), **self.conf},
+                conf=self.conf,
                 progress=progress_for(sys.stderr),
                 valid_write_ids=self.valid_write_ids,
                 mode=self.mode,
             )
+            if quick:
+                # what nobody asked for asks for no session, either
+                self._connection.start_conf = _QUICK_JAVA
         return self._connection
 
     def execute(self, statement: str) -> int | None:
@@ -114,19 +119,24 @@ def _parse_conf(
 
 
 class _Commands(click.Group):
-    """The commands; a statement in the place of one is told where statements go."""
+    """The commands; a statement in the place of one is told where statements go, and another word what it may be."""
 
     def resolve_command(
         self, context: click.Context, arguments: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        from hindex.arguments import meant
         from hindex.sql.help import HELP
 
+        if self.get_command(context, arguments[0]) is not None:
+            return super().resolve_command(context, arguments)
         words = arguments[0].upper().split()
         first = {statement.split()[0] for statement in HELP}
-        if self.get_command(context, arguments[0]) is None and words and words[0] in first:
+        if words and words[0] in first:
             raise HindexError(
                 f"a statement goes to the command sql, in quotes: hindex sql {_quoted(arguments)}"
             )
+        if hint := meant(arguments[0], self.commands):
+            context.fail(f"No such command {arguments[0]!r}; {hint.rstrip()}")
         return super().resolve_command(context, arguments)
 
 
@@ -186,7 +196,7 @@ def cli(
         completer = Completer(lambda table: table_names(context.obj.connection(), table))
         run_shell(context.obj.execute_shown, lambda error: report(error, debug=debug), completer)
     else:
-        _execute_all(context.obj, sys.stdin.read(), is_piped=True)
+        _execute_all(context.obj, sys.stdin.read())
 
 
 @cli.command()
@@ -201,8 +211,9 @@ def sql(context: Context, statement: str) -> None:
 @click.argument("statement", nargs=-1)
 def show_help(statement: Sequence[str]) -> None:
     """Show what statements there are, or what one looks like: hindex help create index."""
+    from hindex.arguments import meant
     from hindex.cli.shell import statement_list
-    from hindex.sql.help import statement_help
+    from hindex.sql.help import HELP, statement_help
 
     words = " ".join(statement)
     found = (
@@ -211,7 +222,8 @@ def show_help(statement: Sequence[str]) -> None:
         else f"{statement_list()}\n\nhindex help create index  tells more of one"
     )
     if found is None:
-        raise HindexError(f"there is no statement {words!r}; hindex help lists them")
+        hint = meant(words, map(str.lower, HELP))
+        raise HindexError(f"there is no statement {words!r}; {hint}hindex help lists them")
     print(found)
 
 
@@ -327,15 +339,14 @@ def demo(context: Context, scale: float, directory: str) -> None:
     run_demo(scale, directory, master=context.master, conf=context.conf)
 
 
-def _execute_all(context: Context, text: str, *, is_piped: bool = False) -> None:
+def _execute_all(context: Context, text: str) -> None:
     from hindex.cli.shell import piped_statements
     from hindex.sql import split
     from hindex.sql.help import HELP
 
-    statements = split(text)
-    if not statements:
+    if not split(text):
         raise StatementError(f"there is no statement: try {', '.join(HELP)}")
-    for statement in piped_statements(text) if is_piped else statements:
+    for statement in piped_statements(text):
         context.execute(statement)
 
 

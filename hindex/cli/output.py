@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol, TextIO
 
 import pyarrow as pa
@@ -20,6 +20,13 @@ class Output(Protocol):
 
     def rows(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
         """Write rows as they come.
+
+        :returns: how many there were.
+        """
+        ...
+
+    def listing(self, rows: pa.Table, brief: Sequence[str]) -> int:
+        """Write rows of many columns, of which people want the brief ones.
 
         :returns: how many there were.
         """
@@ -58,12 +65,18 @@ class TableOutput:
 
     def rows(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
         count = self.body(schema, batches)
-        self._stream.write(f"({count} {'row' if count == 1 else 'rows'})\n")
+        # so it is of a table without data files
+        why = "" if schema.names else "; no data file has a column"
+        self._stream.write(f"({count} {'row' if count == 1 else 'rows'}{why})\n")
         return count
+
+    def listing(self, rows: pa.Table, brief: Sequence[str]) -> int:
+        shown = rows.select(list(brief))
+        return self.rows(shown.schema, shown.to_batches())
 
     def body(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
         """The header and the rows, without the line that counts them."""
-        if not schema.names:  # a table without data files has no columns
+        if not schema.names:
             return sum(batch.num_rows for batch in batches)
         rows = TableRows(self._stream, list(map(printable, schema.names)), list(map(is_number, schema.types)))
         return rows.write(map(self._cells, _slices(batches)))
@@ -99,6 +112,9 @@ class JsonOutput:
         self._stream.write("\n]\n" if count else "]\n")
         return count
 
+    def listing(self, rows: pa.Table, brief: Sequence[str]) -> int:
+        return self.rows(rows.schema, rows.to_batches())
+
     def explanation(self, text: str, document: object) -> None:
         self._stream.write(json.dumps(document, indent=2) + "\n")
 
@@ -120,6 +136,9 @@ class CsvOutput:
             self._stream.writelines(",".join(row) + "\n" for row in zip(*columns, strict=True))
             count += batch.num_rows
         return count
+
+    def listing(self, rows: pa.Table, brief: Sequence[str]) -> int:
+        return self.rows(rows.schema, rows.to_batches())
 
     def explanation(self, text: str, document: object) -> None:
         self._stream.write(text.rstrip("\n") + "\n")

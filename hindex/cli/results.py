@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 import pyarrow as pa
 
 from hindex.cli.output import Output
+from hindex.dispatch import SHOWN
 from hindex.lifecycle.results import CheckResult, Record, records_table
 
 if TYPE_CHECKING:
@@ -24,9 +25,20 @@ _INDEX_SCHEMA = pa.schema(
     ]
 )
 
+#: The columns of SHOW INDEXES that are always shown.
+_BRIEF = ("name", "table", "column", "type", "status", "size_bytes")
+
+
+def _brief(indexes: pa.Table) -> list[str]:
+    """The columns of SHOW INDEXES that a terminal has room for; DESCRIBE INDEX tells the others."""
+    has_partitions = indexes.column("partitions").null_count < indexes.num_rows
+    return [*_BRIEF, *(["partitions"] if has_partitions else [])]
+
 
 def write_result(result: object, output: Output) -> int | None:
     """Write a statement's result; the number of rows, where it has rows."""
+    if isinstance(result, pa.Table) and result.schema.equals(SHOWN):
+        return output.listing(result, _brief(result))
     if hasattr(result, "to_batches"):
         rows = cast("Scan | pa.Table", result)
         return output.rows(rows.schema, rows.to_batches())

@@ -24,6 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
+from hindex.arguments import meant
 from hindex.domain import Domain, Key
 from hindex.errors import BuildError, ColumnError, HindexError
 from hindex.index.extent import Extent
@@ -403,11 +404,8 @@ def index_type(name: str) -> IndexType:
         return cast("IndexType", getattr(importlib.import_module(module), attribute))
     found = {point.name.upper(): point for point in entry_points(group=ENTRY_POINT_GROUP)}
     if wanted not in found:
-        from difflib import get_close_matches
-
         known = index_type_names()
-        close = get_close_matches(wanted, known, n=1)
-        hint = f"did you mean {close[0]}? " if close else ""
+        hint = meant(wanted, known, str)
         raise HindexError(f"Unknown index type {name!r}: {hint}known types are {', '.join(known)}")
     try:
         loaded = found[wanted].load()
@@ -491,7 +489,9 @@ def resolve_properties(of: IndexType, given: Mapping[str, str] | None) -> dict[s
         name = spelled.lower().removeprefix(prefix)
         if name not in known:
             have = f"known properties are {', '.join(sorted(known))}" if known else "it has none of its own"
-            raise HindexError(f"Unknown property {spelled!r} of index type {of.name}: {have}")
+            raise HindexError(
+                f"Unknown property {spelled!r} of index type {of.name}: {meant(name, known)}{have}"
+            )
         if name in seen:
             raise HindexError(f"Property {name!r} of index type {of.name} is given twice")
         seen.add(name)

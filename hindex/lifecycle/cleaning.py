@@ -39,7 +39,8 @@ def vacuum_store(
     :raises TableNotFoundError: ``table_gone`` itself where there is no store either.
     :raises StoreError: if the store cannot be read, or something cannot be deleted.
     """
-    if not isinstance(cast("object", retain_hours), Real) or not math.isfinite(retain_hours):
+    is_number = isinstance(cast("object", retain_hours), Real) and type(retain_hours) is not bool
+    if not is_number or not math.isfinite(retain_hours):
         raise ArgumentError(
             f"retain_hours is {retain_hours!r}: it is a number of hours, such as {RETAIN_HOURS:g}"
         )

@@ -8,13 +8,13 @@ from __future__ import annotations
 import enum
 import textwrap
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from hindex.index.cache import CacheCounts
 from hindex.plan.explain_html import explanation_html
 from hindex.plan.filter import AllOf, AnyOf, Filter, Leaf, Residual
-from hindex.plan.reasons import Note, Reason, group_notes
+from hindex.plan.reasons import Note, NoteGroup, Reason, group_notes
 from hindex.plan.table_map import TableMap
 
 #: Version of the JSON form: it grows when a key's meaning changes, not when keys are added.
@@ -219,6 +219,8 @@ class Explanation:
     :param limit: the greatest number of rows; None for all.
     :param analyzed: what running it took, where it was run.
     :param table_map: what becomes of each row group; in HTML only.
+    :param shown: the columns returned as SQL writes them; as they are called where empty.
+    :param spelled: columns of the table that SQL writes otherwise than they are called, each with how.
     :param deleted, invisible: rows of a transactional table that indexes leave, and that are deleted or of a
         transaction which is not seen.
     """
@@ -244,12 +246,14 @@ class Explanation:
     deleted: int = 0
     invisible: int = 0
     fixed: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
+    spelled: tuple[tuple[str, str], ...] = ()
 
     def header(self) -> list[tuple[str, str]]:
         """What was asked: names and texts."""
         shown = textwrap.shorten(self.predicate, _HEADER_PREDICATE, placeholder=" …")
         found = [
-            ("columns", ", ".join(self.columns)),
+            ("columns", ", ".join(self.shown or self.columns)),
             ("where", shown),
             ("group by", self.group),
             ("order by", self.order),
@@ -260,7 +264,9 @@ class Explanation:
     @property
     def reading(self) -> str:
         """How rows are read, in words."""
-        return "nothing: no row is asked for" if self.limit == 0 else self.path.value
+        if self.limit == 0:
+            return "nothing: no row is asked for"
+        return "nothing: the table has no ORC files" if self.files.total == 0 else self.path.value
 
     @property
     def checked(self) -> str:
@@ -272,7 +278,19 @@ class Explanation:
     @property
     def told(self) -> str:
         """What is not read because the predicate tells it, in words; "" where there is nothing."""
-        return f"not read, as the predicate tells it: {', '.join(self.fixed)}" if self.fixed else ""
+        spelled = dict(self.spelled)
+        fixed = ", ".join(spelled.get(name, name) for name in self.fixed)
+        return f"not read, as the predicate tells it: {fixed}" if fixed else ""
+
+    def note_groups(self) -> tuple[NoteGroup, ...]:
+        """The notes by their reasons, for people."""
+        spelled = dict(self.spelled)
+        return group_notes(
+            replace(note, subject=spelled.get(note.subject, note.subject))
+            if note.reason.noun == "column"
+            else note
+            for note in self.notes
+        )
 
     def to_html(self) -> str:
         """HTML without scripts, with a map of the table; notebooks show it by themselves."""
@@ -308,7 +326,7 @@ class Explanation:
             told = self.analyzed.lines()
             wide = max(len(name) for name, _ in told)
             lines += ["", "Ran", *(f"{_INDENT}{name:<{wide}}  {text}" for name, text in told)]
-        groups = group_notes(self.notes)
+        groups = self.note_groups()
         if groups:
             lines += ["", "Not used"]
         for group in groups:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from hindex.plan.reasons import group_notes
 from hindex.plan.table_map import MEANINGS, TableMap
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ def explanation_html(found: Explanation) -> str:
         parts += ["<h4>Ran</h4>", _table([(name, escape(text)) for name, text in found.analyzed.lines()])]
     if found.table_map is not None:
         parts += ["<h4>Map</h4>", _map(found.table_map)]
-    groups = group_notes(found.notes)
+    groups = found.note_groups()
     if groups:
         parts.append("<h4>Not used</h4>")
     for group in groups:

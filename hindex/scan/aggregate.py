@@ -31,7 +31,7 @@ from hindex.scan.meter import Meter
 from hindex.scan.planning import ScanPlan, plan_nothing, plan_scan
 from hindex.scan.running import Runner
 from hindex.scan.task import OutputColumn
-from hindex.sql.predicate import Predicate
+from hindex.sql.predicate import Predicate, quote_name
 from hindex.sql.statements import COUNTS, AggregateFunction
 from hindex.table.schema import ColumnName, ResolvedColumn, column_name, spelled
 from hindex.table.snapshot import Snapshot
@@ -188,13 +188,14 @@ class Aggregation:
         return measured(meter, run, self._explained)
 
     def _explained(self, plan: ScanPlan) -> Explanation:
-        part = self.part_of(plan)
+        part, resolve = self.part_of(plan), plan.snapshot.schema.resolve
         having = "" if self.having is None else f" HAVING {self.having.predicate}"
         return explain_plan(
             plan,
             self.where,
             labels=self.labels,
-            group=", ".join(self._groups(plan)) + having,
+            shown=[quote_name(item.name) if isinstance(item, Group) else item.name for item in self.items],
+            group=", ".join(dict.fromkeys(spelled(resolve(name).path) for name in self.groups)) + having,
             limit=self.limit,
             is_told=lambda task, answer: is_told(task, answer, part),
         )

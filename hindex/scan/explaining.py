@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from hindex.errors import ColumnError
 from hindex.index.cache import shared_cache
 from hindex.orc import DecodePath, RowSelection
 from hindex.plan.explain import (
@@ -31,6 +33,7 @@ from hindex.scan.planning import ScanPlan
 from hindex.scan.running import answered
 from hindex.scan.task import OutputColumn
 from hindex.sql.predicate import Predicate
+from hindex.table.schema import spelled
 
 #: Why a column has no index.
 _NO_INDEX = (Reason.NO_INDEX, Reason.UNSUPPORTED_TYPE, Reason.ROW_KEY)
@@ -84,6 +87,7 @@ def explain_plan(
     where: Predicate | None,
     *,
     labels: Sequence[str] = (),
+    shown: Sequence[str] = (),
     group: str | None = None,
     order: Order | None = None,
     limit: int | None = None,
@@ -91,7 +95,7 @@ def explain_plan(
 ) -> Explanation:
     """What a scan decides and why: indexes are asked stripe by stripe, data is not read.
 
-    :param labels: what the result's columns are called, where they are not the plan's.
+    :param labels: what the result's columns are called, where they are not the plan's; ``shown`` as SQL writes them.
     :param is_told: whether a stripe's part of an aggregate needs no data; None where rows are wanted.
     """
     totals = _Totals()
@@ -99,18 +103,18 @@ def explain_plan(
     last: OpenTask | None = None
     for skipped in plan.skipped:
         _add_answers(totals, skipped.answers)
-    shown = plan.columns if is_told is None else plan.lookups
+    wanted = plan.columns if is_told is None else plan.lookups
 
     for task, answer in answered(plan.tasks, every=True):
         if last is not None and task is not last:
             totals.notes += last.notes
         last = task  # one at a time: a table may have more files than a process may hold open
-        read = _read(task, shown)
+        read = _read(task, wanted)
         # an order's column is read, too, where no index is walked for it
         sorts = order is not None and bool(plan.columns)
         told = not (answer.undecided or read or (sorts and _read(task, plan.lookups)))
         if is_told is not None:
-            told = is_told(task, answer) or (told and bool(shown))
+            told = is_told(task, answer) or (told and bool(wanted))
         walked = None if order is None or limit is None or not plan.columns else _walked(plan, task, answer)
         if walked is not None:
             totals.walked[walked] = None
@@ -127,11 +131,12 @@ def explain_plan(
             paths = task.decode_paths(answer.stripe, selection, read)
         _add(totals, task, answer, paths, told=told)
         if len(answer.bounds.upper):
-            totals.fixed.update(column.name for column in shown if task.fixes(column.name))
+            totals.fixed.update(column.name for column in wanted if task.fixes(column.name))
     if last is not None:
         totals.notes += last.notes
     pruned = _Pruned.of(plan)
     files = {view.file.path: view.file.length for view in plan.snapshot.files}
+    names = _spelled(plan)
     return Explanation(
         table=plan.snapshot.name,
         predicate="" if where is None else str(where),
@@ -143,11 +148,13 @@ def explain_plan(
         rows=Kept(totals.rows, totals.all_rows + pruned.rows),
         bytes=Kept(totals.bytes, sum(files.values())),
         columns=tuple(labels or (column.name for column in plan.columns)),
+        shown=tuple(shown or (names.get(column.name, column.name) for column in plan.columns)),
+        spelled=tuple(names.items()),
         exact=not totals.undecided,
         # what is checked on data is read
         fixed=()
         if totals.undecided
-        else tuple(column.name for column in shown if column.name in totals.fixed),
+        else tuple(column.name for column in wanted if column.name in totals.fixed),
         notes=(*plan.notes, *totals.notes),
         cache=shared_cache().counts.since(before),
         group=group or "",
@@ -160,6 +167,17 @@ def explain_plan(
             for path in files
         ),
     )
+
+
+def _spelled(plan: ScanPlan) -> dict[str, str]:
+    """How SQL writes the columns of a plan that need backquotes."""
+    found = {}
+    for name in (*(column.name for column in (*plan.columns, *plan.lookups)), *columns(plan.filter)):
+        with suppress(ColumnError):  # a row key, which needs none
+            text = spelled(plan.snapshot.schema.resolve(name, is_stored=True).path)
+            if text != name:
+                found[name] = text
+    return found
 
 
 def _read(task: OpenTask, columns: Sequence[OutputColumn]) -> list[str]:

@@ -256,7 +256,7 @@ class _Planner:
             reason = Reason.NEWER_FORMAT if isinstance(problem, NewerFormatError) else Reason.CORRUPT
             return [Note(reason, "the manifest", str(problem))]
         found = [
-            Note(Reason.NO_INDEX, column, "no index on this column")
+            Note(Reason.NO_INDEX, column, self._without_index())
             if can_have_one
             else Note(Reason.UNSUPPORTED_TYPE, column, f"it is of type {self._types[column]}")
             for column, can_have_one in sorted(self._unindexed)
@@ -280,6 +280,10 @@ class _Planner:
                 for path in self._snapshot.vanished
             ]
         return found
+
+    def _without_index(self) -> str:
+        missing = self._snapshot.store.missing_place() if self._snapshot.manifest.number == 0 else None
+        return "no index on this column" + (f": there is no store at {missing!r}" if missing else "")
 
     def _partition(self, view: FileView) -> _Part:
         """The filter left for a partition, its output and lookup columns, and the indexes that cover it."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import pyarrow as pa
 
-from hindex.arguments import check_session
+from hindex.arguments import check_session, is_whole
 from hindex.errors import ArgumentError, ArgumentTypeError, HindexError
 from hindex.keys import array_keys, key_value, nth_key
 from hindex.orc.crew import Crew
@@ -29,7 +28,7 @@ from hindex.scan.proving import ProveReport, prove_scan
 from hindex.scan.rows_html import scan_html
 from hindex.scan.running import Runner, Unit, run_lots, run_units
 from hindex.scan.task import OutputColumn, ScanTask
-from hindex.sql.predicate import Predicate
+from hindex.sql.predicate import Predicate, quote_name
 from hindex.sql.statements import AggregateFunction
 from hindex.table.schema import ColumnName, column_names, spelled
 from hindex.table.snapshot import Snapshot
@@ -379,7 +378,15 @@ class Scan:
         return scan_frame(session, self)
 
     def _explained(self, plan: ScanPlan) -> Explanation:
-        return explain_plan(plan, self._where, labels=self._names or (), order=self._order, limit=self._limit)
+        labels = self._names or ()
+        return explain_plan(
+            plan,
+            self._where,
+            labels=labels,
+            shown=tuple(map(quote_name, labels)),
+            order=self._order,
+            limit=self._limit,
+        )
 
     def _single(self, item: Aggregate) -> Any:  # noqa: ANN401 a value of any type
         found = self.aggregate([item]).to_arrow().column(0)[0]
@@ -478,7 +485,7 @@ def _typed(plan: ScanPlan) -> Sequence[OutputColumn]:
 
 def check_limit(limit: int, what: str = "limit", for_all: str = "leave it out for all rows") -> None:
     """:raises ArgumentError: for what cannot be a number of rows."""
-    if not isinstance(cast("object", limit), Integral):
+    if not is_whole(limit):
         raise ArgumentError(f"{what} is {limit!r}: it is a whole number, such as 10")
     if limit < 0:
         raise ArgumentError(f"{what} is {limit}: it cannot be negative")

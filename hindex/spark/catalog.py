@@ -13,6 +13,7 @@ from hindex.spark.session import java_session
 from hindex.spark.types import quoted
 from hindex.sql.expression import quote_string
 from hindex.table.listing import normalize_uri
+from hindex.table.near import near_path
 
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException
@@ -148,6 +149,16 @@ def is_path(name: str) -> bool:
         return False
 
 
+def in_quotes(name: str) -> str:
+    """How a path is written; the one of a name, where that is one, or nearly."""
+    if is_path(name):
+        return f"The path of that name is written in quotes: FROM {quote_string(name)}"
+    near = near_path(name)
+    if near is not None:
+        return f"Did you mean the path {quote_string(near)}? It is written in quotes"
+    return "A path is written in quotes: FROM 'data/users'"
+
+
 def run(spark: SparkSession, name: str, statement: str) -> list[Row]:
     """The rows of a statement about a table.
 
@@ -160,10 +171,7 @@ def run(spark: SparkSession, name: str, statement: str) -> list[Row]:
         return spark.sql(statement).collect()
     except PySparkException as error:
         if error.getCondition() in MISSING:
-            plain = name.replace("`", "")
-            path = quote_string(plain) if is_path(plain) else "'data/users'"
             raise UnknownTableError(
-                f"Table {name!r} is invalid: Spark's catalog has no such table. "
-                f"A path is written in quotes: FROM {path}"
+                f"Table {name!r} is invalid: Spark's catalog has no such table. {in_quotes(name.replace('`', ''))}"
             ) from error
         raise TableError(f"Table {name!r} is invalid: {first_line(error)}") from error

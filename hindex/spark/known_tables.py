@@ -96,7 +96,7 @@ class KnownTable:
     def why_not(self) -> str | None:
         """Why it cannot be read through indexes, whatever is asked of it; None where it can, or has to be read here."""
         try:
-            return None if self.table.is_indexed() or self.is_transactional else "it has no index"
+            return None if self.table.index_names() or self.is_transactional else "it has no index"
         except HindexError as error:
             return str(error)
 

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 _NOT_READ_DIRECTLY = "FAILED_TO_CREATE_PLAN_FOR_DIRECT_QUERY"
 #: Spark's name for a text that its grammar has no place for.
 _NOT_PARSED = "PARSE_SYNTAX_ERROR"
+#: Its names for mistakes that are seen in the text alone, and that hindex tells the remedy of.
+_OF_TEXT = frozenset({_NOT_PARSED, "MISSING_GROUP_BY", "UNBOUND_SQL_PARAMETER"})
 #: Where Spark marks a mistake: lines from 1, columns from 0.
 _PLACE = re.compile(r"\(line (\d+), pos (\d+)\)")
 
@@ -43,7 +45,7 @@ __all__ = ["QueryExplanation", "SparkSyntaxError", "TableDecision", "explain_que
 
 
 class SparkSyntaxError(StatementError):
-    """Spark cannot make sense of words; the place that it names is one of the text with other names for tables."""
+    """Spark cannot make sense of the text; the place that it names is one of it with other names for tables."""
 
 
 def run_query(connection: Connection, query: Query) -> DataFrame:
@@ -118,7 +120,7 @@ def _analysed(
         told = _told(error, query, [None] * len(names) if has_frames else names)
         if condition == _NOT_PARSED and not query.is_parsed:
             told = _of_other_paths(spark, query) or told
-        is_of_text = condition == _NOT_PARSED or _is_of_limit(
+        is_of_text = condition in _OF_TEXT or _is_of_limit(
             condition, error.getMessageParameters() or {}, query.text
         )
         raise (SparkSyntaxError if is_of_text else StatementError)(told) from error

@@ -91,6 +91,19 @@ def has_own_settings(master: str | None) -> bool:
     return directory is not None and (directory / _CATALOG_FILES[0]).exists()
 
 
+def may_know_tables() -> bool:
+    """Whether the catalog of the session that :func:`local_session` gives to who asks for nothing may have a table.
+
+    One that it starts has none where nobody says which: its catalog is in memory, and new.
+    """
+    return (
+        running_session() is not None
+        or ("pyspark" in sys.modules and _jvm_is_running())
+        or any(name in os.environ for name in ("PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT"))
+        or _has_catalog_files()
+    )
+
+
 def _configuration() -> Path | None:
     """The directory of Spark's configuration, as the environment tells it."""
     home = os.environ.get("SPARK_HOME")
@@ -104,6 +117,11 @@ _CATALOG_SETTINGS = (_WAREHOUSE, "spark.sql.catalogImplementation")
 _CATALOG_FILES = ("spark-defaults.conf", "hive-site.xml")
 
 
+def _has_catalog_files() -> bool:
+    directory = _configuration()
+    return directory is not None and any((directory / name).exists() for name in _CATALOG_FILES)
+
+
 def _warehouse_conf(master: str, wanted: Mapping[str, str]) -> dict[str, str]:
     """Where tables are that a session writes to a catalog of its own: nowhere, if nobody says where.
 
@@ -111,8 +129,7 @@ def _warehouse_conf(master: str, wanted: Mapping[str, str]) -> dict[str, str]:
     """
     if not master.startswith("local") or any(name in wanted for name in _CATALOG_SETTINGS):
         return {}
-    directory = _configuration()
-    if directory is not None and any((directory / name).exists() for name in _CATALOG_FILES):
+    if _has_catalog_files():
         return {}
     return {_WAREHOUSE: _warehouse()}
 

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from hindex.arguments import check_text
+from hindex.arguments import check_text, meant
 from hindex.errors import IndexExistsError, IndexNotFoundError
 from hindex.store.entries import FileEntries, Segment
 from hindex.store.entry import FileEntry, IndexFileEntry, SharedFileEntry, SharedIndexEntry, is_safe_path
@@ -112,8 +112,7 @@ class Manifest:
         """
         found = self.find_index(name)
         if found is None:
-            names = ", ".join(repr(item.name) for item in self.indexes) or "none"
-            raise IndexNotFoundError(f"Index {name!r} does not exist; the table's indexes are: {names}")
+            raise no_such_index(name, [item.name for item in self.indexes])
         return found
 
     def files_by_path(self) -> dict[str, FileEntry]:
@@ -142,6 +141,14 @@ class Manifest:
     def same_content(self, other: Manifest) -> bool:
         """Whether both say the same, whatever their number and time."""
         return (self.indexes, self.files) == (other.indexes, other.files)
+
+
+def no_such_index(name: str, known: Sequence[str]) -> IndexNotFoundError:
+    """The error for a name that no index of a table has, with those that they have."""
+    names = ", ".join(map(repr, known)) or "none"
+    return IndexNotFoundError(
+        f"Index {name!r} does not exist; {meant(name, known)}the table's indexes are: {names}"
+    )
 
 
 def new_index_id() -> str:

@@ -6,6 +6,7 @@ import errno
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from hindex.errors import StoreError
@@ -146,3 +147,16 @@ def reason(error: BaseException) -> str:
     """What an error says, in one line."""
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return " ".join(text.split()) or type(error).__name__
+
+
+def is_missing(place: str) -> bool:
+    """Whether nothing is at the place of a store; in an object store, whose directories are what is in them, no table.
+
+    Where it cannot be told, it is taken to be there: who reads from it tells more.
+    """
+    try:
+        return not (
+            Path(local_path(place)).is_dir() if is_local(place) else open_storage(place).directories()
+        )
+    except (OSError, StoreError):
+        return False

@@ -27,7 +27,14 @@ from hindex.store.format import MAX_BYTES, corrupt, decode, encode, unplaced
 from hindex.store.manifest import IndexEntry, Manifest, is_safe_path
 from hindex.store.recent import RECENT
 from hindex.store.segment import MAX_SEGMENT_BYTES, StoredSegment
-from hindex.store.storage import TEMPORARY_PREFIX, another_store, open_storage, reason, write_remedy
+from hindex.store.storage import (
+    TEMPORARY_PREFIX,
+    another_store,
+    is_missing,
+    open_storage,
+    reason,
+    write_remedy,
+)
 from hindex.table.listing import is_hidden, is_local, join_uri, normalize_uri
 
 #: The directory within a table; Spark and Hive skip names that begin with an underscore.
@@ -78,10 +85,12 @@ class Store:
 
     :param root: local directory, or URI, that holds ``manifests/`` and ``data/``.
     :param table_uri: the table's normalised URI.
+    :param named: the place of the stores of all tables, where one was named.
     """
 
-    def __init__(self, root: str, table_uri: str) -> None:
+    def __init__(self, root: str, table_uri: str, named: str | None = None) -> None:
         self.root = root
+        self._named_place = named
         self.table_uri = table_uri
         self._storage = open_storage(root)
         self._cached: tuple[Hashable, Manifest] | None = None
@@ -102,13 +111,19 @@ class Store:
         """
         uri = normalize_uri(table_uri)
         if store is not None:
-            return cls(join_uri(normalize_uri(store), shared_name(uri)), uri)
+            place = normalize_uri(store)
+            return cls(join_uri(place, shared_name(uri)), uri, place)
         # elsewhere the name has to tell: a directory that is called so finds its store again just as well
         is_file = os.path.isfile(uri) if is_local(uri) else uri.endswith(".orc")  # noqa: PTH113 pathlib raises
         if is_file:
             directory, _, name = uri.rpartition("/")
             return cls(f"{directory}/{STORE_NAME}/files/{name}", uri)
         return cls(join_uri(uri, STORE_NAME), uri)
+
+    def missing_place(self) -> str | None:
+        """The place that was named for the stores of all tables, where nothing is there; remote ones are not asked."""
+        place = self._named_place
+        return place if place is not None and is_local(place) and is_missing(place) else None
 
     def check_hidden(self) -> None:
         """Refuse a place within the table whose files every reader would take for the table's.

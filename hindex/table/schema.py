@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TypeAlias
 
+from hindex.arguments import closest, meant
 from hindex.errors import ColumnError, TableError
 from hindex.orc.acid.schema import row_key
 from hindex.orc.types import INTEGER_KINDS, STRING_KINDS, Kind, OrcType
@@ -14,6 +15,8 @@ from hindex.sql.expression import quote_name
 
 #: Names are listed in messages up to this many.
 _LISTED_NAMES = 12
+#: Fields of one name are suggested up to this many.
+_LISTED_FIELDS = 3
 
 _FLOATING = (Kind.FLOAT, Kind.DOUBLE)
 
@@ -103,7 +106,7 @@ class TableSchema:
                 "ordered, grouped or aggregated"
             )
         show = str if isinstance(name, str) else quote_name
-        top = self._one_of(written, self._matches(parts[0]), show)
+        top = self._one_of(parts, self._matches(parts[0]), show)
         path, found = [top.name], top.type
         for part in parts[1:]:
             path.append(_field_name(written, found, part, show))
@@ -133,18 +136,33 @@ class TableSchema:
         """All that a dotted text could stand for, letter case aside."""
         return [path for item in self.columns for path in _readings(text.lower(), (item.name,), item.type)]
 
+    def _fields(self, name: str) -> list[tuple[str, ...]]:
+        """The fields of a name within structs, letter case aside; a few of them where there are many."""
+        found = (path for item in self.columns for path in _fields(name.lower(), (item.name,), item.type))
+        return list(islice(found, _LISTED_FIELDS))
+
     def _matches(self, name: str) -> list[TableColumn]:
         exact = [item for item in self.columns if item.name == name]
         return exact or [item for item in self.columns if item.name.lower() == name.lower()]
 
-    def _one_of(self, written: str, found: list[TableColumn], show: Callable[[str], str]) -> TableColumn:
+    def _one_of(
+        self, parts: Sequence[str], found: list[TableColumn], show: Callable[[str], str]
+    ) -> TableColumn:
+        written = ".".join(parts)
         if not found:
-            meant = self._readings(written)
-            remedy = (
-                f"did you mean {' or '.join(map(spelled, meant))}? a name with dots of its own is in backquotes"
-                if meant
-                else _remedy(written, self.names, "columns", show)
-            )
+            readings = self._readings(written)
+            fields = [] if readings or len(parts) > 1 else self._fields(written)
+            if readings:
+                named = " or ".join(map(spelled, readings))
+                remedy = f"did you mean {named}? a name with dots of its own is in backquotes"
+            elif fields:
+                remedy = (
+                    f"did you mean {' or '.join(map(spelled, fields))}? a field is written with its struct"
+                )
+            else:
+                # of a field, the struct may be the name that is wrong
+                likely = written if closest(written, self.names) else parts[0]
+                remedy = _remedy(likely, self.names, "columns", show)
             if not self.data_columns:
                 counts = (
                     " that counts, by its directories and the valid write ids," if self.transactional else ""
@@ -197,6 +215,15 @@ def _readings(wanted: str, path: tuple[str, ...], of: OrcType) -> Iterator[tuple
     elif of.kind is Kind.STRUCT and wanted.startswith(f"{text}."):
         for name, child in zip(of.field_names, of.children, strict=True):
             yield from _readings(wanted, (*path, name), child)
+
+
+def _fields(wanted: str, path: tuple[str, ...], of: OrcType) -> Iterator[tuple[str, ...]]:
+    """The paths of the fields of a name, in lower case, within a column."""
+    if of.kind is Kind.STRUCT:
+        for name, child in zip(of.field_names, of.children, strict=True):
+            if name.lower() == wanted:
+                yield (*path, name)
+            yield from _fields(wanted, (*path, name), child)
 
 
 def merge_schemas(
@@ -355,11 +382,8 @@ def _field_name(written: str, of: OrcType, part: str, show: Callable[[str], str]
 
 
 def _remedy(name: str, names: Sequence[str], what: str, show: Callable[[str], str]) -> str:
-    folded = {item.lower(): item for item in names}
-    close = [show(folded[item]) for item in difflib.get_close_matches(name.lower(), folded, n=3)]
     listed = ", ".join(map(show, names[:_LISTED_NAMES])) + (", ..." if len(names) > _LISTED_NAMES else "")
-    hint = f"did you mean {' or '.join(close)}? " if close else ""
-    return f"{hint}the {what} are: {listed}" if names else f"there are no {what}"
+    return f"{meant(name, names, show, 3)}the {what} are: {listed}" if names else f"there are no {what}"
 
 
 def _brief(of: OrcType) -> str:

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -39,6 +39,7 @@ class FakeConnection:
     results: dict[str, object] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     options: dict[str, object] = field(default_factory=dict)
+    start_conf: Mapping[str, str] = field(default_factory=dict)
 
     def sql(self, text: str) -> object:
         self.asked.append(text)
@@ -88,9 +89,14 @@ def test_options_reach_the_connection(connection: FakeConnection) -> None:
 
 def test_a_local_session_starts_quickly_unless_told_otherwise(connection: FakeConnection) -> None:
     run("sql", "SELECT a FROM t")
-    assert connection.options["conf"] == {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+    # what nobody asked for is no wish for a session
+    assert connection.options["conf"] == {}
+    assert connection.start_conf == {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
     run("--conf", "spark.driver.extraJavaOptions=-Dx=y", "sql", "SELECT a FROM t")
     assert connection.options["conf"] == {"spark.driver.extraJavaOptions": "-Dx=y"}
+    connection.start_conf = {}
+    run("--master", "spark://m:7077", "sql", "SELECT a FROM t")
+    assert connection.start_conf == {}
 
 
 @pytest.mark.parametrize("text", ["SELECT a FROM t", "EXPLAIN SELECT a FROM t", " explain SELECT a FROM t"])

@@ -13,6 +13,7 @@ import pytest
 
 from hindex.cli.output import SLICE_ROWS, output_for
 from hindex.cli.results import write_result
+from hindex.dispatch import SHOWN
 from hindex.lifecycle.results import CheckResult, IndexState, RenameResult, VacuumedFile, VacuumResult
 from hindex.value_texts import json_texts, texts
 
@@ -44,8 +45,24 @@ def test_table() -> None:
 
 def test_a_table_without_columns_is_one_line() -> None:
     nothing = pa.table({})
-    assert written("table", nothing) == "(0 rows)\n"
+    assert written("table", nothing) == "(0 rows; no data file has a column)\n"
     assert written("json", nothing) == "[]\n"
+
+
+def test_indexes_are_brief_in_a_table_alone() -> None:
+    """People get the columns that fit, and partitions where there are any; programs get all."""
+    row = dict.fromkeys(SHOWN.names) | {"name": "i", "column": "a", "size_bytes": 5, "comment": "why"}
+    brief = ["name", "table", "column", "type", "status", "size_bytes"]
+    for where, names in ((None, brief), ("p = 1", [*brief, "partitions"])):
+        table = pa.Table.from_pylist([row, row | {"partitions": where}], SHOWN)
+        found = {}
+        for name in ("table", "csv", "json"):
+            stream = io.StringIO()
+            assert write_result(table, output_for(name, stream)) == 2
+            found[name] = stream.getvalue()
+        assert [name.strip() for name in found["table"].split("\n")[0].split("│")] == names
+        assert found["csv"].split("\n")[0] == ",".join(SHOWN.names)
+        assert list(json.loads(found["json"])[0]) == SHOWN.names
 
 
 def test_json() -> None:

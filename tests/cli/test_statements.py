@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -189,15 +190,58 @@ def test_a_damaged_file_is_named(capsys: pytest.CaptureFixture[str], users: Path
     assert told.count("\n") == 1
 
 
-@pytest.mark.parametrize("where", ["gender = 'M'", "gender IS NULL"])
-def test_a_query_starts_no_spark(indexed: Path, where: str) -> None:
-    code = f"""
+@pytest.mark.parametrize(
+    ("statement", "code"),
+    [
+        ("SELECT id, gender FROM '{}' WHERE gender = 'M' LIMIT 1", 0),
+        ("SELECT id, gender FROM '{}' WHERE gender IS NULL LIMIT 1", 0),
+        ("SELECT id FROM '{}' WHERE age > hour(TIMESTAMP '2024-01-01 12:00:00') LIMIT 1", 0),
+        ("SELECT nope FROM '{}'", 2),
+        ("SELECT id FROM '{}' WHERE gender", 2),
+        ("SELECT gender, COUNT(*) FROM '{}'", 2),
+        ("SELECT sum(id) FROM '{}'", 2),
+        ("SELECT * FROM '{0}' JOIN '{0}'", 2),
+        ("SELECT * FROM users", 2),
+    ],
+)
+def test_a_query_starts_no_spark(indexed: Path, statement: str, code: int) -> None:
+    """Nor does a mistake, or what only Spark runs, where nobody asked for a session."""
+    # constants are computed by what loads pandas
+    unwanted = {"pyspark"} if "hour" in statement else {"pyspark", "pandas"}
+    program = f"""
 import sys
 from hindex.cli.main import main
 try:
-    main(["sql", "SELECT id, gender FROM '{indexed}' WHERE {where} LIMIT 1"])
+    main(["sql", {statement.format(indexed)!r}])
 except SystemExit as done:
-    assert done.code == 0
-assert "pyspark" not in sys.modules and "pandas" not in sys.modules
+    assert done.code == {code}
+assert not {unwanted} & set(sys.modules)
 """
-    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+    gone = ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT")
+    environment = {name: value for name, value in os.environ.items() if name not in gone}
+    subprocess.run(
+        [sys.executable, "-c", program],
+        check=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=environment,
+    )
+
+
+def test_help_where_a_statement_goes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "sql", "help") == run(capsys, "sql", "HELP;")
+    assert "RENAME TO new_name" in run(capsys, "sql", "help alter index")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["explan", "SELECT 1"], "No such command 'explan'; did you mean 'explain'?"),
+        (["help", "crate", "index"], "there is no statement 'crate index'; did you mean 'create index'?"),
+    ],
+)
+def test_words_that_are_mistyped(capsys: pytest.CaptureFixture[str], arguments: list[str], told: str) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        main(arguments)
+    assert exit_.value.code == 2
+    assert told in capsys.readouterr().err

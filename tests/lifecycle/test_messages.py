@@ -21,6 +21,12 @@ MESSAGES = [
     ("ALTER INDEX x ON {t} RENAME TO y", "Index 'x' does not exist; the table's indexes are: 'g', 'some'"),
     ("UPDATE INDEX x", "Index 'x' does not exist in the tables used so far"),
     (
+        "DROP INDEX sone ON {t}",
+        "Index 'sone' does not exist; did you mean 'some'? the table's indexes are: 'g', ",
+    ),
+    ("SHOW INDEX sone ON {t}", "Index 'sone' does not exist; did you mean 'some'? SHOW INDEXES lists those"),
+    ("UPDATE INDEX Sone", "Index 'Sone' does not exist in the tables used so far; did you mean 'some'?"),
+    (
         "CREATE INDEX g USING bitmap ON {t} (s)",
         "Index 'g' already exists; drop it first, or choose another name",
     ),
@@ -76,6 +82,14 @@ MESSAGES = [
     (
         "CREATE INDEX h USING bitmap ON {nested} (st)",
         "Column 'st' is of type struct<x:bigint>, which BITMAP cannot index",
+    ),
+    (
+        "CREATE INDEX h USING blom ON {t} (a)",
+        "Unknown index type 'blom': did you mean BLOOM? known types are",
+    ),
+    (
+        "CREATE INDEX h USING bloom ON {t} (a) WITH ('bloom.fp' = 1)",
+        "Unknown property 'bloom.fp' of index type BLOOM: did you mean 'fpp'? known properties are fpp",
     ),
     ("CREATE INDEX h USING nonsense ON {t} (a)", "Unknown index type 'nonsense': known types are B"),
     ("CREATE INDEX h USING bitmap ON {t} (a", "syntax error at line 1, column "),

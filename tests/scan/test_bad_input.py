@@ -96,6 +96,17 @@ def rows(table: Table, where: str | None = None, columns: list[str] | None = Non
             ColumnError,
             r"^Column 'person.size' cannot be resolved; .*fields are: name, age",
         ),
+        (
+            lambda t: rows(t, "persn.first_of_all_names = 1"),
+            ColumnError,
+            r"^Column 'persn.first_of_all_names' cannot be resolved; did you mean person\?",
+        ),
+        (
+            lambda t: rows(t, "Age = 1"),
+            ColumnError,
+            r"; did you mean person\.age\? a field is written with its struct$",
+        ),
+        (lambda t: rows(t, "person.aeg = 1"), ColumnError, r"did you mean age\? the fields are: name, age$"),
         (lambda t: rows(t, "a = "), StatementError, r"^syntax error"),
         (lambda t: rows(t, "a = 'x'"), PredicateError, r"the literal 'x' cannot be cast to bigint"),
         (
@@ -216,6 +227,7 @@ def test_one_clear_error(path: Path, act: Action, error: type[Exception], messag
     ("statement", "error", "message"),
     [
         ("SELECT * FROM '{}/nope'", TableError, r"^Table '.*/nope' is invalid: no such file or directory"),
+        ("SELECT * FROM '{}s'", TableError, r"no such file or directory: (.*)s; did you mean '\1'\?$"),
         ("SELECT nope FROM '{}'", ColumnError, r"^Column 'nope' cannot be resolved"),
         ("SELECT COUNT(*) FROM '{}' WHERE nope = 1", ColumnError, r"^Column 'nope' cannot be resolved"),
         ("EXPLAIN SELECT * FROM '{}' WHERE nope = 1", ColumnError, r"^Column 'nope' cannot be resolved"),

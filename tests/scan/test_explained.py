@@ -249,3 +249,37 @@ def test_how_the_columns_of_the_predicate_are_read_is_part_of_the_path(
     assert scan.to_arrow().column("late").to_pylist() == late[:150:3]
     counts = [reader.counts for reader in opened]
     assert (sum(c.dense_columns for c in counts), sum(c.row_groups for c in counts)) == (2, 1)
+
+
+def test_names_are_written_as_in_sql(connection: LocalConnection, tmp_path: Path) -> None:
+    """What people read can be pasted into a statement; programs get the names as they are."""
+    columns = {"a b": pa.array([1, 2, 2]), "order": pa.array([{"x y": 4}] * 3), "c": pa.array([7, 8, 9])}
+    write_columns(tmp_path / "odd" / "0.orc", columns)
+    table = connection.table(str(tmp_path / "odd"))
+    found = table.scan("`a b` = 2 AND `order`.`x y` = 4", ["a b", ("order", "x y"), "c"]).explain()
+    assert found.columns == ("a b", "order.x y", "c")
+    assert {note["subject"] for note in found.to_json()["notes"]} == {"a b", "order.x y"}
+    for shown in (found.to_text(), found.to_html()):
+        assert "`a b`, `order`.`x y`, c" in shown
+    assert "\n  NO_INDEX: 2 columns, e.g. `a b` (no index on this column)\n" in found.to_text()
+    assert "NO_INDEX: 2 columns, e.g. `a b` (" in found.to_html()
+    grouped: Any = connection.sql(
+        f"EXPLAIN SELECT `a b` AS `n m`, COUNT(*) FROM '{table.name}' GROUP BY `a b` ORDER BY `n m`"
+    )
+    assert dict(grouped.header())["columns"] == "`n m`, count(1)"
+    assert dict(grouped.header())["group by"] == "`a b`"
+    assert grouped.columns == ("n m", "count(1)")
+    table.create_index("i", "a b")
+    told = table.scan("`a b` = 2", ["a b"]).explain()
+    assert told.fixed == ("a b",)
+    assert told.told == "not read, as the predicate tells it: `a b`"
+
+
+def test_a_table_without_files_is_told_as_such(connection: LocalConnection, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    explained: Any = connection.sql(f"EXPLAIN SELECT * FROM '{tmp_path}/empty'")
+    assert explained.path is ReadPath.NOTHING
+    assert "\n  nothing: the table has no ORC files\n" in explained.to_text()
+    assert "nothing: the table has no ORC files" in explained.to_html()
+    (tmp_path / "empty" / "x.orc").touch()
+    assert "no ORC files" in connection.table(str(tmp_path / "empty")).scan().explain().reading

@@ -66,6 +66,7 @@ def test_lines_and_cells(shell: InteractiveShell, tmp_path: Path, monkeypatch: p
     assert run(shell, f"%hindex SELECT id FROM '{path}'")["id"].tolist() == [0, 1, 2]
     assert isinstance(shell.user_ns["hx"], hindex.Connection)
     assert run(shell, f"%hindex SELECT id FROM '{path}' WHERE id < 0").empty
+    (tmp_path / "store").mkdir()
     kept = run(
         shell, f"%%hindex --into rows --store {tmp_path / 'store'}\nSHOW INDEXES;\nSELECT a FROM '{path}'"
     )

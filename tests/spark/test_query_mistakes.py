@@ -11,10 +11,8 @@ from pyspark.errors import PySparkException
 
 import hindex
 import hindex.tables
-from hindex.errors import FallbackError, StatementError
+from hindex.errors import StatementError
 from hindex.spark.catalog import first_line
-from hindex.spark.queries import run_query
-from hindex.sql.queries import parse_query
 from tests.support.queries import compare
 from tests.support.small import write_columns
 
@@ -45,10 +43,9 @@ def test_mistakes_of_tables_that_are_not_read_here(
         assert "column 'z' is in the catalog and not in the files" in str(found.reason)
         (found,) = compare(tables, "SELECT count(*) AS n FROM dotted WHERE a.x = 5 AND b = 2").tables
         assert "Column 'a.x' cannot be told from another of that name" in str(found.reason)
-        query = parse_query("SELECT sum(b) FROM same WHERE a = 2")
-        assert query is not None
-        with pytest.raises(FallbackError, match="NEW_FILE"):
-            run_query(strict, query)
+        # a file that no index knows is read, whatever the connection's mode: Spark runs the query
+        (found,) = compare(strict, "SELECT sum(b) AS n FROM same WHERE a = 2").tables
+        assert found.is_accelerated
     finally:
         for name in ("added", "same", "dotted"):
             spark.sql(f"DROP TABLE IF EXISTS {name}")
@@ -89,6 +86,35 @@ def test_a_mistake_is_marked_in_what_was_written(tables: hindex.Connection, wide
     # Spark knows the clause
     with pytest.raises(StatementError, match=r"^\[UNRESOLVED_COLUMN"):
         tables.sql(f"SELECT count(*) FROM '{wide}' HAVING nope > 1")
+
+
+def test_mistakes_that_are_told_with_their_remedy(tables: hindex.Connection, wide: Path) -> None:
+    for text, message in (
+        (
+            "SELECT id, count(*) FROM {}",
+            r"^syntax error at line 1, column 1: id beside COUNT\(\*\): add GROUP BY id",
+        ),
+        (
+            "EXPLAIN SELECT id, count(*) FROM {}",
+            r"^syntax error at .*: id beside COUNT\(\*\): add GROUP BY id",
+        ),
+        (
+            "SELECT id FROM {} WHERE id = ?",
+            r"^syntax error at .*: a parameter has no value here: write the value",
+        ),
+        (
+            "SELECT id FROM {} WHERE id = :x",
+            r"^syntax error at .*: a parameter has no value here: write the value",
+        ),
+        ("SELECT id FROM {} WHERE from = 3", r"^syntax error at .*; a column of that name is written `from`"),
+    ):
+        with pytest.raises(StatementError, match=message):
+            tables.sql(text.format(f"'{wide}'"))
+    # what Spark knows for something else
+    for text in ("SELECT count(*) AS n, n FROM {}", "SELECT current_date, count(*) FROM {}"):
+        found: Any = tables.sql(text.format(f"'{wide}'"))
+        wanted = tables.spark().sql(text.format(f"orc.`{wide}`"))
+        assert found.collect() == wanted.collect()
 
 
 def test_paths_in_quotes_are_not_to_blame(tables: hindex.Connection, wide: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from hindex.errors import HindexError, MissingRuntimeError
 from hindex.spark.java import find_java, java_version
-from hindex.spark.session import _warehouse_conf, default_conf, local_session
+from hindex.spark.session import _warehouse_conf, default_conf, local_session, may_know_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,6 +57,25 @@ spark.stop()
     assert list(temporary.glob("hindex-*")) == []
 
 
+def test_a_session_that_nothing_is_said_of_knows_no_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    with monkeypatch.context() as patched:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "pyspark"]:
+            patched.delitem(sys.modules, name)
+        assert not may_know_tables()
+        for name in ("PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT"):
+            patched.setenv(name, "1")
+            assert may_know_tables()
+            patched.delenv(name)
+        patched.setenv("SPARK_CONF_DIR", str(tmp_path))
+        assert not may_know_tables()
+        (tmp_path / "hive-site.xml").touch()
+        assert may_know_tables()
+
+
 def test_a_warehouse_that_somebody_names_is_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -79,6 +98,7 @@ def test_a_warehouse_that_somebody_names_is_left_alone(
 
 
 def test_a_running_session_is_used_again(spark: SparkSession) -> None:
+    assert may_know_tables()
     assert local_session() is spark
     assert local_session(conf={"spark.sql.shuffle.partitions": "3"}) is spark
     assert spark.conf.get("spark.sql.shuffle.partitions") == "3"
