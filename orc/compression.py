@@ -28,6 +28,10 @@ HEADER_LENGTH = 3
 #: Of fewer bytes, a call for several chunks costs as much as it saves.
 LEAST_JOINED = 1 << 18
 
+#: Of what such a call decompresses, at least one part in so many is wanted: of some chunks it takes much more
+#: than the head, and the memory for that.
+_MOST_OF_WANTED = 3
+
 #: Chunk lengths have 23 bits, so no file needs a larger block than this.
 MAX_BLOCK_SIZE = 1 << 23
 
@@ -266,6 +270,8 @@ class Decompressor:
                     frame, length = zstd_frames.head(chunk.body, chunk.size, size)
                     pieces += frame
                     at += length
+            if at > _MOST_OF_WANTED * sum(sizes):
+                return None
             pieces += zstd_frames.plain(memoryview(bytes(PADDING)))
             buffer = zstd_frames.joined(pieces, at + PADDING)
         except _JOINED_ERRORS:
@@ -389,5 +395,5 @@ def _codec_errors() -> tuple[type[BaseException], ...]:
 
 
 _CODEC_ERRORS = _codec_errors()
-#: pyarrow's are errors of reading.
-_JOINED_ERRORS: tuple[type[BaseException], ...] = (*_CODEC_ERRORS, OSError)
+#: pyarrow's are errors of reading; one by one, less memory may be enough.
+_JOINED_ERRORS: tuple[type[BaseException], ...] = (*_CODEC_ERRORS, OSError, MemoryError)

@@ -187,6 +187,9 @@ def as_rows(rows: BitMap | BitMap64 | npt.NDArray[Any] | pa.Array | Iterable[int
         return (
             np.frombuffer(rows.to_array(), np.uint32).astype(np.int64) if len(rows) else np.zeros(0, np.int64)
         )
+    given: object = rows
+    if not isinstance(given, Iterable):
+        raise ArgumentError(f"rows is {rows!r}: it is a list of row numbers, such as [0, 5]")
     found: npt.NDArray[Any]
     if isinstance(rows, BitMap64):
         found = np.array(rows.to_array(), np.uint64)

@@ -96,10 +96,12 @@ def head(body: memoryview, content: int, wanted: int) -> tuple[list[bytes | memo
     :param content: the length of its content, by its head.
     :returns: the frame in pieces, and the length of its content. It is the same frame where it does not tell how much
         its blocks have.
-    :raises ValueError: see :func:`_blocks`.
+    :raises ValueError: see :func:`_blocks`; and if it is cut off, as it then would go on in the frame behind it.
     :raises zstandard.ZstdError: if it is no frame.
     """
-    places = _blocks(body)
+    places, end = _blocks(body)
+    if end > len(body):
+        raise ValueError(f"{end - len(body)} bytes of the frame are missing")
     needed = -(-wanted // _BLOCK_SIZE)
     # all but the last one must then be full, and if they are not, the new frame's head is wrong
     if not 0 < needed < len(places) - 1 == -(-content // _BLOCK_SIZE) or body[_DESCRIPTOR] & _HAS_DICTIONARY:
@@ -135,11 +137,12 @@ def joined(pieces: Sequence[bytes | memoryview], length: int) -> Bytes:
     return np.frombuffer(codec.decompress(b"".join(pieces), length), np.uint8)
 
 
-def _blocks(body: memoryview) -> list[int]:
-    """Where the blocks of a frame begin, and where the last one ends.
+def _blocks(body: memoryview) -> tuple[list[int], int]:
+    """Where the blocks of a frame begin and the last one ends; and where the frame ends.
 
     A chunk is one frame and nothing else: its head tells the size of the first one only.
 
+    :returns: places behind the bytes' end, where the frame is cut off.
     :raises ValueError: if there are bytes behind it, or it is one that decompressors leave out.
     :raises zstandard.ZstdError: if it is no frame.
     """
@@ -154,7 +157,7 @@ def _blocks(body: memoryview) -> list[int]:
     end = at + (_CHECKSUM if body[_DESCRIPTOR] & _HAS_CHECKSUM else 0)
     if end < len(body):
         raise ValueError(f"there are {len(body) - end} bytes behind the frame")
-    return [*places, at]
+    return [*places, at], end
 
 
 def _head_of(length: int) -> bytes:

@@ -173,6 +173,40 @@ def test_the_corrupt_one_of_many_chunks_is_named(rng: np.random.Generator, damag
         window.spans(Places.whole(), [False], np.array([1 << 40]))
 
 
+def frame_of(length: int, blocks: bytes) -> bytes:
+    return b"\x28\xb5\x2f\xfd\xa0" + length.to_bytes(4, "little") + blocks
+
+
+def same_bytes(length: int, is_last: bool) -> bytes:
+    return (length << 3 | 1 << 1 | is_last).to_bytes(3, "little") + b"y"
+
+
+def test_a_chunk_that_is_cut_off_does_not_go_on_in_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compression, "LEAST_JOINED", 1)
+    # behind what the first one lacks, the second one is a frame of as many bytes as it had
+    inner = frame_of(13, same_bytes(13, True))
+    second = frame_of(len(inner), (len(inner) << 3 | 1).to_bytes(3, "little") + inner)
+    length = 10 + len(second) - len(inner)
+    first = frame_of(length, (length << 3 | 1).to_bytes(3, "little") + b"x" * 10)
+    data = b"".join((len(body) << 1).to_bytes(3, "little") + body for body in (first, second))
+    window = StreamWindow(Fetched(len(data), mapped=[(0, memoryview(data))]), Decompressor(CODECS[5], CHUNK))
+    with pytest.raises(OrcError, match=f"the chunk at byte 0 ends after 10 bytes and claims {length}"):
+        window.spans(Places.whole(), [False], np.array([1 << 40]))
+
+
+@pytest.mark.parametrize("empty_blocks", [0, 1], ids=["cut", "whole"])
+def test_much_more_than_is_wanted_is_not_decompressed(
+    monkeypatch: pytest.MonkeyPatch, empty_blocks: int
+) -> None:
+    monkeypatch.setattr(compression, "LEAST_JOINED", 1)
+    blocks = [same_bytes(BLOCK, i == 63) for i in range(64)]
+    body = memoryview(frame_of(64 * BLOCK, b"\0\0\0" * empty_blocks + b"".join(blocks)))
+    chunks = [Chunk(at, body, False, 64 * BLOCK) for at in range(4)]
+    decompressor = Decompressor(CODECS[5], 64 * BLOCK)
+    assert decompressor.together(chunks, [1000] * 4) is None
+    assert decompressor.together(chunks, [BLOCK * 60] * 4) is not None
+
+
 def test_a_stored_chunk_among_others_that_is_larger_than_a_block_is_refused(rng: np.random.Generator) -> None:
     frame, content = bytes(packed(text(rng, CHUNK))), rng.bytes(CHUNK + 1)
     data = b"".join(
