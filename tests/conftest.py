@@ -1,4 +1,4 @@
-"""What every test may ask for: one quiet Spark session, and random numbers whose seed is told."""
+"""What every test may ask for: one quiet Spark session, and random numbers whose seed is told; and which go first."""
 
 from __future__ import annotations
 
@@ -22,22 +22,28 @@ hypothesis.settings.register_profile("hindex", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("hindex")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests go first: begun last, one would keep a process busy when the others have nothing left."""
+    slow = {item.path for item in items if item.get_closest_marker("slow") is not None}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One local Spark session of two threads for the whole run."""
     from hindex.spark.session import local_session
+    from tests.support.elsewhere import QUICK_JAVA
 
     session = local_session(
         master="local[2]",
         conf={
             "spark.default.parallelism": "2",
-            # the first compiler tier only: tests run little Java code, and few times
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+            "spark.driver.extraJavaOptions": QUICK_JAVA,
             "spark.driver.memory": "1g",
             # the oracle reads all rows: pushed down, `IN (x, NULL)` fails, and strings are compared by UTF-16 units
             "spark.sql.orc.filterPushdown": "false",
             "spark.sql.session.timeZone": "UTC",
-            "spark.sql.shuffle.partitions": "2",
+            "spark.sql.shuffle.partitions": "1",
             "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         },
         app_name="hindex-tests",

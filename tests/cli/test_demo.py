@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from hindex.cli.demo import PREDICATES
+from tests.support.elsewhere import QUICK_JAVA
 
 
 @pytest.mark.slow
 def test_demo(tmp_path: Path) -> None:
-    conf = ["spark.driver.memory=1g", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1"]
+    conf = ["spark.driver.memory=1g", f"spark.driver.extraJavaOptions={QUICK_JAVA}"]
     options = [*(f"--conf={setting}" for setting in conf), "demo", "--scale", "0.001", "--dir", str(tmp_path)]
     command = [sys.executable, "-m", "hindex.cli.main", *options]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -140,12 +140,17 @@ def test_tab_completes(terminal: Terminal, tmp_path: Path) -> None:
 def test_without_line_editing_there_is_a_shell(monkeypatch: pytest.MonkeyPatch) -> None:
     from hindex.cli.completion import Completer, Names
 
-    def leave(prompt: str) -> str:
-        raise EOFError
+    typed, executed = ["SELECT", "1;"], list[str]()
+
+    def type_or_leave(prompt: str) -> str:
+        if not typed:
+            raise EOFError
+        return typed.pop(0)
 
     monkeypatch.setitem(sys.modules, "readline", None)
-    monkeypatch.setattr("builtins.input", leave)
-    run_shell(lambda _: None, lambda _: None, Completer(lambda _: Names()))
+    monkeypatch.setattr("builtins.input", type_or_leave)
+    run_shell(executed.append, lambda _: None, Completer(lambda _: Names()))
+    assert executed == ["SELECT\n1"]
 
 
 def test_ctrl_c_stops_a_statement_and_ctrl_d_leaves(terminal: Terminal) -> None:

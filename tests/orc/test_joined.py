@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import decimal
-import io
 import threading
 import time
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,51 +12,25 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.orc
 import pytest
-from google.protobuf.message import Message
 
 from hindex.errors import OrcError
-from hindex.orc import DecodePath, OrcReader, RowSelection, cost, joined, stripes_read, units
-from hindex.orc.columns import context
+from hindex.orc import DecodePath, OrcReader, RowSelection, stripes_read, units
 from hindex.orc.compression import CODECS, Decompressor
 from hindex.orc.counts import CountedSource
 from hindex.orc.fetched import Fetched
 from hindex.orc.known_files import KNOWN_FILES
 from hindex.orc.marks import ColumnMarks
-from hindex.orc.source import BytesSource
 from hindex.orc.streams import Places, StreamWindow
 from hindex.orc.stripe import StreamKind
-from tests.fuzz.parts import FileParts, Hooks, put_together, take_apart
 from tests.support.writers import write_pyarrow
 
 #: The writer looks after every so many rows whether the stripe is large enough.
 ROWS, STRIDE, STRIPE = 12_000, 500, 5_000
 
-#: Columns that have the same streams in all stripes, and those that have not.
+#: Columns that have the same streams in all stripes; the others have not.
 ALIKE = ("key", "small", "double", "flag", "day", "when", "price", "price_or_null", "word", "text", "null")
-NOT_ALIKE = ("late_null", "own_words", "list", "pair")
 #: At least the bytes that the dictionary of ``word`` takes.
 _WORDS_STORED = 64
-
-
-@pytest.fixture
-def joins(monkeypatch: pytest.MonkeyPatch) -> list[set[int]]:
-    """What was decoded together, as ordinals of columns. An error of it fails the test: none is hidden."""
-
-    def failed(*_: object) -> None:
-        raise AssertionError("stripes could not be decoded together")
-
-    found: list[set[int]] = []
-    original = stripes_read._joined
-
-    def spy(*args: object) -> dict[int, pa.Array]:
-        arrays: dict[int, pa.Array] = original(*args)  # type: ignore[arg-type]
-        if len(args[2]) > 1:  # type: ignore[arg-type]
-            found.append(set(arrays))
-        return arrays
-
-    monkeypatch.setattr(stripes_read, "_joined", spy)
-    monkeypatch.setattr(stripes_read, "_failed", failed)
-    return found
 
 
 def table(rng: np.random.Generator) -> pa.Table:
@@ -375,246 +347,3 @@ def test_a_dictionary_of_its_own_is_not_taken_for_another_stripes(
         columns = ["own_words", "word"]
         assert reader.read(columns, rows, threads=1).equals(data.select(columns).take(rows))
     assert joins == [{1}]
-
-
-#: Stripes that are taken apart: rows, and rows of one and of a row group.
-SMALL_ROWS, SMALL_STRIPE, SMALL_STRIDE = 18_000, 6000, 500
-ZSTD = 5
-
-
-def small_table() -> pa.Table:
-    rng = np.random.default_rng(5)
-    cents = rng.integers(0, 10**6, SMALL_ROWS)
-    return pa.table(
-        {
-            "key": np.cumsum(np.repeat(rng.integers(0, 9, SMALL_ROWS), 4)[:SMALL_ROWS]),
-            "price": pa.array([decimal.Decimal(int(c)).scaleb(-2) for c in cents], pa.decimal128(10, 2)),
-            "word": pa.array([f"w{i}" for i in np.arange(SMALL_ROWS) * 7 % 5]),
-            "text": pa.array([str(c) for c in cents]),
-            "when": pa.array(cents * 10**9, pa.timestamp("us")),
-        }
-    )
-
-
-@pytest.fixture(scope="module")
-def small() -> pa.Table:
-    return small_table()
-
-
-@pytest.fixture(scope="module")
-def taken_apart(small: pa.Table) -> FileParts:
-    file = io.BytesIO()
-    with pa.orc.ORCWriter(
-        file,
-        compression="uncompressed",
-        stripe_size=1000,
-        batch_size=SMALL_STRIPE,
-        row_index_stride=SMALL_STRIDE,
-        dictionary_key_size_threshold=0.9,
-    ) as writer:
-        writer.write(small)
-    parts = take_apart(file.getvalue())
-    assert [stripe.num_rows for stripe in parts.stripes] == [SMALL_STRIPE] * 3
-    return parts
-
-
-@pytest.fixture
-def parts(taken_apart: FileParts) -> FileParts:
-    return taken_apart.copy()
-
-
-def stream_of(parts: FileParts, column: int, kind: StreamKind) -> int:
-    """Which of the first stripe's streams it is."""
-    (at,) = (i for i, s in enumerate(parts.stripes[0].footer.streams) if (s.column, s.kind) == (column, kind))
-    return at
-
-
-def read(data: bytes, rows: np.ndarray, columns: list[str] | None = None) -> pa.Table:
-    with OrcReader(BytesSource(data), path=DecodePath.SPARSE) as reader:
-        return reader.read(columns, rows, threads=1)
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("key", StreamKind.DATA),
-        ("price", StreamKind.DATA),
-        ("price", StreamKind.SECONDARY),
-        ("word", StreamKind.DATA),
-        ("text", StreamKind.DATA),
-        ("text", StreamKind.LENGTH),
-        ("when", StreamKind.DATA),
-        ("when", StreamKind.SECONDARY),
-    ],
-)
-@pytest.mark.parametrize("hands_over", [True, False])
-def test_bytes_behind_a_stripes_last_value_are_not_the_next_ones(
-    monkeypatch: pytest.MonkeyPatch,
-    small: pa.Table,
-    parts: FileParts,
-    joins: list[set[int]],
-    name: str,
-    kind: StreamKind,
-    hands_over: bool,
-) -> None:
-    # pyarrow decodes all that it can, or nothing
-    monkeypatch.setattr(context, "handover_pays", lambda *_: hands_over)
-    monkeypatch.setattr(cost, "FILLED", 4 if hands_over else 0)
-    column = small.column_names.index(name) + 1
-    # a run of ten values; of decimals, two
-    parts.stripes[0].streams[stream_of(parts, column, kind)] += b"\x3f\x07"
-    data = put_together(parts, ZSTD, 65_536)
-    numbers = np.arange(SMALL_ROWS)
-    for rows in (numbers[numbers % 5 != 0], numbers[numbers // SMALL_STRIDE % 4 != 1]):
-        assert read(data, rows, [name]).equals(small.select([name]).take(rows))
-    assert joins == [{0}] * 2
-
-
-@pytest.mark.parametrize(("name", "bits"), [("price", 0x80), ("word", 0), ("key", 0)])
-def test_damage_stays_in_its_stripe(
-    monkeypatch: pytest.MonkeyPatch,
-    small: pa.Table,
-    parts: FileParts,
-    rng: np.random.Generator,
-    name: str,
-    bits: int,
-) -> None:
-    monkeypatch.setattr(context, "handover_pays", lambda *_: True)
-    at = stream_of(parts, small.column_names.index(name) + 1, StreamKind.DATA)
-    sound = parts.stripes[0].streams[at]
-    rows = np.flatnonzero(rng.random(SMALL_ROWS) < 0.8)
-    others = rows[rows >= SMALL_STRIPE]
-    expected = small[name].take(others)
-    told: list[int | None] = []
-    read_all_the_same = 0
-    # most damage is told, so some luck is needed for damage that is not
-    for tries in range(1000):
-        if tries >= 12 and read_all_the_same:
-            break
-        damaged = bytearray(sound)
-        damaged[rng.integers(len(sound))] ^= bits or int(rng.integers(1, 256))
-        parts.stripes[0].streams[at] = bytes(damaged)
-        try:
-            found = read(put_together(parts, ZSTD, 65_536), rows, [name])
-        except OrcError as error:
-            told.append(error.stripe)
-        else:
-            assert found[name].slice(len(rows) - len(others)).equals(expected)
-            read_all_the_same += 1
-    assert set(told) <= {0}
-    assert read_all_the_same
-
-
-@pytest.mark.parametrize("name", ["key", "text"])
-def test_a_position_at_the_streams_end_is_not_the_next_stripes(
-    small: pa.Table, parts: FileParts, name: str
-) -> None:
-    column = small.column_names.index(name) + 1
-    with OrcReader(BytesSource(put_together(parts, ZSTD, 1024))) as reader:
-        length = reader.stripe(0).streams[column, StreamKind.DATA].length
-    seen: list[Message] = []
-
-    def damage(of: str, message: Any) -> None:
-        if of == "row index":
-            seen.append(message)
-            if len(seen) == column + 1:
-                message.entry[-1].positions[:2] = [length, 0]
-
-    data = put_together(parts, ZSTD, 1024, Hooks(message=damage))
-    rows = np.array([5, SMALL_STRIPE - 10, SMALL_STRIPE + 7, SMALL_ROWS - 1])
-    with pytest.raises(OrcError) as caught:
-        read(data, rows, [name])
-    assert caught.value.stripe == 0
-    others = [name for name in small.column_names if name != small.column_names[column - 1]]
-    assert read(data, rows, others).equals(small.select(others).take(rows))
-
-
-def test_what_cannot_be_read_is_told_of_its_own_stripe(small: pa.Table, parts: FileParts) -> None:
-    rows = np.arange(0, SMALL_ROWS, 1000)
-    encrypted = parts.copy()
-    encrypted.footer.encryption.variants.add(root=2)
-    with pytest.raises(OrcError, match="the column is encrypted") as caught:
-        read(put_together(encrypted, ZSTD), rows)
-    assert (caught.value.stripe, caught.value.column) == (0, "price")
-    for stripe in range(3):
-        short = parts.copy()
-        seen: list[Message] = []
-
-        def shorten(of: str, message: Any, *, at: int = stripe, seen: list[Message] = seen) -> None:
-            if of == "stripe footer":
-                seen.append(message)
-                if len(seen) == at + 1:
-                    del message.columns[3:]
-
-        data = put_together(short, ZSTD, hooks=Hooks(message=shorten))
-        with pytest.raises(OrcError, match="only 3 column encodings") as caught:
-            read(data, rows, ["word"])
-        assert caught.value.stripe == stripe
-        assert read(data, rows, ["price"]).equals(small.select(["price"]).take(rows))
-
-
-def test_stripes_of_different_time_zones(small: pa.Table, parts: FileParts, joins: list[set[int]]) -> None:
-    rows = np.arange(0, SMALL_ROWS, 37)
-    for stripe, zone in zip(parts.stripes, ("UTC", "Asia/Tokyo", "America/New_York"), strict=True):
-        stripe.footer.writer_timezone = zone
-    data = put_together(parts, ZSTD)
-    whole = pa.orc.ORCFile(io.BytesIO(data)).read(["when"])["when"].cast(pa.timestamp("us"))
-    assert not whole.equals(small["when"])
-    found = read(data, rows)
-    assert found["when"].equals(whole.take(rows))
-    assert found.drop_columns(["when"]).equals(small.drop_columns(["when"]).take(rows))
-    assert joins == [{0, 1, 2, 3}]
-
-
-def test_dictionaries_of_different_sizes(small: pa.Table, parts: FileParts) -> None:
-    rows = np.arange(0, SMALL_ROWS, 37)
-    assert read(put_together(parts, ZSTD), rows, ["word"]).equals(small.select(["word"]).take(rows))
-    # the bytes are the same, but of the second stripe's only three entries count
-    parts.stripes[1].footer.columns[3].dictionary_size = 3
-    with pytest.raises(OrcError, match="entry 4 of a dictionary of 3") as caught:
-        read(put_together(parts, ZSTD), rows, ["word"])
-    assert caught.value.stripe == 1
-
-
-@pytest.mark.parametrize("bound", ["_MOST_BYTES", "_MOST_ROWS"])
-def test_only_what_is_small_is_decoded_together(
-    monkeypatch: pytest.MonkeyPatch, small: pa.Table, parts: FileParts, joins: list[set[int]], bound: str
-) -> None:
-    data = put_together(parts, ZSTD)
-    stored = {"_MOST_BYTES": len(data), "_MOST_ROWS": SMALL_ROWS}[bound]
-    rows = np.arange(0, SMALL_ROWS, 7)
-    few = rows[rows % SMALL_STRIPE < SMALL_STRIDE]
-    # of all stripes, two and none; a row group of each is far less
-    for part, expected in ((1.0, [3]), (0.7, [2]), (0.1, [])):
-        monkeypatch.setattr(joined, bound, int(stored * part))
-        joins.clear()
-        lots: list[int] = []
-        original = joined.JoinedDecoder.arrays
-
-        def arrays(self: joined.JoinedDecoder, *args: object) -> dict[int, pa.Array]:
-            lots.append(len(self._parts))  # noqa: B023
-            return original(self, *args)  # type: ignore[arg-type]  # noqa: B023
-
-        with monkeypatch.context() as patched:
-            patched.setattr(joined.JoinedDecoder, "arrays", arrays)
-            assert read(data, rows).equals(small.take(rows))
-            assert lots == expected
-            assert read(data, few).equals(small.take(few))
-            assert lots == [*expected, 3]
-
-
-def test_small_lots_cover_all_stripes(rng: np.random.Generator) -> None:
-    for _ in range(50):
-        sizes = rng.integers(0, joined._MOST_BYTES, 8) // rng.integers(1, 20)
-        counts = rng.integers(0, joined._MOST_ROWS, 8) // rng.integers(1, 20)
-        found = joined.small_lots(
-            [
-                joined.Part(None, None, np.array([rows]), {}, int(size))  # type: ignore[arg-type]
-                for rows, size in zip(counts, sizes, strict=True)
-            ]
-        )
-        assert (found[0][0], found[-1][1]) == (0, 8)
-        assert all(end == begin for (_, end), (begin, _) in pairwise(found))
-        for begin, end in found:
-            assert sizes[begin:end].sum() <= joined._MOST_BYTES or end - begin == 1
-            assert counts[begin:end].sum() <= joined._MOST_ROWS or end - begin == 1

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 import hindex
+from hindex.index.cache import shared_cache
 from hindex.orc import OrcReader
 from hindex.scan import execute
 from hindex.tables import IndexSpec, Table
@@ -61,3 +63,12 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[OrcReader]:
 
     monkeypatch.setattr(execute, "OrcReader", open_reader)
     return readers
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Builds run in this process, and no index file is open from another test."""
+    local_build.install(monkeypatch)
+    shared_cache().clear()
+    yield
+    shared_cache().clear()

@@ -17,6 +17,7 @@ os.environ["PYSPARK_PYTHON"] = sys.executable
 time.tzset()
 
 import hindex  # noqa: E402
+from tests.support.elsewhere import QUICK_JAVA  # noqa: E402
 from tests.support.small import reasons  # noqa: E402
 
 #: Partition values as SQL writes them, the place, and the ids of the rows.
@@ -81,7 +82,7 @@ def main(root: str) -> None:
     from pyspark.sql import SparkSession
 
     place = Path(root)
-    options = f"-XX:TieredStopAtLevel=1 -Dderby.system.home={place} -Duser.timezone=UTC"
+    options = f"{QUICK_JAVA} -Dderby.system.home={place} -Duser.timezone=UTC"
     spark = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")

@@ -23,6 +23,7 @@ import hindex.spark.scan
 from hindex.progress import NullProgress
 from hindex.spark import query_plan
 from hindex.store.store import Store
+from tests.support.elsewhere import QUICK_JAVA
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -115,8 +116,8 @@ def cluster_session(archive: str) -> SparkSession:
         "spark.submit.pyFiles": archive,
         "spark.executor.memory": "1g",
         "spark.driver.memory": "1g",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
-        "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        "spark.driver.extraJavaOptions": QUICK_JAVA,
+        "spark.executor.extraJavaOptions": QUICK_JAVA,
         "spark.sql.session.timeZone": "UTC",
     }
     return local_session("local-cluster[2,1,1024]", settings)
@@ -127,7 +128,7 @@ def connect_session() -> SparkSession:
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.remote("local[2]").config("spark.sql.session.timeZone", "UTC")
-    return builder.config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1").getOrCreate()
+    return builder.config("spark.driver.extraJavaOptions", QUICK_JAVA).getOrCreate()
 
 
 def main(kind: str, path: str, archive: str) -> None:

@@ -102,7 +102,7 @@ def test_a_running_session_is_used_again(spark: SparkSession) -> None:
     assert local_session() is spark
     assert local_session(conf={"spark.sql.shuffle.partitions": "3"}) is spark
     assert spark.conf.get("spark.sql.shuffle.partitions") == "3"
-    local_session(conf={"spark.sql.shuffle.partitions": "2"})
+    local_session(conf={"spark.sql.shuffle.partitions": "1"})
 
 
 def test_a_running_session_says_what_it_cannot_take(spark: SparkSession) -> None:

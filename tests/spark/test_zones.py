@@ -49,6 +49,7 @@ def check(found: dict[str, Any], answered: set[str], *, has_two: bool) -> None:
         assert "set spark.sql.session.timeZone to " in kept if has_two else kept == wanted
 
 
+@pytest.mark.slow
 def test_java_in_another_zone(tmp_path: Path) -> None:
     """Java in Berlin; the session in UTC and in Berlin."""
     found = found_by("tests.spark.zones_run", "Europe/Berlin", str(tmp_path))
@@ -63,6 +64,7 @@ def test_java_in_another_zone(tmp_path: Path) -> None:
     assert "session of this connection was stopped" in asked["stopped"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("always")
 def test_java_in_utc(tmp_path: Path, spark: SparkSession) -> None:
     write_tables(spark, tmp_path)

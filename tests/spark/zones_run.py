@@ -17,6 +17,7 @@ import hindex.spark.scan as spark_scan
 from hindex.errors import HindexError
 from hindex.scan.scan import Scan
 from hindex.spark import query_plan
+from tests.support.elsewhere import QUICK_JAVA
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -244,11 +245,11 @@ def told(hx: hindex.Connection, text: str) -> list[Any] | str:
 
 def main(java: str, root: str) -> None:
     conf = {
-        "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -Duser.timezone={java}",
+        "spark.driver.extraJavaOptions": f"{QUICK_JAVA} -Duser.timezone={java}",
         "spark.sql.session.timeZone": "UTC",
         "spark.driver.memory": "1g",
         "spark.default.parallelism": "2",
-        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.shuffle.partitions": "1",
     }
     place = Path(root)
     write_clocks(place / "early")

@@ -1,14 +1,16 @@
-"""An S3 server for the tests of a session, and an empty bucket for each test."""
+"""An empty store on disk; an S3 server for the tests of a session, and an empty bucket for each test."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import fsspec
 import pytest
 
 from hindex.store import remote
+from hindex.store.store import Store
 from tests.support.s3 import ENVIRONMENT, S3Server, s3_server
 
 
@@ -37,3 +39,15 @@ def bucket(s3: S3Server) -> str:
     uri = f"s3://b{uuid.uuid4().hex[:12]}"
     fsspec.filesystem("s3").mkdir(uri)
     return uri
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "t"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+def store(table: Path) -> Store:
+    return Store.for_table(str(table))

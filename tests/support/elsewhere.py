@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
+#: For Java that runs little code, and few times: the first compiler tier alone, and one thread that collects garbage.
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 #: What Spark Connect needs beside what developing needs: its protobuf is newer than the one of grpcio-tools.
 _CONNECT = ("protobuf>=6.33.5", "grpcio-status", "googleapis-common-protos")
 

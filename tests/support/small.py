@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+import hindex
 from hindex.plan.reasons import Reason
 from hindex.scan.scan import Scan
 from hindex.store.store import Store
@@ -54,6 +55,11 @@ def keep_stat(path: Path, change: Callable[[], object]) -> None:
     change()
     assert path.stat().st_size == before.st_size
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def scan_of(path: Path, where: str) -> Scan:
+    """A scan of the ids that a predicate keeps."""
+    return hindex.connect().table(str(path)).scan(where, ["id"])
 
 
 def ids(scan: Scan) -> list[int]:

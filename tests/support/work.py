@@ -14,6 +14,7 @@ from hindex.orc.known_files import KNOWN_FILES
 from hindex.scan.execute import OpenTask
 from hindex.scan.running import answered
 from hindex.scan.scan import Scan
+from hindex.tables import Table
 
 
 def forget() -> None:
@@ -67,3 +68,12 @@ def decoded(readers: list[OrcReader]) -> int:
     """How many columns of row groups, or of whole stripes, had values of theirs read."""
     counts = [reader.counts for reader in readers]
     return sum(item.row_groups + item.dense_columns + item.whole_columns for item in counts)
+
+
+def planned_rows(table: Table, where: str) -> int:
+    """Rows that remain of files that are opened, before anything of them is read."""
+    total = 0
+    for task in table.scan(where).plan().tasks:
+        with OpenTask(task) as opened:
+            total += sum(len(opened.answer(stripe).bounds.upper) for stripe in opened.stripes)
+    return total

@@ -1,0 +1,154 @@
+"""Sorting the keys of BTREE indexes out of core: by Spark, and into files one after another."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import hindex
+from hindex.build import btree_job, btree_task
+from hindex.build.btree_task import BTreeJob, Part, write_parts
+from hindex.index.btree_locations import IndexedFile
+from hindex.index.grouping import Groups
+from hindex.index.open_files import open_btree_file
+from hindex.keys import KeyKind
+from hindex.orc.types import Kind, OrcType
+from hindex.table.fingerprint import Fingerprint
+from hindex.tables import IndexSpec
+from tests.build.btree_sets import contents, groups, sets, union
+from tests.support.oracle import spark_where
+from tests.support.small import ids, write_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.usefixtures("here")
+
+
+def test_spark_sorts_into_disjoint_files(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
+    """Keys of every byte and sign through Spark's sort, several files a set, and what a refresh merges."""
+    monkeypatch.setattr(btree_job, "PART_ROWS", 700)
+    path = tmp_path / "table"
+    alphabet = ["", "a", "z", "\x7f", "\x80", "é", "ÿ", "\u20ac", "\U0001f600", "\uffff"]
+    data: dict[str, tuple[list[int | None], list[str | None]]] = {}
+    for number in range(3):
+        a = [None if rng.random() < 0.05 else int(v) for v in rng.integers(-(1 << 31), 1 << 31, 1000)]
+        s = [
+            None
+            if rng.random() < 0.05
+            else "".join(alphabet[int(k)] for k in rng.integers(0, 10, int(rng.integers(0, 5))))
+            for _ in a
+        ]
+        data[f"f{number}.orc"] = a, s
+        write_rows(path / f"f{number}.orc", number * 1000, a, s)
+    table = hindex.connect(spark=spark).table(str(path))
+    table.create_indexes([IndexSpec("by_a", "a", "btree"), IndexSpec("by_s", "s", "btree")])
+
+    def check(least_files: int) -> None:
+        manifest = table.snapshot().manifest
+        for name, at in (("by_a", 0), ("by_s", 1)):
+            (held,) = (item for item in sets(table) if item.index_id == manifest.index(name).id)
+            assert len(held.files) >= least_files
+            ends = [(file.extent.min_key, file.extent.max_key) for file in held.files]
+            assert all(a[1] < b[0] for a, b in pairwise(ends))  # type: ignore[operator]
+            expected = union(*(groups(file, list(columns[at])) for file, columns in data.items()))
+            assert contents(table, held) == {
+                key.encode() if isinstance(key, str) else key: places for key, places in expected.items()
+            }
+
+    check(3)
+    # two sets become one, by Spark too
+    monkeypatch.setattr(btree_job, "MAX_SETS", 1)
+    data["f9.orc"] = [1, None], ["new", None]
+    write_rows(path / "f9.orc", 9000, *data["f9.orc"])
+    table.refresh_indexes()
+    check(3)
+    pool = [value for value in data["f0.orc"][1] if value]
+    for where in (
+        f"s = '{pool[0]}'",
+        f"s >= '{pool[1]}' AND a > 0",
+        "a IS NULL OR s IS NULL",
+        "a < -2000000000",
+    ):
+        assert sorted(ids(table.scan(where))) == spark_where(spark, path, where), where
+
+
+@pytest.mark.parametrize("kind", list(KeyKind))
+def test_a_writer_holds_back_only_what_overlaps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: KeyKind, rng: np.random.Generator
+) -> None:
+    """Chunks of forty runs, each over all keys: far more entries come than are ever held."""
+    runs, each, chunk = 40, 3000, 50
+    monkeypatch.setattr(btree_task, "MERGE_ENTRIES", 1000)
+    of = OrcType(Kind.LONG) if kind is KeyKind.INT64 else OrcType(Kind.STRING)
+    files = tuple(IndexedFile(f"f{n}", Fingerprint(1, 1, n), 10, (each * 10,)) for n in range(runs))
+    job = BTreeJob(
+        "b",
+        "c",
+        of,
+        ("c",),
+        (),
+        (),
+        "data/x",
+        str(tmp_path),
+        (Part(0, None), Part(0, _key(kind, 500_000))),
+        (files,),
+        chunk,
+    )
+    expected: dict[Any, set[int]] = {}
+    chunks: list[dict[str, Any]] = []
+    for run in range(runs):
+        keys = np.sort(rng.choice(1_000_000, each, replace=False))
+        locations = run * each + rng.permutation(each)
+        groups_ = Groups(
+            keys
+            if kind is KeyKind.INT64
+            else pa.array([_key(kind, int(key)) for key in keys], pa.large_binary()),
+            np.arange(each + 1),
+            locations.astype(np.uint32),
+            np.array([run * each], np.uint32),
+        )
+        for key, location in zip(keys.tolist(), locations.tolist(), strict=True):
+            expected.setdefault(_key(kind, key), set()).add(location)
+        chunks += btree_task._chunks(job, groups_, [(0, None), (1, _key(kind, 500_000))]).to_pylist()
+    assert len(chunks) > runs * each // chunk
+    chunks.sort(key=lambda row: (row["part"], (0, 0) if row["first"] is None else (1, row["first"])))
+    schema = btree_task.chunk_schema(kind)
+    held = 0
+    real = btree_task._PartWriter.add
+
+    def watch(self: Any, batch: pa.RecordBatch) -> None:
+        nonlocal held
+        real(self, batch)
+        held = max(held, self._held)
+
+    monkeypatch.setattr(btree_task._PartWriter, "add", watch)
+    batches = (pa.RecordBatch.from_pylist(chunks[at : at + 7], schema) for at in range(0, len(chunks), 7))
+    rows = [row for batch in write_parts(job, batches) for row in batch.to_pylist()]
+    assert [row["part"] for row in rows] == [0, 1]
+    assert sum(row["entries"] for row in rows) == runs * each
+    assert held < 1000 + runs * chunk + 7 * chunk < runs * each // 10
+    found: dict[Any, set[int]] = {}
+    for row in rows:
+        reader = open_btree_file(
+            f"{tmp_path}/{Path(row['path']).name}", row["length"], row["footer_checksum"]
+        )
+        for leaf in reader.all_leaves():
+            for number, location in zip(*(part.tolist() for part in reader.entries(leaf)), strict=True):
+                found.setdefault(leaf.keys[number], set()).add(location)
+    assert found == expected
+    first = open_btree_file(
+        f"{tmp_path}/{Path(rows[0]['path']).name}", rows[0]["length"], rows[0]["footer_checksum"]
+    )
+    assert list(first.nulls()) == [run * each for run in range(runs)]
+
+
+def _key(kind: KeyKind, number: int) -> Any:
+    return number if kind is KeyKind.INT64 else b"k%07d" % number

@@ -1,0 +1,182 @@
+"""Files made to mislead, by their compression chunks; and chunks that are sound, however odd they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import zstandard
+
+from hindex.errors import OrcError
+from hindex.orc import DecodePath, OrcReader
+from hindex.orc.source import BytesSource
+from hindex.orc.stripe import StreamKind
+from tests.fuzz.parts import FileParts, Hooks, compressed, put_together
+from tests.orc.hostile import (
+    LZ4,
+    LZO,
+    NONE,
+    PATHS,
+    ROWS,
+    SNAPPY,
+    TABLE,
+    ZLIB,
+    ZSTD,
+    bounded,
+    direct_64,
+    repeated,
+    with_message,
+    with_stream,
+)
+from tests.support.vetted import is_vetted
+
+#: What becomes of the second chunk of the file, by its header and body; and the error.
+CHUNKS: list[tuple[str, Callable[[bytes], bytes], str]] = [
+    ("longer than the stream", lambda chunk: b"\xfe\xff\xff" + chunk[3:], "past the stream's end"),
+    ("header cut", lambda chunk: b"\x01", "header|past the stream's end"),
+    ("larger than a block", lambda chunk: _header(1 << 17, 1) + bytes(1 << 17), "larger than the block size"),
+]
+
+
+def _header(length: int, original: int) -> bytes:
+    return (length << 1 | original).to_bytes(3, "little")
+
+
+@pytest.mark.parametrize("codec", [ZLIB, SNAPPY, LZO, LZ4, ZSTD])
+@pytest.mark.parametrize(("change", "message"), [c[1:] for c in CHUNKS], ids=[c[0] for c in CHUNKS])
+def test_chunks_of_hostile_content(
+    parts: FileParts, codec: int, change: Callable[[bytes], bytes], message: str
+) -> None:
+    wanted = with_stream(parts, "text", StreamKind.LENGTH, repeated(8, ROWS))
+    body = put_together(wanted, codec)
+    target = repeated(8, ROWS)
+    packed = next(c for c in _chunks_seen(wanted, codec) if _content(codec, c) == target)
+    data = put_together(wanted, codec, hooks=Hooks(chunk=lambda c: change(c) if c == packed else c))
+    assert data != body
+    for path in PATHS:
+        with pytest.raises(OrcError, match=message) as caught:
+            bounded(lambda path=path: OrcReader(BytesSource(data, "x.orc"), path=path).read(["text"]))  # type: ignore[misc]
+        assert (caught.value.path, caught.value.stripe) == ("x.orc", 0)
+
+
+@pytest.mark.parametrize("rows", [None, [5, 850]])
+def test_a_chunk_that_holds_less_than_it_claims(parts: FileParts, rows: list[int] | None) -> None:
+    content = "".join(TABLE["text"].to_pylist()).encode()
+    packed = next(c for c in _chunks_seen(parts, ZSTD) if _content(ZSTD, c) == content)
+    # the frame's head tells the size, and nothing follows
+    head = zstandard.ZstdCompressor().compress(content)[:8]
+    assert zstandard.get_frame_parameters(head).content_size == len(content)
+    data = put_together(
+        parts, ZSTD, hooks=Hooks(chunk=lambda c: _header(len(head), 0) + head if c == packed else c)
+    )
+    for path in PATHS:
+        with pytest.raises(OrcError, match=f"ends after 0 bytes and claims {len(content)}") as caught:
+            bounded(lambda path=path: OrcReader(BytesSource(data, "x.orc"), path=path).read(["text"], rows))  # type: ignore[misc]
+        assert (caught.value.path, caught.value.stripe) == ("x.orc", 0)
+
+
+@pytest.mark.parametrize("codec", [ZLIB, LZO, LZ4])
+def test_chunks_far_smaller_than_a_block(parts: FileParts, codec: int) -> None:
+    """A block size is a bound, and these codecs do not tell how much less there is in a chunk."""
+    hooks = with_message("postscript", lambda message: setattr(message, "compression_block_size", 8 << 20))
+    data = put_together(parts, codec, 64, hooks=hooks)
+    expected = TABLE.select(["text", "mode"])
+    found: list[pa.Table] = []
+    for path in (DecodePath.SPARSE, DecodePath.WHOLE):
+        reader = OrcReader(BytesSource(data), path=path)
+        bounded(lambda reader=reader: found.append(reader.read(["text", "mode"])))  # type: ignore[misc]
+        bounded(lambda reader=reader: found.append(reader.read(["text", "mode"], [5, 850])))  # type: ignore[misc]
+    assert found == [expected, expected.take([5, 850])] * 2
+
+
+def _chunks_seen(parts: FileParts, codec: int) -> list[bytes]:
+    seen: list[bytes] = []
+
+    def see(chunk: bytes) -> bytes:
+        seen.append(chunk)
+        return chunk
+
+    put_together(parts, codec, hooks=Hooks(chunk=see))
+    return seen
+
+
+def _content(codec: int, chunk: bytes) -> bytes:
+    from hindex.orc.compression import Decompressor, codec_of
+
+    return Decompressor(codec_of(codec, ""), 1 << 16).all(memoryview(chunk), 1 << 20)
+
+
+@pytest.mark.parametrize("codec", [NONE, ZLIB, SNAPPY, LZO, LZ4, ZSTD])
+@pytest.mark.parametrize("block", [16, 64, 257, 1000, 5000])
+def test_chunks_smaller_than_a_run(parts: FileParts, codec: int, block: int) -> None:
+    # sound files: a run of the end of a row group reaches over several chunks; pyarrow refuses some of the LZO chunks
+    data = put_together(parts, codec, block)
+    rng = np.random.default_rng(block)
+    selections = [np.arange(ROWS), np.array([99, 100, 299, 899]), np.unique(rng.integers(0, ROWS, 40))]
+    for path in PATHS:
+        for rows in selections:
+            found = OrcReader(BytesSource(data), path=path).read(rows=rows)
+            assert found.equals(TABLE.take(pa.array(rows))), (path, rows)
+
+
+#: A length for each row, by runs of ten.
+ONES = bytes([7, 1]) * (ROWS // 10)
+#: A frame that decompressors pass over.
+_SKIPPED = b"\x50\x2a\x4d\x18\x04\0\0\0abcd"
+
+#: A chunk of more than one compressed piece, by the piece that is found there and one with other lengths.
+PIECES: list[tuple[str, Callable[[bytes, bytes], bytes]]] = [
+    ("another behind it", lambda good, bad: good + bad),
+    ("another before it", lambda good, bad: bad + good),
+    ("the same twice", lambda good, bad: good + good),
+    ("a frame without content behind it", lambda good, bad: good + _SKIPPED),
+    ("a frame without content before it", lambda good, bad: _SKIPPED + good),
+    ("bytes behind it", lambda good, bad: good + b"junk"),
+]
+
+
+@pytest.mark.parametrize("codec", [SNAPPY, LZO, LZ4, ZSTD])
+@pytest.mark.parametrize("pieces", [p[1] for p in PIECES], ids=[p[0] for p in PIECES])
+@pytest.mark.parametrize("name", ["text", "texts", "list", "map"])
+def test_chunks_of_several_pieces(
+    parts: FileParts,
+    asked_pyarrow: list[str],
+    name: str,
+    pieces: Callable[[bytes, bytes], bytes],
+    codec: int,
+) -> None:
+    """pyarrow decompresses all of zstd's and LZO's, where a chunk's head tells the size of the first one only."""
+    lengths = ONES
+    good, bad = compressed(codec, lengths), compressed(codec, direct_64([-1] * 512))
+    new = pieces(good, bad)
+    wanted, old = with_stream(parts, name, StreamKind.LENGTH, lengths), _header(len(good), 0) + good
+    data = put_together(
+        wanted, codec, hooks=Hooks(chunk=lambda c: _header(len(new), 0) + new if c == old else c)
+    )
+    assert data != put_together(wanted, codec)
+    for path in PATHS:
+        for rows in (None, [5, 850]):
+            with pytest.raises(OrcError, match=r"corrupt|claims"):
+                OrcReader(BytesSource(data), path=path).read([name], rows)
+    assert not asked_pyarrow
+
+
+@pytest.mark.parametrize("name", ["text", "texts", "list", "map"])
+@pytest.mark.parametrize("codec", [ZLIB, SNAPPY, LZO, LZ4, ZSTD])
+def test_lengths_with_chunks_of_nothing(
+    parts: FileParts, asked_pyarrow: list[str], codec: int, name: str
+) -> None:
+    """Java passes over them, as we do; pyarrow goes on in memory that is not the stream's."""
+    lengths = ONES
+    packed = compressed(codec, lengths)
+    old, nothing = _header(len(packed), 0) + packed, compressed(codec, b"")
+    stored = [_header(0, 1), _header(len(nothing), 0) + nothing]
+    wanted = with_stream(parts, name, StreamKind.LENGTH, lengths)
+    for new in (stored[0] + old, old + stored[0], stored[1] + old):
+        data = put_together(wanted, codec, hooks=Hooks(chunk=lambda c, new=new: new if c == old else c))  # type: ignore[misc]
+        assert data != put_together(wanted, codec)
+        OrcReader(BytesSource(data), path=DecodePath.WHOLE).read([name])
+        assert not is_vetted(data, name)
+    assert not asked_pyarrow

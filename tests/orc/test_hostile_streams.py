@@ -1,0 +1,218 @@
+"""Files made to mislead, by the content of their streams: each ends in an error that names the place, on every path.
+
+Most were found by ``python -m tests.fuzz``. Where pyarrow's own reader ends the process, hangs or takes memory without
+bound on a file, the case says so.
+"""
+
+from __future__ import annotations
+
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from hindex.errors import OrcError
+from hindex.orc import DecodePath, OrcReader
+from hindex.orc.columns.temporal import julian_to_gregorian
+from hindex.orc.source import BytesSource
+from hindex.orc.stripe import StreamKind
+from tests.fuzz.parts import FileParts, put_together, take_apart
+from tests.orc.hostile import (
+    MOST_BYTES,
+    NONE,
+    PATHS,
+    ROWS,
+    STRIDE,
+    TABLE,
+    ZLIB,
+    ZSTD,
+    bounded,
+    column_of,
+    direct_64,
+    repeated,
+    with_message,
+    with_stream,
+)
+from tests.support.rle_v2 import pack, zigzag
+from tests.support.writers import write_pyarrow
+
+#: Streams of a column that are not what they should be, and the error.
+STREAMS: list[tuple[str, StreamKind, bytes, str]] = [
+    # pyarrow ends the process
+    ("text", StreamKind.LENGTH, direct_64([-1] * ROWS), "length is negative"),
+    ("text", StreamKind.LENGTH, direct_64([1 << 62] * ROWS), "length is negative or absurdly large"),
+    # pyarrow takes gigabytes
+    ("text", StreamKind.LENGTH, repeated(1 << 30, ROWS), "past the stream's end|more than one array"),
+    ("text", StreamKind.LENGTH, b"", "past byte 0"),
+    ("text", StreamKind.DATA, b"", "past the stream's end"),
+    ("mode", StreamKind.LENGTH, direct_64([1 << 63, 1 << 63, 2, 2, 2]), "length is negative"),
+    ("mode", StreamKind.LENGTH, repeated(1 << 39, 5), "past the stream's end|more than one array"),
+    ("mode", StreamKind.DATA, repeated(5, ROWS), "entry 5 of a dictionary of 5"),
+    # pyarrow counts to two billion for each value
+    (
+        "huge",
+        StreamKind.SECONDARY,
+        direct_64([zigzag((1 << 31) - 1)] * ROWS),
+        "scale .* is outside the format's bounds",
+    ),
+    ("money", StreamKind.SECONDARY, direct_64([zigzag(-(1 << 30))] * ROWS), "is outside the format's bounds"),
+    ("money", StreamKind.DATA, b"\xff" * 2000, "128 bits|past byte"),
+    ("moment", StreamKind.SECONDARY, direct_64([(1 << 40) << 3] * ROWS), "more than 999,999,999 nanoseconds"),
+    ("list", StreamKind.LENGTH, repeated(1 << 29, ROWS), "more than one array holds|run past"),
+    ("list", StreamKind.LENGTH, repeated(1 << 21, ROWS), "run past byte"),
+    ("list", StreamKind.LENGTH, direct_64([-1] * ROWS), "length is negative"),
+    # two elements, then one less than none, by steps
+    ("list", StreamKind.LENGTH, direct_64([2]) + b"\xc1\xff\x02\x01" * 2, "length is negative"),
+    ("list/0", StreamKind.DATA, b"", "past byte 0"),
+    ("texts/0", StreamKind.LENGTH, direct_64([-1] * ROWS), "length is negative"),
+    ("texts/0", StreamKind.LENGTH, repeated(1 << 30, ROWS), "past the stream's end|more than one array"),
+    ("map", StreamKind.LENGTH, repeated(1 << 29, ROWS), "more than one array holds|run past"),
+    ("map/1", StreamKind.LENGTH, direct_64([1 << 62] * ROWS), "negative or absurdly large"),
+    ("number", StreamKind.PRESENT, b"\x7f", "run past|past byte"),
+    ("double", StreamKind.DATA, bytes(8), "past the stream's end"),
+    ("pair/1", StreamKind.LENGTH, direct_64([1 << 63] * ROWS), "length is negative"),
+]
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("codec", [NONE, ZSTD])
+@pytest.mark.parametrize(
+    ("name", "kind", "content", "message"),
+    STREAMS,
+    ids=[f"{n}-{k.name}-{i}" for i, (n, k, _, _) in enumerate(STREAMS)],
+)
+def test_streams_of_hostile_content(
+    parts: FileParts,
+    name: str,
+    kind: StreamKind,
+    content: bytes,
+    message: str,
+    codec: int,
+    path: DecodePath | None,
+) -> None:
+    data = put_together(with_stream(parts, name, kind, content), codec)
+    top = name.partition("/")[0]
+    with pytest.raises(OrcError, match=message) as caught:
+        bounded(lambda: OrcReader(BytesSource(data, "x.orc"), path=path).read([top]))
+    assert (caught.value.path, caught.value.stripe, caught.value.column) == ("x.orc", 0, top)
+    others = [other for other in TABLE.column_names if other != top]
+    assert OrcReader(BytesSource(data), path=path).read(others).equals(TABLE.select(others))
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [
+        (StreamKind.LENGTH, direct_64([-1] * ROWS)),
+        (StreamKind.LENGTH, b""),
+        (StreamKind.ROW_INDEX, b""),
+    ],
+)
+def test_a_stream_that_is_listed_twice(
+    parts: FileParts, kind: StreamKind, content: bytes, path: DecodePath | None
+) -> None:
+    """pyarrow takes the first of them, whatever was looked at, and ends the process on its lengths."""
+    column, other = column_of(parts, "text"), column_of(parts, "tiny")
+
+    def rename(footer: Any) -> None:
+        (stream,) = (s for s in footer.streams if (s.column, s.kind) == (other, StreamKind.DATA))
+        stream.column, stream.kind = column, kind
+
+    data = put_together(
+        with_stream(parts, "tiny", StreamKind.DATA, content), hooks=with_message("stripe footer", rename)
+    )
+    with pytest.raises(OrcError, match=f"lists the stream {kind.name} of column {column} twice") as caught:
+        OrcReader(BytesSource(data, "x.orc"), path=path).read(["text"])
+    assert (caught.value.path, caught.value.stripe) == ("x.orc", 0)
+
+
+def test_lengths_that_are_sure_to_be_missing(parts: FileParts, asked_pyarrow: list[str]) -> None:
+    """No row is null, so there must be as many as rows; the last run may have more."""
+    for name, kind, values in (("texts", StreamKind.LENGTH, 512), ("text", StreamKind.LENGTH, 512)):
+        data = put_together(with_stream(parts, name, kind, repeated(1, values)))
+        for path in PATHS:
+            with pytest.raises(OrcError, match="run past byte"):
+                OrcReader(BytesSource(data), path=path).read([name])
+    assert not asked_pyarrow
+
+
+@pytest.mark.parametrize("name", ["text", "texts/0", "list", "map"])
+def test_patched_lengths_of_64_bits(parts: FileParts, asked_pyarrow: list[str], name: str) -> None:
+    """Where the packed values have 64 bits, a patch is put over their lowest ones by Java, C++ and processors."""
+    held = TABLE.num_rows
+    patch = ((1 << 47) + 5).to_bytes(7, "big")
+    run = bytes([0x80 | 31 << 1 | 1, 255, 29, 1, 0]) + pack([1] * 512, 64) + patch
+    data = put_together(with_stream(parts, name, StreamKind.LENGTH, run + repeated(1, held)))
+    top = name.partition("/")[0]
+    for path in PATHS:
+        with pytest.raises(OrcError, match="negative or absurdly large"):
+            OrcReader(BytesSource(data), path=path).read([top])
+    assert not asked_pyarrow
+
+
+def test_rows_without_a_row(parts: FileParts) -> None:
+    """A root that says which rows are null, as no writer's does; pyarrow does not ask it."""
+    found = parts.copy()
+    found.stripes[0].footer.streams.add(kind=StreamKind.PRESENT, column=0)
+    found.stripes[0].streams.append(b"\x6d\x55")  # every other row, of 112 bytes and so 896 rows
+    found.stripes[0].streams[-1] += b"\xff\x55"
+    expected = pa.array([i if i % 2 else None for i in range(ROWS)])
+    for path in PATHS:
+        reader = OrcReader(BytesSource(put_together(found)), path=path)
+        tiny = reader.read(["tiny"]).column(0)
+        assert tiny.is_valid().to_pylist() == expected.is_valid().to_pylist()
+        assert reader.counts.dense_columns == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "codec"),
+    [
+        ("text", StreamKind.LENGTH, ZLIB),
+        ("mode", StreamKind.LENGTH, ZSTD),
+        ("mode", StreamKind.DICTIONARY_DATA, ZLIB),
+        ("list", StreamKind.LENGTH, ZSTD),
+        ("number", StreamKind.DATA, ZSTD),
+        ("number", StreamKind.PRESENT, ZSTD),
+        ("double", StreamKind.DATA, ZSTD),
+    ],
+)
+def test_much_behind_the_last_value(parts: FileParts, name: str, kind: StreamKind, codec: int) -> None:
+    """What no value can need is not decompressed: here it is a hundred megabytes."""
+    stripe = parts.stripes[0]
+    places = [(s.column, s.kind) for s in stripe.footer.streams]
+    good = stripe.streams[places.index((column_of(parts, name), kind))]
+    block = 1 << 20
+    content = good + bytes(100 * block - len(good))
+    data = put_together(with_stream(parts, name, kind, content), codec, block)
+    for path in PATHS:
+        for rows in (None, list(range(ROWS - STRIDE, ROWS))):
+            reader = OrcReader(BytesSource(data), path=path)
+            tracemalloc.start()
+            found = reader.read([name], rows)
+            expected = TABLE.select([name])
+            assert found.equals(expected if rows is None else expected.take(rows))
+            peak = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+            assert peak < MOST_BYTES, (path, rows, peak)
+            assert reader.counts.bytes_decompressed < 8 * block, (path, rows)
+
+
+@pytest.mark.parametrize("calendar", [1, 2])
+def test_days_beyond_the_calendar(tmp_path: Path, rng: np.random.Generator, calendar: int) -> None:
+    """What does not fit 32 bits is the same on every path: its low bits, then of the file's calendar."""
+    days = [*rng.integers(-(1 << 63), (1 << 63) - 1, ROWS - 4).tolist(), 1 << 31, -1 << 32, (1 << 32) + 7, -9]
+    path = tmp_path / "t.orc"
+    write_pyarrow(path, pa.table({"day": pa.array(range(ROWS), pa.date32())}), "none", stride=STRIDE)
+    found = with_stream(
+        take_apart(path.read_bytes()), "day", StreamKind.DATA, direct_64([zigzag(day) for day in days])
+    )
+    found.footer.row_index_stride = 0
+    data = put_together(found, ZSTD, hooks=with_message("footer", lambda m: setattr(m, "calendar", calendar)))
+    known = julian_to_gregorian(np.array(days).astype(np.int32).astype(np.int64))
+    low = (known if calendar == 1 else np.array(days)).astype(np.int32)
+    for forced in PATHS:
+        reader = OrcReader(BytesSource(data), path=forced)
+        assert reader.read().column(0).cast(pa.int32()).to_pylist() == low.tolist()

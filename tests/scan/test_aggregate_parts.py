@@ -1,0 +1,90 @@
+"""Groups that are put together of parts: in order, and no more often than needed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from hindex.index.base import KeyCounts
+from hindex.orc.types import Kind, OrcType
+from hindex.scan import groups
+
+
+def test_groups_that_are_held_are_not_put_together_for_every_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    put: list[int] = []
+    real = groups._joined
+
+    def counted(parts: Any) -> pa.Table:
+        put.append(sum(part.num_rows for part in parts))
+        return real(parts)
+
+    monkeypatch.setattr(groups, "_joined", counted)
+    monkeypatch.setattr(groups, "_HELD_GROUPS", 50)
+    ones = np.ones(10, np.int64)
+    parts = (groups.of_key_counts(KeyCounts(np.arange(at, at + 10), ones, 1)) for at in range(0, 4000, 10))
+    found = groups.joined([OrcType(Kind.LONG)], parts)
+    assert found.column(0).to_pylist() == [None, *range(4000)]
+    assert found.column("count").to_pylist() == [400] + [1] * 4000
+    # each doubling joins once
+    assert sum(put) < 5 * 4000
+
+
+@pytest.mark.parametrize("kinds", ["l", "s", "ls", "sl", "ssl"])
+def test_groups_in_order(kinds: str) -> None:
+    """Parts in any order, with nulls, put together and sorted, NULL first, against Python's."""
+    rng = np.random.default_rng(len(kinds))
+    types = [OrcType(Kind.LONG if kind == "l" else Kind.STRING) for kind in kinds]
+    values: list[list[Any]] = [[None, -(2**63), 2**63 - 1, 0, 7], [None, "", "\u00e9", "z", "ab"]]
+    rows, parts = [], []
+    for _ in range(4):
+        columns = [[values[kind == "s"][i] for i in rng.integers(0, 5, 40)] for kind in kinds]
+        rows += list(zip(*columns, strict=True))
+        parts.append(
+            groups.of_values(
+                types, [pa.array(c, of.to_arrow()) for c, of in zip(columns, types, strict=True)]
+            )
+        )
+    found = groups.joined(types, iter(parts))
+    counted = Counter(rows)
+
+    def rank(row: tuple[Any, ...]) -> list[Any]:
+        return [(value is not None, value.encode() if isinstance(value, str) else value) for value in row]
+
+    keys = [groups.values_of(of, found, at).to_pylist() for at, of in enumerate(types)]
+    wanted = sorted(counted, key=rank)
+    assert list(zip(*keys, strict=True)) == wanted
+    assert groups.counts_of(found).to_pylist() == [counted[row] for row in wanted]
+    assert groups.joined(types, []).num_rows == 0
+    nulls = groups.of_values(types, [pa.nulls(3, of.to_arrow()) for of in types])
+    assert groups.joined(types, [nulls, nulls]).to_pylist() == [
+        dict.fromkeys(map(str, range(len(types)))) | {"count": 6}
+    ]
+
+
+def test_groups_are_sorted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the end, and not in each part; integers of one column are counted by sorting them."""
+    calls: list[str] = []
+
+    def told(name: str) -> None:
+        real = getattr(groups, name)
+
+        def counted(found: pa.Table) -> pa.Table:
+            calls.append(name)
+            return real(found)
+
+        monkeypatch.setattr(groups, name, counted)
+
+    told("ordered")
+    told("_joined_integers")
+    for kind, array, expected in (
+        (Kind.LONG, pa.array([3, None, 1, 3]), ["_joined_integers", "ordered"]),
+        (Kind.STRING, pa.array(["b", None, "a", "b"]), ["ordered"]),
+    ):
+        parts = [groups.of_values([OrcType(kind)], [array]) for _ in range(3)]
+        assert groups.joined([OrcType(kind)], parts).column("count").to_pylist() == [3, 3, 6]
+        assert calls == expected
+        calls.clear()

@@ -1,0 +1,87 @@
+"""Queries of transactional tables, which Spark cannot read by itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import hindex
+import hindex.tables
+from hindex.errors import TableError
+from hindex.spark.queries import explain_query, run_query
+from hindex.sql.queries import parse_query
+from tests.acid.writing import bucket_property, write_acid
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.usefixtures("always")
+
+
+def test_a_table_that_is_transactional(
+    tables: hindex.Connection, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark would take its deltas for rows, so it is read here whether or not an index helps."""
+    prop = bucket_property(0)
+    rows_of = [((1, prop, number), 1, (number, number % 3, "x")) for number in range(9)]
+    write_acid(tmp_path / "t" / "delta_0000001_0000001" / "bucket_00000", rows_of)
+    deleted = [((1, prop, number), 2, None) for number in (2, 3)]
+    write_acid(tmp_path / "t" / "delete_delta_0000002_0000002" / "bucket_00000", deleted)
+    for where, wanted in (("x.id > 1 AND b = 3", 5), ("x.id > 1 + rand() * 0", None), ("true", 7)):
+        text = f"SELECT count(*) AS n FROM '{tmp_path / 't'}' x JOIN (SELECT 3 AS b) WHERE {where}"
+        if wanted is None:
+            with pytest.raises(TableError, match="is transactional, which Spark cannot read by itself"):
+                tables.sql(text)
+            continue
+        query = parse_query(text)
+        assert query is not None
+        assert run_query(tables, query).collect()[0]["n"] == wanted
+        assert explain_query(tables, query).tables[0].is_accelerated
+    # however it is named
+    spark.sql(f"CREATE TABLE acid (id BIGINT, k INT, s STRING) USING orc LOCATION '{tmp_path / 't'}'")
+    try:
+        text = "WITH acid AS (SELECT * FROM acid) SELECT count(*) AS n FROM acid"
+        assert tables.sql(text).collect()[0]["n"] == 7  # type: ignore[union-attr]
+        for text in (
+            "TABLE acid",
+            "SELECT count(*) + 0 FROM IDENTIFIER('acid')",
+            "SELECT count(*) FROM acid qualify WHERE qualify.id > 1",
+        ):
+            with pytest.raises(TableError, match="a transactional table, which Spark cannot read by itself"):
+                tables.sql(text)
+    finally:
+        spark.sql("DROP TABLE acid")
+    for value in ("true", "false"):
+        spark.conf.set("spark.sql.ansi.enabled", value)
+        try:
+            found: Any = tables.sql(f"SELECT id FROM '{tmp_path / 't'}' WHERE ROW__ID.rowId > 6")
+            assert sorted(found.to_arrow().column("id").to_pylist()) == [7, 8]
+        finally:
+            spark.conf.unset("spark.sql.ansi.enabled")
+    # where the catalog has it otherwise, nobody reads it
+    spark.sql(f"CREATE TABLE acid (id BIGINT, k INT, s CHAR(4)) USING orc LOCATION '{tmp_path / 't'}'")
+    try:
+        with pytest.raises(TableError, match=r"column 's' is char\(4\) in the catalog"):
+            tables.sql("SELECT count(*) AS n FROM acid x JOIN (SELECT 3 AS b) WHERE x.id > 1")
+    finally:
+        spark.sql("DROP TABLE acid")
+
+
+def test_a_view_of_a_transactional_table(
+    tables: hindex.Connection, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark would read the flat files alone, or none."""
+    rows_of = [((1, bucket_property(0), n), 1, (n, n, "x")) for n in range(5)]
+    write_acid(tmp_path / "t" / "delta_0000001_0000001" / "bucket_00000", rows_of)
+    spark.sql(f"CREATE TABLE acid (id BIGINT, k INT, s STRING) USING orc LOCATION '{tmp_path / 't'}'")
+    spark.sql("CREATE VIEW of_acid AS SELECT id FROM acid WHERE k > (SELECT 1)")
+    spark.sql("CREATE VIEW inside AS SELECT 1 AS id WHERE 0 IN (SELECT id FROM acid)")
+    try:
+        for text in ("SELECT id FROM of_acid", "SELECT id + 1 FROM of_acid", "EXPLAIN SELECT id FROM inside"):
+            with pytest.raises(TableError, match="a transactional table, which Spark cannot read by itself"):
+                tables.sql(text)
+    finally:
+        for what in ("VIEW inside", "VIEW of_acid", "TABLE acid"):
+            spark.sql(f"DROP {what}")

@@ -1,0 +1,210 @@
+"""Which tables of a query are read through their indexes, and what is asked to find that out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import hindex
+import hindex.tables
+from hindex import connection
+from hindex.errors import FallbackError, TableError
+from hindex.scan import scan
+from hindex.scan.running import Runner
+from hindex.spark import agreement, catalog, partitions, query_plan
+from hindex.spark.queries import explain_query, run_query
+from hindex.spark.query_plan import plan_query
+from hindex.sql.queries import parse_query
+from tests.support.queries import ROWS, compare, counted
+from tests.support.small import write_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.usefixtures("always")
+
+
+def test_a_query_asks_for_each_table_once(tables: hindex.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    described, listed = (
+        counted(monkeypatch, connection, "describe_for_query"),
+        counted(monkeypatch, hindex.tables, "take_snapshot"),
+    )
+    text = "SELECT * FROM qt p, qt q, qu, qv v WHERE p.a = 3 AND q.a = 4 AND qu.b = p.b AND v.a = p.a"
+    query = parse_query(text)
+    assert query is not None
+    run_query(tables, query)
+    # qu has no condition of its own, and qv no index: neither is listed with what is in it
+    assert (len(described), len(listed)) == (3, 1)
+
+
+@pytest.mark.parametrize("mode", ["strict", "prove"])
+def test_modes_are_not_those_of_queries(
+    mode: str, tables: hindex.Connection, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A query that Spark runs is answered as ever: where no index is, too, and nothing is proved."""
+    proofs = counted(monkeypatch, scan, "prove_scan")
+    hx = hindex.connect(spark=spark, mode=mode)
+    explained = compare(hx, "SELECT qt.id, z FROM qt JOIN qv ON qt.a = qv.a WHERE b = 1 AND qt.id > 5")
+    assert [item.is_accelerated for item in explained.tables] == [True, False]
+    assert not proofs
+    # of what hindex answers alone they are
+    alone = "SELECT id FROM qt WHERE b = 1 AND id > 5"
+    if mode == "strict":
+        with pytest.raises(FallbackError, match="NO_INDEX: 1 column: id"):
+            hx.sql(alone)
+    else:
+        found = hx.sql(alone)
+        assert isinstance(found, hindex.Scan)
+        assert found.to_arrow().num_rows
+        assert proofs
+
+
+def test_tables_that_are_too_small(tables: hindex.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is asked of indexes where Spark is done before."""
+    asked = counted(monkeypatch, Runner, "answer")
+    monkeypatch.setattr(query_plan, "MIN_VALUES", 2 * ROWS + 1)
+    text = "SELECT sum(id) FROM qt WHERE {} = 3"
+    (few,) = compare(tables, text.format("a")).tables
+    assert few.reason == f"TOO_SMALL: Spark reads 2 columns of {ROWS} rows sooner"
+    assert not asked
+    monkeypatch.setattr(query_plan, "MIN_VALUES", 2 * ROWS)
+    assert compare(tables, text.format("a")).tables[0].is_accelerated
+    assert asked
+
+
+def test_indexes_are_asked_until_too_many_rows_are_left(
+    tables: hindex.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = counted(monkeypatch, Runner, "answer")
+    query = parse_query("SELECT sum(id) FROM qt WHERE a >= 0")
+    assert query is not None
+    run_query(tables, query)
+    # both files once: what they said serves for reading too
+    assert len(asked) == 2
+    asked.clear()
+    monkeypatch.setattr(query_plan, "MAX_SHARE", 0.1)
+    (found,) = explain_query(tables, query).tables
+    assert found.reason == "NOT_SELECTIVE: more than 10.0% of the rows may match"
+    assert len(asked) == 1
+    assert found.rows is not None
+    assert 0.6 * ROWS < (found.rows.kept or 0) < ROWS == found.rows.total
+
+
+def test_files_of_partitions_are_compared_only_if_they_are_read(
+    tables: hindex.Connection, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    compared = counted(monkeypatch, partitions, "_input_files")
+    spark.sql(f"CREATE TABLE parted (a INT, b INT, p INT) USING orc PARTITIONED BY (p) LOCATION '{tmp_path}'")
+    try:
+        spark.sql("INSERT INTO parted SELECT id % 2, id, 1 FROM range(10)")
+        tables.table("parted").create_index("i", "a")
+        for share, least, times in ((1.0, 1000, 0), (0.1, 0, 0), (1.0, 0, 1)):
+            monkeypatch.setattr(query_plan, "MAX_SHARE", share)
+            monkeypatch.setattr(query_plan, "MIN_VALUES", least)
+            compared.clear()
+            query = parse_query("SELECT sum(b) FROM parted WHERE a = 1")
+            assert query is not None
+            assert run_query(tables, query).collect()[0][0] == 25
+            assert len(compared) == times
+    finally:
+        spark.sql("DROP TABLE parted")
+
+
+def test_what_the_java_side_is_asked(
+    tables: hindex.Connection, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only tables that are read here are compared with the catalog, and none takes a statement to look up."""
+    statements, compared = counted(monkeypatch, catalog, "run"), counted(monkeypatch, agreement, "run")
+    query = parse_query(
+        "SELECT count(*) FROM qt JOIN qu ON a = k JOIN qv ON qv.a = k WHERE s = 's3' AND z = 1"
+    )
+    assert query is not None
+    for most, read in ((1.0, [True, False, False]), (0.0, [False, False, False])):
+        monkeypatch.setattr(query_plan, "MAX_SHARE", most)
+        compared.clear()
+        assert [item.decision.is_accelerated for item in plan_query(tables, query)] == read
+        assert (len(statements), len(compared)) == (0, sum(read))
+    (row,) = spark.sql("DESCRIBE TABLE EXTENDED qt AS JSON").collect()
+    assert catalog.describe_for_query(spark, "qt") == json.loads(row[0])
+    assert not statements
+    # as over Spark Connect
+    monkeypatch.setattr(catalog, "java_session", lambda _: None)
+    assert catalog.describe_for_query(spark, "qt") == json.loads(row[0])
+    assert len(statements) == 1
+
+
+def test_a_table_that_the_catalog_has_otherwise_is_left_to_spark(
+    tables: hindex.Connection, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark pads what it reads of a CHAR, which the files do not tell."""
+    write_columns(tmp_path / "1.orc", {"id": pa.array([1, 2], pa.int64()), "a": pa.array(["x", "y"])})
+    tables.table(str(tmp_path)).create_index("i", "id")
+    spark.sql(f"CREATE TABLE padded (id BIGINT, a CHAR(4)) USING orc LOCATION '{tmp_path}'")
+    try:
+        (found,) = compare(tables, "SELECT max(length(a)) AS n FROM padded WHERE id = 1").tables
+    finally:
+        spark.sql("DROP TABLE padded")
+    assert found.reason is not None
+    assert "column 'a' is char(4) in the catalog" in found.reason
+    assert (found.rows and found.rows.kept) == 1
+
+
+def test_reasons(tables: hindex.Connection, spark: SparkSession, tmp_path: Path) -> None:
+    def reason(text: str) -> str | None:
+        query = parse_query(text)
+        assert query is not None
+        return explain_query(tables, query).tables[0].reason
+
+    assert reason("SELECT * FROM qv JOIN qt USING (a) WHERE z = 1") == "it has no index"
+    assert reason("SELECT sum(id) FROM qt WHERE id = 3") == "no index that could be used is on id"
+    assert reason("SELECT sum(id) FROM qt WHERE a = b") == "no condition of the query is on its columns alone"
+    spark.sql("CREATE TEMPORARY VIEW a_view AS SELECT * FROM qt")
+    try:
+        assert "Table 'a_view' is invalid" in str(reason("SELECT sum(id) FROM a_view WHERE a = 3"))
+    finally:
+        spark.catalog.dropTempView("a_view")
+
+
+def test_whoever_watches_over_the_session_sees_what_is_done_to_a_table(
+    tables: hindex.Connection, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The short lookup is of queries: statements about indexes ask in full, also about tables of earlier queries."""
+    write_columns(tmp_path / "1.orc", {"id": pa.array([1, 2, 3]), "a": pa.array([1, 2, 3])})
+    tables.table(str(tmp_path)).create_index("watched", "a")
+    spark.sql(f"CREATE TABLE guarded USING orc LOCATION '{tmp_path}'")
+
+    def refused(*_: object) -> object:
+        raise TableError("no privilege")
+
+    try:
+        hx = hindex.connect(spark=spark)
+        with monkeypatch.context() as patch:
+            for module in (catalog, agreement):
+                patch.setattr(module, "run", refused)
+            query = parse_query("SELECT count(*) FROM guarded WHERE a = 3")
+            assert query is not None
+            (found,) = explain_query(hx, query).tables
+            assert (found.reason, found.rows) == ("no privilege", None)
+            # it is Spark's then, which has its own say
+            assert run_query(hx, query).collect()[0][0] == 1
+            for text in (
+                "DROP INDEX watched ON guarded",
+                "SHOW INDEXES ON guarded",
+                "SELECT id FROM guarded WHERE a = 3",
+            ):
+                with pytest.raises(TableError, match=r"^no privilege$"):
+                    hx.sql(text)
+            with pytest.raises(TableError, match=r"^no privilege$"):
+                hx.table("guarded")
+            for text in ("DROP INDEX watched", "SHOW INDEXES"):
+                with pytest.raises(TableError, match=r"^no privilege$"):
+                    hx.sql(text)
+        assert tables.table(str(tmp_path)).has_index("watched")
+        shown: Any = hx.sql("SHOW INDEXES")
+        assert shown.column("name").to_pylist() == ["watched"]
+    finally:
+        spark.sql("DROP TABLE guarded")

@@ -1,0 +1,191 @@
+"""Queries under settings of the session: it reads texts, types and names otherwise, and so does hindex."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import hindex
+import hindex.tables
+from hindex.errors import UnsupportedError
+from hindex.spark import catalog
+from hindex.spark.queries import explain_query, run_query
+from hindex.spark.session import has_own_settings
+from hindex.spark.settings import is_ansi, is_set
+from hindex.sql.queries import parse_query
+from tests.support.queries import compare, rows
+from tests.support.small import write_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.usefixtures("always")
+
+
+def test_the_session_that_is_asked(tables: hindex.Connection, spark: SparkSession) -> None:
+    """Its settings count, and the one that was active stays so."""
+    sessions: Any = getattr(spark._jvm, "org.apache.spark.sql.classic.SparkSession")
+    name = "spark.sql.ansi.doubleQuotedIdentifiers"
+    active = sessions.getActiveSession().get()
+    other: Any = spark.newSession()._jsparkSession
+    statement = 'DESCRIBE TABLE EXTENDED "qt" AS JSON'
+    assert catalog._value_inside(spark, statement) is None
+    spark.conf.set(name, "true")
+    try:
+        sessions.setActiveSession(other)
+        found = catalog._value_inside(spark, statement)
+        assert found is not None
+        assert json.loads(found)["table_name"] == "qt"
+        assert sessions.getActiveSession().get().equals(other)
+        sessions.clearActiveSession()
+        assert catalog._value_inside(spark, statement) == found
+        assert not sessions.getActiveSession().isDefined()
+    finally:
+        sessions.setActiveSession(active)
+        spark.conf.unset(name)
+
+
+def test_timestamps_outside_of_utc(tables: hindex.Connection, spark: SparkSession, tmp_path: Path) -> None:
+    stamps = pa.array([0, 10**15, None], pa.timestamp("us"))
+    write_columns(tmp_path / "x.orc", {"a": pa.array([1, 2, 3]), "t": stamps})
+    tables.table(str(tmp_path)).create_indexes([hindex.IndexSpec("i", "a"), hindex.IndexSpec("j", "t")])
+    texts = [
+        f"SELECT sum(a) FROM '{tmp_path}' WHERE a = 2",
+        f"SELECT max(t) FROM '{tmp_path}' WHERE a = 2",
+        f"SELECT count(*) FROM '{tmp_path}' WHERE t < TIMESTAMP '1990-01-01 00:00:00'",
+    ]
+
+    def accelerated() -> list[bool]:
+        found = []
+        for text in texts:
+            query = parse_query(text)
+            assert query is not None
+            plain = spark.sql(text.replace(f"'{tmp_path}'", f"orc.`{tmp_path}`"))
+            assert rows(run_query(tables, query)) == rows(plain)
+            found.append(explain_query(tables, query).tables[0].is_accelerated)
+        return found
+
+    assert accelerated() == [True, True, True]
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        assert accelerated() == [True, False, False]
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "text", "accelerated"),
+    [
+        ("spark.sql.caseSensitive", "true", "SELECT sum(id) FROM qt WHERE a = 3", [False]),
+        ("spark.sql.ansi.doubleQuotedIdentifiers", "true", 'SELECT sum(id) FROM "qt" WHERE s = "s"', []),
+        ("spark.sql.ansi.doubleQuotedIdentifiers", "true", "SELECT sum(id) FROM qt WHERE a = 3", [True]),
+        (
+            "spark.sql.parser.escapedStringLiterals",
+            "true",
+            r"SELECT sum(id) FROM qt WHERE s > '\\163'",
+            [False],
+        ),
+        ("spark.sql.ansi.enabled", "false", "SELECT sum(id) FROM qt WHERE a = 3", [True]),
+        ("spark.sql.ansi.enabled", "false", "SELECT sum(id) FROM qt WHERE s = 3", [False]),
+        ("spark.sql.ansi.enabled", "false", "SELECT sum(id) FROM qt WHERE a = 3F", [False]),
+        ("spark.sql.ansi.enabled", "false", "SELECT sum(id) FROM qt WHERE a = '3.0' AND b = 1.0", [True]),
+    ],
+)
+def test_settings(
+    setting: str,
+    value: str,
+    text: str,
+    accelerated: list[bool],
+    tables: hindex.Connection,
+    spark: SparkSession,
+) -> None:
+    before = spark.conf.get(setting, None)
+    spark.conf.set(setting, value)
+    try:
+        explained = compare(tables, text)
+    finally:
+        spark.conf.unset(setting) if before is None else spark.conf.set(setting, before)
+    assert [item.is_accelerated for item in explained.tables] == accelerated
+    if accelerated != [True] and "ansi.enabled" not in setting:
+        assert setting in str(explained)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "text"),
+    [
+        ("spark.sql.ansi.doubleQuotedIdentifiers", "true", 'SELECT id FROM qt WHERE s = "s"'),
+        ("spark.sql.ansi.doubleQuotedIdentifiers", "true", 'SELECT id FROM "qt" WHERE a = 3'),
+        ("spark.sql.parser.escapedStringLiterals", "true", r"SELECT count(*) FROM qt WHERE s = '\163\063'"),
+        ("spark.sql.ansi.enabled", "false", "SELECT id FROM qt WHERE a IN ('03')"),
+        ("spark.sql.ansi.enabled", "false", "SELECT id FROM qt WHERE a + 2147483647 < 0"),
+        ("spark.sql.ansi.enabled", "false", "SELECT a, count(*) FROM qt GROUP BY a HAVING a / 0 IS NULL"),
+        ("my.value", "s3", "SELECT id FROM qt WHERE s = '${my.value}'"),
+    ],
+)
+def test_statements_that_settings_change(
+    setting: str, value: str, text: str, tables: hindex.Connection, spark: SparkSession
+) -> None:
+    """What hindex could answer alone is Spark's where the session reads the text otherwise."""
+    before = spark.conf.get(setting, None)
+    spark.conf.set(setting, value)
+    try:
+        found: Any = tables.sql(text)
+        assert rows(found) == rows(spark.sql(text))
+        assert isinstance(tables.sql("SELECT id FROM qt WHERE a = 3"), hindex.Scan)
+        if setting != "my.value":
+            # the session that is there is the one that such a connection is going to have
+            asked = hindex.connect(conf={"spark.sql.shuffle.partitions": "1"})
+            assert asked._is_set(setting, value != "true") is (value == "true")
+            given = hindex.connect(conf={setting: "true" if value == "false" else "false"})
+            assert given._is_set(setting, value == "true") is (value == "false")
+    finally:
+        spark.conf.unset(setting) if before is None else spark.conf.set(setting, before)
+    asked = hindex.connect(conf={"spark.sql.parser.escapedStringLiterals": "true"})
+    with pytest.raises(UnsupportedError, match=r"has spark\.sql\.parser\.escapedStringLiterals"):
+        asked._check_text(r"SELECT '\n'")
+
+
+def test_settings_of_a_session_that_is_not_there_yet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """They may come from elsewhere than :func:`hindex.connect`, and no session is started where they do not."""
+    for name in ("SPARK_ANSI_SQL_MODE", "SPARK_CONF_DIR", "SPARK_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    assert has_own_settings("sc://localhost")
+    assert not has_own_settings("local[1]")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    assert not has_own_settings(None)
+    (tmp_path / "spark-defaults.conf").write_text("spark.sql.ansi.enabled false\n")
+    assert has_own_settings(None)
+    monkeypatch.delenv("SPARK_CONF_DIR")
+    monkeypatch.setenv("SPARK_ANSI_SQL_MODE", "false")
+    assert has_own_settings(None)
+
+
+def test_partitions_whose_values_are_texts_to_the_session(
+    tables: hindex.Connection, spark: SparkSession, tmp_path: Path
+) -> None:
+    for number, directory in enumerate(("p=1", "p=01")):
+        write_columns(tmp_path / directory / "1.orc", {"id": pa.array([number])})
+    name = "spark.sql.sources.partitionColumnTypeInference.enabled"
+    spark.conf.set(name, "false")
+    try:
+        found: Any = tables.sql(f"SELECT id FROM '{tmp_path}' WHERE p = '01'")
+        assert [row.id for row in found.collect()] == [1]
+    finally:
+        spark.conf.unset(name)
+
+
+def test_whether_types_are_compared_by_the_standard_is_asked_of_spark() -> None:
+    """Its default depends on the environment."""
+
+    class Session:
+        class conf:  # noqa: N801 as Spark calls it
+            @staticmethod
+            def get(key: str, default: str = "false") -> str:
+                return default
+
+    assert not is_ansi(partial(is_set, Session))  # type: ignore[arg-type]
