@@ -215,6 +215,15 @@ def _having_of(predicate: Predicate) -> Having:
     return Having(predicate, tuple(sorted(calls, key=str)))
 
 
+def _can_be_written(select: Select) -> bool:
+    """Whether rows are in the order of what its name means: of what is selected under that name, if anything is."""
+    by = None if select.order is None else select.order.value
+    if not isinstance(by, ColumnRef) or len(by.parts) > 1:
+        return True
+    selected = [item.value for item in select.items or () if isinstance(item.value, ColumnRef)]
+    return all(of == by for of in selected if of.parts[-1].lower() == by.parts[0].lower())
+
+
 _SELECTS = st.one_of(
     st.builds(
         Select,
@@ -230,7 +239,7 @@ _SELECTS = st.one_of(
         where=_WHERE,
         order=_order(_COLUMNS),
         limit=_LIMITS,
-    ),
+    ).filter(_can_be_written),
     st.builds(Select, _TABLES, _items(st.builds(SelectItem, _CALLS, _ALIASES)), _WHERE, limit=_LIMITS),
     st.lists(_COLUMNS, min_size=1, max_size=3, unique_by=str).flatmap(_grouped),
 )
