@@ -214,8 +214,11 @@ class OrcReader:
     def read_stripe(
         self, stripe: int, columns: Sequence[str] | None = None, rows: Rows | RowSelection | None = None
     ) -> pa.RecordBatch:
-        """Rows of one stripe, numbered within it; all if None."""
-        count = self.tail.stripes[stripe].num_rows
+        """Rows of one stripe, numbered within it; all if None.
+
+        :raises ArgumentError: if the file has no such stripe.
+        """
+        count = self.tail.stripes[self._checked(stripe)].num_rows
         if not isinstance(rows, RowSelection):
             rows = RowSelection(count) if rows is None else RowSelection.of(rows, count)
         (batch,) = self.read_stripes(columns, [(stripe, rows)])
@@ -225,14 +228,22 @@ class OrcReader:
         """What the footer of a stripe says: its streams and encodings.
 
         :raises OrcError: if the footer is corrupt.
+        :raises ArgumentError: if the file has no such stripe.
         """
-        return self._file.stripe(index, self.tail.decompressor())
+        return self._file.stripe(self._checked(index), self.tail.decompressor())
 
     def decode_paths(
         self, stripe: int, columns: Sequence[str], selection: RowSelection
     ) -> tuple[DecodePath, ...]:
         """How each column of a selection of one stripe would be decoded."""
-        return StripeRead(self._file, stripe, self._resolve(columns), selection).paths()
+        return StripeRead(self._file, self._checked(stripe), self._resolve(columns), selection).paths()
+
+    def _checked(self, stripe: int) -> int:
+        count = len(self.tail.stripes)
+        if not 0 <= stripe < count:
+            have = f"they are numbered 0 to {count - 1}" if count else "it has none"
+            raise ArgumentError(f"{self.path!r} has no stripe {stripe!r}: {have}")
+        return stripe
 
     def select(self, rows: Rows | None) -> list[RowSelection]:
         """A selection of rows of the file, stripe by stripe."""

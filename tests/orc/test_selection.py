@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from pyroaring import BitMap
 
+from hindex.errors import ArgumentError
 from hindex.orc import DecodePath, OrcReader
 from hindex.orc.selection import RowSelection
 from tests.support.work import forget
@@ -90,3 +91,20 @@ def test_rows_outside() -> None:
         with pytest.raises(ValueError, match="outside the stripe's 100 rows"):
             RowSelection.of(rows, 100)
     assert RowSelection.of(BitMap(), 0).is_all
+
+
+@pytest.mark.parametrize("stripe", [-1, 2, 9])
+def test_stripes_that_are_not_there(tmp_path: Path, stripe: int) -> None:
+    write_pyarrow(tmp_path / "t.orc", pa.table({"a": range(100)}), "none", stride=1000)
+    reader = OrcReader(tmp_path / "t.orc")
+    assert reader.read_stripe(0).num_rows == 100
+    for read in (
+        reader.read_stripe,
+        reader.stripe,
+        lambda n: reader.decode_paths(n, ["a"], RowSelection(100)),
+    ):
+        with pytest.raises(ArgumentError, match=rf"t\.orc' has no stripe {stripe}: they are numbered 0 to 0"):
+            read(stripe)
+    write_pyarrow(tmp_path / "none.orc", pa.table({"a": pa.array([], pa.int64())}), "none", stride=1000)
+    with pytest.raises(ArgumentError, match=rf"none\.orc' has no stripe {stripe}: it has none"):
+        OrcReader(tmp_path / "none.orc").read_stripe(stripe)
