@@ -55,6 +55,9 @@ STORE_VARIABLE = "HINDEX_STORE"
 #: What a URI looks like that was made a path.
 _CUT_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/(?!/)")
 
+#: Of these a host is mostly left out: what follows the slash is the path.
+_HOSTLESS = ("hdfs:", "viewfs:", "dbfs:", "memory:")
+
 Result: TypeAlias = "Scan | Explanation | IndexResult | DataFrame | QueryExplanation"
 
 
@@ -469,7 +472,7 @@ def _place(given: str | os.PathLike[str], what: str) -> str:
                 f"{what} is {given!r}: a Path takes a slash away from a URI; pass a URI as text"
             )
         if not Path(text.partition("/")[0]).exists():
-            raise ArgumentError(
-                f"{what} is {given!r}: a URI has two slashes, {text.replace(':/', '://', 1)!r}"
-            )
+            # the first name of a path is no host
+            slashes = ":///" if text.lower().startswith(_HOSTLESS) else "://"
+            raise ArgumentError(f"{what} is {given!r}: write {text.replace(':/', slashes, 1)!r}")
     return text

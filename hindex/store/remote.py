@@ -85,9 +85,18 @@ class RemoteStorage:
         return str(info.get("ETag") or info.get("etag")), _mtime_ns(info), info["size"]
 
     def read(self, path: str, limit: int) -> bytes:
-        with _as_os_error():
-            # a byte more tells that there are more, and no others are held
-            data: bytes = self._filesystem.cat_file(self._path(path), start=0, end=limit + 1)
+        place = self._path(path)
+        try:
+            with _as_os_error():
+                # a byte more tells that there are more, and no others are held
+                data: bytes = self._filesystem.cat_file(place, start=0, end=limit + 1)
+        except (FileNotFoundError, PermissionError):
+            raise
+        except OSError:
+            # S3 has no range of an object without bytes
+            if not self._is_empty(place):
+                raise
+            data = b""
         if len(data) > limit:
             raise ValueError(f"it has more than the {limit} bytes that are supported")
         return data
@@ -165,6 +174,11 @@ class RemoteStorage:
                 ) from error
             self._opened = filesystem, path
         return self._opened
+
+    def _is_empty(self, place: str) -> bool:
+        with contextlib.suppress(OSError), _as_os_error():
+            return bool(self._filesystem.info(place)["size"] == 0)
+        return False
 
     def _list(self, directory: str) -> list[tuple[str, str]]:
         with _as_os_error(), contextlib.suppress(FileNotFoundError):

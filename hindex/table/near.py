@@ -8,21 +8,22 @@ from pathlib import Path
 
 from hindex.arguments import closest
 
-#: Names of a directory that are looked at.
-_MOST_NAMES = 10_000
+#: Names of a directory that are looked at: files have long names that are much alike, and each takes its time.
+_MOST_NAMES = 1_000
 
 
 def near_path(text: str) -> str | None:
     """The local path that may have been meant: it differs in one name. It is relative where ``text`` is.
 
-    Names that begin with a dot or an underscore are hidden, and are not told.
+    Names that begin with a dot or an underscore are hidden, and are not told; nor are those that no terminal shows.
     """
     try:
         path = Path(text)
         there = next(above for above in path.parents if above.is_dir())
         wrong, *rest = path.relative_to(there).parts
         with os.scandir(there) as entries:
-            names = [entry.name for entry in islice(entries, _MOST_NAMES) if entry.name[0] not in "._"]
+            seen = (entry.name for entry in islice(entries, _MOST_NAMES))
+            names = [name for name in seen if name[0] not in "._" and name.isprintable()]
     except (OSError, StopIteration, ValueError):
         return None
     found = (there / name / Path(*rest) for name in closest(wrong, names, 1))

@@ -382,6 +382,32 @@ def test_other_file_systems() -> None:
         other.commit(adding("a"))
 
 
+def test_objects_are_read_up_to_their_last_byte(bucket: str, s3: S3Server) -> None:
+    """There is no range of one without bytes."""
+    storage = RemoteStorage(f"{bucket}/t")
+    storage.write({"some": b"x" * 10, "none": b""})
+    for limit in (10, 11, 1000):
+        assert storage.read("some", limit) == b"x" * 10
+        assert storage.read("none", limit) == b""
+    assert storage.read_all(["none", "some", "none"], 10) == [b"", b"x" * 10, b""]
+    with pytest.raises(ValueError, match="more than the 9 bytes that are supported"):
+        storage.read("some", 9)
+    with pytest.raises(FileNotFoundError):
+        storage.read("other", 10)
+    with s3.failing("GET", "some", "InternalError"), pytest.raises(OSError, match="injected"):
+        storage.read("some", 10)
+
+
+def test_an_empty_manifest_is_told_as_such(table: str) -> None:
+    t = LocalConnection().table(table)
+    t.create_index("g", "g", "bitmap")
+    (last,) = (key for key in keys(f"{table}/_hindex") if key.endswith(".manifest"))
+    filesystem, path = fsspec.url_to_fs(f"{table}/_hindex/{last}")
+    filesystem.pipe_file(path, b"")
+    with pytest.raises(StoreError, match=r"is corrupt: .*restore it from a copy"):
+        LocalConnection().table(table).indexes()
+
+
 def test_no_more_of_a_long_file_is_read_than_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     storage = RemoteStorage(f"memory://{new_index_id()}")
     storage.write({"long": b"x" * 1000, "none": b""})
