@@ -47,7 +47,7 @@ FETCH_BYTES = 32 << 20
 
 #: Decompressed bytes of one column that are held at once, as far as can be told beforehand. Each further window costs
 #: a fixed price, and decompresses the chunk again in which the last one ended.
-WINDOW_BYTES = 16 << 20
+WINDOW_BYTES = 10 << 20
 
 #: Stored bytes of a unit from which on its mapped pages are let go of as soon as it is decoded.
 _RELEASED_BYTES = 1 << 20
@@ -222,6 +222,7 @@ class UnitDecoder:
         decompressor = self._file.tail.decompressor()
         numbers = {node.column for column in unit.columns for node in self.nodes(column)}
         parts = []
+        released = 0
         windows: Iterable[tuple[int, int]] = [(0, 1)]
         if end - begin > 1:
             windows = cut(self._sizes(unit, places)[1][begin:end], WINDOW_BYTES)
@@ -233,8 +234,9 @@ class UnitDecoder:
                 for number in numbers
             }
             parts.append(self._decode(unit, level, mine, decompressor))
-        if decompressor.bytes_in > _RELEASED_BYTES:
-            self._let_go(numbers)
+            if decompressor.bytes_in - released > _RELEASED_BYTES:
+                released = decompressor.bytes_in
+                self._let_go(numbers)
         with self._lock:
             self._decompressor.add_counts(decompressor)
         if len(parts) == 1:
