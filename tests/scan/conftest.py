@@ -14,6 +14,7 @@ from hindex.index.cache import shared_cache
 from hindex.orc import OrcReader
 from hindex.scan import execute
 from hindex.tables import IndexSpec, Table
+from tests.scan.wrong_indexes import constant_table
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.small import ROWS, write_rows
@@ -50,6 +51,12 @@ def connection(monkeypatch: pytest.MonkeyPatch) -> LocalConnection:
     """One that builds indexes in this process."""
     local_build.install(monkeypatch)
     return LocalConnection()
+
+
+@pytest.fixture
+def constant(connection: LocalConnection, tmp_path: Path) -> Table:
+    """A table of which the file's own statistics tell all of the indexed column."""
+    return constant_table(connection, tmp_path / "k")
 
 
 @pytest.fixture

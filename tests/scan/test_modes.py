@@ -22,7 +22,6 @@ from tests.scan.wrong_indexes import (
     ROWS,
     TOLD,
     change_a_file,
-    constant_table,
     damage_pages,
     indexed_table,
     remove_index_files,
@@ -35,11 +34,6 @@ from tests.support.work import forget
 @pytest.fixture
 def table(connection: LocalConnection, tmp_path: Path) -> Table:
     return indexed_table(connection, tmp_path / "t")
-
-
-@pytest.fixture
-def constant(connection: LocalConnection, tmp_path: Path) -> Table:
-    return constant_table(connection, tmp_path / "k")
 
 
 ASKED: list[Callable[[Scan], object]] = [

@@ -25,7 +25,6 @@ from hindex.tables import Table
 from tests.scan.wrong_indexes import (
     KNOWN,
     ROWS,
-    constant_table,
     damage_pages,
     exchange,
     indexed_table,
@@ -39,11 +38,6 @@ from tests.support.work import forget
 @pytest.fixture
 def table(connection: LocalConnection, tmp_path: Path) -> Table:
     return indexed_table(connection, tmp_path / "t")
-
-
-@pytest.fixture
-def constant(connection: LocalConnection, tmp_path: Path) -> Table:
-    return constant_table(connection, tmp_path / "k")
 
 
 def test_a_proof_names_the_indexes_that_it_could_not_use(table: Table) -> None:
