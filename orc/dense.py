@@ -42,6 +42,12 @@ _TOGETHER = 32 << 20
 #: more, as one column of texts often takes more than several of numbers may together.
 _BUDGET = 3 * _TOGETHER * max(2, os.cpu_count() or 1)
 
+#: What was decoded and is not wanted is given back where it is so many bytes, of which at most one row in so many is
+#: wanted: then other columns mostly need little memory, and it would be held for nothing. It takes about a millisecond,
+#: and whatever is decoded next the same way must ask the system for its memory again.
+_GIVEN_BACK = 8 << 20
+_RARE = 256
+
 #: Values that may be decoded for each wanted one and do not count: they follow the size of the result.
 _FREE = 4
 
@@ -179,6 +185,8 @@ class DenseReader:
                     # each decoded column goes before the next one is copied, which then takes its memory
                     arrays[at] = _taken(array, selection)
                 del array
+                if size >= _GIVEN_BACK and len(selection) * _RARE <= selection.num_rows:
+                    pa.default_memory_pool().release_unused()
         return [self._as(of, array) for (_, of), array in zip(columns, arrays, strict=True)]
 
     def _as(self, of: OrcType, array: pa.Array) -> pa.Array:

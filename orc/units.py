@@ -49,6 +49,11 @@ FETCH_BYTES = 32 << 20
 #: a fixed price, and decompresses the chunk again in which the last one ended.
 WINDOW_BYTES = 10 << 20
 
+#: Where so few rows of each row group are wanted on average, little but the chunks is held, and windows are so many
+#: times as large; where more are, they are slower for it (measured).
+_FEW_ROWS = 8
+_SPARSE_WINDOWS = 2
+
 #: Stored bytes of a unit from which on its mapped pages are let go of as soon as it is decoded.
 _RELEASED_BYTES = 1 << 20
 
@@ -225,7 +230,10 @@ class UnitDecoder:
         released = 0
         windows: Iterable[tuple[int, int]] = [(0, 1)]
         if end - begin > 1:
-            windows = cut(self._sizes(unit, places)[1][begin:end], WINDOW_BYTES)
+            offsets = self.groups.offsets
+            is_sparse = int(offsets[end] - offsets[begin]) <= _FEW_ROWS * (end - begin)
+            budget = WINDOW_BYTES * _SPARSE_WINDOWS if is_sparse else WINDOW_BYTES
+            windows = cut(self._sizes(unit, places)[1][begin:end], budget)
         for first, last in windows:
             first, last = begin + first, begin + last
             level = self._level(first, last)

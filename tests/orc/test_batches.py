@@ -80,13 +80,13 @@ def test_what_is_held_follows_the_selection(
     assert 2 * sparse < whole, (sparse, whole)
 
 
-def test_a_column_of_some_megabytes_is_one_window(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
-) -> None:
+@pytest.fixture(scope="module")
+def noise(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pa.Array]:
+    """A stripe of 22 row groups of 300 kB of text that is stored as it is, in chunks that do not end with them."""
     width, groups = 600, 22
-    content = rng.bytes(groups * STRIDE * width)
+    content = np.random.default_rng(3).bytes(groups * STRIDE * width)
     texts = pa.array([content[at : at + width] for at in range(0, len(content), width)])
-    path = tmp_path / "t.orc"
+    path = tmp_path_factory.mktemp("noise") / "t.orc"
     pa.orc.write_table(
         pa.table({"text": texts}),
         path,
@@ -95,23 +95,37 @@ def test_a_column_of_some_megabytes_is_one_window(
         compression_block_size=65_536,
         batch_size=500,
     )
-    # both ends of each row group are wanted, and so the chunks that two of them share
-    firsts = np.arange(0, len(texts), STRIDE)
-    rows = np.sort(np.concatenate([firsts, firsts + STRIDE // 2, firsts + STRIDE - 1]))
+    return path, texts
 
-    def chunks() -> tuple[int, int]:
+
+@pytest.mark.parametrize(
+    ("rows_of_group", "one_window", "several"),
+    [(3, 16, 4), (units._FEW_ROWS, 16, 8), (units._FEW_ROWS + 1, 32, 16), (100, 32, 16)],
+)
+def test_a_column_of_some_megabytes_is_one_window(
+    noise: tuple[Path, pa.Array],
+    monkeypatch: pytest.MonkeyPatch,
+    rows_of_group: int,
+    one_window: int,
+    several: int,
+) -> None:
+    """Where few rows of each row group are wanted, windows are larger."""
+    path, texts = noise
+    # both ends of each row group are wanted, and so the chunks that two of them share
+    picked = np.linspace(0, STRIDE - 1, rows_of_group).astype(np.int64)
+    rows = (np.arange(0, len(texts), STRIDE)[:, None] + picked).reshape(-1)
+
+    def chunks(window: int) -> tuple[int, int]:
+        monkeypatch.setattr(units, "WINDOW_BYTES", window)
         with OrcReader(path, path=DecodePath.SPARSE) as reader:
             assert reader.read(rows=rows).column("text").combine_chunks().equals(texts.take(pa.array(rows)))
             return reader.counts.chunks, reader.counts.bytes_decompressed
 
-    monkeypatch.setattr(units, "WINDOW_BYTES", 32 << 20)
-    chunks()  # what the file's footers say is known from now on
-    known = chunks()
-    monkeypatch.setattr(units, "WINDOW_BYTES", 1 << 40)
-    assert chunks() == known
-    monkeypatch.setattr(units, "WINDOW_BYTES", 8 << 20)
+    chunks(1 << 40)  # what the file's footers say is known from now on
+    known = chunks(1 << 40)
+    assert chunks(one_window << 20) == known
     # a further window decompresses again the chunk in which the one before ended
-    more, size = chunks()
+    more, size = chunks(several << 20)
     assert more > known[0]
     assert size > known[1]
 

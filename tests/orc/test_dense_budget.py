@@ -179,3 +179,25 @@ def test_a_range_is_kept_with_the_rest_where_it_is_most_of_it(count: int, nbytes
     found = dense._taken(array, RowSelection.of(np.arange(500, 500 + count), 4000))
     assert found.equals(array.slice(500, count))
     assert found.get_total_buffer_size() == nbytes
+
+
+@pytest.mark.parametrize(("wanted", "times"), [(1, 1), (ROWS // 256, 1), (ROWS // 256 + 1, 0), (ROWS, 0)])
+def test_memory_of_columns_of_which_little_is_wanted_is_given_back(
+    path: str, monkeypatch: pytest.MonkeyPatch, wanted: int, times: int
+) -> None:
+    given: list[int] = []
+
+    class Pool:
+        def release_unused(self) -> None:
+            given.append(1)
+
+    rows = np.sort(np.random.default_rng(wanted).permutation(ROWS)[:wanted])
+    expected = pyarrow.orc.read_table(path).take(rows)
+    monkeypatch.setattr(dense, "_GIVEN_BACK", 1 << 16)
+    monkeypatch.setattr(pa, "default_memory_pool", Pool)
+    reader = OrcReader(path, path=DecodePath.DENSE)
+    assert reader.read(["a", "b"], rows).equals(expected)
+    assert len(given) == times
+    monkeypatch.setattr(dense, "_GIVEN_BACK", 1 << 30)
+    assert reader.read(["a", "b"], rows).equals(expected)
+    assert len(given) == times
