@@ -93,6 +93,8 @@ def row_groups(
     low, length = places.chunk, stream.length
     if int(low.min()) < 0 or int(low.max()) > length or int(places.end_chunk.max()) > length:
         raise OrcError(f"a position points outside the stream's {length} bytes")
+    if fetched.is_mapped:
+        return Wanted(stream, fetched, [], [])
     high = np.where(places.end_chunk < 0, length, places.end_chunk)
     if decompressor.codec is None:
         high = np.where(places.end_skip > 0, np.minimum(high + MAX_RUN_LENGTH, length), high)

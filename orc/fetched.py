@@ -37,6 +37,7 @@ class Fetched:
         "bounds",
         "heads",
         "is_dense",
+        "is_mapped",
         "is_remote",
         "length",
         "runs",
@@ -58,6 +59,7 @@ class Fetched:
         self.bounds = bounds
         self.is_dense = is_dense
         self.is_remote = is_remote
+        self.is_mapped = bool(mapped)
         self.runs = runs
         #: The first bytes of chunks that were looked at before they were fetched.
         self.heads: dict[int, memoryview] = {}
