@@ -23,7 +23,7 @@ Bools = npt.NDArray[np.bool_]
 
 #: Values, and runs, between two marks.
 VALUES_APART = 512
-RUNS_APART = 16
+RUNS_APART = 8
 #: And between two marks in a stream of varints.
 VARINTS_APART = 128
 
