@@ -17,8 +17,8 @@ import numpy.typing as npt
 from hindex.errors import OrcError
 from hindex.orc.compression import HEADER_LENGTH, Decompressor, chunk_end
 from hindex.orc.fetched import Fetched, Range
+from hindex.orc.places import Places
 from hindex.orc.runs import MAX_RUN_LENGTH, Runs
-from hindex.orc.streams import Places
 from hindex.orc.stripe import StreamInformation
 
 Ints = npt.NDArray[np.int64]

@@ -21,8 +21,9 @@ from hindex.orc.encoding.buffers import begins_of, ragged, starts_of
 from hindex.orc.fetched import Fetched
 from hindex.orc.handover import Buffer, decode_integers
 from hindex.orc.marks import VARINTS_APART, ColumnMarks, Marks, Walks, apart
+from hindex.orc.places import Bytes, Places, Spans
 from hindex.orc.selection import GroupedRows
-from hindex.orc.streams import Bytes, Places, Spans, StreamWindow
+from hindex.orc.streams import StreamWindow
 from hindex.orc.stripe import EncodingKind, StreamKind
 from hindex.orc.types import OrcType
 

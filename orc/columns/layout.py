@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hindex.orc.encoding.buffers import begins_of, starts_of
+from hindex.orc.places import Places
 from hindex.orc.runs import Runs
-from hindex.orc.streams import Places
 from hindex.orc.stripe import EncodingKind, StreamKind, Stripe, is_decimal64
 from hindex.orc.types import BINARY_KINDS, INTEGER_KINDS, STRING_KINDS, Kind, OrcType
 

@@ -24,8 +24,8 @@ from hindex.orc.compression import Decompressor
 from hindex.orc.encoding import byte_rle
 from hindex.orc.encoding.buffers import ragged, starts_of
 from hindex.orc.fetched import Fetched
+from hindex.orc.places import Places
 from hindex.orc.selection import GroupedRows, RowSelection
-from hindex.orc.streams import Places
 from hindex.orc.stripe import StreamKind, Stripe
 from hindex.orc.tail import FileTail
 from hindex.orc.types import Kind, OrcType

@@ -20,7 +20,7 @@ from hindex.orc.columns.arrays import bytes_array, check_size, filled, validity
 from hindex.orc.columns.context import ColumnContext, check_lengths
 from hindex.orc.encoding.buffers import starts_of
 from hindex.orc.handover import Buffer, decode_column
-from hindex.orc.streams import Places
+from hindex.orc.places import Places
 from hindex.orc.stripe import StreamKind
 from hindex.orc.types import Kind, OrcType
 

@@ -20,7 +20,8 @@ from hindex.orc.counts import CountedSource
 from hindex.orc.fetched import Fetched
 from hindex.orc.known_files import KNOWN_FILES
 from hindex.orc.marks import ColumnMarks
-from hindex.orc.streams import Places, StreamWindow
+from hindex.orc.places import Places
+from hindex.orc.streams import StreamWindow
 from hindex.orc.stripe import StreamKind
 from tests.support.writers import write_pyarrow
 

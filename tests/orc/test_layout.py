@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hindex.orc.columns.layout import PositionTable
-from hindex.orc.streams import Places
+from hindex.orc.places import Places
 from hindex.orc.stripe import StreamKind
 
 #: A direct string: DATA has a place, LENGTH a place and values to skip.

@@ -14,7 +14,8 @@ from hindex.errors import OrcError
 from hindex.orc.compression import CODECS, Decompressor
 from hindex.orc.encoding.rle_v2.chain import follow
 from hindex.orc.fetched import Fetched
-from hindex.orc.streams import Places, StreamWindow
+from hindex.orc.places import Places
+from hindex.orc.streams import StreamWindow
 
 Ints = npt.NDArray[np.int64]
 

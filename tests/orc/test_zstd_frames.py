@@ -12,7 +12,8 @@ from hindex.errors import OrcError
 from hindex.orc import compression, zstd_frames
 from hindex.orc.compression import CODECS, Chunk, Decompressor
 from hindex.orc.fetched import Fetched
-from hindex.orc.streams import Places, StreamWindow
+from hindex.orc.places import Places
+from hindex.orc.streams import StreamWindow
 
 BLOCK = 1 << 17
 CHUNK = 1 << 18
