@@ -64,16 +64,17 @@ def _in_many(buf: Bytes, starts: Ints, limits: Ints, wanted: Ints) -> tuple[Ints
         rest = len(starts) - len(sizes)
         others = slice(len(sizes), None)
         # The first group with values tells what the others are like.
-        if (
-            count
-            and not known
-            and lockstep.pays(
-                rest, (end - start) / len(found), len(found) / count * int(wanted[others].sum())
-            )
-        ):
+        if count and not known and lockstep.pays(rest, *_likely(buf, found, end - start, wanted[others])):
             more = lockstep.follow_together(buf, starts[others], limits[others], wanted[others])
             break
     at, size = np.array(found, np.int64), np.array(sizes, np.int64)
     if more is not None:
         at, size = np.concatenate((at, more[0])), np.concatenate((size, more[1]))
     return at, size
+
+
+def _likely(buf: Bytes, found: list[int], size: int, wanted: Ints) -> tuple[float, float]:
+    """Bytes of a run, and runs in all groups, if those are like the runs that were found, of ``size`` bytes."""
+    # of the last one only a few values may have been wanted
+    held = int(headers.COUNT[unaligned(buf, ">u2")[found]].sum())
+    return size / len(found), len(found) / held * int(wanted.sum())

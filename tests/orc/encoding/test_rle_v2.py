@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from hindex.errors import OrcError
 from hindex.orc.encoding import rle_v2
+from hindex.orc.encoding.buffers import Bytes, Ints
 from hindex.orc.encoding.rle_v2 import lockstep
 from tests.support.rle_v2 import ENCODERS, MASK, WIDTHS, header, pack, plain, runs_of, varint, wrap, zigzag
 
@@ -205,6 +206,31 @@ def test_one_of_many_groups_is_truncated(wrong: int, tail: bytes) -> None:
     counts[wrong] -= 10
     found = rle_v2.decode(buf, starts, limits, counts, signed=True)
     assert found.tolist() == [v for (_, vs), n in zip(made, counts.tolist(), strict=True) for v in vs[:n]]
+
+
+@pytest.mark.parametrize("first", [1, 600])
+@pytest.mark.parametrize("is_short", [False, True])
+def test_groups_are_taken_to_be_like_the_runs_of_the_first(
+    monkeypatch: pytest.MonkeyPatch, is_short: bool, first: int
+) -> None:
+    """However few values of its runs are wanted: walking together costs by the byte."""
+    together: list[int] = []
+    follow = lockstep.follow_together
+
+    def told(buf: Bytes, starts: Ints, limits: Ints, wanted: Ints) -> tuple[Ints, Ints]:
+        together.append(len(starts))
+        return follow(buf, starts, limits, wanted)
+
+    monkeypatch.setattr(lockstep, "follow_together", told)
+    run = bytes([0, 7]) if is_short else header(3, 0, 512) + varint(7) + varint(0)
+    group, groups = run * (200 if is_short else 2), 200
+    buf = np.frombuffer(group * groups + bytes(16), np.uint8)
+    starts = np.arange(groups) * len(group)
+    counts = np.full(groups, 600)
+    counts[0] = first
+    found = rle_v2.decode(buf, starts, starts + len(group), counts, signed=False)
+    assert found.tolist() == [7] * int(counts.sum())
+    assert together == ([groups - 1] if is_short else [])
 
 
 @given(data=st.lists(st.binary(max_size=40), min_size=20, max_size=30), count=st.integers(1, 40))
