@@ -128,6 +128,9 @@ def usable_filters(
     if StreamKind.BLOOM_FILTER_UTF8 in present:
         if of.kind == Kind.DECIMAL and _may_have_more_digits(of, tail):
             return Distrust.MORE_DIGITS
+        if of.kind == Kind.CHAR and not tail.is_by_java:
+            # in place of the blanks that fill a value, it hashes what stands behind the value in memory
+            return Distrust.CPP_BYTES
         return StreamKind.BLOOM_FILTER_UTF8
     if of.kind in STRING_KINDS and tail.writer_version < WRITER_ORC_101:
         return Distrust.OLD_CHARSET

@@ -265,12 +265,15 @@ def test_days_of_the_julian_calendar_are_not_looked_for() -> None:
     assert value_hashes(5, OrcType(Kind.DATE, 1), java(is_proleptic=False)) == [integer_hash(5)]
 
 
+@pytest.mark.parametrize("kind", [Kind.BYTE, Kind.CHAR])
 @pytest.mark.parametrize(
     ("writer", "expected"), [(0, NEW), (1, Distrust.CPP_BYTES), (None, Distrust.CPP_BYTES)]
 )
-def test_filters_of_tinyint_are_those_of_java(writer: int | None, expected: StreamKind | Distrust) -> None:
+def test_filters_of_tinyint_and_char_are_those_of_java(
+    writer: int | None, expected: StreamKind | Distrust, kind: Kind
+) -> None:
     file = tail(writer=writer)
-    assert usable_filters([NEW], OrcType(Kind.BYTE, 1), file, encoding=1, zone="UTC") is expected
+    assert usable_filters([NEW], OrcType(kind, 1), file, encoding=1, zone="UTC") is expected
 
 
 @pytest.mark.parametrize(("writer", "hashes"), [(None, 2), (0, 1), (1, 2), (2, 1), (4, 1), (5, 2)])

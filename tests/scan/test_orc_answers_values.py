@@ -163,3 +163,19 @@ def test_char_with_and_without_blanks(tmp_path: Path) -> None:
         scan = scan_of(tmp_path, f"c = '{literal}'")
         assert ids(scan) == list(range(500, 600)), literal
         assert scan.explain().rows == Kept(100, 900)
+
+
+def test_filters_of_char_by_writers_in_cpp_are_not_asked(tmp_path: Path) -> None:
+    """They hash the value with what happens to lie behind it, in place of blanks."""
+    import pyorc
+
+    texts = ["a", "abcd", "ab", "b", "é", "abc", "x y"]
+    values = [texts[i * i % len(texts)] for i in range(400)]
+    with (tmp_path / "x.orc").open("wb") as file:
+        options: dict[str, Any] = {"row_index_stride": 100, "batch_size": 100, "bloom_filter_columns": ["c"]}
+        with pyorc.Writer(file, "struct<id:bigint,c:char(6)>", **options) as writer:
+            writer.writerows(enumerate(values))
+    for text in texts:
+        scan = scan_of(tmp_path, f"c = '{text}'")
+        assert ids(scan) == [i for i, value in enumerate(values) if value == text], text
+        assert Reason.UNRELIABLE_STATISTICS in {note.reason for note in scan.explain().notes}
