@@ -11,13 +11,21 @@ from decimal import Decimal
 
 from sqlglot import exp
 
-from hindex.sql.convert_values import FILTER_WITH_SPARK, ValueConverter, chain, has_width, unwrapped
+from hindex.sql.convert_values import (
+    FILTER_WITH_SPARK,
+    ValueConverter,
+    as_written,
+    chain,
+    has_width,
+    unwrapped,
+)
 from hindex.sql.predicate import (
     And,
     Call,
     ColumnRef,
     ComparisonOp,
     Constant,
+    Expression,
     In,
     Literal,
     LiteralKind,
@@ -109,7 +117,7 @@ class Converter(ValueConverter):
         right = self.plain(node.expression)
         if not isinstance(right, Literal) or right.kind not in (LiteralKind.NULL, LiteralKind.BOOLEAN):
             return self.fail(node.expression, "expected NULL, TRUE or FALSE after IS")
-        left = self.plain(node.this) or self.operand(node.this)
+        left = self.plain(node.this) or self._left(node.this)
         result: Predicate
         if right.value is None:
             result = is_null(left)
@@ -171,7 +179,12 @@ class Converter(ValueConverter):
                 return Constant(truth)
         elif a is not None and b is not None:
             return compare(operator, a, b)
-        return compare(operator, self.operand(left), self.operand(right))
+        return compare(operator, self._left(left), self.operand(right))
+
+    def _left(self, node: exp.Expression) -> Expression:
+        """What is left of a comparison, or of IS: where it is another comparison, Spark reads that first, too."""
+        is_nested = type(node) is exp.Paren and type(as_written(node)) in _COMPARISONS
+        return self.expression(node) if is_nested else self.operand(node)
 
 
 def _compare(operator: ComparisonOp, a: Literal, b: Literal) -> bool | str | None:

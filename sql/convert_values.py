@@ -42,6 +42,9 @@ _AGGREGATES = ("AVG", "COUNT", "MAX", "MIN", "SUM")
 FILTER_WITH_SPARK = "filter with Spark on scan(...).to_spark()"
 _EVALUATED = "the conditions that are evaluated here are in docs/sql.md"
 
+#: Where a node's ``meta`` tells that its parentheses are written.
+WRITTEN = "written"
+
 #: More operators than these in one expression without parentheses would exhaust the stack further on.
 MAX_OPERATORS = 100
 
@@ -188,7 +191,7 @@ class ValueConverter(ABC):
         name, _ = _cast_type(node)
         if not isinstance(value, Literal) or name not in _PLAIN_TYPES or node.args.get("safe"):
             return None
-        return literals.cast(value, name)
+        return None if _is_null_text(value, name) else literals.cast(value, name)
 
     def _plain_call(self, node: exp.Expression) -> ColumnRef | Literal | None:
         """``double('nan')`` and the like, and aggregates."""
@@ -205,7 +208,9 @@ class ValueConverter(ABC):
         if not isinstance(made, Cast) or made.to not in _PLAIN_TYPES:
             return None
         value = self.plain(arguments[0])
-        return literals.cast(value, made.to) if isinstance(value, Literal) else None
+        if not isinstance(value, Literal) or _is_null_text(value, made.to):
+            return None
+        return literals.cast(value, made.to)
 
     # Every expression
 
@@ -222,7 +227,7 @@ class ValueConverter(ABC):
 
     def operand(self, node: exp.Expression) -> Expression:
         """A value beside an operator, where a condition needs parentheses: Spark and sqlglot read it differently."""
-        if type(node) in self.conditions:
+        if type(as_written(node)) in self.conditions:
             self.fail(node, "condition in place of a value; put it into parentheses", unsupported=True)
         return self.expression(node)
 
@@ -281,7 +286,12 @@ class ValueConverter(ABC):
     def _cast_to(
         self, value: Expression, name: str, parameters: tuple[int, ...] = (), *, is_try: bool = False
     ) -> Expression:
-        if isinstance(value, Literal) and name in _LITERAL_TYPES and not is_try:
+        if (
+            isinstance(value, Literal)
+            and name in _LITERAL_TYPES
+            and not is_try
+            and not _is_null_text(value, name)
+        ):
             found = literals.cast(value, name)
             if found is not None:
                 return found
@@ -380,6 +390,13 @@ def unwrapped(node: exp.Expression) -> exp.Expression:
     return node
 
 
+def as_written(node: exp.Expression) -> exp.Expression:
+    """Without the parentheses that sqlglot put around it."""
+    while type(node) is exp.Paren and not node.meta.get(WRITTEN):
+        node = node.this
+    return node
+
+
 def chain(node: exp.Expression, kind: type[exp.Expression]) -> list[exp.Expression]:
     """The operands of nested nodes of one kind, from left to right."""
     operands: list[exp.Expression] = []
@@ -392,6 +409,11 @@ def chain(node: exp.Expression, kind: type[exp.Expression]) -> list[exp.Expressi
         else:
             operands.append(current)
     return operands
+
+
+def _is_null_text(literal: Literal, name: str) -> bool:
+    """Whether it is a NULL cast to a text, which Spark tells from a NULL in a list of texts."""
+    return literal.value is None and name == "STRING"
 
 
 def _suffix_type(node: exp.Expression) -> str | None:

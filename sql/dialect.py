@@ -14,7 +14,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ErrorLevel
 
 from hindex.sql.convert import to_predicate
-from hindex.sql.convert_values import FILTER_WITH_SPARK
+from hindex.sql.convert_values import FILTER_WITH_SPARK, WRITTEN
 from hindex.sql.lexer import SqlSyntaxError, check_nesting, spark_tokens
 from hindex.sql.predicate import ColumnRef, Predicate
 from hindex.sql.statements import Statement, TableRef
@@ -64,7 +64,17 @@ else:
     SparkParser = Spark.Parser
 
 
-class HindexParser(SparkParser):
+class MarkingParser(SparkParser):
+    """Marks the parentheses that are written: sqlglot puts others around operands, in the order that it reads them."""
+
+    def _parse_paren(self) -> exp.Expression | None:
+        node: Any = super()._parse_paren()
+        if isinstance(node, exp.Paren):
+            node.meta[WRITTEN] = True
+        return cast("exp.Expression | None", node)
+
+
+class HindexParser(MarkingParser):
     """Statements by their first word from :data:`hindex.sql.grammar.STATEMENTS`; expressions as Spark's."""
 
     # Every literal keeps its position, for error messages.
@@ -398,4 +408,4 @@ def new_parser(kind: type[HindexParser]) -> HindexParser:
 
 def new_spark_parser() -> SparkParser:
     """A parser of what Spark itself is told, that stops at the first error."""
-    return SparkParser(dialect=Spark, error_level=ErrorLevel.IMMEDIATE)
+    return MarkingParser(dialect=Spark, error_level=ErrorLevel.IMMEDIATE)

@@ -247,6 +247,12 @@ def _decimal_literal(node: Node) -> Decimal | None:
 def membership(nodes: Sequence[Node]) -> Node:
     """``nodes[0] IN (the others)``."""
     value, *items = nodes
+    texts = [item for item in items if isinstance(item, Constant) and item.type == STRING]
+    if _char_length(value) and len(texts) == len(items) and any(item.value is None for item in texts):
+        # Spark fills such a list, and leaves as many of its last members out as there are NULLs
+        raise PredicateError(
+            "IN of a CHAR column with a NULL that is computed is not evaluated here; write NULL"
+        )
     is_filled = _char_length(value) and all(_literal_length(item) is not None for item in items)
     return apply("IN", _comparable(nodes, "IN", filled=bool(is_filled)), BOOLEAN)
 
