@@ -204,13 +204,15 @@ def _has_keys_of(held: SharedIndexEntry, of: OrcType) -> bool:
 class _Prepared:
     """A group whose data files are known in every detail. ``files`` are sorted by path.
 
-    ``old_files`` are all that each set numbers, and which of them are still told by it: another may describe the same
-    version of a file, too, and it is taken from one.
+    ``changes`` are what is recorded of those that are read (``DataFile.change_to_record``). ``old_files`` are all that
+    each set numbers, and which of them are still told by it: another may describe the same version of a file, too, and
+    it is taken from one.
     """
 
     group: BTreeGroup
     files: tuple[IndexedFile, ...]
     tails: dict[str, FileTail]
+    changes: dict[str, int]
     old_files: tuple[tuple[SharedIndexEntry, tuple[IndexedFile, ...], frozenset[IndexedFile]], ...]
     lows: tuple[Key | None, ...]
 
@@ -253,6 +255,7 @@ def _collect(
 
 
 def _prepare(plan: BTreePlan, group: BTreeGroup) -> _Prepared:
+    changes = {view.file.path: view.file.change_to_record() for view in group.read}
     with ThreadPoolExecutor(_TAIL_READERS) as pool:
         tails = dict(zip((v.file.path for v in group.read), pool.map(_tail, group.read), strict=True))
     old = []
@@ -276,7 +279,7 @@ def _prepare(plan: BTreePlan, group: BTreeGroup) -> _Prepared:
     files = [_indexed(view, tails[view.file.path]) for view in group.read]
     files += [file for _, _, kept in old for file in kept]
     files.sort(key=lambda file: file.path)
-    return _Prepared(group, tuple(files), tails, tuple(old), _lows(plan, group, tails))
+    return _Prepared(group, tuple(files), tails, changes, tuple(old), _lows(plan, group, tails))
 
 
 def _physical(view: FileView) -> AcidFile | None:
@@ -432,7 +435,7 @@ def _entries(
                     stripe_rows=file.stripe_rows,
                     schema=type_text(tail.schema),
                     shared=(shared,),
-                    changed_ns=view.file.changed_ns or 0,
+                    changed_ns=item.changes[view.file.path],
                     num_row_groups=file.num_groups,
                 )
             )

@@ -22,8 +22,9 @@ from hindex.build.cutting import task_bytes
 from hindex.build.joining import JOINED_SCHEMA, JoinTask, discard_parts, run_join_task
 from hindex.build.stripes import cut_tasks
 from hindex.build.task import RESULT_SCHEMA, BuildTask, IndexTarget, run_build_task, run_build_tasks
-from hindex.errors import ColumnError
-from hindex.index.base import Level
+from hindex.errors import ColumnError, HindexError
+from hindex.index.base import Level, index_type
+from hindex.orc.types import OrcType
 from hindex.plan.evaluate import prune
 from hindex.plan.filter import Never
 from hindex.progress import Progress
@@ -124,7 +125,7 @@ def plan_build(
                     file.mtime_ns,
                     binding,
                     tuple(targets),
-                    file.changed_ns or 0,
+                    file.change_to_record(),
                     None if file.acid is None else file.acid.physical(),
                 )
             )
@@ -137,13 +138,29 @@ def plan_build(
 
 
 def _column(index: IndexEntry, schema: TableSchema) -> str:
-    """The table's spelling of an index's column."""
+    """The table's spelling of an index's column.
+
+    :raises ColumnError: if the table has no such column any more, or one that cannot be indexed.
+    """
     try:
-        return schema.resolve(index.column, is_stored=True).name
+        found = schema.resolve(index.column, is_stored=True)
     except ColumnError as error:
         raise ColumnError(
             f"Index {index.name!r} is on a column that the table does not have any more: drop the index ({error})"
         ) from error
+    if not found.is_partition and not _is_supported(index, found.type):
+        raise ColumnError(
+            f"Index {index.name!r} is on column {found.name!r}, which is of type {found.type} by now and cannot be "
+            "indexed: drop the index"
+        )
+    return found.name
+
+
+def _is_supported(index: IndexEntry, of: OrcType) -> bool:
+    try:
+        return index_type(index.type).supports(of)
+    except HindexError:
+        return True  # of an index type that is not known here: who builds it tells
 
 
 def is_shared(index: IndexEntry) -> bool:

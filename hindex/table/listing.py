@@ -9,6 +9,7 @@ import errno
 import os
 import re
 import stat
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote
@@ -45,6 +46,12 @@ _MARKERS = frozenset({METADATA_FILE, VERSION_FILE})
 
 #: Schemes that name the same store.
 _SAME_SCHEMES = {"s3a": "s3", "s3n": "s3"}
+#: What is recorded of a file that could be replaced without another time: its store tells whole seconds, and this one
+#: is hardly over.
+_UNSETTLED = -1
+#: How far the store's clock and the one here may be apart, and the second itself.
+_SETTLES_NS = 5 * 10**9
+_SECOND_NS = 10**9
 #: Odd, with bits everywhere: neighbouring inodes differ by more than times do.
 _INODE_FACTOR = 0x9E3779B97F4A7C15
 
@@ -86,7 +93,19 @@ class DataFile:
         A local file that was copied, moved or had its access changed is not, though it may be as it was. Of one on a
         file system that tells no times, nothing is certain.
         """
-        return self.mtime_ns != 0 if self.changed_ns is None else self.changed_ns == changed_ns
+        if self.changed_ns is None:
+            return self.mtime_ns != 0 and changed_ns != _UNSETTLED
+        return self.changed_ns == changed_ns
+
+    def change_to_record(self) -> int:
+        """What :meth:`is_untouched_since` is asked with later on, of a file that is going to be read now.
+
+        Most object stores tell whole seconds: what is replaced in the one in which it was written looks as before.
+        """
+        if self.changed_ns is not None:
+            return self.changed_ns
+        is_young = self.mtime_ns + _SETTLES_NS > time.time_ns()
+        return _UNSETTLED if is_young and self.mtime_ns % _SECOND_NS == 0 else 0
 
 
 @dataclass(frozen=True, slots=True)

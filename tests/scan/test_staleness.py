@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -20,6 +22,7 @@ from hindex.plan.reasons import Reason
 from hindex.scan.execute import OpenTask
 from hindex.scan.running import answered, run_units
 from hindex.table import listing
+from hindex.table.tree import Tree
 from hindex.tables import Table
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
@@ -291,26 +294,62 @@ def test_partitions_added_and_dropped(spark: SparkSession, tmp_path: Path) -> No
 @pytest.mark.usefixtures("built_here")
 @pytest.mark.parametrize("using", ["bitmap", "bloom", "btree", "minmax"])
 def test_a_file_system_that_tells_no_times(using: str) -> None:
-    memory = fsspec.filesystem("memory")
     root = f"/no-times-{using}"
-
-    def put(first: int) -> int:
-        sink = pa.BufferOutputStream()
-        table = pa.table({"id": pa.array(range(500)), "a": pa.array(range(first, first + 500))})
-        pyarrow.orc.write_table(table, sink, compression="uncompressed")
-        memory.pipe(f"{root}/x.orc", sink.getvalue().to_pybytes())
-        return len(sink.getvalue())
-
-    length = put(2000)
+    length = put_in_memory(root, 2000)
     table = LocalConnection().table(f"memory:/{root}")
     table.create_index("by_a", "a", using)
     assert ids(table.scan("a = 2450")) == [450]
     assert ids(table.scan("a = 3050")) == []
-    assert put(2600) == length
+    assert put_in_memory(root, 2600) == length
     scan = table.scan("a = 3050")
     assert ids(scan) == [450]
     assert reasons(scan) == {Reason.STALE_FILE: ["x.orc"]}
     assert ids(table.scan("a = 2450")) == []
+
+
+def put_in_memory(root: str, first: int) -> int:
+    """Write the only file of a table of fsspec's file system in memory, with ``a`` from ``first`` on; its length."""
+    sink = pa.BufferOutputStream()
+    table = pa.table({"id": pa.array(range(500)), "a": pa.array(range(first, first + 500))})
+    pyarrow.orc.write_table(table, sink, compression="uncompressed")
+    fsspec.filesystem("memory").pipe(f"{root}/x.orc", sink.getvalue().to_pybytes())
+    return len(sink.getvalue())
+
+
+@pytest.mark.usefixtures("built_here")
+@pytest.mark.parametrize("using", ["bitmap", "btree", "minmax"])
+@pytest.mark.parametrize(
+    ("age", "fraction", "is_skipped"), [(0, 0, False), (60, 0, True), (0, 5_000_000, True)]
+)
+def test_a_file_replaced_within_the_second_in_which_it_was_written(
+    using: str, age: int, fraction: int, is_skipped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Object stores tell whole seconds: what was read in one is opened before it is skipped."""
+    root = f"/one-second-{using}-{age}-{fraction}"
+    told = (int(time.time()) - age) * 10**9 + fraction
+    real = listing._remote_files
+
+    def in_that_second(table: str, uri: str) -> tuple[bool, Tree]:
+        is_file, tree = real(table, uri)
+        return is_file, replace(tree, files=[replace(file, mtime_ns=told) for file in tree.files])
+
+    monkeypatch.setattr(listing, "_remote_files", in_that_second)
+    length = put_in_memory(root, 2000)
+    table = LocalConnection().table(f"memory:/{root}")
+    table.create_index("by_a", "a", using)
+    assert bool(table.scan("a = 3050").plan().tasks) != is_skipped
+    if is_skipped:
+        return  # it cannot be replaced without another time
+    assert ids(table.scan("a = 2450")) == [450]
+    assert put_in_memory(root, 2600) == length
+    scan = table.scan("a = 3050")
+    assert ids(scan) == [450]
+    assert reasons(scan) == {Reason.STALE_FILE: ["x.orc"]}
+    # once it is over, a rebuild lets the file be skipped unopened
+    monkeypatch.setattr(listing, "_SETTLES_NS", -(10**9))
+    table.rebuild_index("by_a")
+    assert not table.scan("a = 2450").plan().tasks
+    assert ids(table.scan("a = 3050")) == [450]
 
 
 @pytest.mark.usefixtures("built_here")
