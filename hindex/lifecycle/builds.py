@@ -12,7 +12,7 @@ from hindex.lifecycle.changes import now_ms, refreshed
 from hindex.lifecycle.results import RefreshResult
 from hindex.plan.modes import Mode
 from hindex.progress import Progress
-from hindex.store.manifest import FileEntry, IndexEntry, Manifest, merge_build_result
+from hindex.store.manifest import FileEntry, IndexEntry, Manifest, forget_index_files, merge_build_result
 from hindex.store.store import Store
 from hindex.table.snapshot import Snapshot
 
@@ -129,6 +129,12 @@ class Builds:
                 if e.path in forgotten and e.fingerprint == forgotten[e.path].fingerprint
             ]
             new = merge_build_result(old, files=files, vanished=gone)
+            for entry in old.indexes:
+                if entry.quarantined is not None and entry.id in anew:
+                    # what is hidden here, by write ids or in partitions of a catalog that was not asked, was not built
+                    # anew and is as wrong as it was
+                    hidden = {item.path for item in new.files if item.is_covered_by(entry.id)} - read
+                    new = forget_index_files(new, entry.id, hidden)
             return refreshed(old, new, ids, now, anew)
 
         try:

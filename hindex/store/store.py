@@ -381,9 +381,23 @@ class Store:
                 if item.mtime_ns < kept_since_ns:
                     superseded.append(item)
                 else:
-                    live |= _named_files(self._read(_number(item.path)))
+                    live |= self._named_still(_number(item.path))
         found = [item for item in present if item.path not in live and not _is_foreign(item.path)]
         return tuple(sorted([*found, *superseded], key=lambda item: item.path))
+
+    def _named_still(self, number: int) -> frozenset[str]:
+        """The files that a superseded manifest names.
+
+        Nothing where its segments are gone: nobody can use it, and it only keeps its number taken.
+        """
+        manifest = self._read(number)
+        try:
+            return _named_files(manifest)
+        except StoreError:
+            there = {item.path for item in self._files(_SEGMENTS)}
+            if manifest is None or manifest.segment_paths() <= there:
+                raise
+            return frozenset()
 
     def everything(self) -> tuple[GarbageFile, ...]:
         """Every file of the store, for a table that is gone; sorted by path.

@@ -15,19 +15,27 @@ from hindex.amounts import percent_down
 from hindex.build import job
 from hindex.build.task import BuildTask, run_build_task
 from hindex.cli.main import main
-from hindex.errors import BuildError, IndexExistsError, IndexNotFoundError, StatementError, TableError
+from hindex.errors import (
+    BuildError,
+    ColumnError,
+    IndexExistsError,
+    IndexNotFoundError,
+    StatementError,
+    TableError,
+)
 from hindex.lifecycle import builds
 from hindex.lifecycle.results import BuildEstimate, IndexState
 from hindex.plan.reasons import Reason
 from hindex.store.manifest import FileEntry
 from hindex.store.store import Store
 from hindex.table import snapshot
+from hindex.table.elsewhere import CatalogPartitions, PartitionPlace
 from hindex.table.listing import Listing, list_data_files
 from hindex.tables import IndexSpec, Table
 from tests.lifecycle.conftest import ROWS, add_file
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
-from tests.support.small import ids, reasons, store_state, write_rows
+from tests.support.small import ids, reasons, store_state, write_columns, write_rows
 
 THREES = [part * 10_000 + i for part in (1, 2, 3) for i in range(3, ROWS, 10)]
 
@@ -343,3 +351,46 @@ def test_a_table_that_is_gone(path: Path, tmp_path: Path) -> None:
     assert list((tmp_path / "store").iterdir()) == []
     with pytest.raises(TableError, match="no such file"):
         hx.sql(f"VACUUM INDEXES ON '{path}'")
+
+
+@pytest.mark.parametrize("again", ["refresh", "rebuild"])
+@pytest.mark.parametrize("using", ["bitmap", "btree"])
+def test_what_was_not_seen_is_not_used_after_a_quarantine(
+    path: Path, tmp_path: Path, hx: LocalConnection, using: str, again: str
+) -> None:
+    """A path does not tell of partitions elsewhere: what a wrong index has of them was not built anew."""
+    shutil.move(path / "p=3", tmp_path / "away")
+    places = CatalogPartitions(frozenset({"p=1", "p=2"}), (PartitionPlace("p=3", str(tmp_path / "away")),))
+    by_path = hx.table(str(path))
+    store = Store.for_table(by_path.uri)
+    by_name = Table(hx, "db.t", by_path.uri, store, partitions=lambda: places)
+    by_name.create_index("i", "a", using)
+    by_name.quarantine_indexes(["i"], "it disagrees")
+    getattr(by_path.index("i"), again)()
+    assert by_name.index("i").status.startswith("stale: 1 added; 2 of 3 files indexed")
+    (away,) = (
+        file.path for file in list_data_files(by_path.uri, partitions=places).files if "_at/" in file.path
+    )
+    scan = by_name.scan("a = 3")
+    assert reasons(scan) == {Reason.NEW_FILE: [away]}
+    assert ids(scan) == [*range(30_003, 30_000 + ROWS, 10), *THREES[: 2 * ROWS // 10]]
+    by_name.refresh_indexes()
+    assert by_name.index("i").status == "fresh"
+
+
+@pytest.mark.parametrize("using", ["bitmap", "bloom", "btree", "minmax"])
+def test_a_column_that_cannot_be_indexed_any_more(tmp_path: Path, hx: LocalConnection, using: str) -> None:
+    """Files replaced all: queries go on, and a refresh says which index to drop before it begins anything."""
+    file = write_columns(tmp_path / "t" / "x.orc", {"a": pa.array([1, 2]), "id": pa.array([1, 2])})
+    table = hx.table(str(tmp_path / "t"))
+    table.create_index("i", "a", using)
+    write_columns(file, {"a": pa.array([[1], [2]]), "id": pa.array([1, 2])})
+    assert table.scan("id = 2").count() == 1
+    hx.told.clear()
+    for again in (table.index("i").refresh, table.index("i").rebuild):
+        with pytest.raises(
+            ColumnError, match=r"^Index 'i' is on column 'a', which is of type array<bigint> by now"
+        ):
+            again()
+    assert not hx.told
+    table.drop_index("i")

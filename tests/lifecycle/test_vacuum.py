@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from pathlib import Path
@@ -10,6 +11,9 @@ import pytest
 
 from hindex.errors import IndexNotFoundError, StoreError
 from hindex.lifecycle.results import VacuumResult
+from hindex.store import entries, store
+from hindex.store.local import LocalStorage
+from hindex.store.recent import RecentManifests
 from hindex.store.store import Store
 from hindex.table.elsewhere import CatalogPartitions, PartitionPlace
 from hindex.tables import IndexSpec, Table
@@ -128,6 +132,38 @@ def test_a_fresh_manifest_keeps_its_number_taken(table: Table, root: Path) -> No
     assert all("manifest" not in item for item in removed(table.vacuum(retain_hours=0)))
     age(root, 2)
     assert [item for item in removed(table.vacuum(retain_hours=0)) if "manifest" in item]
+
+
+def test_manifests_that_are_kept_for_their_numbers_alone(
+    path: Path, root: Path, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their segments are gone: a retention that reaches further back does not ask for these."""
+    monkeypatch.setattr(entries, "SEGMENT_FILES", 1)
+    table.create_index("i", "a")
+    for _ in range(2):
+        table.index("i").rebuild()
+    assert [item.reason for item in table.vacuum(retain_hours=0).files].count(
+        "segment that no manifest names"
+    ) == 6
+    assert len(list((root / "manifests").iterdir())) == 3
+    monkeypatch.setattr(store, "RECENT", RecentManifests())
+    other = LocalConnection().table(str(path))
+    before = store_state(other)
+    for hours in (168, 0.5):
+        assert not removed(other.vacuum(retain_hours=hours))
+    assert store_state(other) == before
+    assert other.check_indexes(verify=True)[0].ok
+    # one that is there, and cannot be read, is another matter
+    kept = sorted((root / "segments").iterdir())
+    monkeypatch.setattr(LocalStorage, "read_all", failing_read)
+    monkeypatch.setattr(store, "RECENT", RecentManifests())
+    with pytest.raises(StoreError, match="cannot read a segment of a manifest in "):
+        LocalConnection().table(str(path)).vacuum()
+    assert sorted((root / "segments").iterdir()) == kept
+
+
+def failing_read(storage: LocalStorage, paths: list[str], limit: int) -> list[bytes]:
+    raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
 def test_links_are_not_followed(table: Table, root: Path, tmp_path: Path) -> None:
