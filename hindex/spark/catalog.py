@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hindex.errors import TableError, UnknownTableError
-from hindex.spark.session import java_session
+from hindex.spark.session import as_active, java_session
 from hindex.spark.types import quoted
 from hindex.sql.expression import quote_string
 from hindex.table.listing import normalize_uri
@@ -67,21 +67,13 @@ def _value_inside(spark: SparkSession, statement: str) -> str | None:
     from pyspark.errors import PySparkException
 
     try:
-        sessions: Any = getattr(spark._jvm, "org.apache.spark.sql.classic.SparkSession")
-        active = sessions.getActiveSession()
         # parsing and running go by the settings of the thread's active session, which may be another
-        sessions.setActiveSession(session)
-        try:
+        with as_active(spark):
             state = session.sessionState()
             execution = state.executePlan(
                 state.sqlParser().parsePlan(statement), getattr(state, "executePlan$default$2")()
             )
             return str(execution.analyzed().run(session).head().getString(0))
-        finally:
-            if active.isDefined():
-                sessions.setActiveSession(active.get())
-            else:
-                sessions.clearActiveSession()
     except (Py4JError, PySparkException):
         return None
 

@@ -35,6 +35,11 @@ def split_native(plan: ScanPlan) -> tuple[list[ScanTask], ScanPlan]:
     # Spark's optimizer stumbles over a union of columns that are one and the same
     if len({column.name for column in plan.columns}) < len(plan.columns):
         return [], plan
+    columns = plan.snapshot.schema.data_columns
+    inner = [part.field_names for column in columns for part in column.type.walk()]
+    # Spark refuses a schema with names that differ in letter case only
+    if any(len({*map(str.lower, some)}) < len(some) for some in ([c.name for c in columns], *inner)):
+        return [], plan
     if any(column.is_partition or not _is_safe(column.type) for column in plan.columns):
         return [], plan
     if any(

@@ -9,7 +9,7 @@ import re
 import sys
 import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -150,6 +150,30 @@ def _warehouse() -> str:
 def java_session(spark: SparkSession) -> Any:  # noqa: ANN401 an object of Java
     """The Java side of a session, which is within reach; None over Spark Connect."""
     return getattr(spark, "_jsparkSession", None)
+
+
+@contextlib.contextmanager
+def as_active(spark: SparkSession) -> Iterator[None]:
+    """Let a session be the active one of the thread's Java side for a while; over Spark Connect there is none.
+
+    A program may have several, and parts of Spark ask the active one, whichever was called.
+
+    :raises py4j.protocol.Py4JError: of a Spark whose inner parts differ.
+    """
+    session = java_session(spark)
+    if session is None:
+        yield
+        return
+    sessions: Any = getattr(spark._jvm, "org.apache.spark.sql.classic.SparkSession")
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(session)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
 
 
 def check_running(spark: SparkSession) -> None:

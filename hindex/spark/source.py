@@ -16,8 +16,10 @@ import pyarrow as pa
 
 from hindex.errors import StatementError, TableError
 from hindex.orc.acid.write_ids import ValidWriteIds
+from hindex.orc.source import one_line
 from hindex.scan.planning import ScanPlan, output_columns, plan_nothing, plan_scan
 from hindex.spark.frames import cores
+from hindex.spark.session import as_active
 from hindex.spark.tasks import Group, group_units, read_group
 from hindex.spark.types import spark_ddl
 from hindex.store.store import Store
@@ -64,7 +66,9 @@ def enable(spark: SparkSession, tables: Sequence[str] = (), store: str | None = 
         # which files there are is seen at each read
         places[name.lower()] = NamedTable(listing.uri, listing.catalog)
     place = None if store is None else normalize_uri(store)
-    spark.dataSource.register(_source_class(places, place, cores(spark)))
+    # Spark looks for the name in the active session, and takes one that it finds there for another source's
+    with as_active(spark):
+        spark.dataSource.register(_source_class(places, place, cores(spark)))
 
 
 class SourceTable:
@@ -107,6 +111,12 @@ class SourceTable:
         :raises PredicateError: if the condition cannot be typed or answered.
         """
         columns = plan_nothing(self.snapshot(), self.where, self.columns).columns
+        names = [column.name for column in columns]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise StatementError(
+                f"option 'columns' names {twice!r} twice: a frame of Spark's sources has it once"
+            )
         return ", ".join(
             f"`{column.name.replace('`', '``')}` {spark_ddl(column.type, wall_clock='timestamp_ntz')}"
             for column in columns
@@ -146,8 +156,32 @@ class SourceScan:
 def read_batches(group: Group, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The rows of a group in the schema that Spark asks for: what an executor runs."""
     for batch in read_group(group):
-        arrays = [array.cast(field.type) for array, field in zip(batch.columns, schema, strict=True)]
+        arrays = [_cast(array, field) for array, field in zip(batch.columns, schema, strict=True)]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _cast(array: pa.Array, field: pa.Field) -> pa.Array:
+    """Values in the type of the frame, which is another one where files came later, or who reads gave a schema.
+
+    :raises TableError: if one does not fit, or clocks were to be instants: by which zone, nobody said.
+    """
+    try:
+        if _zoned(array.type) == _zoned(field.type):
+            return array.cast(field.type)
+        why = "timestamps with a zone and without are not the same"
+    except pa.ArrowException as error:
+        why = one_line(error)
+    raise TableError(
+        f"column {field.name!r} is {array.type} in the files and {field.type} in the frame: {why}; load it again, and "
+        "without a schema"
+    )
+
+
+def _zoned(of: pa.DataType) -> list[bool]:
+    """Of each timestamp in a type, whether it is an instant; nothing where it has none."""
+    if pa.types.is_timestamp(of):
+        return [of.tz is not None]
+    return [zoned for at in range(of.num_fields) for zoned in _zoned(of.field(at).type)]
 
 
 def _source_class(places: Mapping[str, NamedTable], store: str | None, parallelism: int) -> type[DataSource]:
@@ -199,5 +233,9 @@ def _names(text: str | None) -> tuple[ColumnName, ...] | None:
             found = json.loads(text)
         except ValueError as error:
             raise StatementError(f"option 'columns' is not a JSON list: {error}") from error
-        return column_names(found, "option 'columns'")
-    return tuple(name.strip() for name in text.split(",") if name.strip())
+        names = column_names(found, "option 'columns'")
+    else:
+        names = tuple(name.strip() for name in text.split(",") if name.strip())
+    if not names:
+        raise StatementError("option 'columns' names none: leave it out to read all")
+    return names

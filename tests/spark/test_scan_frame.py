@@ -228,6 +228,21 @@ def test_files_that_are_wanted_whole_are_left_to_spark(
     assert len(split_native(table.scan("p = 1", ["id"]).plan())[0]) == 1
 
 
+@pytest.mark.parametrize("names", ["a:bigint,A:bigint", "a:bigint,s:struct<x:bigint,X:bigint>"])
+def test_names_that_differ_in_letter_case_are_read_here(
+    names: str, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark's own reader takes no schema that has both."""
+    values: list[tuple[object, object]] = (
+        [(1, 2), (3, 4)] if "struct" not in names else [(1, (2, 3)), (4, (5, 6))]
+    )
+    write(tmp_path / "t" / "x.orc", f"struct<{names}>", values)
+    monkeypatch.setattr(spark_scan, "MAX_LOCAL_VALUES", 0)
+    scan = hindex.connect(spark=spark).table(str(tmp_path / "t")).scan()
+    assert sorted(tuple(row) for row in scan.to_spark(spark).collect()) == values
+    assert split_native(scan.plan())[0] == []
+
+
 def test_batches_are_cut(everything: hindex.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spark_tasks, "BATCH_ROWS", 100)
     (task, *_) = everything.scan(None, ["id"]).plan().tasks

@@ -169,6 +169,9 @@ def test_options(path: Path, spark: SparkSession, tmp_path: Path) -> None:
         ({}, "a read names one table"),
         ({"path": str(path), "nope": "1"}, "unknown option 'nope'"),
         ({"path": str(path), "columns": "[1"}, "option 'columns' is not a JSON list"),
+        ({"path": str(path), "columns": " , "}, "option 'columns' names none"),
+        ({"path": str(path), "columns": "[]"}, "option 'columns' names none"),
+        ({"path": str(path), "columns": "id, s, ID"}, "option 'columns' names 'id' twice"),
         ({"path": str(path), "columns": "zz"}, "Column 'zz' cannot be resolved"),
         ({"path": str(path), "where": "id ="}, "StatementError: syntax error at line 1, column 5"),
         ({"path": str(path), "where": ""}, "StatementError: .* expected a predicate, found nothing"),
@@ -178,6 +181,41 @@ def test_options(path: Path, spark: SparkSession, tmp_path: Path) -> None:
     ]:
         with pytest.raises(Exception, match="(?s)" + message):
             spark.read.format("hindex").options(**options).load()
+
+
+def test_sessions_of_one_program(path: Path, spark: SparkSession) -> None:
+    """The source is known to each that it was enabled in, whichever is the active one."""
+    hindex.enable(spark)
+    for _ in range(2):
+        other = spark.newSession()
+        for store in (None, str(path)):
+            hindex.enable(other, store=store)
+        assert other.read.format("hindex").option("where", "id = 3001").load(str(path)).count() == 1
+    assert type(spark).getActiveSession() == spark
+    assert spark.read.format("hindex").option("where", "id = 3001").load(str(path)).count() == 1
+
+
+def test_a_frame_of_other_types(tmp_path: Path, spark: SparkSession) -> None:
+    """Values that fit are given in these; of a clock, nobody said which zone makes it an instant."""
+    hindex.enable(spark)
+    clock = pa.array([datetime.datetime(2020, 1, 1, 12)], pa.timestamp("ns"))
+    write_columns(
+        tmp_path / "t" / "x.orc", {"n": pa.array([7], pa.int32()), "t": clock, "l": pa.array([[1]])}
+    )
+    read = spark.read.format("hindex")
+    frame = read.load(str(tmp_path / "t"))
+    assert read.schema("l array<string>, n bigint").load(str(tmp_path / "t")).first() == (["1"], 7)
+    with pytest.raises(
+        Exception, match=r"TableError: column 't' is timestamp\[us\] in the files and .*UTC\] in"
+    ):
+        read.schema("t timestamp").load(str(tmp_path / "t")).collect()
+    write_columns(
+        tmp_path / "t" / "y.orc", {"n": pa.array([1 << 40], pa.int64()), "t": clock, "l": pa.array([[1]])}
+    )
+    with pytest.raises(
+        Exception, match="TableError: column 'n' is int64 in the files and int32 in the frame: "
+    ):
+        frame.collect()
 
 
 def test_what_a_condition_saves(path: Path) -> None:
