@@ -68,7 +68,7 @@ class Property(_message.Message):
     def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
 
 class FileSegment(_message.Message):
-    __slots__ = ("files", "num_files", "first_path", "last_path", "data", "path", "length", "checksum", "schemas", "shared_indexes", "indexes")
+    __slots__ = ("files", "num_files", "first_path", "last_path", "data", "path", "length", "checksum", "shared_indexes", "indexes")
     FILES_FIELD_NUMBER: _ClassVar[int]
     NUM_FILES_FIELD_NUMBER: _ClassVar[int]
     FIRST_PATH_FIELD_NUMBER: _ClassVar[int]
@@ -77,7 +77,6 @@ class FileSegment(_message.Message):
     PATH_FIELD_NUMBER: _ClassVar[int]
     LENGTH_FIELD_NUMBER: _ClassVar[int]
     CHECKSUM_FIELD_NUMBER: _ClassVar[int]
-    SCHEMAS_FIELD_NUMBER: _ClassVar[int]
     SHARED_INDEXES_FIELD_NUMBER: _ClassVar[int]
     INDEXES_FIELD_NUMBER: _ClassVar[int]
     files: _containers.RepeatedCompositeFieldContainer[DataFile]
@@ -88,22 +87,19 @@ class FileSegment(_message.Message):
     path: str
     length: int
     checksum: int
-    schemas: _containers.RepeatedScalarFieldContainer[int]
     shared_indexes: _containers.RepeatedScalarFieldContainer[int]
     indexes: _containers.RepeatedCompositeFieldContainer[SegmentIndex]
-    def __init__(self, files: _Optional[_Iterable[_Union[DataFile, _Mapping]]] = ..., num_files: _Optional[int] = ..., first_path: _Optional[str] = ..., last_path: _Optional[str] = ..., data: _Optional[bytes] = ..., path: _Optional[str] = ..., length: _Optional[int] = ..., checksum: _Optional[int] = ..., schemas: _Optional[_Iterable[int]] = ..., shared_indexes: _Optional[_Iterable[int]] = ..., indexes: _Optional[_Iterable[_Union[SegmentIndex, _Mapping]]] = ...) -> None: ...
+    def __init__(self, files: _Optional[_Iterable[_Union[DataFile, _Mapping]]] = ..., num_files: _Optional[int] = ..., first_path: _Optional[str] = ..., last_path: _Optional[str] = ..., data: _Optional[bytes] = ..., path: _Optional[str] = ..., length: _Optional[int] = ..., checksum: _Optional[int] = ..., shared_indexes: _Optional[_Iterable[int]] = ..., indexes: _Optional[_Iterable[_Union[SegmentIndex, _Mapping]]] = ...) -> None: ...
 
 class SegmentIndex(_message.Message):
-    __slots__ = ("index", "num_files", "length", "extent")
+    __slots__ = ("index", "num_files", "length")
     INDEX_FIELD_NUMBER: _ClassVar[int]
     NUM_FILES_FIELD_NUMBER: _ClassVar[int]
     LENGTH_FIELD_NUMBER: _ClassVar[int]
-    EXTENT_FIELD_NUMBER: _ClassVar[int]
     index: int
     num_files: int
     length: int
-    extent: KeyExtent
-    def __init__(self, index: _Optional[int] = ..., num_files: _Optional[int] = ..., length: _Optional[int] = ..., extent: _Optional[_Union[KeyExtent, _Mapping]] = ...) -> None: ...
+    def __init__(self, index: _Optional[int] = ..., num_files: _Optional[int] = ..., length: _Optional[int] = ...) -> None: ...
 
 class KeyExtent(_message.Message):
     __slots__ = ("rows", "null_count", "int_min", "int_max", "byte_min", "byte_max", "max_is_prefix")

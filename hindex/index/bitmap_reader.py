@@ -98,10 +98,6 @@ class BitmapReader:
         """Distinct non-null values of a stripe."""
         return self._stripes[stripe].key_count
 
-    def leaf_count(self, stripe: int) -> int:
-        """Leaf pages of a stripe."""
-        return len(self._stripes[stripe].tree)
-
     def lookup(self, stripe: int, domain: Domain) -> Bounds:
         """The rows of a stripe whose value is in ``domain``: exact, always.
 

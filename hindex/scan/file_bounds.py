@@ -13,6 +13,7 @@ from typing import Protocol
 
 from pyroaring import BitMap
 
+from hindex.domain import Domain
 from hindex.errors import HindexError
 from hindex.index.base import Bounds, index_type
 from hindex.index.extent import are_of_kind
@@ -22,6 +23,7 @@ from hindex.plan.evaluate import bounds
 from hindex.plan.filter import Filter, Leaf
 from hindex.scan.answers import LeafAnswer
 from hindex.scan.orc_answers import Source
+from hindex.store.extents import ExtentColumn, Mask, StoredExtents
 from hindex.store.manifest import FileEntry, IndexEntry
 from hindex.table.paths import bind_paths
 from hindex.table.snapshot import FileView
@@ -108,12 +110,16 @@ class ManifestExtents:
     def __init__(self, indexes: Mapping[str, Sequence[IndexEntry]], binding: tuple[str, ...]) -> None:
         self._indexes = {column: sorted(found, key=_order) for column, found in indexes.items()}
         self._binding = binding
+        self._masks: dict[tuple[ExtentColumn, Domain], Mask] = {}
 
     def lookup(self, view: FileView, leaf: Leaf) -> Iterable[StripeBounds]:
         assert view.entry is not None
         for index in self._indexes.get(leaf.column, ()):
             file = view.entry.index_file(index.id)
             if file is None or not file.extents or not self._has_keys_of(view, view.entry, leaf):
+                continue
+            if isinstance(file.extents, StoredExtents) and not self._may_match(file.extents, leaf):
+                yield StripeBounds(index.name, Bounds.none())
                 continue
             if not are_of_kind(file.extents, key_kind(leaf.type)):
                 continue  # whatever wrote them, they tell nothing of the leaf
@@ -124,6 +130,13 @@ class ManifestExtents:
                     if extent.all_match(leaf.domain):
                         lower.add(number)
             yield StripeBounds(index.name, Bounds(lower, upper))
+
+    def _may_match(self, extents: StoredExtents, leaf: Leaf) -> bool:
+        """Whether some stripe of a file may have a member: that is told of all files of a segment at once."""
+        key = extents.column, leaf.domain
+        if key not in self._masks:
+            self._masks[key] = extents.column.may_match(leaf.domain, key_kind(leaf.type))
+        return bool(self._masks[key][extents.file])
 
     def _has_keys_of(self, view: FileView, entry: FileEntry, leaf: Leaf) -> bool:
         """Whether the file's keys of a column are those of the leaf's type."""

@@ -12,11 +12,9 @@ from typing import TypeAlias, overload
 import google_crc32c
 import numpy as np
 
-from hindex.domain import Domain
 from hindex.errors import StoreError
 from hindex.store.entry import FileEntry, SharedIndexEntry
 from hindex.store.segment import (
-    Mask,
     StoredSegment,
     Summary,
     batch_entries,
@@ -24,7 +22,6 @@ from hindex.store.segment import (
     decode_segment,
     encode_segment,
     index_paths,
-    may_match,
     summarize,
 )
 
@@ -110,11 +107,6 @@ class Segment:
             return [file.path for entry in entries for file in entry.index_files]
         with self._named():
             return index_paths(self.data)
-
-    def may_match(self, index_id: str, domain: Domain, fits: Callable[[str], bool]) -> Mask:
-        """See :meth:`FileEntries.may_match`. :raises StoreError: as :attr:`entries`."""
-        with self._named():
-            return may_match(self.data, self.summary.num_files, index_id, domain, fits)
 
     def keep(self, stored: StoredSegment, load: Load) -> None:
         """Say where it was written."""
@@ -224,30 +216,6 @@ class FileEntries(Sequence[FileEntry]):
         """Every index file that a data file has of its own."""
         for segment in self._fetched(self.segments):
             yield from segment.index_paths()
-
-    def may_match(self, index_id: str, domain: Domain, fits: Callable[[str], bool]) -> Mask:
-        """Which data files may hold a member of a domain, by an index's extents: False is certain.
-
-        Segments that are known to hold none are not read.
-
-        :param fits: whether the keys of a file of some schema are of the domain's kind.
-        """
-        found = np.ones(len(self), np.bool_)
-        wanted, places = [], []
-        for segment, end in zip(self.segments, self._ends if self.segments else (), strict=True):
-            place = slice(end - segment.summary.num_files, end)
-            known = segment.summary.indexes.get(index_id)
-            if known is None:
-                continue
-            fitting = all(map(fits, segment.summary.schemas))
-            if known.extent is not None and fitting and not known.extent.can_match(domain):
-                found[place] = False
-                continue
-            wanted.append(segment)
-            places.append(place)
-        for segment, place in zip(self._fetched(wanted), places, strict=True):
-            found[place] = segment.may_match(index_id, domain, fits)
-        return found
 
     def updated(self, changes: Mapping[str, FileEntry | None]) -> FileEntries:
         """With the entries of some paths put in or exchanged, or taken out where there is None.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hindex.index.extent import Extent
@@ -22,7 +23,7 @@ class IndexFileEntry:
     path: str
     length: int
     footer_checksum: int
-    extents: tuple[Extent, ...] = ()
+    extents: Sequence[Extent] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,38 @@
-"""The extents of a data file's stripes as a manifest keeps them: a list for each of their parts."""
+"""The extents of data files' stripes as a manifest keeps them: a list for each of their parts.
+
+Few of them ever become objects: which files of a segment may hold a wanted key is told of all at once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias, overload
 
-from hindex.domain import Key
-from hindex.index.extent import Extent
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hindex.domain import MAX_KEY, MIN_KEY, Domain, Key, Range
+from hindex.index.extent import SHORT_KEY, Extent
+from hindex.index.tree import clipped
+from hindex.keys import KeyKind
 from hindex.proto import manifest_pb2 as pb
+
+#: The lists of a ``StripeExtents`` message, and what is in them.
+LISTS = {
+    "null_counts": pa.uint64(),
+    "int_mins": pa.int64(),
+    "int_maxs": pa.int64(),
+    "byte_mins": pa.binary(),
+    "byte_maxs": pa.binary(),
+    "cut": pa.uint32(),
+}
+
+# with more ranges of bytes, the one around all of them is looked at
+_MOST_RANGES = 16
+
+Mask: TypeAlias = npt.NDArray[np.bool_]
 
 
 def encode_extents(extents: Sequence[Extent]) -> pb.StripeExtents:
@@ -33,26 +59,174 @@ def decode_extents(message: pb.StripeExtents, stripe_rows: Sequence[int]) -> tup
     :param stripe_rows: rows of each stripe.
     :raises ValueError: if the lists contradict each other.
     """
-    if len(message.null_counts) != len(stripe_rows):
-        raise ValueError(f"extents of {len(message.null_counts)} stripes for a file of {len(stripe_rows)}")
-    lows: Sequence[Key] = message.int_mins or message.byte_mins
-    highs: Sequence[Key] = message.int_maxs or message.byte_maxs
-    filled = sum(nulls < rows for nulls, rows in zip(message.null_counts, stripe_rows, strict=True))
-    if not filled == len(lows) == len(highs) or (message.int_mins and message.byte_mins):
-        raise ValueError(f"extents of {filled} stripes with values have {len(lows)} keys")
-    if message.cut and (message.int_mins or max(message.cut) >= filled):
-        raise ValueError("an extent that is cut has no key")
-    cut = set(message.cut)
-    keys = enumerate(zip(lows, highs, strict=True))
-    found = []
-    for nulls, rows in zip(message.null_counts, stripe_rows, strict=True):
-        if nulls > rows:
-            raise ValueError(f"a stripe of {rows} rows has {nulls} null ones")
-        if nulls == rows:
-            found.append(Extent(rows, nulls, None, None))
-            continue
-        number, (low, high) = next(keys)
-        if low > high:  # type: ignore[operator]
-            raise ValueError("the least key of a stripe is above its greatest")
-        found.append(Extent(rows, nulls, low, high, number in cut))
-    return tuple(found)
+    lists = [pa.array([list(getattr(message, name))], pa.list_(of)) for name, of in LISTS.items()]
+    column = pa.StructArray.from_arrays(lists, names=list(LISTS))
+    return ExtentColumn(column, pa.array([list(stripe_rows)], pa.list_(pa.uint64()))).extents(0)
+
+
+class ExtentColumn:
+    """The extents that one index gives of some data files' stripes. Immutable.
+
+    :param column: for each file the lists of a ``StripeExtents`` message; not sliced, without nulls.
+    :param stripe_rows: for each file the rows of its stripes.
+    :raises ValueError: if the lists contradict each other.
+    """
+
+    def __init__(self, column: pa.StructArray, stripe_rows: pa.ListArray) -> None:
+        self._rows = _Lists(stripe_rows)
+        lists = {name: _Lists(column.field(name)) for name in LISTS}
+        self._nulls, self._cut = lists["null_counts"], lists["cut"]
+        self._ints = lists["int_mins"], lists["int_maxs"]
+        self._bytes = lists["byte_mins"], lists["byte_maxs"]
+        self._check()
+
+    def _check(self) -> None:
+        told, stripes = self._nulls.lengths, self._rows.lengths
+        for at in np.flatnonzero(told != stripes)[:1]:
+            raise ValueError(f"extents of {told[at]} stripes for a file of {stripes[at]}")
+        nulls, rows = np.asarray(self._nulls.values), np.asarray(self._rows.values)
+        for at in np.flatnonzero(nulls > rows)[:1]:
+            raise ValueError(f"a stripe of {rows[at]} rows has {nulls[at]} null ones")
+        filled = self._nulls.count(nulls < rows)
+        ints, bytes_ = (mins.lengths for mins, _ in (self._ints, self._bytes))
+        wrong = (ints + bytes_ != filled) | ((ints > 0) & (bytes_ > 0))
+        wrong |= (ints != self._ints[1].lengths) | (bytes_ != self._bytes[1].lengths)
+        for at in np.flatnonzero(wrong)[:1]:
+            raise ValueError(f"extents of {filled[at]} stripes with values have {ints[at] + bytes_[at]} keys")
+        cut = np.asarray(self._cut.values) >= np.repeat(bytes_, self._cut.lengths)
+        if cut.any():
+            raise ValueError("an extent that is cut has no key")
+        for mins, maxs in (self._ints, self._bytes):
+            if pc.any(pc.greater(mins.values, maxs.values)).as_py():
+                raise ValueError("the least key of a stripe is above its greatest")
+
+    def num_stripes(self, file: int) -> int:
+        """Of how many stripes of a file there are extents."""
+        return int(self._rows.lengths[file])
+
+    def extents(self, file: int) -> tuple[Extent, ...]:
+        """The extents of a file's stripes."""
+        lows: Sequence[Key] = self._ints[0].of(file) or self._bytes[0].of(file)
+        highs: Sequence[Key] = self._ints[1].of(file) or self._bytes[1].of(file)
+        keys = enumerate(zip(lows, highs, strict=True))
+        cut = set(self._cut.of(file))
+        found = []
+        for rows, nulls in zip(self._rows.of(file), self._nulls.of(file), strict=True):
+            if nulls == rows:
+                found.append(Extent(rows, nulls, None, None))
+            else:
+                number, (low, high) = next(keys)
+                found.append(Extent(rows, nulls, low, high, number in cut))
+        return tuple(found)
+
+    def may_match(self, domain: Domain, kind: KeyKind | None) -> Mask:
+        """Which files may have a member of a domain: False is certain.
+
+        :param kind: of the domain's keys. Files whose keys are of another one are not judged.
+        """
+        is_bytes = kind is KeyKind.BYTES
+        mins, maxs = self._bytes if is_bytes else self._ints
+        (others, _) = self._ints if is_bytes else self._bytes
+        found: Mask = others.lengths > 0
+        if domain.null_allowed:
+            found |= self._nulls.count(np.asarray(self._nulls.values) > 0) > 0
+        # literals may lie beyond all keys
+        ranges = domain.ranges if is_bytes else clipped(domain.ranges)
+        if ranges and len(mins.values):
+            near = self._bytes_overlap(ranges) if is_bytes else _ints_overlap(mins, maxs, ranges)
+            found |= mins.count(near) > 0
+        return found
+
+    def _bytes_overlap(self, ranges: Sequence[Range]) -> Mask:
+        """Which stripes with values may have one in some range."""
+        mins, maxs = (lists.values for lists in self._bytes)
+        if len(ranges) > _MOST_RANGES:
+            ranges = [Range(ranges[0].low, ranges[-1].high)]
+        cut = np.zeros(len(maxs), np.bool_)
+        starts = np.repeat(self._bytes[1].offsets[:-1], self._cut.lengths)
+        cut[starts + np.asarray(self._cut.values).astype(np.int64)] = True
+        # what was cut elsewhere than this version does is not looked at
+        odd = cut & (np.asarray(pc.binary_length(maxs)) != SHORT_KEY)
+        found = np.zeros(len(mins), np.bool_)
+        for item in ranges:
+            near = np.ones(len(mins), np.bool_)
+            if item.high is not None:
+                before = pc.less_equal if item.high_inclusive else pc.less
+                near &= np.asarray(before(mins, pa.scalar(item.high, pa.binary())))
+            if item.low is not None:
+                assert isinstance(item.low, bytes)
+                after = pc.greater_equal if item.low_inclusive else pc.greater
+                reaches = np.asarray(after(maxs, pa.scalar(item.low, pa.binary())))
+                begins = np.asarray(pc.greater_equal(maxs, pa.scalar(item.low[:SHORT_KEY], pa.binary())))
+                near &= np.where(cut, begins | odd, reaches)
+            found |= near
+        return found
+
+
+class _Lists:
+    """Lists of values: where each begins and ends, and the values one after another."""
+
+    def __init__(self, lists: pa.ListArray) -> None:
+        self.offsets = np.asarray(lists.offsets).astype(np.int64)
+        self.lengths = np.diff(self.offsets)
+        self.values: pa.Array = lists.values
+
+    def of(self, at: int) -> list[Any]:
+        """The values of one list."""
+        return self.values.slice(self.offsets[at], self.lengths[at]).to_pylist()  # type: ignore[no-any-return]
+
+    def count(self, flags: Mask) -> npt.NDArray[np.int64]:
+        """How many values of each list are flagged."""
+        sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(flags)])
+        found: npt.NDArray[np.int64] = sums[self.offsets[1:]] - sums[self.offsets[:-1]]
+        return found
+
+
+def _ints_overlap(mins: _Lists, maxs: _Lists, ranges: Sequence[Range]) -> Mask:
+    """Which stripes with values may have one in some range."""
+    lows = np.array([MIN_KEY if item.low is None else item.low for item in ranges], np.int64)
+    highs = np.array([MAX_KEY if item.high is None else item.high for item in ranges], np.int64)
+    # the first range that does not end before the least key
+    at = np.searchsorted(highs, np.asarray(mins.values))
+    near = lows[np.minimum(at, len(ranges) - 1)] <= np.asarray(maxs.values)
+    return (at < len(ranges)) & near
+
+
+class StoredExtents(Sequence[Extent]):
+    """The extents of one file of a column, which become objects when they are asked for."""
+
+    def __init__(self, column: ExtentColumn, file: int) -> None:
+        self.column = column
+        self.file = file
+        self._found: tuple[Extent, ...] | None = None
+
+    @property
+    def _all(self) -> tuple[Extent, ...]:
+        found = self._found
+        if found is None:
+            self._found = found = self.column.extents(self.file)
+        return found
+
+    def __len__(self) -> int:
+        return self.column.num_stripes(self.file)
+
+    @overload
+    def __getitem__(self, at: int) -> Extent: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> tuple[Extent, ...]: ...
+
+    def __getitem__(self, at: int | slice) -> Extent | tuple[Extent, ...]:
+        return self._all[at]
+
+    def __iter__(self) -> Iterator[Extent]:
+        return iter(self._all)
+
+    def __eq__(self, other: object) -> bool:
+        return self._all == tuple(other) if isinstance(other, tuple | StoredExtents) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._all)
+
+    def __repr__(self) -> str:
+        return repr(self._all)

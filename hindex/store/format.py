@@ -147,7 +147,6 @@ def _to_message(manifest: Manifest, places: Places, commit_id: bytes) -> pb.Mani
     shared = manifest.shared_indexes()
     shared_at = {item.id: at for at, item in enumerate(shared)}
     message.shared_indexes.extend(_shared_message(item, index_at[item.index_id]) for item in shared)
-    schema_at: dict[str, int] = {}
     for segment in manifest.entries.segments:
         summary = segment.summary
         stored = segment.stored or places.get(segment)
@@ -156,19 +155,12 @@ def _to_message(manifest: Manifest, places: Places, commit_id: bytes) -> pb.Mani
             first_path=summary.first,
             last_path=summary.last,
             data=segment.data if stored is None else None,
-            schemas=[schema_at.setdefault(schema, len(schema_at)) for schema in summary.schemas],
             shared_indexes=[shared_at[of.id] for of in summary.shared],
         )
         if stored is not None:
             found.path, found.length, found.checksum = stored.path, stored.length, stored.checksum
         for index_id, has in summary.indexes.items():
-            found.indexes.add(
-                index=index_at[index_id],
-                num_files=has.num_files,
-                length=has.length,
-                extent=None if has.extent is None else _extent_message(has.extent),
-            )
-    message.schemas.extend(schema_at)
+            found.indexes.add(index=index_at[index_id], num_files=has.num_files, length=has.length)
     return message
 
 
@@ -197,18 +189,19 @@ def _from_message(
     )
     if len({item.id for item in indexes}) < len(indexes):
         raise ValueError("two indexes have the same id")
-    schemas = tuple(message.schemas)
     shared = tuple(_shared_entry(item, indexes) for item in message.shared_indexes)
     if len({item.id for item in shared}) < len(shared):
         raise ValueError("two shared indexes have the same id")
     files: Sequence[FileEntry]
     if version == 1:
         files = [
-            _file_entry(item, indexes, schemas) for segment in message.segments for item in segment.files
+            _file_entry(item, indexes, message.schemas)
+            for segment in message.segments
+            for item in segment.files
         ]
         _check_order(item.path for item in files)
     else:
-        segments = [_segment(item, indexes, schemas, shared, load, known) for item in message.segments]
+        segments = [_segment(item, indexes, shared, load, known) for item in message.segments]
         _check_order(path for item in segments for path in sorted({item.summary.first, item.summary.last}))
         files = FileEntries(segments)
     return Manifest(message.number, message.table_uri, message.created_ms, indexes, files)
@@ -217,7 +210,6 @@ def _from_message(
 def _segment(
     item: pb.FileSegment,
     indexes: tuple[IndexEntry, ...],
-    schemas: tuple[str, ...],
     shared: tuple[SharedIndexEntry, ...],
     load: Load,
     known: MutableMapping[StoredSegment, Segment],
@@ -228,14 +220,8 @@ def _segment(
         num_files=item.num_files,
         first=item.first_path,
         last=item.last_path,
-        schemas=tuple(schemas[at] for at in item.schemas),
         shared=tuple(shared[at] for at in item.shared_indexes),
-        indexes={
-            indexes[of.index].id: IndexSummary(
-                of.num_files, of.length, _extent(of.extent) if of.HasField("extent") else None
-            )
-            for of in item.indexes
-        },
+        indexes={indexes[of.index].id: IndexSummary(of.num_files, of.length) for of in item.indexes},
     )
     if item.HasField("data"):
         return Segment(summary, None, None, data=item.data)
@@ -248,7 +234,7 @@ def _segment(
     return found
 
 
-def _file_entry(item: pb.DataFile, indexes: tuple[IndexEntry, ...], schemas: tuple[str, ...]) -> FileEntry:
+def _file_entry(item: pb.DataFile, indexes: tuple[IndexEntry, ...], schemas: Sequence[str]) -> FileEntry:
     if not is_safe_path(item.path):
         raise ValueError(f"data file name {item.path!r} leaves the table")
     stripe_rows = tuple(item.stripe_rows)

@@ -6,25 +6,19 @@ row for each data file; ``docs/store.md`` specifies the columns.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hindex.domain import MAX_KEY, MIN_KEY, Domain, Range
-from hindex.index.extent import SHORT_KEY, Extent, around
-from hindex.proto import manifest_pb2 as pb
+from hindex.index.extent import Extent
 from hindex.store.entry import FileEntry, IndexFileEntry, SharedIndexEntry, is_safe_path
-from hindex.store.extents import decode_extents, encode_extents
+from hindex.store.extents import LISTS, ExtentColumn, StoredExtents, encode_extents
 
 #: Longer segments are refused: they are hostile or damaged.
 MAX_SEGMENT_BYTES = 1 << 28
 
-# with more ranges of bytes, the one around all of them is looked at
-_MOST_RANGES = 16
 _INDEX, _EXTENTS = "index ", "extents "
 _PLAIN = pa.schema(
     [
@@ -40,23 +34,13 @@ _PLAIN = pa.schema(
         pa.field("num_row_groups", pa.uint64()),
     ]
 )
-_LISTS = {
-    "null_counts": pa.uint64(),
-    "int_mins": pa.int64(),
-    "int_maxs": pa.int64(),
-    "byte_mins": pa.binary(),
-    "byte_maxs": pa.binary(),
-    "cut": pa.uint32(),
-}
 _INDEX_FIELDS = [
     pa.field("path", pa.string()),
     pa.field("length", pa.uint64()),
     pa.field("footer_checksum", pa.uint32()),
 ]
-_EXTENTS_FIELDS = [pa.field(name, pa.list_(of)) for name, of in _LISTS.items()]
+_EXTENTS_FIELDS = [pa.field(name, pa.list_(of)) for name, of in LISTS.items()]
 _FIELDS = {_INDEX: _INDEX_FIELDS, _EXTENTS: _EXTENTS_FIELDS}
-
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,22 +49,19 @@ class IndexSummary:
 
     :ivar num_files: data files with an index file of their own.
     :ivar length: bytes of these.
-    :ivar extent: around all their stripes, where every data file of the segment has extents; None otherwise.
     """
 
     num_files: int
     length: int
-    extent: Extent | None
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What is known of a segment without reading it. ``schemas`` and ``shared`` are those that occur in it."""
+    """What is known of a segment without reading it. ``shared`` are those that occur in it."""
 
     num_files: int
     first: str
     last: str
-    schemas: tuple[str, ...]
     shared: tuple[SharedIndexEntry, ...]
     indexes: Mapping[str, IndexSummary]
 
@@ -104,27 +85,12 @@ def summarize(entries: Sequence[FileEntry]) -> Summary:
         num_files=len(entries),
         first=entries[0].path,
         last=entries[-1].path,
-        schemas=tuple(dict.fromkeys(entry.schema for entry in entries)),
         shared=tuple({item.id: item for entry in entries for item in entry.shared}.values()),
         indexes={
-            index_id: IndexSummary(
-                len(files),
-                sum(file.length for file in files),
-                _around(files) if len(files) == len(entries) else None,
-            )
+            index_id: IndexSummary(len(files), sum(file.length for file in files))
             for index_id, files in own.items()
         },
     )
-
-
-def _around(files: Sequence[IndexFileEntry]) -> Extent | None:
-    """The extent around all stripes of some files; None where one has none, or keys are of two kinds."""
-    if not all(file.extents for file in files):
-        return None
-    extents = [extent for file in files for extent in file.extents]
-    if len({type(item.min_key) for item in extents if item.has_values}) > 1:
-        return None
-    return around(extents).cut()
 
 
 def encode_segment(entries: Sequence[FileEntry]) -> bytes:
@@ -174,30 +140,26 @@ def _extents_column(files: Sequence[IndexFileEntry | None]) -> pa.StructArray:
     messages = [encode_extents(file.extents) if file and file.extents else None for file in files]
     children = [
         pa.array([() if message is None else getattr(message, name) for message in messages], pa.list_(of))
-        for name, of in _LISTS.items()
+        for name, of in LISTS.items()
     ]
     missing = pa.array([message is None for message in messages], pa.bool_())
     return pa.StructArray.from_arrays(children, fields=_EXTENTS_FIELDS, mask=missing)
 
 
-def decode_segment(data: bytes, only: Collection[str] | None = None) -> pa.RecordBatch:
+def decode_segment(data: bytes) -> pa.RecordBatch:
     """The batch of a segment.
 
-    :param only: the columns to decompress; all if None.
     :raises ValueError: if it is not one.
     """
     try:
-        with pa.ipc.open_stream(data) as reader:
-            schema = reader.schema
-        wanted = [at for at, name in enumerate(schema.names) if only is None or name in only]
-        options = pa.ipc.IpcReadOptions(use_threads=False, included_fields=wanted)
+        options = pa.ipc.IpcReadOptions(use_threads=False)
         with pa.ipc.open_stream(data, options=options) as reader:
             batch = reader.read_next_batch()
         batch.validate(full=True)
     except (pa.ArrowException, OSError, StopIteration) as error:
         raise ValueError(f"a segment is not an Arrow stream: {error}") from error
-    fields = list(schema)
-    if not pa.schema(fields[: len(_PLAIN)]).equals(_PLAIN) or len(set(schema.names)) < len(fields):
+    fields = list(batch.schema)
+    if not pa.schema(fields[: len(_PLAIN)]).equals(_PLAIN) or len(set(batch.schema.names)) < len(fields):
         raise ValueError("a segment does not have the columns that it should have")
     for field in fields[len(_PLAIN) :]:
         kind = next((prefix for prefix in _FIELDS if field.name.startswith(prefix)), None)
@@ -236,7 +198,7 @@ def batch_entries(batch: pa.RecordBatch, shared: Iterable[SharedIndexEntry]) -> 
     stripe_rows = [tuple(rows) for rows in plain[5]]
     own: list[list[IndexFileEntry]] = [[] for _ in range(batch.num_rows)]
     for index_id in sorted(batch_indexes(batch)):
-        _add_index_files(batch, index_id, stripe_rows, own)
+        _add_index_files(batch, index_id, own)
     entries = []
     schemas: dict[str, str] = {}
     last = ""
@@ -272,17 +234,10 @@ def batch_entries(batch: pa.RecordBatch, shared: Iterable[SharedIndexEntry]) -> 
     return tuple(entries)
 
 
-def _add_index_files(
-    batch: pa.RecordBatch,
-    index_id: str,
-    stripe_rows: Sequence[tuple[int, ...]],
-    own: Sequence[list[IndexFileEntry]],
-) -> None:
+def _add_index_files(batch: pa.RecordBatch, index_id: str, own: Sequence[list[IndexFileEntry]]) -> None:
     column = batch.column(_INDEX + index_id)
     paths, lengths, checksums = (column.field(at).to_pylist() for at in range(len(_INDEX_FIELDS)))
-    extents: Sequence[tuple[Extent, ...]] = [()] * batch.num_rows
-    if _EXTENTS + index_id in batch.schema.names:
-        extents = _extents(batch.column(_EXTENTS + index_id), stripe_rows)
+    extents = _extents(batch, index_id)
     for at, is_there in enumerate(column.is_valid().to_pylist()):
         if is_there:
             if not is_safe_path(paths[at]):
@@ -290,12 +245,15 @@ def _add_index_files(
             own[at].append(IndexFileEntry(index_id, paths[at], lengths[at], checksums[at], extents[at]))
 
 
-def _extents(column: pa.StructArray, stripe_rows: Sequence[tuple[int, ...]]) -> list[tuple[Extent, ...]]:
-    lists = {name: column.field(name).to_pylist() for name in _LISTS}
-    found: list[tuple[Extent, ...]] = []
-    for at, is_there in enumerate(column.is_valid().to_pylist()):
-        message = pb.StripeExtents(**{name: values[at] for name, values in lists.items()})
-        found.append(decode_extents(message, stripe_rows[at]) if is_there else ())
+def _extents(batch: pa.RecordBatch, index_id: str) -> Sequence[Sequence[Extent]]:
+    """What an index tells of the stripes of each file."""
+    found: list[Sequence[Extent]] = [()] * batch.num_rows
+    if _EXTENTS + index_id in batch.schema.names:
+        column = batch.column(_EXTENTS + index_id)
+        is_there = column.is_valid()
+        held = ExtentColumn(column.filter(is_there), batch.column("stripe_rows").filter(is_there))
+        for number, at in enumerate(pc.indices_nonzero(is_there).to_pylist()):
+            found[at] = StoredExtents(held, number)
     return found
 
 
@@ -308,85 +266,4 @@ def index_paths(data: bytes) -> list[str]:
     for column in decode_segment(data).columns[len(_PLAIN) :]:
         if column.type.num_fields == len(_INDEX_FIELDS):
             found += column.field("path").filter(column.is_valid()).to_pylist()
-    return found
-
-
-def may_match(
-    data: bytes, num_files: int, index_id: str, domain: Domain, fits: Callable[[str], bool]
-) -> Mask:
-    """Which data files of a segment may hold a member of a domain, by an index's extents: False is certain.
-
-    :param fits: whether the keys of a file of some schema are of the domain's kind.
-    :raises ValueError: if it is not a segment.
-    """
-    name = _EXTENTS + index_id
-    # only what is needed is decompressed: paths are most of a segment
-    batch = decode_segment(data, {"schema", name})
-    if batch.num_rows != num_files:
-        raise ValueError(f"a segment has {batch.num_rows} rows in place of {num_files}")
-    if name not in batch.schema.names:
-        return np.ones(num_files, np.bool_)
-    column, schemas = batch.column(name), batch.column("schema")
-    counts = column.field("null_counts")
-    fitting = np.array([fits(schema) for schema in schemas.dictionary.to_pylist()], np.bool_)
-    found: Mask = ~(np.asarray(column.is_valid()) & fitting[np.asarray(schemas.indices)])
-    if domain.null_allowed:
-        found |= _any(_offsets(counts), np.asarray(counts.values) > 0)
-    lows = [item.low if item.low is not None else item.high for item in domain.ranges]
-    # one range without ends is of no kind: it holds every key
-    if all(low is None or isinstance(low, int) for low in lows):
-        lists = column.field("int_mins")
-        highs = column.field("int_maxs").values
-        found |= _any(_offsets(lists), _ints_overlap(lists.values, highs, domain.ranges))
-    if not any(isinstance(low, int) for low in lows):
-        lists = column.field("byte_mins")
-        found |= _any(_offsets(lists), _bytes_overlap(column, domain.ranges))
-    return found
-
-
-def _offsets(lists: pa.ListArray) -> npt.NDArray[np.int64]:
-    return np.asarray(lists.offsets).astype(np.int64)
-
-
-def _any(offsets: npt.NDArray[np.int64], values: Mask) -> Mask:
-    """Whether some value of each list is true."""
-    sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(values)])
-    return sums[offsets[1:]] > sums[offsets[:-1]]
-
-
-def _ints_overlap(mins: pa.Array, maxs: pa.Array, ranges: Sequence[Range]) -> Mask:
-    if not ranges:
-        return np.zeros(len(mins), np.bool_)
-    lows = np.array([MIN_KEY if item.low is None else item.low for item in ranges], np.int64)
-    highs = np.array([MAX_KEY if item.high is None else item.high for item in ranges], np.int64)
-    # the first range that does not end before the least key
-    at = np.searchsorted(highs, np.asarray(mins))
-    near = lows[np.minimum(at, len(ranges) - 1)] <= np.asarray(maxs)
-    return (at < len(ranges)) & near
-
-
-def _bytes_overlap(column: pa.StructArray, ranges: Sequence[Range]) -> Mask:
-    mins, maxs = column.field("byte_mins").values, column.field("byte_maxs").values
-    found = np.zeros(len(mins), np.bool_)
-    if not len(mins) or not ranges:
-        return found
-    if len(ranges) > _MOST_RANGES:
-        ranges = [Range(ranges[0].low, ranges[-1].high)]
-    cut = np.zeros(len(maxs), np.bool_)
-    marks, starts = column.field("cut"), _offsets(column.field("byte_maxs"))[:-1]
-    cut[np.repeat(starts, np.diff(_offsets(marks))) + np.asarray(marks.values).astype(np.int64)] = True
-    # what was cut elsewhere than this version does is not looked at
-    odd = cut & (np.asarray(pc.binary_length(maxs)) != SHORT_KEY)
-    for item in ranges:
-        near = np.ones(len(mins), np.bool_)
-        if item.high is not None:
-            before = pc.less_equal if item.high_inclusive else pc.less
-            near &= np.asarray(before(mins, pa.scalar(item.high, pa.binary())))
-        if item.low is not None:
-            assert isinstance(item.low, bytes)
-            after = pc.greater_equal if item.low_inclusive else pc.greater
-            reaches = np.asarray(after(maxs, pa.scalar(item.low, pa.binary())))
-            begins = np.asarray(pc.greater_equal(maxs, pa.scalar(item.low[:SHORT_KEY], pa.binary())))
-            near &= np.where(cut, begins | odd, reaches)
-        found |= near
     return found

@@ -60,7 +60,8 @@ def test_a_leaf_says_how_much_memory_it_takes(frequent: int, rng: np.random.Gene
     column[rng.random(ROWS) < 0.06 * frequent] = frequent
     reader = read(build(TYPES["bigint"], [pa.array(column, pa.int64())]))
     said = outside = 0
-    leaves = list(reader._stripes[0].tree.leaves(range(reader.leaf_count(0))))
+    tree = reader._stripes[0].tree
+    leaves = list(tree.leaves(range(len(tree))))
     for leaf in leaves:
         assert isinstance(leaf.keys, np.ndarray)
         leaf.rows(0, len(leaf.keys))

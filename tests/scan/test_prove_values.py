@@ -92,7 +92,7 @@ def test_prove_finds_a_manifest_that_is_wrong_alone(few: Table, tmp_path: Path) 
 def extents_of(table: Table) -> tuple[Any, ...]:
     manifest = Store.for_table(table.uri).load()
     assert manifest is not None
-    return next(file for file in manifest.files if file.path == "0.orc").index_files[0].extents
+    return tuple(next(file for file in manifest.files if file.path == "0.orc").index_files[0].extents)
 
 
 def set_extents(table: Table, extents: tuple[Any, ...]) -> None:

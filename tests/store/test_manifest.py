@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hindex.errors import IndexExistsError, IndexNotFoundError, NewerFormatError, StoreError
+from hindex.index.extent import Extent
 from hindex.proto import manifest_pb2 as pb
 from hindex.store.format import VERSION, decode, encode
 from hindex.store.manifest import (
@@ -327,8 +328,22 @@ def elsewhere(path: str, length: int) -> pb.FileSegment:
     return pb.FileSegment(num_files=1, first_path="a", last_path="a", path=path, length=length)
 
 
+def with_extents(entry: FileEntry, *extents: Extent) -> FileEntry:
+    return replace(
+        entry, index_files=(replace(entry.index_files[0], extents=extents), *entry.index_files[1:])
+    )
+
+
 def with_index_path(entry: FileEntry, path: str) -> FileEntry:
     return replace(entry, index_files=(replace(entry.index_files[0], path=path), *entry.index_files[1:]))
+
+
+def test_fields_that_only_earlier_writers_had_are_passed_over() -> None:
+    message = pb.Manifest.FromString(encode(SMALL)[20:-4])
+    message.schemas.append("struct<a:int>")
+    message.segments[0].MergeFromString(b"\x4a\x01\x00")  # 9: positions in schemas
+    message.segments[0].indexes[0].MergeFromString(b"\x22\x02\x08\x1e")  # 4: an extent around all stripes
+    assert decode(framed(message.SerializeToString(), VERSION), "m") == SMALL
 
 
 @pytest.mark.parametrize(
@@ -341,7 +356,6 @@ def with_index_path(entry: FileEntry, path: str) -> FileEntry:
         hostile(lambda m: m.segments[0].__setattr__("num_files", 3)),
         hostile(lambda m: m.segments[0].__setattr__("first_path", "z")),
         hostile(lambda m: m.segments[0].__setattr__("last_path", "z")),
-        hostile(lambda m: m.segments[0].schemas.append(2)),
         hostile(lambda m: m.segments[0].shared_indexes.append(0)),
         hostile(lambda m: m.segments[0].indexes[0].__setattr__("index", 2)),
         hostile(lambda m: m.segments[0].indexes.pop()),
@@ -356,6 +370,8 @@ def with_index_path(entry: FileEntry, path: str) -> FileEntry:
         hostile_entry(lambda f: replace(f, index_files=f.index_files[:1])),
         hostile_entry(lambda f: with_index_path(f, "../../etc/passwd")),
         hostile_entry(lambda f: with_index_path(f, "/etc/passwd")),
+        hostile_entry(lambda f: with_extents(f, Extent(10, 0, 1, 2))),
+        hostile_entry(lambda f: with_extents(f, Extent(10, 0, 1, 2), Extent(20, 0, 4, 3)), 1),
         hostile_entry(lambda f: replace(f, path="a"), 1),
         hostile_v1(lambda m: m.segments[0].files[0].index_files[0].__setattr__("path", "../../etc/passwd")),
         hostile_v1(lambda m: m.segments[0].files[0].index_files[0].__setattr__("path", "/etc/passwd")),

@@ -1,4 +1,4 @@
-"""Segments: what they keep, what of them a commit writes, and pruning by the extents in them."""
+"""Segments: what they keep, what of them a commit writes, and what the extents in them rule out."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ import pytest
 
 from hindex.domain import Domain, Key, Range
 from hindex.errors import StoreError
-from hindex.index.extent import Extent
-from hindex.store.entries import FileEntries, Segment
+from hindex.index.extent import Extent, are_of_kind
+from hindex.keys import KeyKind
+from hindex.store.entries import FileEntries
+from hindex.store.extents import StoredExtents
 from hindex.store.format import decode, encode
 from hindex.store.manifest import (
     FileEntry,
@@ -77,6 +79,9 @@ def random_extent(rng: np.random.Generator, kind: str, rows: int) -> Extent:
 
 def random_domain(rng: np.random.Generator, kind: str) -> Domain:
     keys = sorted({random_key(rng, kind) for _ in range(int(rng.choice([0, 1, 2, 4, 60])))})
+    if kind == "int" and rng.random() < 0.2:
+        # literals may lie beyond all keys
+        keys = [-(1 << 70), *keys] if rng.random() < 0.5 else [*keys, 1 << 70]
     if rng.random() < 0.5:
         ranges = [Range(key, key) for key in keys]
     else:
@@ -92,76 +97,47 @@ def random_domain(rng: np.random.Generator, kind: str) -> Domain:
 @pytest.mark.parametrize("kind", ["int", "text"])
 def test_pruning_against_each_extent(kind: str, rng: np.random.Generator) -> None:
     """Files are ruled out if no extent of theirs can match, as a loop over all extents says, and never otherwise."""
-    of = INT if kind == "int" else TEXT
+    of, other = (INT, "text") if kind == "int" else (TEXT, "int")
+    key_kind = KeyKind.INT64 if kind == "int" else KeyKind.BYTES
     ruled_out = 0
     for _ in range(60):
         files = []
         for number in range(30):
             path = f"f{number:03}"
             stripes = tuple(int(rows) for rows in rng.integers(1, 5, int(rng.integers(0, 4))))
-            extents = tuple(random_extent(rng, kind, rows) for rows in stripes) if rng.random() < 0.9 else ()
-            mine = (own(of, path, extents),) if rng.random() < 0.9 else ()
-            schema = str(rng.choice(["struct<a:int>", "struct<a:other>"], p=[0.9, 0.1]))
-            rest = (own(BITS, path),)
-            files.append(FileEntry(path, 1, 1, 1, sum(stripes), stripes, schema, mine + rest))
+            found_kind = kind if rng.random() < 0.9 else other
+            extents = tuple(random_extent(rng, found_kind, rows) for rows in stripes)
+            mine = (own(of, path, extents if rng.random() < 0.9 else ()),) if rng.random() < 0.9 else ()
+            files.append(
+                FileEntry(path, 1, 1, 1, sum(stripes), stripes, "struct<>", (*mine, own(BITS, path)))
+            )
         found = decode(encode(Manifest(1, "/t", 1, (INT, TEXT, BITS), tuple(files))), "m").entries
         domain = random_domain(rng, kind)
-        mask = found.may_match(of.id, domain, lambda schema: "other" not in schema)
-        for item, kept in zip(found, mask.tolist(), strict=True):
-            file = item.index_file(of.id)
-            known = file is not None and file.extents and "other" not in item.schema
-            expected = not known or any(extent.can_match(domain) for extent in file.extents)  # type: ignore[union-attr]
+        for given, item in zip(files, found, strict=True):
+            file, before = item.index_file(of.id), given.index_file(of.id)
+            if file is None or not file.extents:
+                assert before is None or not before.extents
+                continue
+            assert before is not None
+            assert isinstance(file.extents, StoredExtents)
+            kept = bool(file.extents.column.may_match(domain, key_kind)[file.extents.file])
+            if are_of_kind(before.extents, key_kind):
+                expected = any(extent.can_match(domain) for extent in file.extents)
+            else:
+                expected = True  # of keys of another kind nothing is known
             if len(domain.ranges) > 16 and kind == "text":
                 assert kept or not expected, (domain, item)
             else:
                 assert kept == expected, (domain, item)
-        ruled_out += int((~mask).sum())
-        assert found.may_match(BITS.id, domain, lambda schema: True).all()
+            ruled_out += not kept
+            assert file.extents == tuple(extent.cut() for extent in before.extents)
     assert ruled_out > 100
-
-
-@pytest.mark.parametrize("whole", [b"a" * 64, b"a" * 70, b"a"])
-def test_the_extent_of_a_segment_reaches_as_far_as_a_key_that_was_cut(whole: bytes) -> None:
-    beyond = b"a" * 64 + b"b"
-    extents = [Extent(2, 0, b"a", whole), Extent(2, 0, b"a", beyond).cut()]
-    for some in (extents, extents[::-1]):
-        files = [
-            FileEntry(f"f{at}", 1, 1, 1, 2, (2,), "struct<a:string>", (own(TEXT, f"f{at}", (extent,)),))
-            for at, extent in enumerate(some)
-        ]
-        found = Segment.of(files).summary.indexes[TEXT.id].extent
-        assert found == Extent(4, 0, b"a", b"a" * 64, max_is_prefix=True)
-        assert found.can_match(Domain.points([beyond]))
 
 
 def test_more_row_groups_than_rows_are_refused() -> None:
     data = encode(Manifest(1, "/t", 1, (BITS,), (replace(entry(0), num_row_groups=5),)))
     with pytest.raises(StoreError, match=r"has 5 row groups of 4 rows"):
         tuple(decode(data, "m").entries)
-
-
-def test_the_extent_of_a_segment_rules_it_out_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    files = [
-        FileEntry(
-            f"f{n:03}", 1, 1, 1, 4, (4,), "struct<i:bigint>", (own(INT, f"f{n:03}", (Extent(4, 0, n, n),)),)
-        )
-        for n in range(64)
-    ]
-    store = Store(str(tmp_path / "s"), "/t")
-    store.commit(lambda old: merge_build_result(old, new_indexes=[INT], files=files))
-    found = Store(store.root, "/t").load()
-    assert found is not None
-    read: list[str] = []
-
-    monkeypatch.setattr(
-        "hindex.store.local.read_whole",
-        lambda path, limit: (read.append(path.name), path.read_bytes())[1],  # type: ignore[func-returns-value]
-    )
-    mask = found.entries.may_match(INT.id, Domain((Range(20, 20),)), lambda schema: True)
-    assert mask.nonzero()[0].tolist() == [20]
-    assert len(read) == 1
-    # files of another type are not judged by keys of this one
-    assert found.entries.may_match(INT.id, Domain((Range(20, 20),)), lambda schema: False).all()
 
 
 def files_in(store: Store) -> dict[str, int]:

@@ -38,7 +38,6 @@ from hindex.plan.residual.nodes import (
 REMEDY = "filter with Spark on scan(...).to_spark()"
 
 _INTEGERS = {3: OrcType(Kind.BYTE), 5: OrcType(Kind.SHORT), 10: OrcType(Kind.INT), 20: OrcType(Kind.LONG)}
-_DIGITS = {of.kind: digits for digits, of in _INTEGERS.items()}
 _TYPES = {
     Family.BOOLEAN: BOOLEAN,
     Family.FLOAT: FLOAT,

@@ -1,0 +1,156 @@
+"""What a manifest keeps of many files: those that cannot match are ruled out together, and never wrongly."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hindex.index.extent import Extent
+from hindex.plan.explain import Kept
+from hindex.plan.reasons import Reason
+from hindex.scan.file_bounds import ManifestExtents
+from hindex.store.extents import ExtentColumn
+from hindex.store.recent import RECENT
+from hindex.tables import IndexSpec, Table
+from tests.support.local_build import LocalConnection
+from tests.support.small import ids, reasons, write_rows
+
+FILES, ROWS = 24, 50
+
+
+def file(number: int) -> str:
+    return f"{number:02}.orc"
+
+
+@pytest.fixture
+def clustered(connection: LocalConnection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """File n has ids and ``a`` from 50 n to 50 n + 49, and ``s`` of one value; its manifest is of three segments."""
+    monkeypatch.setattr("hindex.store.entries.SEGMENT_FILES", 8)
+    monkeypatch.setattr("hindex.store.format.INLINE_BYTES", 0)
+    path = tmp_path / "t"
+    for number in range(FILES):
+        first = number * ROWS
+        texts = [None if number == 5 else f"s{number}"] * ROWS
+        write_rows(path / file(number), first, list(range(first, first + ROWS)), texts)
+    table = connection.table(str(path))
+    table.create_indexes([IndexSpec("by_a", "a", "minmax"), IndexSpec("by_s", "s", "minmax")])
+    return path
+
+
+@pytest.fixture
+def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Extent, ...]]:
+    """The extents of each file that become objects meanwhile."""
+    found: list[tuple[Extent, ...]] = []
+    real = ExtentColumn.extents
+
+    def extents(self: ExtentColumn, at: int) -> tuple[Extent, ...]:
+        found.append(real(self, at))
+        return found[-1]
+
+    monkeypatch.setattr(ExtentColumn, "extents", extents)
+    return found
+
+
+def read_anew(path: Path) -> Table:
+    """The table as a new process has it: its manifest is read."""
+    RECENT.clear()
+    return LocalConnection().table(str(path))
+
+
+def test_files_that_cannot_match_are_ruled_out_unlooked_at(
+    clustered: Path, looked_at: list[tuple[Extent, ...]]
+) -> None:
+    assert len(list((clustered / "_hindex" / "segments").iterdir())) == 3
+    table = read_anew(clustered)
+    scan = table.scan("a = 70")
+    explained = scan.explain()
+    assert explained.files.kept == 1
+    assert (explained.files.total, explained.rows) == (FILES, Kept(ROWS, FILES * ROWS))
+    assert len(looked_at) == 1
+    assert [(item.min_key, item.max_key) for item in looked_at[0]] == [(50, 99)]
+    assert ids(scan) == [70]
+    looked_at.clear()
+    none = read_anew(clustered).scan("a > 5000 OR s = 'no'")
+    assert none.explain().files.kept == 0
+    assert none.explain().rows == Kept(0, FILES * ROWS)
+    assert ids(none) == []
+    assert looked_at == []
+
+
+@pytest.mark.parametrize(
+    ("where", "kept"),
+    [
+        ("a = 70", {1}),
+        ("a IN (70, 399, 1100)", {1, 7, 22}),
+        ("a BETWEEN 99 AND 100", {1, 2}),
+        ("a > 99 AND a < 101", {2}),
+        ("a >= 1150", {23}),
+        ("NOT (a < 1150)", {23}),
+        ("s IS NULL", {5}),
+        ("s = 's3' OR a = 0", {0, 3}),
+        ("(a = 70 AND s = 's1') OR (a = 399 AND s = 's7')", {1, 7}),
+        ("s IN ('s1', 's12') AND a < 600", {1}),
+        ("s LIKE 's2%'", {2, 20, 21, 22, 23}),
+        ("s IS NULL AND a = 0", set()),
+        ("a IN (" + ", ".join(map(str, range(0, 100, 2))) + ")", {0, 1}),
+        ("s IN (" + ", ".join(f"'t{n}'" for n in range(30)) + ")", set()),
+    ],
+)
+def test_the_plan_is_the_one_that_each_extent_gives(
+    clustered: Path, monkeypatch: pytest.MonkeyPatch, where: str, kept: set[int]
+) -> None:
+    plan = read_anew(clustered).scan(where).plan()
+    assert [task.path for task in plan.tasks] == [file(number) for number in sorted(kept)]
+    explained = str(read_anew(clustered).scan(where).explain())
+    monkeypatch.setattr(ManifestExtents, "_may_match", lambda self, extents, leaf: True)
+    assert read_anew(clustered).scan(where).plan().skipped == plan.skipped
+    assert str(read_anew(clustered).scan(where).explain()) == explained
+
+
+def rewrite(path: Path) -> None:
+    write_rows(path / file(20), 9000, [70, 71])
+
+
+def delete(path: Path) -> None:
+    (path / file(20)).unlink()
+
+
+def add(path: Path) -> None:
+    write_rows(path / "05b.orc", 9000, [70, 71])
+
+
+def copy(path: Path) -> None:
+    """Of the same length and time: only the tail tells that it is as it was."""
+    data, status = (path / file(20)).read_bytes(), (path / file(20)).stat()
+    (path / file(20)).unlink()
+    (path / file(20)).write_bytes(data)
+    os.utime(path / file(20), ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+@pytest.mark.parametrize(
+    ("change", "rows", "files", "told"),
+    [
+        (rewrite, [70, 9000], {1, 20}, {Reason.STALE_FILE: [file(20)]}),
+        (add, [70, 9000], {1}, {Reason.NEW_FILE: ["05b.orc"]}),
+        (delete, [70], {1}, {Reason.FILE_GONE: [file(20)]}),
+        (copy, [70], {1, 20}, {}),
+    ],
+)
+def test_a_change_among_files_that_are_ruled_out_is_seen(
+    clustered: Path,
+    looked_at: list[tuple[Extent, ...]],
+    change: Callable[[Path], None],
+    rows: list[int],
+    files: set[int],
+    told: dict[Reason, list[str]],
+) -> None:
+    change(clustered)
+    scan = read_anew(clustered).scan("a = 70")
+    planned = {task.path for task in scan.plan().tasks}
+    assert planned == {file(number) for number in files} | ({"05b.orc"} if change is add else set())
+    assert len(looked_at) == 1
+    assert sorted(ids(scan)) == rows
+    assert reasons(scan) == told
