@@ -84,7 +84,7 @@ class ExtentColumn:
         told, stripes = self._nulls.lengths, self._rows.lengths
         for at in np.flatnonzero(told != stripes)[:1]:
             raise ValueError(f"extents of {told[at]} stripes for a file of {stripes[at]}")
-        nulls, rows = np.asarray(self._nulls.values), np.asarray(self._rows.values)
+        nulls, rows = _numbers(self._nulls.values), _numbers(self._rows.values)
         for at in np.flatnonzero(nulls > rows)[:1]:
             raise ValueError(f"a stripe of {rows[at]} rows has {nulls[at]} null ones")
         filled = self._nulls.count(nulls < rows)
@@ -93,7 +93,7 @@ class ExtentColumn:
         wrong |= (ints != self._ints[1].lengths) | (bytes_ != self._bytes[1].lengths)
         for at in np.flatnonzero(wrong)[:1]:
             raise ValueError(f"extents of {filled[at]} stripes with values have {ints[at] + bytes_[at]} keys")
-        cut = np.asarray(self._cut.values) >= np.repeat(bytes_, self._cut.lengths)
+        cut = _numbers(self._cut.values) >= np.repeat(bytes_, self._cut.lengths)
         if cut.any():
             raise ValueError("an extent that is cut has no key")
         for mins, maxs in (self._ints, self._bytes):
@@ -129,7 +129,7 @@ class ExtentColumn:
         (others, _) = self._ints if is_bytes else self._bytes
         found: Mask = others.lengths > 0
         if domain.null_allowed:
-            found |= self._nulls.count(np.asarray(self._nulls.values) > 0) > 0
+            found |= self._nulls.count(_numbers(self._nulls.values) > 0) > 0
         # literals may lie beyond all keys
         ranges = domain.ranges if is_bytes else clipped(domain.ranges)
         if ranges and len(mins.values):
@@ -144,20 +144,21 @@ class ExtentColumn:
             ranges = [Range(ranges[0].low, ranges[-1].high)]
         cut = np.zeros(len(maxs), np.bool_)
         starts = np.repeat(self._bytes[1].offsets[:-1], self._cut.lengths)
-        cut[starts + np.asarray(self._cut.values).astype(np.int64)] = True
+        cut[starts + _numbers(self._cut.values).astype(np.int64)] = True
         # what was cut elsewhere than this version does is not looked at
-        odd = cut & (np.asarray(pc.binary_length(maxs)) != SHORT_KEY)
+        odd = cut & (_numbers(pc.binary_length(maxs)) != SHORT_KEY)
         found = np.zeros(len(mins), np.bool_)
         for item in ranges:
             near = np.ones(len(mins), np.bool_)
             if item.high is not None:
+                assert isinstance(item.high, bytes)
                 before = pc.less_equal if item.high_inclusive else pc.less
-                near &= np.asarray(before(mins, pa.scalar(item.high, pa.binary())))
+                near &= _truths(before(mins, _scalar(item.high)))
             if item.low is not None:
                 assert isinstance(item.low, bytes)
                 after = pc.greater_equal if item.low_inclusive else pc.greater
-                reaches = np.asarray(after(maxs, pa.scalar(item.low, pa.binary())))
-                begins = np.asarray(pc.greater_equal(maxs, pa.scalar(item.low[:SHORT_KEY], pa.binary())))
+                reaches = _truths(after(maxs, _scalar(item.low)))
+                begins = _truths(pc.greater_equal(maxs, _scalar(item.low[:SHORT_KEY])))
                 near &= np.where(cut, begins | odd, reaches)
             found |= near
         return found
@@ -167,7 +168,7 @@ class _Lists:
     """Lists of values: where each begins and ends, and the values one after another."""
 
     def __init__(self, lists: pa.ListArray) -> None:
-        self.offsets = np.asarray(lists.offsets).astype(np.int64)
+        self.offsets = _numbers(lists.offsets).astype(np.int64)
         self.lengths = np.diff(self.offsets)
         self.values: pa.Array = lists.values
 
@@ -187,9 +188,25 @@ def _ints_overlap(mins: _Lists, maxs: _Lists, ranges: Sequence[Range]) -> Mask:
     lows = np.array([MIN_KEY if item.low is None else item.low for item in ranges], np.int64)
     highs = np.array([MAX_KEY if item.high is None else item.high for item in ranges], np.int64)
     # the first range that does not end before the least key
-    at = np.searchsorted(highs, np.asarray(mins.values))
-    near = lows[np.minimum(at, len(ranges) - 1)] <= np.asarray(maxs.values)
+    at = np.searchsorted(highs, _numbers(mins.values))
+    near = lows[np.minimum(at, len(ranges) - 1)] <= _numbers(maxs.values)
     return (at < len(ranges)) & near
+
+
+def _numbers(array: pa.Array) -> npt.NDArray[Any]:
+    """Integers without nulls; Arrow's own way would import pandas."""
+    found: npt.NDArray[Any] = np.from_dlpack(array)
+    return found
+
+
+def _scalar(key: bytes) -> pa.Scalar:
+    """A key; pa.scalar would import pandas."""
+    ends = pa.py_buffer(np.array([0, len(key)], np.int32))
+    return pa.Array.from_buffers(pa.binary(), 1, [None, ends, pa.py_buffer(key)])[0]
+
+
+def _truths(array: pa.Array) -> Mask:
+    return _numbers(array.cast(pa.uint8())).astype(np.bool_)
 
 
 class StoredExtents(Sequence[Extent]):
