@@ -70,7 +70,12 @@ if not TYPE_CHECKING:  # else type checkers would take every misspelt name for a
             return found
         if name in ("orc", "sql"):
             return importlib.import_module(f"hindex.{name}")
-        raise AttributeError(f"module 'hindex' has no attribute {name!r}")
+        from hindex.arguments import meant
+
+        hint = "" if name.startswith("_") else meant(name, __all__)
+        raise AttributeError(
+            f"module 'hindex' has no attribute {name!r}{f'; {hint}'.rstrip() if hint else ''}"
+        )
 
 
 def __dir__() -> list[str]:

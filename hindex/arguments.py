@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from numbers import Integral
-from typing import cast
+from typing import Any, cast
 
 from hindex.errors import ArgumentError, ArgumentTypeError
+
+#: So much of a value is shown in a message.
+_SHOWN = 100
 
 
 def check_text(value: str, what: str, such_as: str) -> str:
@@ -32,12 +35,30 @@ def is_whole(number: object) -> bool:
     return isinstance(number, Integral) and not isinstance(number, bool)
 
 
+def shown(given: object) -> str:
+    """A value as Python shows it, for a message: on one line, and a long one cut."""
+    text = " ".join(repr(given).split())
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+
+
+def listed(given: object) -> list[Any] | None:
+    """What a collection holds; None for a text or bytes, and for what is no collection."""
+    if isinstance(given, str | bytes | bytearray | memoryview) or not isinstance(given, Iterable):
+        return None
+    try:
+        items = iter(given)
+    except TypeError:
+        # a column of PySpark looks like one, and refuses
+        return None
+    return list(items)
+
+
 def check_names(names: Sequence[str], what: str) -> Sequence[str]:
     """:raises ArgumentTypeError: for anything but a list of texts: a single text is none, either."""
-    given: object = names
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        raise ArgumentTypeError(f"{what} is {given!r}: it is a list of names, such as {[str(given)]!r}")
-    return [check_text(name, f"a name in {what}", str(name)) for name in names]
+    given = listed(names)
+    if given is None:
+        raise ArgumentTypeError(f"{what} is {shown(names)}: it is a list of names, such as {[str(names)]!r}")
+    return [check_text(name, f"a name in {what}", str(name)) for name in given]
 
 
 def is_session(given: object) -> bool:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from typing import Any, TypeAlias
 
-from hindex.arguments import meant
-from hindex.errors import ArgumentError, ArgumentTypeError
+from hindex.arguments import listed, meant, shown
+from hindex.errors import ArgumentError, ArgumentTypeError, UnknownNameError
 from hindex.sql.functions import NAMES
 from hindex.sql.functions import call as sql_call
 from hindex.sql.literals import of_value
@@ -128,19 +128,16 @@ class Expr:
         return _compared(ComparisonOp.NULL_SAFE_EQ, self, other)
 
     def between(self, low: Value, high: Value) -> Expr:
-        """Both ends included."""
-        return (self >= low) & (self <= high)
+        """Both ends included. As in SQL, beside an end that is None no row is certain, but the other one may rule rows
+        out: ``~col("a").between(None, 3)`` is ``a > 3``.
+        """
+        return (self >= _of(low)) & (self <= _of(high))
 
     def isin(self, *values: Value | Iterable[Value]) -> Expr:
         """Equal to one of some values, given one by one or as a list."""
-        listed: Iterable[Any] = values
-        if (
-            len(values) == 1
-            and not isinstance(values[0], str | bytes | bytearray | Expr)
-            and isinstance(values[0], Iterable)
-        ):
-            listed = values[0]
-        items = [_node(value) for value in listed]
+        alone = listed(values[0]) if len(values) == 1 else None
+        given: Sequence[Any] = values if alone is None else alone
+        items = [_node(value) for value in given]
         if not items:
             raise ArgumentError(f"isin of {self} needs at least one value")
         return _condition(is_in(self._node, items))
@@ -228,7 +225,7 @@ class Expr:
         if name.startswith("_") or name not in NAMES:
             public = [method for method in dir(type(self)) if not method.startswith("_")]
             hint = "" if name.startswith("_") else meant(name, [*public, *NAMES])
-            raise AttributeError(
+            raise UnknownNameError(
                 f"an expression has no method {name!r}; {hint}functions that are methods are {', '.join(NAMES)}"
             )
         return lambda *args: call(name, self, *args)
@@ -283,8 +280,8 @@ def literal(value: object) -> Literal:
         if type(found) is not type(value) and (not is_time or isinstance(found, datetime.date)):
             return literal(found)
     raise ArgumentTypeError(
-        f"{value!r} of type {type(value).__name__} is not a value of SQL: use None, bool, int, float, Decimal, str, "
-        "bytes, date or datetime"
+        f"{shown(value)} of type {type(value).__name__} is not a value of SQL: use None, bool, int, float, Decimal, "
+        "str, bytes, date or datetime"
     )
 
 
@@ -334,7 +331,7 @@ def _computed(op: ArithmeticOp, left: Value, right: Value) -> Expr:
 
 def _text(value: object, what: str) -> str:
     if not isinstance(value, str):
-        raise ArgumentTypeError(f"{what} takes a text, not {value!r}")
+        raise ArgumentTypeError(f"{what} takes a text, not {shown(value)}")
     return value
 
 

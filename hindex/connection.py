@@ -27,13 +27,22 @@ from hindex.errors import (
 from hindex.index.cache import shared_cache
 from hindex.orc.acid.write_ids import ValidWriteIds
 from hindex.orc.known_files import check_bound
+from hindex.other_names import CONNECTION_NAMES, missing
 from hindex.plan.explain import Explanation
 from hindex.plan.modes import Mode
 from hindex.progress import NullProgress, Progress
 from hindex.scan.scan import Scan
 from hindex.scan.selecting import selected
 from hindex.spark.agreement import check_agreement
-from hindex.spark.catalog import describe_for_query, describe_table, full_name, in_quotes, place_of
+from hindex.spark.catalog import (
+    describe_for_query,
+    describe_table,
+    full_name,
+    in_quotes,
+    is_path,
+    of_other_files,
+    place_of,
+)
 from hindex.spark.partitions import catalog_partitions
 from hindex.store.storage import is_missing
 from hindex.store.store import Store, list_stores
@@ -142,6 +151,11 @@ class Connection:
         # by URI, the names of tables that only queries asked for: statements about indexes look them up again
         self._queried: dict[str, str] = {}
 
+    if not TYPE_CHECKING:  # else type checkers would take every name for one that there is
+
+        def __getattr__(self, name: str) -> object:
+            return missing(self, name, "a connection", CONNECTION_NAMES, [("hx.table(name)", Table)])
+
     def __repr__(self) -> str:
         told = [f"store={self._store!r}", f"spark={self._session_told()}"]
         if self.mode is not Mode.LENIENT:
@@ -171,7 +185,8 @@ class Connection:
     def table(self, name: str | os.PathLike[str], *, valid_write_ids: str | None = None) -> Table:
         """A table by path or URI, or by its name in Spark's catalog.
 
-        A plain name that no path has is looked up in the catalog of the session, if there is one; a ``Path`` never is.
+        A plain name that no path has is looked up in the catalog of the session, if there is one or one was asked for;
+        a ``Path`` never is.
 
         :param valid_write_ids: what is seen of a transactional table; None for what :func:`connect` was told.
         :raises TableError: if it is in neither.
@@ -181,12 +196,14 @@ class Connection:
         valid = None if valid_write_ids is None else ValidWriteIds.parse(valid_write_ids)
         if not isinstance(name, str):
             return self._path_table(_place(name, "name"), valid)
-        if self._spark is not None and "/" not in name and not Path(name).exists():
+        if self._has_session and "/" not in name and not is_path(name):
             try:
                 return self._catalog_table(name, valid)
             except UnknownTableError as error:
+                near = near_path(name)
                 raise UnknownTableError(
                     f"Table {name!r} is invalid: it is neither a path nor a table of Spark's catalog"
+                    f"{f'; did you mean {near!r}?' if near else ''}"
                 ) from error
         return self._path_table(name, valid)
 
@@ -384,6 +401,7 @@ class Connection:
         """The table that a statement names.
 
         :raises UnknownTableError: for a name that no catalog has; where that is sure, without a session.
+        :raises NotOrcError: for one that is a path of files of another format, as Spark writes it.
         """
         from hindex.spark.session import may_know_tables
         from hindex.sql.statements import TableRefKind
@@ -391,11 +409,18 @@ class Connection:
         if ref.kind is TableRefKind.PATH:
             return self._path_table(ref.text)
         if not self._has_session and not may_know_tables():
+            if ref.other_format:
+                raise of_other_files(str(ref), ref.other_format)
             raise UnknownTableError(
                 f"Table {ref.text!r} is invalid: there is no Spark session that could know the name. "
                 f"{in_quotes(ref.text)}; a name of a catalog needs hindex.connect(spark=spark) or --master 'local[*]'"
             )
-        return self._catalog_table(str(ref))
+        try:
+            return self._catalog_table(str(ref))
+        except UnknownTableError as error:
+            if ref.other_format:
+                raise of_other_files(str(ref), ref.other_format) from error
+            raise
 
     def look_up(self, ref: TableRef, *, in_full: bool = False) -> tuple[Table, dict[str, Any] | None]:
         """A table that a query names, and what the catalog says of it, where it is named by the catalog.

@@ -18,6 +18,10 @@ class ArgumentTypeError(HindexError, TypeError):
     """A parameter is of a type that it cannot be of, or a value is used as what it is not."""
 
 
+class UnknownNameError(HindexError, AttributeError):
+    """An object has no method or property of a name; the message says what there is instead."""
+
+
 class StatementError(HindexError):
     """A statement cannot be parsed; the message marks the position."""
 

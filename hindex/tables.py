@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Literal, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 from hindex.arguments import check_names, check_text
 from hindex.build.job import plan_build
@@ -32,6 +32,7 @@ from hindex.lifecycle.results import (
     VacuumResult,
 )
 from hindex.orc.acid.write_ids import ValidWriteIds
+from hindex.other_names import TABLE_NAMES, missing
 from hindex.plan.modes import Mode
 from hindex.scan.scan import Scan, check_limit
 from hindex.store.manifest import (
@@ -83,6 +84,11 @@ class Table:
         self._options = options
         self._partitions = partitions
         self._builds = Builds(name, store, session)
+
+    if not TYPE_CHECKING:  # else type checkers would take every name for one that there is
+
+        def __getattr__(self, name: str) -> object:
+            return missing(self, name, "a table", TABLE_NAMES, [("table.scan()", Scan)])
 
     def __repr__(self) -> str:
         return f"Table({self.name!r})" if self.name == self.uri else f"Table({self.name!r}, uri={self.uri!r})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias, Union, cast, get_args
 
+from hindex.arguments import shown
 from hindex.builder import Expr
 from hindex.errors import PredicateError
 from hindex.sql.predicate import Predicate
@@ -43,6 +44,6 @@ def parsed(where: Where | None) -> Predicate | None:
             ".is_null(), .isin() and the like of hindex.col(...)"
         )
     raise PredicateError(
-        f"{where!r} of type {type(where).__name__} is not a condition: give SQL text, hindex.col(...) with a "
+        f"{shown(where)} of type {type(where).__name__} is not a condition: give SQL text, hindex.col(...) with a "
         "comparison, or a PySpark column"
     )

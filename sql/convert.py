@@ -26,6 +26,7 @@ from hindex.sql.predicate import (
     ComparisonOp,
     Constant,
     Expression,
+    ExpressionComparison,
     In,
     Literal,
     LiteralKind,
@@ -176,7 +177,7 @@ class Converter(ValueConverter):
         if isinstance(a, Literal) and isinstance(b, Literal):
             truth = _compare(operator, a, b)
             if not isinstance(truth, str):
-                return Constant(truth)
+                return Constant(truth, ExpressionComparison(operator, a, b))
         elif a is not None and b is not None:
             return compare(operator, a, b)
         return compare(operator, self._left(left), self.operand(right))

@@ -153,7 +153,11 @@ class ValueConverter(ABC):
         return None if _suffix_type(node) == "TINYINT" else self._number(node)
 
     def _number(self, node: exp.Expression) -> Literal:
-        return Literal(node.this, LiteralKind.STRING) if node.is_string else literals.number(node.this)
+        if not node.is_string:
+            return literals.number(node.this)
+        start = node.meta.get("start")
+        is_double = start is not None and self._sql[start : start + 1] == '"'
+        return Literal(node.this, LiteralKind.STRING, is_double)
 
     def _column_ref(self, node: exp.Expression) -> ColumnRef | None:
         found = self.written(node)

@@ -26,9 +26,6 @@ _CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET)
 #: So much of an expression is shown in a message.
 _SHOWN = 60
 _QUOTED = (TokenType.STRING, TokenType.IDENTIFIER)
-_OTHER_FORMATS = frozenset(
-    {"PARQUET", "CSV", "JSON", "TEXT", "AVRO", "XML", "BINARYFILE", "DELTA", "ICEBERG", "HUDI"}
-)
 # What cannot begin a condition, and what sqlglot would not notice until its end.
 _OPERATORS = frozenset({"=", "==", "<>", "!=", "<", "<=", ">", ">=", "<=>", "AND", "OR"})
 # What may follow a column, and tells that a word before it is one.
@@ -209,6 +206,10 @@ class HindexParser(MarkingParser):
             return ""
         return f"; a column of that name is written `{self.written()}`"
 
+    def unquoted(self) -> str:
+        """A remark where a text in double quotes seems to be a name, as other databases write it."""
+        return "; a name is written in `backquotes`" if self.written()[:1] == '"' else ""
+
     def string(self) -> str | None:
         """Consumes a string in single or double quotes if one comes next."""
         if self.at_end or self._curr.token_type is not TokenType.STRING:
@@ -278,7 +279,7 @@ class HindexParser(MarkingParser):
             if self.word() in _CLAUSE_WORDS:
                 name = ""
         if not name:
-            self.fail(f"expected {what}, found {self.found()}{self.in_backquotes()}")
+            self.fail(f"expected {what}, found {self.found()}{self.in_backquotes() or self.unquoted()}")
         self._advance()
         return name
 
@@ -311,7 +312,7 @@ class HindexParser(MarkingParser):
         if len(parts) == 2 and self._prev.token_type is TokenType.IDENTIFIER:
             if parts[0].upper() == "ORC":
                 return TableRef.path(parts[1])
-            if parts[0].upper() in _OTHER_FORMATS and "/" in parts[1]:
+            if TableRef.name(*parts).other_format and "/" in parts[1]:
                 self.unsupported(f"format {parts[0]}; hindex reads tables of ORC files", start)
         if self.word() in ("/", ":", "-", "~", "\\"):
             self.fail(f"unexpected {self.found()} in a table's name; put a path into quotes")
@@ -378,6 +379,10 @@ class PredicateParser(HindexParser):
     """Parses a condition alone."""
 
     def _parse_statement(self) -> exp.Expression | None:
+        if self.word() in ("SELECT", "WHERE") and not self.in_backquotes():
+            self.fail(
+                f"expected a condition, found {self.found()}: write what would stand behind WHERE, as in age > 20"
+            )
         predicate = self.predicate()
         self.end()
         return ParsedPredicate(predicate=predicate)

@@ -11,7 +11,7 @@ import enum
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -106,11 +106,13 @@ class ColumnRef:
 class Literal:
     """A constant: ``value`` has the Python type that :class:`LiteralKind` names.
 
-    Equality is of spelling, not of SQL: NaN equals NaN, 1.0 differs from 1.00 and 0.0 from -0.0.
+    Equality is of spelling, not of SQL: NaN equals NaN, 1.0 differs from 1.00 and 0.0 from -0.0. A text that was
+    written ``is_double_quoted``, as other databases write names, equals one in single quotes.
     """
 
     value: LiteralValue
     kind: LiteralKind
+    is_double_quoted: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.value, _VALUE_TYPES[self.kind]) or (

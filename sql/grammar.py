@@ -32,13 +32,15 @@ def statement(parser: HindexParser) -> Statement:
         second = list(dict.fromkeys(words.split()[1] for words in STATEMENTS if words.split()[0] == word))
         parser.accept(word)
         what = f"expected {' or '.join(second)} after {word}, found {parser.found()}"
-        parser.fail(what + (parser.meant(*second) or _no_changes(parser, word) or _OF_TABLES.get(word, "")))
+        parser.fail(what + (parser.meant(*second) or _no_changes(parser, word) or _remedy(parser, word)))
     known = ", ".join(HELP)
     if _is_other(parser):
         parser.fail(f"unknown statement {parser.found()}: {NO_CHANGES}; it knows {known}")
     close = parser.closest(*first, *sorted(_OTHERS))
     if close in _OTHERS and parser.closest(close, cutoff=_OTHERS_CUTOFF):
         parser.fail(f"unknown statement {parser.found()}; did you mean {close}? {NO_CHANGES}")
+    if word in _SAID_SO and parser.following in ("INDEX", "INDEXES"):
+        parser.fail(f"unknown statement {parser.found()}; {_SAID_SO[word]}")
     meant = f"; did you mean {close}?" if close in first else f"; hindex knows {known}"
     return parser.fail(f"unknown statement {parser.found()}{meant}")
 
@@ -47,6 +49,15 @@ def _no_changes(parser: HindexParser, first: str) -> str:
     """A remark where a statement of Spark's goes on that changes tables."""
     changes = not parser.at_end if first == "UPDATE" else first in _CHANGING and parser.word() in _CHANGED
     return f": {NO_CHANGES}" if changes else ""
+
+
+def _remedy(parser: HindexParser, first: str) -> str:
+    """What helps where a statement of another database goes on behind its first word."""
+    if first in ("DESCRIBE", "DESC") or (first == "SHOW" and parser.word() in ("COLUMNS", "CREATE")):
+        return _OF_TABLES
+    if first == "CREATE" and parser.following == "INDEX":
+        return "; the type follows the name: CREATE INDEX name USING bitmap ON table (column)"
+    return ""
 
 
 def _is_other(parser: HindexParser) -> bool:
@@ -90,10 +101,16 @@ STATEMENTS: dict[str, Callable[[HindexParser], Statement]] = {
     "SELECT": select,
 }
 #: What helps who asks for the columns of a table.
-_OF_TABLES = dict.fromkeys(
-    ("DESCRIBE", "DESC"),
-    "; SELECT * FROM table LIMIT 0 shows the columns of a table, and hx.table(...).schema in Python their types",
+_OF_TABLES = (
+    "; SELECT * FROM table LIMIT 0 shows the columns of a table, "
+    "and hx.table(...).schema in Python their types"
 )
+#: What is said for statements that have another first word elsewhere.
+_SAID_SO = {
+    "REBUILD": "ALTER INDEX name ON table REBUILD builds an index anew",
+    "RENAME": "ALTER INDEX name ON table RENAME TO new_name gives it another name",
+    "LIST": "SHOW INDEXES ON table lists them",
+}
 _FIRST_WORDS = frozenset(words.split()[0] for words in STATEMENTS)
 #: Words that begin statements of Spark, which change tables or their rows: none is another one misspelt.
 _OTHERS = frozenset({"DELETE", "INSERT", "LOAD", "MERGE", "MSCK", "OPTIMIZE", "REPLACE", "TRUNCATE"})

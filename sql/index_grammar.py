@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from hindex.sql.predicate import Comparison, ComparisonOp
+from hindex.sql.predicate import Comparison, ComparisonOp, quote_name
 from hindex.sql.statements import (
     CheckIndexes,
     CreateIndex,
@@ -51,6 +51,10 @@ def create_index(parser: HindexParser) -> CreateIndex:
     parser.expect("ON")
     parser.accept("TABLE")
     table = parser.table()
+    if not using and parser.word() == "USING":
+        parser.fail(
+            f"unexpected 'USING': it stands before ON here, CREATE INDEX {quote_name(name)} USING type ON ..."
+        )
     parser.expect("(")
     columns = _list(parser, parser.column)
     if not using:

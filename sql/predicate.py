@@ -136,9 +136,10 @@ class Like:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """TRUE, FALSE or NULL (``None``) as a predicate."""
+    """TRUE, FALSE or NULL (``None``) as a predicate; ``source`` is the condition on literals that was written."""
 
     value: bool | None
+    source: ExpressionComparison | ExpressionIsNull | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return "NULL" if self.value is None else "TRUE" if self.value else "FALSE"
@@ -365,7 +366,7 @@ def is_in(value: Expression, items: Iterable[Expression]) -> Predicate:
 def is_null(value: Expression) -> Predicate:
     """``value IS NULL`` of any value."""
     if isinstance(value, Literal):
-        return Constant(value.value is None)
+        return Constant(value.value is None, ExpressionIsNull(value))
     return IsNull(value) if isinstance(value, ColumnRef) else ExpressionIsNull(value)
 
 

@@ -172,7 +172,7 @@ def _items(parser: HindexParser) -> tuple[SelectItem, ...] | None:
 def _refuse_item(parser: HindexParser, start: int) -> NoReturn:
     """Refuses the item that begins at an offset, whatever of it was read."""
     text = parser.text_until(start, ",", "AS", "FROM")
-    parser.unsupported(f"select expression '{text}'; {_ITEMS}", start)
+    parser.unsupported(f"select expression '{text}'{parser.unquoted()}; {_ITEMS}", start)
 
 
 def _item(parser: HindexParser) -> SelectItem:
@@ -245,7 +245,7 @@ def _at_position(
 
 def _plain_column(parser: HindexParser, clause: str) -> ColumnRef:
     if parser.is_literal or parser.word() in ("(", *_CONSTANTS):
-        parser.unsupported(f"{clause} of {parser.found()}; {SPARK_REMEDY}")
+        parser.unsupported(f"{clause} of {parser.found()}{parser.unquoted()}; {SPARK_REMEDY}")
     found = parser.column()
     if parser.word() == "(":
         parser.unsupported(f"{clause} of a function; {SPARK_REMEDY}")

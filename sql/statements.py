@@ -7,6 +7,11 @@ from dataclasses import dataclass
 
 from hindex.sql.predicate import ColumnRef, Comparison, Predicate, quote_name, quote_string
 
+#: Formats of Spark's, beside ORC, whose files are a table by their path.
+_OTHER_FORMATS = frozenset(
+    {"PARQUET", "CSV", "JSON", "TEXT", "AVRO", "XML", "BINARYFILE", "DELTA", "ICEBERG", "HUDI"}
+)
+
 
 class TableRefKind(enum.Enum):
     """How a table was named."""
@@ -33,6 +38,12 @@ class TableRef:
     @classmethod
     def name(cls, *parts: str) -> TableRef:
         return cls(TableRefKind.NAME, ".".join(parts), parts)
+
+    @property
+    def other_format(self) -> str:
+        """The format of files that Spark reads by such a name, ``parquet.`path```; "" for any other name."""
+        is_format = len(self.parts) == 2 and self.parts[0].upper() in _OTHER_FORMATS
+        return self.parts[0].lower() if is_format else ""
 
     def __str__(self) -> str:
         if self.kind is TableRefKind.PATH:

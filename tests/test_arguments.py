@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import pyarrow.compute as pc
 import pytest
 
 import hindex
@@ -20,6 +22,7 @@ from hindex.arguments import is_session
 from hindex.errors import (
     ArgumentError,
     ArgumentTypeError,
+    ColumnError,
     HindexError,
     PredicateError,
     StatementError,
@@ -74,6 +77,41 @@ CASES: list[tuple[Callable[[Any], object], type[Exception], str]] = [
     (lambda t: t.scan(limit=-1), ValueError, "limit is -1: it cannot be negative"),
     (lambda t: t.scan(limit="5"), ValueError, "limit is '5': it is a whole number, such as 10"),
     (lambda t: t.scan(limit=True), ValueError, "limit is True: it is a whole number, such as 10"),
+    (lambda t: t.scan(limit=1.5), ValueError, "limit is 1.5: it is a whole number, such as 10"),
+    (
+        lambda t: t.scan(columns=col("id")),
+        ColumnError,
+        "columns is a list of names, such as ['a', 'b'], not Expr(id)",
+    ),
+    (lambda t: t.scan(columns=[col("id")]), ColumnError, "Expr(id) is no column: it is a name as text, or"),
+    (lambda t: t.scan(columns=[pc.field("id")]), ColumnError, "<pyarrow.compute.Expression id> is no column"),
+    (
+        lambda t: t.scan(columns=[["id", "a"]]).to_arrow(),
+        ColumnError,
+        "Column 'id.a' cannot be resolved: id, a are a column each, and names with dots between them, or in a list of",
+    ),
+    (
+        lambda t: t.scan(pc.field("a") > 1),
+        PredicateError,
+        "<pyarrow.compute.Expression (a > 1)> of type Expression is",
+    ),
+    (
+        lambda t: t.scan([("a", "=", 1)]),
+        PredicateError,
+        "[('a', '=', 1)] of type list is not a condition: give SQL",
+    ),
+    (
+        lambda t: t.scan(pd.Series([True, False])),
+        PredicateError,
+        "0 True 1 False dtype: bool of type Series is not",
+    ),
+    (
+        lambda _: col("a") == pd.Series([1, 2]),
+        TypeError,
+        "0 1 1 2 dtype: int64 of type Series is not a value of SQL",
+    ),
+    (lambda t: t.scan("SELECT * FROM t"), StatementError, "syntax error at line 1, column 1: "),
+    (lambda t: t.scan(""), StatementError, "syntax error at line 1, column 1: expected a predicate, found"),
     (
         lambda t: t.scan().head(True),
         ValueError,

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Protocol, TextIO, cast
 import click
 
 from hindex.cli.streams import flush_or_drop, has_no_reader, lacks, open_missing_streams, tell, telling
-from hindex.errors import HindexError, StatementError
+from hindex.cli.usage import usage_told
+from hindex.errors import HindexError, PredicateError, StatementError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -81,7 +82,18 @@ class Context:
 
     def execute(self, statement: str) -> int | None:
         """Run one statement and write its result; the number of rows, where it has rows."""
-        return self.write(self.connection().sql(statement))
+        from hindex.cli.remarks import quoting_note
+
+        try:
+            count = self.write(self.connection().sql(statement))
+        except PredicateError as error:
+            note = quoting_note(self.connection(), statement)
+            if note is None:
+                raise
+            raise PredicateError(f"{error}; {note.detail}") from error
+        if note := quoting_note(self.connection(), statement):
+            tell(f"Note: {note}: double quotes make a text, the same for every row")
+        return count
 
     def execute_shown(self, statement: str) -> int | None:
         """The same for a shell, which goes on after a character that the terminal lacks.
@@ -127,17 +139,19 @@ class _Commands(click.Group):
         from hindex.arguments import meant
         from hindex.sql.help import HELP
 
-        if self.get_command(context, arguments[0]) is not None:
+        name = arguments[0]
+        if self.get_command(context, name) is not None or name[:1] == "-":
             return super().resolve_command(context, arguments)
-        words = arguments[0].upper().split()
+        words = name.upper().split()
         first = {statement.split()[0] for statement in HELP}
         if words and words[0] in first:
             raise HindexError(
                 f"a statement goes to the command sql, in quotes: hindex sql {_quoted(arguments)}"
             )
-        if hint := meant(arguments[0], self.commands):
-            context.fail(f"No such command {arguments[0]!r}; {hint.rstrip()}")
-        return super().resolve_command(context, arguments)
+        hint = meant(name, self.commands)
+        raise HindexError(
+            f"there is no command {name!r}; {hint}hindex --help lists them, and hindex alone is a shell"
+        )
 
 
 def _quoted(words: Sequence[str]) -> str:
@@ -255,10 +269,17 @@ def explain(context: Context, select: str, analyze: bool, html: str | None) -> N
 @click.option("--verify", is_flag=True, help="Read a sample of stripes and compare them with the indexes.")
 @click.pass_obj
 def check(context: Context, table: str, verify: bool) -> None:
-    """Tell which indexes of a TABLE are stale; fail if one is damaged or wrong."""
+    """Tell which indexes of a TABLE are stale; fail if one is damaged or wrong.
+
+    A TABLE is a path or URI; with --master or --conf also a name of Spark's catalog.
+    """
+    from hindex.spark.catalog import is_path
     from hindex.sql.predicate import quote_string
 
-    statement = f"CHECK INDEXES ON {quote_string(table)}{' VERIFY' if verify else ''}"
+    # a session was asked for: what is no path is a name of its catalog
+    is_name = bool(context.master or context.conf) and "/" not in table and not is_path(table)
+    on = table if is_name else quote_string(table)
+    statement = f"CHECK INDEXES ON {on}{' VERIFY' if verify else ''}"
     results = cast("list[CheckResult]", context.connection().sql(statement))
     context.write(results)
     bad = [result.index for result in results if not result.ok]
@@ -387,8 +408,7 @@ def _run(arguments: Sequence[str]) -> int:
         report(error, debug=debug)
         return FAILURE
     except click.ClickException as error:
-        with telling():
-            error.show()
+        tell(f"Error: {usage_told(error)}")
         return FAILURE
     except (KeyboardInterrupt, click.Abort):
         tell("stopped")

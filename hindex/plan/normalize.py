@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from hindex.domain import Domain
-from hindex.errors import PredicateError
+from hindex.errors import ColumnError, PredicateError
 from hindex.orc.types import Kind, OrcType
 from hindex.plan import simplify
 from hindex.plan.filter import ALWAYS, NEVER, Filter, Residual
@@ -37,6 +37,8 @@ from hindex.sql.predicate import (
     Or,
     Predicate,
     PredicateLeaf,
+    operands,
+    quote_string,
 )
 
 #: Lists with more literals than this are abbreviated in texts.
@@ -119,6 +121,33 @@ def _leaf(node: PredicateLeaf, negated: bool, schema: SchemaLookup, zone: dateti
                 return _expression(node, negated, schema, text)
     except PredicateError as error:
         raise PredicateError(f"cannot evaluate {text}: {error}") from None
+    except ColumnError as error:
+        word = _word_beside_column(node, schema)
+        if not word or "did you mean" in str(error):
+            raise
+        remedy = (
+            "what is NULL is asked by IS NULL"
+            if word == "None"
+            else f"a text is written {quote_string(word)}"
+        )
+        raise ColumnError(f"{error}; {remedy}") from None
+
+
+def _word_beside_column(node: PredicateLeaf, schema: SchemaLookup) -> str:
+    """A word that is no column, beside one: it may be a text that lacks its quotes. "" where there is none."""
+    if not isinstance(node, ExpressionComparison | ExpressionIn):
+        return ""
+    known: list[ColumnRef] = []
+    words: list[ColumnRef] = []
+    for side in operands(node):
+        if isinstance(side, ColumnRef):
+            try:
+                schema.resolve(side.parts)
+            except ColumnError:
+                words.append(side)
+            else:
+                known.append(side)
+    return words[0].parts[0] if known and words and len(words[0].parts) == 1 else ""
 
 
 def _domain(

@@ -36,6 +36,10 @@ class Reason(enum.Enum):
     UNKNOWN_INDEX_TYPE = ("index", "This installation does not know the index type, so the index is ignored.")
     TYPE_MISMATCH = ("column", "The column has another type in this file than in the index, so it is read.")
     UNSUPPORTED_PREDICATE = ("predicate", "Indexes cannot answer this part; it is checked on the rows read.")
+    QUOTED_NAME = (
+        "condition",
+        "A name in double quotes is a text, the same for every row; in backquotes it is the column.",
+    )
     UNSUPPORTED_TYPE = ("column", "Values of this type cannot be indexed; the column is read.")
     NOT_SELECTIVE = (
         "index",
@@ -73,6 +77,7 @@ class Reason(enum.Enum):
 
 _NO_FALLBACKS = frozenset(
     {
+        Reason.QUOTED_NAME,
         Reason.FILE_GONE,
         Reason.NOT_SELECTIVE,
         Reason.MANY_KEYS,

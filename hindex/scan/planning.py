@@ -14,6 +14,7 @@ from hindex.orc.types import Kind, OrcType
 from hindex.plan.evaluate import prune
 from hindex.plan.filter import ALWAYS, NEVER, Filter, Never, column_types, columns, leaves, residuals
 from hindex.plan.normalize import normalize
+from hindex.plan.quoted import quoted_names
 from hindex.plan.reasons import Note, Reason
 from hindex.scan.file_bounds import FileBounds, ManifestExtents, SkippedFile, skip_file, tells_as_much
 from hindex.scan.flat_keys import FilePlaces
@@ -71,7 +72,7 @@ def plan_scan(
         filter=root,
         columns=wanted,
         tasks=tuple(tasks),
-        notes=tuple(planner.notes()),
+        notes=(*quoted_names(where, schema.names), *planner.notes()),
         skipped=tuple(planner.skipped),
         lookups=asked,
         sources=tuple(planner.sources),

@@ -13,6 +13,7 @@ from hindex.arguments import check_session, is_whole
 from hindex.errors import ArgumentError, ArgumentTypeError, HindexError
 from hindex.keys import array_keys, key_value, nth_key
 from hindex.orc.crew import Crew
+from hindex.other_names import SCAN_NAMES, missing
 from hindex.plan.explain import Explanation
 from hindex.plan.modes import Mode
 from hindex.scan.aggregate import Aggregate, Aggregation, Group, GroupFilter, Item, check_items
@@ -87,6 +88,11 @@ class Scan:
         #: What the last proof found, where the mode is ``prove``.
         self.proof: ProveReport | None = None
 
+    if not TYPE_CHECKING:  # else type checkers would take every name for one that there is
+
+        def __getattr__(self, name: str) -> object:
+            return missing(self, name, "a scan", SCAN_NAMES)
+
     def __repr__(self) -> str:
         columns = "*" if self._columns is None else ", ".join(map(spelled, self._columns))
         where = "" if self._where is None else f" WHERE {self._where}"
@@ -106,12 +112,12 @@ class Scan:
         return scan_html(shown, "not proved")
 
     @property
-    def where(self) -> Predicate | None:
-        """The predicate; None for every row."""
+    def predicate(self) -> Predicate | None:
+        """The condition; None for every row."""
         return self._where
 
     @property
-    def limit(self) -> int | None:
+    def row_limit(self) -> int | None:
         """The greatest number of rows; None for all."""
         return self._limit
 

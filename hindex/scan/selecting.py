@@ -75,10 +75,10 @@ class Existence:
 
     def explain(self, *, analyze: bool = False) -> Explanation:
         """How it would be answered, see :meth:`~hindex.scan.scan.Scan.explain`."""
-        limit = 1 if self.scan.limit is None else min(self.scan.limit, 1)
-        found = self.scan.narrowed(self.scan.where, [], limit).explain(analyze=analyze)
+        limit = 1 if self.scan.row_limit is None else min(self.scan.row_limit, 1)
+        found = self.scan.narrowed(self.scan.predicate, [], limit).explain(analyze=analyze)
         # one row is enough, but that is not what was asked
-        return replace(found, limit=self.scan.limit)
+        return replace(found, limit=self.scan.row_limit)
 
 
 def selected(scan: Scan, select: Select | SelectExists) -> Scan | Summary | Existence:

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hindex.errors import TableError, UnknownTableError
+from hindex.errors import NotOrcError, TableError, UnknownTableError
 from hindex.spark.session import as_active, java_session
 from hindex.spark.types import quoted
 from hindex.sql.expression import quote_string
+from hindex.sql.words import WITH_SPARK
 from hindex.table.listing import normalize_uri
 from hindex.table.near import near_path
 
@@ -149,6 +150,13 @@ def in_quotes(name: str) -> str:
     if near is not None:
         return f"Did you mean the path {quote_string(near)}? It is written in quotes"
     return "A path is written in quotes: FROM 'data/users'"
+
+
+def of_other_files(name: str, of: str) -> NotOrcError:
+    """The error of a name that is a path of files of another format than ORC, as Spark writes it."""
+    return NotOrcError(
+        f"Table {name!r} is invalid: hindex reads tables of ORC files, and this names {of} files; {WITH_SPARK}"
+    )
 
 
 def run(spark: SparkSession, name: str, statement: str) -> list[Row]:

@@ -49,7 +49,7 @@ def scan_frame(
     :raises ColumnError: for an unknown column, or one whose type Spark does not have.
     """
     planned = plan or scan.plan()
-    plan, limit = scan.proved(planned), scan.limit
+    plan, limit = scan.proved(planned), scan.row_limit
     columns = plan.columns
     outputs = _outputs(plan, scan.names or [column.name for column in columns], table)
     if not columns:

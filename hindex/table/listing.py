@@ -23,7 +23,7 @@ from hindex.orc.acid.names import METADATA_FILE, VERSION_FILE, looks_acid
 from hindex.orc.source import one_line, resolve_filesystem
 from hindex.table.elsewhere import CatalogPartitions, PartitionPlace
 from hindex.table.fingerprint import Fingerprint
-from hindex.table.near import near_path
+from hindex.table.near import missing_remedy
 from hindex.table.partitions import Partitioning, PartitionValue, RawPartition, discover
 from hindex.table.transactional import AcidOptions, TransactionalDirectory, transactional_files
 from hindex.table.tree import FoundFile, Tree
@@ -213,10 +213,10 @@ def list_data_files(
         is_file, tree = _local_files(table, uri) if is_local(uri) else _remote_files(table, uri)
     except TableNotFoundError as error:
         if partitions is None or not (partitions.here or partitions.elsewhere):
-            near = near_path(uri) if is_local(uri) else None
-            if near is None:
+            remedy = missing_remedy(table, uri) if is_local(uri) else ""
+            if not remedy:
                 raise
-            raise TableNotFoundError(f"{error}; did you mean {near!r}?") from error
+            raise TableNotFoundError(f"{error}; {remedy}") from error
         # its partitions may all be elsewhere
         is_file, tree = False, Tree()
     if is_file:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeAlias
 
-from hindex.arguments import closest, meant
+from hindex.arguments import closest, listed, meant, shown
 from hindex.errors import ColumnError, TableError
 from hindex.orc.acid.schema import row_key
 from hindex.orc.types import INTEGER_KINDS, STRING_KINDS, Kind, OrcType
@@ -109,6 +109,12 @@ class TableSchema:
         top = self._one_of(parts, self._matches(parts[0]), show)
         path, found = [top.name], top.type
         for part in parts[1:]:
+            if found.kind is not Kind.STRUCT and all(map(self._matches, parts)):
+                raise ColumnError(
+                    f"Column {written!r} cannot be resolved: {', '.join(map(show, parts))} are a column each, and "
+                    "names with dots between them, or in a list of their own, are the way to a field; list them one by "
+                    "one"
+                )
             path.append(_field_name(written, found, part, show))
             found = found.children[found.field_names.index(path[-1])]
         return ResolvedColumn(tuple(path), found, self.is_partition(top.name))
@@ -155,6 +161,8 @@ class TableSchema:
             if readings:
                 named = " or ".join(map(spelled, readings))
                 remedy = f"did you mean {named}? a name with dots of its own is in backquotes"
+            elif len(parts) > 1 and self._matches(parts[1]) and not closest(parts[0], self.names):
+                remedy = f"did you mean {show(parts[1])}? a column is written without the name of its table"
             elif fields:
                 remedy = (
                     f"did you mean {' or '.join(map(spelled, fields))}? a field is written with its struct"
@@ -187,7 +195,7 @@ def column_name(given: object) -> ColumnName:
     if isinstance(given, Sequence) and given and all(isinstance(part, str) for part in given):
         return tuple(given)
     raise ColumnError(
-        f"{given!r} is no column: it is a name as text, or the names of a field's path as a tuple"
+        f"{shown(given)} is no column: it is a name as text, or the names of a field's path as a tuple"
     )
 
 
@@ -196,10 +204,11 @@ def column_names(given: object, what: str) -> tuple[ColumnName, ...]:
 
     :raises ColumnError: for what is no list, or a list of anything else; ``what`` names it in the message.
     """
-    if isinstance(given, str | bytes | bytearray | memoryview) or not isinstance(given, Iterable):
+    names = listed(given)
+    if names is None:
         example = [given] if isinstance(given, str) else ["a", "b"]
-        raise ColumnError(f"{what} is a list of names, such as {example!r}, not {given!r}")
-    return tuple(map(column_name, given))
+        raise ColumnError(f"{what} is a list of names, such as {example!r}, not {shown(given)}")
+    return tuple(map(column_name, names))
 
 
 def spelled(name: ColumnName) -> str:
@@ -382,8 +391,8 @@ def _field_name(written: str, of: OrcType, part: str, show: Callable[[str], str]
 
 
 def _remedy(name: str, names: Sequence[str], what: str, show: Callable[[str], str]) -> str:
-    listed = ", ".join(map(show, names[:_LISTED_NAMES])) + (", ..." if len(names) > _LISTED_NAMES else "")
-    return f"{meant(name, names, show, 3)}the {what} are: {listed}" if names else f"there are no {what}"
+    known = ", ".join(map(show, names[:_LISTED_NAMES])) + (", ..." if len(names) > _LISTED_NAMES else "")
+    return f"{meant(name, names, show, 3)}the {what} are: {known}" if names else f"there are no {what}"
 
 
 def _brief(of: OrcType) -> str:

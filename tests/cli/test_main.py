@@ -270,21 +270,66 @@ def test_statements_are_helped_with(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("arguments", "told"),
     [
-        ["nonsense"],
-        ["--output", "xml", "sql", "SELECT 1"],
-        ["--conf", "novalue", "sql", "SELECT 1"],
-        ["sql"],
-        ["--nonsense"],
+        (
+            ["--stor", "x", "sql", "SELECT 1"],
+            "hindex has no option --stor; did you mean --store? hindex --help lists",
+        ),
+        (
+            ["sql", "--xyz", "SELECT 1"],
+            "hindex sql has no option --xyz; hindex sql --help lists those there are",
+        ),
+        (
+            ["sql", "--output", "json", "SELECT 1"],
+            "hindex sql has no option --output; --output stands before the command: hindex --output ... sql ...",
+        ),
+        (
+            ["sql", "--outptu=json", "SELECT 1"],
+            "hindex sql has no option --outptu; --output stands before the command: hindex --output ... sql ...",
+        ),
+        (
+            ["explain", "--analyse", "SELECT 1"],
+            "hindex explain has no option --analyse; did you mean --analyze? hindex explain --help lists",
+        ),
+        (
+            ["sql"],
+            "missing argument 'STATEMENT'; usage: hindex sql [OPTIONS] STATEMENT, and hindex sql --help tells",
+        ),
+        (
+            ["sql", "SELECT", "a", "FROM", "t"],
+            "got unexpected extra arguments (a FROM t); a statement is one argument: put it into quotes; usage: hindex",
+        ),
+        (["check", "a", "b"], "got unexpected extra argument (b); usage: hindex check [OPTIONS] TABLE, and"),
+        (
+            ["--output", "xml", "help"],
+            "invalid value for '--output': 'xml' is not one of 'table', 'json', 'csv'; us",
+        ),
+        (
+            ["--conf", "novalue", "help"],
+            "invalid value for '--conf': 'novalue' is not KEY=VALUE; usage: hindex",
+        ),
+        (
+            ["bench", "t", "--rounds", "0"],
+            "invalid value for '--rounds': 0 is not in the range x>=1; usage: hindex",
+        ),
+        (["--store"], "option '--store' requires an argument; hindex --help tells more"),
+        (
+            ["chek", "t"],
+            "there is no command 'chek'; did you mean 'check'? hindex --help lists them, and hindex alone",
+        ),
+        (["repl"], "there is no command 'repl'; hindex --help lists them, and hindex alone is a shell"),
     ],
 )
-def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_usage_is_one_line(
+    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # click breaks its lines by the width of the terminal
+    monkeypatch.setenv("COLUMNS", "20")
     assert run(*arguments) == 2
     out, err = capsys.readouterr()
-    assert out == ""
-    assert "Error: " in err
-    assert "Traceback" not in err
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith(f"Error: {told}")
 
 
 @pytest.mark.parametrize(
@@ -320,6 +365,16 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Usage: hindex" in capsys.readouterr().out
     assert run("--version") == 0
     assert "hindex" in capsys.readouterr().out
+
+
+def test_the_module_is_the_command() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "hindex", "help", "create", "index"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout[:6], ran.stderr) == (0, "Builds", "")
 
 
 def test_every_command_is_documented() -> None:

@@ -236,7 +236,10 @@ def test_help_where_a_statement_goes(capsys: pytest.CaptureFixture[str]) -> None
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["explan", "SELECT 1"], "No such command 'explan'; did you mean 'explain'?"),
+        (
+            ["explan", "SELECT 1"],
+            "there is no command 'explan'; did you mean 'explain'? hindex --help lists them",
+        ),
         (["help", "crate", "index"], "there is no statement 'crate index'; did you mean 'create index'?"),
     ],
 )
@@ -245,3 +248,110 @@ def test_words_that_are_mistyped(capsys: pytest.CaptureFixture[str], arguments: 
         main(arguments)
     assert exit_.value.code == 2
     assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("where", "ids", "told"),
+    [
+        ("""\"gender" = 'M'""", 0, "'gender' = 'M' (the column is written `gender`)"),
+        ("""\"GENDER" <> 'M'""", ROWS, "'GENDER' <> 'M' (the column is written `gender`)"),
+        (
+            """id < 5 AND "gender" IN ('M', 'F')""",
+            0,
+            "'gender' IN ('M', 'F') (the column is written `gender`)",
+        ),
+        ("""id < 5 AND NOT "gender" LIKE 'M%'""", 5, "'gender' LIKE 'M%' (the column is written `gender`)"),
+        ("""\"age" IS NULL OR id < 5""", 5, "'age' IS NULL (the column is written `age`)"),
+        ("""lower("gender") BETWEEN 'e' AND 'z' AND id < 5""", 5, "lower('gender') >= 'e' (the column is"),
+        # what is meant as it is written
+        ("""gender = "M" AND id < 5""", 2, ""),
+        ("""gender = "gender" AND id < 5""", 0, ""),
+        ("""lower(gender) <> "gender" AND id < 5""", 5, ""),
+        ("""'gender' = 'M'""", 0, ""),
+        ("""\"M" = 'F'""", 0, ""),
+        ("1 = 2", 0, ""),
+        ("""`gender` = "M" AND id IN (0, 1)""", 1, ""),
+    ],
+)
+def test_a_name_in_double_quotes_is_remarked_on(
+    capsys: pytest.CaptureFixture[str], indexed: Path, where: str, ids: int, told: str
+) -> None:
+    """It is a text to Spark as well: rows stay, and what may be meant is told beside them."""
+    for items in ("id", "COUNT(*)", "EXISTS"):
+        select = f"SELECT {items} FROM '{indexed}' WHERE {where}"
+        if items == "EXISTS":
+            select = f"SELECT EXISTS(SELECT 1 FROM '{indexed}' WHERE {where})"
+        with pytest.raises(SystemExit) as exit_:
+            main(["--output", "csv", "sql", select])
+        out, err = capsys.readouterr()
+        assert exit_.value.code == 0
+        lines = out.splitlines()[1:]
+        if items == "id":
+            assert len(lines) == ids
+        else:
+            assert lines == [str(ids) if items == "COUNT(*)" else str(ids > 0).lower()]
+        assert err.count("\n") == bool(told)
+        assert err.startswith(f"Note: {told}" if told else "")
+        explained = json.loads(run(capsys, "--output", "json", "explain", select))
+        quoted = [note for note in explained["notes"] if note["reason"] == "QUOTED_NAME"]
+        assert bool(quoted) == bool(told)
+        assert not told or told.startswith(quoted[0]["subject"])
+
+
+def test_a_name_in_double_quotes_beside_a_number(capsys: pytest.CaptureFixture[str], indexed: Path) -> None:
+    told = fail(capsys, "sql", f"""SELECT id FROM '{indexed}' WHERE "age" > 20""")
+    assert told.endswith("; the column is written `age`\n")
+    for statement, place in (
+        (f"""SELECT "id" FROM '{indexed}'""", "select expression '\"id\"'"),
+        (f"""SELECT id FROM '{indexed}' ORDER BY "id\"""", 'ORDER BY of "id"'),
+        (f"""CREATE INDEX i USING bitmap ON '{indexed}' ("id")""", 'expected a column, found "id"'),
+    ):
+        assert f"{place}; a name is written in `backquotes`" in fail(capsys, "sql", statement)
+
+
+def test_files_of_other_formats(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("parquet.`users`", "delta.`users`", "JSON.`users`"):
+        told = fail(capsys, "sql", f"SELECT * FROM {name}")
+        assert (
+            f"hindex reads tables of ORC files, and this names {name.split('.')[0].lower()} files; with"
+            in told
+        )
+        assert told.count("\n") == 1
+    told = fail(capsys, "sql", "CREATE INDEX i USING bitmap ON parquet.`users` (a)")
+    assert "hindex reads tables of ORC files, and this names parquet files; with a Spark session" in told
+
+
+def test_a_name_of_the_catalog_is_checked(
+    capsys: pytest.CaptureFixture[str], spark: SparkSession, users: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tests.support import local_build
+
+    local_build.install(monkeypatch)
+    monkeypatch.chdir(users.parent)
+    local_build.LocalConnection().table(str(users)).create_index("g", "gender")
+    spark.sql(f"CREATE TABLE checked USING orc LOCATION '{users}'")
+    try:
+        for name in ("checked", "default.checked"):
+            out = run(
+                capsys,
+                "--conf",
+                "spark.sql.shuffle.partitions=1",
+                "--output",
+                "csv",
+                "check",
+                name,
+                "--verify",
+            )
+            assert out.splitlines()[1].startswith(f"g,{name},fresh,1,1,0,0,0,100,")
+        # what is a path stays one, and without a session nothing else can be
+        out = run(capsys, "--conf", "spark.sql.shuffle.partitions=1", "--output", "csv", "check", "users")
+        assert out.splitlines()[1].startswith("g,users,fresh,")
+        told = fail(capsys, "check", "default.checked")
+        assert told.endswith(
+            "; a table of Spark's catalog is named without quotes in SQL, and needs a session: "
+            "hindex.connect(spark=spark) or --master 'local[*]'\n"
+        )
+        told = fail(capsys, "--conf", "spark.sql.shuffle.partitions=1", "check", "nowhere")
+        assert told.startswith("Error: Table 'nowhere' is invalid: Spark's catalog has no such table")
+    finally:
+        spark.sql("DROP TABLE checked")

@@ -107,6 +107,28 @@ def rows(table: Table, where: str | None = None, columns: list[str] | None = Non
             r"; did you mean person\.age\? a field is written with its struct$",
         ),
         (lambda t: rows(t, "person.aeg = 1"), ColumnError, r"did you mean age\? the fields are: name, age$"),
+        (
+            lambda t: rows(t, "s = Berlin"),
+            ColumnError,
+            r"^Column 'Berlin' cannot be resolved; the columns are: .*; a text is written 'Berlin'$",
+        ),
+        (
+            lambda t: rows(t, "s IN (a, Berlin)"),
+            ColumnError,
+            r"^Column 'Berlin' cannot be resolved; the columns are: .*; a text is written 'Berlin'$",
+        ),
+        (
+            lambda t: rows(t, "s != None"),
+            ColumnError,
+            r"^Column 'None' .*; what is NULL is asked by IS NULL$",
+        ),
+        (lambda t: rows(t, "s = aa"), ColumnError, r"^Column 'aa' .* did you mean a\b[^']*$"),
+        (lambda t: rows(t, "Berlin = 'x'"), ColumnError, r"^Column 'Berlin' [^']*$"),
+        (
+            lambda t: rows(t, "tbl.a = 1"),
+            ColumnError,
+            r"^Column 'tbl.a' cannot be resolved; did you mean a\? a column is written without the name of its table$",
+        ),
         (lambda t: rows(t, "a = "), StatementError, r"^syntax error"),
         (lambda t: rows(t, "a = 'x'"), PredicateError, r"the literal 'x' cannot be cast to bigint"),
         (

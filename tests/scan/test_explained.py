@@ -75,6 +75,14 @@ def test_the_map_shows_what_becomes_of_every_row_group(table: Table) -> None:
     assert "skipped without opening it" in html
 
 
+def test_a_name_in_double_quotes_is_no_reason_of_another_condition(table: Table) -> None:
+    plain, quoted = (table.scan(where, ["s"]).explain() for where in ("a = 3", "a = 3 AND \"id\" <> 'x'"))
+    assert quoted.tree == plain.tree
+    assert plain.tree.answer is not None
+    assert plain.tree.answer.reason is Reason.NEW_FILE
+    assert [note.reason for note in quoted.notes] == [Reason.QUOTED_NAME, Reason.NEW_FILE]
+
+
 def test_analyze_tells_what_was_read(table: Table) -> None:
     scan = table.scan("a = 3 AND id < 1500", ["s"])
     read = scan_counts(scan)

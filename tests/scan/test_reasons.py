@@ -126,6 +126,11 @@ def unsupported_predicate(case: Case) -> None:
     case.where = "a + id % 3 = 3"
 
 
+def quoted_name(case: Case) -> None:
+    case.index()
+    case.where = "a = 3 AND \"id\" <> 'x'"
+
+
 def unsupported_type(case: Case) -> None:
     write_columns(case.path / "lists" / "0.orc", {"l": pa.array([[1], None]), "a": pa.array([3, 3])})
     case.table = case.connection.table(str(case.path / "lists"))
@@ -190,6 +195,7 @@ PRODUCERS: dict[Reason, Callable[[Case], None]] = {
     Reason.UNKNOWN_INDEX_TYPE: unknown_index_type,
     Reason.TYPE_MISMATCH: type_mismatch,
     Reason.UNSUPPORTED_PREDICATE: unsupported_predicate,
+    Reason.QUOTED_NAME: quoted_name,
     Reason.UNSUPPORTED_TYPE: unsupported_type,
     Reason.NOT_SELECTIVE: not_selective,
     Reason.MANY_KEYS: many_keys,
@@ -199,6 +205,7 @@ PRODUCERS: dict[Reason, Callable[[Case], None]] = {
 }
 #: Those that strict mode lets pass: the index was used, or would have saved nothing.
 NO_FALLBACK = {
+    Reason.QUOTED_NAME,
     Reason.FILE_GONE,
     Reason.NOT_SELECTIVE,
     Reason.MANY_KEYS,

@@ -230,7 +230,7 @@ def test_the_first_rows(table: Table, opened: list[OrcReader], rows: int) -> Non
 def test_the_first_rows_of_a_limit_and_an_order(table: Table) -> None:
     scan = table.scan(limit=3)
     assert [scan.head(rows).num_rows for rows in (0, 2, 3, 9)] == [0, 2, 3, 3]
-    assert scan.limit == 3
+    assert scan.row_limit == 3
     assert scan.head().num_rows == 3
     assert table.scan().head().num_rows == 5
     assert table.scan().order_by("id", descending=True).head(2)["id"].to_pylist() == [2999, 2998]

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import hindex
-from hindex.errors import TableError, UnsupportedError
+from hindex.errors import NotOrcError, TableError, UnsupportedError
 from hindex.plan.reasons import Reason
 from hindex.spark import partitions
 from hindex.spark.catalog import describe_table, described_columns, described_schema, run
@@ -464,3 +464,23 @@ def test_partition_values_that_need_escapes(spark: SparkSession, tmp_path: Path)
             assert found
     finally:
         spark.sql("DROP TABLE escaped")
+
+
+def test_files_of_other_formats_are_read_by_spark(spark: SparkSession, tmp_path: Path) -> None:
+    """And told as what they are where an index is wanted."""
+    spark.range(3).write.parquet(str(tmp_path / "users"))
+    hx = hindex.connect(spark=spark)
+    with pytest.raises(
+        NotOrcError, match=r"^Table 'parquet.nowhere' is invalid: hindex reads tables of ORC files, and"
+    ):
+        hx.sql("CREATE INDEX i USING bitmap ON parquet.`nowhere` (a)")
+    found: Any = hx.sql(f"SELECT * FROM parquet.`{tmp_path}/users` WHERE id > 0")
+    assert sorted(row.id for row in found.collect()) == [1, 2]
+    # a database may be called like a format
+    spark.sql("CREATE DATABASE json")
+    try:
+        spark.sql(f"CREATE TABLE json.events USING orc LOCATION '{tmp_path}/events' AS SELECT 7 AS a")
+        counted: Any = hx.sql("SELECT COUNT(*) FROM json.events WHERE a = 7")
+        assert counted.to_pylist() == [{"count(1)": 1}]
+    finally:
+        spark.sql("DROP DATABASE json CASCADE")

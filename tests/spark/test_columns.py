@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Callable
 from decimal import Decimal
 from functools import reduce
 from operator import and_, or_
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql import functions as f
 
-from hindex.errors import PredicateError
+import hindex
+from hindex.errors import HindexError, PredicateError
 from hindex.sql import parse_predicate
 from hindex.where import parsed
 
@@ -81,3 +84,75 @@ def test_columns_of_spark_connect_are_refused() -> None:
         PredicateError, match=r"Spark Connect cannot be read here: write the condition as SQL"
     ):
         parsed(Column())  # type: ignore[arg-type]
+
+
+def test_none_in_conditions_is_the_null_of_spark(spark: SparkSession, tmp_path: Path) -> None:
+    """By rows, as each negation of them and what stands beside them decides which there are."""
+    frame = spark.createDataFrame(
+        [(1, None, True), (2, 2, None), (3, 5, False), (4, 4, True), (5, None, None), (6, 3, False)],
+        "id int, a int, flag boolean",
+    )
+    frame.coalesce(1).write.orc(str(tmp_path / "t"))
+    table = hindex.connect().table(str(tmp_path / "t"))
+    null: Any = f.lit(None)
+    theirs: Any = f.col("a")
+    ours = hindex.col("a")
+    pairs: list[tuple[Any, Any]] = [
+        (ours.between(None, 3), theirs.between(null, 3)),
+        (ours.between(3, None), theirs.between(3, null)),
+        (ours.between(None, None), theirs.between(null, null)),
+        (ours.isin(2, None), theirs.isin(2, None)),
+        (ours.isin(None), theirs.isin(None)),
+        (ours.isin([None, 4]), theirs.isin([None, 4])),
+        (ours.eq_null_safe(None), theirs.eqNullSafe(null)),
+        (ours == hindex.lit(None), theirs == null),
+        (ours != hindex.lit(None), theirs != null),
+        (ours < hindex.lit(None), theirs < null),
+    ]
+    flag = hindex.col("flag")
+    their_flag: Any = f.col("flag")
+    pairs += [
+        (flag & None, their_flag & null.cast("boolean")),
+        (flag | None, their_flag | null.cast("boolean")),
+        (None | ~flag, null.cast("boolean") | ~their_flag),
+    ]
+    shapes: list[Callable[[Any, Any], Any]] = [
+        lambda c, _: c,
+        lambda c, _: ~c,
+        lambda c, other: ~c & other,
+        lambda c, other: c | other,
+        lambda c, other: ~(c | other),
+        lambda c, other: ~(~c & other),
+    ]
+    kept = set()
+    for mine, spark_column in pairs:
+        for combine in shapes:
+            condition = combine(mine, flag)
+            expected = sorted(row.id for row in frame.where(combine(spark_column, their_flag)).collect())
+            for where in (condition, str(condition), combine(spark_column, their_flag)):
+                found = table.scan(where, ["id"]).to_arrow()["id"].to_pylist()
+                assert sorted(found) == expected, str(condition)
+            kept.update(expected)
+    assert kept == {1, 2, 3, 4, 5, 6}
+    assert table.scan(~ours.between(None, 3), ["id"]).to_arrow()["id"].to_pylist() == [3, 4]
+
+
+def test_columns_of_pyspark_where_they_have_no_place(spark: SparkSession, tmp_path: Path) -> None:
+    """They look like a collection, and cannot be asked what is in them."""
+    spark.range(3).coalesce(1).write.orc(str(tmp_path / "t"))
+    table: Any = hindex.connect().table(tmp_path / "t")
+    column: Any = hindex.col("a")
+    cases: list[tuple[Any, str]] = [
+        (
+            lambda: table.scan(columns=f.col("id")),
+            r"columns is a list of names, such as \['a', 'b'\], not Column<'id'>",
+        ),
+        (lambda: table.scan(columns=[f.col("id")]), r"^Column<'id'> is no column: it is a name as text, or"),
+        (lambda: column.isin(f.col("b")), "^Column<'b'> of type Column is not a value of SQL: use None,"),
+        (lambda: column == f.col("b"), "^Column<'b'> of type Column is not a value of SQL: use None,"),
+        (lambda: table.check_indexes(f.col("b")), "^names is Column<'b'>: it is a list of names, such as "),
+    ]
+    for use, told in cases:
+        with pytest.raises(HindexError, match=told):
+            use()
+    assert table.scan(f.col("id") > 1).count() == 1

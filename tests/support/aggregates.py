@@ -79,7 +79,7 @@ def _check_order(
 ) -> None:
     descending, nulls_first = bool(rng.integers(0, 2)), bool(rng.integers(0, 2))
     limit = int(rng.integers(0, 40))
-    wanted = scan.narrowed(scan.where, [name], limit)
+    wanted = scan.narrowed(scan.predicate, [name], limit)
     found = wanted.order_by(name, descending=descending, nulls_first=nulls_first).to_arrow().column(name)
     keys = comparable(column)
     if pa.types.is_floating(column.type):

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from hindex.errors import TableNotFoundError
+from hindex.table.listing import list_data_files
 from hindex.table.near import near_path
 
 
@@ -58,3 +60,37 @@ def test_few_names_of_a_large_directory_are_compared(tmp_path: Path, monkeypatch
     monkeypatch.setattr("hindex.table.near.closest", count)
     assert near_path(f"{tmp_path}/part-x.orc") is None
     assert compared == [1000]
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("data/user", "; did you mean '{}/data/users'?"),
+        ("~/data", "; did you mean '{}/data'? a ~ is not expanded"),
+        ("~/nothing", ""),
+        ("orc.`data/users`", "; here, the path is written alone: 'data/users'"),
+        ("data/users/*.orc", "; a pattern is no table: name the directory of its files, or one file"),
+        ("s3:/bucket/t", "; a URI has two slashes: 's3://bucket/t'"),
+        ("/no/such", ""),
+        ("no such", ""),
+        ("db.events", "; a table of Spark's catalog is named without quotes in SQL, and needs a session: "),
+        ("`db`.events", "; a table of Spark's catalog is named without quotes in SQL, and needs a session: "),
+        ("file:db.events", ""),
+    ],
+)
+def test_what_may_have_been_meant(
+    written: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "data" / "users").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(TableNotFoundError) as caught:
+        list_data_files(written)
+    _, _, remedy = str(caught.value).partition(
+        f"no such file or directory: {os.path.realpath(written[written.find(':d') + 1 :])}"
+    )
+    assert remedy.startswith(told.format(tmp_path))
+    assert bool(remedy) == bool(told)
+    # of a table of a catalog, whose place is gone
+    with pytest.raises(TableNotFoundError, match=r"no such file or directory: /no/such/place$"):
+        list_data_files("/no/such/place", name="db.events")

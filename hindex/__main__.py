@@ -1,0 +1,7 @@
+"""``python -m hindex`` is the command ``hindex``."""
+
+from __future__ import annotations
+
+from hindex.cli.main import main
+
+main()
