@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from hindex.amounts import counted, percent_down
 from hindex.arguments import check_text
+from hindex.build.present_keys import has_present_keys
 from hindex.errors import ArgumentError, ArgumentTypeError, ColumnError, HindexError
 from hindex.index.base import IndexType, Level, index_type, resolve_properties
 from hindex.lifecycle.changes import now_ms
@@ -22,6 +23,7 @@ from hindex.lifecycle.results import (
     RefreshResult,
     RenameResult,
 )
+from hindex.orc.types import OrcType
 from hindex.plan.evaluate import prune
 from hindex.plan.filter import ALWAYS, Filter, Never
 from hindex.scan.planning import check_path, holds, index_filter
@@ -77,8 +79,10 @@ class Index:
         self._building = building
         where: Filter = ALWAYS
         column = entry.column
+        of: OrcType | None = None
         try:
-            column = snapshot.schema.resolve(entry.column, is_stored=True).name
+            resolved = snapshot.schema.resolve(entry.column, is_stored=True)
+            column, of = resolved.name, resolved.type
             where = index_filter(entry, snapshot.schema)
         except HindexError as error:
             problem = problem or str(error)
@@ -97,11 +101,17 @@ class Index:
         #: Data files of its partitions that do not hold the column: there is nothing to index in them.
         self.files_without_column = tuple(without)
         indexed = [view for view in files if _is_indexed(view, entry)]
-        fresh = [view for view in indexed if view.is_listed_fresh]
+        fresh = [
+            view
+            for view in indexed
+            if view.is_listed_fresh
+            and (of is None or has_present_keys(view, entry, column, of, binding, snapshot.store))
+        ]
         vanished = set(snapshot.vanished)
         #: Data files that the index should cover, and those it does cover as they are now.
         self.num_files, self.num_fresh_files = len(files), len(fresh)
-        #: Of the others: those that changed since, and those that are not indexed.
+        #: Of the others: those that changed since, or of which the index has keys of another type, and those that
+        #: are not indexed.
         self.num_changed_files = len(indexed) - len(fresh)
         self.num_added_files = len(files) - len(indexed)
         #: Data files that are indexed and no part of the table any more.

@@ -93,16 +93,17 @@ class Table:
     def __repr__(self) -> str:
         return f"Table({self.name!r})" if self.name == self.uri else f"Table({self.name!r}, uri={self.uri!r})"
 
-    def snapshot(self, options: AcidOptions | None = None) -> Snapshot:
+    def snapshot(self, options: AcidOptions | None = None, *, compare: bool = False) -> Snapshot:
         """The table as it is now: files, schema, and what its indexes cover.
 
         :param options: how it is read if it is transactional; None for the table's own.
+        :param compare: look into all files that seem to be as they were indexed.
         """
-        found = self.unchecked_snapshot(options)
+        found = self.unchecked_snapshot(options, compare=compare)
         self.check(found)
         return found
 
-    def unchecked_snapshot(self, options: AcidOptions | None = None) -> Snapshot:
+    def unchecked_snapshot(self, options: AcidOptions | None = None, *, compare: bool = False) -> Snapshot:
         """As :meth:`snapshot`, but :meth:`check` has to be asked before rows are read by it."""
         return take_snapshot(
             self.uri,
@@ -110,6 +111,7 @@ class Table:
             name=self.name,
             options=options or self._options,
             partitions=self.catalog_partitions(),
+            compare=compare,
         )
 
     def check(self, snapshot: Snapshot) -> None:
@@ -347,7 +349,8 @@ class Table:
         :raises BuildError: if the Spark job fails; the indexes are then as they were.
         """
         names = None if names is None else check_names(names, "names")
-        snapshot = self._writable()
+        # of other files of the same length and time, the columns are not those that are recorded
+        snapshot = self._writable(compare=where is None)
         manifest = snapshot.manifest
         named = (manifest.index(name) for name in names or ())
         entries = (
@@ -357,18 +360,21 @@ class Table:
         plan = plan_build(part, entries, fresh=fresh_paths(part))
         # the plan has every file of those that are in quarantine
         anew = {entry.id for entry in entries if entry.quarantined is not None and where is None}
-        return self._builds.bring_up_to_date(snapshot, plan, entries, anew=anew, dry_run=dry_run)
+        return self._builds.bring_up_to_date(
+            snapshot, plan, entries, anew=anew, is_whole=where is None, dry_run=dry_run
+        )
 
     def rebuild_index(self, name: str, *, where: Where | None = None) -> RefreshResult:
         """Build an index anew from every file, or from those of some partitions; until then the old one serves.
 
         Parameters and errors are those of :meth:`refresh_indexes`.
         """
-        snapshot = self._writable()
+        snapshot = self._writable(compare=where is None)
         entry = snapshot.manifest.index(name)
         part = self._part(snapshot, [entry], where, "rebuild")
         anew = {entry.id} if where is None else ()
-        return self._builds.bring_up_to_date(snapshot, plan_build(part, [entry]), [entry], anew=anew)
+        plan = plan_build(part, [entry])
+        return self._builds.bring_up_to_date(snapshot, plan, [entry], anew=anew, is_whole=where is None)
 
     def drop_index(self, name: str, *, if_exists: bool = False, where: Where | None = None) -> DropResult:
         """Remove an index, or its part for some partitions.
@@ -466,9 +472,9 @@ class Table:
         """
         list_data_files(self.uri, name=self.name, partitions=self.catalog_partitions())
 
-    def _writable(self) -> Snapshot:
-        """The table now; an error where its manifest cannot be read."""
-        snapshot = self.snapshot()
+    def _writable(self, *, compare: bool = False) -> Snapshot:
+        """The table now; an error where its manifest cannot be read. ``compare`` is that of :meth:`snapshot`."""
+        snapshot = self.snapshot(compare=compare)
         snapshot.check_store()
         return snapshot
 

@@ -26,19 +26,20 @@ from hindex.build.btree_task import (
     chunk_schema,
     entry_chunks,
     kept_locations,
-    table_values,
     unpack_key,
     write_parts,
 )
 from hindex.build.collect import collect
 from hindex.build.cutting import task_bytes
+from hindex.build.present_keys import has_keys_of
 from hindex.build.stripes import cut_entry_tasks
+from hindex.build.values import table_values
 from hindex.domain import Key
 from hindex.errors import BuildError, HindexError
 from hindex.index.btree_locations import IndexedFile, first_locations
 from hindex.index.extent import Extent
 from hindex.index.open_files import open_btree_file
-from hindex.keys import array_keys, key_list, same_keys
+from hindex.keys import array_keys, key_list
 from hindex.orc import RowSelection
 from hindex.orc.acid.files import AcidFile
 from hindex.orc.tail import FileTail
@@ -52,7 +53,7 @@ from hindex.table.partitions import NULL_PARTITION
 from hindex.table.paths import bind_paths
 from hindex.table.snapshot import FileView, Snapshot, read_file_tail
 from hindex.table.transactional import open_data_file
-from hindex.table.type_text import parse_type, type_text
+from hindex.table.type_text import type_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -175,7 +176,7 @@ def _plan_group(
     read = []
     for view in views:
         held = view.entry.shared_index(index.id) if view.entry is not None else None
-        if held is None or view.file.path not in fresh or not _has_keys_of(held, of):
+        if held is None or view.file.path not in fresh or not has_keys_of(held, of):
             read.append(view)
         else:
             sets[held.id] = held
@@ -190,14 +191,6 @@ def _plan_group(
             kept = tuple(view for held in merged for view in covered[held.id])
             return BTreeGroup(name, tuple(read), kept, merged)
     return BTreeGroup(name, tuple(read)) if read else None
-
-
-def _has_keys_of(held: SharedIndexEntry, of: OrcType) -> bool:
-    """Whether the keys of a set are those of the column's present type."""
-    try:
-        return same_keys(parse_type(held.column_type), of)
-    except ValueError:  # a type of a later version
-        return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hindex.build.failures import FAILURES, Place
+from hindex.build.values import table_values
 from hindex.domain import Key
 from hindex.errors import BuildError
 from hindex.index.btree import BTreeWriter
@@ -36,7 +37,6 @@ from hindex.orc.types import OrcType
 from hindex.store.new_files import NewFile
 from hindex.table.paths import bind_paths
 from hindex.table.transactional import open_data_file
-from hindex.table.values import in_table
 
 #: Bytes of keys after which a chunk is closed.
 CHUNK_KEY_BYTES = 64 * 1024
@@ -170,7 +170,7 @@ def _entry_chunks(job: BTreeJob, task: EntryTask) -> Iterator[pa.RecordBatch]:
         runs = _read_runs(job, task, place)
     else:
         place = Place(f"index file {task.path!r}")
-        runs = _copied_runs(task)
+        runs = _copied_runs(job, task)
     try:
         for run in runs:
             batch = _chunks(job, run, parts)
@@ -204,21 +204,10 @@ def _read_runs(job: BTreeJob, task: ReadTask, place: Place) -> Iterator[Groups]:
             first += groups[number]
 
 
-def table_values(array: pa.Array, of: OrcType, wanted: OrcType) -> pa.Array:
-    """A file's values, of the type ``of``, as a query sees them: of the table's type.
-
-    :raises BuildError: if one does not fit.
-    """
-    try:
-        return in_table(array, of, wanted)
-    except pa.ArrowException as error:
-        raise BuildError(
-            f"a value of type {array.type} does not fit the table's {wanted}: {error}"
-        ) from error
-
-
-def _copied_runs(task: CopyTask) -> Iterator[Groups]:
+def _copied_runs(job: BTreeJob, task: CopyTask) -> Iterator[Groups]:
     reader = open_btree_file(task.path, task.length, task.footer_checksum)
+    if reader.file.footer.key_kind is not job.kind:
+        raise reader.file.error("it has keys of another type than the column")
     olds = np.array([old for old, _, _ in task.kept], np.int64)
     ends = olds + np.array([count for _, count, _ in task.kept], np.int64)
     news = np.array([new for _, _, new in task.kept], np.int64)
@@ -233,7 +222,7 @@ def _copied_runs(task: CopyTask) -> Iterator[Groups]:
         return kept, (locations[kept] - olds[at] + news[at]).astype(np.uint32)
 
     nulls = moved(np.asarray(reader.nulls().to_array()).astype(np.uint32))[1]
-    yield Groups(_no_keys(reader.file.footer.key_kind), np.zeros(1, np.int64), np.zeros(0, np.uint32), nulls)
+    yield Groups(_no_keys(job.kind), np.zeros(1, np.int64), np.zeros(0, np.uint32), nulls)
     for leaf in reader.all_leaves():
         numbers, locations = reader.entries(leaf)
         kept, found = moved(locations)

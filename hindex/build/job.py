@@ -7,8 +7,8 @@ second job puts these together.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from hindex.build.built import built_files, joined_files
 from hindex.build.collect import collect
 from hindex.build.cutting import task_bytes
 from hindex.build.joining import JOINED_SCHEMA, JoinTask, discard_parts, run_join_task
+from hindex.build.present_keys import has_present_keys
 from hindex.build.stripes import cut_tasks
 from hindex.build.task import RESULT_SCHEMA, BuildTask, IndexTarget, run_build_task, run_build_tasks
 from hindex.errors import ColumnError, HindexError
@@ -32,7 +33,7 @@ from hindex.scan.planning import holds, index_filter
 from hindex.spark.frames import cores, task_frame
 from hindex.store.manifest import FileEntry, IndexEntry
 from hindex.store.new_files import discard_files
-from hindex.table.schema import TableSchema
+from hindex.table.schema import ResolvedColumn, TableSchema
 from hindex.table.snapshot import FileView, Snapshot
 
 if TYPE_CHECKING:
@@ -46,11 +47,13 @@ class BuildPlan:
     :ivar tasks: one for each data file, of the indexes that have a file for each: they are built in one pass. How
         they are cut and put together to Spark's tasks is decided when they are run.
     :ivar shared: of the indexes whose files cover many data files: each is a Spark job of its own.
+    :ivar column_types: the text of the type that each index's column has in the table now, by the index's id.
     """
 
     indexes: tuple[IndexEntry, ...]
     tasks: tuple[BuildTask, ...]
     shared: tuple[BTreePlan, ...] = ()
+    column_types: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
@@ -93,14 +96,20 @@ def plan_build(
     for view in snapshot.files:
         keys = {c.name: v.key for c, v in zip(columns, view.partition, strict=True)}
         targets = []
-        for index, column, where in wheres:
+        for index, resolved, where in wheres:
+            column = resolved.name
             if not holds(view, binding, column) or isinstance(prune(where, keys), Never):
                 continue
             if index.id in covered:
                 covered[index.id].append(view)
                 continue
             known = view.entry is not None and view.entry.index_file(index.id) is not None
-            if view.file.path in fresh and known and index.quarantined is None:
+            if (
+                view.file.path in fresh
+                and known
+                and index.quarantined is None
+                and has_present_keys(view, index, column, resolved.type, binding, store)
+            ):
                 continue
             directory = store.index_directory(index.id)
             targets.append(
@@ -112,6 +121,7 @@ def plan_build(
                     index.properties,
                     directory,
                     store.absolute(directory),
+                    resolved.type,
                 )
             )
         if targets:
@@ -134,11 +144,16 @@ def plan_build(
         for index in indexes
         if index.id in covered
     ]
-    return BuildPlan(tuple(indexes), tuple(tasks), tuple(item for item in planned if item is not None))
+    return BuildPlan(
+        tuple(indexes),
+        tuple(tasks),
+        tuple(item for item in planned if item is not None),
+        {index.id: str(resolved.type) for index, resolved, _ in wheres},
+    )
 
 
-def _column(index: IndexEntry, schema: TableSchema) -> str:
-    """The table's spelling of an index's column.
+def _column(index: IndexEntry, schema: TableSchema) -> ResolvedColumn:
+    """An index's column as the table has it.
 
     :raises ColumnError: if the table has no such column any more, or one that cannot be indexed.
     """
@@ -153,7 +168,7 @@ def _column(index: IndexEntry, schema: TableSchema) -> str:
             f"Index {index.name!r} is on column {found.name!r}, which is of type {found.type} by now and cannot be "
             "indexed: drop the index"
         )
-    return found.name
+    return found
 
 
 def _is_supported(index: IndexEntry, of: OrcType) -> bool:

@@ -13,8 +13,10 @@ import pyarrow as pa
 
 from hindex.build.failures import FAILURES, Place
 from hindex.build.statistics import StatisticsExtents
+from hindex.build.values import table_values
 from hindex.errors import BuildError
 from hindex.index.base import ExtentBuilder, IndexBuilder, file_index_type
+from hindex.keys import same_keys
 from hindex.orc import OrcReader, OrcType
 from hindex.orc.acid.files import AcidFile
 from hindex.store.extents import encode_extents
@@ -28,6 +30,9 @@ from hindex.table.type_text import type_text
 class IndexTarget:
     """One index file to write: its directory relative to the store, and the same absolute.
 
+    ``of`` is the column's type in the table. Keys are of the type that the file has, unless queries of the table could
+    not use these (:func:`hindex.keys.same_keys`): then of the table's type. Without it, they are of the file's.
+
     Each attempt of a task writes under a fresh name, so that a retried or duplicated one disturbs nothing.
     """
 
@@ -38,6 +43,15 @@ class IndexTarget:
     properties: tuple[tuple[str, str], ...]
     directory: str
     absolute_directory: str
+    of: OrcType | None = None
+
+    def is_of_file(self, in_file: OrcType) -> bool:
+        """Whether keys are of the type that the column has in its file."""
+        return self.of is None or same_keys(in_file, self.of)
+
+    def indexed(self, in_file: OrcType) -> OrcType:
+        """The type whose keys are indexed, of a column that has another one in its file."""
+        return in_file if self.of is None or self.is_of_file(in_file) else self.of
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,10 +172,11 @@ class _Writing:
         self._builders: dict[IndexTarget, IndexBuilder] = {}
         self._files: dict[IndexTarget, NewFile] = {}
         self._names: dict[IndexTarget, str] = {}
+        self._in_file: dict[str, FilePath] = {}
 
     def run(self, reader: OrcReader, place: Place) -> Iterator[pa.RecordBatch]:
         """Write them, yielding a row for each stripe; ``place`` is kept up to date."""
-        in_file = self._task.columns_in(reader.tail.schema)
+        in_file = self._in_file = self._task.columns_in(reader.tail.schema)
         self._begin(reader, in_file)
         statistics = StatisticsExtents(reader)
         end = len(reader.stripes) if self._task.end is None else self._task.end
@@ -170,13 +185,18 @@ class _Writing:
             rows = reader.stripes[number].num_rows
             waiting: dict[IndexTarget, IndexBuilder] = {}
             for target, builder in self._builders.items():
-                if not _told(builder, statistics, number, rows, in_file[target.column].type):
+                of = in_file[target.column].type
+                if not (target.is_of_file(of) and _told(builder, statistics, number, rows, of)):
                     waiting[target] = builder
             # each column once for all indexes on it
             columns = sorted({in_file[target.column].path for target in waiting})
             batch = reader.read_stripe(number, columns)
             for target, builder in waiting.items():
-                builder.add_stripe(batch.column(columns.index(in_file[target.column].path)))
+                found = in_file[target.column]
+                array = batch.column(columns.index(found.path))
+                if not target.is_of_file(found.type):
+                    array = table_values(array, found.type, target.indexed(found.type))
+                builder.add_stripe(array)
             if number < end - 1:
                 yield _row(self._task, reader, number, rows, ())
         place.stripe = None
@@ -198,7 +218,7 @@ class _Writing:
             file = self._files[target] = NewFile(target.absolute_directory, name)
             self._builders[target] = file_index_type(target.type).builder(
                 file.sink,
-                in_file[target.column].type,
+                target.indexed(in_file[target.column].type),
                 column=target.column,
                 properties=dict(target.properties),
                 metadata=metadata,
@@ -212,7 +232,10 @@ class _Writing:
             self._files[target].publish()
             path = f"{target.directory}/{self._names[target]}"
             extents = b""
-            if file_index_type(target.type).summarizes:
+            # readers take those in a manifest to be of the file's type
+            if file_index_type(target.type).summarizes and target.is_of_file(
+                self._in_file[target.column].type
+            ):
                 extents = encode_extents([item.extent for item in summary.stripes]).SerializeToString()
             built.append(BuiltFile(target.index_id, path, summary.length, summary.footer_crc32c, extents))
         return built

@@ -21,6 +21,11 @@ from hindex.table.fingerprint import Fingerprint
 #: Raw bytes after which a page of locations is closed, and most files of one.
 PAGE_BYTES = 32 * 1024
 PAGE_FILES = 512
+# a page is longer where its last file has very many stripes: raw bytes at most, without the stripes, and of a stripe,
+# which has a row group unless it is empty
+_MOST_BYTES = 1 << 24
+_BYTES_BESIDE = 1 << 20
+_STRIPE_BYTES = 10
 
 Int64s = npt.NDArray[np.int64]
 
@@ -78,7 +83,10 @@ def first_locations(files: Iterable[IndexedFile]) -> list[int]:
 
 
 def write_locations(writer: IndexFileWriter, files: Sequence[IndexedFile]) -> list[tuple[PageRef, int]]:
-    """Write the pages that list the files: each page, and the number of its first row group."""
+    """Write the pages that list the files: each page, and the number of its first row group.
+
+    :raises ValueError: if a file has more stripes than a page can list.
+    """
     found, first, at = [], 0, 0
     page, size = pb.Locations(), 0
     for number, file in enumerate(files, 1):
@@ -94,21 +102,33 @@ def write_locations(writer: IndexFileWriter, files: Sequence[IndexedFile]) -> li
         size += message.ByteSize()
         at += file.num_groups
         if size >= PAGE_BYTES or len(page.files) == PAGE_FILES or number == len(files):
-            found.append((writer.write_page([page.SerializeToString(deterministic=True)]), first))
+            block = page.SerializeToString(deterministic=True)
+            if len(block) > _most_bytes(at - first):
+                raise ValueError(
+                    f"data file {file.path!r} has {len(file.stripe_rows)} stripes, more than an index of many files "
+                    "can list: write it anew with longer ones"
+                )
+            found.append((writer.write_page([block]), first))
             first, page, size = at, pb.Locations(), 0
     return found
 
 
-def read_locations(page: Page) -> tuple[IndexedFile, ...]:
+def _most_bytes(groups: int) -> int:
+    """Raw bytes that a page of files of so many row groups may have."""
+    return min(_BYTES_BESIDE + _STRIPE_BYTES * groups, _MOST_BYTES)
+
+
+def read_locations(page: Page, groups: int) -> tuple[IndexedFile, ...]:
     """The files of a page.
 
-    :raises IndexFileError: if it does not hold any.
+    :param groups: row groups that they have.
+    :raises IndexFileError: if it does not hold these.
     """
     try:
-        message = pb.Locations.FromString(bytes(page.block(0)))
+        message = pb.Locations.FromString(bytes(page.block(0, most=_most_bytes(groups))))
     except DecodeError as error:
         raise page.error(f"its locations cannot be parsed ({error})") from error
-    return tuple(
+    found = tuple(
         IndexedFile(
             item.path,
             Fingerprint(item.length, item.mtime_ns, item.tail_checksum),
@@ -117,6 +137,9 @@ def read_locations(page: Page) -> tuple[IndexedFile, ...]:
         )
         for item in message.files
     )
+    if first_locations(found)[-1] != groups:
+        raise page.error("its files do not have the row groups of its directory entry")
+    return found
 
 
 def split_by_file(

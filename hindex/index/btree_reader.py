@@ -15,7 +15,6 @@ from hindex.domain import Domain, Key
 from hindex.index.btree_locations import (
     FileGroups,
     IndexedFile,
-    first_locations,
     read_locations,
     split_by_file,
 )
@@ -157,10 +156,7 @@ class BTreeReader:
         end = self._firsts[page + 1] if page + 1 < len(self._firsts) else self.num_locations
 
         def decode(_: int, read: Page) -> tuple[IndexedFile, ...]:
-            found = read_locations(read)
-            if self._firsts[page] + first_locations(found)[-1] != end:
-                raise read.error("its files do not have the row groups of its directory entry")
-            return found
+            return read_locations(read, end - self._firsts[page])
 
         return next(self.file.decoded([self._location_pages[page]], decode, _locations_bytes))
 

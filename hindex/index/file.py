@@ -33,6 +33,10 @@ TAIL_READ = 64 * 1024
 
 #: Greatest raw length of a block, in bytes: a corrupt length must not allocate the machine's memory.
 MAX_BLOCK = (1 << 31) - 1
+#: A block that has more raw bytes has at most so many times as many as are stored of it, so that few bytes on the disk
+#: cannot take the machine's memory either: one that would shrink further is stored as it is.
+LONG_BLOCK = 1 << 26
+LONG_BLOCK_FACTOR = 1024
 #: Greatest length of a page as stored, in bytes (a :class:`PageRef`'s field has 32 bits).
 MAX_PAGE = (1 << 32) - 1
 #: Most blocks of a page.
@@ -192,7 +196,7 @@ def encode_page(blocks: Sequence[Buffer], *, compress: bool = True) -> bytes:
             raise IndexFileError(f"a block of {raw} bytes cannot be written: the most is {MAX_BLOCK}")
         if compress and raw >= _COMPRESS_FROM:
             packed = _codecs.compressor.compress(block)
-            if len(packed) < raw - raw // 16:
+            if len(packed) < raw - raw // 16 and raw <= _most_raw(len(packed)):
                 codec, stored = CODEC_ZSTD, packed
         headers += _BLOCK.pack(codec, len(stored), raw)
         bodies.append(stored)
@@ -200,6 +204,11 @@ def encode_page(blocks: Sequence[Buffer], *, compress: bool = True) -> bytes:
     if len(page) > MAX_PAGE:
         raise IndexFileError(f"a page of {len(page)} bytes cannot be written: the most is {MAX_PAGE}")
     return page
+
+
+def _most_raw(stored: int) -> int:
+    """Raw bytes that a block of some stored ones may have."""
+    return min(max(LONG_BLOCK, LONG_BLOCK_FACTOR * stored), MAX_BLOCK)
 
 
 def _sync_directory(path: Path) -> None:
@@ -240,7 +249,7 @@ class Page:
                 raise self.error("a block does not fit in it")
             if codec not in (CODEC_NONE, CODEC_ZSTD):
                 raise self.error(f"block codec {codec} is unknown")
-            if raw > MAX_BLOCK or (codec == CODEC_NONE and raw != stored):
+            if raw > MAX_BLOCK or (raw != stored if codec == CODEC_NONE else raw > _most_raw(stored)):
                 raise self.error(f"a block of {stored} bytes says that it holds {raw}")
             self._blocks.append((codec, data[at : at + stored], raw))
             at += stored

@@ -29,6 +29,8 @@ _FIRSTS_DELTA = 1
 #: Most keys of a leaf, and most of its rows that are inline: what is decoded at once.
 MAX_KEYS = 1 << 20
 MAX_INLINE_ROWS = 1 << 20
+#: Most bytes that its keys have together, where it has more than one: a single one may be as long as values are.
+MAX_KEY_BYTES = 1 << 20
 # a delta must be shorter than the row number by this many bits to be worth the prefix sum
 _DELTA_GAIN = 2.0
 
@@ -236,6 +238,10 @@ class Leaf:
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
         if int(offsets[-1]) != length:
             raise self._page.error("its key lengths do not add up")
+        if count > 1 and length > MAX_KEY_BYTES:
+            raise self._page.error(
+                f"its {count} keys have {length} bytes, and {MAX_KEY_BYTES} are the most there can be"
+            )
         data = self._page.block(self._at, length)
         self._at += 1
         return ByteKeys(offsets, data)

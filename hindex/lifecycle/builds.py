@@ -96,23 +96,27 @@ class Builds:
         entries: Sequence[IndexEntry],
         *,
         anew: Collection[str],
+        is_whole: bool,
         dry_run: bool = False,
     ) -> RefreshResult:
         """Build what is planned and commit it, with what vanished forgotten.
 
         :param anew: the ids of the indexes that the plan builds anew in all partitions. One that is set aside while
             others are brought up to date stays so: what it has of the files that did not change is as it was.
+        :param is_whole: whether the plan is of all partitions.
         :param dry_run: only tell what would be done.
         :raises BuildError: if the Spark job fails; the indexes are then as they were.
         """
         ids = {entry.id for entry in entries}
-        vanished = set(snapshot.vanished)
+        read = plan.data_files
+        # what is recorded of the columns of a file that another one replaced would be believed of that
+        replaced = {view.file.path for view in snapshot.files if view.is_replaced}
+        vanished = set(snapshot.vanished) | (replaced - read)
         forgotten = {
             item.path: item
             for item in snapshot.manifest.files
             if item.path in vanished and any(item.is_covered_by(index_id) for index_id in ids)
         }
-        read = plan.data_files
         rows = sum(view.num_rows for view in snapshot.files if view.file.path in read)
         names = tuple(entry.name for entry in entries)
         if dry_run:
@@ -135,7 +139,7 @@ class Builds:
                     # anew and is as wrong as it was
                     hidden = {item.path for item in new.files if item.is_covered_by(entry.id)} - read
                     new = forget_index_files(new, entry.id, hidden)
-            return refreshed(old, new, ids, now, anew)
+            return refreshed(old, new, ids, now, anew, plan.column_types if is_whole else {})
 
         try:
             committed = self.store.commit(change)

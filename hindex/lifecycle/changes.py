@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from hindex.lifecycle.coverage import within, without
@@ -15,16 +15,28 @@ from hindex.table.snapshot import Snapshot
 
 
 def refreshed(
-    old: Manifest, new: Manifest, ids: Collection[str], now: int, anew: Collection[str]
+    old: Manifest,
+    new: Manifest,
+    ids: Collection[str],
+    now: int,
+    anew: Collection[str],
+    column_types: Mapping[str, str],
 ) -> Manifest:
     """A new manifest with the time in those of the indexes that changed.
 
+    :param column_types: of the columns of indexes that have the keys of these in all their files now, by id.
     :param anew: the ids of those that were built anew in all partitions, which ends a quarantine.
     """
     for entry in old.indexes:
         if entry.id in ids and (entry.deferred or files_of(old, entry.id) != files_of(new, entry.id)):
-            quarantined = None if entry.id in anew else entry.quarantined
-            new = update_index(new, replace(entry, refreshed_ms=now, deferred=False, quarantined=quarantined))
+            entry = replace(
+                entry,
+                refreshed_ms=now,
+                deferred=False,
+                quarantined=None if entry.id in anew else entry.quarantined,
+                column_type=column_types.get(entry.id, entry.column_type),
+            )
+            new = update_index(new, entry)
     return new
 
 

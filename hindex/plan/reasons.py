@@ -34,7 +34,10 @@ class Reason(enum.Enum):
     QUARANTINED = ("index", "A proof found the index wrong, so it is not used; REFRESH INDEX builds it anew.")
     NEWER_FORMAT = ("index file", "A newer version of hindex wrote the index file; upgrade to use it.")
     UNKNOWN_INDEX_TYPE = ("index", "This installation does not know the index type, so the index is ignored.")
-    TYPE_MISMATCH = ("column", "The column has another type in this file than in the index, so it is read.")
+    TYPE_MISMATCH = (
+        "column",
+        "The column is of another type by now than in the index; REFRESH INDEX indexes it anew.",
+    )
     UNSUPPORTED_PREDICATE = ("predicate", "Indexes cannot answer this part; it is checked on the rows read.")
     QUOTED_NAME = (
         "condition",
@@ -74,6 +77,9 @@ class Reason(enum.Enum):
         """
         return self not in _NO_FALLBACKS
 
+
+#: Of a stale file that looks as it did: what was found of it.
+REPLACED = "length and time are as indexed, but the ORC tail's checksum is not: it was replaced"
 
 _NO_FALLBACKS = frozenset(
     {

@@ -27,7 +27,7 @@ from hindex.orc.crew import ALONE, Crew
 from hindex.orc.selection import Rows
 from hindex.plan.evaluate import Mask, mask
 from hindex.plan.filter import Leaf
-from hindex.plan.reasons import Note, Reason
+from hindex.plan.reasons import REPLACED, Note, Reason
 from hindex.scan.answers import StripeAnswer
 from hindex.scan.file_columns import FileColumns, assembled
 from hindex.scan.fixed import fixed_values, repeated
@@ -312,13 +312,7 @@ class OpenTask:
         if not self.task.indexes and not self.task.located:
             return None
         if not self.is_fresh:
-            self.notes.append(
-                Note(
-                    Reason.STALE_FILE,
-                    self.task.path,
-                    "length and time are as indexed, but the ORC tail's checksum is not: it was replaced",
-                )
-            )
+            self.notes.append(Note(Reason.STALE_FILE, self.task.path, REPLACED))
             return None
         rows = tuple(stripe.num_rows for stripe in self.reader.stripes)
         return IndexAnswers(self.task, self._columns, rows, self.notes, self._cache)

@@ -16,6 +16,9 @@ from hindex.table.paths import bind_paths
 from hindex.table.schema import common_type
 from hindex.table.values import in_table
 
+#: Columns that a message lists.
+_NAMED = 20
+
 
 class FileColumns:
     """The columns that a task asks for, as its data file has them.
@@ -40,6 +43,7 @@ class FileColumns:
         }
         self._names = {name: found.path for name, found in bound.items() if name not in self._keys}
         self._acid = None if task.acid is None else acid_columns(reader.tail.schema)
+        self._check_same(task)
         self._check_types(task)
 
     def has(self, column: str) -> bool:
@@ -98,6 +102,19 @@ class FileColumns:
                 column=column.name,
             ) from error
 
+    def _check_same(self, task: ScanTask) -> None:
+        """A file that was planned by what the manifest says of its columns, and that has others, is another one."""
+        tail = self._reader.tail
+        if task.tail_checksum in (None, tail.checksum) or tail.file_length != task.length:
+            return
+        root = tail.schema if self._acid is None else self._acid.user
+        found = root.field_names
+        if set(found) != set(task.names):
+            raise TableError(
+                f"data file {task.path!r} has the columns {_listed(found)}, and it was planned to have "
+                f"{_listed(task.names)}: {self._why_replaced(task)}"
+            )
+
     def _check_types(self, task: ScanTask) -> None:
         """The plan's types come from the manifest; a file that was replaced since may have others."""
         for column in self._asked:
@@ -105,16 +122,23 @@ class FileColumns:
                 continue
             found = self.type_in_file(column.name)
             if not found.same_as(column.type) and common_type(column.type, found) != column.type:
-                why = (
-                    "the file was replaced after the scan was planned; run the query again"
-                    if self._reader.tail.file_length != task.length
-                    else "the file was replaced, after the scan was planned or by one of the same length and time; run "
-                    "the query again, and if that does not help, touch the file before"
-                )
                 raise TableError(
                     f"column {column.name!r} is {found} in data file {task.path!r}, which was planned to be "
-                    f"{column.type}: {why}"
+                    f"{column.type}: {self._why_replaced(task)}"
                 )
+
+    def _why_replaced(self, task: ScanTask) -> str:
+        if self._reader.tail.file_length != task.length:
+            return "the file was replaced after the scan was planned; run the query again"
+        return (
+            "the file was replaced, after the scan was planned or by one of the same length and time; run the query "
+            "again, and if that does not help, REFRESH INDEX before"
+        )
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = ", ..." if len(names) > _NAMED else ""
+    return ", ".join(map(repr, names[:_NAMED])) + more
 
 
 def output_schema(columns: Sequence[OutputColumn]) -> pa.Schema:

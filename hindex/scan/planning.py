@@ -8,23 +8,34 @@ from functools import lru_cache
 
 from hindex.errors import ColumnError, HindexError, NewerFormatError, StoreError
 from hindex.index.cache import Cache
-from hindex.keys import key_kind
+from hindex.index.extent import are_of_kind
+from hindex.keys import key_kind, same_keys
 from hindex.orc.acid.schema import is_row_key, row_key
 from hindex.orc.types import Kind, OrcType
 from hindex.plan.evaluate import prune
 from hindex.plan.filter import ALWAYS, NEVER, Filter, Never, column_types, columns, leaves, residuals
 from hindex.plan.normalize import normalize
 from hindex.plan.quoted import quoted_names
-from hindex.plan.reasons import Note, Reason
-from hindex.scan.file_bounds import FileBounds, ManifestExtents, SkippedFile, skip_file, tells_as_much
+from hindex.plan.reasons import REPLACED, Note, Reason
+from hindex.scan.file_bounds import (
+    FileBounds,
+    ManifestExtents,
+    SkippedFile,
+    recorded_type,
+    skip_file,
+    tells_as_much,
+)
 from hindex.scan.flat_keys import FilePlaces
 from hindex.scan.shared import SharedBounds
 from hindex.scan.task import IndexUse, OutputColumn, ScanTask
 from hindex.sql.predicate import Predicate
+from hindex.store.extents import StoredExtents
 from hindex.store.manifest import IndexEntry, IndexFileEntry, Manifest
 from hindex.table.paths import bind_paths
 from hindex.table.schema import ColumnName, ResolvedColumn, TableSchema, bind_columns, spelled
 from hindex.table.snapshot import FileView, Snapshot
+
+_OTHER_KEYS = "the manifest has keys of another type of it; ALTER INDEX ... REBUILD writes them again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +260,7 @@ class _Planner:
             partition=view.file.partition,
             lookups=lookups,
             acid=view.file.acid,
+            names=view.names,
         )
 
     def notes(self) -> list[Note]:
@@ -341,6 +353,10 @@ class _Planner:
                         )
                         continue
                     uses.append(IndexUse(index.name, name, path, file.length, file.footer_checksum))
+                    if self._has_other_keys(view, file, name):
+                        self._notes.append(
+                            Note(Reason.CORRUPT, f"{index.name} on {view.file.path}", _OTHER_KEYS)
+                        )
                 elif index.id not in covered:
                     if any(
                         tells_as_much(other, index) for other in indexes if self._covers(other, view, covered)
@@ -357,6 +373,22 @@ class _Planner:
                     told = True
                     self._notes.append(self._staleness(view, index))
         return uses
+
+    def _has_other_keys(self, view: FileView, file: IndexFileEntry, column: str) -> bool:
+        """Whether the keys that the manifest has of an index file, of the column as it is now, are of another kind.
+
+        Nobody goes by these; the index file has its own.
+        """
+        wanted = self._types[column]
+        extents, kind = file.extents, key_kind(wanted)
+        if isinstance(extents, StoredExtents):
+            fits = extents.column.are_of_kind(extents.file, kind)
+        else:
+            fits = are_of_kind(extents, kind)
+        if view.entry is None or fits:
+            return False
+        of = recorded_type(view.entry.schema, self._binding, column, view.file.acid is not None)
+        return of is not None and same_keys(of, wanted)
 
     def _covers(self, index: IndexEntry, view: FileView, covered: frozenset[str]) -> bool:
         """Whether an index that was built is of a file's partition, or of the file as it is all the same."""
@@ -376,11 +408,11 @@ class _Planner:
         if entry is None:
             return Note(Reason.NEW_FILE, file.path, "it was added after the indexes were built")
         if not view.is_listed_fresh:
-            what = (
-                f"length {entry.length} -> {file.length}"
-                if entry.length != file.length
-                else "its modification time changed"
-            )
+            what = "its modification time changed"
+            if entry.length != file.length:
+                what = f"length {entry.length} -> {file.length}"
+            elif view.is_replaced:
+                what = REPLACED
             return Note(Reason.STALE_FILE, file.path, what)
         return Note(Reason.NOT_BUILT, f"{index.name} on {file.path}", "the index has no entry for this file")
 

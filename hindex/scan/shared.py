@@ -122,6 +122,11 @@ class SharedBounds:
                 reader = open_btree_file(path, file.length, file.footer_checksum, self._cache)
                 if reader.file.footer.key_kind is not key_kind(leaf.type):
                     raise IndexFileError(f"Index file {path!r} has keys of no such type; {_REMEDY}")
+                if reader.num_locations != held.num_row_groups:
+                    raise IndexFileError(
+                        f"Index file {path!r} is of {reader.num_locations} row groups, and by the manifest of "
+                        f"{held.num_row_groups}; {_REMEDY}"
+                    )
                 locations = reader.locate(leaf.domain, most_leaves=MAX_LEAVES)
                 if locations is None:
                     self._note(Reason.NOT_SELECTIVE, subject, f"too many values are in the range of {leaf}")

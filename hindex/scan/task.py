@@ -56,8 +56,9 @@ class ScanTask:
     ``filter`` has no partition columns left. ``lookups`` are columns that are asked of indexes and, where these do not
     tell, read: those of aggregates and of an order. With ``reads_all``, nothing is asked but the data. ``indexes`` and
     ``located`` may be used only if the file's length and tail checksum are still ``length`` and ``tail_checksum``.
-    ``binding`` names the table's data columns, against which the file's own columns are matched by name. ``acid`` tells
-    the rows of a transactional table's file that are there.
+    ``binding`` names the table's data columns, against which the file's own columns are matched by name; these are
+    ``names``, if it is still the file of that length and checksum. ``acid`` tells the rows of a transactional table's
+    file that are there.
     """
 
     path: str
@@ -74,3 +75,4 @@ class ScanTask:
     lookups: tuple[OutputColumn, ...] = ()
     reads_all: bool = False
     acid: AcidFile | None = None
+    names: tuple[str, ...] = ()

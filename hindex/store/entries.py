@@ -15,18 +15,25 @@ import numpy as np
 from hindex.errors import StoreError
 from hindex.store.entry import FileEntry, SharedIndexEntry
 from hindex.store.segment import (
+    MAX_RAW_BYTES,
     StoredSegment,
     Summary,
     batch_entries,
     batch_indexes,
+    check_size,
     decode_segment,
     encode_segment,
     index_paths,
+    raw_size,
     summarize,
 )
 
 #: Data files of one segment: what a commit writes anew of a large table for each file that changed, at most.
 SEGMENT_FILES = 2048
+#: And about how many bytes they have before they are compressed: well below what is refused.
+SEGMENT_RAW_BYTES = MAX_RAW_BYTES // 2
+# what the columns of an index take of a row
+_COLUMN_BYTES = 64
 
 # segments that are read at once
 _READ_TOGETHER = 64
@@ -69,14 +76,22 @@ class Segment:
 
     @property
     def data(self) -> bytes:
-        """Its bytes. :raises StoreError: if it cannot be read."""
+        """Its bytes. :raises StoreError: if it cannot be read, or is more than a segment may be."""
         # threads share segments: what one of them has found here, another may let go of at any time
         data, entries = self._data, self._entries
         if data is not None:
             return data
         if entries is None:
             return self.fetch([self])[0]
-        self._data = data = encode_segment(entries)
+        data = encode_segment(entries)
+        try:
+            check_size(data)
+        except ValueError as error:
+            raise StoreError(
+                f"what indexes have of data files {entries[0].path!r} to {entries[-1].path!r} cannot be recorded: "
+                f"{error}; nothing was changed. Drop an index, or write these files anew with fewer stripes"
+            ) from error
+        self._data = data
         return data
 
     @property
@@ -309,4 +324,21 @@ def _split(entries: Sequence[FileEntry]) -> list[Segment]:
     """Segments of about the same length, none too long."""
     parts = -(-len(entries) // SEGMENT_FILES)
     cuts = [len(entries) * part // parts for part in range(parts + 1)] if parts else []
-    return [Segment.of(entries[start:end]) for start, end in pairwise(cuts)]
+    return [Segment.of(some) for start, end in pairwise(cuts) for some in _light(entries[start:end])]
+
+
+def _light(entries: Sequence[FileEntry]) -> Iterator[Sequence[FileEntry]]:
+    """All of them at once, or in turn as many as a segment should hold: where files have very many stripes."""
+    columns = _COLUMN_BYTES * len({file.index_id for entry in entries for file in entry.index_files})
+    start = held = 0
+    schemas: set[str] = set()
+    for at, entry in enumerate(entries):
+        own = raw_size(entry) + columns
+        size = own + (0 if entry.schema in schemas else len(entry.schema))
+        if held and held + size > SEGMENT_RAW_BYTES:
+            yield entries[start:at]
+            start, held, schemas = at, 0, set()
+            size = own + len(entry.schema)
+        held += size
+        schemas.add(entry.schema)
+    yield entries[start:]

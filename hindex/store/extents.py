@@ -119,6 +119,11 @@ class ExtentColumn:
                 found.append(Extent(rows, nulls, low, high, number in cut))
         return tuple(found)
 
+    def are_of_kind(self, file: int, kind: KeyKind | None) -> bool:
+        """Whether a file's keys are of a kind; also where it has none."""
+        others, _ = self._ints if kind is KeyKind.BYTES else self._bytes
+        return not others.lengths[file]
+
     def may_match(self, domain: Domain, kind: KeyKind | None) -> Mask:
         """Which files may have a member of a domain: False is certain.
 

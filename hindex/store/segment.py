@@ -8,18 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hindex.index.extent import Extent
+from hindex.store.arrow_stream import raw_bytes
 from hindex.store.entry import FileEntry, IndexFileEntry, SharedIndexEntry, is_safe_path
 from hindex.store.extents import LISTS, ExtentColumn, StoredExtents, encode_extents
 
 #: Longer segments are refused: they are hostile or damaged.
 MAX_SEGMENT_BYTES = 1 << 28
+#: And those that are longer once they are decompressed, but for what so many times their bytes allow: a segment that an
+#: earlier version wrote of many stripes may be.
+MAX_RAW_BYTES = 1 << 26
+MAX_RAW_FACTOR = 256
 
 _INDEX, _EXTENTS = "index ", "extents "
+# what is of one length in the columns of a row, and of an extent
+_ROW_BYTES, _EXTENT_BYTES = 64, 24
 _PLAIN = pa.schema(
     [
         pa.field("path", pa.string()),
@@ -126,6 +134,32 @@ def encode_segment(entries: Sequence[FileEntry]) -> bytes:
     return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
 
+def raw_size(entry: FileEntry) -> int:
+    """About how many bytes an entry takes in a segment before that is compressed, its schema left out."""
+    size = (
+        _ROW_BYTES + len(entry.path) + 8 * len(entry.stripe_rows) + sum(len(item.id) for item in entry.shared)
+    )
+    for file in entry.index_files:
+        size += len(file.path)
+        for extent in file.extents:
+            keys = (extent.min_key, extent.max_key)
+            size += _EXTENT_BYTES + sum(len(key) for key in keys if isinstance(key, bytes))
+    return size
+
+
+def check_size(data: bytes) -> None:
+    """Refuse the bytes of a segment that is longer than any may be, before anything of it is decompressed.
+
+    :raises ValueError: if it is that.
+    """
+    raw, most = raw_bytes(data), max(MAX_RAW_BYTES, MAX_RAW_FACTOR * len(data))
+    if len(data) > MAX_SEGMENT_BYTES or raw > most:
+        raise ValueError(
+            f"its {len(data)} bytes are {raw} once they are decompressed, and the most are {MAX_SEGMENT_BYTES} as "
+            f"stored and {most} decompressed"
+        )
+
+
 def _index_column(files: Sequence[IndexFileEntry | None]) -> pa.StructArray:
     children = [
         pa.array([file.path if file else "" for file in files], pa.string()),
@@ -152,22 +186,29 @@ def decode_segment(data: bytes) -> pa.RecordBatch:
     :raises ValueError: if it is not one.
     """
     try:
+        with pa.ipc.open_stream(data) as reader:
+            schema = reader.schema
+        _check_schema(schema)
+        check_size(data)
         options = pa.ipc.IpcReadOptions(use_threads=False)
         with pa.ipc.open_stream(data, options=options) as reader:
             batch = reader.read_next_batch()
         batch.validate(full=True)
     except (pa.ArrowException, OSError, StopIteration) as error:
         raise ValueError(f"a segment is not an Arrow stream: {error}") from error
-    fields = list(batch.schema)
-    if not pa.schema(fields[: len(_PLAIN)]).equals(_PLAIN) or len(set(batch.schema.names)) < len(fields):
+    if any(array.null_count for array in _never_null(batch)):
+        raise ValueError("a segment has nulls where there may be none")
+    return batch
+
+
+def _check_schema(schema: pa.Schema) -> None:
+    fields = list(schema)
+    if not pa.schema(fields[: len(_PLAIN)]).equals(_PLAIN) or len(set(schema.names)) < len(fields):
         raise ValueError("a segment does not have the columns that it should have")
     for field in fields[len(_PLAIN) :]:
         kind = next((prefix for prefix in _FIELDS if field.name.startswith(prefix)), None)
         if kind is None or field.type != pa.struct(_FIELDS[kind]):
             raise ValueError(f"a segment has a column {field.name!r} of type {field.type}")
-    if any(array.null_count for array in _never_null(batch)):
-        raise ValueError("a segment has nulls where there may be none")
-    return batch
 
 
 def _never_null(batch: pa.RecordBatch) -> Iterator[pa.Array]:
@@ -194,13 +235,12 @@ def batch_entries(batch: pa.RecordBatch, shared: Iterable[SharedIndexEntry]) -> 
     :raises ValueError: if a row contradicts itself, or leaves the table or store.
     """
     by_id = {item.id: item for item in shared}
-    plain = [batch.column(at).to_pylist() for at in range(len(_PLAIN))]
+    plain = [_values(batch.column(at)) for at in range(len(_PLAIN))]
     stripe_rows = [tuple(rows) for rows in plain[5]]
     own: list[list[IndexFileEntry]] = [[] for _ in range(batch.num_rows)]
     for index_id in sorted(batch_indexes(batch)):
         _add_index_files(batch, index_id, own)
     entries = []
-    schemas: dict[str, str] = {}
     last = ""
     for path, length, mtime, checksum, rows, stripes, schema, names, changed, groups, files in zip(
         *plain[:5], stripe_rows, *plain[6:], own, strict=True
@@ -224,7 +264,7 @@ def batch_entries(batch: pa.RecordBatch, shared: Iterable[SharedIndexEntry]) -> 
                 tail_checksum=checksum,
                 num_rows=rows,
                 stripe_rows=stripes,
-                schema=schemas.setdefault(schema, schema),
+                schema=schema,
                 index_files=tuple(files),
                 shared=tuple(by_id[name] for name in names),
                 changed_ns=changed,
@@ -232,6 +272,14 @@ def batch_entries(batch: pa.RecordBatch, shared: Iterable[SharedIndexEntry]) -> 
             )
         )
     return tuple(entries)
+
+
+def _values(array: pa.Array) -> list[Any]:
+    """The values of an array; equal ones of a dictionary are one object, however long each is."""
+    if not pa.types.is_dictionary(array.type):
+        return array.to_pylist()  # type: ignore[no-any-return]
+    held = array.dictionary.to_pylist()
+    return [held[at] for at in array.indices.to_pylist()]
 
 
 def _add_index_files(batch: pa.RecordBatch, index_id: str, own: Sequence[list[IndexFileEntry]]) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import TypeVar
 
-from hindex.errors import HindexError, NewerFormatError, StoreError, TableError
+from hindex.errors import HindexError, NewerFormatError, OrcError, StoreError, TableError
 from hindex.index.rowsets import group_count
 from hindex.orc.acid.files import AcidFile, file_tail
 from hindex.orc.acid.schema import acid_columns
@@ -24,8 +25,10 @@ from hindex.table.schema import TableColumn, TableSchema, bind_columns, merge_sc
 from hindex.table.transactional import AcidOptions, with_row_ids
 from hindex.table.type_text import parse_type
 
-#: Files without a manifest entry whose tails are read at once.
+#: Files whose tails are read at once.
 _TAIL_READERS = 8
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +36,10 @@ class FileView:
     """One data file as it is now.
 
     ``entry`` is its manifest entry, whether or not it still fits; ``is_listed_fresh`` says that length and
-    time are those recorded (the tail's checksum is compared by whoever opens the file). ``names`` are the
-    file's own columns and ``columns`` these with their types, ``num_rows``, ``num_stripes`` and ``num_row_groups``
-    are how many rows, stripes and row groups it has; of the last, 0 also where an older build recorded the file.
+    time are those recorded, and that nothing else is known (the tail's checksum is compared by whoever opens the file).
+    ``names`` are the file's own columns and ``columns`` these with their types, ``num_rows``, ``num_stripes`` and
+    ``num_row_groups`` are how many rows, stripes and row groups it has; of the last, 0 also where an older build
+    recorded the file. ``tail_checksum`` is that of its tail now, where this was read to compare it.
     """
 
     file: DataFile
@@ -46,10 +50,16 @@ class FileView:
     num_stripes: int = 0
     num_row_groups: int = 0
     columns: tuple[tuple[str, OrcType], ...] = field(default=(), repr=False)
+    tail_checksum: int | None = None
 
     @property
     def is_listed_fresh(self) -> bool:
-        return self.entry is not None and self.file.may_match(self.entry.fingerprint)
+        return self.entry is not None and self.file.may_match(self.entry.fingerprint) and not self.is_replaced
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether its tail tells it from the file that was indexed."""
+        return self.entry is not None and self.tail_checksum not in (None, self.entry.tail_checksum)
 
     @property
     def is_certainly_fresh(self) -> bool:
@@ -57,7 +67,7 @@ class FileView:
         return (
             self.entry is not None
             and self.is_listed_fresh
-            and self.file.is_untouched_since(self.entry.changed_ns)
+            and (self.tail_checksum is not None or self.file.is_untouched_since(self.entry.changed_ns))
         )
 
 
@@ -91,15 +101,18 @@ def take_snapshot(
     name: str | None = None,
     options: AcidOptions | None = None,
     partitions: CatalogPartitions | None = None,
+    compare: bool = False,
 ) -> Snapshot:
     """List a table, load its manifest and derive its schema.
 
-    The schema comes from the manifest for files that have not changed; the tails of the others are read.
+    The schema comes from the manifest for files that have not changed; the tails of the others are read, and of those
+    that may have changed although length and time are as they were.
     A manifest that cannot be read is no error here: it becomes ``store_problem``.
 
     :param options: how transactional directories are read.
     :param partitions: those of a catalog. Without them nothing is known of partitions elsewhere: entries of files
         there are neither used nor taken for vanished.
+    :param compare: read the tails of all files that look as they were indexed.
     :raises TableError: if the table does not exist or its files' schemas do not fit each other.
     :raises OrcError: if a file is not readable as ORC.
     """
@@ -116,11 +129,14 @@ def take_snapshot(
         problem, latest = error, None
     listing = list_data_files(table, name=name, options=options, partitions=partitions)
     manifest = Manifest.empty(listing.uri) if latest is None else latest
-    views = [
-        FileView(file, entries.get(file.path), listing.partition_values(file))
-        for file in listing.files
-        if not file.is_empty
-    ]
+    views = _compared(
+        [
+            FileView(file, entries.get(file.path), listing.partition_values(file))
+            for file in listing.files
+            if not file.is_empty
+        ],
+        every=compare,
+    )
     contents = _file_contents(views)
     columns = [content.columns for content in contents]
     flat = _flat_files(views, contents)
@@ -209,16 +225,61 @@ def _columns_before(
 def fresh_paths(snapshot: Snapshot) -> frozenset[str]:
     """The files that are as they were indexed: length, time and the checksum of the ORC tail.
 
-    Reads the tail of every file that is listed as fresh.
+    Reads the tail of every file that is listed as fresh, where the snapshot has not.
+
+    :raises OrcError: if one is not readable as ORC.
     """
     listed = [view for view in snapshot.files if view.is_listed_fresh]
-    with ThreadPoolExecutor(_TAIL_READERS) as pool:
-        sums = list(pool.map(lambda view: read_file_tail(view.file).checksum, listed))
+    sums = _of_each(
+        [view for view in listed if view.tail_checksum is None],
+        lambda view: read_file_tail(view.file).checksum,
+    )
     return frozenset(
         view.file.path
-        for view, found in zip(listed, sums, strict=True)
-        if view.entry is not None and view.entry.tail_checksum == found
+        for view in listed
+        if view.entry is not None
+        and sums.get(view.file.path, view.entry.tail_checksum) == view.entry.tail_checksum
     )
+
+
+def _compared(views: list[FileView], *, every: bool) -> list[FileView]:
+    """Files with their tails' checksums where they are listed as fresh and nothing else says that they are.
+
+    :param every: also where something does.
+    """
+    doubted = [view for view in views if view.is_listed_fresh and (every or not view.is_certainly_fresh)]
+    if not doubted:
+        return views
+    # who wants to know of every file trusts no status
+    sums = _of_each(doubted, partial(_tail_checksum, known=not every))
+    return [replace(view, tail_checksum=sums.get(view.file.path)) for view in views]
+
+
+def _tail_checksum(view: FileView, *, known: bool) -> int | None:
+    """The checksum of a file's tail; None where it cannot be read, which is told whoever needs the file.
+
+    :param known: whether that of a local file whose status is as it was need not be read again.
+    """
+    try:
+        if known and view.file.changed_ns is not None:
+            return _known_checksum(view.file)
+        return read_file_tail(view.file).checksum
+    except (OrcError, TableError):
+        return None
+
+
+@lru_cache(maxsize=1 << 14)
+def _known_checksum(file: DataFile) -> int:
+    """The checksum of a local file's tail; of one whose status changed in any way, it is read again."""
+    return read_file_tail(file).checksum
+
+
+def _of_each(views: Sequence[FileView], read: Callable[[FileView], T]) -> dict[str, T]:
+    """What is read of some files, by their paths, of several at once."""
+    if len(views) < 2:
+        return {view.file.path: read(view) for view in views}
+    with ThreadPoolExecutor(_TAIL_READERS) as pool:
+        return dict(zip((view.file.path for view in views), pool.map(read, views), strict=True))
 
 
 def _flat_files(views: Sequence[FileView], contents: Sequence[_Content]) -> dict[str, AcidFile]:
@@ -253,13 +314,8 @@ def _file_contents(views: Sequence[FileView]) -> list[_Content]:
         and (found := _recorded_columns(view.entry.schema, view.file.acid is not None)) is not None
         for columns, is_flat in [found]
     }
-    unknown = [view.file for view in views if view.file.path not in recorded]
-    if len(unknown) > 1:
-        with ThreadPoolExecutor(_TAIL_READERS) as pool:
-            read = dict(zip((file.path for file in unknown), pool.map(_read_content, unknown), strict=True))
-    else:
-        read = {file.path: _read_content(file) for file in unknown}
-    known = recorded | read
+    unknown = [view for view in views if view.file.path not in recorded]
+    known = recorded | _of_each(unknown, lambda view: _read_content(view.file))
     return [known[view.file.path] for view in views]
 
 

@@ -22,6 +22,7 @@ from hindex.index.base import Level, index_type, resolve_properties
 from hindex.index.btree import BTREE, BTreeWriter
 from hindex.index.btree_locations import IndexedFile, first_locations
 from hindex.index.btree_reader import BTreeReader
+from hindex.index.builder import page_message
 from hindex.index.file import Footer, IndexFileReader, IndexFileWriter
 from hindex.index.grouping import group_pairs
 from hindex.keys import KeyKind
@@ -333,6 +334,35 @@ def test_contradictions_under_right_checksums(name: str) -> None:
     assert answers(rewritten(data, lambda body: None)) == answers(data)
     with pytest.raises(IndexFileError, match="corrupt"):
         answers(rewritten(data, CONTRADICTIONS[name]))
+
+
+def test_a_file_of_very_many_stripes_is_listed_whole() -> None:
+    """The page that lists it is as long as the row groups that it has allow."""
+    file = IndexedFile("x" * 4000, Fingerprint(1, 1, 1), 0, (1 << 40,) * 300_000)
+    writer = BTreeWriter(sink := io.BytesIO(), LONG, [file])
+    writer.finish()
+    assert list(read(sink.getvalue()).all_files()) == [file]
+
+
+def test_a_file_of_more_stripes_than_can_be_listed_is_not_indexed() -> None:
+    file = IndexedFile("x.orc", Fingerprint(1, 1, 1), 0, (0,) * (1 << 20))
+    with pytest.raises(
+        ValueError, match=r"'x.orc' has 1048576 stripes, more than an index of many files can"
+    ):
+        BTreeWriter(io.BytesIO(), LONG, [file]).finish()
+
+
+def test_a_page_of_files_that_is_longer_than_its_row_groups_allow_is_not_unpacked() -> None:
+    sink = io.BytesIO()
+    writer = IndexFileWriter(sink)
+    page = writer.write_page([bytes(1 << 24)])
+    body = pb.BTreeBody(locations=7)
+    body.location_pages.add(page=page_message(page), first=0)
+    writer.finish(Footer("BTREE", "c", "bigint", KeyKind.INT64, {}, {}, body.SerializeToString()))
+    with pytest.raises(
+        IndexFileError, match="block 0 holds 16777216 bytes and 1048646 are the most there can be"
+    ):
+        list(read(sink.getvalue()).all_files())
 
 
 def test_a_file_of_another_type() -> None:

@@ -21,7 +21,16 @@ from hindex.index.base import file_index_type
 from hindex.index.bitmap import BitmapBuilder
 from hindex.index.bitmap_reader import BitmapReader
 from hindex.index.builder import page_message
-from hindex.index.file import Footer, IndexFileReader, IndexFileWriter, PageRef
+from hindex.index.file import (
+    CODEC_NONE,
+    CODEC_ZSTD,
+    Footer,
+    IndexFileReader,
+    IndexFileWriter,
+    Page,
+    PageRef,
+    encode_page,
+)
 from hindex.keys import KeyKind
 from hindex.orc.source import BytesSource, LocalSource
 from hindex.orc.types import OrcType
@@ -241,6 +250,31 @@ def test_a_block_that_unpacks_to_more_than_it_says() -> None:
         message = "disagrees with its frame" if content_size else "cannot be decompressed|decompresses to"
         with pytest.raises(IndexFileError, match=message):
             found.block(0)
+
+
+def test_few_bytes_that_would_take_the_memory_of_the_machine_are_refused_unread() -> None:
+    import zstandard
+
+    frame = zstandard.ZstdCompressor(write_content_size=False).compress(bytes(1 << 20))
+    page = b"\1" + struct.pack("<BII", 1, len(frame), file_module.LONG_BLOCK + 1) + frame
+    with pytest.raises(
+        IndexFileError, match=rf"a page is corrupt: a block of {len(frame)} bytes says .* rebuild"
+    ):
+        Page(memoryview(page), "a page")
+
+
+def test_the_longest_blocks_that_a_writer_makes_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that shrinks so far that it would be refused is stored as it is."""
+    monkeypatch.setattr(file_module, "LONG_BLOCK", 1 << 16)
+    monkeypatch.setattr(file_module, "LONG_BLOCK_FACTOR", 4)
+    letters = np.random.default_rng(1).integers(97, 101, 1 << 17).astype(np.uint8).tobytes()
+    blocks = [bytes(1 << 16), bytes((1 << 16) + 1), letters]
+    page = Page(memoryview(encode_page(blocks)), "a page")
+    assert [codec for codec, _, _ in page.sizes] == [CODEC_ZSTD, CODEC_NONE, CODEC_ZSTD]
+    assert [bytes(page.block(number)) for number in range(3)] == blocks
+    # also as a key of its own among others
+    array = pa.array(["a", "b" * (1 << 17), "c", None])
+    assert answers(build(STRING, [array]), [Domain.points([b"b" * (1 << 17)])]) == [[1]]
 
 
 def test_a_bitmap_that_is_longer_than_any_of_so_many_rows_is_not_unpacked() -> None:

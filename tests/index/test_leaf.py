@@ -14,7 +14,7 @@ from hindex.domain import Domain
 from hindex.errors import IndexFileError
 from hindex.index import planes
 from hindex.index.file import Buffer, Page, PageRef, encode_page
-from hindex.index.leaf import Leaf, encode
+from hindex.index.leaf import MAX_KEY_BYTES, ByteKeys, Leaf, encode
 from hindex.keys import KeyKind
 from tests.index.support import TYPES, build, read, rows
 
@@ -113,6 +113,20 @@ def test_rows_of_single_keys_near_the_end_of_32_bits() -> None:
     assert leaf.rows_of(np.array([0, 1, 2])).pop().tolist() == [1 << 31]
     with pytest.raises(IndexFileError, match="a row lies outside the stripe"):
         Leaf(_as_page(blocks), KeyKind.INT64, total=1 << 31, key_count=3, row_count=3).rows(0, 3)
+
+
+def test_keys_that_no_leaf_of_several_has_are_not_unpacked() -> None:
+    def made(lengths: list[int]) -> Leaf:
+        keys = ByteKeys(np.concatenate([[0], np.cumsum(lengths)]), bytes(sum(lengths)))
+        count = len(lengths)
+        blocks = encode(keys, np.ones(count, np.int64), np.arange(count, dtype=np.uint32), {})
+        return Leaf(_as_page(blocks), KeyKind.BYTES, total=count, key_count=count, row_count=count)
+
+    most = MAX_KEY_BYTES
+    assert len(made([most - 1, 1]).keys) == 2
+    assert len(made([most + 1]).keys) == 1
+    with pytest.raises(IndexFileError, match=f"its 2 keys have {most + 1} bytes, and {most} are the most"):
+        made([most, 1])
 
 
 def _page(counts: npt.NDArray[np.int64], inline: int) -> Page:

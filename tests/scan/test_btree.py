@@ -19,6 +19,7 @@ from hindex.plan.filter import leaves
 from hindex.plan.reasons import Reason
 from hindex.scan import execute, shared
 from hindex.store.store import Store
+from hindex.table.listing import DataFile
 from hindex.tables import IndexSpec, Table
 from tests.support.local_build import LocalConnection
 from tests.support.small import ids, keep_stat, reasons, write_rows
@@ -208,8 +209,10 @@ def test_a_file_that_was_added_or_replaced_is_read(path: Path, table: Table) -> 
     assert table.index("by_a").status == "fresh"
 
 
-def test_a_file_replaced_with_the_same_length_and_time(tmp_path: Path) -> None:
-    """The listing cannot tell, but the tail of a file that is opened does."""
+def test_a_file_replaced_with_the_same_length_and_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tail tells: that of a file whose status changed is read at once, others when they are opened."""
     path = tmp_path / "small"
     for number, first in enumerate((0, 1000)):
         write_rows(path / f"{number}.orc", first, list(range(100_000 + first, 100_500 + first)), ["k"] * 500)
@@ -218,9 +221,14 @@ def test_a_file_replaced_with_the_same_length_and_time(tmp_path: Path) -> None:
     file = path / "0.orc"
     keep_stat(file, lambda: write_rows(file, 0, list(range(100_300, 100_800)), ["k"] * 500))
     scan = table.scan("a = 100450")
-    assert planned_groups(table, "a = 100450") == {"0.orc": {4}}
-    assert ids(scan) == [150]
-    assert reasons(scan) == {Reason.STALE_FILE: ["0.orc"]}
+    (task,) = scan.plan().tasks
+    assert (task.path, task.located) == ("0.orc", ())
+    for known in (True, False):
+        if not known:
+            monkeypatch.setattr(DataFile, "is_untouched_since", lambda *_: True)
+            assert planned_groups(table, "a = 100450") == {"0.orc": {4}}
+        assert ids(scan) == [150]
+        assert reasons(scan) == {Reason.STALE_FILE: ["0.orc"]}
     table.refresh_indexes()
     assert planned_groups(table, "a = 100450") == {"0.orc": {1}}
     assert ids(table.scan("a = 100450")) == [150]

@@ -13,6 +13,7 @@ import google_crc32c
 import pytest
 
 import hindex
+from hindex.build import btree_job
 from hindex.errors import NewerFormatError, StoreError
 from hindex.index import base
 from hindex.index.extent import Extent
@@ -21,7 +22,9 @@ from hindex.keys import KeyKind
 from hindex.orc.source import LocalSource
 from hindex.plan.reasons import Reason
 from hindex.sql import parse_predicate
+from hindex.store import segment
 from hindex.store.manifest import Manifest
+from hindex.store.recent import RECENT
 from hindex.store.store import Store
 from hindex.tables import Table
 from tests.support import local_build
@@ -138,9 +141,9 @@ def test_an_index_file_with_keys_of_another_kind(
     assert set(reasons(scan)) == {Reason.CORRUPT}
 
 
-@pytest.mark.parametrize(("using", "reason"), [("bitmap", None), ("btree", Reason.CORRUPT), ("minmax", None)])
+@pytest.mark.parametrize("using", ["bitmap", "btree", "minmax"])
 def test_a_manifest_with_keys_of_another_kind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, using: str, reason: Reason | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, using: str
 ) -> None:
     """Its checksum fits, too."""
     local_build.install(monkeypatch)
@@ -166,11 +169,21 @@ def test_a_manifest_with_keys_of_another_kind(
     Store.for_table(table.uri).commit(record)
     scan = table.scan("a = 3")
     assert sorted(ids(scan)) == list(range(3, 2 * ROWS, 10))
-    assert set(reasons(scan)) == ({reason} if reason else set())
+    assert set(reasons(scan)) == {Reason.CORRUPT}
+    assert "the manifest has keys of" in scan.explain().notes[0].detail
     first = table.scan(columns=["a"], limit=3)
     for descending in (False, True):
         found = first.order_by("a", descending=descending).to_arrow()["a"].to_pylist()
         assert found == [9 * descending] * 3
+        ordered = first.order_by("a", descending=descending)
+        assert set(reasons(ordered)) == ({Reason.CORRUPT} if using != "btree" else set())
+    write_rows(tmp_path / "t" / "y.orc", 9000, [3])
+    monkeypatch.setattr(btree_job, "MAX_SETS", 0)
+    monkeypatch.setattr(btree_job, "PART_ROWS", 10)
+    table.refresh_indexes()
+    table.rebuild_index("by_a")
+    assert reasons(table.scan("a = 3")) == {}
+    assert sorted(ids(table.scan("a = 3"))) == [*range(3, 2 * ROWS, 10), 9000]
 
 
 def test_an_index_file_that_is_a_link_out_of_the_store(path: Path, table: Table, tmp_path: Path) -> None:
@@ -249,6 +262,38 @@ def test_a_damaged_manifest(
     with pytest.raises(error, match="manifest"):
         table.drop_index("by_a", if_exists=True)
     assert store_state(table) == before
+
+
+def test_a_segment_that_would_take_the_memory_of_the_machine(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segment, "MAX_RAW_BYTES", 100)
+    monkeypatch.setattr(segment, "MAX_RAW_FACTOR", 0)
+    RECENT.clear()
+    scan = table.scan(WHERE)
+    assert ids(scan) == expected()
+    assert reasons(scan) == {Reason.CORRUPT: ["the manifest"]}
+    assert "once they are decompressed" in scan.explain().notes[0].detail
+
+
+def test_a_set_of_other_row_groups_than_the_manifest_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local_build.install(monkeypatch)
+    write_rows(tmp_path / "t" / "x.orc", 0, [i % 10 for i in range(ROWS)])
+    table = LocalConnection().table(str(tmp_path / "t"))
+    table.create_index("by_a", "a", "btree")
+
+    def record(manifest: Manifest) -> Manifest:
+        (entry,) = manifest.files
+        shared = tuple(replace(item, num_row_groups=item.num_row_groups + 1) for item in entry.shared)
+        return replace(manifest, files=[replace(entry, shared=shared)])
+
+    Store.for_table(table.uri).commit(record)
+    scan = table.scan("a = 3")
+    assert ids(scan) == list(range(3, ROWS, 10))
+    assert reasons(scan) == {Reason.CORRUPT: ["by_a"]}
+    assert "row groups, and by the manifest of" in scan.explain().notes[0].detail
 
 
 def test_a_recorded_schema_that_cannot_be_read(

@@ -16,12 +16,14 @@ import pyarrow.orc
 import pytest
 
 import hindex
-from hindex.errors import TableError
+from hindex.errors import ColumnError, OrcError, TableError
 from hindex.orc import OrcReader
+from hindex.orc.tail import FileTail
 from hindex.plan.reasons import Reason
 from hindex.scan.execute import OpenTask
 from hindex.scan.running import answered, run_units
-from hindex.table import listing
+from hindex.table import listing, snapshot
+from hindex.table.snapshot import read_file_tail
 from hindex.table.tree import Tree
 from hindex.tables import Table
 from tests.support import local_build
@@ -35,6 +37,18 @@ if TYPE_CHECKING:
 @pytest.fixture
 def built_here(monkeypatch: pytest.MonkeyPatch) -> None:
     local_build.install(monkeypatch)
+
+
+def tails_read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The files whose tails snapshots read meanwhile."""
+    read: list[str] = []
+
+    def watched(file: listing.DataFile) -> FileTail:
+        read.append(file.path)
+        return read_file_tail(file)
+
+    monkeypatch.setattr(snapshot, "read_file_tail", watched)
+    return read
 
 
 def test_an_unchanged_table_is_answered_by_its_index_alone(table: Table) -> None:
@@ -91,20 +105,32 @@ def test_a_file_without_matches_is_skipped_unopened_only_while_it_is_the_same(
 
 
 @pytest.mark.usefixtures("built_here")
-def test_a_copied_table_opens_its_files_before_it_skips_them(tmp_path: Path) -> None:
+def test_a_copied_table_looks_into_its_files_before_it_skips_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = tails_read(monkeypatch)
     table = LocalConnection().table(str(tmp_path / "t"))
     write_rows(tmp_path / "t" / "0.orc", 0, list(range(500)))
     table.create_index("by_a", "a", "minmax")
     assert not table.scan("a = 2300").plan().tasks
     shutil.copytree(tmp_path / "t", tmp_path / "copy")
+    read.clear()
     scan = LocalConnection().table(str(tmp_path / "copy")).scan("a = 2300")
-    assert [task.path for task in scan.plan().tasks] == ["0.orc"]
+    assert scan.plan().tasks == ()
+    assert read == ["0.orc"]
+    # of what has not changed since, that is known
+    assert scan.plan().tasks == ()
+    assert read == ["0.orc"]
     assert ids(scan) == []
     # the index is used all the same: the file is the one that it is of
     assert reasons(scan) == {}
     rows = scan.explain().rows
     assert rows is not None
     assert rows.kept == 0
+    # one that was replaced before it was copied, too
+    write_rows(tmp_path / "new", 0, [*range(499), 2300]).replace(tmp_path / "t" / "0.orc")
+    shutil.copy(tmp_path / "t" / "0.orc", tmp_path / "copy" / "0.orc")
+    assert ids(scan) == [499]
 
 
 def test_a_file_replaced_by_one_of_another_type_with_the_same_length_and_time(
@@ -124,11 +150,90 @@ def test_a_file_replaced_by_one_of_another_type_with_the_same_length_and_time(
         file.write_bytes(content[:3] + bytes(length - len(content)) + content[3:])
 
     keep_stat(file, replace)
+    with pytest.raises(TableError, match=r"column 'a' is string in file 'one.orc' but int in file 'two.orc'"):
+        ids(table.scan(WHERE))
+    (path / "two.orc").unlink()
+    assert str(table.schema.resolve("a").type) == "string"
+    assert table.index("by_a").status.startswith("stale: 1 changed, 1 gone")
+
+
+@pytest.fixture
+def renamed(tmp_path: Path, connection: LocalConnection) -> tuple[Table, Path]:
+    """A table with an index on ``aa``, whose first file was replaced by one of the same length and time without it."""
+    path = tmp_path / "t"
+    for number in range(2):
+        write_columns(
+            path / f"{number}.orc",
+            {"id": pa.array([2 * number, 2 * number + 1]), "aa": pa.array([1, 2])},
+            codec="none",
+        )
+    table = connection.table(str(path))
+    table.create_index("i", "aa")
+    columns = {"id": pa.array([0, 1]), "bb": pa.array([1, 2])}
+    keep_stat(path / "0.orc", lambda: write_columns(path / "0.orc", columns, codec="none"))
+    return table, path
+
+
+RENAMED = [
+    {"id": 0, "bb": 1, "aa": None},
+    {"id": 1, "bb": 2, "aa": None},
+    {"id": 2, "bb": None, "aa": 1},
+    {"id": 3, "bb": None, "aa": 2},
+]
+
+
+def test_a_file_replaced_by_one_of_other_columns_with_the_same_length_and_time(
+    renamed: tuple[Table, Path],
+) -> None:
+    table, path = renamed
+    assert table.scan().to_arrow().to_pylist() == RENAMED
+    for where, found in (("aa = 1", [2]), ("bb = 1", [0]), ("aa IS NULL", [0, 1])):
+        assert ids(table.scan(where)) == found
+    assert reasons(table.scan("aa = 1")) == {}
+    assert table.scan("aa = 1").explain().rows.kept == 1  # type: ignore[union-attr]
+    assert table.index("i").status == "fresh"
+    refreshed = table.refresh_indexes()
+    assert (refreshed.files_read, refreshed.files_forgotten, refreshed.changed) == (0, 1, True)
+    assert not table.refresh_indexes().changed
+    (path / "1.orc").unlink()
+    assert table.scan().to_arrow().to_pylist() == [{"id": 0, "bb": 1}, {"id": 1, "bb": 2}]
+    with pytest.raises(
+        ColumnError, match=r"on a column that the table does not have any more: drop the index"
+    ):
+        table.refresh_indexes()
+    table.drop_index("i")
+    assert ids(table.scan("bb = 2")) == [1]
+
+
+def test_such_a_file_where_the_listing_alone_is_believed(
+    renamed: tuple[Table, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As that of a remote store is, which sets the times itself."""
+    table, _ = renamed
+    monkeypatch.setattr(listing.DataFile, "is_untouched_since", lambda *_: True)
     with pytest.raises(
         TableError,
-        match=r"column 'a' is string in data file 'one.orc', which was planned to be int.* one of the same length",
+        match=r"'0.orc' has the columns 'id', 'bb', and it was planned to have 'id', 'aa': .*REFRESH",
     ):
-        ids(table.scan(WHERE))
+        table.scan().to_arrow()
+    assert table.refresh_indexes().changed
+    assert table.scan().to_arrow().to_pylist() == RENAMED
+    assert ids(table.scan("aa = 1")) == [2]
+    assert not table.refresh_indexes().changed
+
+
+def test_a_data_file_that_cannot_be_read_is_told_by_whoever_reads_it(
+    connection: LocalConnection, tmp_path: Path
+) -> None:
+    for part in (1, 2):
+        write_rows(tmp_path / f"t/p={part}/x.orc", part, [part])
+    table = connection.table(str(tmp_path / "t"))
+    table.create_index("i", "a")
+    file = tmp_path / "t" / "p=1" / "x.orc"
+    keep_stat(file, lambda: file.write_bytes(bytes(file.stat().st_size)))
+    assert ids(table.scan("p = 2")) == [2]
+    with pytest.raises(OrcError, match=r"x\.orc"):
+        ids(table.scan("p = 1"))
 
 
 def test_a_file_replaced_by_one_of_other_types_after_planning(path: Path, table: Table) -> None:
@@ -324,7 +429,8 @@ def put_in_memory(root: str, first: int) -> int:
 def test_a_file_replaced_within_the_second_in_which_it_was_written(
     using: str, age: int, fraction: int, is_skipped: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Object stores tell whole seconds: what was read in one is opened before it is skipped."""
+    """Object stores tell whole seconds: what was read in one is looked into before it is skipped."""
+    read = tails_read(monkeypatch)
     root = f"/one-second-{using}-{age}-{fraction}"
     told = (int(time.time()) - age) * 10**9 + fraction
     real = listing._remote_files
@@ -337,7 +443,9 @@ def test_a_file_replaced_within_the_second_in_which_it_was_written(
     length = put_in_memory(root, 2000)
     table = LocalConnection().table(f"memory:/{root}")
     table.create_index("by_a", "a", using)
-    assert bool(table.scan("a = 3050").plan().tasks) != is_skipped
+    read.clear()
+    assert not table.scan("a = 3050").plan().tasks
+    assert bool(read) != is_skipped
     if is_skipped:
         return  # it cannot be replaced without another time
     assert ids(table.scan("a = 2450")) == [450]
@@ -348,27 +456,40 @@ def test_a_file_replaced_within_the_second_in_which_it_was_written(
     # once it is over, a rebuild lets the file be skipped unopened
     monkeypatch.setattr(listing, "_SETTLES_NS", -(10**9))
     table.rebuild_index("by_a")
+    read.clear()
     assert not table.scan("a = 2450").plan().tasks
+    assert read == []
     assert ids(table.scan("a = 3050")) == [450]
 
 
 @pytest.mark.usefixtures("built_here")
 @pytest.mark.parametrize("using", ["bitmap", "btree", "minmax"])
-def test_a_rebuild_lets_files_be_skipped_unopened_again(tmp_path: Path, using: str) -> None:
+def test_a_rebuild_lets_files_be_skipped_unopened_again(
+    tmp_path: Path, using: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = tails_read(monkeypatch)
     table = LocalConnection().table(str(tmp_path / "t"))
     file = write_rows(tmp_path / "t" / "0.orc", 0, list(range(500)))
     table.create_index("by_a", "a", using)
     file.chmod(0o600)
-    assert [task.path for task in table.scan("a = 2300").plan().tasks] == ["0.orc"]
-    table.rebuild_index("by_a")
+    read.clear()
     assert not table.scan("a = 2300").plan().tasks
+    assert read == ["0.orc"]
+    table.rebuild_index("by_a")
+    read.clear()
+    assert not table.scan("a = 2300").plan().tasks
+    assert read == []
     # of two indexes too: the tail that the build compares is what tells whether the other one is of this file
     table.create_index("by_id", "id", "minmax")
     file.chmod(0o644)
-    assert [task.path for task in table.scan("a = 2300").plan().tasks] == ["0.orc"]
+    read.clear()
+    assert not table.scan("a = 2300").plan().tasks
+    assert read == ["0.orc"]
     table.rebuild_index("by_a")
+    read.clear()
     assert not table.scan("a = 2300").plan().tasks
     assert not table.scan("id = 2300").plan().tasks
+    assert read == []
     table.rebuild_index("by_id")
     assert not table.scan("a = 2300").plan().tasks
 

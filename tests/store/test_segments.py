@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from dataclasses import replace
@@ -9,12 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from hindex.domain import Domain, Key, Range
 from hindex.errors import StoreError
 from hindex.index.extent import Extent, are_of_kind
 from hindex.keys import KeyKind
+from hindex.store import segment
+from hindex.store.arrow_stream import raw_bytes
 from hindex.store.entries import FileEntries
 from hindex.store.extents import StoredExtents
 from hindex.store.format import decode, encode
@@ -30,6 +34,8 @@ from hindex.store.manifest import (
     merge_build_result,
     rename_index,
 )
+from hindex.store.recent import RECENT
+from hindex.store.segment import encode_segment
 from hindex.store.store import Store
 
 INT = IndexEntry("1" * 32, "int", "i", "minmax", "bigint")
@@ -237,6 +243,94 @@ def test_as_a_sequence() -> None:
     for at in (20, -21):
         with pytest.raises(IndexError):
             found[at]
+
+
+def many_stripes(number: int, stripes: int) -> FileEntry:
+    """A data file of stripes that are all alike: the more there are, the more a segment shrinks."""
+    path = f"f{number:05}.orc"
+    extents = (Extent(4, 0, 1, 2),) * stripes
+    return FileEntry(
+        path, 10, 1, 3, 4 * stripes, (4,) * stripes, "struct<i:bigint>", (own(INT, path, extents),)
+    )
+
+
+def test_raw_bytes_are_told_before_anything_is_decompressed() -> None:
+    for entries in ([entry(0)], [entry(n) for n in range(50)], [many_stripes(n, 500) for n in range(9)]):
+        data = encode_segment(entries)
+        with pa.ipc.open_stream(data) as reader:
+            batch = reader.read_next_batch()
+        arrays = [*batch.columns, batch.column("schema").dictionary]
+        # of dictionaries, the buffers of a column are those of the numbers
+        held = {part.address: part.size for array in arrays for part in array.buffers() if part is not None}
+        assert raw_bytes(data) == sum(held.values())
+
+
+def test_every_damage_of_what_tells_raw_bytes_is_an_error_or_harmless() -> None:
+    data = encode_segment([many_stripes(n, 3) for n in range(5)])
+    for length in range(len(data)):
+        with contextlib.suppress(ValueError):
+            assert raw_bytes(data[:length]) <= raw_bytes(data)
+    for at in range(len(data)):
+        for mask in (1 << at % 8, 0xFF):
+            damaged = bytearray(data)
+            damaged[at] ^= mask
+            with contextlib.suppress(ValueError):
+                assert raw_bytes(bytes(damaged)) >= 0
+
+
+def test_a_segment_that_is_too_long_once_it_is_decompressed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(str(tmp_path / "s"), "/t")
+    files = [many_stripes(n, 3000) for n in range(20)]
+    store.commit(lambda old: merge_build_result(old, new_indexes=[INT], files=files))
+    assert list(Store(store.root, "/t").load().files) == files  # type: ignore[union-attr]
+    monkeypatch.setattr(segment, "MAX_RAW_BYTES", 1 << 16)
+    monkeypatch.setattr(segment, "MAX_RAW_FACTOR", 2)
+    RECENT.clear()
+    before = pa.total_allocated_bytes()
+    found = Store(store.root, "/t").load()
+    assert found is not None
+    with pytest.raises(StoreError, match=r"segment .*is corrupt: its \d+ bytes are \d+ once .*; restore it"):
+        list(found.files)
+    assert pa.total_allocated_bytes() - before < 1 << 16
+    # those that shrink less may be longer
+    monkeypatch.setattr(segment, "MAX_RAW_FACTOR", 1 << 20)
+    RECENT.clear()
+    assert list(Store(store.root, "/t").load().files) == files  # type: ignore[union-attr]
+
+
+def test_segments_of_files_of_many_stripes_are_shorter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that none is refused that a commit wrote; a single file that would be is refused by the commit."""
+    monkeypatch.setattr(segment, "MAX_RAW_BYTES", 1 << 16)
+    monkeypatch.setattr(segment, "MAX_RAW_FACTOR", 2)
+    monkeypatch.setattr("hindex.store.entries.SEGMENT_RAW_BYTES", 1 << 15)
+    store = Store(str(tmp_path / "s"), "/t")
+    files = [many_stripes(n, 1 + 100 * (n % 9)) for n in range(50)]
+    store.commit(lambda old: merge_build_result(old, new_indexes=[INT], files=files))
+    found = Store(store.root, "/t").load()
+    assert found is not None
+    assert list(found.files) == files
+    assert len(found.entries.segments) > 20
+    changed = many_stripes(7, 5)
+    store.commit(lambda old: merge_build_result(old, files=[changed]))
+    assert list(Store(store.root, "/t").load().files) == [*files[:7], changed, *files[8:]]  # type: ignore[union-attr]
+    before = files_in(store)
+    with pytest.raises(
+        StoreError, match=r"'f00007.orc' to 'f00007.orc' cannot be recorded: .*; nothing was changed"
+    ):
+        store.commit(lambda old: merge_build_result(old, files=[many_stripes(7, 9000)]))
+    assert files_in(store) == before
+
+
+def test_the_schema_of_many_files_is_one_text() -> None:
+    wide = f"struct<{','.join(f'c{n}:int' for n in range(50_000))}>"
+    files = tuple(replace(entry(number), schema=wide) for number in range(8))
+    found = decode(encode(replace(table(0), files=files)), "m").files
+    assert found == files
+    assert len({id(item.schema) for item in found}) == 1
 
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "gone"])

@@ -1,0 +1,58 @@
+"""Whether what an index has of a data file are keys of its column's present type, and so can answer for it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from hindex.errors import HindexError
+from hindex.index.extent import are_of_kind
+from hindex.index.open_files import open_index_file
+from hindex.keys import key_kind, same_keys
+from hindex.orc.types import OrcType
+from hindex.scan.file_bounds import recorded_type
+from hindex.store.manifest import IndexEntry, SharedIndexEntry
+from hindex.store.store import Store
+from hindex.table.snapshot import FileView
+from hindex.table.type_text import parse_type
+
+
+def has_present_keys(
+    view: FileView, index: IndexEntry, column: str, of: OrcType, binding: tuple[str, ...], store: Store
+) -> bool:
+    """Whether an index answers for a column of the type ``of`` in a file that it has.
+
+    An index file of one data file is opened only if the file's type or that of the last build is another one; where it
+    cannot be, that is told by whoever asks it, and not here.
+
+    :param binding: the table's data columns.
+    """
+    if view.entry is None:
+        return True
+    shared = view.entry.shared_index(index.id)
+    if shared is not None:
+        return has_keys_of(shared, of)
+    file = view.entry.index_file(index.id)
+    in_file = recorded_type(view.entry.schema, binding, column, view.file.acid is not None)
+    if file is None or in_file is None or (same_keys(in_file, of) and _says(index.column_type, of)):
+        return True
+    try:
+        opened = open_index_file(store.absolute(file.path), file.length, file.footer_checksum)
+    except HindexError:
+        return True
+    return _says(opened.footer.column_type, of)
+
+
+def has_keys_of(held: SharedIndexEntry, of: OrcType) -> bool:
+    """Whether the keys of a set of files are those of a type, and what the manifest has of them, too."""
+    if not _says(held.column_type, of):
+        return False
+    return all(are_of_kind([file.extent], key_kind(of)) for file in held.files)
+
+
+@lru_cache(maxsize=256)
+def _says(text: str, of: OrcType) -> bool:
+    """Whether the text of a type says one of the same keys; that of a later version does not."""
+    try:
+        return same_keys(parse_type(text), of)
+    except ValueError:
+        return False

@@ -1,0 +1,100 @@
+"""Columns whose type in the table changes with its files, so that keys are others: SHOW, EXPLAIN and REFRESH agree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from hindex.plan.reasons import Reason
+from hindex.tables import Table
+from tests.support.chars import as_char
+from tests.support.local_build import LocalConnection
+from tests.support.small import ids, reasons, write_columns
+
+
+def chars(path: Path, number: int) -> None:
+    """Blanks fill a CHAR, and belong to no other text."""
+    if number == 0:
+        as_char(path, ["ab", None, "ab"], 4)
+    else:
+        write_columns(path, {"id": pa.array([3, 4, 5]), "c": pa.array(["ab", "ab  ", "x"])})
+
+
+def decimals(path: Path, number: int) -> None:
+    """Keys are unscaled numbers."""
+    values = [Decimal(text) for text in (("1.50", "2.50", "1.50"), ("1.5000", "2.0000", "1.5001"))[number]]
+    of = pa.decimal128(*((9, 2), (12, 4))[number])
+    write_columns(path, {"id": pa.array(range(3 * number, 3 * number + 3)), "c": pa.array(values, of)})
+
+
+CHANGES = [
+    pytest.param(chars, "c = 'ab'", "char(4)", "string", id="char"),
+    pytest.param(decimals, "c = 1.5", "decimal(9,2)", "decimal(12,4)", id="decimal"),
+]
+BEFORE, AFTER = [0, 2], [0, 2, 3]
+
+
+@pytest.mark.parametrize("using", ["bitmap", "bloom", "btree", "minmax"])
+@pytest.mark.parametrize("bring", [Table.refresh_indexes, lambda table: table.rebuild_index("i")])
+@pytest.mark.parametrize(("write", "where", "old", "new"), CHANGES)
+def test_an_index_of_another_type_is_stale_until_it_is_built_anew(
+    tmp_path: Path,
+    hx: LocalConnection,
+    write: Callable[[Path, int], None],
+    where: str,
+    old: str,
+    new: str,
+    using: str,
+    bring: Callable[[Table], object],
+) -> None:
+    subject = "i" if using == "btree" else "i on 0.orc"
+    path = tmp_path / "t"
+    write(path / "0.orc", 0)
+    table = hx.table(str(path))
+    table.create_index("i", "c", using)
+    # once more than there and back
+    for _ in range(2):
+        assert str(table.schema.resolve("c").type) == table.index("i").column_type == old
+        assert ids(table.scan(where)) == BEFORE
+        assert (table.index("i").status, reasons(table.scan(where))) == ("fresh", {})
+        write(path / "1.orc", 1)
+        assert str(table.schema.resolve("c").type) == new
+        assert ids(table.scan(where)) == AFTER
+        assert reasons(table.scan(where)) == {Reason.TYPE_MISMATCH: [subject], Reason.NEW_FILE: ["1.orc"]}
+        assert table.index("i").status.startswith("stale: 1 changed, 1 added; 0 of 2 files")
+        bring(table)
+        assert (table.index("i").status, reasons(table.scan(where))) == ("fresh", {})
+        assert table.index("i").column_type == new
+        assert ids(table.scan(where)) == AFTER
+        assert table.scan(where).explain().exact is (using == "bitmap")
+        assert table.index("i").check(verify=True).problems == ()
+        assert not table.refresh_indexes().changed
+        (path / "1.orc").unlink()
+        assert ids(table.scan(where)) == BEFORE
+        assert reasons(table.scan(where)) == {Reason.TYPE_MISMATCH: [subject], Reason.FILE_GONE: ["1.orc"]}
+        assert table.index("i").status.startswith("stale: 1 changed, 1 gone; 0 of 1 file")
+        bring(table)
+        assert not table.refresh_indexes().changed
+
+
+def test_the_type_of_a_part_that_is_built_anew_is_not_that_of_all(
+    tmp_path: Path, hx: LocalConnection
+) -> None:
+    path = tmp_path / "t"
+    for part in (0, 1):
+        decimals(path / f"p={part}" / "0.orc", 0)
+    table = hx.table(str(path))
+    table.create_index("i", "c")
+    decimals(path / "p=0" / "1.orc", 1)
+    table.refresh_indexes()
+    assert table.index("i").status == "fresh"
+    (path / "p=0" / "1.orc").unlink()
+    table.refresh_indexes(where="p = 0")
+    assert table.index("i").status.startswith("stale: 1 changed; 1 of 2 files")
+    assert reasons(table.scan("c = 1.5")) == {Reason.TYPE_MISMATCH: ["i on p=1/0.orc"]}
+    table.refresh_indexes()
+    assert (table.index("i").status, reasons(table.scan("c = 1.5"))) == ("fresh", {})
