@@ -12,6 +12,9 @@ from pathlib import Path
 from hindex.errors import StoreError
 from hindex.store.storage import TEMPORARY_PREFIX, another_store
 
+#: How often a directory is made again that others, who take it for empty, remove.
+ATTEMPTS = 20
+
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV}
 
 
@@ -104,17 +107,25 @@ def read_whole(path: Path, limit: int) -> bytes:
 def make_directories(path: Path) -> None:
     """Create a directory and those above it, durably.
 
+    Others may remove them meanwhile, as long as they are empty.
+
     :raises OSError: if one cannot be created.
     """
-    if path.is_dir():
-        return
-    above = path.parent
-    make_directories(above)
-    with contextlib.suppress(FileExistsError):
-        path.mkdir()
-        sync_directory(above)
-    if not path.is_dir():
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
+    for _ in range(ATTEMPTS):
+        if path.is_dir():
+            return
+        above = path.parent
+        make_directories(above)
+        try:
+            path.mkdir()
+            sync_directory(above)
+        except (FileExistsError, FileNotFoundError):
+            pass
+        else:
+            return
+        if os.path.lexists(path) and not path.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
 
 
 def sync_directory(path: Path) -> None:

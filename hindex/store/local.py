@@ -13,6 +13,7 @@ from pathlib import Path
 
 from hindex.errors import StoreError
 from hindex.store.files import (
+    ATTEMPTS,
     create_if_absent,
     make_directories,
     read_whole,
@@ -93,21 +94,31 @@ class LocalStorage:
         place = Path(self.root, directory)
         if is_first:
             make_directories(place)
-        return create_if_absent(place, name, data)
+        try:
+            return create_if_absent(place, name, data)
+        except FileNotFoundError:
+            if not is_first:
+                raise
+            # a build that ended found it empty just now
+            make_directories(place)
+            return create_if_absent(place, name, data)
 
     def write(self, files: Mapping[str, bytes]) -> None:
         directories: set[Path] = set()
         for path, data in files.items():
             place = Path(self.root, path)
-            if place.parent not in directories:
-                make_directories(place.parent)
-                directories.add(place.parent)
-            try:
-                write_new(place, data)
-            except FileNotFoundError:
-                # VACUUM found the directory empty just now
-                make_directories(place.parent)
-                write_new(place, data)
+            for left in reversed(range(ATTEMPTS)):
+                if place.parent not in directories:
+                    make_directories(place.parent)
+                    directories.add(place.parent)
+                try:
+                    write_new(place, data)
+                    break
+                except FileNotFoundError:
+                    # VACUUM, or a build that ended, found the directory empty just now
+                    if not left:
+                        raise
+                    directories.discard(place.parent)
         for directory in directories:
             sync_directory(directory)
 

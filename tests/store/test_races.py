@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
+from hindex.store.local import LocalStorage
 from hindex.store.store import Store
 
 HERE = Path(__file__).parent
@@ -35,6 +37,39 @@ def test_racing_writers_lose_nothing(tmp_path: Path) -> None:
         f"w{w}_{c}" for w in range(writers) for c in range(changes)
     }
     assert store.garbage() == ()
+
+
+@pytest.mark.parametrize("how", ["removed again", "made and removed by others", "removed above"])
+def test_directories_that_others_take_for_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """A build that ends removes the directory of notices, and the store's, while another one begins."""
+    times: list[Path] = []
+    mkdir = Path.mkdir
+
+    def racing(path: Path) -> None:
+        times.append(path)
+        if path.name == "builds" and len(times) < 8:
+            if how == "removed above":
+                path.parent.rmdir()
+            elif how == "made and removed by others":
+                raise FileExistsError(path)
+        mkdir(path)
+        if path.name == "builds" and len(times) < 8:
+            path.rmdir()
+
+    monkeypatch.setattr(Path, "mkdir", racing)
+    LocalStorage(str(tmp_path / "store")).write({"builds/one": b"1", "builds/two": b"2"})
+    assert sorted(item.name for item in (tmp_path / "store" / "builds").iterdir()) == ["one", "two"]
+    assert len(times) > 7
+
+
+def test_a_file_in_place_of_a_directory(tmp_path: Path) -> None:
+    (tmp_path / "store").write_bytes(b"")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    for name in ("store", "link"):
+        with pytest.raises(NotADirectoryError):
+            LocalStorage(str(tmp_path / name)).write({"builds/one": b"1"})
 
 
 def test_killed_writers_leave_the_old_or_the_new_state(tmp_path: Path, rng: np.random.Generator) -> None:
