@@ -139,7 +139,7 @@ class Builds:
                     # anew and is as wrong as it was
                     hidden = {item.path for item in new.files if item.is_covered_by(entry.id)} - read
                     new = forget_index_files(new, entry.id, hidden)
-            return refreshed(old, new, ids, now, anew, plan.column_types if is_whole else {})
+            return refreshed(old, new, ids, now, anew, plan.column_types, is_whole=is_whole)
 
         try:
             committed = self.store.commit(change)

@@ -6,12 +6,17 @@ import time
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
+from hindex.keys import same_keys
 from hindex.lifecycle.coverage import within, without
 from hindex.lifecycle.results import DropResult
 from hindex.scan.planning import index_filter
 from hindex.sql.predicate import Predicate
 from hindex.store.manifest import IndexEntry, Manifest, drop_index, forget_index_files, update_index
 from hindex.table.snapshot import Snapshot
+from hindex.table.type_text import parse_type
+
+# between the types whose keys an index has
+_AND = "; "
 
 
 def refreshed(
@@ -21,11 +26,14 @@ def refreshed(
     now: int,
     anew: Collection[str],
     column_types: Mapping[str, str],
+    *,
+    is_whole: bool,
 ) -> Manifest:
     """A new manifest with the time in those of the indexes that changed.
 
-    :param column_types: of the columns of indexes that have the keys of these in all their files now, by id.
     :param anew: the ids of those that were built anew in all partitions, which ends a quarantine.
+    :param column_types: of the columns of indexes that have the keys of these in all files that were built now, by id.
+    :param is_whole: whether all partitions were brought up to date.
     """
     for entry in old.indexes:
         if entry.id in ids and (entry.deferred or files_of(old, entry.id) != files_of(new, entry.id)):
@@ -34,10 +42,27 @@ def refreshed(
                 refreshed_ms=now,
                 deferred=False,
                 quarantined=None if entry.id in anew else entry.quarantined,
-                column_type=column_types.get(entry.id, entry.column_type),
+                column_type=_column_type(entry, column_types.get(entry.id), is_whole=is_whole),
             )
             new = update_index(new, entry)
     return new
+
+
+def _column_type(entry: IndexEntry, built: str | None, *, is_whole: bool) -> str:
+    """The type whose keys an index has; several, which are nobody's, where files of some partitions have others."""
+    known = entry.column_type
+    if built is None:
+        return known
+    if is_whole or entry.deferred:
+        return built
+    return known if any(_same_keys(one, built) for one in known.split(_AND)) else known + _AND + built
+
+
+def _same_keys(text: str, other: str) -> bool:
+    try:
+        return text == other or same_keys(parse_type(text), parse_type(other))
+    except ValueError:  # a type of a later version
+        return False
 
 
 def files_of(manifest: Manifest, index_id: str) -> list[tuple[str, object]]:

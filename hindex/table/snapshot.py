@@ -268,7 +268,8 @@ def _tail_checksum(view: FileView, *, known: bool) -> int | None:
         return None
 
 
-@lru_cache(maxsize=1 << 14)
+# as many as large tables have: of one that has more, none would be known the next time
+@lru_cache(maxsize=1 << 18)
 def _known_checksum(file: DataFile) -> int:
     """The checksum of a local file's tail; of one whose status changed in any way, it is read again."""
     return read_file_tail(file).checksum

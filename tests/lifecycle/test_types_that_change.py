@@ -98,3 +98,25 @@ def test_the_type_of_a_part_that_is_built_anew_is_not_that_of_all(
     assert reasons(table.scan("c = 1.5")) == {Reason.TYPE_MISMATCH: ["i on p=1/0.orc"]}
     table.refresh_indexes()
     assert (table.index("i").status, reasons(table.scan("c = 1.5"))) == ("fresh", {})
+
+
+@pytest.mark.parametrize("using", ["bitmap", "bloom", "btree", "minmax"])
+@pytest.mark.parametrize("is_deferred", [False, True])
+def test_a_type_that_was_that_of_a_part_only(
+    tmp_path: Path, hx: LocalConnection, using: str, is_deferred: bool
+) -> None:
+    path = tmp_path / "t"
+    for part in (0, 1):
+        decimals(path / f"p={part}" / "0.orc", 0)
+    table = hx.table(str(path))
+    table.create_index("i", "c", using, deferred=is_deferred)
+    decimals(path / "p=0" / "1.orc", 1)
+    for _ in range(2):
+        table.refresh_indexes(where="p = 0")
+    (path / "p=0" / "1.orc").unlink()
+    assert table.index("i").status.startswith("stale: ")
+    table.refresh_indexes()
+    assert ids(table.scan("c = 1.5")) == BEFORE * 2
+    assert (table.index("i").status, reasons(table.scan("c = 1.5"))) == ("fresh", {})
+    assert table.index("i").column_type == "decimal(9,2)"
+    assert not table.refresh_indexes().changed
