@@ -8,8 +8,10 @@ import os
 import random
 import threading
 import time
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from hindex.errors import StoreError
 from hindex.store.files import (
@@ -21,6 +23,8 @@ from hindex.store.files import (
     write_new,
 )
 from hindex.store.storage import StoredFile
+
+Found = TypeVar("Found")
 
 #: How long a writer waits at most for those before it; one of them may be stopped.
 TURN_S = 10.0
@@ -92,33 +96,16 @@ class LocalStorage:
     def create(self, path: str, data: bytes, *, is_first: bool = True) -> bool:
         directory, _, name = path.rpartition("/")
         place = Path(self.root, directory)
-        if is_first:
-            make_directories(place)
-        try:
+        if not is_first:
             return create_if_absent(place, name, data)
-        except FileNotFoundError:
-            if not is_first:
-                raise
-            # a build that ended found it empty just now
-            make_directories(place)
-            return create_if_absent(place, name, data)
+        return _in_directory(place, partial(create_if_absent, place, name, data))
 
     def write(self, files: Mapping[str, bytes]) -> None:
         directories: set[Path] = set()
         for path, data in files.items():
             place = Path(self.root, path)
-            for left in reversed(range(ATTEMPTS)):
-                if place.parent not in directories:
-                    make_directories(place.parent)
-                    directories.add(place.parent)
-                try:
-                    write_new(place, data)
-                    break
-                except FileNotFoundError:
-                    # VACUUM, or a build that ended, found the directory empty just now
-                    if not left:
-                        raise
-                    directories.discard(place.parent)
+            _in_directory(place.parent, partial(write_new, place, data))
+            directories.add(place.parent)
         for directory in directories:
             sync_directory(directory)
 
@@ -170,6 +157,16 @@ class LocalStorage:
             except OSError:
                 return
             place = place.parent
+
+
+def _in_directory(place: Path, write: Callable[[], Found]) -> Found:
+    """Write into a directory, which is made where it is missing: VACUUM, or a build that ends, may find it empty."""
+    for _ in range(ATTEMPTS - 1):
+        make_directories(place)
+        with contextlib.suppress(FileNotFoundError):
+            return write()
+    make_directories(place)
+    return write()
 
 
 def _listing_failed(error: OSError) -> None:
