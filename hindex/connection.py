@@ -54,7 +54,7 @@ from hindex.tables import Table
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from hindex.spark.queries import QueryExplanation
+    from hindex.queries.execution import QueryExplanation
     from hindex.sql.statements import Select, SelectExists, Statement, TableRef
     from hindex.table.snapshot import Snapshot
 
@@ -218,7 +218,7 @@ class Connection:
             :class:`~hindex.plan.explain.Explanation`; SHOW and DESCRIBE a table; CREATE INDEX the new
             :class:`~hindex.indexes.Index`. CREATE INDEX ... DRY RUN and the other statements return what they
             would do or did: :mod:`hindex.lifecycle.results`. A query for Spark gives a DataFrame, and its
-            EXPLAIN a :class:`~hindex.spark.queries.QueryExplanation`.
+            EXPLAIN a :class:`~hindex.queries.execution.QueryExplanation`.
         :raises StatementError: if it cannot be parsed; the message marks the position.
         """
         from hindex.sql import parse
@@ -344,7 +344,7 @@ class Connection:
             raise problem
         if not self._has_session:
             raise StatementError(f"this is a query for Spark; {SPARK_REMEDY}")
-        from hindex.spark.queries import SparkSyntaxError, explain_query, run_query
+        from hindex.queries.execution import SparkSyntaxError, explain_query, run_query
 
         try:
             return explain_query(self, query) if query.is_explain else run_query(self, query)

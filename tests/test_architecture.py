@@ -22,7 +22,7 @@ ALLOWED = {
     "hindex.sql": ("hindex.errors",),
 }
 #: The folders that know Spark. Their files run on the driver only, or import it inside of functions.
-SPARK_PACKAGES = ("hindex.build", "hindex.cli", "hindex.spark")
+SPARK_PACKAGES = ("hindex.build", "hindex.cli", "hindex.queries", "hindex.spark")
 
 
 def sources() -> list[tuple[str, Path]]:

@@ -12,8 +12,8 @@ import pytest
 
 import hindex
 import hindex.tables
-from hindex.spark import query_plan
-from hindex.spark.surveys import TOO_MANY
+from hindex.queries import query_plan
+from hindex.queries.selectivity_estimate import TOO_MANY
 from tests.support.queries import ROWS, column
 from tests.support.small import write_columns
 

@@ -21,7 +21,7 @@ import hindex
 import hindex.build.job
 import hindex.spark.scan
 from hindex.progress import NullProgress
-from hindex.spark import query_plan
+from hindex.queries import query_plan
 from hindex.store.store import Store
 from tests.support.elsewhere import QUICK_JAVA
 

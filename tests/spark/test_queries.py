@@ -14,9 +14,9 @@ import pytest
 import hindex
 import hindex.tables
 from hindex.errors import StatementError
-from hindex.spark import query_plan
-from hindex.spark.queries import QueryExplanation, explain_query, run_query
-from hindex.spark.query_plan import plan_query
+from hindex.queries import query_plan
+from hindex.queries.execution import QueryExplanation, explain_query, run_query
+from hindex.queries.query_plan import plan_query
 from hindex.sql.queries import parse_query
 from tests.support.queries import ROWS, compare, rows
 from tests.support.small import write_columns

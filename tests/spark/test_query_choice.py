@@ -13,11 +13,12 @@ import hindex
 import hindex.tables
 from hindex import connection
 from hindex.errors import FallbackError, TableError
+from hindex.queries import query_plan
+from hindex.queries.execution import explain_query, run_query
+from hindex.queries.query_plan import plan_query
 from hindex.scan import scan
 from hindex.scan.running import Runner
-from hindex.spark import agreement, catalog, partitions, query_plan
-from hindex.spark.queries import explain_query, run_query
-from hindex.spark.query_plan import plan_query
+from hindex.spark import agreement, catalog, partitions
 from hindex.sql.queries import parse_query
 from tests.support.queries import ROWS, compare, counted
 from tests.support.small import write_columns

@@ -13,8 +13,8 @@ import pytest
 import hindex
 import hindex.tables
 from hindex.errors import UnsupportedError
+from hindex.queries.execution import explain_query, run_query
 from hindex.spark import catalog
-from hindex.spark.queries import explain_query, run_query
 from hindex.spark.session import has_own_settings
 from hindex.spark.settings import is_ansi, is_set
 from hindex.sql.queries import parse_query

@@ -12,11 +12,11 @@ import pytest
 
 import hindex
 import hindex.tables
+from hindex.queries import query_plan
+from hindex.queries.execution import run_query
+from hindex.queries.query_plan import plan_query
+from hindex.queries.selectivity_estimate import TOO_MANY
 from hindex.scan.running import Runner
-from hindex.spark import query_plan
-from hindex.spark.queries import run_query
-from hindex.spark.query_plan import plan_query
-from hindex.spark.surveys import TOO_MANY
 from hindex.sql.queries import parse_query
 from hindex.table.listing import DataFile
 from tests.support.queries import counted

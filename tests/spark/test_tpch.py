@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hindex
-from hindex.spark import query_plan
-from hindex.spark.queries import explain_query, run_query
+from hindex.queries import query_plan
+from hindex.queries.execution import explain_query, run_query
 from hindex.sql.queries import parse_query
 from tests.support.elsewhere import connect_packages, found_by
 from tests.support.tpch import ACCELERATED, INDEXES, QUERIES, rounded, write_indexed

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import hindex
 import hindex.spark.scan
-from hindex.spark import query_plan
-from hindex.spark.queries import explain_query, run_query
+from hindex.queries import query_plan
+from hindex.queries.execution import explain_query, run_query
 from hindex.sql.queries import parse_query
 from tests.spark import remote_run
 from tests.support.archive import write_archive

@@ -15,8 +15,8 @@ import pyorc
 import hindex
 import hindex.spark.scan as spark_scan
 from hindex.errors import HindexError
+from hindex.queries import query_plan
 from hindex.scan.scan import Scan
-from hindex.spark import query_plan
 from tests.support.elsewhere import QUICK_JAVA
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from hindex.errors import HindexError, TableError
+from hindex.queries.views import transactional_place
 from hindex.spark.catalog import described_columns, described_schema, first_line, run
 from hindex.spark.session import java_session
 from hindex.spark.types import quoted
-from hindex.spark.views import transactional_place
 from hindex.sql.statements import TableRef, TableRefKind
 from hindex.table.snapshot import Snapshot
 

@@ -16,12 +16,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hindex.errors import StatementError, TableError
+from hindex.queries.query_explanation import QueryExplanation, TableDecision
+from hindex.queries.query_plan import PlannedTable, plan_query
+from hindex.queries.views import place_in_frame
 from hindex.spark.catalog import MISSING, first_line, is_path
-from hindex.spark.decisions import QueryExplanation, TableDecision
-from hindex.spark.query_plan import PlannedTable, plan_query
 from hindex.spark.session import java_session
 from hindex.spark.types import quoted
-from hindex.spark.views import place_in_frame
 from hindex.sql.expression import quote_string
 from hindex.sql.queries import as_literal
 

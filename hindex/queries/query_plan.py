@@ -11,14 +11,14 @@ from hindex.errors import ColumnError, HindexError, PredicateError, TableError
 from hindex.plan.modes import Mode
 from hindex.plan.normalize import normalize
 from hindex.plan.reasons import group_notes
+from hindex.queries.query_explanation import TableDecision
+from hindex.queries.selectivity_estimate import survey
+from hindex.queries.table_resolution import KnownTable, known_tables
 from hindex.scan.planning import ScanPlan, plan_scan
 from hindex.scan.running import Unit
 from hindex.scan.scan import Scan
-from hindex.spark.decisions import TableDecision
-from hindex.spark.known_tables import KnownTable, known_tables
 from hindex.spark.scan import scan_frame
 from hindex.spark.settings import is_ansi, is_of_one_type, is_set, strange_setting
-from hindex.spark.surveys import survey
 from hindex.spark.times import has_time, is_about_time
 from hindex.spark.types import quoted, same_type, spark_ddl
 from hindex.spark.zones import zones
