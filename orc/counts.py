@@ -77,6 +77,9 @@ class CountedSource:
     def identity(self) -> Hashable | None:
         return self._source.identity()
 
+    def has_other_mtime(self, mtime_ns: int) -> bool:
+        return self._source.has_other_mtime(mtime_ns)
+
     def requests(self, ranges: Sequence[Range]) -> list[Range]:
         return self._source.requests(ranges)
 

@@ -89,6 +89,13 @@ class OrcReader:
     def path(self) -> str:
         return self.tail.path
 
+    def has_other_mtime(self, mtime_ns: int) -> bool:
+        """True if the file was not last modified at the time that a listing shows, nanoseconds since 1970.
+
+        False where its source has no times.
+        """
+        return self._source.has_other_mtime(mtime_ns)
+
     @property
     def num_rows(self) -> int:
         return self.tail.num_rows

@@ -5,11 +5,12 @@ A source is asked for all ranges of one step together, so that a remote store ca
 
 from __future__ import annotations
 
+import datetime
 import errno
 import mmap
 import os
 import stat
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
@@ -37,6 +38,9 @@ REQUESTS = 8
 # schemes of object stores that pyarrow knows, and its name for them
 _BUCKETS = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs"}
 
+#: Headers of object stores name whole seconds.
+_SECOND_NS = 10**9
+
 Range = tuple[int, int]
 
 
@@ -55,6 +59,14 @@ class ByteSource(Protocol):
 
     def identity(self) -> Hashable | None:
         """What tells the present state of the file from every other, or None where nothing does."""
+        ...
+
+    def has_other_mtime(self, mtime_ns: int) -> bool:
+        """True if the file was not last modified at a listed time; costs no request.
+
+        :param mtime_ns: as a listing of the same store shows it, nanoseconds since 1970. Where either of them has no
+            time, False.
+        """
         ...
 
     @property
@@ -150,6 +162,9 @@ class BytesSource:
     def identity(self) -> None:
         """Nothing: other bytes may have the same name."""
 
+    def has_other_mtime(self, mtime_ns: int) -> bool:
+        return False
+
     def release(self, offset: int, length: int) -> None:
         """Nothing to free."""
 
@@ -206,6 +221,9 @@ class LocalSource:
             status.st_ctime_ns,
         )
 
+    def has_other_mtime(self, mtime_ns: int) -> bool:
+        return self._descriptor >= 0 and listed_mtime(os.fstat(self._descriptor)) != mtime_ns
+
     def size(self) -> int:
         return self._size
 
@@ -251,6 +269,8 @@ class _RemoteSource:
     path: str
     is_remote = True
     _size: int
+    #: When the object was written, as the answer that told its size says; 0 where that does not.
+    _mtime_ns: int = 0
 
     def size(self) -> int:
         return self._size
@@ -280,6 +300,13 @@ class _RemoteSource:
     def identity(self) -> None:
         """Nothing: few stores tell a version of an object for certain."""
 
+    def has_other_mtime(self, mtime_ns: int) -> bool:
+        shown = self._mtime_ns
+        if not shown or not mtime_ns:
+            return False
+        # a header names whole seconds, a listing perhaps their fractions
+        return abs(shown - mtime_ns) >= (1 if shown % _SECOND_NS else _SECOND_NS)
+
     def release(self, offset: int, length: int) -> None:
         """Nothing to free: what was fetched belongs to who holds its views."""
 
@@ -296,6 +323,7 @@ class FileSystemSource(_RemoteSource):
         try:
             self._file = filesystem.open_input_file(path)
             self._size = self._file.size() if size is None else size
+            self._mtime_ns = _header_mtime(self._file.metadata())
         except OSError as error:
             raise OrcError(f"cannot open the file: {error}", path=path) from error
 
@@ -329,7 +357,9 @@ class FsspecSource(_RemoteSource):
         self.path = path
         self._filesystem = filesystem
         try:
-            self._size = int(filesystem.size(path))
+            info = filesystem.info(path)
+            self._size = int(info["size"])
+            self._mtime_ns = _info_mtime(info)
         except Exception as error:
             # each library has a family of its own; a store that does not tell a file's length gives None
             raise OrcError(f"cannot open the file: {one_line(error)}", path=path) from error
@@ -455,6 +485,31 @@ def open_source(location: Location) -> ByteSource:
     if isinstance(filesystem, pyarrow.fs.FileSystem):
         return FileSystemSource(filesystem, path)
     return FsspecSource(filesystem, path)
+
+
+def listed_mtime(status: os.stat_result) -> int:
+    """The modification time of a local file as listings record it: in 64 bits, years from 2262 on wrap around."""
+    return (status.st_mtime_ns + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+def _header_mtime(metadata: Mapping[str | bytes, str | bytes] | None) -> int:
+    """When an object was written, by what its store sent as it was opened; 0 where that is not said."""
+    for name, value in (metadata or {}).items():
+        if name in ("Last-Modified", b"Last-Modified"):
+            text = value.decode() if isinstance(value, bytes) else value
+            try:
+                return int(datetime.datetime.fromisoformat(text).timestamp()) * _SECOND_NS
+            except ValueError:
+                return 0
+    return 0
+
+
+def _info_mtime(info: Mapping[str, Any]) -> int:
+    """When an object of fsspec was written, as pyarrow's listings convert it; 0 where its store does not say."""
+    try:
+        return pyarrow.fs.FileInfo("", mtime=info.get("mtime")).mtime_ns or 0
+    except (OverflowError, TypeError, ValueError):
+        return 0
 
 
 def one_line(error: BaseException) -> str:

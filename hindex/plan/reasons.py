@@ -81,6 +81,9 @@ class Reason(enum.Enum):
 #: Of a stale file that looks as it did: what was found of it.
 REPLACED = "length and time are as indexed, but the ORC tail's checksum is not: it was replaced"
 
+#: The same where only the modification time tells: a permutation of its rows may have the same tail.
+REPLACED_SINCE = "its modification time changed after the scan was planned: it was replaced"
+
 _NO_FALLBACKS = frozenset(
     {
         Reason.QUOTED_NAME,

@@ -27,7 +27,7 @@ from hindex.orc.crew import ALONE, Crew
 from hindex.orc.selection import Rows
 from hindex.plan.evaluate import Mask, mask
 from hindex.plan.filter import Leaf
-from hindex.plan.reasons import REPLACED, Note, Reason
+from hindex.plan.reasons import REPLACED, REPLACED_SINCE, Note, Reason
 from hindex.scan.answers import StripeAnswer
 from hindex.scan.file_columns import FileColumns, assembled
 from hindex.scan.fixed import fixed_values, repeated
@@ -63,9 +63,13 @@ class OpenTask:
                     f"data file {task.path!r} was deleted after the scan was planned: run the query again"
                 ) from error
             raise
-        self.is_fresh = (
-            self.reader.tail.file_length == task.length and self.reader.tail.checksum == task.tail_checksum
-        )
+        tail = self.reader.tail
+        #: How the file differs from the one that was planned and indexed; empty if it does not.
+        self.difference = ""
+        if tail.file_length != task.length or tail.checksum != task.tail_checksum:
+            self.difference = REPLACED
+        elif self.reader.has_other_mtime(task.mtime_ns):
+            self.difference = REPLACED_SINCE
         try:
             self._columns = FileColumns(self.reader, task)
             self._live = None if task.acid is None else LiveRows(self.reader, task.acid)
@@ -89,6 +93,11 @@ class OpenTask:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @property
+    def is_fresh(self) -> bool:
+        """True if the file is the one that was planned and indexed, as far as its tail and its time show."""
+        return not self.difference
 
     @property
     def stripes(self) -> range:
@@ -312,7 +321,7 @@ class OpenTask:
         if not self.task.indexes and not self.task.located:
             return None
         if not self.is_fresh:
-            self.notes.append(Note(Reason.STALE_FILE, self.task.path, REPLACED))
+            self.notes.append(Note(Reason.STALE_FILE, self.task.path, self.difference))
             return None
         rows = tuple(stripe.num_rows for stripe in self.reader.stripes)
         return IndexAnswers(self.task, self._columns, rows, self.notes, self._cache)

@@ -250,6 +250,7 @@ class _Planner:
             path=view.file.path,
             uri=view.file.uri,
             length=view.file.length,
+            mtime_ns=view.file.mtime_ns,
             tail_checksum=view.entry.tail_checksum if view.entry is not None else None,
             filter=root,
             filter_columns=tuple(OutputColumn(name, self._types[name]) for name in names),

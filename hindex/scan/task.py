@@ -55,7 +55,8 @@ class ScanTask:
 
     ``filter`` has no partition columns left. ``lookups`` are columns that are asked of indexes and, where these do not
     tell, read: those of aggregates and of an order. With ``reads_all``, nothing is asked but the data. ``indexes`` and
-    ``located`` may be used only if the file's length and tail checksum are still ``length`` and ``tail_checksum``.
+    ``located`` may be used only if the file's length, modification time and tail checksum are still ``length``,
+    ``mtime_ns``, both as listed, and ``tail_checksum``.
     ``binding`` names the table's data columns, against which the file's own columns are matched by name; these are
     ``names``, if it is still the file of that length and checksum. ``acid`` tells the rows of a transactional table's
     file that are there.
@@ -64,6 +65,7 @@ class ScanTask:
     path: str
     uri: str
     length: int
+    mtime_ns: int
     tail_checksum: int | None
     filter: Filter
     filter_columns: tuple[OutputColumn, ...]

@@ -20,7 +20,7 @@ from hindex.arguments import is_utf8
 from hindex.errors import TableError, TableNotFoundError
 from hindex.orc.acid.files import AcidFile
 from hindex.orc.acid.names import METADATA_FILE, VERSION_FILE, looks_acid
-from hindex.orc.source import one_line, resolve_filesystem
+from hindex.orc.source import listed_mtime, one_line, resolve_filesystem
 from hindex.table.elsewhere import CatalogPartitions, PartitionPlace
 from hindex.table.fingerprint import Fingerprint
 from hindex.table.near import missing_remedy
@@ -350,7 +350,7 @@ def _times(status: os.stat_result) -> tuple[int, int]:
     written in one tick may change places, as when directories above them are renamed, without a change of their status.
     """
     changed = status.st_ctime_ns + _INODE_FACTOR * status.st_ino
-    return _in_64_bits(status.st_mtime_ns), _in_64_bits(changed)
+    return listed_mtime(status), _in_64_bits(changed)
 
 
 def _in_64_bits(number: int) -> int:

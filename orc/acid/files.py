@@ -190,6 +190,9 @@ class _Prefix:
         identity = self._inner.identity()
         return None if identity is None else (identity, self._length)
 
+    def has_other_mtime(self, mtime_ns: int) -> bool:
+        return self._inner.has_other_mtime(mtime_ns)
+
     def requests(self, ranges: Sequence[Range]) -> list[Range]:
         return self._inner.requests(ranges)
 

@@ -175,7 +175,7 @@ def test_file_systems_with_errors_of_their_own(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(type(memory), "cat_ranges", fail)
     with pytest.raises(OrcError, match="cannot read 1 ranges: the token expired"):
         source.read([(0, 10)])
-    monkeypatch.setattr(type(memory), "size", fail)
+    monkeypatch.setattr(type(memory), "info", fail)
     with pytest.raises(OrcError, match="cannot open the file: the token expired"):
         FsspecSource(memory, "/own-errors")
 

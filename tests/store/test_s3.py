@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import fsspec
@@ -17,6 +18,8 @@ from fsspec.implementations.memory import MemoryFileSystem
 import hindex
 from hindex.errors import IndexExistsError, StoreError
 from hindex.plan.reasons import Reason
+from hindex.scan.execute import OpenTask
+from hindex.scan.running import answered, run_units
 from hindex.store.manifest import IndexEntry, Manifest, add_indexes, drop_index, new_index_id
 from hindex.store.remote import RemoteStorage
 from hindex.store.store import Store, list_stores
@@ -25,6 +28,7 @@ from hindex.tables import IndexSpec
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.s3 import S3Server
+from tests.support.small import APART, EXCHANGED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -149,6 +153,40 @@ def test_a_btree_on_an_object_store(table: str, s3: S3Server, monkeypatch: pytes
     t.drop_index("i")
     t.vacuum(retain_hours=0)
     assert not [key for key in keys(f"{table}/_hindex") if key.endswith(".hidx")]
+
+
+def test_an_object_replaced_after_planning(
+    bucket: str, s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a permutation of its rows, with the same length and tail: the answer to the first request has its time."""
+    local_build.install(monkeypatch)
+
+    def write(values: Sequence[int]) -> bytes:
+        sink = pa.BufferOutputStream()
+        table = pa.table({"id": pa.array(values, pa.int32())})
+        pyarrow.orc.write_table(table, sink, row_index_stride=100, batch_size=100)
+        return bytes(sink.getvalue().to_pybytes())
+
+    filesystem, path = fsspec.url_to_fs(f"{bucket}/t/x.orc")
+    first, second = write(APART), write(EXCHANGED)
+    assert len(first) == len(second)
+    assert first != second
+    filesystem.pipe_file(path, first)
+    table = LocalConnection().table(f"{bucket}/t")
+    table.create_index("i", "id", "minmax")
+    plan = table.scan(f"id = {APART[10]}").plan()
+    assert [batch.num_rows for batch in run_units(answered(plan.tasks), OpenTask.read)] == [1]
+    s3.requests.clear()
+    list(run_units(answered(plan.tasks), OpenTask.read))
+    before = s3.count("HEAD", "x.orc")
+    time.sleep(1.1)
+    filesystem.pipe_file(path, second)
+    s3.requests.clear()
+    found = list(run_units(answered(plan.tasks), lambda task, answer: (task.notes, task.read(answer))))
+    assert [batch.column("id").to_pylist() for _, batch in found] == [[APART[10]]]
+    assert {note.reason for notes, _ in found for note in notes} == {Reason.STALE_FILE}
+    # no request is made for it
+    assert s3.count("HEAD", "x.orc") == before
 
 
 def test_a_spark_job_on_an_object_store(

@@ -23,6 +23,11 @@ OLD = 1_000_000_000 * 10**9
 ROWS = 3000
 WHERE = "a IN (3, 4)"
 
+#: Values of 500 rows of which those of each 100 lie apart from the others, each once; and the same with the tenth and
+#: one of the third hundred exchanged: two files of them have the same length, and the same statistics in their tails.
+APART = [1000 + 100 * (i // 100) + i * 37 % 100 for i in range(500)]
+EXCHANGED = [APART[{10: 250, 250: 10}.get(i, i)] for i in range(500)]
+
 
 def expected(start: int = 0, stop: int = 2 * ROWS) -> list[int]:
     """The ids of that table that :data:`WHERE` keeps, of those in a range."""

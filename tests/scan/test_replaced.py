@@ -1,0 +1,269 @@
+"""Data files that are replaced between plan and read by a permutation of their rows: length and tail stay the same."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import fsspec
+import pyarrow as pa
+import pyarrow.fs
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+
+from hindex.orc.source import FileSystemSource, FsspecSource, LocalSource
+from hindex.plan.reasons import REPLACED_SINCE, Note, Reason
+from hindex.scan.execute import OpenTask
+from hindex.scan.planning import ScanPlan
+from hindex.scan.running import answered, run_units
+from hindex.scan.task import ScanTask
+from hindex.spark import scan as scan_frame
+from hindex.tables import Table
+from tests.acid.writing import bucket_property, write_acid, write_flat, write_side_file
+from tests.support.local_build import LocalConnection
+from tests.support.small import APART, EXCHANGED, ids, reasons, write_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TYPES = ("bitmap", "btree", "bloom", "minmax")
+WHERE = f"a = {APART[10]}"
+NOTE = Note(Reason.STALE_FILE, "0.orc", REPLACED_SINCE)
+
+
+class TimedFileSystem(MemoryFileSystem):  # type: ignore[misc]
+    """A file system in memory that has modification times."""
+
+    protocol = "timed"
+    store: ClassVar[dict[str, Any]] = {}
+    pseudo_dirs: ClassVar[list[str]] = [""]
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return str(super()._strip_protocol(path.removeprefix("timed://")))
+
+    def info(self, path: str, **options: Any) -> dict[str, Any]:
+        found: dict[str, Any] = super().info(path, **options)
+        if found["type"] == "file":
+            found["mtime"] = self.store[found["name"]].modified
+        return found
+
+    def find(self, path: str, **options: Any) -> dict[str, Any]:
+        return {name: self.info(name) for name in super().find(path, **options)}
+
+
+fsspec.register_implementation("timed", TimedFileSystem, clobber=True)
+
+
+def write(path: Path, first_id: int, a: Sequence[int]) -> Path:
+    """A file of one stripe with row groups of 100 rows."""
+    columns = {"id": pa.array(range(first_id, first_id + len(a)), pa.int64()), "a": pa.array(a, pa.int32())}
+    return write_columns(path, columns, codec="none", stride=100)
+
+
+def table_of(path: Path, connection: LocalConnection, using: str) -> Table:
+    """A table of two files, the first of which is going to be replaced, with an index on ``a``."""
+    write(path / "0.orc", 0, APART)
+    write(path / "1.orc", len(APART), [5000 + i for i in range(len(APART))])
+    table = connection.table(str(path))
+    table.create_index("by_a", "a", using)
+    return table
+
+
+def replace(file: Path, make: Callable[[Path], object]) -> None:
+    """Put a new file in the place of one, with the same length and tail."""
+    new = file.with_name(f".{file.name}")
+    make(new)
+    before, after = file.read_bytes(), new.read_bytes()
+    assert before != after
+    # the footer, and what stands before it
+    assert (len(after), after[-200:]) == (len(before), before[-200:])
+    new.replace(file)
+
+
+def permute(path: Path) -> None:
+    replace(path / "0.orc", lambda new: write(new, 0, EXCHANGED))
+
+
+def run(plan: ScanPlan) -> tuple[list[int], list[Note]]:
+    """The ids of a plan's rows, and what its tasks note."""
+    found: list[int] = []
+    notes: dict[Note, None] = {}
+    for task, batch in run_units(answered(plan.tasks), lambda task, answer: (task, task.read(answer))):
+        found += batch.column("id").to_pylist()
+        notes |= dict.fromkeys(task.notes)
+    return found, list(notes)
+
+
+@pytest.mark.parametrize("using", TYPES)
+def test_a_file_replaced_after_planning(tmp_path: Path, connection: LocalConnection, using: str) -> None:
+    table = table_of(tmp_path / "t", connection, using)
+    plan = table.scan(WHERE).plan()
+    assert run(plan) == ([10], [])
+    batches = table.scan(WHERE).to_batches()
+    permute(tmp_path / "t")
+    assert run(plan) == ([250], [NOTE])
+    assert [row for batch in batches for row in batch.column("id").to_pylist()] == [250]
+    # the next plan sees it in the listing
+    assert ids(table.scan(WHERE)) == [250]
+    assert reasons(table.scan(WHERE)) == {Reason.STALE_FILE: ["0.orc"]}
+    table.refresh_indexes()
+    assert run(table.scan(WHERE).plan()) == ([250], [])
+
+
+@pytest.mark.parametrize("using", TYPES)
+def test_executors_compare_too(
+    tmp_path: Path,
+    spark: SparkSession,
+    connection: LocalConnection,
+    using: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # few rows would be read before the frame is returned
+    monkeypatch.setattr(scan_frame, "MAX_LOCAL_FILES", 0)
+    table = table_of(tmp_path / "t", connection, using)
+    frame = table.scan(WHERE, ["id"]).to_spark(spark)
+    permute(tmp_path / "t")
+    assert [row.id for row in frame.collect()] == [250]
+
+
+@pytest.mark.parametrize("using", ["bitmap", "minmax"])
+def test_aggregates_compare_too(
+    tmp_path: Path, connection: LocalConnection, using: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their values are those of the file as it is when it is opened."""
+    table = table_of(tmp_path / "t", connection, using)
+    opened: list[ScanTask] = []
+    real = OpenTask.__init__
+
+    def replace_first(self: OpenTask, task: ScanTask, *args: Any) -> None:
+        if not opened:
+            permute(tmp_path / "t")
+        opened.append(task)
+        real(self, task, *args)
+
+    monkeypatch.setattr(OpenTask, "__init__", replace_first)
+    assert table.scan(f"{WHERE} AND id < 100").count() == 0
+    assert opened
+
+
+@pytest.mark.parametrize("mtime", [0, 1_600_000_000_123_456_789, 10_000_000_000 * 10**9])
+def test_the_time_is_compared_as_it_was_listed(
+    tmp_path: Path, connection: LocalConnection, mtime: int
+) -> None:
+    """Times of 1970, with fractions, and so late that 64 bits do not hold their nanoseconds."""
+    write(tmp_path / "t" / "0.orc", 0, APART)
+    os.utime(tmp_path / "t" / "0.orc", ns=(mtime, mtime))
+    table = connection.table(str(tmp_path / "t"))
+    table.create_index("by_a", "a", "bitmap")
+    plan = table.scan(WHERE).plan()
+    assert run(plan) == ([10], [])
+    permute(tmp_path / "t")
+    os.utime(tmp_path / "t" / "0.orc", ns=(mtime + 1000, mtime + 1000))
+    assert run(plan) == ([250], [NOTE])
+
+
+@pytest.mark.parametrize("using", TYPES)
+@pytest.mark.parametrize("layout", ["acid", "flat", "growing"])
+def test_a_file_of_a_transactional_table(
+    tmp_path: Path, connection: LocalConnection, using: str, layout: str
+) -> None:
+    """Its row keys are compared, too: those of a flat file follow from its place, and no index is asked for them."""
+    is_flat = layout == "flat"
+    file = tmp_path / "t" / ("000000_0" if is_flat else "delta_1_1/bucket_00000")
+    key = bucket_property(0)
+
+    def write_rows(path: Path, k: Sequence[int]) -> None:
+        rows = [(i, value, "x") for i, value in enumerate(k)]
+        if is_flat:
+            write_flat(path, rows)
+        else:
+            write_acid(path, [((1, key, i), 1, row) for i, row in enumerate(rows)])
+
+    def write_file(path: Path, k: Sequence[int]) -> None:
+        write_rows(path, k)
+        if layout == "growing":
+            length = path.stat().st_size
+            write_side_file(file, length)
+            path.write_bytes(path.read_bytes() + b"more")
+
+    write_file(file, APART)
+    write_acid(tmp_path / "t" / "delta_2_2" / "bucket_00000", [((2, key, 0), 2, (len(APART), 9999, "x"))])
+    table = connection.table(str(tmp_path / "t"))
+    table.create_index("by_k", "k", using)
+    where = f"k = {APART[10]}"
+    plans = {
+        part: table.scan(f"{where} AND {part}").plan()
+        for part in ("id >= 0", "row__id.rowId IN (10, 11, 14)")
+    }
+    assert [run(plan)[0] for plan in plans.values()] == [[10], [10]]
+    assert run(plans["id >= 0"])[1] == []
+    # values within one stripe of 48 rows are exchanged, in different row groups of 16
+    permuted = [*APART[:10], APART[40], *APART[11:40], APART[10], *APART[41:]]
+    replace(file, lambda new: write_file(new, permuted))
+    note = Note(Reason.STALE_FILE, file.relative_to(tmp_path / "t").as_posix(), REPLACED_SINCE)
+    assert [run(plan) for plan in plans.values()] == [([40], [note]), ([], [note])]
+
+
+@pytest.mark.usefixtures("here")
+def test_a_file_of_a_file_system_with_times(tmp_path: Path) -> None:
+    def put(a: Sequence[int]) -> None:
+        content = write(tmp_path / "0.orc", 0, a).read_bytes()
+        fsspec.filesystem("timed").pipe(f"/{tmp_path.name}/0.orc", content)
+
+    put(APART)
+    table = LocalConnection(str(tmp_path / "store")).table(f"timed://{tmp_path.name}")
+    table.create_index("by_a", "a", "bitmap")
+    plan = table.scan(WHERE).plan()
+    assert run(plan) == ([10], [])
+    put(EXCHANGED)
+    assert run(plan) == ([250], [NOTE])
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> Iterator[dict[str, Any]]:
+    file = tmp_path / "x"
+    file.write_bytes(b"data")
+    fsspec.filesystem("memory").pipe("/untimed", b"data")
+    found: dict[str, Any] = {
+        "local": LocalSource(file),
+        "pyarrow": FileSystemSource(pyarrow.fs.LocalFileSystem(), str(file)),
+        "fsspec": FsspecSource(fsspec.filesystem("file"), str(file)),
+        "untimed": FsspecSource(fsspec.filesystem("memory"), "/untimed"),
+    }
+    yield found
+    for source in found.values():
+        source.close()
+
+
+def test_times_of_sources(tmp_path: Path, sources: dict[str, Any]) -> None:
+    mtime = (tmp_path / "x").stat().st_mtime_ns
+    handler = pyarrow.fs.FSSpecHandler(fsspec.filesystem("file"))
+    # the library's times are floating-point numbers
+    listed = {"fsspec": pyarrow.fs.PyFileSystem(handler).get_file_info(str(tmp_path / "x")).mtime_ns}
+    assert not any(source.has_other_mtime(listed.get(name, mtime)) for name, source in sources.items())
+    later = {name for name, source in sources.items() if source.has_other_mtime(mtime + 10**10)}
+    assert later == {"local", "fsspec"}
+    # a listing that has no times
+    assert not sources["fsspec"].has_other_mtime(0)
+
+
+def test_headers_name_whole_seconds(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"data")
+
+    class Headed(pyarrow.fs.LocalFileSystem):  # type: ignore[misc]
+        """As S3's file systems open objects."""
+
+    source = FileSystemSource(Headed(), str(tmp_path / "x"))
+    source._mtime_ns = 1_700_000_000 * 10**9
+    for mtime, is_other in (
+        (1_700_000_000_000_000_000, False),
+        (1_700_000_000_999_000_000, False),
+        (1_700_000_001_000_000_000, True),
+        (1_699_999_999_000_000_000, True),
+        (0, False),
+    ):
+        assert source.has_other_mtime(mtime) == is_other
+    source.close()
