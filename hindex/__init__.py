@@ -10,10 +10,14 @@
 from __future__ import annotations
 
 import importlib
+import logging
 from typing import TYPE_CHECKING
 
 if __name__ != "hindex":
     raise ImportError(f"import hindex, not {__name__}")
+
+# a library leaves it to programs where its log goes
+logging.getLogger("hindex").addHandler(logging.NullHandler())
 
 if TYPE_CHECKING:
     from hindex import orc as orc

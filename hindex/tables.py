@@ -360,8 +360,15 @@ class Table:
         plan = plan_build(part, entries, fresh=fresh_paths(part))
         # the plan has every file of those that are in quarantine
         anew = {entry.id for entry in entries if entry.quarantined is not None and where is None}
+        listed = ", ".join(entry.name for entry in entries)
         return self._builds.bring_up_to_date(
-            snapshot, plan, entries, anew=anew, is_whole=where is None, dry_run=dry_run
+            snapshot,
+            plan,
+            entries,
+            anew=anew,
+            statement=f"REFRESH INDEX {listed} ON {self.name}",
+            is_whole=where is None,
+            dry_run=dry_run,
         )
 
     def rebuild_index(self, name: str, *, where: Where | None = None) -> RefreshResult:
@@ -374,7 +381,10 @@ class Table:
         part = self._part(snapshot, [entry], where, "rebuild")
         anew = {entry.id} if where is None else ()
         plan = plan_build(part, [entry])
-        return self._builds.bring_up_to_date(snapshot, plan, [entry], anew=anew, is_whole=where is None)
+        statement = f"ALTER INDEX {entry.name} ON {self.name} REBUILD"
+        return self._builds.bring_up_to_date(
+            snapshot, plan, [entry], anew=anew, statement=statement, is_whole=where is None
+        )
 
     def drop_index(self, name: str, *, if_exists: bool = False, where: Where | None = None) -> DropResult:
         """Remove an index, or its part for some partitions.

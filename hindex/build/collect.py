@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import re
-import sys
+import logging
 import threading
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, cast
@@ -13,6 +12,7 @@ import pyarrow as pa
 
 from hindex.errors import BuildError, HindexError
 from hindex.progress import Progress
+from hindex.spark.jobs import failure_message, is_connect, is_interrupt
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -20,17 +20,7 @@ if TYPE_CHECKING:
 
 _POLL_SECONDS = 0.2
 
-_JAVA_CAUSE = re.compile(r"^Caused by: (.+)$", re.MULTILINE)
-_NO_PROGRAM = "Cannot run program "
-#: What is said where the workers' Python is not the one that hindex is installed in, or is not there.
-_WRONG_PYTHON = re.compile(rf"No module named |PYTHON_VERSION_MISMATCH|PACKAGE_NOT_INSTALLED|{_NO_PROGRAM}")
-#: What Spark writes around the words of a Python that ended before it worked, and says where it said none.
-_BEFORE_WORK = re.compile(r"^Error from python worker:\n(.*?)^PYTHONPATH was:", re.MULTILINE | re.DOTALL)
-_NO_WORDS = re.compile(r"\S+ occurred while reading the port number from \S+ stdout")
-_WORKER_REMEDY = (
-    ". Spark's Python workers need a Python that has hindex: start the session with PYSPARK_PYTHON={python} in the "
-    "environment; on a cluster that has no such file, see Clusters in docs/spark.md"
-)
+_LOG = logging.getLogger("hindex.build")
 
 
 def collect(spark: SparkSession, frame: DataFrame, build_id: str, progress: Progress, total: int) -> pa.Table:
@@ -41,7 +31,7 @@ def collect(spark: SparkSession, frame: DataFrame, build_id: str, progress: Prog
     """
     tag = f"hindex-build-{build_id}"
     told = _Told(progress, total)
-    stop = _watched_by_server(spark, told) if _is_connect(spark) else _watched_by_thread(spark, told)
+    stop = _watched_by_server(spark, told) if is_connect(spark) else _watched_by_thread(spark, told)
     spark.addTag(tag)
     try:
         table = frame.toArrow()
@@ -53,23 +43,15 @@ def collect(spark: SparkSession, frame: DataFrame, build_id: str, progress: Prog
             spark.interruptTag(tag)
         if isinstance(error, HindexError) or not isinstance(error, Exception):
             raise
-        if _was_interrupted(error):
+        if is_interrupt(error):
             raise KeyboardInterrupt from error
-        raise _build_error(error) from error
+        # the log has what Java says; below the one line it would be a hundred more
+        _LOG.debug("a Spark job of a build failed", exc_info=error)
+        raise BuildError(failure_message(error)) from None
     finally:
         stop()
         with contextlib.suppress(Exception):
             spark.removeTag(tag)
-
-
-def _was_interrupted(error: BaseException) -> bool:
-    """Whether an error arose while Ctrl-C was handled: PySpark raises the end of its job in its place."""
-    seen: BaseException | None = error
-    while seen is not None:
-        if isinstance(seen, KeyboardInterrupt):
-            return True
-        seen = seen.__cause__ or seen.__context__
-    return False
 
 
 class _Told:
@@ -87,10 +69,6 @@ class _Told:
             if self._told < tasks <= self._total:
                 self._progress.advance(tasks - self._told)
                 self._told = tasks
-
-
-def _is_connect(spark: SparkSession) -> bool:
-    return getattr(spark, "_sc", None) is None
 
 
 def _watched_by_server(spark: SparkSession, told: _Told) -> Callable[[], None]:
@@ -121,42 +99,3 @@ def _watched_by_thread(spark: SparkSession, told: _Told) -> Callable[[], None]:
         watcher.join()
 
     return stop
-
-
-def _build_error(error: Exception) -> BuildError:
-    """The error of a failed Spark job, in one line: what the task said, where it can be found."""
-    text = str(error)
-    mark = "hindex.errors.BuildError: "
-    at = text.find(mark)
-    if at >= 0:
-        return BuildError(text[at + len(mark) :].splitlines()[0])
-    before_work = _of_worker_that_did_not_start(text)
-    told = before_work or _of_worker(text) or _of_java(text)
-    if told is None:
-        told = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
-    is_wrong_python = before_work is not None or _WRONG_PYTHON.search(told) is not None
-    remedy = _WORKER_REMEDY.format(python=sys.executable) if is_wrong_python else ""
-    return BuildError(f"the Spark job failed: {told.rstrip('.') if remedy else told}{remedy}")
-
-
-def _of_worker_that_did_not_start(text: str) -> str | None:
-    """What the Python of a worker said last before it ended, or that it ended."""
-    block = _BEFORE_WORK.search(text)
-    lines = [line.strip() for line in block[1].splitlines() if line.strip()] if block else []
-    ended = _NO_WORDS.search(text)
-    return lines[-1] if lines else ended[0] if ended else None
-
-
-def _of_worker(text: str) -> str | None:
-    """What a Python worker raised last: the line below the frames of the last traceback."""
-    _, found, traceback = text.rpartition("Traceback (most recent call last):")
-    return next((line for line in traceback.splitlines() if line[:1].strip()), None) if found else None
-
-
-def _of_java(text: str) -> str | None:
-    """The innermost cause of a Java stack, but of a program that is not there the one that names it."""
-    causes = _JAVA_CAUSE.findall(text)
-    if not causes:
-        return None
-    named = (cause for cause in reversed(causes) if _NO_PROGRAM in cause)
-    return str(next(named, causes[-1])).strip()

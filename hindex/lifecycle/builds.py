@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
+from hindex.amounts import counted, megabytes
 from hindex.build.job import BuildPlan, discard_build, plan_build, run_build
 from hindex.errors import CommitConflictError, IndexExistsError, TableError
 from hindex.lifecycle.changes import now_ms, refreshed
 from hindex.lifecycle.results import RefreshResult
 from hindex.plan.modes import Mode
 from hindex.progress import Progress
+from hindex.spark.jobs import described
 from hindex.store.manifest import FileEntry, IndexEntry, Manifest, forget_index_files, merge_build_result
 from hindex.store.store import Store
 from hindex.table.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_LOG = logging.getLogger("hindex.build")
 
 
 class Session(Protocol):
@@ -74,7 +79,9 @@ class Builds:
             self.store.check_hidden()
         built = [entry for entry in entries if not entry.deferred]
         plan = self.planned(snapshot, built)
-        files = self._run(plan) if built else []
+        names = ", ".join(entry.name for entry in entries)
+        statement = f"CREATE INDEX {names} ON {self.table}"
+        files = self._run(plan, statement) if built else []
         now = now_ms()
         finished = [entry if entry.deferred else replace(entry, refreshed_ms=now) for entry in entries]
 
@@ -88,6 +95,7 @@ class Builds:
         except (IndexExistsError, CommitConflictError):
             discard_build(plan)
             raise
+        _log_build(statement, files)
 
     def bring_up_to_date(
         self,
@@ -96,11 +104,13 @@ class Builds:
         entries: Sequence[IndexEntry],
         *,
         anew: Collection[str],
+        statement: str,
         is_whole: bool,
         dry_run: bool = False,
     ) -> RefreshResult:
         """Build what is planned and commit it, with what vanished forgotten.
 
+        :param statement: the statement that asks for it, as descriptions of jobs and the log show it.
         :param anew: the ids of the indexes that the plan builds anew in all partitions. One that is set aside while
             others are brought up to date stays so: what it has of the files that did not change is as it was.
         :param is_whole: whether the plan is of all partitions.
@@ -121,7 +131,7 @@ class Builds:
         names = tuple(entry.name for entry in entries)
         if dry_run:
             return RefreshResult(names, self.table, len(read), len(forgotten), rows, False, True)
-        files = [] if plan.is_empty else self._run(plan)
+        files = [] if plan.is_empty else self._run(plan, statement)
         number = snapshot.manifest.number
         now = now_ms()
 
@@ -146,6 +156,7 @@ class Builds:
         except CommitConflictError:
             discard_build(plan)
             raise
+        _log_build(statement, files, len(forgotten))
         return RefreshResult(
             names,
             self.table,
@@ -155,13 +166,38 @@ class Builds:
             committed.number > number and bool(read or forgotten),
         )
 
-    def _run(self, plan: BuildPlan) -> list[FileEntry]:
+    def _run(self, plan: BuildPlan, statement: str) -> list[FileEntry]:
         try:
             # a store that cannot be written is told before Spark is started
             for index_id in plan.index_ids:
                 self.store.prepare_index_directory(index_id)
             with self.store.announced(plan.indexes):
-                return run_build(self.session.spark(), plan, self.session.progress)
+                spark = self.session.spark()
+                with described(spark, f"{statement} ({counted(len(plan.data_files), 'file')})"):
+                    return run_build(spark, plan, self.session.progress)
         except BaseException:
             discard_build(plan)
             raise
+
+
+def _log_build(statement: str, files: Sequence[FileEntry], forgotten: int = 0) -> None:
+    """Log what a build wrote, in one line.
+
+    :param files: the entries that were committed; several may be of one data file.
+    :param forgotten: data files that are not in the table any more.
+    """
+    if not _LOG.isEnabledFor(logging.INFO):
+        return
+    by_path = {entry.path: entry for entry in files}
+    own = sum(file.length for entry in files for file in entry.index_files)
+    shared = {item.id: item for entry in files for item in entry.shared}
+    size = own + sum(file.length for item in shared.values() for file in item.files)
+    _LOG.info(
+        "%s: %s, %s, %s read, %s of index files written%s",
+        statement,
+        counted(len(by_path), "file"),
+        counted(sum(len(entry.stripe_rows) for entry in by_path.values()), "stripe"),
+        counted(sum(entry.num_rows for entry in by_path.values()), "row"),
+        megabytes(size),
+        f", {counted(forgotten, 'deleted file')} dropped" if forgotten else "",
+    )

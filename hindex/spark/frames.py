@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
+from hindex.spark.workers import check_workers
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -45,9 +47,11 @@ def task_frame(
 
     :param rows: about how many there will be, if many: Spark takes a frame to have as many bytes as the one that it is
         made of, and would send one that seems short to every executor for a join.
+    :raises MissingRuntimeError: if the session's Python workers cannot run hindex.
     """
     from pyspark.sql.pandas.types import from_arrow_schema
 
+    check_workers(spark)
     everything = tuple(tasks)
     # so many numbers stand for each task: eight bytes each, as a value has, about
     each = max(min(rows * len(schema), _TOLD_VALUES) // max(len(everything), 1), 1)

@@ -22,6 +22,7 @@ from hindex.spark.frames import cores
 from hindex.spark.session import as_active
 from hindex.spark.tasks import Group, group_units, read_group
 from hindex.spark.types import spark_ddl
+from hindex.spark.workers import check_workers
 from hindex.store.store import Store
 from hindex.table.elsewhere import CatalogPartitions
 from hindex.table.listing import normalize_uri
@@ -57,9 +58,11 @@ def enable(spark: SparkSession, tables: Sequence[str] = (), store: str | None = 
         the partitions of now, at the places of now.
     :param store: where indexes are if a read has no option ``store``; beside each table if None.
     :raises TableError: if the catalog has no table of ORC files of a name, or says other than its files do.
+    :raises MissingRuntimeError: if the session's Python workers cannot run hindex.
     """
     from hindex.connection import connect
 
+    check_workers(spark)
     places: dict[str, NamedTable] = {}
     for name in tables:
         listing = connect(store, spark).table(name).snapshot().listing

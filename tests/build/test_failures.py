@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from hindex.build.collect import _build_error
-from tests.support.small import write_rows
+from hindex.spark.jobs import failure_message
 
 _REMEDY = (
     ". Spark's Python workers need a Python that has hindex: start the session with "
-    f"PYSPARK_PYTHON={sys.executable} in the environment; on a cluster that has no such file, see Clusters in "
-    "docs/spark.md"
+    f"PYSPARK_PYTHON={sys.executable} in the environment; on a cluster without such a file, pack an environment and "
+    "pass it with --archives (Clusters in docs/spark.md)"
 )
 _FRAMES = '  File "worker.py", line 1, in invoke\n    func()\n    ^^^^^^\n'
 _PORT = "EOFException occurred while reading the port number from pyspark.daemon's stdout."
@@ -90,7 +85,7 @@ def traceback(last: str) -> str:
     ],
 )
 def test_the_cause_is_told(text: str, told: str | None) -> None:
-    error = str(_build_error(RuntimeError(text)))
+    error = failure_message(RuntimeError(text))
     if told is None:
         told = text.rstrip().splitlines()[-1].rstrip(".") + _REMEDY
     assert error == f"the Spark job failed: {told}"
@@ -98,37 +93,11 @@ def test_the_cause_is_told(text: str, told: str | None) -> None:
 
 def test_what_a_task_of_hindex_says_is_told_as_it_is() -> None:
     text = traceback("hindex.errors.BuildError: index build failed on data file 'x': No module named 'lz4'")
-    assert (
-        str(_build_error(RuntimeError(text))) == "index build failed on data file 'x': No module named 'lz4'"
-    )
+    assert failure_message(RuntimeError(text)) == "index build failed on data file 'x': No module named 'lz4'"
 
 
-def test_workers_without_hindex(tmp_path: Path) -> None:
-    """A session whose workers run a Python without packages, as one of an environment that is not activated does."""
-    bare = tmp_path / "python"
-    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
-    bare.chmod(0o755)
-    write_rows(tmp_path / "table" / "x.orc", 0, [1, 2, 3])
-    code = """
-import json, hindex
-from pyspark.sql import SparkSession
-conf = {"spark.ui.enabled": "false", "spark.log.level": "OFF", "spark.driver.memory": "1g"}
-spark = SparkSession.builder.master("local[1]").config(map=conf).getOrCreate()
-table = hindex.connect(spark=spark).table("table")
-try:
-    table.create_index("by_a", "a")
-except hindex.HindexError as error:
-    print(json.dumps([type(error).__name__, str(error), len(table.indexes()), table.scan("a = 2").count()]))
-"""
-    ran = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        env=os.environ | {"PYSPARK_PYTHON": str(bare), "PYSPARK_DRIVER_PYTHON": sys.executable},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=300,
-    )
-    told = f"the Spark job failed: ModuleNotFoundError: No module named 'hindex'{_REMEDY}"
-    assert json.loads(ran.stdout) == ["BuildError", told, 0, 1]
-    assert list((tmp_path / "table" / "_hindex").rglob("*.hidx")) == []
+def test_the_last_error_of_hindex_is_told_not_its_cause() -> None:
+    cause = traceback("hindex.errors.OrcError: bad footer")
+    text = f"{cause}\nThe above exception was the direct cause of the following exception:\n\n"
+    text += traceback("hindex.errors.BuildError: index build failed on data file 'x': bad footer")
+    assert failure_message(RuntimeError(text)) == "index build failed on data file 'x': bad footer"

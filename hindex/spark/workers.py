@@ -1,0 +1,124 @@
+"""The Python workers of a session: they need hindex, in the driver's version, before they can run a task of it."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+from hindex.errors import MissingRuntimeError
+from hindex.spark.jobs import described, failure_message, is_connect, is_interrupt, worker_remedy
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: Contexts, or sessions of Spark Connect, whose workers run hindex.
+_checked: WeakSet[Any] = WeakSet()
+
+#: Modules that tasks import; Spark itself needs the last one.
+_MODULES = ("hindex", "hindex.build.task", "hindex.spark.tasks", "pandas")
+
+_VERSION = "import sys; print('%d.%d' % sys.version_info[:2])"
+
+
+def check_workers(spark: SparkSession) -> None:
+    """Check that the Python workers of a session can run tasks of hindex; a session is asked once.
+
+    One job of one task imports hindex on an executor, which is cheap beside the start of the first worker. No task
+    fails where it is missing, so that Spark writes no stack traces.
+
+    :raises MissingRuntimeError: with the remedy.
+    """
+    key = spark if is_connect(spark) else spark.sparkContext
+    if key in _checked:
+        return
+    if not is_connect(spark):
+        _check_program(spark)
+    from pyspark.sql import functions
+
+    # a plain UDF: a mapInArrow needs pyarrow before it runs anything
+    probe = functions.udf(_probe(), "string", useArrow=False)
+    try:
+        with described(spark, "look for hindex in the Python workers"):
+            found = spark.range(0, 1, 1, 1).select(probe("id")).collect()[0][0]
+    except Exception as error:  # of PySpark or Py4J
+        if is_interrupt(error):
+            raise KeyboardInterrupt from error
+        raise MissingRuntimeError(failure_message(error)) from None
+    _check_versions(**json.loads(found))
+    _checked.add(key)
+
+
+def _probe() -> Callable[[object], str]:
+    """A function that travels by value, because workers may have nothing to import it from."""
+    modules = _MODULES
+
+    def probe(_: object) -> str:
+        import importlib
+        import json
+        import platform
+        import sys
+
+        missing = ""
+        version = None
+        for name in modules:
+            try:
+                module = importlib.import_module(name)
+            except Exception as error:  # noqa: BLE001 a damaged package raises anything
+                missing = f"{type(error).__name__}: {error}"
+                break
+            if name == "hindex":
+                version = getattr(module, "__version__", None)
+        return json.dumps(
+            {
+                "missing": missing,
+                "version": version,
+                "python": platform.python_version(),
+                "program": sys.executable,
+            }
+        )
+
+    return probe
+
+
+def _check_versions(missing: str, version: str | None, python: str, program: str) -> None:
+    interpreter = f"Python {python} at {program}"
+    own = importlib.import_module("hindex").__version__
+    if version is not None and version != own:
+        raise MissingRuntimeError(
+            f"Spark's Python workers have hindex {version} ({interpreter}), and this program has {own}: install the "
+            "same version for both"
+        )
+    if missing:
+        problem = " ".join(missing.split()).rstrip(".")
+        raise MissingRuntimeError(
+            f"Spark's Python workers cannot run hindex ({problem}, in {interpreter}). {worker_remedy()}"
+        )
+
+
+def _check_program(spark: SparkSession) -> None:
+    """Check the workers' program where it runs on this machine: Spark would tell of it in stack traces."""
+    context = spark.sparkContext
+    program = context.pythonExec
+    master = context.master or ""
+    is_local = master == "local" or master.startswith("local[")
+    if not is_local or program == sys.executable:
+        return
+    wanted = ".".join(platform.python_version_tuple()[:2])
+    problem = ""
+    if shutil.which(program) is None:
+        problem = f"Spark's Python workers cannot start: there is no program {program!r}"
+    else:
+        ran = subprocess.run([program, "-c", _VERSION], capture_output=True, text=True, check=False)
+        found = ran.stdout.strip()
+        if ran.returncode or found != wanted:
+            version = f"Python {found}" if found else "no Python that starts"
+            problem = f"Spark's Python workers run {program!r}, {version}, and this program Python {wanted}"
+    if problem:
+        raise MissingRuntimeError(f"{problem}. {worker_remedy()}")

@@ -1,0 +1,148 @@
+"""Jobs that hindex starts say what they are for, and leave the caller's own description alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import hindex
+from hindex.build.task import run_build_task
+from hindex.errors import BuildError
+from hindex.spark.jobs import described
+from tests.support.small import write_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DESCRIPTION = "spark.job.description"
+
+
+def recording(run: Any, path: str, task: Any) -> Iterator[pa.RecordBatch]:
+    """As ``run``, and write down how the job of the task is described."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    assert context is not None
+    with Path(path).open("a") as file:
+        file.write(f"{context.getLocalProperty(DESCRIPTION)}\n")
+    yield from run(task)
+
+
+def failing(task: Any) -> Iterator[pa.RecordBatch]:
+    raise OSError("disk full")
+
+
+@pytest.fixture
+def table(spark: SparkSession, tmp_path: Path) -> hindex.Table:
+    for number in range(3):
+        write_rows(tmp_path / "t" / f"{number}.orc", 4 * number, [1, 2, 3, 4])
+    return hindex.connect(spark=spark).table(str(tmp_path / "t"))
+
+
+@pytest.fixture
+def described_as(spark: SparkSession) -> Iterator[str]:
+    spark.sparkContext.setJobDescription("nightly report")
+    yield "nightly report"
+    spark.sparkContext.setLocalProperty(DESCRIPTION, None)  # type: ignore[arg-type]
+
+
+def test_builds_describe_their_jobs(
+    table: hindex.Table,
+    spark: SparkSession,
+    described_as: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen = tmp_path / "seen"
+    monkeypatch.setattr("hindex.build.job.run_build_task", partial(recording, run_build_task, str(seen)))
+
+    def told() -> set[str]:
+        lines = set(seen.read_text().splitlines())
+        seen.unlink()
+        assert spark.sparkContext.getLocalProperty(DESCRIPTION) == described_as
+        return lines
+
+    table.create_indexes([hindex.IndexSpec("i", "a"), hindex.IndexSpec("j", "s")])
+    assert told() == {f"hindex: CREATE INDEX i, j ON {table.name} (3 files)"}
+    write_rows(tmp_path / "t" / "3.orc", 100, [1])
+    table.refresh_indexes(["i"])
+    assert told() == {f"hindex: REFRESH INDEX i ON {table.name} (1 file)"}
+    table.rebuild_index("j")
+    assert told() == {f"hindex: ALTER INDEX j ON {table.name} REBUILD (4 files)"}
+
+
+def test_jobs_of_btree_indexes_are_described(
+    table: hindex.Table, spark: SparkSession, described_as: str
+) -> None:
+    """As Spark's UI shows them."""
+    context: Any = spark.sparkContext._jsc.sc()
+
+    def descriptions() -> list[str]:
+        context.listenerBus().waitUntilEmpty()
+        jobs = context.statusStore().jobsList(None)
+        found = [jobs.apply(at).description() for at in range(jobs.size())]
+        return [item.get() for item in found if item.isDefined()]
+
+    before = descriptions().count(described_as)
+    table.create_index("b", "a", using="btree")
+    after = descriptions()
+    assert f"hindex: CREATE INDEX b ON {table.name} (3 files)" in after
+    assert after.count(described_as) == before
+    assert spark.sparkContext.getLocalProperty(DESCRIPTION) == described_as
+
+
+def test_a_failed_build_leaves_the_description(
+    table: hindex.Table, spark: SparkSession, described_as: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hindex.build.job.run_build_task", failing)
+    with pytest.raises(BuildError, match="disk full") as caught:
+        table.create_index("i", "a")
+    # no Java in the error, nor in what Python prints of it
+    assert "\n" not in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+    assert spark.sparkContext.getLocalProperty(DESCRIPTION) == described_as
+
+
+def test_without_a_description_there_is_none_afterwards(spark: SparkSession) -> None:
+    with described(spark, "a,\n b"):
+        assert spark.sparkContext.getLocalProperty(DESCRIPTION) == "hindex: a, b"
+    assert spark.sparkContext.getLocalProperty(DESCRIPTION) is None
+
+
+class ConnectSession:
+    """As much of a session of Spark Connect as descriptions need."""
+
+    def __init__(self) -> None:
+        self.tags = {"users"}
+
+    def getTags(self) -> set[str]:  # noqa: N802
+        return set(self.tags)
+
+    def addTag(self, tag: str) -> None:  # noqa: N802
+        assert "," not in tag
+        self.tags.add(tag)
+
+    def removeTag(self, tag: str) -> None:  # noqa: N802
+        self.tags.discard(tag)
+
+
+def test_operations_of_spark_connect_are_tagged() -> None:
+    session: Any = ConnectSession()
+
+    def run() -> None:
+        with described(session, "CREATE INDEX i, j ON t"):
+            assert session.tags == {"users", "hindex: CREATE INDEX i; j ON t"}
+            with described(session, "CREATE INDEX i, j ON t"):
+                pass
+            assert len(session.tags) == 2
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        run()
+    assert session.tags == {"users"}
