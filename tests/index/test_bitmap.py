@@ -21,7 +21,7 @@ from pyroaring import BitMap
 
 from hindex.domain import Domain, Range
 from hindex.errors import BuildError, ColumnError, HindexError
-from hindex.index import pieces, rowsets
+from hindex.index import pieces, rowsets, tree
 from hindex.index.base import StripeSummary
 from hindex.index.bitmap import BITMAP, BitmapBuilder
 from hindex.index.bitmap_reader import BitmapReader
@@ -66,6 +66,21 @@ def test_random_domains_of_every_type(name: str, data: st.DataObject) -> None:
         for number, stripe in enumerate(stripes):
             wanted = support.expected(of, stripe, pieces, null_allowed)
             assert rows(reader, number, domain) == wanted
+
+
+def test_keys_of_one_leaf_that_have_many_rows_inline() -> None:
+    """Their unpacked rows are kept, each for its own key, and for its own stripe."""
+    count = tree._MANY_ROWS * 20
+    columns = [[(i * 7 + stripe) % 10 for i in range(count)] for stripe in range(2)]
+    reader = read(build(LONG, [pa.array(column) for column in columns]))
+    for stripe in range(2):
+        (leaf,) = reader._stripes[stripe].tree.leaves([0])
+        assert min(leaf.inline_counts) >= tree._MANY_ROWS, "rows of other keys are read"
+    for _ in range(2):
+        for stripe, column in enumerate(columns):
+            for key in range(10):
+                expected = [i for i, value in enumerate(column) if value == key]
+                assert rows(reader, stripe, Domain.points([key])) == expected
 
 
 def test_the_oracle_knows_nan_and_zero() -> None:

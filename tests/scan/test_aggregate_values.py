@@ -13,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from hindex.index.extent import SHORT_KEY
+from hindex.index.minmax import LONG_KEY
 from hindex.orc import OrcReader
 from hindex.tables import IndexSpec
 from tests.support.local_build import LocalConnection
@@ -44,6 +46,39 @@ def test_ends_that_python_cannot_hold_are_text(
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert table.scan(None, list(columns), mode="prove").to_arrow().num_rows == 4
+
+
+@pytest.mark.parametrize("using", ["minmax", "bitmap", "btree"])
+@pytest.mark.parametrize("length", [SHORT_KEY - 1, SHORT_KEY, LONG_KEY - 1, LONG_KEY, LONG_KEY + 300])
+def test_ends_of_long_strings_are_whole(
+    connection: LocalConnection, tmp_path: Path, using: str, length: int
+) -> None:
+    """Manifests and MINMAX files keep the beginnings of long keys only."""
+    parts: list[list[str | None]] = [
+        ["b" * length + end for end in ("d", "c", "", "\U0001f600")],
+        ["b" * length + end for end in ("e", "ca")],
+        [None, "b" * (length + 5)],
+    ]
+    for number, part in enumerate(parts):
+        columns = {"id": pa.array(range(10 * number, 10 * number + len(part))), "s": pa.array(part)}
+        write_columns(tmp_path / "t" / f"{number}.orc", columns, stride=2)
+    table = connection.table(str(tmp_path / "t"))
+    table.create_index("by_s", "s", using)
+    everything = [value for part in parts for value in part if value is not None]
+    for where, values in (
+        (None, everything),
+        (f"s > '{'b' * length}d'", [value for value in everything if value > "b" * length + "d"]),
+        ("id >= 10", [value for part in parts[1:] for value in part if value is not None]),
+    ):
+        scan = table.scan(where)
+        ordered = sorted(values, key=lambda value: value.encode())
+        assert (scan.min("s"), scan.max("s")) == (ordered[0], ordered[-1])
+        assert scan.count_distinct("s") == len(set(values))
+        for descending, wanted in ((False, ordered), (True, ordered[::-1])):
+            top = table.scan(f"s IS NOT NULL AND ({where or 'id >= 0'})", ["s"], limit=2)
+            assert top.order_by("s", descending=descending).to_arrow()["s"].to_pylist() == wanted[:2]
+    for value in everything:
+        assert table.scan(f"s = '{value}'").count() == everything.count(value)
 
 
 def special_values() -> dict[str, pa.Array]:

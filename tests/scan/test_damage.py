@@ -107,6 +107,37 @@ def test_an_index_file_in_the_place_of_another(path: Path, table: Table) -> None
     assert reasons(scan) == {Reason.CORRUPT: ["by_a on one.orc"]}
 
 
+@pytest.mark.parametrize("using", ["bitmap", "bloom", "minmax"])
+@pytest.mark.parametrize("is_shorter", [True, False], ids=["fewer stripes", "more stripes"])
+def test_an_index_file_of_another_data_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, using: str, is_shorter: bool
+) -> None:
+    """The manifest, whose checksums fit, names the index file of a data file that has other stripes."""
+    local_build.install(monkeypatch)
+    for name, count in (("long", ROWS), ("short", 500)):
+        write_rows(tmp_path / "t" / f"{name}.orc", 0, [i % 10 for i in range(count)])
+    table = LocalConnection().table(str(tmp_path / "t"))
+    table.create_index("by_a", "a", using)
+    wrong, right = ("long.orc", "short.orc") if is_shorter else ("short.orc", "long.orc")
+
+    def record(manifest: Manifest) -> Manifest:
+        files = manifest.files_by_path()
+        (own,), (other,) = files[wrong].index_files, files[right].index_files
+        changed = replace(own, path=other.path, length=other.length, footer_checksum=other.footer_checksum)
+        files[wrong] = replace(files[wrong], index_files=(changed,))
+        return replace(manifest, files=list(files.values()))
+
+    Store.for_table(table.uri).commit(record)
+    scan = table.scan("a = 3")
+    assert ids(scan) == [*range(3, ROWS, 10), *range(3, 500, 10)]
+    assert reasons(scan) == {Reason.CORRUPT: [f"by_a on {wrong}"]}
+    assert "other stripes than its data file" in scan.explain().notes[0].detail
+    assert table.scan("a = 99").count() == 0
+    assert table.scan().max("a") == 9
+    assert table.scan("a < 2").value_counts("a").to_pydict()["a"] == [0, 1]
+    assert [item.problems != () for item in table.check_indexes(verify=True)] == [True]
+
+
 @pytest.mark.parametrize("using", ["bitmap", "bloom", "btree", "minmax"])
 def test_an_index_file_with_keys_of_another_kind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, using: str

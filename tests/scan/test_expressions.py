@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,6 +54,77 @@ def table(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Tabl
     found = hindex.connect(spark=spark).table(str(path))
     found.create_indexes([IndexSpec("by_a", "a"), IndexSpec("by_x", "r.x", using="minmax")])
     return found
+
+
+@pytest.fixture(scope="module")
+def computed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Table:
+    """Decimals that differ from 1 in their last digit only, and divisors of which one is 0."""
+    path = tmp_path_factory.mktemp("computed") / "table"
+    data = {
+        "id": pa.array(range(4), pa.int64()),
+        "d": pa.array(
+            [Decimal("0." + "9" * 19), Decimal("0." + "9" * 18 + "4"), Decimal("0.5"), None],
+            pa.decimal128(19, 19),
+        ),
+        "x": pa.array([1, 0, 20, None], pa.int32()),
+        "s": ["ab", "c", "d", "efg"],
+    }
+    write_pyarrow(path / "0.orc", pa.table(data), "none")
+    found = hindex.connect(spark=spark).table(str(path))
+    found.create_indexes([IndexSpec(f"by_{name}", name) for name in "dxs"])
+    return found
+
+
+#: Conditions, and whether one of their parts has no value in a row that another part decides: Spark, which evaluates
+#: the parts from left to right, may give an error then.
+COMPUTED = [
+    ("d = CAST(1 AS BIGINT)", False),
+    ("d < CAST(1 AS BIGINT)", False),
+    ("d = CAST(1 AS INT)", False),
+    ("d = 1", False),
+    ("10 / x > 1 OR length(s) = 1", True),
+    ("length(s) = 1 OR 10 / x > 1", True),
+    ("length(s) = 2 OR 10 / x > 1", False),
+    ("10 / x > 1 OR length(s) = 2", False),
+    ("10 / x > 1 AND length(s) = 2", True),
+    ("length(s) = 2 AND 10 / x > 1", True),
+    ("10 / x > 1 AND length(s) = 1", False),
+    ("length(s) = 1 AND 10 / x > 1", False),
+    ("NOT (10 / x > 1 OR length(s) = 1)", True),
+    ("NOT (10 / x > 1 OR length(s) = 2)", False),
+    ("x > 0 AND (10 / x > 1 OR length(s) = 1)", False),
+    ("10 / x > 1 OR x = 0", True),
+]
+
+
+@pytest.mark.parametrize(("where", "is_decided"), COMPUTED, ids=[where for where, _ in COMPUTED])
+def test_types_and_errors_are_those_of_spark(
+    computed: Table, spark: SparkSession, where: str, is_decided: bool
+) -> None:
+    """An error counts unless another part decides its row."""
+    from pyspark.errors import PySparkException
+
+    def outcome(run: Callable[[], list[int]]) -> list[int] | str:
+        try:
+            return sorted(run())
+        except (PredicateError, PySparkException) as error:
+            if "zero" not in str(error):
+                raise
+            return "division by zero"
+
+    def by_spark() -> list[int]:
+        return [row.id for row in spark.read.orc(computed.uri).where(where).select("id").collect()]
+
+    expected = outcome(by_spark)
+    if is_decided:
+        spark.conf.set("spark.sql.ansi.enabled", "false")
+        try:
+            # a division by zero is NULL, so that the other part decides
+            assert expected in (by_spark(), "division by zero")
+            expected = sorted(by_spark())
+        finally:
+            spark.conf.unset("spark.sql.ansi.enabled")
+    assert outcome(lambda: ids(computed.scan(where))) == expected
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from hindex.index.cache import DEFAULT_BYTES, shared_cache
 from hindex.index.file import IndexFileReader
 from hindex.orc import OrcReader
 from hindex.orc.source import LocalSource
+from hindex.plan.filter import leaves
 from hindex.plan.reasons import Reason
 from hindex.scan import execute
 from hindex.store.store import Store
@@ -113,6 +114,39 @@ def test_the_cheapest_is_asked_first_and_the_last_only_where_needed(table: Table
     assert [item["index"] for item in tree["asked"]] == ["a_minmax"]
     tree = table.scan("a > 1230").explain().to_json()["tree"]
     assert [item["index"] for item in tree["asked"]] == ["a_minmax", "a_bitmap"]
+
+
+def test_two_inexact_indexes_leave_what_both_leave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The row groups between whose ends a value lies, and those whose bloom filters may have it, differ."""
+    local_build.install(monkeypatch)
+    # row group g has multiples of g + 2, from some point on
+    values = [(i // 100 + 2) * (50 * (i // 100) + i % 100) for i in range(2000)]
+    columns = {"id": pa.array(range(2000), pa.int64()), "a": pa.array(values, pa.int32())}
+    write_columns(tmp_path / "t" / "0.orc", columns, codec="none", stride=100)
+    table = LocalConnection().table(str(tmp_path / "t"))
+    table.create_index("a_minmax", "a", "minmax")
+    table.create_index("a_bloom", "a", "bloom", properties={"fpp": "0.3"})
+    smaller = 0
+    for value in range(0, 20000, 97):
+        where = f"a = {value}"
+        scan = table.scan(where)
+        expected = [i for i in range(2000) if values[i] == value]
+        for task in scan.plan().tasks:
+            with execute.OpenTask(task) as opened:
+                (leaf,) = leaves(task.filter)
+                alone = {name: bounds.upper for name, bounds in opened.alone(0, leaf)}
+                assert set(alone) == {"a_minmax", "a_bloom"}
+                both = alone["a_minmax"] & alone["a_bloom"]
+                assert set(expected) <= set(both)
+                smaller += len(both) < min(map(len, alone.values()))
+                answer = opened.answer(0)
+                assert answer.bounds.upper <= both, where
+                # without the file's own statistics, that is all that is known
+                assert [item.rows for item in answer.answers if item.index][-1] == len(both), where
+                assert opened.read(answer).column("id").to_pylist() == expected
+        assert ids(scan) == expected
+        assert scan.explain().notes == ()
+    assert smaller > 10
 
 
 def groups(file: Path) -> list[int]:

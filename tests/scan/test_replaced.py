@@ -13,6 +13,7 @@ import pyarrow.fs
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
+from hindex.errors import OrcError
 from hindex.orc.source import FileSystemSource, FsspecSource, LocalSource
 from hindex.plan.reasons import REPLACED_SINCE, Note, Reason
 from hindex.scan.execute import OpenTask
@@ -220,6 +221,31 @@ def test_a_file_of_a_file_system_with_times(tmp_path: Path) -> None:
     assert run(plan) == ([10], [])
     put(EXCHANGED)
     assert run(plan) == ([250], [NOTE])
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("using", ["bitmap", "btree", "minmax"])
+def test_an_unreadable_file_that_a_predicate_rules_out(tmp_path: Path, using: str) -> None:
+    """By its partition, or by what is known of its values where its store says that nothing wrote to it."""
+    filesystem = fsspec.filesystem("timed")
+    root = f"/{tmp_path.name}"
+    for part in (1, 2):
+        content = write(tmp_path / "0.orc", 0, [value + 5000 * part for value in APART]).read_bytes()
+        filesystem.pipe(f"{root}/p={part}/0.orc", content)
+    table = LocalConnection(str(tmp_path / "store")).table(f"timed:/{root}")
+    table.create_index("by_a", "a", using)
+    file = filesystem.store[f"{root}/p=1/0.orc"]
+    before = file.modified
+    file.seek(0)
+    file.write(bytes(len(file.getvalue())))
+    file.modified = before
+    for where in ("p = 2", f"a = {APART[10] + 10000}", "a > 10000", "p = 2 AND a > 0"):
+        scan = table.scan(where)
+        assert [task.path for task in scan.plan().tasks] == ["p=2/0.orc"], where
+        assert ids(scan) == ([10] if "=" in where and "p" not in where else list(range(len(APART)))), where
+    for where in ("p = 1", f"a = {APART[10] + 5000}", "a > 0", "id = 3"):
+        with pytest.raises(OrcError, match=r"p=1/0\.orc"):
+            ids(table.scan(where))
 
 
 @pytest.fixture
