@@ -34,6 +34,15 @@ class LocalConnection(Connection):
     def spark(self) -> SparkSession:
         return cast("SparkSession", self)
 
+    def getTags(self) -> set[str]:  # noqa: N802 as of a session of Spark Connect
+        return set()
+
+    def addTag(self, tag: str) -> None:  # noqa: N802
+        pass
+
+    def removeTag(self, tag: str) -> None:  # noqa: N802
+        pass
+
 
 _real = job._collect
 _real_join = job._join
