@@ -33,7 +33,6 @@ from hindex.plan.modes import Mode
 from hindex.progress import NullProgress, Progress
 from hindex.scan.scan import Scan
 from hindex.scan.selecting import selected
-from hindex.spark.agreement import check_agreement
 from hindex.spark.catalog import (
     describe_for_query,
     describe_table,
@@ -43,6 +42,7 @@ from hindex.spark.catalog import (
     of_other_files,
     place_of,
 )
+from hindex.spark.catalog_schema import check_readable, read_declared_schema
 from hindex.spark.partitions import catalog_partitions
 from hindex.store.storage import is_missing
 from hindex.store.store import Store, list_stores
@@ -466,7 +466,8 @@ class Connection:
                 f"Table {name!r} is invalid: it is not a table of ORC files (provider {provider or 'none'!r})"
             )
         uri = place_of(str(location))
-        check = partial(check_agreement, self.spark(), name, described)
+        check = partial(check_readable, self.spark(), self._is_set, name, described)
+        declared = partial(read_declared_schema, self.spark(), name, described)
         properties = described.get("table_properties") or {}
         insert_only = str(properties.get("transactional_properties", "")).lower() == "insert_only"
         options = AcidOptions(valid or self._valid_write_ids, insert_only)
@@ -474,7 +475,7 @@ class Connection:
         if described.get("partition_columns"):
             partitions = partial(catalog_partitions, self.spark(), name, described)
         store = Store.for_table(uri, self._store)
-        return Table(self, name, uri, store, check, options, partitions)
+        return Table(self, name, uri, store, check, options, partitions, declared)
 
     def _remember(self, table: Table) -> Table:
         self._used[table.uri] = table

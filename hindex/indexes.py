@@ -26,9 +26,9 @@ from hindex.lifecycle.results import (
 from hindex.orc.types import OrcType
 from hindex.plan.evaluate import prune
 from hindex.plan.filter import ALWAYS, Filter, Never
-from hindex.scan.planning import check_path, holds, index_filter
+from hindex.scan.planning import check_path, holds, index_filter, is_indexable
 from hindex.store.manifest import IndexEntry, new_index_id
-from hindex.table.schema import ColumnName
+from hindex.table.schema import ColumnName, ResolvedColumn
 from hindex.table.snapshot import FileView, Snapshot
 from hindex.where import Where, parsed
 
@@ -80,6 +80,7 @@ class Index:
         where: Filter = ALWAYS
         column = entry.column
         of: OrcType | None = None
+        resolved: ResolvedColumn | None = None
         try:
             resolved = snapshot.schema.resolve(entry.column, is_stored=True)
             column, of = resolved.name, resolved.type
@@ -94,7 +95,11 @@ class Index:
         files: list[FileView] = []
         without: list[str] = []
         for view in within:
-            if holds(view, binding, column):
+            if (
+                holds(view, binding, column)
+                if resolved is None
+                else is_indexable(view, snapshot, binding, resolved)
+            ):
                 files.append(view)
             else:
                 without.append(view.file.path)

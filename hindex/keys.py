@@ -9,7 +9,7 @@ type                             key
 ===============================  ==================================================================
 boolean, tinyint ... bigint      the integer
 date                             days since 1970-01-01
-timestamp (both)                 microseconds since 1970-01-01 00:00:00 (of the wall clock, or UTC)
+timestamp (all three)            microseconds since 1970-01-01 00:00:00 (of the wall clock, or UTC)
 float, double                    the double's bits, mapped so that signed integer order is value order
 decimal(p <= 18, s)              the unscaled integer at scale s
 decimal(p > 18, s)               the unscaled integer as 16 bytes, big-endian, sign bit flipped
@@ -68,6 +68,7 @@ def key_kind(of: OrcType) -> KeyKind | None:
         Kind.DATE,
         Kind.TIMESTAMP,
         Kind.TIMESTAMP_INSTANT,
+        Kind.TIMESTAMP_NTZ,
         Kind.FLOAT,
         Kind.DOUBLE,
     ):
@@ -121,7 +122,13 @@ def same_keys(a: OrcType, b: OrcType) -> bool:
     if a.kind == Kind.DECIMAL and b.kind == Kind.DECIMAL:
         return a.scale == b.scale and key_kind(a) is key_kind(b)
     # keys of CHAR are filled with blanks to its own length
-    families = (INTEGER_KINDS, STRING_KINDS - {Kind.CHAR}, frozenset({Kind.FLOAT, Kind.DOUBLE}))
+    families = (
+        INTEGER_KINDS,
+        # which files hold as the other
+        frozenset({Kind.LONG, Kind.TIMESTAMP_NTZ}),
+        STRING_KINDS - {Kind.CHAR},
+        frozenset({Kind.FLOAT, Kind.DOUBLE}),
+    )
     return any(a.kind in family and b.kind in family for family in families)
 
 
@@ -203,6 +210,14 @@ def key_array(of: OrcType, keys: KeyArray) -> pa.Array:
     return whole.cast(pa.int32()).view(wanted) if pa.types.is_date32(wanted) else whole.cast(wanted)
 
 
+def single_key(key: Key) -> KeyArray:
+    """Return one key as keys; pa.array of it would import pandas."""
+    if isinstance(key, int):
+        return np.array([key], np.int64)
+    ends = np.array([0, len(key)], np.int64)
+    return pa.Array.from_buffers(pa.large_binary(), 1, [None, pa.py_buffer(ends), pa.py_buffer(key)])
+
+
 def join_keys(kind: KeyKind, parts: Sequence[KeyArray]) -> KeyArray:
     """Keys one after the other."""
     if kind is KeyKind.INT64:
@@ -262,7 +277,7 @@ def key_value(of: OrcType, key: Key) -> PythonValue:
     if of.kind == Kind.DATE:
         date = date_from_days(key)
         return date if isinstance(date, datetime.date) else format_date(key)
-    if of.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT):
+    if of.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT, Kind.TIMESTAMP_NTZ):
         zone = datetime.UTC if of.kind == Kind.TIMESTAMP_INSTANT else None
         days, micros = divmod(key, MICROS_PER_DAY)
         date = date_from_days(days)

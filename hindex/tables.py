@@ -46,6 +46,7 @@ from hindex.store.manifest import (
     update_index,
 )
 from hindex.store.store import Store
+from hindex.table.declared import DeclaredSchema
 from hindex.table.elsewhere import CatalogPartitions
 from hindex.table.listing import Listing, list_data_files
 from hindex.table.schema import ColumnName, TableSchema
@@ -63,7 +64,7 @@ class Table:
     """A table of ORC files, by path, URI or Spark catalog name.
 
     ``check`` is told every snapshot, and raises where it must not be used. ``options`` are of transactional tables.
-    ``partitions`` asks the catalog that has the table for those of now.
+    ``partitions`` asks the catalog that has the table for those of now, ``declared`` for its schema.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Table:
         check: Callable[[Snapshot], None] | None = None,
         options: AcidOptions | None = None,
         partitions: Callable[[], CatalogPartitions] | None = None,
+        declared: Callable[[], DeclaredSchema] | None = None,
     ) -> None:
         self._session = session
         self.name = name
@@ -83,6 +85,7 @@ class Table:
         self._check = check
         self._options = options
         self._partitions = partitions
+        self._declared = declared
         self._builds = Builds(name, store, session)
 
     if not TYPE_CHECKING:  # else type checkers would take every name for one that there is
@@ -111,6 +114,7 @@ class Table:
             name=self.name,
             options=options or self._options,
             partitions=self.catalog_partitions(),
+            declared=self.declared_schema(),
             compare=compare,
         )
 
@@ -125,6 +129,10 @@ class Table:
     def catalog_partitions(self) -> CatalogPartitions | None:
         """The partitions that a catalog has of the table now; None where it was not found in one, or has none."""
         return None if self._partitions is None else self._partitions()
+
+    def declared_schema(self) -> DeclaredSchema | None:
+        """Return the schema that a catalog has of the table now; None where it was not found in one."""
+        return None if self._declared is None else self._declared()
 
     @property
     def schema(self) -> TableSchema:
@@ -480,7 +488,13 @@ class Table:
 
         :raises TableNotFoundError: if there is none.
         """
-        list_data_files(self.uri, name=self.name, partitions=self.catalog_partitions())
+        declared = self.declared_schema()
+        list_data_files(
+            self.uri,
+            name=self.name,
+            partitions=self.catalog_partitions(),
+            declared=None if declared is None else declared.partitions,
+        )
 
     def _writable(self, *, compare: bool = False) -> Snapshot:
         """The table now; an error where its manifest cannot be read. ``compare`` is that of :meth:`snapshot`."""
@@ -490,7 +504,7 @@ class Table:
 
     def _filled(self) -> Snapshot:
         snapshot = self._writable()
-        if not snapshot.files:
+        if not snapshot.files and snapshot.declared is None:
             raise TableError(f"The table is empty. No index will be created. No data files in {self.uri!r}")
         return snapshot
 

@@ -313,6 +313,8 @@ def _type_tree(types: Sequence[pb.Type]) -> OrcType:
             kind = Kind(node.kind)
         except ValueError:
             raise OrcError(f"type {column} is of the unknown kind {node.kind}") from None
+        if kind == Kind.TIMESTAMP_NTZ:
+            raise OrcError(f"type {column} is of the unknown kind {node.kind}")
         if kind == Kind.STRUCT and len(node.field_names) != len(node.subtypes):
             raise OrcError(
                 f"struct type {column} has {len(node.subtypes)} fields and {len(node.field_names)} names"

@@ -37,6 +37,8 @@ class Kind(enum.IntEnum):
     TIMESTAMP_INSTANT = 18
     GEOMETRY = 19
     GEOGRAPHY = 20
+    #: A table's column only: Spark keeps it in files as a bigint of microseconds with an attribute of the type.
+    TIMESTAMP_NTZ = 1000
 
 
 _NAMES = {
@@ -61,6 +63,7 @@ _NAMES = {
     Kind.TIMESTAMP_INSTANT: "timestamp with local time zone",
     Kind.GEOMETRY: "geometry",
     Kind.GEOGRAPHY: "geography",
+    Kind.TIMESTAMP_NTZ: "timestamp_ntz",
 }
 
 _ARROW: dict[Kind, pa.DataType] = {
@@ -78,6 +81,7 @@ _ARROW: dict[Kind, pa.DataType] = {
     Kind.DATE: pa.date32(),
     Kind.TIMESTAMP: pa.timestamp("us"),
     Kind.TIMESTAMP_INSTANT: pa.timestamp("us", tz="UTC"),
+    Kind.TIMESTAMP_NTZ: pa.timestamp("us"),
     # well-known binary
     Kind.GEOMETRY: pa.binary(),
     Kind.GEOGRAPHY: pa.binary(),

@@ -48,6 +48,7 @@ from hindex.progress import Progress
 from hindex.spark.frames import cores, task_frame
 from hindex.store.manifest import FileEntry, IndexEntry, SharedFileEntry, SharedIndexEntry
 from hindex.store.store import Store
+from hindex.table.declared import file_schema
 from hindex.table.fingerprint import Fingerprint
 from hindex.table.partitions import NULL_PARTITION
 from hindex.table.paths import bind_paths
@@ -426,7 +427,7 @@ def _entries(
                     tail_checksum=file.fingerprint.tail_checksum,
                     num_rows=tail.num_rows,
                     stripe_rows=file.stripe_rows,
-                    schema=type_text(tail.schema),
+                    schema=type_text(file_schema(tail)),
                     shared=(shared,),
                     changed_ns=item.changes[view.file.path],
                     num_row_groups=file.num_groups,

@@ -29,7 +29,7 @@ from hindex.orc.types import OrcType
 from hindex.plan.evaluate import prune
 from hindex.plan.filter import Never
 from hindex.progress import Progress
-from hindex.scan.planning import holds, index_filter
+from hindex.scan.planning import index_filter, is_indexable
 from hindex.spark.frames import cores, task_frame
 from hindex.store.manifest import FileEntry, IndexEntry
 from hindex.store.new_files import discard_files
@@ -98,7 +98,7 @@ def plan_build(
         targets = []
         for index, resolved, where in wheres:
             column = resolved.name
-            if not holds(view, binding, column) or isinstance(prune(where, keys), Never):
+            if not is_indexable(view, snapshot, binding, resolved) or isinstance(prune(where, keys), Never):
                 continue
             if index.id in covered:
                 covered[index.id].append(view)

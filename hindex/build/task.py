@@ -21,6 +21,7 @@ from hindex.orc import OrcReader, OrcType
 from hindex.orc.acid.files import AcidFile
 from hindex.store.extents import encode_extents
 from hindex.store.new_files import NewFile
+from hindex.table.declared import file_schema
 from hindex.table.paths import FilePath, bind_paths
 from hindex.table.transactional import open_data_file
 from hindex.table.type_text import type_text
@@ -277,7 +278,7 @@ def _row(
         "num_rows": num_rows,
         "tail_checksum": reader.tail.checksum,
         "row_group_rows": reader.tail.row_index_stride,
-        "schema": type_text(reader.tail.schema),
+        "schema": type_text(file_schema(reader.tail)),
         "index_files": files,
     }
     return pa.RecordBatch.from_pylist([row], schema=RESULT_SCHEMA)

@@ -69,6 +69,7 @@ _BY_KIND = {
     Kind.DATE: SparkType(Family.DATE),
     Kind.TIMESTAMP: SparkType(Family.TIMESTAMP),
     Kind.TIMESTAMP_INSTANT: SparkType(Family.TIMESTAMP),
+    Kind.TIMESTAMP_NTZ: SparkType(Family.TIMESTAMP),
 }
 
 _BY_LITERAL_KIND = {

@@ -20,7 +20,7 @@ from hindex.scan.scan import Scan
 from hindex.spark.scan import scan_frame
 from hindex.spark.settings import is_ansi, is_of_one_type, is_set, strange_setting
 from hindex.spark.times import has_time, is_about_time
-from hindex.spark.types import quoted, same_type, spark_ddl
+from hindex.spark.types import same_type
 from hindex.spark.zones import zones
 from hindex.sql.predicate import Predicate, all_of, columns
 from hindex.table.schema import TableSchema
@@ -62,8 +62,8 @@ class PlannedTable:
         """The rows, with all columns of the table: those that are not asked for are null."""
         assert self.scan is not None
         assert self.schema is not None
-        names = [field.name for field in self.schema]
-        return scan_frame(spark, self.scan, self.plan, names, self.units)
+        # Spark's own types and field metadata, by which it pads what is compared with CHAR, and nulls for the rest
+        return scan_frame(spark, self.scan, self.plan, self.units).to(self.schema)
 
     def empty(self, spark: SparkSession) -> DataFrame:
         """None of the rows, with the same columns."""
@@ -174,7 +174,9 @@ class _Planner:
                 reason += "; " + "; ".join(map(str, group_notes(surveyed.fallbacks)))
             return PlannedTable(known, replace(_alone(table, reason, where), rows=kept))
         try:
-            difference = known.disagreement or _difference(schema, known.spark_schema)
+            difference = known.disagreement or (
+                _difference(schema, known.spark_schema) if known.snapshot.declared is None else None
+            )
         except TableError as error:
             difference = str(error)
         if difference is not None:
@@ -186,17 +188,12 @@ class _Planner:
         self, table: QueryTable, known: KnownTable, usable: Sequence[Predicate]
     ) -> PlannedTable:
         """A transactional table is always read here: Spark would take its deltas for rows."""
-        from pyspark.sql.types import StructType
-
         schema = known.snapshot.schema
         where = all_of(usable) if usable else None
         names = [name for name in schema.names if self._query.needs(name)]
         scan, plan = _planned(known, where, names)
         decision = TableDecision(str(table.ref), None if where is None else str(where))
-        typed = ", ".join(f"{quoted(c.name)} {spark_ddl(c.type)}" for c in schema.columns)
-        from_ddl = StructType.fromDDL(typed)
-        assert isinstance(from_ddl, StructType)
-        return PlannedTable(known, decision, scan, plan, from_ddl)
+        return PlannedTable(known, decision, scan, plan, known.spark_schema)
 
     def _usable(self, conditions: Sequence[Predicate], schema: TableSchema) -> list[Predicate]:
         """The conditions that mean here what they mean to Spark, and that fit the columns' types."""

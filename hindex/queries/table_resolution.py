@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -10,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from hindex.errors import HindexError, TableError
 from hindex.queries.views import transactional_place
-from hindex.spark.catalog import described_columns, described_schema, first_line, run
+from hindex.spark.catalog import described_columns, first_line, run
 from hindex.spark.session import java_session
-from hindex.spark.types import quoted
+from hindex.spark.types import quoted, spark_ddl
 from hindex.sql.statements import TableRef, TableRefKind
 from hindex.table.snapshot import Snapshot
 
@@ -104,9 +105,17 @@ class KnownTable:
     def spark_schema(self) -> StructType:
         """Its columns as Spark has them. :raises TableError: if Spark cannot tell."""
         from pyspark.errors import PySparkException
+        from pyspark.sql.types import StructType
 
-        if self._described is not None:
-            return described_schema(self._described)
+        declared = self.snapshot.declared
+        if declared is not None:
+            return StructType.fromJson(json.loads(declared.spark_json))
+        if self.is_transactional:
+            # Spark would take the directories of deltas for partitions
+            columns = self.snapshot.schema.columns
+            schema = StructType.fromDDL(", ".join(f"{quoted(c.name)} {spark_ddl(c.type)}" for c in columns))
+            assert isinstance(schema, StructType)
+            return schema
         try:
             return self._spark.read.orc(_literally(self.table.uri)).schema
         except PySparkException as error:

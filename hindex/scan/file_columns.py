@@ -12,8 +12,8 @@ from hindex.orc.acid.schema import acid_columns, is_row_key
 from hindex.orc.crew import Crew
 from hindex.orc.types import OrcType
 from hindex.scan.task import OutputColumn, ScanTask
+from hindex.table.declared import can_convert
 from hindex.table.paths import bind_paths
-from hindex.table.schema import common_type
 from hindex.table.values import in_table
 
 #: Columns that a message lists.
@@ -121,7 +121,7 @@ class FileColumns:
             if column.name not in self._names:
                 continue
             found = self.type_in_file(column.name)
-            if not found.same_as(column.type) and common_type(column.type, found) != column.type:
+            if not can_convert(found, column.type):
                 raise TableError(
                     f"column {column.name!r} is {found} in data file {task.path!r}, which was planned to be "
                     f"{column.type}: {self._why_replaced(task)}"

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pyarrow as pa
 
-from hindex.domain import Key
-from hindex.keys import KeyArray, are_values, key_array
+from hindex.keys import are_values, key_array, single_key
 from hindex.plan.filter import AllOf, Filter, Leaf
 
 #: An array of one repeated value may have so many bytes.
@@ -29,7 +27,7 @@ def fixed_values(root: Filter) -> dict[str, pa.Array]:
             only = domain.ranges[0]
             if only.is_point:
                 assert only.low is not None
-                found[part.column] = key_array(part.type, _keys(only.low))
+                found[part.column] = key_array(part.type, single_key(only.low))
     return found
 
 
@@ -38,11 +36,3 @@ def repeated(one: pa.Array, rows: int) -> pa.Array | None:
     if one.null_count:
         return pa.nulls(rows, one.type)
     return pa.repeat(one[0], rows) if one.nbytes * rows <= _MOST_BYTES else None
-
-
-def _keys(key: Key) -> KeyArray:
-    """One key; pa.array of it would import pandas."""
-    if isinstance(key, int):
-        return np.array([key], np.int64)
-    ends = np.array([0, len(key)], np.int64)
-    return pa.Array.from_buffers(pa.large_binary(), 1, [None, pa.py_buffer(ends), pa.py_buffer(key)])

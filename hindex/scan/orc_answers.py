@@ -296,6 +296,9 @@ def _comparable(of: OrcType, wanted: OrcType) -> bool:
     kind = key_kind(wanted)
     if kind is None or key_kind(of) is None:
         return False
+    if Kind.CHAR in (of.kind, wanted.kind) and not of.same_as(wanted):
+        # keys are filled with blanks to the length of the one, and what the file says is of values that are not
+        return False
     return of.kind == Kind.DECIMAL if wanted.kind == Kind.DECIMAL else key_kind(of) is kind
 
 

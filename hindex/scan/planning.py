@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from hindex.errors import ColumnError, HindexError, NewerFormatError, StoreError
+import pyarrow as pa
+
+from hindex.errors import ColumnError, HindexError, NewerFormatError, StoreError, UnsupportedError
 from hindex.index.cache import Cache
 from hindex.index.extent import are_of_kind
-from hindex.keys import key_kind, same_keys
+from hindex.keys import array_keys, key_kind, nth_key, same_keys
 from hindex.orc.acid.schema import is_row_key, row_key
 from hindex.orc.types import Kind, OrcType
 from hindex.plan.evaluate import prune
@@ -31,8 +33,9 @@ from hindex.scan.task import IndexUse, OutputColumn, ScanTask
 from hindex.sql.predicate import Predicate
 from hindex.store.extents import StoredExtents
 from hindex.store.manifest import IndexEntry, IndexFileEntry, Manifest
+from hindex.table.declared import bind_file_columns, can_convert
 from hindex.table.paths import bind_paths
-from hindex.table.schema import ColumnName, ResolvedColumn, TableSchema, bind_columns, spelled
+from hindex.table.schema import ColumnName, ResolvedColumn, TableSchema, spelled
 from hindex.table.snapshot import FileView, Snapshot
 
 _OTHER_KEYS = "the manifest has keys of another type of it; ALTER INDEX ... REBUILD writes them again"
@@ -184,6 +187,9 @@ def check_path(found: ResolvedColumn, schema: TableSchema) -> None:
 
 _Part = tuple[Filter, tuple[OutputColumn, ...], tuple[OutputColumn, ...], frozenset[str]]
 
+#: Of a file: its partition as written, and the declared columns that it lacks and that have a default.
+_Constants = tuple[tuple[str | None, ...], frozenset[str]]
+
 
 class _Planner:
     """Makes the tasks of one scan; work that files share is done once."""
@@ -205,7 +211,15 @@ class _Planner:
         self._indexes: dict[str, list[IndexEntry]] = {}
         self._quarantined: dict[str, list[IndexEntry]] = {}
         self._where: dict[str, Filter] = {}
-        self._by_partition: dict[tuple[str | None, ...], _Part] = {}
+        self._by_constants: dict[_Constants, _Part] = {}
+        self._defaults = {
+            column.name: column.default
+            for column in snapshot.schema.data_columns
+            if column.default is not None
+        }
+        # by the identity of the columns, which files of one schema share
+        self._missing: dict[int, frozenset[str]] = {}
+        self._checked: set[int] = set()
         self._notes: list[Note] = []
         # with whether an index is possible
         self._unindexed: set[tuple[str, bool]] = set()
@@ -215,7 +229,7 @@ class _Planner:
         for entry in snapshot.manifest.indexes:
             try:
                 name = snapshot.schema.resolve(entry.column, is_stored=True).name
-            except ColumnError:
+            except (ColumnError, UnsupportedError):
                 continue
             if entry.quarantined is not None:
                 self._quarantined.setdefault(name, []).append(entry)
@@ -236,7 +250,7 @@ class _Planner:
 
     def task(self, view: FileView) -> ScanTask | None:
         """The task of one file, or None where its partition's values or what the driver knows rule it out."""
-        root, wanted, lookups, covered = self._partition(view)
+        root, wanted, lookups, covered = self._part(view)
         if isinstance(root, Never):
             return None
         skipped = skip_file(root, view, self.sources)
@@ -244,6 +258,8 @@ class _Planner:
             self.skipped.append(skipped)
             return None
         names = columns(root)
+        if self._snapshot.declared is not None and id(view.columns) not in self._checked:
+            self._check_types(view)
         answered = (leaf.column for leaf in leaves(root))
         asked = tuple(dict.fromkeys((*answered, *(c.name for c in self._lookups if not c.is_partition))))
         return ScanTask(
@@ -299,27 +315,63 @@ class _Planner:
         missing = self._snapshot.store.missing_place() if self._snapshot.manifest.number == 0 else None
         return "no index on this column" + (f": there is no store at {missing!r}" if missing else "")
 
-    def _partition(self, view: FileView) -> _Part:
-        """The filter left for a partition, its output and lookup columns, and the indexes that cover it."""
-        found = self._by_partition.get(view.file.partition)
-        if found is None:
+    def _part(self, view: FileView) -> _Part:
+        """Return what files of the same constant columns share.
+
+        These are the partition columns, and those with a default that the files lack.
+
+        :returns: the filter that is left, the output and lookup columns, and the indexes that cover the partition.
+        """
+        missing = self._missing_defaults(view)
+        part = self._by_constants.get((view.file.partition, missing))
+        if part is None:
             partitioning = self._snapshot.listing.partitioning
             keys = {c.name: v.key for c, v in zip(partitioning.columns, view.partition, strict=True)}
             scalars = dict(zip(keys, partitioning.scalars(view.file.partition), strict=True))
-            wanted, lookups = (
-                tuple(replace(c, partition_value=scalars[c.name]) if c.is_partition else c for c in items)
-                for items in (self._wanted, self._lookups)
-            )
             covered = frozenset(
                 id_ for id_, where in self._where.items() if not isinstance(prune(where, keys), Never)
             )
-            found = self._by_partition[view.file.partition] = (
-                prune(self._root, keys),
-                wanted,
-                lookups,
-                covered,
+            for name in missing:
+                scalar = scalars[name] = self._defaults[name]
+                data_type = self._snapshot.schema.resolve((name,)).type
+                keys[name] = nth_key(array_keys(data_type, pa.repeat(scalar, 1)), 0)
+            wanted, lookups = (
+                tuple(
+                    replace(c, is_partition=True, partition_value=scalars[c.name]) if c.name in scalars else c
+                    for c in items
+                )
+                for items in (self._wanted, self._lookups)
             )
-        return found
+            part = (prune(self._root, keys), wanted, lookups, covered)
+            self._by_constants[view.file.partition, missing] = part
+        return part
+
+    def _missing_defaults(self, view: FileView) -> frozenset[str]:
+        """Return the names of the columns with a default that a file lacks."""
+        if not self._defaults:
+            return frozenset()
+        missing = self._missing.get(id(view.columns))
+        if missing is None:
+            missing = frozenset(self._defaults).difference(columns_held(self._binding, view.names))
+            self._missing[id(view.columns)] = missing
+        return missing
+
+    def _check_types(self, view: FileView) -> None:
+        """Compare a file's types with the declared ones, of the columns that the scan needs.
+
+        :raises UnsupportedError: for a column whose values are not converted here.
+        """
+        root = OrcType(
+            Kind.STRUCT, children=tuple(of for _, of in view.columns), field_names=tuple(view.names)
+        )
+        wanted = {column.name: column.type for column in (*self._wanted, *self._lookups)} | self._types
+        for name, path in bind_paths(self._binding, root, wanted).items():
+            if not can_convert(path.type, wanted[name]):
+                raise UnsupportedError(
+                    f"column {name!r} is {path.type} in data file {view.file.path!r} and {wanted[name]} in the "
+                    "catalog, which is not converted here"
+                )
+        self._checked.add(id(view.columns))
 
     def _uses(self, view: FileView, names: Sequence[str], covered: frozenset[str]) -> list[IndexUse]:
         """The index files to ask for this file; what cannot be used is noted."""
@@ -422,21 +474,37 @@ def holds(view: FileView, binding: tuple[str, ...], column: str) -> bool:
     """Whether a file has a column of the table, or a field within a struct by its dotted path."""
     if column in binding:
         return column in columns_held(binding, view.names)
-    return _holds_field(binding, view.columns, column)
+    return stored_type(binding, view.columns, column) is not None
+
+
+def is_indexable(
+    view: FileView, snapshot: Snapshot, binding: tuple[str, ...], column: ResolvedColumn
+) -> bool:
+    """Return True if a file has a column, in a type whose values are converted to the table's."""
+    if not holds(view, binding, column.name):
+        return False
+    if snapshot.declared is None:
+        return True
+    file_type = stored_type(binding, view.columns, column.name)
+    return file_type is not None and can_convert(file_type, column.type)
 
 
 @lru_cache(maxsize=256)
 def columns_held(binding: tuple[str, ...], names: tuple[str, ...]) -> frozenset[str]:
     """Which of the table's columns a file of these column names has."""
-    bound = bind_columns(binding, names)
+    bound = bind_file_columns(binding, names)
     return frozenset(name for name, at in zip(binding, bound, strict=True) if at is not None)
 
 
 @lru_cache(maxsize=256)
-def _holds_field(binding: tuple[str, ...], columns: tuple[tuple[str, OrcType], ...], field: str) -> bool:
+def stored_type(
+    binding: tuple[str, ...], columns: tuple[tuple[str, OrcType], ...], column: str
+) -> OrcType | None:
+    """Return the type of a table's column, or of a field by its dotted path, in a file; None if it lacks that."""
     names, types = tuple(name for name, _ in columns), tuple(of for _, of in columns)
     root = OrcType(Kind.STRUCT, children=types, field_names=names)
-    return field in bind_paths(binding, root, [field])
+    path = bind_paths(binding, root, [column]).get(column)
+    return None if path is None else path.type
 
 
 def index_filter(entry: IndexEntry, schema: TableSchema) -> Filter:

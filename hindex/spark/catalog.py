@@ -19,12 +19,9 @@ from hindex.table.near import near_path
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException
     from pyspark.sql import Row, SparkSession
-    from pyspark.sql.types import StructType
 
 #: Spark's names for its failure to find a table.
 MISSING = frozenset({"SCHEMA_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND"})
-#: The collation of strings that are compared byte by byte.
-_BINARY = "UTF8_BINARY"
 
 
 def describe_table(spark: SparkSession, name: str) -> dict[str, Any]:
@@ -82,39 +79,6 @@ def _value_inside(spark: SparkSession, statement: str) -> str | None:
 def described_columns(described: Mapping[str, Any]) -> list[str]:
     """The names of a description's columns, partition columns last."""
     return [str(column["name"]) for column in described["columns"]]
-
-
-def described_schema(described: Mapping[str, Any]) -> StructType:
-    """The columns of a description as Spark reads them, all of them nullable. CHAR and VARCHAR are strings in it."""
-    from pyspark.sql.types import StructType
-
-    columns = (f"{quoted(column['name'])} {_ddl(column['type'])}" for column in described["columns"])
-    found = StructType.fromDDL(", ".join(columns))
-    assert isinstance(found, StructType)
-    return found
-
-
-def _ddl(of: Mapping[str, Any]) -> str:
-    """A type of a description, as DDL has it."""
-    name = str(of["name"])
-    match name:
-        case "string" if of.get("collation", _BINARY) != _BINARY:
-            return f"string collate {of['collation']}"
-        case "char" | "varchar":
-            return "string"
-        case "decimal":
-            return f"decimal({of['precision']},{of['scale']})"
-        case "array":
-            return f"array<{_ddl(of['element_type'])}>"
-        case "map":
-            return f"map<{_ddl(of['key_type'])},{_ddl(of['value_type'])}>"
-        case "struct":
-            fields = (f"{quoted(field['name'])}:{_ddl(field['type'])}" for field in of["fields"])
-            return f"struct<{','.join(fields)}>"
-        case "timestamp_ltz":
-            return "timestamp"
-        case _:
-            return name
 
 
 def first_line(error: PySparkException) -> str:

@@ -6,7 +6,7 @@ A partition's place has to be asked for: that there are files in the directory o
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 from hindex.spark.catalog import place_of, run
 from hindex.spark.session import java_session
 from hindex.table.elsewhere import CatalogPartitions, PartitionPlace
-from hindex.table.listing import Listing, join_uri, normalize_uri
+from hindex.table.listing import join_uri, normalize_uri
 from hindex.table.partitions import NULL_PARTITION, unescape
 
 if TYPE_CHECKING:
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 SESSION_CATALOG = "spark_catalog"
 #: Statements about partitions that run at once: each is mostly waiting for the catalog.
 _LOOKUPS = 8
-
-#: Whether Spark reads tables of Hive itself. Where Hive does, Spark takes the table's directory for its only file.
-_OWN_READER = "spark.sql.hive.convertMetastoreOrc"
 
 #: The values of a partition: pairs of a column's name in lower case and the value.
 _Values = frozenset[tuple[str, str]]
@@ -48,49 +45,6 @@ def catalog_partitions(spark: SparkSession, name: str, described: Mapping[str, A
         else:
             elsewhere.append(PartitionPlace(directory, place))
     return CatalogPartitions(frozenset(here), tuple(elsewhere))
-
-
-def file_difference(spark: SparkSession, name: str, listing: Listing) -> str | None:
-    """How the data files of a table differ from those that Spark reads for its name; None where they do not.
-
-    Spark lists them for that, unless it has listed them before.
-    """
-    if listing.catalog is None or listing.transactional:
-        return None
-    ours = _resolved(file.uri for file in listing.files)
-    theirs = _input_files(spark, name)
-    if theirs == {listing.uri}:
-        return f"Spark does not tell which data files it reads ({_OWN_READER} is false; set it to true)"
-    places = {normalize_uri(join_uri(listing.uri, directory)) for directory in listing.catalog.here}
-    places.update(normalize_uri(place.uri) for place in listing.catalog.elsewhere)
-    for uri in sorted(theirs - ours):
-        if uri.rpartition("/")[0] in places:
-            return (
-                f"Spark reads data file {uri!r}, which was not there: REFRESH TABLE {name}, and run it again"
-            )
-        return f"the catalog has data file {uri!r}, which is in none of the places of its partitions"
-    for uri in sorted(ours - theirs):
-        if uri.rpartition("/")[0] in places:
-            return f"Spark has not seen data file {uri!r} yet: REFRESH TABLE {name} shows it to Spark"
-        return f"data file {uri!r} is of no partition of the catalog"
-    return None
-
-
-def _input_files(spark: SparkSession, name: str) -> frozenset[str]:
-    """The places of the data files that Spark reads."""
-    return _resolved(_decoded(uri) for uri in spark.table(name).inputFiles())
-
-
-def _resolved(uris: Iterable[str]) -> frozenset[str]:
-    """Places of files with their directories normalised, free of symbolic links."""
-    known: dict[str, str] = {}
-    found = set()
-    for uri in uris:
-        directory, _, file = uri.rpartition("/")
-        if directory not in known:
-            known[directory] = normalize_uri(directory or "/")
-        found.add(join_uri(known[directory], file))
-    return frozenset(found)
 
 
 def _decoded(uri: str) -> str:

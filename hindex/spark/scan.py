@@ -32,7 +32,6 @@ def scan_frame(
     spark: SparkSession,
     scan: Scan,
     plan: ScanPlan | None = None,
-    table: Sequence[str] | None = None,
     units: Sequence[Unit] | None = None,
 ) -> DataFrame:
     """The rows of a scan as a DataFrame with the types that ``spark.read.orc`` gives.
@@ -43,15 +42,13 @@ def scan_frame(
     of the session. Rows in an order are read now, too.
 
     :param plan: of the scan, where it is known already.
-    :param table: the names of all columns of the table, where they are to be given in this order: those that the scan
-        does not have are null.
     :param units: the stripes of the plan that may have rows, where its indexes were asked already.
     :raises ColumnError: for an unknown column, or one whose type Spark does not have.
     """
     planned = plan or scan.plan()
     plan, limit = scan.proved(planned), scan.row_limit
     columns = plan.columns
-    outputs = _outputs(plan, scan.names or [column.name for column in columns], table)
+    outputs = _outputs(plan, scan.names or [column.name for column in columns])
     if not columns:
         return spark.range(scan.count()).selectExpr(*outputs)
     has_clocks = any(has_wall_clock(column.type) and not column.is_partition for column in columns)
@@ -77,7 +74,7 @@ def scan_frame(
     return typed if limit is None else typed.limit(limit)
 
 
-def _outputs(plan: ScanPlan, names: Sequence[str], table: Sequence[str] | None) -> list[str]:
+def _outputs(plan: ScanPlan, names: Sequence[str]) -> list[str]:
     """What is selected of a frame whose columns are named by their position.
 
     The wall clocks of partitions are cast by the session's zone, in which Spark reads the names of directories.
@@ -92,16 +89,7 @@ def _outputs(plan: ScanPlan, names: Sequence[str], table: Sequence[str] | None) 
     ]
     for column in plan.columns:
         spark_ddl(column.type)  # a type that Spark does not have is told by the column's name
-    if table is None:
-        return [f"{text} AS {quoted(name)}" for text, name in zip(found, names, strict=True)]
-    given = dict(zip(map(str.lower, names), found, strict=True))
-    return [f"{given.get(name.lower()) or _null(plan, name)} AS {quoted(name)}" for name in table]
-
-
-def _null(plan: ScanPlan, name: str) -> str:
-    """NULL of a column's type."""
-    of = plan.snapshot.schema.resolve((name,)).type
-    return f"CAST(NULL AS {spark_ddl(of, wall_clock='timestamp_ltz')})"
+    return [f"{text} AS {quoted(name)}" for text, name in zip(found, names, strict=True)]
 
 
 def _few_reads(

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 _SPARK_TYPE = "spark.sql.catalyst.type"
 
 
-#: Such as ``timestamp_ntz`` and intervals, which ORC has as numbers.
-_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint"})
+#: All but intervals, which ORC has as numbers.
+_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint", "timestamp_ntz"})
 
 
 def check_same_rows(

@@ -10,6 +10,7 @@ import os
 import re
 import stat
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote
@@ -24,7 +25,13 @@ from hindex.orc.source import listed_mtime, one_line, resolve_filesystem
 from hindex.table.elsewhere import CatalogPartitions, PartitionPlace
 from hindex.table.fingerprint import Fingerprint
 from hindex.table.near import missing_remedy
-from hindex.table.partitions import Partitioning, PartitionValue, RawPartition, discover
+from hindex.table.partitions import (
+    PartitionColumn,
+    Partitioning,
+    PartitionValue,
+    RawPartition,
+    discover,
+)
 from hindex.table.transactional import AcidOptions, TransactionalDirectory, transactional_files
 from hindex.table.tree import FoundFile, Tree
 
@@ -195,6 +202,7 @@ def list_data_files(
     name: str | None = None,
     options: AcidOptions | None = None,
     partitions: CatalogPartitions | None = None,
+    declared: Sequence[PartitionColumn] | None = None,
 ) -> Listing:
     """List the data files of a table: a directory, one file, or a URI.
 
@@ -204,6 +212,7 @@ def list_data_files(
 
     :param options: how transactional directories are read.
     :param partitions: those of a catalog, if it has the table: no others count then.
+    :param declared: the partition columns of a catalog, if it has the table: it is empty then where nothing is there.
     :raises TableNotFoundError: if the table does not exist; the message calls it ``name``.
     :raises TableError: if it cannot be listed, or its directories contradict each other.
     """
@@ -212,7 +221,7 @@ def list_data_files(
     try:
         is_file, tree = _local_files(table, uri) if is_local(uri) else _remote_files(table, uri)
     except TableNotFoundError as error:
-        if partitions is None or not (partitions.here or partitions.elsewhere):
+        if declared is None and (partitions is None or not (partitions.here or partitions.elsewhere)):
             remedy = missing_remedy(table, uri) if is_local(uri) else ""
             if not remedy:
                 raise
@@ -247,7 +256,9 @@ def list_data_files(
         [place for _, place, _ in found] + [other.directory for other, some in away if some]
     )
     # where no file is left, the directories that are tell how the table is partitioned
-    partitioning, partition_of = discover(table, directories or [item.path for item in transactional])
+    partitioning, partition_of = discover(
+        table, directories or [item.path for item in transactional], declared
+    )
     for other, some in away:
         raw = partition_of[other.directory] if some else ()
         for item in some:

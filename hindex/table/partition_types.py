@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import datetime
 import re
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any, TypeVar
 
+import numpy as np
+
 from hindex.domain import Key
-from hindex.keys import INT64_MAX, INT64_MIN, decimal_key, float_key
-from hindex.orc.types import Kind, OrcType
+from hindex.keys import INT64_MAX, INT64_MIN, decimal_key, float_key, key_limits, pad_char
+from hindex.orc.types import INTEGER_KINDS, Kind, OrcType
 
 INT = OrcType(Kind.INT)
 LONG = OrcType(Kind.LONG)
@@ -25,6 +27,7 @@ STRING = OrcType(Kind.STRING)
 _T = TypeVar("_T")
 
 _MAX_PRECISION = 38
+_DECIMALS = Context(prec=2 * _MAX_PRECISION)
 _DAY_US = 86_400_000_000
 _DAYS_IN_400_YEARS = 146_097
 
@@ -78,26 +81,57 @@ def typed_value(raw: str, unescaped: str, of: OrcType) -> tuple[Any, Key]:
     :raises ValueError: if the text is no value of that type.
     """
     match of.kind:
-        case Kind.STRING:
+        case Kind.STRING | Kind.VARCHAR:
             return unescaped, unescaped.encode()
-        case Kind.INT | Kind.LONG:
+        case Kind.CHAR:
+            padded = pad_char(unescaped.encode(), of.max_length)
+            return padded.decode(), padded
+        case kind if kind in INTEGER_KINDS:
             number = _wanted(_integer(raw))
+            limits = _wanted(key_limits(of))
+            if not limits[0] <= number <= limits[1]:
+                raise ValueError("not a value of the type")
             return number, number
+        case Kind.BOOLEAN:
+            truth = _wanted({"true": True, "false": False}.get(raw.lower()))
+            return truth, int(truth)
         case Kind.DECIMAL:
-            unscaled, _ = _wanted(_whole_decimal(raw))
-            return Decimal(unscaled), decimal_key(unscaled, of)
-        case Kind.DOUBLE:
+            unscaled = _wanted(_unscaled(raw, of))
+            return Decimal(unscaled).scaleb(-of.scale, _DECIMALS), decimal_key(unscaled, of)
+        case Kind.FLOAT | Kind.DOUBLE:
             double = _wanted(_double(raw))
+            if of.kind is Kind.FLOAT:
+                double = float(np.float32(double))
             return double, float_key(double)
         case Kind.DATE:
             days = _wanted(_date_days(raw))
             return _python_date(days), days
-        case Kind.TIMESTAMP:
+        case Kind.TIMESTAMP | Kind.TIMESTAMP_NTZ:
             us = _timestamp_us(unescaped)
             if us is None:
                 us = _wanted(_date_days(raw)) * _DAY_US
             return _python_datetime(us), us
     raise ValueError(f"no partition column has type {of}")
+
+
+def _unscaled(text: str, of: OrcType) -> int | None:
+    """The digits of a decimal at the scale of a type; None where it has other digits than fit there."""
+    match = _DECIMAL.fullmatch(text)
+    if match is None or len(text) > 1000 or max(text) > "\uffff":
+        return None
+    sign, whole, fraction, lone_fraction, exponent = match.groups()
+    fraction = fraction or lone_fraction or ""
+    shift = of.scale - len(fraction) + int(exponent or 0)
+    digits = int((whole or "") + fraction)
+    if not digits:
+        return 0
+    if abs(shift) > 1000:
+        return None
+    factor = int(10 ** abs(shift))
+    unscaled, rest = (digits * factor, 0) if shift >= 0 else divmod(digits, factor)
+    if rest or len(str(unscaled)) > of.precision:
+        return None
+    return -unscaled if sign == "-" else unscaled
 
 
 def days_from_civil(year: int, month: int, day: int) -> int | None:

@@ -5,14 +5,14 @@ The rules are those of Spark's partition discovery, so that both engines see the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
 from hindex.domain import Key
-from hindex.errors import TableError
+from hindex.errors import TableError, UnsupportedError
 from hindex.orc.types import OrcType
 from hindex.table.partition_types import STRING, common_partition_type, infer_type, typed_value
 
@@ -86,17 +86,24 @@ def unescape(text: str) -> str:
     return "".join(parts)
 
 
-def discover(table: str, directories: Iterable[str]) -> tuple[Partitioning, dict[str, RawPartition]]:
+def discover(
+    table: str, directories: Iterable[str], declared: Sequence[PartitionColumn] | None = None
+) -> tuple[Partitioning, dict[str, RawPartition]]:
     """Find the partition columns of a table, their types and values.
 
     :param table: name for messages.
     :param directories: those that hold data files, relative to the table; ``""`` is the table itself.
+    :param declared: the partition columns of a catalog, in directory order; types are inferred if None.
     :returns: the partitioning, and each directory's partition. A directory that belongs to none is left out:
         its files are no part of the table.
     :raises TableError: if directories contradict each other.
     """
     parsed = {item: _parse(table, item) for item in sorted(directories)}
     partitions = {item: found for item, found in parsed.items() if found.names}
+    if declared is not None and not partitions:
+        columns = tuple(declared)
+        own: dict[str, RawPartition] = {item: () for item in parsed if not (item or columns)}
+        return Partitioning(columns, {} if columns else {(): ()}), own
     if not partitions:
         if parsed and "" not in parsed:
             raise TableError(
@@ -107,13 +114,22 @@ def discover(table: str, directories: Iterable[str]) -> tuple[Partitioning, dict
     _check_agreement(table, parsed, partitions)
     names = next(iter(partitions.values())).names
     distinct = {found.raw for found in partitions.values()}
-    types = [_column_type({raw[at] for raw in distinct}) for at in range(len(names))]
+    if declared is None:
+        types = [_column_type({raw[at] for raw in distinct}) for at in range(len(names))]
+    else:
+        wanted = [item.name for item in declared]
+        if [name.lower() for name in names] != [name.lower() for name in wanted]:
+            raise TableError(
+                f"Table {table!r} is invalid: its directories are partitioned by {', '.join(names)}, and the catalog "
+                f"has it partitioned by {', '.join(wanted) or 'nothing'}"
+            )
+        names, types = tuple(wanted), [item.type for item in declared]
     known: list[dict[str | None, PartitionValue]] = [{None: PartitionValue(None, None)} for _ in names]
     values: dict[RawPartition, tuple[PartitionValue, ...]] = {}
     for raw in sorted(distinct, key=repr):
         for text, column_type, name, cache in zip(raw, types, names, known, strict=True):
             if text is not None and text not in cache:
-                cache[text] = _value(table, name, text, column_type)
+                cache[text] = _value(table, name, text, column_type, is_declared=declared is not None)
         values[raw] = tuple(cache[text] for text, cache in zip(raw, known, strict=True))
     columns = tuple(PartitionColumn(name, of) for name, of in zip(names, types, strict=True))
     return Partitioning(columns, values), {item: found.raw for item, found in partitions.items()}
@@ -189,10 +205,16 @@ def _column_type(values: set[str | None]) -> OrcType:
     return STRING if found is None else found
 
 
-def _value(table: str, name: str, text: str, of: OrcType) -> PartitionValue:
+def _value(table: str, name: str, text: str, of: OrcType, *, is_declared: bool) -> PartitionValue:
     try:
-        value, key = typed_value(text, unescape(text), of)
+        # a catalog has the values themselves, which only directories escape
+        raw = unescape(text) if is_declared else text
+        value, key = typed_value(raw, unescape(text), of)
     except ValueError as error:
+        if is_declared:
+            raise UnsupportedError(
+                f"Table {table!r} is left to Spark: partition {name}={text} is not read as {of} here"
+            ) from error
         raise TableError(
             f"Table {table!r} is invalid: partition {name}={text} is not of the column's type {of}; rename it"
         ) from error

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hindex.orc.acid.schema import acid_columns, is_row_key
 from hindex.orc.types import Kind, OrcType
-from hindex.table.schema import bind_columns
+from hindex.table.declared import bind_file_columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,8 @@ def bind_paths(
 ) -> dict[str, FilePath]:
     """Where a file holds each of some columns; those that it lacks are left out.
 
-    Fields are matched as columns are: exactly, or else by letter case alone where one field does so.
+    Fields are matched as columns are: exactly, or else by letter case alone where one field does so. Columns of files
+    that have no names of their own are matched by their positions.
 
     :param binding: the table's data columns.
     :param root: the file's type.
@@ -34,7 +35,7 @@ def bind_paths(
     acid = acid_columns(root) if transactional else None
     prefix = "" if acid is None else f"{acid.row}."
     file, root = root, root if acid is None else acid.user
-    at = dict(zip(binding, bind_columns(binding, root.field_names), strict=True))
+    at = dict(zip(binding, bind_file_columns(binding, root.field_names), strict=True))
     found: dict[str, FilePath] = {}
     for name in wanted:
         if acid is not None and is_row_key(name, binding):

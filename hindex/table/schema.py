@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+import pyarrow as pa
 
 from hindex.arguments import closest, listed, meant, shown
-from hindex.errors import ColumnError, TableError
+from hindex.errors import ColumnError, TableError, UnsupportedError
 from hindex.orc.acid.schema import row_key
 from hindex.orc.types import INTEGER_KINDS, STRING_KINDS, Kind, OrcType
 from hindex.sql.expression import quote_name
@@ -27,10 +29,16 @@ ColumnName: TypeAlias = str | tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """One column: its name as first seen, and the type that holds every file's values of it."""
+    """One column: its name as first seen or declared, and the type that holds every file's values of it.
+
+    :param default: its value in the rows of files that lack it, an Arrow scalar of the type; NULL if None.
+    :param problem: why queries that need it are left to Spark; None where they are answered.
+    """
 
     name: str
     type: OrcType
+    default: pa.Scalar[Any] | None = None
+    problem: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +115,10 @@ class TableSchema:
             )
         show = str if isinstance(name, str) else quote_name
         top = self._one_of(parts, self._matches(parts[0]), show)
+        if top.problem is not None:
+            raise UnsupportedError(
+                f"Column {top.name!r} cannot be read here: {top.problem}; hx.sql(...) leaves a query of it to Spark"
+            )
         path, found = [top.name], top.type
         for part in parts[1:]:
             if found.kind is not Kind.STRUCT and all(map(self._matches, parts)):
@@ -320,6 +332,8 @@ def common_type(a: OrcType, b: OrcType) -> OrcType | None:
     """The narrowest type that holds every value of both without loss, or None; ``a`` itself where it does."""
     if a.kind in INTEGER_KINDS and b.kind in INTEGER_KINDS:
         return a if a.kind >= b.kind else b
+    if {a.kind, b.kind} == {Kind.LONG, Kind.TIMESTAMP_NTZ}:
+        return a if a.kind is Kind.TIMESTAMP_NTZ else b
     if a.kind in _FLOATING and b.kind in _FLOATING:
         return a if a.kind >= b.kind else b
     if a.kind in STRING_KINDS and b.kind in STRING_KINDS:

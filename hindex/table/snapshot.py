@@ -18,10 +18,11 @@ from hindex.orc.tail import FileTail, read_tail
 from hindex.orc.types import OrcType
 from hindex.store.manifest import FileEntry, Manifest
 from hindex.store.store import Store
+from hindex.table.declared import DeclaredSchema, bind_file_columns, file_schema
 from hindex.table.elsewhere import CatalogPartitions, is_elsewhere
 from hindex.table.listing import DataFile, Listing, list_data_files
 from hindex.table.partitions import PartitionValue
-from hindex.table.schema import TableColumn, TableSchema, bind_columns, merge_schemas
+from hindex.table.schema import TableColumn, TableSchema, merge_schemas
 from hindex.table.transactional import AcidOptions, with_row_ids
 from hindex.table.type_text import parse_type
 
@@ -76,7 +77,8 @@ class Snapshot:
     """A table at one moment. ``files`` have rows, are sorted by path; ``vanished`` are recorded but gone.
 
     ``store_problem`` says why the manifest could not be read; ``manifest`` is empty then, so that queries read
-    the files, and whatever changes or lists indexes raises it.
+    the files, and whatever changes or lists indexes raises it. ``declared`` is the catalog's schema, from which
+    ``schema`` is; None where it is inferred from the files.
     """
 
     name: str
@@ -87,6 +89,7 @@ class Snapshot:
     files: tuple[FileView, ...] = field(repr=False)
     vanished: tuple[str, ...] = ()
     store_problem: HindexError | None = None
+    declared: DeclaredSchema | None = None
 
     def check_store(self) -> None:
         """Raise what kept the manifest from being read, if anything did."""
@@ -101,17 +104,20 @@ def take_snapshot(
     name: str | None = None,
     options: AcidOptions | None = None,
     partitions: CatalogPartitions | None = None,
+    declared: DeclaredSchema | None = None,
     compare: bool = False,
 ) -> Snapshot:
     """List a table, load its manifest and derive its schema.
 
-    The schema comes from the manifest for files that have not changed; the tails of the others are read, and of those
-    that may have changed although length and time are as they were.
+    The schema is the declared one, or else that of all files. What is in files that have not changed comes from the
+    manifest; the tails of the others are read, and of those that may have changed although length and time are as they
+    were.
     A manifest that cannot be read is no error here: it becomes ``store_problem``.
 
     :param options: how transactional directories are read.
     :param partitions: those of a catalog. Without them nothing is known of partitions elsewhere: entries of files
         there are neither used nor taken for vanished.
+    :param declared: the schema that a catalog has of the table.
     :param compare: read the tails of all files that look as they were indexed.
     :raises TableError: if the table does not exist or its files' schemas do not fit each other.
     :raises OrcError: if a file is not readable as ORC.
@@ -127,7 +133,13 @@ def take_snapshot(
             entries = latest.files_by_path()
     except (StoreError, NewerFormatError) as error:
         problem, latest = error, None
-    listing = list_data_files(table, name=name, options=options, partitions=partitions)
+    listing = list_data_files(
+        table,
+        name=name,
+        options=options,
+        partitions=partitions,
+        declared=None if declared is None else declared.partitions,
+    )
     manifest = Manifest.empty(listing.uri) if latest is None else latest
     views = _compared(
         [
@@ -143,14 +155,20 @@ def take_snapshot(
     names = {id(item): tuple(name for name, _ in item) for item in columns}
     # what others may see is not gone
     present = {file.path for file in listing.files} | listing.unseen
+    transactional = bool(listing.transactional)
     partition_columns = [TableColumn(c.name, c.type) for c in listing.partitioning.columns]
-    schema = merge_schemas(
-        zip((view.file.path for view in views), columns, strict=True)
-        if views or not listing.transactional
-        else _columns_before(entries, partition_columns),
-        partition_columns,
-        transactional=bool(listing.transactional),
-    )
+    if declared is not None:
+        schema = TableSchema(
+            (*declared.columns, *declared.partition_columns), declared.partition_columns, transactional
+        )
+    else:
+        schema = merge_schemas(
+            zip((view.file.path for view in views), columns, strict=True)
+            if views or not transactional
+            else _columns_before(entries, partition_columns),
+            partition_columns,
+            transactional=transactional,
+        )
     binding = tuple(column.name for column in schema.data_columns)
     unsure = {key for key, own in names.items() if _may_be_bound_otherwise(binding, own)}
     return Snapshot(
@@ -178,6 +196,7 @@ def take_snapshot(
             if path not in present and (partitions is not None or not is_elsewhere(path))
         ),
         store_problem=problem,
+        declared=declared,
     )
 
 
@@ -190,7 +209,7 @@ def _may_be_bound_otherwise(binding: Sequence[str], own: Sequence[str]) -> bool:
     folded = Counter(name.lower() for name in own)
     if len(folded) == len(own):
         return False
-    bound = bind_columns(binding, own)
+    bound = bind_file_columns(binding, own)
     return any(
         at is not None and own[at] != name and folded[name.lower()] > 1
         for name, at in zip(binding, bound, strict=True)
@@ -330,7 +349,7 @@ def _is_recorded(view: FileView) -> bool:
 
 def _read_content(file: DataFile) -> _Content:
     tail = read_file_tail(file)
-    columns, is_flat = _columns(tail.schema, file.acid is not None)
+    columns, is_flat = _columns(file_schema(tail), file.acid is not None)
     groups = sum(group_count(tail.row_index_stride, stripe.num_rows) for stripe in tail.stripes)
     return _Content(columns, tail.num_rows, len(tail.stripes), groups, is_flat)
 

@@ -27,6 +27,7 @@ _PRIMITIVES = {
     "timestamp with local time zone": Kind.TIMESTAMP_INSTANT,
     "geometry": Kind.GEOMETRY,
     "geography": Kind.GEOGRAPHY,
+    "timestamp_ntz": Kind.TIMESTAMP_NTZ,
 }
 _LISTS = {"array": Kind.LIST, "map": Kind.MAP, "uniontype": Kind.UNION}
 _NAMES = {*_PRIMITIVES, *_LISTS, "struct", "decimal", "char", "varchar"}

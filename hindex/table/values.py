@@ -5,15 +5,16 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hindex.orc.types import Kind, OrcType
+from hindex.orc.types import STRING_KINDS, Kind, OrcType
 from hindex.table.schema import bind_columns
 
 
 def in_table(array: pa.Array, of: OrcType, wanted: OrcType) -> pa.Array:
     """Values of the file's type ``of`` as those of the table's.
 
-    The blanks that fill a CHAR are no part of it where it is read as a text of any length, as in Spark, and fields of
-    structs are found by their names, as columns are, also within others.
+    The blanks that fill a CHAR are no part of it where it is read as a string of any length, as in Spark, and strings
+    that are declared as CHAR are filled with blanks. Fields of structs are found by their names, as columns are, also
+    within others.
 
     :raises pyarrow.ArrowException: if one does not fit.
     """
@@ -22,6 +23,9 @@ def in_table(array: pa.Array, of: OrcType, wanted: OrcType) -> pa.Array:
         match of.kind:
             case Kind.CHAR if wanted.kind is not Kind.CHAR:
                 array = pc.ascii_rtrim(array, characters=" ")
+            case a if a in STRING_KINDS and wanted.kind is Kind.CHAR:
+                trimmed = pc.ascii_rtrim(array, characters=" ") if a is Kind.CHAR else array
+                array = pc.utf8_rpad(trimmed, width=wanted.max_length, padding=" ")
             case Kind.STRUCT:
                 # a cast would take fields in their order, and those spelled otherwise for missing ones
                 array = pa.StructArray.from_arrays(

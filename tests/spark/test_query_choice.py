@@ -18,7 +18,7 @@ from hindex.queries.execution import explain_query, run_query
 from hindex.queries.query_plan import plan_query
 from hindex.scan import scan
 from hindex.scan.running import Runner
-from hindex.spark import agreement, catalog, partitions
+from hindex.spark import catalog, catalog_schema
 from hindex.sql.queries import parse_query
 from tests.support.queries import ROWS, compare, counted
 from tests.support.small import write_columns
@@ -95,31 +95,11 @@ def test_indexes_are_asked_until_too_many_rows_are_left(
     assert 0.6 * ROWS < (found.rows.kept or 0) < ROWS == found.rows.total
 
 
-def test_files_of_partitions_are_compared_only_if_they_are_read(
-    tables: hindex.Connection, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    compared = counted(monkeypatch, partitions, "_input_files")
-    spark.sql(f"CREATE TABLE parted (a INT, b INT, p INT) USING orc PARTITIONED BY (p) LOCATION '{tmp_path}'")
-    try:
-        spark.sql("INSERT INTO parted SELECT id % 2, id, 1 FROM range(10)")
-        tables.table("parted").create_index("i", "a")
-        for share, least, times in ((1.0, 1000, 0), (0.1, 0, 0), (1.0, 0, 1)):
-            monkeypatch.setattr(query_plan, "MAX_SHARE", share)
-            monkeypatch.setattr(query_plan, "MIN_VALUES", least)
-            compared.clear()
-            query = parse_query("SELECT sum(b) FROM parted WHERE a = 1")
-            assert query is not None
-            assert run_query(tables, query).collect()[0][0] == 25
-            assert len(compared) == times
-    finally:
-        spark.sql("DROP TABLE parted")
-
-
 def test_what_the_java_side_is_asked(
     tables: hindex.Connection, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only tables that are read here are compared with the catalog, and none takes a statement to look up."""
-    statements, compared = counted(monkeypatch, catalog, "run"), counted(monkeypatch, agreement, "run")
+    statements, compared = counted(monkeypatch, catalog, "run"), counted(monkeypatch, catalog_schema, "run")
     query = parse_query(
         "SELECT count(*) FROM qt JOIN qu ON a = k JOIN qv ON qv.a = k WHERE s = 's3' AND z = 1"
     )
@@ -138,20 +118,24 @@ def test_what_the_java_side_is_asked(
     assert len(statements) == 1
 
 
-def test_a_table_that_the_catalog_has_otherwise_is_left_to_spark(
+def test_char_columns_are_compared_as_spark_does(
     tables: hindex.Connection, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Spark pads what it reads of a CHAR, which the files do not tell."""
+    """Spark pads what it reads of a CHAR, and the strings beside it, which the files do not tell."""
     write_columns(tmp_path / "1.orc", {"id": pa.array([1, 2], pa.int64()), "a": pa.array(["x", "y"])})
     tables.table(str(tmp_path)).create_index("i", "id")
     spark.sql(f"CREATE TABLE padded (id BIGINT, a CHAR(4)) USING orc LOCATION '{tmp_path}'")
     try:
-        (found,) = compare(tables, "SELECT max(length(a)) AS n FROM padded WHERE id = 1").tables
+        for text in (
+            "SELECT max(length(a)) AS n FROM padded WHERE id = 1",
+            "SELECT count(*) AS n FROM padded JOIN (SELECT 1 AS one) ON id = one WHERE id = 1 AND a = 'x'",
+            "SELECT * FROM padded WHERE id = 2 AND a IN ('y', 'z') AND id + 0 = 2",
+        ):
+            (found,) = compare(tables, text).tables
+            assert found.is_accelerated
+            assert (found.rows and found.rows.kept) == 1
     finally:
         spark.sql("DROP TABLE padded")
-    assert found.reason is not None
-    assert "column 'a' is char(4) in the catalog" in found.reason
-    assert (found.rows and found.rows.kept) == 1
 
 
 def test_reasons(tables: hindex.Connection, spark: SparkSession, tmp_path: Path) -> None:
@@ -184,7 +168,7 @@ def test_whoever_watches_over_the_session_sees_what_is_done_to_a_table(
     try:
         hx = hindex.connect(spark=spark)
         with monkeypatch.context() as patch:
-            for module in (catalog, agreement):
+            for module in (catalog, catalog_schema):
                 patch.setattr(module, "run", refused)
             query = parse_query("SELECT count(*) FROM guarded WHERE a = 3")
             assert query is not None

@@ -50,6 +50,9 @@ class Column:
                 return STRING
             case Kind.DECIMAL:
                 return decimal_type(of.precision or 38, of.scale if of.precision else 18)
+            case Kind.TIMESTAMP_NTZ:
+                # expressions compute with wall clocks
+                return TIMESTAMP
             case _:
                 return OrcType(of.kind)
 

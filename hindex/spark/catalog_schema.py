@@ -1,0 +1,243 @@
+"""The declared schema of a table, from Spark's catalog.
+
+Source: Spark's ``DataType`` as JSON, and ``CharVarcharUtils`` and ``ResolveDefaultColumns`` for its field metadata.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from hindex.errors import HindexError, UnsupportedError
+from hindex.keys import key_array, key_kind, single_key
+from hindex.orc.types import Kind, OrcType
+from hindex.plan.literals import comparison_domain
+from hindex.spark.catalog import run
+from hindex.spark.partitions import SESSION_CATALOG
+from hindex.spark.session import java_session
+from hindex.sql.predicate import Comparison, ComparisonOp, LiteralKind
+from hindex.table.declared import DeclaredSchema
+from hindex.table.schema import TableColumn
+from hindex.table.snapshot import Snapshot
+from hindex.table.type_text import parse_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: Where Spark keeps the type of a CHAR or VARCHAR column, the collations of its strings, and the value of a column for
+#: rows of files that lack it.
+_CHAR_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
+_COLLATIONS = "__COLLATIONS"
+_DEFAULT = "EXISTS_DEFAULT"
+
+#: Options of a table with which Spark reads other files than those in its directory.
+_FILE_OPTIONS = frozenset({"pathglobfilter", "modifiedbefore", "modifiedafter"})
+#: Options that do so, or that take columns by their positions, where they are true.
+_FLAG_OPTIONS = frozenset({"recursivefilelookup", "orc.force.positional.evolution"})
+
+#: Settings of a session with which CHAR columns are read otherwise than by default, and their defaults.
+_CHAR_SETTINGS = {
+    "spark.sql.readSideCharPadding": True,
+    "spark.sql.preserveCharVarcharTypeInfo": False,
+    "spark.sql.legacy.charVarcharAsString": False,
+    "spark.sql.legacy.noCharPaddingInPredicate": False,
+}
+
+_PRIMITIVES = {
+    "boolean": Kind.BOOLEAN,
+    "byte": Kind.BYTE,
+    "short": Kind.SHORT,
+    "integer": Kind.INT,
+    "long": Kind.LONG,
+    "float": Kind.FLOAT,
+    "double": Kind.DOUBLE,
+    "string": Kind.STRING,
+    "binary": Kind.BINARY,
+    "date": Kind.DATE,
+    "timestamp": Kind.TIMESTAMP,
+    "timestamp_ntz": Kind.TIMESTAMP_NTZ,
+}
+_DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
+#: A default that is NULL: a constant, as Spark writes one.
+_NULL = re.compile(r"NULL|CAST\(NULL AS .+\)", re.IGNORECASE)
+
+
+def read_declared_schema(spark: SparkSession, name: str, described: Mapping[str, Any]) -> DeclaredSchema:
+    """Read the schema that the catalog has of a table now.
+
+    :param name: as SQL has it, with dots and backquotes.
+    :param described: the catalog's description of the table.
+    :raises HindexError: if the catalog has no such table any more.
+    """
+    text = _catalog_json(spark, described) or _frame_json(spark, name)
+    columns = [_column(field) for field in json.loads(text)["fields"]]
+    partitions = [str(item).lower() for item in described.get("partition_columns") or ()]
+    by_name = {column.name.lower(): column for column in columns}
+    return DeclaredSchema(
+        tuple(column for column in columns if column.name.lower() not in partitions),
+        tuple(by_name[item] for item in partitions),
+        text,
+    )
+
+
+def check_readable(
+    spark: SparkSession,
+    setting: Callable[[str, bool], bool],
+    name: str,
+    described: Mapping[str, Any],
+    snapshot: Snapshot,
+) -> None:
+    """Ask Spark for the table in a statement, which authorizers see, and refuse what is read otherwise than here.
+
+    :param setting: whether a setting of the session is on.
+    :raises UnsupportedError: naming the reason; Spark reads such a table.
+    :raises TableError: if Spark refuses the statement.
+    """
+    run(spark, name, f"DESCRIBE TABLE {name}")
+    reason = (
+        _option_reason(described)
+        or _char_reason(setting, snapshot)
+        or _partition_reason(spark, name, snapshot)
+    )
+    if reason is not None:
+        raise UnsupportedError(
+            f"Table {name!r} cannot be read here: {reason}; hx.sql(...) leaves a query of it to Spark, and its path "
+            f"{snapshot.listing.uri!r} names the files alone"
+        )
+
+
+def _catalog_json(spark: SparkSession, described: Mapping[str, Any]) -> str | None:
+    """Return the schema as the catalog has it, without a statement; None where the Java side cannot be asked."""
+    session = java_session(spark)
+    if session is None or described.get("catalog_name") != SESSION_CATALOG:
+        return None
+    # which a client of Spark Connect need not have
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    java: Any = spark._jvm
+    try:
+        table = java.org.apache.spark.sql.catalyst.TableIdentifier(
+            described["table_name"], java.scala.Option.apply(described["schema_name"])
+        )
+        return str(session.sessionState().catalog().getTableMetadata(table).schema().json())
+    except (Py4JError, PySparkException):
+        # of a Spark whose inner parts differ; whatever else it is, the statement that follows has the error
+        return None
+
+
+def _frame_json(spark: SparkSession, name: str) -> str:
+    from pyspark.errors import PySparkException
+
+    try:
+        return str(spark.table(name).schema.json())
+    except PySparkException:
+        run(spark, name, f"DESCRIBE TABLE {name}")
+        raise
+
+
+def _column(field: Mapping[str, Any]) -> TableColumn:
+    """Return a column of a schema in JSON; what is not read here is its ``problem``."""
+    name, metadata = str(field["name"]), field.get("metadata") or {}
+    try:
+        data_type = parse_type(metadata[_CHAR_TYPE]) if _CHAR_TYPE in metadata else _data_type(field["type"])
+    except ValueError:
+        spelled = metadata.get(_CHAR_TYPE) or field["type"]
+        text = spelled if isinstance(spelled, str) else json.dumps(spelled)
+        return TableColumn(name, OrcType(Kind.STRING), problem=f"its type is {text}")
+    if _COLLATIONS in metadata:
+        return TableColumn(name, data_type, problem="its strings have a collation")
+    if any(part.kind is Kind.CHAR for child in data_type.children for part in child.walk()):
+        return TableColumn(
+            name, data_type, problem=f"CHAR within {data_type} is compared without blanks in Spark"
+        )
+    text = str(metadata.get(_DEFAULT, "NULL"))
+    if _NULL.fullmatch(text):
+        return TableColumn(name, data_type)
+    default = _constant(text, data_type)
+    if default is None:
+        return TableColumn(name, data_type, problem=f"its default for older files is {text}")
+    return TableColumn(name, data_type, default)
+
+
+def _data_type(data_type: Any) -> OrcType:  # noqa: ANN401 a value of JSON
+    """Return the type of Spark's JSON.
+
+    :raises ValueError: for one that ORC does not have.
+    """
+    if isinstance(data_type, str):
+        if data_type in _PRIMITIVES:
+            return OrcType(_PRIMITIVES[data_type])
+        decimal = _DECIMAL.fullmatch(data_type)
+        if decimal is not None:
+            return OrcType(Kind.DECIMAL, precision=int(decimal[1]), scale=int(decimal[2]))
+        raise ValueError(data_type)
+    match data_type["type"]:
+        case "array":
+            return OrcType(Kind.LIST, children=(_data_type(data_type["elementType"]),))
+        case "map":
+            return OrcType(
+                Kind.MAP, children=(_data_type(data_type["keyType"]), _data_type(data_type["valueType"]))
+            )
+        case "struct":
+            fields = data_type["fields"]
+            return OrcType(
+                Kind.STRUCT,
+                children=tuple(_data_type(field["type"]) for field in fields),
+                field_names=tuple(str(field["name"]) for field in fields),
+            )
+    raise ValueError(data_type)
+
+
+def _constant(text: str, data_type: OrcType) -> pa.Scalar[Any] | None:
+    """Return the value of a literal in a type as an Arrow scalar; None for what is not evaluated here.
+
+    Times depend on the zone of the session that declared them.
+    """
+    from hindex.sql import parse_predicate
+
+    if key_kind(data_type) is None or data_type.kind is Kind.TIMESTAMP:
+        return None
+    try:
+        predicate = parse_predicate(f"c = {text}")
+        if not isinstance(predicate, Comparison) or predicate.literal.kind is LiteralKind.TIMESTAMP:
+            return None
+        domain = comparison_domain(data_type, ComparisonOp.EQ, predicate.literal)
+    except HindexError:
+        return None
+    if len(domain.ranges) != 1 or not domain.ranges[0].is_point or domain.ranges[0].low is None:
+        return None
+    return key_array(data_type, single_key(domain.ranges[0].low))[0]
+
+
+def _option_reason(described: Mapping[str, Any]) -> str | None:
+    for option, value in (described.get("storage_properties") or {}).items():
+        key = option.lower()
+        if key in _FILE_OPTIONS or (key in _FLAG_OPTIONS and str(value).lower() == "true"):
+            return f"Spark reads it with the option {option!r}"
+    return None
+
+
+def _char_reason(setting: Callable[[str, bool], bool], snapshot: Snapshot) -> str | None:
+    if any(part.kind is Kind.CHAR for column in snapshot.schema.columns for part in column.type.walk()):
+        for key, default in _CHAR_SETTINGS.items():
+            if setting(key, default) is not default:
+                return f"the session has {key} = {str(not default).lower()}, which changes how CHAR columns are read"
+    return None
+
+
+def _partition_reason(spark: SparkSession, name: str, snapshot: Snapshot) -> str | None:
+    """Of transactional tables, partitions have to be where their names say."""
+    if not snapshot.schema.partition_columns or not snapshot.listing.transactional:
+        return None
+    registered = {row["partition"] for row in run(spark, name, f"SHOW PARTITIONS {name}")}
+    present = {item.path for item in snapshot.listing.transactional}
+    for partition in sorted(present - registered):
+        return f"partition {partition!r} has files and is not in the catalog"
+    for partition in sorted(registered - present):
+        return f"partition {partition!r} is in the catalog and has no files below the table's location"
+    return None
