@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from hindex.connection import Connection, connect
     from hindex.errors import HindexError
     from hindex.indexes import Index, IndexSpec
+    from hindex.query_result import QueryResult
     from hindex.scan.scan import Scan
     from hindex.spark.source import enable
     from hindex.tables import Table
@@ -38,6 +39,7 @@ __all__ = [
     "HindexError",
     "Index",
     "IndexSpec",
+    "QueryResult",
     "Scan",
     "Table",
     "__version__",
@@ -55,6 +57,7 @@ _HOMES = {
     "HindexError": "hindex.errors",
     "Index": "hindex.indexes",
     "IndexSpec": "hindex.indexes",
+    "QueryResult": "hindex.query_result",
     "Scan": "hindex.scan.scan",
     "Table": "hindex.tables",
     "call": "hindex.builder",

@@ -31,6 +31,7 @@ from hindex.other_names import CONNECTION_NAMES, missing
 from hindex.plan.explain import Explanation
 from hindex.plan.modes import Mode
 from hindex.progress import NullProgress, Progress
+from hindex.query_result import QueryResult
 from hindex.scan.scan import Scan
 from hindex.scan.selecting import selected
 from hindex.spark.catalog import (
@@ -52,7 +53,7 @@ from hindex.table.transactional import AcidOptions
 from hindex.tables import Table
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from hindex.queries.execution import QueryExplanation
     from hindex.sql.statements import Select, SelectExists, Statement, TableRef
@@ -67,7 +68,7 @@ _CUT_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/(?!/)")
 #: Of these a host is mostly left out: what follows the slash is the path.
 _HOSTLESS = ("hdfs:", "viewfs:", "dbfs:", "memory:")
 
-Result: TypeAlias = "Scan | Explanation | IndexResult | DataFrame | QueryExplanation"
+Result: TypeAlias = "QueryResult | Explanation | IndexResult | QueryExplanation"
 
 
 def connect(
@@ -214,11 +215,11 @@ class Connection:
         tables with indexes are then read through them where that leaves few rows. So is one of a view, or of a table of
         other files than ORC.
 
-        :returns: SELECT gives a :class:`~hindex.scan.scan.Scan`, and with aggregates a table of their rows; EXPLAIN an
-            :class:`~hindex.plan.explain.Explanation`; SHOW and DESCRIBE a table; CREATE INDEX the new
+        :returns: a query gives a :class:`~hindex.query_result.QueryResult`; EXPLAIN an
+            :class:`~hindex.plan.explain.Explanation`, of a query for Spark a
+            :class:`~hindex.queries.query_explanation.QueryExplanation`; SHOW and DESCRIBE a table; CREATE INDEX the new
             :class:`~hindex.indexes.Index`. CREATE INDEX ... DRY RUN and the other statements return what they
-            would do or did: :mod:`hindex.lifecycle.results`. A query for Spark gives a DataFrame, and its
-            EXPLAIN a :class:`~hindex.queries.execution.QueryExplanation`.
+            would do or did: :mod:`hindex.lifecycle.results`.
         :raises StatementError: if it cannot be parsed; the message marks the position.
         """
         from hindex.sql import parse
@@ -236,7 +237,7 @@ class Connection:
         try:
             if isinstance(parsed, Select | SelectExists | Explain):
                 self._check_text(text)
-            return self._run(parsed)
+            return self._run(parsed, text)
         except (ColumnError, NotOrcError, PredicateError, UnsupportedError) as error:
             # Spark may know what to make of it
             if has_session and isinstance(parsed, Select | SelectExists | Explain):
@@ -248,20 +249,16 @@ class Connection:
                 return self._query(text, error)
             raise
 
-    def _run(self, parsed: Statement) -> Result:
+    def _run(self, parsed: Statement, text: str) -> Result:
         from hindex.sql.statements import Explain, Select, SelectExists
 
         match parsed:
             case (Select() | SelectExists()) as select:
                 scan = self.resolve(select.table).scan()
-                found = selected(scan, select)
-                if isinstance(found, Scan):
-                    # a mistake in the statement is told now, not when the rows are read
-                    self._check_same_rows(found.plan().snapshot, select)
-                    return found
-                result = selected(self._checked(scan, select), select)
-                assert not isinstance(result, Scan)
-                return result.to_arrow()
+                rows = selected(scan, select)
+                # a mistake in the statement is raised now, not when the rows are read
+                self._check_same_rows(rows.plan().snapshot, select)
+                return QueryResult(text, rows, self.session)
             case Explain(statement, analyze):
                 scan = self.resolve(statement.table).scan()
                 checked = self._checked(scan, statement)
@@ -325,7 +322,7 @@ class Connection:
         """Whether the user asked for a Spark session, or a build has started one."""
         return self._spark is not None or self._is_users
 
-    def _query(self, text: str, problem: HindexError) -> DataFrame | QueryExplanation:
+    def _query(self, text: str, problem: HindexError) -> QueryResult | QueryExplanation:
         """What Spark makes of a text. ``problem``, why it is no statement of hindex, is raised where it is no query."""
         from hindex.sql.queries import explain_kind, parse_query
         from hindex.sql.select_grammar import SPARK_REMEDY
@@ -345,9 +342,13 @@ class Connection:
         if not self._has_session:
             raise StatementError(f"this is a query for Spark; {SPARK_REMEDY}")
         from hindex.queries.execution import SparkSyntaxError, explain_query, run_query
+        from hindex.spark.frame_rows import FrameRows
 
         try:
-            return explain_query(self, query) if query.is_explain else run_query(self, query)
+            if query.is_explain:
+                return explain_query(self, query)
+            frame = run_query(self, query)
+            return QueryResult(text, FrameRows(frame, lambda: explain_query(self, query)), self.session)
         except StatementError as error:
             if isinstance(problem, NotOrcError):
                 raise  # that Spark reads the table is no mistake

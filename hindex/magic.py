@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from hindex.errors import HindexError, StatementError
-from hindex.scan.scan import Scan
+from hindex.query_result import QueryResult
 
 if TYPE_CHECKING:
     from hindex.connection import Connection
 
-#: Rows that are shown of a scan.
+#: Rows that are shown of a query.
 SHOWN_ROWS = 1000
 
 _USAGE = "%%hindex [--into NAME] [--store URI]"
@@ -142,7 +142,7 @@ def _options(line: str, known: Mapping[str, Any]) -> tuple[str | None, str | Non
 
 
 def _shown(result: object) -> object:
-    """Rows as pandas shows them, of scans the first ones; anything else as it is."""
-    if isinstance(result, Scan):
+    """Rows as pandas shows them, of queries the first ones; anything else as it is."""
+    if isinstance(result, QueryResult):
         result = result.head(SHOWN_ROWS)
     return result.to_pandas() if isinstance(result, pa.Table) else result

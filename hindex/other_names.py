@@ -39,6 +39,29 @@ SCAN_NAMES: Mapping[str, str] = _each(
     ),
     ("dtypes printschema", ".schema has its columns and their types"),
 )
+#: The same of a query's result, which has some of the names that a scan lacks.
+RESULT_NAMES: Mapping[str, str] = {
+    name: remedy for name, remedy in SCAN_NAMES.items() if name not in ("columns", "show")
+} | _each(
+    ("filter where", "write the condition behind WHERE of the query"),
+    ("select project", "name the columns in the query"),
+    ("limit take", "write LIMIT into the query, or take .head(10) of its result"),
+    ("first tail", ".head(10) gives the first rows"),
+    ("topolars", "polars.DataFrame(result) takes it as it is"),
+    ("toduckdb", 'duckdb.sql("FROM result") takes it as it is'),
+    (
+        "collect fetchall rows topylist tolist todicts totable df iterrows tolocaliterator",
+        ".to_arrow(), .to_batches() and .to_pandas() give the rows, and .to_spark() a DataFrame",
+    ),
+    (
+        "groupby agg join union unionall withcolumn write cache persist createtempview createorreplacetempview",
+        "write it in the query, or take the DataFrame that .to_spark() gives",
+    ),
+    (
+        "sum avg mean median std",
+        'duckdb.sql("SELECT avg(a) FROM result") takes it as it is, and pyarrow.compute takes .to_arrow()["a"]',
+    ),
+)
 #: The same of a table; besides, what a scan has or is told of is that of its scan.
 TABLE_NAMES: Mapping[str, str] = _each(
     (

@@ -19,6 +19,9 @@ import pyarrow.compute as pc
 #: In milliseconds since 1970.
 _YEAR_10000 = 253_402_300_800_000
 
+#: The least width of a column in a grid, and what stands for the rest of a value that is cut.
+_LEAST_WIDTH, _ELLIPSIS = 3, "..."
+
 _DOUBLES = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
@@ -144,6 +147,50 @@ def _rows(columns: list[list[str]], count: int) -> Iterable[tuple[str, ...]]:
 
 def _json_double(text: str) -> str:
     return json.dumps(text) if text in _DOUBLES.values() else text
+
+
+def text_grid(rows: pa.Table, most: int | None) -> str:
+    """Rows in a grid of ``+``, ``-`` and ``|``, as Spark shows them; NULL is a word.
+
+    :param most: the greatest number of characters of a value; values are aligned right then, and left if it is None,
+        which cuts none.
+    """
+    columns = [
+        [
+            printable(name),
+            *(
+                _cut("NULL" if text is None else text, most)
+                for chunk in column.chunks
+                for text in texts(chunk)
+            ),
+        ]
+        for name, column in zip(rows.column_names, rows.columns, strict=True)
+    ]
+    widths = [max(_LEAST_WIDTH, *map(text_width, cells)) for cells in columns]
+    line = f"+{'+'.join('-' * width for width in widths)}+"
+    lines = []
+    for row in zip(*columns, strict=True):
+        blanks = [" " * (width - text_width(cell)) for cell, width in zip(row, widths, strict=True)]
+        pairs = zip(row, blanks, strict=True)
+        lines.append(f"|{'|'.join(cell + blank if most is None else blank + cell for cell, blank in pairs)}|")
+    head, *body = lines or ["||"]
+    return "\n".join([line, head, line, *body, line])
+
+
+def text_width(text: str) -> int:
+    """Terminal columns that a text takes."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def _cut(text: str, most: int | None) -> str:
+    text = printable(text)
+    if most is None or len(text) <= most:
+        return text
+    return text[:most] if most <= len(_ELLIPSIS) else text[: most - len(_ELLIPSIS)] + _ELLIPSIS
 
 
 def is_number(kind: pa.DataType) -> bool:

@@ -18,7 +18,7 @@ from hindex.connection import STORE_VARIABLE
 from hindex.errors import IndexNotFoundError, StatementError, StoreError, TableError
 from hindex.lifecycle.results import DropResult
 from hindex.plan.explain import Explanation
-from hindex.scan.scan import Scan
+from hindex.query_result import QueryResult
 from hindex.tables import Index
 from tests.support.small import ids, write_rows
 
@@ -45,18 +45,21 @@ def test_what_statements_return(path: Path, spark: SparkSession) -> None:
     assert isinstance(made, Index)
     assert repr(made) == "Index('by_a', BITMAP on 'a', fresh)"
     scan = hx.sql(f"SELECT id, s FROM '{path}' WHERE a = 3 LIMIT 2")
-    assert isinstance(scan, Scan)
+    assert isinstance(scan, QueryResult)
     assert scan.to_arrow().to_pydict() == {"id": [3, 13], "s": ["s3", "s3"]}
-    assert repr(scan) == f"Scan(SELECT id, s FROM {str(path)!r} WHERE a = 3 LIMIT 2)"
+    assert (
+        repr(scan)
+        == f"QueryResult[id: int64, s: string](SELECT id, s FROM {str(path)!r} WHERE a = 3 LIMIT 2)"
+    )
     count = hx.sql(f"SELECT COUNT(*) FROM '{path}' WHERE a IN (3, 4)")
-    assert isinstance(count, pa.Table)
-    assert count.to_pydict() == {"count(1)": [100]}
+    assert isinstance(count, QueryResult)
+    assert count.to_arrow().to_pydict() == {"count(1)": [100]}
     explained = hx.sql(f"EXPLAIN SELECT id FROM '{path}' WHERE a = 3")
     assert isinstance(explained, Explanation)
     assert explained.columns == ("id",)
     assert explained.exact
     everything = hx.sql(f"SELECT * FROM orc.`{path}`")
-    assert isinstance(everything, Scan)
+    assert isinstance(everything, QueryResult)
     assert everything.schema.names == ["id", "a", "s"]
     assert ids(everything) == list(range(500))
     shown = hx.sql(f"SHOW INDEXES ON '{path}'")
@@ -88,9 +91,11 @@ def test_a_table_of_the_catalog(path: Path, catalog: str, spark: SparkSession) -
     hx.sql(f"CREATE INDEX by_a USING bitmap ON {catalog} (a)")
     for name in (catalog, f"default.{catalog}", f"spark_catalog.default.{catalog}"):
         scan = hx.sql(f"SELECT id FROM {name} WHERE a = 3 LIMIT 1")
-        assert isinstance(scan, Scan)
+        assert isinstance(scan, QueryResult)
         assert ids(scan) == [3]
-        assert scan.explain().exact
+        explained = scan.explain()
+        assert isinstance(explained, Explanation)
+        assert explained.exact
         assert ids(hx.table(name).scan("a = 3", ["id"], 1)) == [3]
         # a session that is there is asked, whoever started it, before a path of that name is told
         assert ids(hindex.connect().sql(f"SELECT id FROM {name} WHERE a = 3 LIMIT 1")) == [3]  # type: ignore[arg-type]
@@ -118,8 +123,9 @@ def test_names_that_are_no_tables_of_orc_files(spark: SparkSession, tmp_path: Pa
             ):
                 found: Any = hx.sql(text.format(table))
                 wanted = spark.sql(text.format(table))
-                assert (found.schema, found.collect()) == (wanted.schema, wanted.collect())
-            assert hx.sql(f"SELECT EXISTS(SELECT 1 FROM {table})").collect() == [(rows > 0,)]  # type: ignore[union-attr]
+                assert (found.to_spark().schema, found.to_arrow()) == (wanted.schema, wanted.toArrow())
+            found = hx.sql(f"SELECT EXISTS(SELECT 1 FROM {table})")
+            assert found.to_arrow().to_pylist() == [{"exists()": rows > 0}]
             assert f"Table {table}: by Spark alone" in str(hx.sql(f"EXPLAIN SELECT a FROM {table}"))
             with pytest.raises(TableError, match=r"is not a table of ORC files|it is a view, and indexes"):
                 hindex.connect().sql(f"SELECT DISTINCT a, a AS b FROM {table}")
@@ -268,8 +274,8 @@ def test_the_limit_of_a_count_is_of_its_one_row(path: Path) -> None:
     hx = hindex.connect()
     for limit, rows in [(0, []), (1, [500]), (7, [500]), (1000, [500])]:
         found = hx.sql(f"SELECT COUNT(*) FROM '{path}' LIMIT {limit}")
-        assert isinstance(found, pa.Table)
-        assert found.column("count(1)").to_pylist() == rows
+        assert isinstance(found, QueryResult)
+        assert found.to_arrow().column("count(1)").to_pylist() == rows
 
 
 def test_dropping_from_a_table_that_is_not_there(path: Path) -> None:

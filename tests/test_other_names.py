@@ -14,7 +14,7 @@ import pytest
 
 import hindex
 from hindex.errors import HindexError, UnknownNameError
-from hindex.other_names import CONNECTION_NAMES, SCAN_NAMES, TABLE_NAMES
+from hindex.other_names import CONNECTION_NAMES, RESULT_NAMES, SCAN_NAMES, TABLE_NAMES
 from hindex.scan.scan import Scan
 from hindex.tables import Table
 from tests.support.small import write_rows
@@ -75,6 +75,7 @@ def test_remedies_are_there() -> None:
     """What is named in the place of another name exists, and does not have that name itself."""
     for names, kind, scan in (
         (SCAN_NAMES, Scan, Scan),
+        (RESULT_NAMES, hindex.QueryResult, None),
         (TABLE_NAMES, Table, Scan),
         (CONNECTION_NAMES, hindex.Connection, None),
     ):

@@ -13,7 +13,7 @@ from hindex.lifecycle.results import CheckResult, Record, records_table
 if TYPE_CHECKING:
     from hindex.indexes import Index
     from hindex.plan.explain import Explanation
-    from hindex.scan.scan import Scan
+    from hindex.query_result import QueryResult
 
 _INDEX_SCHEMA = pa.schema(
     [
@@ -40,12 +40,8 @@ def write_result(result: object, output: Output) -> int | None:
     if isinstance(result, pa.Table) and result.schema.equals(SHOWN):
         return output.listing(result, _brief(result))
     if hasattr(result, "to_batches"):
-        rows = cast("Scan | pa.Table", result)
+        rows = cast("QueryResult | pa.Table", result)
         return output.rows(rows.schema, rows.to_batches())
-    if hasattr(result, "toArrow"):
-        # a query that Spark runs
-        collected: pa.Table = result.toArrow()
-        return output.rows(collected.schema, collected.to_batches())
     if hasattr(result, "to_text"):
         explanation = cast("Explanation", result)
         output.explanation(explanation.to_text(), explanation.to_json())

@@ -8,6 +8,8 @@ from itertools import chain
 from threading import Lock, Timer
 from typing import Protocol, TextIO
 
+from hindex.value_texts import text_width
+
 #: A table's column widths are those of its first rows, which are held back until they are so many, have so many
 #: characters, or this many seconds have passed since the first of them came.
 HEAD_ROWS = 1000
@@ -114,7 +116,7 @@ class TableRows:
             return
         head, self._head = self._head, None
         self._widths = [
-            min(MOST_WIDTH, max(map(_width, chain((name,), *(cells[at] for cells in head)))))
+            min(MOST_WIDTH, max(map(text_width, chain((name,), *(cells[at] for cells in head)))))
             for at, name in enumerate(self._names)
         ]
         self._stream.write(_line(self._names, self._widths, [False] * len(self._names)))
@@ -130,15 +132,6 @@ class TableRows:
 def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
     padded = []
     for cell, width, to_right in zip(cells, widths, right, strict=True):
-        space = " " * (width - _width(cell))
+        space = " " * (width - text_width(cell))
         padded.append(space + cell if to_right else cell + space)
     return " │ ".join(padded).rstrip() + "\n"
-
-
-def _width(text: str) -> int:
-    """Terminal columns that a text takes."""
-    if text.isascii():
-        return len(text)
-    from rich.cells import cell_len
-
-    return cell_len(text)

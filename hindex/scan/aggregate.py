@@ -101,6 +101,18 @@ class GroupFilter:
 
 
 @dataclass(frozen=True, slots=True)
+class ResultColumn:
+    """A column of a result: its Arrow field, and the type of its values."""
+
+    field: pa.Field
+    type: OrcType
+
+    @property
+    def name(self) -> str:
+        return str(self.field.name)
+
+
+@dataclass(frozen=True, slots=True)
 class Aggregation:
     """Aggregates of the rows that ``where`` keeps: one row of them, or one for each of the values of ``groups``.
 
@@ -208,7 +220,21 @@ class Aggregation:
                 name: found.column(at) for at, name in enumerate(found.column_names) if at >= len(self.items)
             }
             found = found.filter(pa.array(mask(kept, columns, found.num_rows)))
-        return found.select(range(len(self.items))).slice(0, self.limit)
+        schema = pa.schema([column.field for column in self.result_columns(plan)])
+        return pa.Table.from_arrays(found.columns[: len(self.items)], schema=schema).slice(0, self.limit)
+
+    def result_columns(self, plan: ScanPlan) -> tuple[ResultColumn, ...]:
+        """The columns of the result: a count is an int64 that is never null, all else is of its column's type."""
+        columns = []
+        for item in self.items:
+            is_count = item.column is None or _function(item) in COUNTS
+            data_type = (
+                OrcType(Kind.LONG)
+                if item.column is None or is_count
+                else plan.snapshot.schema.resolve(item.column).type
+            )
+            columns.append(ResultColumn(pa.field(item.name, data_type.to_arrow(), not is_count), data_type))
+        return tuple(columns)
 
     def _kept(self, plan: ScanPlan) -> Filter | None:
         """The filter of groups; None where all of them are wanted.

@@ -1,9 +1,9 @@
-"""The first rows of a scan as HTML, for notebooks."""
+"""The first rows of a scan or a query as HTML, for notebooks."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from html import escape
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -12,28 +12,26 @@ from hindex.plan.explain_html import STYLE
 from hindex.scan.beginnings import beginnings
 from hindex.value_texts import printable, texts
 
-if TYPE_CHECKING:
-    from hindex.scan.scan import Scan
-
 #: What is shown at most: rows, columns, and characters of a value.
 _ROWS, _COLUMNS, _CHARACTERS = 10, 20, 100
 
 
-def scan_html(scan: Scan, remark: str = "") -> str:
+def rows_html(title: str, preview: Callable[[int], tuple[pa.Table, str]]) -> str:
     """One ``div`` with its own style: a table of the first rows, and how much of the whole it is.
 
-    Rows are read as :meth:`~hindex.scan.scan.Scan.head` does. What goes wrong is shown in their place.
+    What goes wrong is shown in their place.
 
-    :param remark: is told beside how much is shown.
+    :param title: stands above the rows.
+    :param preview: reads so many of the first rows, and has a remark to show beside how much is shown.
     """
     try:
         # one row more tells whether there are more
-        shown = _rows(scan.head(_ROWS + 1), remark)
+        shown = _rows(*preview(_ROWS + 1))
     except Exception as error:  # noqa: BLE001 a notebook shows nothing at all of what fails in here
         lines = map(printable, f"{type(error).__name__}: {error}".splitlines())
         shown = f"<div>{escape(chr(10).join(lines))}</div>"
     # texts of a condition may be no Unicode, which nothing could be sent with
-    asked = escape(printable(repr(scan)))
+    asked = escape(printable(title))
     return f'<div class="hindex"><style>{STYLE}</style>\n<code>{asked}</code>\n{shown}\n</div>\n'
 
 

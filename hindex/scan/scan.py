@@ -26,7 +26,7 @@ from hindex.scan.meter import Meter
 from hindex.scan.ordered import Order, check_order, first_rows, sorted_rows
 from hindex.scan.planning import ScanPlan, plan_nothing, plan_scan
 from hindex.scan.proving import ProveReport, prove_scan
-from hindex.scan.rows_html import scan_html
+from hindex.scan.rows_html import rows_html
 from hindex.scan.running import Runner, Unit, run_lots, run_units
 from hindex.scan.task import OutputColumn, ScanTask
 from hindex.sql.predicate import Predicate, quote_name
@@ -105,16 +105,26 @@ class Scan:
 
         A look proves nothing: that would read the whole table.
         """
+        shown = self.unproved()
+        return rows_html(repr(self), lambda rows: (shown.head(rows), "" if shown is self else "not proved"))
+
+    def unproved(self) -> Scan:
+        """The same scan, without a proof where the mode asks for one."""
         if self.mode is not Mode.PROVE:
-            return scan_html(self)
-        shown = copy.copy(self)
-        shown._runner = Runner()
-        return scan_html(shown, "not proved")
+            return self
+        found = copy.copy(self)
+        found._runner = Runner()
+        return found
 
     @property
     def predicate(self) -> Predicate | None:
         """The condition; None for every row."""
         return self._where
+
+    @property
+    def selected_columns(self) -> tuple[ColumnName, ...] | None:
+        """The columns of the table that are asked for; None for all."""
+        return self._columns
 
     @property
     def row_limit(self) -> int | None:
@@ -209,6 +219,10 @@ class Scan:
     def schema(self) -> pa.Schema:
         """The Arrow schema of the rows, as the table was when the scan was last planned."""
         return self._output_schema(self._last_plan or self.plan())
+
+    def output_columns(self) -> Sequence[OutputColumn]:
+        """The columns of the rows, as the table was when the scan was last planned."""
+        return _typed(self._last_plan or self.plan())
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows, a batch for each stripe that has any; of an order, all are read and sorted first."""

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 
 from hindex.errors import ColumnError
 from hindex.orc.types import Kind, OrcType
 from hindex.plan.explain import Explanation
-from hindex.scan.aggregate import Aggregate, Aggregation, Group, GroupFilter, Item
+from hindex.scan.aggregate import Aggregate, Aggregation, Group, GroupFilter, Item, ResultColumn
 from hindex.scan.ordered import Order, sorted_rows
+from hindex.scan.planning import ScanPlan
+from hindex.scan.proving import ProveReport
+from hindex.scan.result_rows import ComputedRows, ScanRows
 from hindex.scan.scan import Scan
 from hindex.scan.task import OutputColumn
 from hindex.sql.predicate import ColumnRef
 from hindex.sql.statements import (
-    COUNTS,
     AggregateCall,
     Having,
     Select,
@@ -24,64 +26,94 @@ from hindex.sql.statements import (
     SortItem,
     is_same_value,
 )
-from hindex.table.schema import ColumnName
 
 #: What Spark calls the column.
 _EXISTS = "exists()"
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """An aggregation, its rows ordered and cut."""
+class Summary(ComputedRows):
+    """An aggregation of a scan's rows, its own rows ordered and cut.
 
-    aggregation: Aggregation
-    order: tuple[int, Order] | None
-    limit: int | None
+    :param order: the position of the item that its rows are ordered by, and how.
+    """
+
+    def __init__(
+        self, scan: Scan, aggregation: Aggregation, order: tuple[int, Order] | None, limit: int | None
+    ) -> None:
+        self._scan = scan
+        self._aggregation = aggregation
+        self._order = order
+        self._limit = limit
+        self._columns: tuple[ResultColumn, ...] | None = None
+
+    @property
+    def columns(self) -> tuple[ResultColumn, ...]:
+        """The columns, as the table was when the aggregation was last planned."""
+        if self._columns is None:
+            self.plan()
+        assert self._columns is not None
+        return self._columns
+
+    @property
+    def proof(self) -> ProveReport | None:
+        return self._scan.proof
+
+    def plan(self) -> ScanPlan:
+        """Plan the aggregation against the table as it is now, see :meth:`Aggregation.plan`."""
+        plan = self._aggregation.plan()
+        self._columns = self._aggregation.result_columns(plan)
+        return plan
 
     def to_arrow(self) -> pa.Table:
-        """The result."""
-        found = self.aggregation.to_arrow()
-        if self.order is not None:
-            at, order = self.order
-            item = self.aggregation.items[at]
-            is_count = isinstance(item, Aggregate) and item.function in COUNTS
-            of = OrcType(Kind.LONG) if is_count or item.column is None else self._type_of(item.column)
-            found = sorted_rows(found, found.column(at), OutputColumn("", of), order)
-        return found.slice(0, self.limit)
+        """Compute the rows."""
+        found = self._aggregation.to_arrow()
+        if self._order is not None:
+            at, order = self._order
+            found = sorted_rows(found, found.column(at), OutputColumn("", self.columns[at].type), order)
+        return found.slice(0, self._limit)
 
     def explain(self, *, analyze: bool = False) -> Explanation:
-        """How it would be answered, see :meth:`~hindex.scan.aggregate.Aggregation.explain`."""
-        found = self.aggregation.explain(analyze=analyze)
+        """Say how the rows are computed, see :meth:`~hindex.scan.aggregate.Aggregation.explain`."""
+        found = self._aggregation.explain(analyze=analyze)
         analyzed = found.analyzed
-        if analyzed is not None and self.limit is not None:
-            analyzed = replace(analyzed, rows=min(analyzed.rows, self.limit))
-        order = "" if self.order is None else f"{self.order[1]}: the result is sorted"
-        return replace(found, order=order, limit=self.limit, analyzed=analyzed)
-
-    def _type_of(self, column: ColumnName) -> OrcType:
-        return self.aggregation.snapshot().schema.resolve(column).type
+        if analyzed is not None and self._limit is not None:
+            analyzed = replace(analyzed, rows=min(analyzed.rows, self._limit))
+        order = "" if self._order is None else f"{self._order[1]}: the result is sorted"
+        return replace(found, order=order, limit=self._limit, analyzed=analyzed)
 
 
-@dataclass(frozen=True, slots=True)
-class Existence:
-    """Whether a scan has any row, as a column of that name."""
+class Existence(ComputedRows):
+    """One row with one boolean of a name: whether a scan has any row."""
 
-    scan: Scan
-    name: str
+    def __init__(self, scan: Scan, name: str) -> None:
+        self._scan = scan
+        self._name = name
+
+    @property
+    def columns(self) -> tuple[ResultColumn, ...]:
+        return (ResultColumn(pa.field(self._name, pa.bool_(), nullable=False), OrcType(Kind.BOOLEAN)),)
+
+    @property
+    def proof(self) -> ProveReport | None:
+        return self._scan.proof
+
+    def plan(self) -> ScanPlan:
+        """Plan the scan against the table as it is now."""
+        return self._scan.plan()
 
     def to_arrow(self) -> pa.Table:
-        """The result: one boolean."""
-        return pa.table({self.name: pa.array([self.scan.exists()])})
+        """Compute the boolean."""
+        return pa.Table.from_arrays([pa.array([self._scan.exists()])], schema=self.schema)
 
     def explain(self, *, analyze: bool = False) -> Explanation:
-        """How it would be answered, see :meth:`~hindex.scan.scan.Scan.explain`."""
-        limit = 1 if self.scan.row_limit is None else min(self.scan.row_limit, 1)
-        found = self.scan.narrowed(self.scan.predicate, [], limit).explain(analyze=analyze)
+        """Say how the boolean is computed, see :meth:`~hindex.scan.scan.Scan.explain`."""
+        limit = 1 if self._scan.row_limit is None else min(self._scan.row_limit, 1)
+        found = self._scan.narrowed(self._scan.predicate, [], limit).explain(analyze=analyze)
         # one row is enough, but that is not what was asked
-        return replace(found, limit=self.scan.row_limit)
+        return replace(found, limit=self._scan.row_limit)
 
 
-def selected(scan: Scan, select: Select | SelectExists) -> Scan | Summary | Existence:
+def selected(scan: Scan, select: Select | SelectExists) -> ScanRows | Summary | Existence:
     """What a statement asks for of a table.
 
     :param scan: of all rows of the table, in the mode that is wanted.
@@ -89,8 +121,8 @@ def selected(scan: Scan, select: Select | SelectExists) -> Scan | Summary | Exis
     """
     if isinstance(select, SelectExists):
         rows = selected(scan, select.rows)
-        assert isinstance(rows, Scan)
-        return Existence(rows, _EXISTS if select.alias is None else select.alias)
+        assert isinstance(rows, ScanRows)
+        return Existence(rows.scan, _EXISTS if select.alias is None else select.alias)
     items = select.items
     found = scan.narrowed(
         select.where,
@@ -100,13 +132,14 @@ def selected(scan: Scan, select: Select | SelectExists) -> Scan | Summary | Exis
     )
     if not select.is_aggregate:
         if select.order is None:
-            return found
+            return ScanRows(found)
         assert isinstance(select.order.value, ColumnRef)
-        return found.order_by(
+        ordered = found.order_by(
             select.order.value.parts,
             descending=select.order.descending,
             nulls_first=select.order.nulls_first,
         )
+        return ScanRows(ordered)
     wanted: list[Item] = []
     for item in items or ():
         if isinstance(item.value, AggregateCall):
@@ -118,7 +151,9 @@ def selected(scan: Scan, select: Select | SelectExists) -> Scan | Summary | Exis
     groups = [column.parts for column in select.groups]
     having = None if select.having is None else _group_filter(select.having, select.groups)
     summary = found.aggregate(wanted, groups, limit, having)
-    return Summary(summary, None if select.order is None else _sorted(select, select.order), select.limit)
+    return Summary(
+        found, summary, None if select.order is None else _sorted(select, select.order), select.limit
+    )
 
 
 def _aggregate(call: AggregateCall, name: str) -> Aggregate:

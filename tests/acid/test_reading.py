@@ -236,8 +236,8 @@ def test_valid_write_ids_of_a_connection_and_a_scan(tmp_path: Path) -> None:
         insert(tmp_path / f"delta_{write_id}_{write_id}" / "bucket_00000", write_id, [write_id])
     seen = f"t:1:{MOST}::"
     statement = f"SELECT COUNT(*) FROM '{tmp_path}'"
-    assert hindex.connect().sql(statement).column(0).to_pylist() == [2]  # type: ignore[operator,union-attr]
-    assert hindex.connect(valid_write_ids=seen).sql(statement).column(0).to_pylist() == [1]  # type: ignore[operator,union-attr]
+    assert hindex.connect().sql(statement).to_arrow().column(0).to_pylist() == [2]  # type: ignore[union-attr]
+    assert hindex.connect(valid_write_ids=seen).sql(statement).to_arrow().column(0).to_pylist() == [1]  # type: ignore[union-attr]
     assert hindex.connect(valid_write_ids=seen).table(str(tmp_path), valid_write_ids="").scan().count() == 2
     table = table_of(tmp_path)
     assert (table.scan(valid_write_ids=seen).count(), table.scan().count()) == (1, 2)

@@ -18,7 +18,6 @@ import pytest
 import hindex
 from hindex.cli.main import _run
 from hindex.plan.modes import Mode
-from hindex.scan.scan import Scan
 from hindex.sql import split
 from tests.acid.writing import bucket_property, write_acid
 from tests.support import local_build
@@ -98,7 +97,7 @@ def test_python(page: str, place: Path, capsys: pytest.CaptureFixture[str]) -> N
             exec(compile(ast.Module([node], []), page, "exec"), known)
             continue
         found = eval(compile(ast.Expression(node.value), page, "eval"), known)
-        if isinstance(found, Scan):
+        if isinstance(found, hindex.Scan | hindex.QueryResult):
             assert found.count() > 0, ast.unparse(node)
     capsys.readouterr()
 
@@ -134,7 +133,7 @@ def test_aggregates(place: Path) -> None:
     found = []
     for text in split(block):
         result: Any = hx.sql(text)
-        found.append(result.to_arrow() if isinstance(result, Scan) else result)
+        found.append(result.to_arrow())
     first, any_, distinct, grouped, pairs, count, by_city, oldest = (item.to_pylist() for item in found)
     ages = [row["age"] for row in women]
     assert list(first[0].values()) == [len(women), len(women), min(ages), max(ages)]

@@ -216,11 +216,6 @@ def test_strings_that_are_not_utf8() -> None:
     assert texts(column) == ["ok", r"\xff!", None]
 
 
-class SparkFrame:
-    def toArrow(self) -> pa.Table:  # noqa: N802
-        return pa.table({"a": [1, 2]})
-
-
 class Explanation:
     def to_text(self) -> str:
         return "predicate  a = 1"
@@ -257,7 +252,6 @@ ROW = "g,gender,BITMAP,FRESH,123\n"
         (pa.table({"count(1)": [42]}), "table", "count(1)\n────────\n      42\n(1 row)\n"),
         (pa.table({"count(1)": [42]}), "json", '[\n  {"count(1)": 42}\n]\n'),
         (pa.table({"count(1)": [42]}), "csv", "count(1)\n42\n"),
-        (SparkFrame(), "csv", "a\n1\n2\n"),
         (Explanation(), "table", "predicate  a = 1\n"),
         (Explanation(), "json", '{\n  "predicate": "a = 1"\n}\n'),
         (Index(), "csv", HEADER + ROW),

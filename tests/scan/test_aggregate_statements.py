@@ -13,7 +13,6 @@ from hindex.orc import OrcReader
 from hindex.plan.explain import ReadPath
 from hindex.scan import shared
 from hindex.scan.aggregate import Aggregate, Group, Item
-from hindex.scan.scan import Scan
 from hindex.sql.statements import AggregateFunction
 from hindex.tables import Table
 from tests.scan.counted import TABLE, A, grouped, indexed_table
@@ -35,8 +34,8 @@ def test_one_select_of_many(connection: LocalConnection, table: Table, opened: l
         f"SELECT COUNT(*), COUNT(a) AS n, MIN(a), MAX(a) AS `most a`, MIN(s) FROM '{table.name}' WHERE a < 5"
     )
     opened.clear()
-    found = connection.sql(sql)
-    assert isinstance(found, pa.Table)
+    found: Any = connection.sql(sql)
+    found = found.to_arrow()
     kept = [r for r in TABLE if r[1] is not None and r[1] < 5]
     assert found.to_pylist() == [
         {
@@ -63,13 +62,12 @@ EXISTS = (
 
 def test_exists_of_a_statement(connection: LocalConnection, table: Table, opened: list[OrcReader]) -> None:
     def ask(where: str, items: str = "1") -> pa.Table:
-        found = connection.sql(f"SELECT EXISTS(SELECT {items} FROM '{table.name}' WHERE {where}) AS any")
-        assert isinstance(found, pa.Table)
-        return found
+        found: Any = connection.sql(f"SELECT EXISTS(SELECT {items} FROM '{table.name}' WHERE {where}) AS any")
+        return found.to_arrow()
 
     for where in EXISTS:
         found = ask(where)
-        assert found.schema == pa.schema([("any", pa.bool_())])
+        assert found.schema == pa.schema([pa.field("any", pa.bool_(), nullable=False)])
         assert found.to_pylist() == [{"any": table.scan(where).to_arrow().num_rows > 0}], where
     opened.clear()
     for where in EXISTS:
@@ -86,7 +84,7 @@ def test_exists_of_a_statement(connection: LocalConnection, table: Table, opened
     # one row is enough, but nobody wrote a limit
     assert told.limit is None
     none: Any = connection.sql(f"SELECT EXISTS(SELECT 1 FROM '{table.name}' WHERE a = 3 LIMIT 0)")
-    assert none.to_pylist() == [{"exists()": False}]
+    assert none.to_arrow().to_pylist() == [{"exists()": False}]
     with pytest.raises(ColumnError, match="nosuch"):
         ask("a = 3", "nosuch")
 
@@ -96,18 +94,17 @@ def test_exists_is_what_spark_says(connection: LocalConnection, table: Table, sp
         return [f"SELECT EXISTS(SELECT {of} FROM {of_table} WHERE {where})" for where in EXISTS]
 
     theirs = spark.sql(" UNION ALL ".join(union("1", f"orc.`{table.uri}`")))
-    ours = [connection.sql(text) for text in union("1", f"'{table.uri}'")]
-    values = [found.column(0)[0].as_py() for found in ours if isinstance(found, pa.Table)]
+    results: list[Any] = [connection.sql(text) for text in union("1", f"'{table.uri}'")]
+    ours = [found.to_arrow() for found in results]
+    values = [found.column(0)[0].as_py() for found in ours]
     assert sorted(values) == sorted(row[0] for row in theirs.collect())
-    assert {tuple(found.column_names) for found in ours if isinstance(found, pa.Table)} == {
-        tuple(theirs.columns)
-    }
+    assert {tuple(found.column_names) for found in ours} == {tuple(theirs.columns)}
 
 
 def test_statements(connection: LocalConnection, table: Table) -> None:
     def run(text: str) -> list[dict[str, Any]]:
         found: Any = connection.sql(text.replace("TABLE", f"'{table.name}'"))
-        rows: list[dict[str, Any]] = (found.to_arrow() if isinstance(found, Scan) else found).to_pylist()
+        rows: list[dict[str, Any]] = found.to_arrow().to_pylist()
         return rows
 
     counted = grouped(A)
@@ -143,7 +140,7 @@ def test_a_limit_of_no_rows_asks_no_index_of_several_files(
 
     monkeypatch.setattr(shared, "open_btree_file", opens)
     found: Any = connection.sql(f"SELECT COUNT(*) FROM '{table.name}' WHERE id = 7 LIMIT 0")
-    assert found.num_rows == 0
+    assert found.count() == 0
     told: Any = connection.sql(f"EXPLAIN SELECT a, s FROM '{table.name}' WHERE id = 7 GROUP BY a, s LIMIT 0")
     assert told.path is ReadPath.NOTHING
     with pytest.raises(AssertionError):

@@ -22,7 +22,6 @@ from hindex.errors import (
     StatementError,
     TableError,
 )
-from hindex.scan.scan import Scan
 from hindex.store.store import Store
 from hindex.tables import IndexSpec, Table
 from tests.support.small import ids, store_state, write_columns, write_rows
@@ -284,7 +283,7 @@ def test_one_clear_error_from_statements(
 
 def test_a_mistake_in_a_select_is_told_before_rows_are_asked_for(path: Path) -> None:
     scan = hindex.connect().sql(f"SELECT id FROM '{path}' WHERE a = 4 LIMIT 3")
-    assert isinstance(scan, Scan)
+    assert isinstance(scan, hindex.QueryResult)
     assert ids(scan) == [1004, 1014, 1024]
 
 

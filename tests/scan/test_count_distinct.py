@@ -15,7 +15,6 @@ from hindex.orc import OrcReader
 from hindex.plan.explain import ReadPath
 from hindex.plan.reasons import Reason
 from hindex.scan.aggregate import Aggregate, Group, GroupFilter
-from hindex.scan.scan import Scan
 from hindex.sql import parse
 from hindex.sql.statements import AggregateFunction
 from hindex.tables import IndexSpec, Table
@@ -52,7 +51,7 @@ def table(connection: LocalConnection, tmp_path: Path, rng: np.random.Generator)
 
 def run(connection: LocalConnection, table: Table, text: str) -> pa.Table:
     found: Any = connection.sql(text.replace("TABLE", f"'{table.uri}'"))
-    return found.to_arrow() if isinstance(found, Scan) else found
+    return found.to_arrow()
 
 
 def decoded(readers: list[OrcReader]) -> int:
@@ -363,7 +362,7 @@ def test_a_column_that_is_called_like_an_aggregate(connection: LocalConnection, 
     write_pyarrow(tmp_path / "u" / "0.orc", pa.table({"COUNT(*)": [1, 1, 2], "b": [1, 2, 3]}), "none")
     of = f"FROM '{tmp_path / 'u'}' GROUP BY `COUNT(*)`"
     found: Any = connection.sql(f"SELECT `COUNT(*)` {of} HAVING `COUNT(*)` = 2")
-    assert found.column(0).to_pylist() == [2]
+    assert found.to_arrow().column(0).to_pylist() == [2]
     with pytest.raises(ColumnError, match="an aggregate and a column"):
         connection.sql(f"SELECT `COUNT(*)` {of} HAVING COUNT(*) = 2")
 

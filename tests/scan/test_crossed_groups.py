@@ -19,7 +19,6 @@ from hindex.plan.explain import ReadPath
 from hindex.plan.reasons import Reason
 from hindex.scan import cost, execute, groups_index
 from hindex.scan.aggregate import Aggregate, Group
-from hindex.scan.scan import Scan
 from hindex.sql.statements import AggregateFunction
 from hindex.tables import IndexSpec, Table
 from tests.support.local_build import LocalConnection
@@ -138,7 +137,7 @@ def test_a_broken_index_of_several_is_read_instead(crossed: Table, monkeypatch: 
 def test_statements_of_several_columns(connection: LocalConnection, crossed: Table) -> None:
     def run(text: str) -> list[tuple[Any, ...]]:
         found: Any = connection.sql(text.replace("TABLE", f"'{crossed.name}'"))
-        return as_listed(found.to_arrow() if isinstance(found, Scan) else found)
+        return as_listed(found.to_arrow())
 
     first = Counter((x, y) for x, y in zip(CROSSED["x"], CROSSED["y"], strict=True))
     text = "SELECT y, COUNT(*) AS n, COUNT(y), MAX(X), x FROM TABLE WHERE p = 0 GROUP BY x, y ORDER BY n DESC"
@@ -248,9 +247,10 @@ def test_a_limit_of_no_rows_looks_at_nothing(
         by = "" if "MIN" in select else " GROUP BY bare, x"
         found: Any = connection.sql(f"SELECT {select} FROM '{crossed.name}' WHERE many > 3{by} LIMIT 0")
         full: Any = connection.sql(f"SELECT {select} FROM '{crossed.name}' WHERE many > 3{by}")
-        assert (found.num_rows, found.schema) == (0, full.schema)
+        assert (found.count(), found.schema) == (0, full.schema)
         opened.clear()
-        connection.sql(f"SELECT {select} FROM '{crossed.name}' WHERE many > 3{by} LIMIT 0")
+        found = connection.sql(f"SELECT {select} FROM '{crossed.name}' WHERE many > 3{by} LIMIT 0")
+        assert found.to_arrow().num_rows == 0
         assert opened == []
         told: Any = connection.sql(f"EXPLAIN SELECT {select} FROM '{crossed.name}'{by} LIMIT 0")
         assert (told.path, told.limit, opened) == (ReadPath.NOTHING, 0, [])

@@ -14,7 +14,6 @@ import pytest
 from hindex.errors import ColumnError
 from hindex.scan.aggregate import Aggregate, Group
 from hindex.scan.ordered import Order
-from hindex.scan.scan import Scan
 from hindex.sql.statements import AggregateFunction
 from hindex.tables import Table
 from tests.support import local_build
@@ -83,7 +82,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def rows(found: Any) -> Counter[str]:
     """Rows as Spark shows structs of their values, and how often each is there."""
-    table = found.to_arrow() if isinstance(found, Scan) else found
+    table = found.to_arrow()
     values = zip(*(column.to_pylist() for column in table.columns), strict=True)
     return Counter(
         f"{{{', '.join('null' if value is None else str(value) for value in row)}}}" for row in values

@@ -355,8 +355,8 @@ def test_every_spelling_of_a_table_finds_its_indexes(
     assert scan.explain().exact
     assert [index.status for index in table.indexes()] == ["fresh", "fresh"]
     found = hindex.connect().sql(f"SELECT COUNT(*) FROM '{text}' WHERE {WHERE}")
-    assert isinstance(found, pa.Table)
-    assert found.column(0).to_pylist() == [len(expected())]
+    assert isinstance(found, hindex.QueryResult)
+    assert found.to_arrow().column(0).to_pylist() == [len(expected())]
 
 
 def test_a_table_that_was_moved_keeps_its_indexes(path: Path) -> None:

@@ -159,7 +159,7 @@ def main(kind: str, path: str, archive: str) -> None:
     text = f"SELECT sum(t.id) AS n FROM '{path}' t JOIN range(0, 6000) r ON t.id = r.id WHERE t.a = 3"
     result: Any = hx.sql(text)
     explained: Any = hx.sql("EXPLAIN " + text)
-    found["query"] = [result.collect()[0]["n"], explained.tables[0].is_accelerated]
+    found["query"] = [result.to_spark().collect()[0]["n"], explained.tables[0].is_accelerated]
     hindex.enable(spark)
     found["source"] = spark.read.format("hindex").option("where", "a = 3 AND s = 's3'").load(path).count()
     if kind == "cluster":

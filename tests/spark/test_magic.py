@@ -71,7 +71,7 @@ def test_lines_and_cells(shell: InteractiveShell, tmp_path: Path, monkeypatch: p
         shell, f"%%hindex --into rows --store {tmp_path / 'store'}\nSHOW INDEXES;\nSELECT a FROM '{path}'"
     )
     assert kept is None
-    assert isinstance(shell.user_ns["rows"], hindex.Scan)
+    assert isinstance(shell.user_ns["rows"], hindex.QueryResult)
     assert isinstance(run(shell, "%hindex SHOW INDEXES"), pd.DataFrame)
     # a name with a value in braces is that value
     shell.user_ns["where"] = path

@@ -14,6 +14,7 @@ import pytest
 import hindex
 import hindex.tables
 from hindex.errors import StatementError
+from hindex.plan.explain import Explanation
 from hindex.queries import query_plan
 from hindex.queries.execution import QueryExplanation, explain_query, run_query
 from hindex.queries.query_plan import plan_query
@@ -138,9 +139,9 @@ def test_what_sql_returns(
 ) -> None:
     text = "SELECT t.id, u.x FROM qt t JOIN qu u ON t.a = u.k WHERE t.s = 's3'"
     found = tables.sql(text)
-    assert rows(found) == rows(spark.sql(text))  # type: ignore[arg-type]
-    # a table's rows alone are a scan still
-    assert isinstance(tables.sql("SELECT id FROM qt WHERE a = 3"), hindex.Scan)
+    assert rows(found.to_spark()) == rows(spark.sql(text))  # type: ignore[union-attr]
+    # hindex reads a table's rows alone
+    assert isinstance(tables.sql("SELECT id FROM qt WHERE a = 3").explain(), Explanation)  # type: ignore[union-attr]
     monkeypatch.setattr(query_plan, "MAX_SHARE", 0.01)
     explained = tables.sql(f"EXPLAIN {text}")
     assert isinstance(explained, QueryExplanation)
@@ -172,8 +173,8 @@ def test_an_order_by_a_name_that_several_columns_have(
     text: str, at: int, is_here: bool, tables: hindex.Connection
 ) -> None:
     found: Any = tables.sql(text)
-    assert isinstance(found, pa.Table) == is_here
-    mine, theirs = (found if is_here else found.toArrow()), tables.spark().sql(text).toArrow()
+    assert isinstance(found.explain(), Explanation) == is_here
+    mine, theirs = found.to_arrow(), tables.spark().sql(text).toArrow()
     assert mine.column(at).to_pylist() == theirs.column(at).to_pylist()
     listed = [
         sorted(map(repr, zip(*(c.to_pylist() for c in t.columns), strict=True))) for t in (mine, theirs)
@@ -272,7 +273,7 @@ def test_a_table_of_a_query_is_the_same_one_in_another_database(spark: SparkSess
     try:
         hx = hindex.connect(spark=spark)
         spark.catalog.setCurrentDatabase("one")
-        assert hx.sql("SELECT sum(id) AS n FROM t WHERE id = 3").collect()[0].n == 3  # type: ignore[union-attr]
+        assert hx.sql("SELECT sum(id) AS n FROM t WHERE id = 3").max("n") == 3  # type: ignore[union-attr]
         spark.catalog.setCurrentDatabase("two")
         hx.sql("DROP INDEX by_id")
         left = {name for name in ("one", "two") if hindex.connect().table(str(tmp_path / name)).indexes()}

@@ -43,7 +43,7 @@ def test_a_table_that_is_transactional(
     spark.sql(f"CREATE TABLE acid (id BIGINT, k INT, s STRING) USING orc LOCATION '{tmp_path / 't'}'")
     try:
         text = "WITH acid AS (SELECT * FROM acid) SELECT count(*) AS n FROM acid"
-        assert tables.sql(text).collect()[0]["n"] == 7  # type: ignore[union-attr]
+        assert tables.sql(text).to_arrow()["n"].to_pylist() == [7]  # type: ignore[union-attr]
         for text in (
             "TABLE acid",
             "SELECT count(*) + 0 FROM IDENTIFIER('acid')",

@@ -59,7 +59,7 @@ def test_modes_are_not_those_of_queries(
             hx.sql(alone)
     else:
         found = hx.sql(alone)
-        assert isinstance(found, hindex.Scan)
+        assert isinstance(found, hindex.QueryResult)
         assert found.to_arrow().num_rows
         assert proofs
 

@@ -114,7 +114,7 @@ def test_mistakes_that_are_told_with_their_remedy(tables: hindex.Connection, wid
     for text in ("SELECT count(*) AS n, n FROM {}", "SELECT current_date, count(*) FROM {}"):
         found: Any = tables.sql(text.format(f"'{wide}'"))
         wanted = tables.spark().sql(text.format(f"orc.`{wide}`"))
-        assert found.collect() == wanted.collect()
+        assert found.to_spark().collect() == wanted.collect()
 
 
 def test_paths_in_quotes_are_not_to_blame(tables: hindex.Connection, wide: Path) -> None:
@@ -280,7 +280,7 @@ def test_words_of_changes_in_queries(text: str, tables: hindex.Connection, spark
     found: Any = tables.sql(text)
     expected = spark.sql(text)
     assert found.columns == expected.columns
-    assert sorted(map(str, found.collect())) == sorted(map(str, expected.collect()))
+    assert sorted(map(str, found.to_spark().collect())) == sorted(map(str, expected.collect()))
 
 
 def test_spark_marks_mistakes_in_what_was_written(tables: hindex.Connection, spark: SparkSession) -> None:

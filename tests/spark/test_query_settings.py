@@ -13,6 +13,7 @@ import pytest
 import hindex
 import hindex.tables
 from hindex.errors import UnsupportedError
+from hindex.plan.explain import Explanation
 from hindex.queries.execution import explain_query, run_query
 from hindex.spark import catalog
 from hindex.spark.session import has_own_settings
@@ -135,8 +136,9 @@ def test_statements_that_settings_change(
     spark.conf.set(setting, value)
     try:
         found: Any = tables.sql(text)
-        assert rows(found) == rows(spark.sql(text))
-        assert isinstance(tables.sql("SELECT id FROM qt WHERE a = 3"), hindex.Scan)
+        assert rows(found.to_spark()) == rows(spark.sql(text))
+        told: Any = tables.sql("SELECT id FROM qt WHERE a = 3").explain()  # type: ignore[union-attr]
+        assert isinstance(told, Explanation)
         if setting != "my.value":
             # the session that is there is the one that such a connection is going to have
             asked = hindex.connect(conf={"spark.sql.shuffle.partitions": "1"})
@@ -174,7 +176,7 @@ def test_partitions_whose_values_are_texts_to_the_session(
     spark.conf.set(name, "false")
     try:
         found: Any = tables.sql(f"SELECT id FROM '{tmp_path}' WHERE p = '01'")
-        assert [row.id for row in found.collect()] == [1]
+        assert found.to_arrow()["id"].to_pylist() == [1]
     finally:
         spark.conf.unset(name)
 

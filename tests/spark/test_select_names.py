@@ -48,13 +48,12 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_as_spark_calls_them(text: str, spark: SparkSession, place: Path) -> None:
     found: Any = hindex.connect().sql(text.format(f"'{place}'"))
     expected = spark.sql(text.format(f"orc.`{place}`"))
-    table = found if isinstance(found, pa.Table) else found.to_arrow()
+    table = found.to_arrow()
     assert table.schema.names == expected.columns
     rows = sorted(map(repr, zip(*(column.to_pylist() for column in table.columns), strict=True)))
     assert rows == sorted(repr(tuple(_plain(value) for value in row)) for row in expected.collect())
-    if not isinstance(found, pa.Table):
-        assert found.schema.names == expected.columns
-        assert found.to_spark(spark).columns == expected.columns
+    assert found.schema.names == expected.columns
+    assert found.to_spark(spark).columns == expected.columns
 
 
 def test_names_of_tables_and_words_go_before_those_of_columns(spark: SparkSession, tmp_path: Path) -> None:
@@ -83,10 +82,7 @@ def test_names_of_tables_and_words_go_before_those_of_columns(spark: SparkSessio
         ):
             found: Any = hx.sql(text)
             wanted = spark.sql(text)
-            table = (
-                found if isinstance(found, pa.Table) else getattr(found, "to_arrow", None) or found.toArrow
-            )
-            rows = (table if isinstance(table, pa.Table) else table()).to_pylist()
+            rows = found.to_arrow().to_pylist()
             if "ORDER" not in text:
                 rows.sort(key=repr)
             assert rows == sorted(wanted.toArrow().to_pylist(), key=repr), text

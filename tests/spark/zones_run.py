@@ -15,8 +15,8 @@ import pyorc
 import hindex
 import hindex.spark.scan as spark_scan
 from hindex.errors import HindexError
+from hindex.plan.explain import Explanation
 from hindex.queries import query_plan
-from hindex.scan.scan import Scan
 from tests.support.elsewhere import QUICK_JAVA
 
 if TYPE_CHECKING:
@@ -136,13 +136,11 @@ def statements(spark: SparkSession, place: Path) -> list[list[Any]]:
     for text in STATEMENTS:
         wanted = [tuple(row) for row in spark.sql(text.format(to_spark["own"], **to_spark)).collect()]
         result: Any = hx.sql(text.format(ours["own"], **ours))
-        is_ours = isinstance(result, Scan | pa.Table)
-        if isinstance(result, Scan):
-            result = result.to_arrow()
+        is_ours = isinstance(result.explain(), Explanation)
         given = (
-            [tuple(row.values()) for row in result.to_pylist()]
+            [tuple(row.values()) for row in result.to_arrow().to_pylist()]
             if is_ours
-            else [tuple(row) for row in result.collect()]
+            else [tuple(row) for row in result.to_spark().collect()]
         )
         explained: Any = hx.sql("EXPLAIN " + text.format(ours["own"], **ours))
         is_explained = type(explained).__name__ == "Explanation"
@@ -164,7 +162,7 @@ def pushed_down(spark: SparkSession, place: Path) -> list[list[Any]]:
         explained: Any = hx.sql("EXPLAIN " + text.format(f"'{place / name}'"))
         result: Any = hx.sql(text.format(f"'{place / name}'"))
         alone = spark.sql(text.format(f"orc.`{place / name}`"))
-        counts = [list(frame.collect()[0]) for frame in (result, alone)]
+        counts = [list(frame.collect()[0]) for frame in (result.to_spark(), alone)]
         found.append([explained.tables[0].is_accelerated, *counts])
     return found
 
@@ -235,12 +233,13 @@ def told(hx: hindex.Connection, text: str) -> list[Any] | str:
         result: Any = hx.sql(text)
     except HindexError as error:
         return str(error)
+    is_ours = isinstance(result.explain(), Explanation)
     values = (
         result.to_arrow().column(0).to_pylist()
-        if isinstance(result, Scan)
-        else [row[0] for row in result.collect()]
+        if is_ours
+        else [row[0] for row in result.to_spark().collect()]
     )
-    return [type(result).__name__, sorted(values)]
+    return ["Scan" if is_ours else "DataFrame", sorted(values)]
 
 
 def main(java: str, root: str) -> None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 import hindex
 from hindex.plan.reasons import Reason
+from hindex.query_result import QueryResult
 from hindex.scan.scan import Scan
 from hindex.store.store import Store
 from hindex.tables import Table
@@ -67,8 +68,8 @@ def scan_of(path: Path, where: str) -> Scan:
     return hindex.connect().table(str(path)).scan(where, ["id"])
 
 
-def ids(scan: Scan) -> list[int]:
-    """The ids of a scan's rows, in order; counting them gives the same number."""
+def ids(scan: Scan | QueryResult) -> list[int]:
+    """The ids of a scan's or a query's rows, in order; counting them gives the same number."""
     found: list[int] = scan.to_arrow().column("id").to_pylist()
     assert scan.count() == len(found)
     return found

@@ -1,0 +1,175 @@
+"""Results of queries beside Spark's own: rows, schemas and whatever is asked of them, whoever answers."""
+
+from __future__ import annotations
+
+import datetime
+import random
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import hindex
+from hindex.errors import ColumnError, UnsupportedError
+from hindex.plan.explain import Explanation
+from hindex.queries.query_explanation import QueryExplanation
+from hindex.query_result import QueryResult
+from tests.support.small import write_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+COUNT = 40
+#: Statements that hindex answers; each in turn with all rows, without any, and of a table without rows.
+STATEMENTS = [
+    "SELECT * FROM {} WHERE {}",
+    "SELECT id, s AS t, st.x, day, day FROM {} WHERE {}",
+    "SELECT s, dec, big, bin FROM {} WHERE {} ORDER BY dec DESC LIMIT 7",
+    "SELECT count(*), count(s) AS n, min(f), max(dec), min(s), max(bin), max(day), count(DISTINCT s) FROM {} WHERE {}",
+    "SELECT min(flag), max(tiny), min(small), max(i), min(dec), max(big), min(x) FROM {} WHERE {}",
+    "SELECT s, count(*) AS n, count(s), min(s), count(DISTINCT i) FROM {} WHERE {} GROUP BY s ORDER BY s",
+    "SELECT DISTINCT flag, dec FROM {} WHERE {}",
+    "SELECT x, count(*) AS n FROM {} WHERE {} GROUP BY x HAVING count(*) > 0",
+    "SELECT EXISTS(SELECT 1 FROM {} WHERE {})",
+    "SELECT EXISTS(SELECT id FROM {} WHERE {}) AS any",
+]
+
+
+def columns(rows: int) -> dict[str, pa.Array]:
+    rng = random.Random(7)
+
+    def some(values: list[Any], data_type: pa.DataType) -> pa.Array:
+        return pa.array([rng.choice([*values, None]) for _ in range(rows)], data_type)
+
+    return {
+        "id": pa.array(range(rows), pa.int64()),
+        "flag": some([True, False], pa.bool_()),
+        "tiny": some([-1, 2], pa.int8()),
+        "small": some([-300, 300], pa.int16()),
+        "i": some([1, 2, 3], pa.int32()),
+        "f": some([1.5, -2.0], pa.float32()),
+        "x": some([float("nan"), 0.0, -0.0, 3.25], pa.float64()),
+        "s": some(["a", "b", "ä"], pa.string()),
+        "bin": some([b"a", b"\xff"], pa.binary()),
+        "day": some([datetime.date(2020, 1, 2), datetime.date(1900, 1, 1)], pa.date32()),
+        "dec": some([Decimal("1.10"), Decimal("-2.00")], pa.decimal128(9, 2)),
+        "big": some([Decimal("1e20"), Decimal(-5)], pa.decimal128(38, 10)),
+        "list": some([[1, None], []], pa.list_(pa.int64())),
+        "map": some([[("k", 1)], []], pa.map_(pa.string(), pa.int64())),
+        "st": some([{"x": 1, "y": "z"}], pa.struct([("x", pa.int32()), ("y", pa.string())])),
+    }
+
+
+@pytest.fixture(scope="module")
+def place(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("results")
+    write_columns(root / "full" / "1.orc", columns(COUNT))
+    write_columns(root / "empty" / "1.orc", columns(0))
+    return root
+
+
+def listed(table: pa.Table) -> list[str]:
+    return sorted(map(repr, zip(*(column.to_pylist() for column in table.columns), strict=True)))
+
+
+@pytest.mark.parametrize("text", STATEMENTS)
+def test_schemas_and_rows_are_those_of_spark(text: str, spark: SparkSession, place: Path) -> None:
+    """The schema does not depend on who answers, nor on whether there are rows."""
+    hx = hindex.connect(spark=spark)
+    schema = None
+    for name, where in (("full", "id >= 0"), ("full", "id < 0"), ("empty", "id >= 0")):
+        ours: Any = hx.sql(text.format(f"'{place / name}'", where))
+        by_spark: Any = hx.sql(f"SELECT * FROM ({text}) q".format(f"'{place / name}'", where))
+        wanted = spark.sql(text.format(f"orc.`{place / name}`", where)).toArrow()
+        assert type(ours) is type(by_spark) is QueryResult
+        assert isinstance(ours.explain(), Explanation)
+        assert isinstance(by_spark.explain(), QueryExplanation)
+        for found in (ours, by_spark):
+            rows = found.to_arrow()
+            assert rows.schema == found.schema == wanted.schema == (schema or wanted.schema)
+            assert [field.nullable for field in rows.schema] == [field.nullable for field in wanted.schema]
+            assert listed(rows) == listed(wanted)
+            assert rows.schema.field(0).metadata is None
+        if len(set(ours.columns)) == len(ours.columns):
+            fields = [
+                [(field.name, field.dataType, field.nullable) for field in found.to_spark().schema]
+                for found in (ours, by_spark)
+            ]
+            assert fields[0] == fields[1]
+        assert listed(ours.to_spark().toArrow()) == listed(wanted)
+        schema = wanted.schema
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("SELECT id, x, s, dec FROM {}", ["x", "s", "dec"]),
+        ("SELECT s AS x, x AS s FROM {} LIMIT 20", ["x", "s"]),
+        ("SELECT x, count(*) AS n, min(x) AS s FROM {} GROUP BY x", ["x", "n", "s"]),
+        ("SELECT max(day) AS x, min(big) AS n FROM {} WHERE id < 0", ["x", "n"]),
+    ],
+)
+def test_what_is_asked_of_results_is_the_same_whoever_answers(
+    text: str, names: list[str], spark: SparkSession, place: Path
+) -> None:
+    hx = hindex.connect(spark=spark)
+    text = text.format(f"'{place / 'full'}'")
+    ours: Any = hx.sql(text)
+    by_spark: Any = hx.sql(f"SELECT * FROM ({text}) q")
+    assert ours.count() == by_spark.count()
+    assert ours.exists() is by_spark.exists()
+    assert ours.head(3).schema == by_spark.head(3).schema
+    assert ours.head(3).num_rows == by_spark.head(3).num_rows == min(3, ours.count())
+    for name in names:
+        for method in ("count", "min", "max", "count_distinct"):
+            values = [getattr(found, method)(name.upper()) for found in (ours, by_spark)]
+            assert repr(values[0]) == repr(values[1]), (method, name)
+        assert repr(ours.distinct(name).to_pylist()) == repr(by_spark.distinct(name).to_pylist())
+        for found in (ours.value_counts(name), ours.value_counts(*names)):
+            assert found.schema.field("count").type == pa.int64()
+        assert listed(ours.value_counts(*names)) == listed(by_spark.value_counts(*names))
+        for descending in (False, True):
+            for nulls_first in (None, True, False):
+                orders = [
+                    found.order_by(name, descending=descending, nulls_first=nulls_first)
+                    for found in (ours, by_spark)
+                ]
+                values = [order.to_arrow().column(name).to_pylist() for order in orders]
+                assert repr(values[0]).replace("-0.0", "0.0") == repr(values[1]).replace("-0.0", "0.0")
+                assert orders[1].columns == ours.columns
+
+
+def test_a_result_of_spark(spark: SparkSession, place: Path) -> None:
+    hx = hindex.connect(spark=spark)
+    text = f"SELECT t.id, t.s, t.st, r.id FROM '{place / 'full'}' t JOIN range(5) r ON t.id = r.id WHERE r.id = 2"
+    found: Any = hx.sql(text)
+    assert repr(found) == (
+        f"QueryResult[id: int64, s: string, st: struct<x: int32, y: string>, id: int64]({text})".replace(
+            text, text if len(text) <= 200 else f"{text[:197]}..."
+        )
+    )
+    frame = found.to_spark()
+    assert frame is found.to_spark(spark)
+    assert pa.table(found).column(0).to_pylist() == [2]
+    with pytest.raises(ColumnError, match="Column 'id' is ambiguous: 2 columns"):
+        found.min("id")
+    with pytest.raises(ColumnError, match=r"Column 'nope' cannot be resolved; the result has id, s, st, id"):
+        found.order_by("nope")
+    with pytest.raises(UnsupportedError, match="Spark runs this query"):
+        found.explain(analyze=True)
+    one: Any = hx.sql("VALUES (1, 'x', named_struct('f', 3)), (2, NULL, named_struct('f', NULL))")
+    assert (one.max("col3.f"), one.count("col3.f"), one.columns) == (3, 1, ["col1", "col2", "col3"])
+    assert "<div>2 rows, 3 columns</div>" in one._repr_html_()
+
+
+def test_show_looks_as_sparks(spark: SparkSession, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hx = hindex.connect(spark=spark)
+    text = "SELECT id, flag, s, day, dec, 'a text of more than twenty characters' AS long FROM {}"
+    for options in ({}, {"n": 3}, {"n": 1, "truncate": False}, {"truncate": 3}, {"n": 50, "truncate": 10}):
+        found: Any = hx.sql(text.format(f"'{place / 'full'}'"))
+        found.show(**options)
+        ours = capsys.readouterr().out
+        spark.sql(text.format(f"orc.`{place / 'full'}`")).show(**options)  # type: ignore[arg-type]
+        assert ours.strip() == capsys.readouterr().out.strip()
