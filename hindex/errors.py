@@ -38,6 +38,10 @@ class TableNotFoundError(TableError):
     """There is nothing at the table's place."""
 
 
+class DeletedFileError(TableError):
+    """A data file was deleted between the plan of a query and the reading of the file."""
+
+
 class UnknownTableError(TableError):
     """Spark's catalog has no table of a name."""
 

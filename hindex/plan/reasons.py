@@ -77,6 +77,11 @@ class Reason(enum.Enum):
         """
         return self not in _NO_FALLBACKS
 
+    @property
+    def is_problem(self) -> bool:
+        """True if there is an index that should have been used and could not be: it is stale, damaged or unknown."""
+        return self in _PROBLEMS
+
 
 #: Of a stale file that looks as it did: what was found of it.
 REPLACED = "length and time are as indexed, but the ORC tail's checksum is not: it was replaced"
@@ -93,6 +98,21 @@ _NO_FALLBACKS = frozenset(
         Reason.ROW_KEY,
         Reason.NO_ROW_INDEX,
         Reason.UNRELIABLE_STATISTICS,
+    }
+)
+
+
+_PROBLEMS = frozenset(
+    {
+        Reason.INDEX_MISSING,
+        Reason.NOT_BUILT,
+        Reason.NEW_FILE,
+        Reason.STALE_FILE,
+        Reason.CORRUPT,
+        Reason.QUARANTINED,
+        Reason.NEWER_FORMAT,
+        Reason.UNKNOWN_INDEX_TYPE,
+        Reason.TYPE_MISMATCH,
     }
 )
 

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hindex.amounts import counted
 from hindex.arguments import check_text
 from hindex.domain import Key
 from hindex.errors import ArgumentTypeError, ColumnError
@@ -180,8 +181,21 @@ class Aggregation:
 
     def to_arrow(self) -> pa.Table:
         """The result: counts are int64, all else of its column's type."""
-        plan = self.plan()
-        return self._result(plan if self._is_empty else self.proved(plan), self.runner)
+
+        def run(runner: Runner) -> pa.Table:
+            plan = self._planned(runner)
+            plan = plan if self._is_empty else self.proved(plan)
+            table = self._result(plan, runner)
+            runner.log(lambda: self._text(plan), plan, counted(table.num_rows, "row"))
+            return table
+
+        return self.runner.attempt(run, self.snapshot)
+
+    def _text(self, plan: ScanPlan) -> str:
+        """The query for people."""
+        where = "" if self.where is None else f" WHERE {self.where}"
+        group = f" GROUP BY {', '.join(map(spelled, self.groups))}" if self.groups else ""
+        return f"SELECT {', '.join(self.labels)} FROM {plan.snapshot.name}{where}{group}"
 
     def explain(self, *, analyze: bool = False) -> Explanation:
         """How it would be answered, and from what; no data is read.

@@ -185,6 +185,7 @@ def _by_index(task: OpenTask, answer: StripeAnswer, part: Part, column: OutputCo
     except IndexFileError as error:
         task.give_up(column.name, name, error)
         return None
+    task.meter.add_indexes([name])
     return ColumnValues(count, low, high)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -47,6 +48,11 @@ class StripeAnswer:
     deleted: int = 0
     invisible: int = 0
     key_columns: tuple[str, ...] = ()
+
+    @property
+    def indexes(self) -> Iterator[str]:
+        """The names of the indexes that answered; of one that answered for several leaves, several times."""
+        return (answer.index for answer in self.answers if answer.index is not None)
 
     @property
     def undecided(self) -> int:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from hindex.domain import Domain
-from hindex.errors import HindexError, OrcError, TableError
+from hindex.errors import DeletedFileError, HindexError, OrcError
 from hindex.index.base import Bounds, Ends, KeyedReader
 from hindex.index.cache import Cache
 from hindex.index.rowsets import group_count
@@ -47,7 +47,7 @@ class OpenTask:
     ``notes`` tell of every index that was planned but could not be used.
 
     :param cache: where index files are kept; the process's by default.
-    :raises TableError: if the data file is gone.
+    :raises DeletedFileError: if the data file is gone.
     :raises OrcError: if it cannot be read.
     """
 
@@ -59,7 +59,7 @@ class OpenTask:
             self.reader = OrcReader(task.uri) if task.acid is None else open_file(task.acid.file)
         except OrcError as error:
             if isinstance(error.__cause__, FileNotFoundError):
-                raise TableError(
+                raise DeletedFileError(
                     f"data file {task.path!r} was deleted after the scan was planned: run the query again"
                 ) from error
             raise
@@ -127,7 +127,9 @@ class OpenTask:
 
         No data is read.
         """
-        return self._lookup.answer(stripe, Leaf(column.name, column.type, domain)).bounds
+        found = self._lookup.answer(stripe, Leaf(column.name, column.type, domain))
+        self.meter.add_indexes(found.indexes)
+        return found.bounds
 
     def fixes(self, column: str) -> bool:
         """Whether the filter leaves a column one value, so that it is not read of rows that match."""
@@ -143,7 +145,10 @@ class OpenTask:
 
     def ends(self, stripe: int, column: OutputColumn) -> tuple[str | Source, Ends] | None:
         """The ends of a whole stripe's values, and the index, or what of the file, that tells them."""
-        return next(self.every_ends(stripe, column), None)
+        found = next(self.every_ends(stripe, column), None)
+        if found is not None and isinstance(found[0], str):
+            self.meter.add_indexes([found[0]])
+        return found
 
     def every_ends(self, stripe: int, column: OutputColumn) -> Iterator[tuple[str | Source, Ends]]:
         """What each of them tells, the one first that :meth:`ends` goes by."""
@@ -305,6 +310,8 @@ class OpenTask:
     def _read_columns(
         self, columns: Sequence[OutputColumn], selections: Sequence[tuple[int, RowSelection]], crew: Crew
     ) -> list[dict[str, pa.Array]]:
+        if any(self._columns.has(column.name) for column in columns):
+            self.meter.add_read(self.task.path, [stripe for stripe, rows in selections if len(rows)])
         found = self._columns.read(columns, selections, crew)
         keys = [column.name for column in columns if self._columns.is_key(column.name)]
         if keys and self._live is not None:

@@ -55,6 +55,7 @@ def groups_by_index(task: OpenTask, answer: StripeAnswer, columns: Sequence[Outp
     found = _grouped(task, stripe, keyed, rows) if keyed else table_of([], pa.array([len(rows)], pa.int64()))
     if found is None:
         return None
+    task.meter.add_indexes(item.index for item in keyed)
     at = {item.column.name: number for number, item in enumerate(keyed)}
     keys = [
         found.column(at[column.name]).combine_chunks()

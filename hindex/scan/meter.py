@@ -6,7 +6,7 @@ import contextlib
 import enum
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 
 from hindex.orc import ReadCounts
@@ -52,6 +52,12 @@ class Meter:
         """Remember what a task could not use, and is going to find."""
         self._notes.append(notes)
 
+    def add_indexes(self, names: Iterable[str]) -> None:
+        """Remember the indexes that answered."""
+
+    def add_read(self, path: str, stripes: Iterable[int]) -> None:
+        """Remember the stripes of a data file whose columns are read."""
+
     def notes(self) -> tuple[Note, ...]:
         """What the tasks could not use, each once."""
         return tuple(dict.fromkeys(note for notes in self._notes for note in notes))
@@ -75,6 +81,32 @@ class NoMeter(Meter):
 
     def add_notes(self, notes: list[Note]) -> None:
         """Forget them."""
+
+
+class QueryMeter(NoMeter):
+    """Collects what the log says of a query: cheap enough to be on for every one.
+
+    :ivar indexes: the names of the indexes that answered, in the order of their first answers.
+    :ivar stripes: those whose columns were read, each with its data file's path.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.indexes: dict[str, None] = {}
+        self.stripes: set[tuple[str, int]] = set()
+
+    def add_notes(self, notes: list[Note]) -> None:
+        """Remember what a task could not use, and is going to find."""
+        self._notes.append(notes)
+
+    def add_indexes(self, names: Iterable[str]) -> None:
+        """Remember the indexes that answered."""
+        for name in names:
+            self.indexes.setdefault(name)
+
+    def add_read(self, path: str, stripes: Iterable[int]) -> None:
+        """Remember the stripes of a data file whose columns are read."""
+        self.stripes.update((path, stripe) for stripe in stripes)
 
 
 _NOTHING: AbstractContextManager[None] = contextlib.nullcontext()

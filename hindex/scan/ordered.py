@@ -282,9 +282,12 @@ def _of_stripe(
     if keyed is not None and is_walked(keyed[1].key_count(answer.stripe), len(rows)):
         name, reader = keyed
         try:
-            return _walked(reader, answer, order, limit)
+            walked = _walked(reader, answer, order, limit)
         except IndexFileError as error:
             task.give_up(column.name, name, error)
+        else:
+            task.meter.add_indexes([name])
+            return walked
     return _read(task, answer, column, order, limit)
 
 

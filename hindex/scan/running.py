@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Concatenate, ParamSpec, TypeVar
 
+from hindex.errors import DeletedFileError, HindexError, OrcError
 from hindex.orc.crew import Crew, processors
 from hindex.plan.modes import Mode
 from hindex.scan.answers import StripeAnswer
 from hindex.scan.execute import OpenTask
-from hindex.scan.meter import NO_METER, Meter, Step
+from hindex.scan.meter import NO_METER, Meter, QueryMeter, Step
 from hindex.scan.planning import ScanPlan
+from hindex.scan.query_log import log_query
 from hindex.scan.task import ScanTask
 from hindex.table.snapshot import Snapshot
 
@@ -59,6 +61,40 @@ class Runner:
         self.mode.check(plan.notes)
         return plan
 
+    def logged(self) -> Runner:
+        """A runner of one query, which collects what :meth:`log` says of it."""
+        return replace(self, meter=QueryMeter())
+
+    def log(
+        self, query: Callable[[], str], plan: ScanPlan, result: str, *, by_executors: bool = False
+    ) -> None:
+        """Log a query that has been run, in one line, if this runner is one of :meth:`logged`.
+
+        :param query: gives the text of the query.
+        :param result: such as ``37 rows``.
+        :param by_executors: Spark's executors are going to read the rows.
+        """
+        if isinstance(self.meter, QueryMeter):
+            log_query(query, plan, self.meter, result, by_executors=by_executors)
+
+    def attempt(self, run: Callable[[Runner], T], snapshot: Callable[[], Snapshot]) -> T:
+        """The result of a query, which is planned and run once more if a data file is deleted in between.
+
+        :param run: plans and runs the query with the runner that it gets, and hands out nothing before its end.
+        :param snapshot: gives the table to the plan.
+        :raises DeletedFileError: if a data file is deleted again.
+        """
+        try:
+            return run(self.logged())
+        except HindexError as error:
+            if not is_deleted_file(error):
+                raise
+        drop_snapshot(snapshot)
+        try:
+            return run(self.logged())
+        except HindexError as error:
+            raise deleted_again(error) from error.__cause__
+
     def answered(self, tasks: Sequence[ScanTask], *, every: bool = False) -> Iterator[Unit]:
         """Each stripe that may have wanted rows (each at all, if ``every``), in order; no rows are read.
 
@@ -88,6 +124,7 @@ class Runner:
         """
         with self.meter.step(Step.INDEXES):
             found = task.answer(stripe)
+        self.meter.add_indexes(found.indexes)
         self.mode.check(task.notes)
         return found
 
@@ -132,6 +169,58 @@ class Runner:
         self.meter.add_notes(task.notes)
         self.mode.check(task.notes)
         return task
+
+
+class KnownSnapshot:
+    """Gives a snapshot that was taken already, and others after it was dropped.
+
+    :param take: takes the table as it is now.
+    """
+
+    def __init__(self, snapshot: Snapshot, take: Callable[[], Snapshot]) -> None:
+        self._snapshot = snapshot
+        self._take = take
+        self._is_dropped = False
+
+    def __call__(self) -> Snapshot:
+        if not self._is_dropped:
+            return self._snapshot
+        taken = self._take()
+        if taken.schema != self._snapshot.schema:
+            raise DeletedFileError(
+                f"table {taken.name!r} was replaced by one with other columns after the query was planned: run it again"
+            )
+        return taken
+
+    def drop(self) -> None:
+        """Give no more what was taken before: a data file of it was deleted."""
+        self._is_dropped = True
+
+
+def drop_snapshot(snapshot: Callable[[], Snapshot]) -> None:
+    """Drop a known snapshot, so that the next plan is of the table as it is then."""
+    if isinstance(snapshot, KnownSnapshot):
+        snapshot.drop()
+
+
+def is_deleted_file(error: HindexError) -> bool:
+    """True if a data file, or a file of deletes, was deleted after the query was planned or the table listed."""
+    if isinstance(error, DeletedFileError):
+        return True
+    cause = error.__cause__
+    while cause is not None and not isinstance(cause, FileNotFoundError):
+        cause = cause.__cause__
+    return cause is not None and isinstance(error, OrcError)
+
+
+def deleted_again(error: HindexError) -> HindexError:
+    """The error of a query that was planned anew because a data file was deleted, and failed again."""
+    if not is_deleted_file(error):
+        return error
+    return DeletedFileError(
+        f"data files are deleted faster than the query reads them, also after it was planned anew ({error}): run it "
+        "again when the writer has finished"
+    )
 
 
 def answered(tasks: Sequence[ScanTask], *, every: bool = False) -> Iterator[Unit]:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import pyarrow as pa
 
+from hindex.amounts import counted
 from hindex.arguments import check_session, is_whole
-from hindex.errors import ArgumentError, ArgumentTypeError, HindexError
+from hindex.errors import ArgumentError, ArgumentTypeError, DeletedFileError, HindexError
 from hindex.keys import array_keys, key_value, nth_key
 from hindex.orc.crew import Crew
 from hindex.other_names import SCAN_NAMES, missing
@@ -27,8 +28,17 @@ from hindex.scan.ordered import Order, check_order, first_rows, sorted_rows
 from hindex.scan.planning import ScanPlan, plan_nothing, plan_scan
 from hindex.scan.proving import ProveReport, prove_scan
 from hindex.scan.rows_html import rows_html
-from hindex.scan.running import Runner, Unit, run_lots, run_units
-from hindex.scan.task import OutputColumn, ScanTask
+from hindex.scan.running import (
+    KnownSnapshot,
+    Runner,
+    Unit,
+    deleted_again,
+    drop_snapshot,
+    is_deleted_file,
+    run_lots,
+    run_units,
+)
+from hindex.scan.task import OutputColumn
 from hindex.sql.predicate import Predicate, quote_name
 from hindex.sql.statements import AggregateFunction
 from hindex.table.schema import ColumnName, column_names, spelled
@@ -94,11 +104,19 @@ class Scan:
             return missing(self, name, "a scan", SCAN_NAMES)
 
     def __repr__(self) -> str:
-        columns = "*" if self._columns is None else ", ".join(map(spelled, self._columns))
+        return f"Scan({self._text(None, repr(self._table))})"
+
+    def _text(self, columns: str | None, table: str) -> str:
+        """The query for people.
+
+        :param columns: what it selects; None for its columns.
+        """
+        if columns is None:
+            columns = "*" if self._columns is None else ", ".join(map(spelled, self._columns))
         where = "" if self._where is None else f" WHERE {self._where}"
         order = "" if self._order is None else f" ORDER BY {self._order}"
         limit = "" if self._limit is None else f" LIMIT {self._limit}"
-        return f"Scan(SELECT {columns} FROM {self._table!r}{where}{order}{limit})"
+        return f"SELECT {columns} FROM {table}{where}{order}{limit}"
 
     def _repr_html_(self) -> str:
         """The first rows, for notebooks; an error as text. Nothing is read where ``repr()`` is asked for.
@@ -176,9 +194,9 @@ class Scan:
         return self._snapshot()
 
     def at(self, snapshot: Snapshot) -> Scan:
-        """The same scan of the table as it was then."""
+        """The same scan of the table as it was then, or, where a data file was deleted since, as it is."""
         found = copy.copy(self)
-        found._snapshot = lambda: snapshot
+        found._snapshot = KnownSnapshot(snapshot, self._snapshot)
         return found
 
     def order_by(
@@ -242,8 +260,12 @@ class Scan:
 
     def to_arrow(self) -> pa.Table:
         """The rows as one table."""
-        schema, batches = self._stream()
-        return pa.Table.from_batches(list(batches), schema)
+
+        def run(runner: Runner) -> pa.Table:
+            plan = self._last_plan = self._planned(runner)
+            return pa.Table.from_batches(list(self._rows(plan, runner)), self._output_schema(plan))
+
+        return self.attempt(run)
 
     def head(self, rows: int = 5) -> pa.Table:
         """The first rows as one table; no more stripes are read than they need.
@@ -269,23 +291,39 @@ class Scan:
         if column is not None:
             found: int = self._single(Aggregate(AggregateFunction.COUNT, column, "count"))
             return found
-        certain = 0
 
-        def undecided() -> Iterator[Unit]:
-            nonlocal certain
-            for task, answer in self._runner.answered(self._counting_tasks()):
-                if answer.undecided:
-                    yield task, answer
-                else:
-                    certain += len(answer.bounds.lower)
+        def run(runner: Runner) -> int:
+            plan, certain = self._counting_plan(runner), 0
 
-        total = sum(run_lots(undecided(), OpenTask.count_lot)) + certain
-        return total if self._limit is None else min(total, self._limit)
+            def undecided() -> Iterator[Unit]:
+                nonlocal certain
+                for task, answer in runner.answered(plan.tasks):
+                    if answer.undecided:
+                        yield task, answer
+                    else:
+                        certain += len(answer.bounds.lower)
+
+            total = sum(run_lots(undecided(), OpenTask.count_lot)) + certain
+            total = total if self._limit is None else min(total, self._limit)
+            self.log(plan, runner, f"{counted(total, 'row')} counted", "count(*)")
+            return total
+
+        return self.attempt(run)
 
     def exists(self) -> bool:
         """Whether there is any row; data is read only where no index knows of one, and until one is found."""
+
+        def run(runner: Runner) -> bool:
+            plan = self._counting_plan(runner)
+            is_there = self._has_rows(plan, runner)
+            self.log(plan, runner, "a row" if is_there else "no row", "EXISTS")
+            return is_there
+
+        return self.attempt(run)
+
+    def _has_rows(self, plan: ScanPlan, runner: Runner) -> bool:
         deferred: list[Unit] = []
-        for task, answer in self._runner.answered(self._counting_tasks()):
+        for task, answer in runner.answered(plan.tasks):
             if len(answer.bounds.lower):
                 return True
             deferred.append((task, answer))
@@ -418,12 +456,12 @@ class Scan:
             of = self._snapshot().schema.resolve(item.column).type
             return key_value(of, nth_key(array_keys(of, pa.repeat(found, 1)), 0))
 
-    def _counting_tasks(self) -> Sequence[ScanTask]:
-        """The tasks without columns to read: where rows are only counted, every index that decides pays."""
-        plan = self.plan()
+    def _counting_plan(self, runner: Runner) -> ScanPlan:
+        """A plan without columns to read: where rows are only counted, every index that decides pays."""
+        plan = self._last_plan = self._planned(runner)
         bare = tuple(replace(task, columns=()) for task in plan.tasks)
         # a proof is of what is run
-        return self.proved(replace(plan, columns=(), tasks=bare)).tasks
+        return self.proved(replace(plan, columns=(), tasks=bare))
 
     def proved(self, plan: ScanPlan) -> ScanPlan:
         """The plan; in prove mode one that reads everything, after both were compared."""
@@ -478,9 +516,84 @@ class Scan:
         return sorted_rows(rows, table.column(width), plan.lookups[0], order)
 
     def _stream(self) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-        plan = self.plan()
+        """The schema of the rows and their batches; a plan is made now, and once more if a data file was deleted.
+
+        It is not made anew once a batch was handed out, or where the rows would have another schema.
+        """
+        runner = self._runner.logged()
+        try:
+            plan = self._last_plan = self._planned(runner)
+        except HindexError as error:
+            if not is_deleted_file(error):
+                raise
+            drop_snapshot(self._snapshot)
+            plan = self._last_plan = self._planned(runner)
         schema = self._output_schema(plan)
-        return schema, self._named(self._batches(self.proved(plan), self._runner), schema)
+        first = self._rows(plan, runner)
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            try:
+                head = next(first, None)
+            except HindexError as error:
+                if not is_deleted_file(error):
+                    raise
+            else:
+                if head is not None:
+                    yield head
+                    yield from first
+                return
+            drop_snapshot(self._snapshot)
+            again = self._runner.logged()
+            try:
+                replanned = self._planned(again)
+                if self._output_schema(replanned) != schema:
+                    raise DeletedFileError(
+                        "the table was replaced by one with other columns after the query was planned: run it again"
+                    )
+                yield from self._rows(replanned, again)
+            except HindexError as error:
+                raise deleted_again(error) from error.__cause__
+
+        return schema, batches()
+
+    def _rows(self, plan: ScanPlan, runner: Runner) -> Iterator[pa.RecordBatch]:
+        """The rows of a plan, named; the query is logged at their end, or when nobody wants more of them."""
+        plan = self.proved(plan)
+        batches = self._named(self._batches(plan, runner), self._output_schema(plan))
+
+        def logged() -> Iterator[pa.RecordBatch]:
+            rows = 0
+            try:
+                for batch in batches:
+                    rows += batch.num_rows
+                    yield batch
+            except GeneratorExit:
+                self.log(plan, runner, f"{counted(rows, 'row')}, then stopped")
+                raise
+            self.log(plan, runner, counted(rows, "row"))
+
+        return logged()
+
+    def attempt(self, run: Callable[[Runner], T]) -> T:
+        """The result of reading the rows in some way, see :meth:`~hindex.scan.running.Runner.attempt`."""
+        return self._runner.attempt(run, self._snapshot)
+
+    def log(
+        self,
+        plan: ScanPlan,
+        runner: Runner,
+        result: str,
+        columns: str | None = None,
+        *,
+        by_executors: bool = False,
+    ) -> None:
+        """Log that the query was run, in one line.
+
+        :param result: such as ``37 rows``.
+        :param columns: what it selects; None for its columns.
+        :param by_executors: Spark's executors are going to read the rows.
+        """
+        runner.log(lambda: self._text(columns, plan.snapshot.name), plan, result, by_executors=by_executors)
 
     def _named(self, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         if self._names is None:

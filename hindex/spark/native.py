@@ -77,6 +77,9 @@ def native_frame(spark: SparkSession, plan: ScanPlan, tasks: Sequence[ScanTask])
         spark.read.schema(", ".join(schema))
         # values of directories are not asked for, and need not be understood
         .option("recursiveFileLookup", "true")
+        # a session that passes over them would lose the rows of a file that was deleted
+        .option("ignoreMissingFiles", "false")
+        .option("ignoreCorruptFiles", "false")
         .orc([task.uri for task in tasks])
     )
     return frame.select(*(frame[quoted(c.name)].alias(f"c{at}") for at, c in enumerate(plan.columns)))

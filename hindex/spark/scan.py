@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from hindex.amounts import counted
 from hindex.scan.running import Runner, Unit, run_lots
 from hindex.spark.frames import cores, task_frame
 from hindex.spark.native import native_frame, split_native
@@ -44,8 +45,25 @@ def scan_frame(
     :param plan: of the scan, where it is known already.
     :param units: the stripes of the plan that may have rows, where its indexes were asked already.
     :raises ColumnError: for an unknown column, or one whose type Spark does not have.
+    :raises DeletedFileError: if a data file is deleted; where no ``plan`` was given, after the second plan only.
     """
-    planned = plan or scan.plan()
+    if plan is not None:
+        return _frame_of_plan(spark, scan, plan, scan.runner, units)
+
+    def run(runner: Runner) -> DataFrame:
+        return _frame_of_plan(spark, scan, scan.plan(), runner)
+
+    return scan.attempt(run)
+
+
+def _frame_of_plan(
+    spark: SparkSession,
+    scan: Scan,
+    planned: ScanPlan,
+    runner: Runner,
+    units: Sequence[Unit] | None = None,
+) -> DataFrame:
+    """The rows of a plan of a scan; other parameters are those of :func:`scan_frame`."""
     plan, limit = scan.proved(planned), scan.row_limit
     columns = plan.columns
     outputs = _outputs(plan, scan.names or [column.name for column in columns])
@@ -57,9 +75,12 @@ def scan_frame(
     if scan.order is not None:
         ordered = [numbered(batch, columns, zone) for batch in scan.to_arrow().to_batches()]
         return _frame(spark, pa.Table.from_batches(ordered, schema)).selectExpr(*outputs)
-    found = _few_reads(plan, limit, scan.runner, units if plan is planned else None)
+    found = _few_reads(plan, limit, runner, units if plan is planned else None)
     if not isinstance(found, int):
-        return _frame(spark, _read(found, columns, zone, limit)).selectExpr(*outputs)
+        rows = _read(found, columns, zone, limit)
+        scan.log(plan, runner, f"{counted(rows.num_rows, 'row')} for Spark")
+        return _frame(spark, rows).selectExpr(*outputs)
+    scan.log(plan, runner, f"about {counted(found, 'row')}", by_executors=True)
     native, rest = split_native(plan)
     frame = None
     if rest.tasks or not native:

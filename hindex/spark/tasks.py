@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from hindex.errors import DeletedFileError, HindexError
 from hindex.orc.types import OrcType
 from hindex.plan.modes import Mode
 from hindex.scan.execute import OpenTask
-from hindex.scan.running import Unit, lots_of
+from hindex.scan.running import Unit, is_deleted_file, lots_of
 from hindex.scan.task import OutputColumn, ScanTask
 from hindex.spark.instants import as_instants, with_instants
 
@@ -90,6 +91,21 @@ def read_group(
 
 
 def _read_unit(unit: ReadUnit, limit: int | None, mode: Mode, zone: str | None) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from _read_stripes(unit, limit, mode, zone)
+    except HindexError as error:
+        if not is_deleted_file(error):
+            raise
+        # Spark shows the whole traceback: without the cause it is a short one
+        raise DeletedFileError(
+            f"data file {unit.task.path!r} was deleted after the DataFrame was made: make the DataFrame again, which "
+            "lists the table anew"
+        ) from None
+
+
+def _read_stripes(
+    unit: ReadUnit, limit: int | None, mode: Mode, zone: str | None
+) -> Iterator[pa.RecordBatch]:
     with OpenTask(unit.task) as opened:
 
         def answered() -> Iterator[Unit]:

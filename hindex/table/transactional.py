@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from hindex.errors import OrcError, TableError
+from hindex.errors import DeletedFileError, OrcError, TableError
 from hindex.orc import OrcReader
 from hindex.orc.acid.directory import AcidState, ListedDirectory, acid_state
 from hindex.orc.acid.files import AcidFile, DeleteFile, StoredFile, flush_length, is_compacted, open_file
@@ -290,7 +290,7 @@ class _Directory:
             source = open_source(self._uri_of(path))
         except OrcError as error:
             if isinstance(error.__cause__, FileNotFoundError):
-                raise TableError(
+                raise DeletedFileError(
                     f"Table {self._table!r} changed while it was listed: {path!r} was removed, as after a compaction: "
                     "run the query again"
                 ) from error

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
-from hindex.errors import OrcError, TableError
+from hindex.errors import DeletedFileError, OrcError
 from hindex.orc.acid.files import DeleteFile, open_file
 from hindex.orc.acid.held import Held
 from hindex.orc.acid.keys import Ints, KeyRange, KeySet, PackedKeys, RowKeys, bucket_codes, row_set
@@ -161,7 +161,7 @@ def _opened(file: DeleteFile) -> OrcReader:
         return open_file(file.file)
     except OrcError as error:
         if isinstance(error.__cause__, FileNotFoundError):
-            raise TableError(
+            raise DeletedFileError(
                 f"the file of deletes {file.file.uri!r} was removed after the scan was planned, as after a compaction: "
                 "run the query again"
             ) from error

@@ -1,0 +1,91 @@
+"""The log line of a query: what was read of its table, through which indexes, or why not."""
+
+from __future__ import annotations
+
+import logging
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hindex.amounts import counted
+from hindex.errors import ColumnError
+from hindex.plan.filter import columns, residuals
+from hindex.plan.reasons import Note, Reason, group_notes
+from hindex.scan.meter import QueryMeter
+from hindex.scan.planning import ScanPlan
+
+_LOG = logging.getLogger("hindex.scan")
+
+#: Characters that are shown of a query.
+_MAX_QUERY = 300
+
+
+def log_query(
+    query: Callable[[], str], plan: ScanPlan, meter: QueryMeter, result: str, *, by_executors: bool = False
+) -> None:
+    """Log a query of one table that has been run, in one line: a warning where an index could not be used.
+
+    :param query: gives the text of the query.
+    :param plan: the plan that was run.
+    :param meter: what was collected while it ran.
+    :param result: such as ``37 rows``.
+    :param by_executors: Spark's executors are going to read the rows, and what they do is not known here.
+    """
+    if not _LOG.isEnabledFor(logging.WARNING):
+        return
+    notes = (*plan.notes, *meter.notes())
+    level = logging.WARNING if any(_is_problem(note, plan) for note in notes) else logging.INFO
+    if _LOG.isEnabledFor(level):
+        _LOG.log(level, "%s", QueryLine(query, plan, meter, result, by_executors, notes))
+
+
+@dataclass(frozen=True, slots=True)
+class QueryLine:
+    """The text of a log line, which is made when a handler asks for it."""
+
+    query: Callable[[], str]
+    plan: ScanPlan
+    meter: QueryMeter
+    result: str
+    by_executors: bool
+    notes: tuple[Note, ...]
+
+    def __str__(self) -> str:
+        query = textwrap.shorten(self.query(), _MAX_QUERY, placeholder=" ...")
+        line = f"{query}: {self._reads()}, {self.result}{through(self.plan, self.meter)}"
+        if any(task.reads_all for task in self.plan.tasks):
+            line += "; everything is read to prove the indexes"
+        return "; ".join((line, *map(str, group_notes(self.notes))))
+
+    def _reads(self) -> str:
+        views = self.plan.snapshot.files
+        files = counted(len(views), "file")
+        if self.by_executors:
+            return f"{len(self.plan.tasks):,} of {files} left to Spark's executors"
+        stripes = self.meter.stripes
+        in_table = counted(sum(view.num_stripes for view in views), "stripe")
+        return f"{len({path for path, _ in stripes}):,} of {files}, {len(stripes):,} of {in_table} read"
+
+
+def through(plan: ScanPlan, meter: QueryMeter) -> str:
+    """The indexes that answered, as the end of a clause; empty where none did."""
+    skipping = (answer.index for skipped in plan.skipped for answer in skipped.answers)
+    names = dict.fromkeys((*(name for name in skipping if name is not None), *meter.indexes))
+    types = {entry.name: entry.type.upper() for entry in plan.snapshot.manifest.indexes}
+    listed = ", ".join(f"{name} ({types.get(name, 'dropped')})" for name in names)
+    return f" through {listed}" if listed else ""
+
+
+def _is_problem(note: Note, plan: ScanPlan) -> bool:
+    """True if an index of the table should have been used and could not be."""
+    if note.reason is not Reason.UNSUPPORTED_PREDICATE:
+        return note.reason.is_problem
+    indexed = set()
+    for entry in plan.snapshot.manifest.indexes:
+        try:
+            indexed.add(plan.snapshot.schema.resolve(entry.column, is_stored=True).name)
+        except ColumnError:
+            continue  # the column is gone
+    return any(
+        str(part) == note.subject and indexed.intersection(columns(part)) for part in residuals(plan.filter)
+    )

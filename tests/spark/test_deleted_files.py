@@ -1,0 +1,114 @@
+"""Data files that are deleted under a DataFrame: rows of one state while it is made, one clear error afterwards."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import hindex
+from hindex.orc import OrcReader
+from hindex.spark import scan as scan_frame
+from hindex.spark.jobs import failure_message
+from tests.support.small import write_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FILES = 4
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    for number in range(FILES):
+        write_rows(tmp_path / "t" / f"{number}.orc", 10 * number, [i % 2 for i in range(10)])
+    return tmp_path / "t"
+
+
+@pytest.fixture
+def table(path: Path, spark: SparkSession) -> hindex.Table:
+    """Its store is elsewhere: INSERT OVERWRITE deletes all that is in the table's directory."""
+    table = hindex.connect(str(path.parent / "store"), spark).table(str(path))
+    table.create_index("by_a", "a")
+    return table
+
+
+def ids(frame: DataFrame) -> list[int]:
+    return sorted(row["id"] for row in frame.collect())
+
+
+@pytest.mark.parametrize("values", [0, 1_000_000], ids=["executors", "here"])
+def test_a_frame_is_planned_once_more(
+    values: int,
+    table: hindex.Table,
+    path: Path,
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The table is overwritten by INSERT OVERWRITE of Spark between the plan and the first file that is opened."""
+    monkeypatch.setattr(scan_frame, "MAX_LOCAL_VALUES", values)
+    done: list[str] = []
+
+    def open_reader(uri: str) -> Any:
+        if not done:
+            done.append(uri)
+            rows = spark.range(100, 120).selectExpr("id", "CAST(id % 2 AS int) AS a", "'x' AS s")
+            rows.write.mode("overwrite").orc(str(path))
+            table.refresh_indexes()
+        return OrcReader(uri)
+
+    monkeypatch.setattr("hindex.scan.execute.OrcReader", open_reader)
+    caplog.set_level(logging.INFO, "hindex.scan")
+    frame = table.scan("a = 1", ["id"]).to_spark(spark)
+    assert done
+    lines = [record.getMessage() for record in caplog.records]
+    monkeypatch.setattr("hindex.scan.execute.OrcReader", OrcReader)
+    assert ids(frame) == list(range(101, 120, 2))
+    # of the attempt that failed, nothing is told
+    (line,) = lines
+    assert line.startswith(f"SELECT id FROM {path} WHERE a = 1: ")
+    assert " through by_a (BITMAP)" in line
+    assert ("2 of 2 files left to Spark's executors" if values == 0 else "10 rows for Spark") in line
+
+
+def test_a_frame_of_deleted_files_fails_with_one_line(
+    table: hindex.Table, path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scan_frame, "MAX_LOCAL_VALUES", 0)
+    frame = table.scan("a = 1", ["id"]).to_spark(spark)
+    assert len(ids(frame)) == 5 * FILES
+    (path / "2.orc").unlink()
+    with pytest.raises(Exception, match="DeletedFileError") as caught:
+        frame.collect()
+    assert failure_message(caught.value) == (
+        "data file '2.orc' was deleted after the DataFrame was made: make the DataFrame again, which lists the table "
+        "anew"
+    )
+    # the worker's traceback has no second one below it
+    assert "direct cause" not in str(caught.value)
+    assert len(ids(table.scan("a = 1", ["id"]).to_spark(spark))) == 5 * (FILES - 1)
+
+
+def test_files_that_spark_reads_are_not_passed_over(
+    path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the session says of missing files: rows of some of the table's files are no answer."""
+    monkeypatch.setattr(scan_frame, "MAX_LOCAL_VALUES", 0)
+    settings = ("spark.sql.files.ignoreMissingFiles", "spark.sql.files.ignoreCorruptFiles")
+    for name in settings:
+        spark.conf.set(name, "true")
+    try:
+        scan = hindex.connect(spark=spark).table(str(path)).scan(None, ["id"])
+        frame = scan.to_spark(spark)
+        assert "PythonMapInArrow" not in frame._jdf.queryExecution().toString()
+        assert len(ids(frame)) == 10 * FILES
+        frame = scan.to_spark(spark)
+        (path / "2.orc").unlink()
+        with pytest.raises(Exception, match=r"2\.orc"):
+            frame.collect()
+    finally:
+        for name in settings:
+            spark.conf.unset(name)
