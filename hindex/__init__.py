@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from hindex.connection import Connection, connect
     from hindex.errors import HindexError
     from hindex.indexes import Index, IndexSpec
+    from hindex.queries.acceleration import accelerate
     from hindex.query_result import QueryResult
     from hindex.scan.scan import Scan
     from hindex.spark.source import enable
@@ -43,6 +44,7 @@ __all__ = [
     "Scan",
     "Table",
     "__version__",
+    "accelerate",
     "call",
     "col",
     "connect",
@@ -60,6 +62,7 @@ _HOMES = {
     "QueryResult": "hindex.query_result",
     "Scan": "hindex.scan.scan",
     "Table": "hindex.tables",
+    "accelerate": "hindex.queries.acceleration",
     "call": "hindex.builder",
     "col": "hindex.builder",
     "connect": "hindex.connection",

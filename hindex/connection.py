@@ -383,6 +383,11 @@ class Connection:
         return list(self._used.values())
 
     @property
+    def store(self) -> str | None:
+        """Where the indexes of all tables are; None where they are beside each table."""
+        return self._store
+
+    @property
     def place(self) -> str:
         """Where indexes are looked for without ON, for messages."""
         if self._store is None:
@@ -423,8 +428,8 @@ class Connection:
                 raise of_other_files(str(ref), ref.other_format) from error
             raise
 
-    def look_up(self, ref: TableRef, *, in_full: bool = False) -> tuple[Table, dict[str, Any] | None]:
-        """A table that a query names, and what the catalog says of it, where it is named by the catalog.
+    def describe(self, ref: TableRef, *, in_full: bool = False) -> dict[str, Any] | None:
+        """Read what the catalog says of a table that a query names; None for a path.
 
         What watches over a session's statements may not have seen that it was asked for, as :meth:`resolve` has it
         see: before rows of it are read, and before anything else is done to it, ``Table.check`` has to be asked.
@@ -434,13 +439,21 @@ class Connection:
         from hindex.sql.statements import TableRefKind
 
         if ref.kind is TableRefKind.PATH:
-            return self._path_table(ref.text), None
+            return None
+        return (describe_table if in_full else describe_for_query)(self.spark(), str(ref))
+
+    def described_table(self, ref: TableRef, described: Mapping[str, Any] | None) -> Table:
+        """Make the table of a name and what :meth:`describe` says of it.
+
+        :raises NotOrcError: for a view, or a table of another format.
+        """
+        if described is None:
+            return self._path_table(ref.text)
         name = str(ref)
-        described = (describe_table if in_full else describe_for_query)(self.spark(), name)
         table = self._described_table(name, described)
         # by all of its name: another database may be the current one when it is looked up again
         self._queried[table.uri] = full_name(described) or name
-        return table, described
+        return table
 
     def _path_table(self, path: str, valid: ValidWriteIds | None = None) -> Table:
         uri = normalize_uri(path)

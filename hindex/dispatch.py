@@ -25,6 +25,7 @@ from hindex.sql.statements import (
     CreateIndex,
     DescribeIndex,
     DropIndex,
+    IndexStatement,
     RebuildIndex,
     RefreshIndex,
     RenameIndex,
@@ -38,17 +39,6 @@ if TYPE_CHECKING:
     from hindex.connection import Connection
     from hindex.tables import Table
 
-IndexStatement: TypeAlias = (
-    CreateIndex
-    | ShowIndexes
-    | DescribeIndex
-    | DropIndex
-    | RefreshIndex
-    | RebuildIndex
-    | RenameIndex
-    | CheckIndexes
-    | VacuumIndexes
-)
 IndexResult: TypeAlias = (
     Index
     | pa.Table
@@ -88,7 +78,9 @@ def run_index_statement(connection: Connection, statement: IndexStatement) -> In
         case CreateIndex():
             return _create(connection, statement)
         case ShowIndexes(name, ref):
-            return indexes_table(_found(connection, name, ref, "SHOW INDEXES", building=True))
+            return indexes_table(
+                [index for _, index in _found(connection, name, ref, "SHOW INDEXES", building=True)]
+            )
         case DescribeIndex(name, ref):
             table = _table_of(connection, name, ref, "DESCRIBE INDEX")
             known = table.recorded_indexes(building=True)
@@ -122,9 +114,9 @@ def run_index_statement(connection: Connection, statement: IndexStatement) -> In
             )
 
 
-def indexes_table(indexes: Sequence[tuple[Table, Index]]) -> pa.Table:
+def indexes_table(indexes: Sequence[Index]) -> pa.Table:
     """Indexes as SHOW INDEXES gives them."""
-    return pa.Table.from_pylist([_shown(index) for _, index in indexes], schema=SHOWN)
+    return pa.Table.from_pylist([_shown(index) for index in indexes], schema=SHOWN)
 
 
 def described(index: Index) -> pa.Table:

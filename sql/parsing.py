@@ -19,9 +19,17 @@ from hindex.sql.dialect import Hindex, HindexParser, PredicateParser, new_parser
 from hindex.sql.lexer import SqlSyntaxError, check_quotes, split
 from hindex.sql.marks import Source
 from hindex.sql.predicate import Predicate
-from hindex.sql.statements import Statement
+from hindex.sql.statements import IndexStatement, Statement
 
-__all__ = ["parse", "parse_predicate", "split"]
+__all__ = ["parse", "parse_index_statement", "parse_predicate", "split"]
+
+_BLANKS = r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)"
+#: What statements about indexes begin with.
+_INDEX_HEAD = re.compile(
+    rf"{_BLANKS}*(?:CREATE|SHOW|DESCRIBE|DESC|DROP|REFRESH|UPDATE|ALTER|CHECK|VACUUM){_BLANKS}+"
+    rf"(?:FORMATTED{_BLANKS}+)?INDEX(?:ES)?\b",
+    re.IGNORECASE | re.DOTALL,
+)
 
 _BAD_BINARY = re.compile(r"\b[xX]'[^']*'")
 
@@ -32,6 +40,14 @@ def parse(text: str) -> Statement:
     :raises StatementError: its first line is the summary, then come the offending line and a caret.
     """
     return cast("Statement", _parse(text, HindexParser, "statement"))
+
+
+def parse_index_statement(text: str) -> IndexStatement | None:
+    """Parse a statement about indexes; return None for a text that does not begin like one.
+
+    :raises StatementError: as :func:`parse`.
+    """
+    return cast("IndexStatement", parse(text)) if _INDEX_HEAD.match(text) else None
 
 
 def parse_predicate(text: str) -> Predicate:

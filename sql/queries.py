@@ -20,6 +20,7 @@ from sqlglot.errors import ParseError, TokenError
 from hindex.sql.dialect import Hindex, new_spark_parser
 from hindex.sql.lexer import check_quotes
 from hindex.sql.marks import Source
+from hindex.sql.parameters import Args, UnboundParameterError, bind_parameters
 from hindex.sql.predicate import Predicate
 from hindex.sql.pushdown import Pushdown, is_plain_table
 from hindex.sql.statements import TableRef
@@ -83,9 +84,10 @@ class Query:
     :ivar problem: why no table's rows can be filtered beforehand, if that is so.
     """
 
-    def __init__(self, text: str, is_explain: bool) -> None:
+    def __init__(self, text: str, is_explain: bool, args: Args | None = None) -> None:
         self.text = text
         self.is_explain = is_explain
+        self._args = args
         self.is_select = text.lstrip()[:6].upper() == "SELECT"
         self.problem: str | None = None
         self.tables: tuple[QueryTable, ...] = ()
@@ -99,6 +101,11 @@ class Query:
     def is_parsed(self) -> bool:
         """Whether the parser used here knows the syntax; if not, only Spark can tell what it means."""
         return self._root is not None
+
+    @property
+    def has_other_functions(self) -> bool:
+        """True if it may call functions that are not SQL's own, which may read tables."""
+        return self._root is None or self._root.find(exp.Anonymous) is not None
 
     def leave(self, reason: str) -> None:
         """Filter no table beforehand: Spark may read the text otherwise, for one take names in quotes for names."""
@@ -129,7 +136,9 @@ class Query:
             for node, table in zip(self._nodes, self.tables, strict=True)
         ]
 
-    def with_tables(self, names: Sequence[str | None], *, is_format: bool = False) -> str:
+    def with_tables(
+        self, names: Sequence[str | None], *, is_format: bool = False, head: str | None = None
+    ) -> str:
         """The text, in parentheses, with other names for tables; None leaves one as it is written.
 
         In parentheses Spark takes queries only: it carries out no statement that changes a table, whatever it reads
@@ -139,6 +148,7 @@ class Query:
 
         :param is_format: double the braces of everything but the new names, as ``str.format`` undoes it; names that
             are no fields of it are given with :func:`as_literal`.
+        :param head: the beginning of a statement that ends with the query, in place of the parentheses.
         """
         parts, at = [], 0
 
@@ -150,7 +160,8 @@ class Query:
                 continue
             parts += [kept(self.text[at : table.start]), name, kept(_alias(table))]
             at = table.end
-        return "".join(["(", *parts, kept(self.text[at:]), _CLOSING])
+        parts.append(kept(self.text[at:]))
+        return "".join(["(", *parts, _CLOSING] if head is None else [kept(head), *parts])
 
     def by_words(self) -> Query:
         """Where it could not be parsed, the same with the tables that words tell: paths in quotes.
@@ -185,7 +196,10 @@ class Query:
             tokens = Hindex().tokenize(self.text)
             while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
                 tokens = tokens[:-1]
-            trees = new_spark_parser().parse(tokens, self.text)
+            trees = new_spark_parser().parse(bind_parameters(tokens, self._args), self.text)
+        except UnboundParameterError:
+            self.problem = "a parameter is of a type that hindex does not bind"
+            return
         except (ParseError, TokenError, RecursionError):
             self.problem = "the query is written in a way that only Spark understands"
             self._quoted = tuple(_quoted_tables(tokens))
@@ -238,8 +252,10 @@ def as_literal(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
 
-def parse_query(text: str) -> Query | None:
+def parse_query(text: str, args: Args | None = None) -> Query | None:
     """A query, with or without EXPLAIN before it; None where the text begins like something else.
+
+    :param args: the values of its parameters, by name or in their order; Spark has to be given them again.
 
     :raises StatementError: if it begins like a query, and goes on as a statement that changes a table, or closes a
             parenthesis that is not open.
@@ -259,7 +275,7 @@ def parse_query(text: str) -> Query | None:
     while tokens[-1].token_type is TokenType.SEMICOLON:
         end = tokens.pop()
         rest = f"{rest[: end.start]} {rest[end.end + 1 :]}"
-    return Query(rest, explain is not None)
+    return Query(rest, explain is not None, args)
 
 
 def explain_kind(text: str) -> str | None:

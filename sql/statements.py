@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from hindex.sql.predicate import ColumnRef, Comparison, Predicate, quote_name, quote_string
 
@@ -349,7 +350,7 @@ class Explain:
         return f"EXPLAIN {'ANALYZE ' if self.analyze else ''}{self.statement}"
 
 
-Statement = (
+IndexStatement: TypeAlias = (
     CreateIndex
     | ShowIndexes
     | DescribeIndex
@@ -359,10 +360,8 @@ Statement = (
     | RenameIndex
     | CheckIndexes
     | VacuumIndexes
-    | Select
-    | SelectExists
-    | Explain
 )
+Statement: TypeAlias = IndexStatement | Select | SelectExists | Explain
 
 
 def _on(table: TableRef | None) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hindex.errors import StatementError, TableError
 from hindex.queries.query_explanation import QueryExplanation, TableDecision
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from hindex.connection import Connection
+    from hindex.sql.parameters import Args
     from hindex.sql.queries import Query
 
 #: Spark's name for its failure to look into the files of a path that is written in place of a table.
@@ -40,6 +41,8 @@ _NOT_PARSED = "PARSE_SYNTAX_ERROR"
 _OF_TEXT = frozenset({_NOT_PARSED, "MISSING_GROUP_BY", "UNBOUND_SQL_PARAMETER"})
 #: Where Spark marks a mistake: lines from 1, columns from 0.
 _PLACE = re.compile(r"\(line (\d+), pos (\d+)\)")
+#: Attribute of a function in place of a session's ``sql``: the function that was there.
+SPARK_SQL = "__hindex_spark_sql__"
 
 __all__ = ["QueryExplanation", "SparkSyntaxError", "TableDecision", "explain_query", "run_query"]
 
@@ -90,23 +93,14 @@ def _analysed(
     from pyspark.errors import PySparkException
 
     spark = connection.spark()
-    names: list[str | None] = []
-    frames: dict[str, Any] = {}
     has_frames = any(item.scan is not None for item in tables)
+    names: list[str | None] = []
     for item in tables:
-        if item.scan is None:
-            by_spark = item.known.spark_name()
-            names.append(as_literal(by_spark) if by_spark is not None and has_frames else by_spark)
-            continue
-        name = f"hindex_{len(frames)}"
-        frames[name] = frame(item)
-        names.append("{" + name + "}")
+        by_spark = item.known.spark_name() if item.scan is None else None
+        names.append(as_literal(by_spark) if by_spark is not None and has_frames else by_spark)
+    frames = make_frames(tables, frame)
     try:
-        if has_frames:
-            # a DataFrame in braces becomes a view that is there for as long as the text is analysed
-            found = spark.sql(query.with_tables(names, is_format=True), **frames)
-        else:
-            found = spark.sql(query.with_tables(names))
+        found = submit(spark, query, frames, names)
         if java_session(spark) is None:
             # nothing has been looked at so far
             found.schema  # noqa: B018
@@ -135,6 +129,46 @@ def _analysed(
     return found
 
 
+def make_frames(
+    tables: Sequence[PlannedTable], frame: Callable[[PlannedTable], DataFrame]
+) -> list[DataFrame | None]:
+    """Make the frames of the tables that are read here; None for those that Spark reads."""
+    return [None if item.scan is None else frame(item) for item in tables]
+
+
+def submit(
+    spark: SparkSession,
+    query: Query,
+    frames: Sequence[DataFrame | None],
+    names: Sequence[str | None] | None = None,
+    *,
+    args: Args | None = None,
+    head: str | None = None,
+) -> DataFrame:
+    """Give Spark a query with frames in place of tables.
+
+    :param names: what the other tables are called, if not as written; see :meth:`Query.with_tables`.
+    :param args: the values of the statement's parameters.
+    :param head: the beginning of a statement that writes the query's rows, which Spark then carries out.
+    :raises PySparkException: if Spark refuses it.
+    """
+    named = {f"hindex_{at}": frame for at, frame in enumerate(frames) if frame is not None}
+    others = names or [None] * len(frames)
+    with_frames = [
+        other if frame is None else f"{{hindex_{at}}}"
+        for at, (frame, other) in enumerate(zip(frames, others, strict=True))
+    ]
+    # a DataFrame in braces becomes a view that is there for as long as the text is analysed
+    text = query.with_tables(with_frames, is_format=bool(named), head=head)
+    return spark_sql(spark)(text, args, **named)
+
+
+def spark_sql(spark: SparkSession) -> Callable[..., DataFrame]:
+    """Return the session's own ``sql``, where ``hindex.accelerate`` has put another one in its place."""
+    own: Callable[..., DataFrame] = getattr(spark.sql, SPARK_SQL, spark.sql)
+    return own
+
+
 def _of_other_paths(spark: SparkSession, query: Query) -> str | None:
     """What Spark says of a text that it cannot parse, if not of its paths in quotes; None where it says nothing."""
     from pyspark.errors import PySparkException
@@ -142,7 +176,7 @@ def _of_other_paths(spark: SparkSession, query: Query) -> str | None:
     query = query.by_words()
     names = [f"orc.{quoted(table.ref.text)}" for table in query.tables]
     try:
-        found = spark.sql(query.with_tables(names))
+        found = spark_sql(spark)(query.with_tables(names))
         if java_session(spark) is None:
             found.schema  # noqa: B018
     except PySparkException as error:

@@ -8,12 +8,13 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from hindex.errors import ColumnError, HindexError, PredicateError, TableError
+from hindex.plan.filter import columns as filter_columns
 from hindex.plan.modes import Mode
 from hindex.plan.normalize import normalize
-from hindex.plan.reasons import group_notes
+from hindex.plan.reasons import Note, group_notes
 from hindex.queries.query_explanation import TableDecision
 from hindex.queries.selectivity_estimate import survey
-from hindex.queries.table_resolution import KnownTable, known_tables
+from hindex.queries.table_resolution import KnownTable, TableResolver, known_tables
 from hindex.scan.planning import ScanPlan, plan_scan
 from hindex.scan.running import Unit
 from hindex.scan.scan import Scan
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from hindex.connection import Connection
     from hindex.sql.queries import Query, QueryTable
 
 #: The greatest share of a table's rows for which it is read through its indexes. On six million rows of lineitem, with
@@ -48,7 +48,7 @@ class PlannedTable:
     """One table of a query.
 
     ``scan``, ``plan`` and its columns in Spark are of one that is read through its indexes; ``units`` are the stripes
-    that may have rows, where all were asked.
+    that may have rows, where all were asked. ``notes`` name what could not be used.
     """
 
     known: KnownTable
@@ -57,6 +57,7 @@ class PlannedTable:
     plan: ScanPlan | None = None
     schema: StructType | None = None
     units: list[Unit] | None = None
+    notes: tuple[Note, ...] = ()
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """The rows, with all columns of the table: those that are not asked for are null."""
@@ -65,22 +66,39 @@ class PlannedTable:
         # Spark's own types and field metadata, by which it pads what is compared with CHAR, and nulls for the rest
         return scan_frame(spark, self.scan, self.plan, self.units).to(self.schema)
 
+    @property
+    def indexes(self) -> list[str]:
+        """The names of the indexes through which it is read."""
+        if self.plan is None:
+            return []
+        used = [use.name for task in self.plan.tasks for use in task.indexes]
+        used += [groups.name for task in self.plan.tasks for groups in task.located]
+        if not used and self.plan.skipped:
+            # what the driver knows rules out all files
+            conditions = {name.lower() for name in filter_columns(self.plan.filter)}
+            known = self.plan.snapshot.manifest.indexes
+            used = [entry.name for entry in known if entry.column.lower() in conditions]
+        return sorted(set(used))
+
     def empty(self, spark: SparkSession) -> DataFrame:
         """None of the rows, with the same columns."""
         assert self.schema is not None
         return spark.createDataFrame([], self.schema)
 
 
-def plan_query(connection: Connection, query: Query, *, in_full: bool = False) -> list[PlannedTable]:
+def plan_query(
+    resolver: TableResolver, query: Query, *, in_full: bool = False, as_spark: bool = False
+) -> list[PlannedTable]:
     """How each table of a query is to be read.
 
     :param in_full: see :func:`known_tables`; where no query follows that Spark would see.
+    :param as_spark: see :class:`KnownTable`.
     """
-    spark = connection.spark()
+    spark = resolver.spark()
     reason = strange_setting(partial(is_set, spark), query.text)
     if reason is not None:
         query.leave(reason)
-    by_ref = known_tables(connection, [table.ref for table in query.tables], in_full=in_full)
+    by_ref = known_tables(resolver, [table.ref for table in query.tables], in_full=in_full, as_spark=as_spark)
     known = [by_ref[table.ref] for table in query.tables]
     if query.problem is not None:
         return [
@@ -145,6 +163,9 @@ class _Planner:
 
     def _plain(self, table: QueryTable, known: KnownTable, where: Predicate) -> PlannedTable:
         schema = known.snapshot.schema
+        if known.snapshot.listing.transactional:
+            reason = "its files are those of a transactional table, which it is not in the catalog"
+            return PlannedTable(known, _alone(table, reason, where))
         names = [name for name in schema.names if self._query.needs(name)]
         if any(has_time(schema.resolve((name,)).type) for name in names) and not self._in_utc():
             reason = "it has timestamps that the query asks for, and the time zone of the session or of Java is not UTC"
@@ -158,7 +179,7 @@ class _Planner:
             if not plan.skipped and not any(task.indexes or task.located for task in plan.tasks):
                 listed = ", ".join(dict.fromkeys(column.name for column in columns(where)))
                 reason = f"no index that could be used is on {listed}"
-                return PlannedTable(known, _alone(table, reason, where))
+                return PlannedTable(known, _alone(table, reason, where), notes=plan.notes)
             surveyed = survey(scan, plan, MAX_SHARE)
         except HindexError as error:
             # of a table that would not be read here anyway, it is no error
@@ -167,12 +188,12 @@ class _Planner:
             if isinstance(error, (ColumnError, PredicateError)):
                 return PlannedTable(known, _alone(table, str(error), where))
             raise
-        kept = surveyed.rows
+        kept, notes = surveyed.rows, (*plan.notes, *surveyed.fallbacks)
         if kept.share is not None and kept.share > MAX_SHARE:
             reason = f"NOT_SELECTIVE: more than {MAX_SHARE:.1%} of the rows may match"
             if surveyed.fallbacks:
                 reason += "; " + "; ".join(map(str, group_notes(surveyed.fallbacks)))
-            return PlannedTable(known, replace(_alone(table, reason, where), rows=kept))
+            return PlannedTable(known, replace(_alone(table, reason, where), rows=kept), notes=notes)
         try:
             difference = known.disagreement or (
                 _difference(schema, known.spark_schema) if known.snapshot.declared is None else None
@@ -182,7 +203,7 @@ class _Planner:
         if difference is not None:
             return PlannedTable(known, replace(_alone(table, difference, where), rows=kept))
         decision = TableDecision(str(table.ref), str(where), None, kept)
-        return PlannedTable(known, decision, scan, plan, known.spark_schema, surveyed.units)
+        return PlannedTable(known, decision, scan, plan, known.spark_schema, surveyed.units, notes)
 
     def _transactional(
         self, table: QueryTable, known: KnownTable, usable: Sequence[Predicate]

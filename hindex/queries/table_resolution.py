@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hindex.errors import HindexError, TableError
 from hindex.queries.views import transactional_place
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-    from hindex.connection import Connection
     from hindex.tables import Table
 
 #: Names that Spark's catalog is asked for at once.
@@ -30,11 +29,25 @@ _LOOKUPS = 4
 _GLOB = re.compile(r"[\[\]{}*?\\]")
 
 
+class TableResolver(Protocol):
+    """Finds the tables that queries name, as a :class:`hindex.Connection` does."""
+
+    def spark(self) -> SparkSession:
+        """Return the session that runs the queries."""
+
+    def describe(self, ref: TableRef, *, in_full: bool = False) -> dict[str, Any] | None:
+        """Read what the catalog says of a table; None for a path."""
+
+    def described_table(self, ref: TableRef, described: Mapping[str, Any] | None) -> Table:
+        """Make the table of a name and its description."""
+
+
 class KnownTable:
     """A table that a query names, as it is while the query is planned.
 
     :param described: what the catalog says of it, where it is named by the catalog.
     :param problem: why it cannot be used here; it is not resolved then.
+    :param as_spark: the table is transactional only if the catalog says so; its files are not listed to see.
     """
 
     def __init__(
@@ -44,12 +57,25 @@ class KnownTable:
         table: Table | None,
         described: Mapping[str, Any] | None = None,
         problem: HindexError | None = None,
+        *,
+        as_spark: bool = False,
     ) -> None:
         self._spark = spark
         self._ref = ref
         self._table = table
         self._described = described
+        self._as_spark = as_spark
         self.problem = problem
+
+    @property
+    def name(self) -> str:
+        """Its name, as SQL has it."""
+        return str(self._ref)
+
+    @property
+    def described(self) -> Mapping[str, Any] | None:
+        """What the catalog says of it; None for a path, and for a name that the catalog does not have."""
+        return self._described
 
     @property
     def uri(self) -> str | None:
@@ -72,6 +98,9 @@ class KnownTable:
     @cached_property
     def is_transactional(self) -> bool:
         """Whether it, or a part of it, is transactional; its files are listed for that, once."""
+        if self._as_spark and self._described is not None:
+            properties = self._described.get("table_properties") or {}
+            return str(properties.get("transactional", "")).lower() == "true"
         if "snapshot" in self.__dict__:
             return bool(self.snapshot.listing.transactional)
         return self.table.is_transactional()
@@ -103,7 +132,7 @@ class KnownTable:
 
     @cached_property
     def spark_schema(self) -> StructType:
-        """Its columns as Spark has them. :raises TableError: if Spark cannot tell."""
+        """Its columns as Spark has them, with their metadata. :raises TableError: if Spark cannot tell."""
         from pyspark.errors import PySparkException
         from pyspark.sql.types import StructType
 
@@ -173,19 +202,23 @@ def _literally(path: str) -> str:
 
 
 def known_tables(
-    connection: Connection, refs: Sequence[TableRef], *, in_full: bool = False
+    resolver: TableResolver, refs: Sequence[TableRef], *, in_full: bool = False, as_spark: bool = False
 ) -> dict[TableRef, KnownTable]:
     """The tables of some names, each asked for once.
 
     :param in_full: look them up by statements, which all that watches over the session's statements sees.
+    :param as_spark: see :class:`KnownTable`.
     """
-    spark = connection.spark()
+    spark = resolver.spark()
 
     def look_up(ref: TableRef) -> KnownTable:
+        described = table = problem = None
         try:
-            return KnownTable(spark, ref, *connection.look_up(ref, in_full=in_full))
+            described = resolver.describe(ref, in_full=in_full)
+            table = resolver.described_table(ref, described)
         except HindexError as error:
-            return KnownTable(spark, ref, None, problem=error)
+            problem = error
+        return KnownTable(spark, ref, table, described, problem, as_spark=as_spark)
 
     distinct = list(dict.fromkeys(refs))
     if len(distinct) < 2 or java_session(spark) is not None:

@@ -1,0 +1,486 @@
+"""``hindex.accelerate``: the rows and the schema are Spark's, and the log says what was read through which index."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import logging
+import re
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import hindex
+from hindex.errors import ArgumentError, ArgumentTypeError, IndexNotFoundError, StatementError
+from hindex.queries import acceleration
+from tests.queries import script
+from tests.support.queries import rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.usefixtures("always")
+
+
+class Log:
+    """The lines of the log of queries."""
+
+    def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
+        self._caplog = caplog
+        caplog.set_level(logging.INFO, logger="hindex.queries")
+
+    def take(self) -> list[str]:
+        messages = [record.getMessage() for record in self._caplog.records if record.name == "hindex.queries"]
+        lines = [text for text in messages if not text.startswith("spark.sql(...) of this session")]
+        self._caplog.clear()
+        return lines
+
+    def one(self) -> str:
+        (line,) = self.take()
+        return line
+
+
+@pytest.fixture
+def log(caplog: pytest.LogCaptureFixture) -> Log:
+    return Log(caplog)
+
+
+def contents(frame: Any) -> tuple[Any, list[str]]:
+    return frame.schema.jsonValue(), rows(frame)
+
+
+def test_a_script_gives_the_same_with_the_one_line(spark: SparkSession, warehouse: str, log: Log) -> None:
+    wanted = {name: contents(frame) for name, frame in script.run(spark, warehouse).items()}
+    with hindex.accelerate(spark):
+        found = {name: contents(frame) for name, frame in script.run(spark, warehouse).items()}
+    assert found == wanted
+    assert all(wanted[name][1] for name in wanted if name not in ("created", "inserted"))
+    lines = log.take()
+    accelerated = [line for line in lines if line.startswith("accelerated: ")]
+    assert len(accelerated) == 10
+    assert sum("sales through i_day, i_shop" in line for line in accelerated) == 3
+    assert any("CREATE TABLE daily" in line for line in accelerated)
+    assert any("INSERT INTO daily" in line for line in accelerated)
+    # of a view, rows are those of its query whenever it is asked
+    assert not any("CREATE OR REPLACE TEMPORARY VIEW" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        "k INT NOT NULL COMMENT 'key', v STRING",
+        "k INT, v STRING DEFAULT 'x' COMMENT 'with \"quotes\"'",
+        "k INT, c CHAR(5) DEFAULT 'x' COMMENT 'padded', v VARCHAR(4) DEFAULT 'y', t TIMESTAMP_NTZ",
+        "k INT, s STRUCT<a: INT COMMENT 'within', `b c`: STRING>, m MAP<STRING, ARRAY<INT>>, v STRING",
+        "K INT, `a b` DATE, D DECIMAL(12, 3), f FLOAT, b BINARY, v STRING",
+    ],
+)
+@pytest.mark.parametrize(
+    "query", ["SELECT * FROM typed WHERE k = 1", "SELECT v, k + 1 AS n FROM typed WHERE k = 1"]
+)
+def test_the_schema_is_sparks(
+    spark: SparkSession, warehouse: str, log: Log, columns: str, query: str
+) -> None:
+    spark.sql(f"CREATE TABLE typed ({columns}) USING orc")
+    spark.sql("INSERT INTO typed (k, v) VALUES (1, 'a'), (2, 'b')")
+    hindex.connect(spark=spark).sql("CREATE INDEX ik USING bitmap ON typed (k)")
+    if " c CHAR" in columns:
+        query += " AND c = 'x' AND c > v"
+    wanted = contents(spark.sql(query))
+    assert wanted[1]
+    with hindex.accelerate(spark):
+        frame = spark.sql(query)
+        found = contents(frame)
+        spark.sql("CREATE TABLE copied USING orc AS SELECT * FROM typed WHERE k = 1")
+    assert found == wanted
+    assert ["accelerated: typed through ik" in line for line in log.take()] == [True, True]
+    spark.sql("CREATE TABLE wanted USING orc AS SELECT * FROM typed WHERE k = 1")
+    assert contents(spark.table("copied")) == contents(spark.table("wanted"))
+
+
+def test_statements_about_indexes_run_and_give_frames(spark: SparkSession, warehouse: str) -> None:
+    with hindex.accelerate(spark):
+        (made,) = spark.sql("CREATE INDEX ia USING bloom ON sales (amount)").collect()
+        assert (made.name, made.column, made.type, made.status) == ("ia", "amount", "BLOOM", "fresh")
+        shown = spark.sql("SHOW INDEXES ON sales")
+        assert sorted(row.name for row in shown.collect()) == ["i_day", "i_shop", "ia"]
+        assert spark.sql("CHECK INDEXES ON sales").count() == 3
+        assert spark.sql("-- gone\nREFRESH INDEX ia ON sales;").count() == 1
+        assert spark.sql("ALTER INDEX ia ON sales RENAME TO ib").count() == 1
+        assert spark.sql("DESCRIBE INDEX ib ON sales").where("fact = 'name'").collect()[0].value == "ib"
+        assert spark.sql("DROP INDEX ib ON sales").count() == 1
+        assert spark.sql("VACUUM INDEXES ON sales DRY RUN").columns == ["path", "bytes", "reason"]
+        assert spark.sql("SHOW INDEXES ON shops").collect() == []
+        with pytest.raises(IndexNotFoundError):
+            spark.sql("DROP INDEX ib ON sales")
+        with pytest.raises(StatementError, match="line 1, column"):
+            spark.sql("CREATE INDEX ib USING bitmap ON sales amount")
+        # DESCRIBE of a table of that name
+        spark.sql("CREATE TABLE index (a INT) USING orc")
+        assert [row.col_name for row in spark.sql("DESCRIBE index").collect()] == ["a"]
+
+
+def test_views_and_cached_tables_see_later_rows(spark: SparkSession, own_warehouse: str, log: Log) -> None:
+    with hindex.accelerate(spark):
+        spark.sql("CREATE TEMPORARY VIEW seven AS SELECT id FROM sales WHERE shop = 7")
+        spark.sql("CREATE VIEW kept AS SELECT id FROM sales WHERE shop = 7")
+        before = spark.sql("SELECT * FROM sales WHERE shop = 7").count()
+        spark.sql("INSERT INTO sales VALUES (1000, 7, NULL, 1, 'new')")
+        for name in ("seven", "kept"):
+            assert spark.table(name).count() == before + 1
+        assert spark.sql("SELECT * FROM sales WHERE shop = 7").count() == before + 1
+        log.take()
+        spark.sql("CACHE TABLE sales")
+        assert spark.sql("SELECT * FROM sales WHERE shop = 7").count() == before + 1
+        assert "Spark has cached table sales" in log.take()[-1]
+        spark.sql("UNCACHE TABLE sales")
+        spark.sql("CACHE TABLE some AS SELECT id FROM sales WHERE shop = 7")
+        assert log.take() == []
+    spark.catalog.clearCache()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT OVERWRITE sales SELECT * FROM sales WHERE shop = 7",
+        "INSERT OVERWRITE TABLE changing.sales SELECT s.* FROM `sales` s JOIN shops USING (shop) WHERE shop = 7",
+        "INSERT INTO sales SELECT * FROM sales WHERE shop = 7",
+        "INSERT INTO sales SELECT * FROM through WHERE shop = 7",
+        "INSERT INTO sales SELECT t.* FROM temporary t JOIN sales2 s ON s.id = t.id WHERE s.shop = 7",
+        "INSERT INTO same SELECT * FROM sales WHERE shop = 7",
+        "WITH x AS (SELECT * FROM sales WHERE shop = 7) INSERT INTO sales SELECT * FROM x",
+        "FROM sales INSERT INTO sales SELECT * WHERE shop = 7",
+    ],
+)
+def test_a_statement_that_writes_what_it_reads_is_sparks(
+    spark: SparkSession, own_warehouse: str, log: Log, monkeypatch: pytest.MonkeyPatch, statement: str
+) -> None:
+    from pyspark.errors import PySparkException
+
+    spark.sql("CREATE VIEW through AS SELECT * FROM sales")
+    spark.sql("CREATE OR REPLACE TEMPORARY VIEW temporary AS SELECT * FROM through")
+    location = next(
+        row.data_type for row in spark.sql("DESCRIBE EXTENDED sales").collect() if row.col_name == "Location"
+    )
+    spark.sql(f"CREATE TABLE same USING orc LOCATION '{location}'")
+    spark.sql("CREATE TABLE sales2 USING orc AS SELECT * FROM sales")
+    hindex.connect(spark=spark).sql("CREATE INDEX i USING bitmap ON sales2 (shop)")
+
+    def outcome() -> tuple[str, Any]:
+        try:
+            spark.sql(statement)
+        except PySparkException as error:
+            return str(error.getCondition()), None
+        return "", None
+
+    initial = rows(spark.table("sales2"))
+    condition = outcome()
+    spark.sql("REFRESH TABLE sales")
+    wanted = condition, rows(spark.table("sales"))
+    spark.sql("INSERT OVERWRITE sales SELECT * FROM sales2")
+    submitted = counted_statements(spark, monkeypatch)
+    with hindex.accelerate(spark):
+        found = outcome()
+    spark.sql("REFRESH TABLE sales")
+    assert (found, rows(spark.table("sales"))) == wanted
+    assert submitted.count(statement) == 1
+    assert not any("INSERT" in text and text != statement for text in submitted)
+    assert not any(line.startswith("accelerated") for line in log.take())
+    assert initial
+
+
+def counted_statements(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The texts that the session's own ``sql`` is given from now on."""
+    texts: list[str] = []
+    own = spark.sql
+
+    def sql(sqlQuery: str, args: Any = None, **kwargs: Any) -> Any:  # noqa: N803
+        texts.append(sqlQuery)
+        return own(sqlQuery, args, **kwargs)
+
+    monkeypatch.setitem(vars(spark), "sql", sql)
+    return texts
+
+
+def test_statements_with_effects_are_submitted_once(
+    spark: SparkSession, warehouse: str, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pyspark.errors import PySparkException
+
+    spark.sql("CREATE TABLE few (id BIGINT, n INT) USING orc")
+    submitted = counted_statements(spark, monkeypatch)
+    with hindex.accelerate(spark):
+        spark.sql("INSERT INTO few SELECT id, shop FROM sales WHERE shop = 7")
+        assert sum(text.startswith("INSERT") for text in submitted) == 1
+        assert "sales through i_shop" in log.one()
+        count = spark.table("few").count()
+        assert count == spark.sql("SELECT * FROM sales WHERE shop = 7").count() > 0
+        submitted.clear()
+        # it fails at the first row, when Spark carries it out
+        with pytest.raises(PySparkException, match="seven"):
+            spark.sql("INSERT INTO few SELECT id, raise_error('seven') FROM sales WHERE shop = 7")
+        assert sum(text.startswith("INSERT") for text in submitted) == 1
+        # and this one has a mistake that only the statement shows
+        submitted.clear()
+        with pytest.raises(PySparkException) as raised:
+            spark.sql("INSERT INTO few SELECT id FROM sales WHERE shop = 7")
+        assert raised.value.getCondition() == "INSERT_COLUMN_ARITY_MISMATCH.NOT_ENOUGH_DATA_COLUMNS"
+        assert sum(text.startswith("INSERT") for text in submitted) == 1
+    assert spark.table("few").count() == count
+
+
+@pytest.mark.parametrize(
+    ("create", "is_accelerated"),
+    [
+        ("CREATE TABLE made USING parquet AS SELECT * FROM sales WHERE shop = 7", True),
+        (
+            "CREATE TABLE IF NOT EXISTS made COMMENT 'AS' AS\nWITH x AS (SELECT * FROM sales WHERE shop = 7) TABLE x",
+            False,
+        ),
+        (
+            "CREATE TABLE made USING orc PARTITIONED BY (shop) AS SELECT id, shop FROM sales WHERE shop = 7",
+            True,
+        ),
+        ("CREATE TABLE made USING orc LOCATION '{folder}/made' AS SELECT * FROM sales WHERE shop = 7;", True),
+        (
+            "CREATE TABLE made USING orc OPTIONS (path '{folder}/made') AS SELECT * FROM sales WHERE shop = 7",
+            False,
+        ),
+        ("CREATE TABLE made USING orc SELECT * FROM sales WHERE shop = 7", False),
+    ],
+)
+def test_created_tables_are_sparks(
+    spark: SparkSession, warehouse: str, log: Log, tmp_path: Path, create: str, is_accelerated: bool
+) -> None:
+    create = create.format(folder=tmp_path)
+    spark.sql(create)
+    wanted = contents(spark.table("made"))
+    described = [row for row in spark.sql("DESCRIBE EXTENDED made").collect() if "ime" not in row.col_name]
+    for file in (tmp_path / "made").glob("*"):
+        file.unlink()
+    spark.sql("DROP TABLE made")
+    with hindex.accelerate(spark):
+        spark.sql(create)
+    assert any(line.startswith("accelerated") for line in log.take()) is is_accelerated
+    assert contents(spark.table("made")) == wanted
+    assert [
+        row for row in spark.sql("DESCRIBE EXTENDED made").collect() if "ime" not in row.col_name
+    ] == described
+
+
+@pytest.mark.parametrize(
+    ("insert", "is_accelerated"),
+    [
+        ("INSERT INTO into SELECT id, shop FROM sales WHERE shop = 7", True),
+        (
+            "INSERT OVERWRITE TABLE shopping.into PARTITION (shop = 7) SELECT id FROM sales WHERE shop = 7",
+            True,
+        ),
+        (
+            "INSERT OVERWRITE into PARTITION (shop) IF NOT EXISTS SELECT id, shop FROM sales WHERE shop = 7",
+            True,
+        ),
+        ("INSERT INTO into (shop, id) SELECT shop, id FROM sales WHERE shop = 7 -- the end", True),
+        ("INSERT INTO into BY NAME SELECT shop, id FROM sales WHERE shop = 7", True),
+        ("INSERT INTO into PARTITION (shop = ?) SELECT id FROM sales WHERE shop = ?", True),
+        ("INSERT INTO into VALUES (1, 2)", False),
+        ("INSERT INTO into TABLE shops2", False),
+    ],
+)
+def test_inserted_rows_are_sparks(
+    spark: SparkSession, warehouse: str, log: Log, insert: str, is_accelerated: bool
+) -> None:
+    from pyspark.errors import PySparkException
+
+    args = [3, 7] if "?" in insert else None
+    outcomes = []
+    for is_first in (True, False):
+        spark.sql("CREATE TABLE into (id BIGINT, shop INT) USING orc PARTITIONED BY (shop)")
+        spark.sql("INSERT INTO into VALUES (1, 1)")
+        condition = None
+        try:
+            if is_first:
+                spark.sql(insert, args)
+            else:
+                log.take()
+                with hindex.accelerate(spark):
+                    spark.sql(insert, args)
+                assert any(line.startswith("accelerated") for line in log.take()) is is_accelerated
+        except PySparkException as error:
+            condition = error.getCondition()
+        outcomes.append((condition, rows(spark.table("into"))))
+        spark.sql("DROP TABLE into")
+    assert outcomes[0] == outcomes[1]
+
+
+@pytest.mark.parametrize(
+    ("query", "args", "is_accelerated"),
+    [
+        ("SELECT * FROM sales WHERE shop = :a", {"a": 7}, True),
+        ("SELECT * FROM sales WHERE shop = :a AND note = :b", {"a": 7, "b": "note '1\\'"}, True),
+        ("SELECT * FROM sales WHERE shop > :a", {"a": -7}, True),
+        ("SELECT * FROM sales WHERE shop > :a", {"a": 6.5}, True),
+        ("SELECT * FROM sales WHERE shop <=> :a", {"a": None}, True),
+        ("SELECT * FROM sales WHERE day = :a", {"a": datetime.date(2024, 1, 3)}, True),
+        ("SELECT * FROM sales WHERE amount > ? AND shop = ? LIMIT ?", [Decimal("1E+1"), 7, 1000], True),
+        ("SELECT * FROM sales WHERE shop = ? AND ? = ?", [7, b"\x00'", b"\x00'"], True),
+        ("SELECT * FROM sales WHERE shop = :a AND :b", {"a": 7, "b": True}, True),
+        ("SELECT * FROM sales WHERE shop = :a AND id > :b", {"a": 7, "b": 2**40}, True),
+        ("SELECT * FROM sales WHERE array_contains(:a, shop)", {"a": [7, 3]}, False),
+        ("SELECT * FROM sales WHERE shop = 7 AND :b < 1", {"b": float("nan")}, False),
+        ("SELECT * FROM sales WHERE shop = :date", {"date": 7, "unused": 5}, True),
+        ("SELECT ':a' AS t, id FROM sales WHERE shop = :a -- :b ?", {"a": 7}, True),
+    ],
+)
+def test_parameters(
+    spark: SparkSession, warehouse: str, log: Log, query: str, args: Any, is_accelerated: bool
+) -> None:
+    if args == {"a": [7, 3]}:
+        from pyspark.sql.functions import array, lit
+
+        args = {"a": array(lit(7), lit(3))}
+    wanted = contents(spark.sql(query, args))
+    with hindex.accelerate(spark):
+        assert contents(spark.sql(query, args=args)) == wanted
+    assert log.one().startswith("accelerated: sales through i_") is is_accelerated
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT nosuch FROM sales WHERE shop = 7",
+        "SELECT * FROM sales WHERE shop = 7 AND nosuch = 1",
+        "SELECT * FROM nosuch JOIN sales USING (shop) WHERE shop = 7",
+        "SELECT shop, count(*) FROM sales WHERE shop = 7",
+        "SELECT * FROM sales WHERE shop = 7 ORDER",
+        "SELECT * FROM sales\n  WHERE shop = 7 AND (",
+        "SELECT * FROM sales WHERE shop = :unbound",
+        "SELECT * FROM sales WHERE shop = 7 LIMIT x",
+        "SELECT * FROM 'sales' WHERE shop = 7",
+        "SELECT * FROM sales WHERE shop = 7)",
+        "SELECT sales.shop FROM sales AS other WHERE shop = 7",
+        "SELECT nosuch(id) FROM sales WHERE shop = 7",
+        "INSERT INTO nosuch SELECT * FROM sales WHERE shop = 7",
+        "INSERT INTO shops SELECT nosuch FROM sales WHERE shop = 7",
+        "INSERT INTO shops SELECT day, id FROM sales WHERE shop = 7",
+        "CREATE TABLE shops USING orc AS SELECT * FROM sales WHERE shop = 7",
+        "CREATE TABLE other USING nosuch AS SELECT * FROM sales WHERE shop = 7",
+        "SELEC 1",
+        "",
+    ],
+)
+def test_errors_are_sparks(spark: SparkSession, warehouse: str, query: str) -> None:
+    with pytest.raises(Exception) as wanted:
+        spark.sql(query)
+    with hindex.accelerate(spark), pytest.raises(Exception) as found:
+        spark.sql(query)
+    assert type(found.value) is type(wanted.value)
+    conditions = [getattr(error.value, "getCondition", str)() for error in (found, wanted)]
+    assert conditions[0] == conditions[1]
+    # Spark numbers columns anew every time
+    messages = [
+        re.sub(r"#\d+L?", "", str(error.value).split("JVM stacktrace")[0]) for error in (found, wanted)
+    ]
+    if wanted.type.__name__ != "Py4JJavaError":
+        assert messages[0] == messages[1]
+
+
+def test_what_hindex_cannot_do_is_left_to_spark(
+    spark: SparkSession, warehouse: str, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = "SELECT * FROM sales WHERE shop = 7"
+    wanted = contents(spark.sql(query))
+
+    def fail(*arguments: object, **options: object) -> None:
+        raise RuntimeError("out of order")
+
+    with hindex.accelerate(spark):
+        with monkeypatch.context() as patch:
+            patch.setattr(acceleration, "plan_query", fail)
+            assert contents(spark.sql(query)) == wanted
+            assert "hindex failed" in log.one()
+        with monkeypatch.context() as patch:
+            patch.setattr(acceleration, "make_frames", fail)
+            assert contents(spark.sql(query)) == wanted
+            assert "hindex failed" in log.take()[-1]
+            spark.sql("CREATE TABLE made USING orc AS " + query)
+        assert contents(spark.table("made"))[1] == wanted[1]
+
+
+def test_the_schema_is_compared(
+    spark: SparkSession, warehouse: str, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hindex.queries.query_plan import PlannedTable
+
+    query = "SELECT * FROM sales WHERE shop = 7"
+    wanted = contents(spark.sql(query))
+    own = PlannedTable.frame
+    monkeypatch.setattr(PlannedTable, "frame", lambda self, spark: own(self, spark).drop("note"))
+    with hindex.accelerate(spark):
+        assert contents(spark.sql(query)) == wanted
+    assert "its columns would differ" in log.take()[-1]
+
+
+def test_stop_restores_what_was_there(
+    spark: SparkSession, warehouse: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert "sql" not in vars(spark)
+    caplog.set_level(logging.INFO, logger="hindex.queries")
+    handle = hindex.accelerate(spark)
+    assert "spark.read.orc(...) do not" in caplog.messages[-1]
+    replaced = spark.sql
+    assert hindex.accelerate(spark) is handle
+    with pytest.raises(ArgumentError, match="with the store None"):
+        hindex.accelerate(spark, store=str(Path("elsewhere").absolute()))
+    assert "sql" not in vars(spark.newSession())
+    assert type(spark).builder.getOrCreate() is spark
+    assert replaced.__doc__ == type(spark).sql.__doc__
+    handle.stop()
+    handle.stop()
+    assert "sql" not in vars(spark)
+    # a reference that was kept is Spark's again
+    assert replaced("SELECT 1 AS a").collect()[0].a == 1
+
+    def other(*arguments: Any, **options: Any) -> Any:
+        return type(spark).sql(spark, *arguments, **options)
+
+    vars(spark)["sql"] = other
+    with hindex.accelerate(spark):
+        assert spark.sql is not other
+    assert vars(spark).pop("sql") is other
+    with pytest.raises(ArgumentTypeError):
+        hindex.accelerate("spark")  # type: ignore[arg-type]
+
+
+def test_a_store_of_its_own(spark: SparkSession, warehouse: str, log: Log, tmp_path: Path) -> None:
+    with hindex.accelerate(spark, store=tmp_path / "store"):
+        spark.sql("SELECT * FROM sales WHERE shop = 7").collect()
+        assert "it has no index" in log.one()
+        spark.sql("CREATE INDEX elsewhere USING bitmap ON sales (shop)")
+        spark.sql("SELECT * FROM sales WHERE shop = 7").collect()
+        assert "sales through elsewhere" in log.one()
+    assert list((tmp_path / "store").iterdir())
+
+
+def test_warnings_name_indexes_that_could_not_be_used(
+    spark: SparkSession, own_warehouse: str, caplog: Any
+) -> None:
+    spark.sql("INSERT INTO sales SELECT 5000 + id, 7, NULL, NULL, NULL FROM range(3)")
+    caplog.set_level(logging.INFO, logger="hindex.queries")
+    with hindex.accelerate(spark):
+        spark.sql("SELECT * FROM sales WHERE shop = 7").collect()
+    (warning,) = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert "index not used on sales: NEW_FILE" in warning.getMessage()
+
+
+def test_queries_through_a_connection_are_planned_once(spark: SparkSession, warehouse: str, log: Log) -> None:
+    hx = hindex.connect(spark=spark)
+    query = "SELECT s.id FROM sales s JOIN shops c ON s.shop = c.shop WHERE s.shop = 7"
+    with hindex.accelerate(spark):
+        wanted = spark.sql(query)
+        log.take()
+        assert sorted(map(repr, hx.sql(query).to_arrow().to_pylist())) == rows(wanted)  # type: ignore[union-attr]
+    assert not any("hindex_0" in line or "_pyspark" in line for line in log.take())
+    assert json.dumps(wanted.schema.jsonValue())
