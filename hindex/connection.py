@@ -44,6 +44,7 @@ from hindex.spark.catalog import (
     place_of,
 )
 from hindex.spark.catalog_schema import check_readable, read_declared_schema
+from hindex.spark.definitions import CatalogDefinitions
 from hindex.spark.partitions import catalog_partitions
 from hindex.store.storage import is_missing
 from hindex.store.store import Store, list_stores
@@ -489,7 +490,11 @@ class Connection:
         if described.get("partition_columns"):
             partitions = partial(catalog_partitions, self.spark(), name, described)
         store = Store.for_table(uri, self._store)
-        return Table(self, name, uri, store, check, options, partitions, declared)
+        table = Table(self, name, uri, store, check, options, partitions, declared)
+        if self._store is None:
+            # a store elsewhere outlives the table's files
+            table.definitions = CatalogDefinitions(self.spark(), full_name(described) or name)
+        return table
 
     def _remember(self, table: Table) -> Table:
         self._used[table.uri] = table

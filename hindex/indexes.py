@@ -72,11 +72,13 @@ class Index:
         *,
         is_gone: bool = False,
         building: BuildNotice | None = None,
+        is_lost: bool = False,
     ) -> None:
         self._table = table
         self._entry = entry
         self._is_gone = is_gone
         self._building = building
+        self._is_lost = is_lost
         where: Filter = ALWAYS
         column = entry.column
         of: OrcType | None = None
@@ -201,6 +203,8 @@ class Index:
             return IndexState.DEFERRED
         if self._entry.quarantined is not None:
             return IndexState.QUARANTINED
+        if self._is_lost:
+            return IndexState.STALE
         complete = self.num_fresh_files == self.num_files and not self.num_gone_files
         return IndexState.FRESH if complete else IndexState.STALE
 
@@ -232,6 +236,8 @@ class Index:
             )
             if count
         ]
+        if self._is_lost:
+            changes = ["its files were deleted with the table's earlier files, REFRESH INDEX builds it again"]
         return (
             f"stale: {', '.join(changes)}; {self.num_fresh_files:,} of {counted(self.num_files, 'file')} indexed, "
             f"{self.rows_covered:g} % of the rows"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal, overload
@@ -12,6 +12,7 @@ from hindex.build.job import plan_build
 from hindex.errors import (
     ArgumentTypeError,
     ColumnError,
+    IndexNotFoundError,
     OrcError,
     TableError,
     TableNotFoundError,
@@ -35,6 +36,7 @@ from hindex.orc.acid.write_ids import ValidWriteIds
 from hindex.other_names import TABLE_NAMES, missing
 from hindex.plan.modes import Mode
 from hindex.scan.scan import Scan, check_limit
+from hindex.store.definitions import Definitions, changed_definitions, lost_indexes, with_indexes
 from hindex.store.manifest import (
     IndexEntry,
     Manifest,
@@ -87,6 +89,8 @@ class Table:
         self._partitions = partitions
         self._declared = declared
         self._builds = Builds(name, store, session)
+        #: The definitions of its indexes in the catalog that has it, which outlive a store beside its files.
+        self.definitions: Definitions | None = None
 
     if not TYPE_CHECKING:  # else type checkers would take every name for one that there is
 
@@ -184,7 +188,7 @@ class Table:
         :raises TableError: if the table does not exist.
         :raises StoreError: if the manifest cannot be read.
         """
-        return self._indexes(self._writable())
+        return self._indexes(*self._defined(self._writable()))
 
     def indexes_being_built(self) -> list[Index]:
         """Indexes that are being built for the first time, as their builders tell; the table has none of them yet.
@@ -192,7 +196,7 @@ class Table:
         :raises StoreError: if the store cannot be read.
         """
         snapshot = self._writable()
-        known = {entry.id for entry in snapshot.manifest.indexes}
+        known = {entry.id for entry in self._defined(snapshot)[0].manifest.indexes}
         return [
             Index(self, entry, snapshot, building=notice)
             for notice in self._store.builds()
@@ -200,13 +204,41 @@ class Table:
             if entry.id not in known
         ]
 
-    def _indexes(self, snapshot: Snapshot, entries: Sequence[IndexEntry] | None = None) -> list[Index]:
-        """Some indexes, all if None."""
+    def _indexes(
+        self, snapshot: Snapshot, lost: Collection[str] = (), entries: Sequence[IndexEntry] | None = None
+    ) -> list[Index]:
+        """Some indexes, all if None. ``lost`` are the ids of those that only the catalog defines."""
         building = {entry.id: notice for notice in self._store.builds() for entry in notice.indexes}
         return [
-            Index(self, entry, snapshot, building=building.get(entry.id))
+            Index(self, entry, snapshot, building=building.get(entry.id), is_lost=entry.id in lost)
             for entry in (snapshot.manifest.indexes if entries is None else entries)
         ]
+
+    def _defined(self, snapshot: Snapshot) -> tuple[Snapshot, frozenset[str]]:
+        """Return a snapshot with the indexes that only the catalog defines, too, and the ids of these.
+
+        Their files were deleted with the table's, by a write that replaces the table's directory.
+        """
+        lost = self._lost(snapshot.manifest)
+        found = replace(snapshot, manifest=with_indexes(snapshot.manifest, lost))
+        return found, frozenset(entry.id for entry in lost)
+
+    def _lost(self, manifest: Manifest) -> tuple[IndexEntry, ...]:
+        return () if self.definitions is None else lost_indexes(manifest, self.definitions.read())
+
+    def _recorded(self) -> Manifest:
+        """Return the store's latest manifest, without a look at the table.
+
+        :raises StoreError: if it cannot be read.
+        """
+        return self._store.load() or Manifest.empty(self.uri)
+
+    def _keep_definitions(self, dropped: str | None = None) -> None:
+        """Let the catalog keep what the store's indexes are, and forget an index by its id."""
+        if self.definitions is None:
+            return
+        changed, superseded = changed_definitions(self._recorded(), self.definitions.read())
+        self.definitions.write(changed, [*superseded, *([dropped] if dropped else [])])
 
     def recorded_indexes(self, *, building: bool = False) -> list[Index]:
         """As :meth:`indexes`; where the table is gone or cannot be read, their status says so.
@@ -216,20 +248,22 @@ class Table:
         try:
             return self.indexes() + (self.indexes_being_built() if building else [])
         except (TableError, OrcError) as error:
-            manifest = self._store.load() or Manifest.empty(self.uri)
             nothing = Snapshot(
-                self.name, self._store, Listing(self.uri, False, ()), manifest, TableSchema(()), ()
+                self.name, self._store, Listing(self.uri, False, ()), self._recorded(), TableSchema(()), ()
             )
+            nothing, _ = self._defined(nothing)
             is_gone = isinstance(error, TableNotFoundError)
-            return [Index(self, entry, nothing, str(error), is_gone=is_gone) for entry in manifest.indexes]
+            return [
+                Index(self, entry, nothing, str(error), is_gone=is_gone) for entry in nothing.manifest.indexes
+            ]
 
     def has_index(self, name: str) -> bool:
-        """Whether the table's store records an index of a name; the table itself is not looked at.
+        """Whether the table's store, or its catalog, records an index of a name; the table itself is not looked at.
 
         :raises StoreError: if the manifest cannot be read.
         """
-        manifest = self._store.load()
-        return manifest is not None and manifest.find_index(name) is not None
+        manifest = self._recorded()
+        return with_indexes(manifest, self._lost(manifest)).find_index(name) is not None
 
     def index_names(self) -> list[str]:
         """The names of the indexes that the table's store records; the table itself is not looked at.
@@ -249,8 +283,8 @@ class Table:
         :raises IndexNotFoundError: if there is none of that name.
         :raises StoreError: if the manifest cannot be read.
         """
-        snapshot = self._writable()
-        return self._indexes(snapshot, [snapshot.manifest.index(name)])[0]
+        snapshot, lost = self._defined(self._writable())
+        return self._indexes(snapshot, lost, [snapshot.manifest.index(name)])[0]
 
     @overload
     def create_index(
@@ -336,6 +370,7 @@ class Table:
             entries.append(entry)
         if entries:
             self._builds.create(snapshot, entries, if_not_exists=if_not_exists)
+            self._keep_definitions()
         after = self.snapshot()
         return [Index(self, after.manifest.index(spec.name), after) for spec in specs]
 
@@ -358,8 +393,14 @@ class Table:
         """
         names = None if names is None else check_names(names, "names")
         # of other files of the same length and time, the columns are not those that are recorded
-        snapshot = self._writable(compare=where is None)
+        snapshot, lost = self._defined(self._writable(compare=where is None))
         manifest = snapshot.manifest
+        if not manifest.indexes:
+            raise IndexNotFoundError(
+                f"Table {self.name!r} has no indexes, so there is nothing to refresh: create them, again if a write "
+                "that replaces the table's directory (INSERT OVERWRITE, TRUNCATE, mode('overwrite')) deleted them; "
+                "such writes keep those of a store elsewhere (store= of connect(), --store or HINDEX_STORE)"
+            )
         named = (manifest.index(name) for name in names or ())
         entries = (
             list(manifest.indexes) if names is None else list({item.id: item for item in named}.values())
@@ -369,30 +410,42 @@ class Table:
         # the plan has every file of those that are in quarantine
         anew = {entry.id for entry in entries if entry.quarantined is not None and where is None}
         listed = ", ".join(entry.name for entry in entries)
-        return self._builds.bring_up_to_date(
+        result = self._builds.bring_up_to_date(
             snapshot,
             plan,
             entries,
             anew=anew,
+            restored=[entry for entry in entries if entry.id in lost],
             statement=f"REFRESH INDEX {listed} ON {self.name}",
             is_whole=where is None,
             dry_run=dry_run,
         )
+        if not dry_run:
+            self._keep_definitions()
+        return result
 
     def rebuild_index(self, name: str, *, where: Where | None = None) -> RefreshResult:
         """Build an index anew from every file, or from those of some partitions; until then the old one serves.
 
         Parameters and errors are those of :meth:`refresh_indexes`.
         """
-        snapshot = self._writable(compare=where is None)
+        snapshot, lost = self._defined(self._writable(compare=where is None))
         entry = snapshot.manifest.index(name)
         part = self._part(snapshot, [entry], where, "rebuild")
         anew = {entry.id} if where is None else ()
         plan = plan_build(part, [entry])
         statement = f"ALTER INDEX {entry.name} ON {self.name} REBUILD"
-        return self._builds.bring_up_to_date(
-            snapshot, plan, [entry], anew=anew, statement=statement, is_whole=where is None
+        result = self._builds.bring_up_to_date(
+            snapshot,
+            plan,
+            [entry],
+            anew=anew,
+            restored=[entry] if entry.id in lost else [],
+            statement=statement,
+            is_whole=where is None,
         )
+        self._keep_definitions()
+        return result
 
     def drop_index(self, name: str, *, if_exists: bool = False, where: Where | None = None) -> DropResult:
         """Remove an index, or its part for some partitions.
@@ -405,10 +458,21 @@ class Table:
         predicate = parsed(where)
         snapshot = None if predicate is None else self._writable()
         result = DropResult(name, self.name, None, 0, False)
+        dropped_id: str | None = None
 
         def change(manifest: Manifest) -> Manifest:
-            nonlocal result
+            nonlocal result, dropped_id
+            dropped_id = None
             entry = manifest.find_index(name)
+            lost = entry is None and with_indexes(manifest, self._lost(manifest)).find_index(name)
+            if lost:
+                if predicate is not None:
+                    raise IndexNotFoundError(
+                        f"Index {name!r} was deleted with the table's files, so no part of it can be dropped: REFRESH "
+                        "INDEX builds it again, DROP INDEX without partitions removes it"
+                    )
+                result, dropped_id = DropResult(lost.name, self.name, None, 0, True), lost.id
+                return manifest
             if entry is None:
                 result = DropResult(name, self.name, None, 0, False)
                 if if_exists:
@@ -416,9 +480,11 @@ class Table:
                 self._check_there()  # a table that is not there is the mistake to tell
                 return drop_index(manifest, name)
             new, result = dropped(manifest, entry, predicate, snapshot, self.name)
+            dropped_id = entry.id if new.find_index(name) is None else None
             return new
 
         self._store.commit(change)
+        self._keep_definitions(dropped_id)
         return result
 
     def quarantine_indexes(self, names: Sequence[str], why: str) -> None:
@@ -445,7 +511,20 @@ class Table:
         if not new_name:
             raise ColumnError("an index needs a name")
         check_text(new_name, "the name of an index", "by_id")
-        self._store.commit(lambda manifest: rename_index(manifest, name, new_name))
+        lost: IndexEntry | None = None
+
+        def change(manifest: Manifest) -> Manifest:
+            nonlocal lost
+            everything = with_indexes(manifest, self._lost(manifest))
+            renamed = rename_index(everything, name, new_name).index(new_name)
+            lost = renamed if all(entry.id != renamed.id for entry in manifest.indexes) else None
+            return manifest if lost is not None else update_index(manifest, renamed)
+
+        self._store.commit(change)
+        if lost is not None and self.definitions is not None:
+            self.definitions.write([lost])
+        else:
+            self._keep_definitions()
         return RenameResult(name, new_name, self.name)
 
     def check_indexes(self, names: Sequence[str] | None = None, *, verify: bool = False) -> list[CheckResult]:

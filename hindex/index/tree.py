@@ -163,8 +163,7 @@ class Tree:
         """The inline rows of one key, which takes a while to unpack: kept for the next to ask."""
 
         def make() -> BitMap:
-            rows = leaf.rows(key, key + 1)
-            return rowsets.from_rows(np.unique(rows) if self._shared_rows else rows, self._total)
+            return rowsets.from_rows(leaf.rows(key, key + 1), self._total)
 
         return self._file.derived(self._leaves[number], key, make, rowsets.nbytes)
 

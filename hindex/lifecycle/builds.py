@@ -15,6 +15,7 @@ from hindex.lifecycle.results import RefreshResult
 from hindex.plan.modes import Mode
 from hindex.progress import Progress
 from hindex.spark.jobs import described
+from hindex.store.definitions import with_indexes
 from hindex.store.manifest import FileEntry, IndexEntry, Manifest, forget_index_files, merge_build_result
 from hindex.store.store import Store
 from hindex.table.snapshot import Snapshot
@@ -105,6 +106,7 @@ class Builds:
         entries: Sequence[IndexEntry],
         *,
         anew: Collection[str],
+        restored: Sequence[IndexEntry] = (),
         statement: str,
         is_whole: bool,
         dry_run: bool = False,
@@ -114,6 +116,7 @@ class Builds:
         :param statement: the statement that asks for it, as descriptions of jobs and the log show it.
         :param anew: the ids of the indexes that the plan builds anew in all partitions. One that is set aside while
             others are brought up to date stays so: what it has of the files that did not change is as it was.
+        :param restored: the indexes among them that the store does not have any more.
         :param is_whole: whether the plan is of all partitions.
         :param dry_run: only tell what would be done.
         :raises BuildError: if the Spark job fails; the indexes are then as they were.
@@ -136,7 +139,11 @@ class Builds:
         number = snapshot.manifest.number
         now = now_ms()
 
+        # as ones that were never built
+        missing = [replace(entry, deferred=True) for entry in restored]
+
         def change(old: Manifest) -> Manifest:
+            old = with_indexes(old, missing)
             # an index that was dropped meanwhile stays dropped, a file that came back and was indexed stays so
             gone = [
                 e.path
@@ -164,7 +171,7 @@ class Builds:
             len(read),
             len(forgotten),
             rows,
-            committed.number > number and bool(read or forgotten),
+            committed.number > number and bool(read or forgotten or restored),
         )
 
     def _run(self, plan: BuildPlan, statement: str) -> list[FileEntry]:

@@ -100,11 +100,9 @@ class RefreshResult(Record):
     dry_run: bool = False
 
     def __str__(self) -> str:
-        if not self.indexes:
-            return f"Table {self.table!r} has no indexes: nothing to do"
         names = ", ".join(map(repr, self.indexes))
         subject = f"{'Index' if len(self.indexes) == 1 else 'Indexes'} {names} of {self.table!r}"
-        if not (self.files_read or self.files_forgotten):
+        if not (self.files_read or self.files_forgotten or self.changed):
             return f"{subject}: nothing to do"
         would = "would read" if self.dry_run else "read"
         return (

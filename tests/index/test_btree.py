@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from hindex.domain import Domain
 from hindex.errors import ColumnError, HindexError, IndexFileError
-from hindex.index import btree_locations
+from hindex.index import btree_locations, rowsets
 from hindex.index.base import Level, index_type, resolve_properties
 from hindex.index.btree import BTREE, BTreeWriter
 from hindex.index.btree_locations import IndexedFile, first_locations
@@ -43,6 +43,36 @@ def found(reader: BTreeReader, domain: Domain) -> list[Place]:
     locations = reader.locate(domain)
     assert locations is not None
     return [(item.file.path, number) for item in reader.files(locations) for number in item.groups.tolist()]
+
+
+def test_bounds_beyond_64_bits() -> None:
+    far = 1 << 70
+    file = ModelFile("x.orc", 1, [[-(1 << 63), 5, (1 << 63) - 1, None]])
+    reader = read(build(LONG, [file])[0])
+    for domain, true in [
+        (Domain.points([far, -far, 5]), {1}),
+        (Domain.points([far]), set()),
+        (Domain.between(far, None), set()),
+        (Domain.between(None, -far), set()),
+        (Domain.between(-far, far), {0, 1, 2}),
+        (Domain.between(6, far), {2}),
+        (Domain.between(-far, -(1 << 63) + 3), {0}),
+    ]:
+        assert {number for _, number in found(reader, domain)} == true
+
+
+def test_many_row_groups_of_several_keys_among_very_many() -> None:
+    """A row group counts once however many of its keys are wanted, also where sets are made of sorted rows."""
+    groups = 140_000
+    file = ModelFile("x.orc", 2, [range(2 * groups)])
+    data, _ = build(LONG, [file])
+    reader = read(data)
+    low, high = 20_001, 24_200
+    assert rowsets._FEW < high - low < groups // 32
+    domain = Domain.between(low, high)
+    assert found(reader, domain) == [("x.orc", number) for number in range(low // 2, high // 2 + 1)]
+    points = Domain.points(range(low, high, 1))
+    assert found(reader, points) == [("x.orc", number) for number in range(low // 2, (high - 1) // 2 + 1)]
 
 
 @pytest.mark.parametrize("name", TYPES)

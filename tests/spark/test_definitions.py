@@ -1,0 +1,370 @@
+"""Definitions of indexes outlive the files of a catalog table: a write that replaces its directory loses no index."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import hindex
+from hindex.connection import Connection
+from hindex.errors import IndexExistsError, IndexNotFoundError
+from hindex.lifecycle.results import IndexState, RefreshResult
+from hindex.spark.definitions import CatalogDefinitions
+from hindex.store.definitions import PREFIX, decode_definition, encode_definition
+from hindex.store.store import Store
+from hindex.tables import IndexSpec, Table
+from tests.spark import writes_run
+from tests.support.elsewhere import found_by
+from tests.support.small import ids
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NAME = "defined"
+ROWS = "SELECT id, CAST(id % 10 AS INT) AS a, concat('s', id % 7) AS url, CAST(id % 2 AS INT) AS p FROM range({}, {})"
+OVERWRITE = f"INSERT OVERWRITE {NAME} {ROWS.format(100, 300)}"
+
+
+@pytest.fixture(params=["flat", "partitioned"])
+def place(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Iterator[Path]:
+    """The directory of a managed table of 100 rows, whose columns are ``id``, ``a``, ``url`` and ``p``."""
+    by = "PARTITIONED BY (p)" if request.param == "partitioned" else ""
+    spark.sql(f"CREATE TABLE {NAME} (id BIGINT, a INT, url STRING, p INT) USING orc {by}")
+    spark.sql(f"INSERT INTO {NAME} {ROWS.format(0, 100)}")
+    (location,) = [row.data_type for row in described(spark) if row.col_name == "Location"]
+    yield Path(location.removeprefix("file:"))
+    for name in (NAME, f"{NAME}_2"):
+        spark.sql(f"DROP TABLE IF EXISTS {name}")
+
+
+@pytest.fixture
+def hx(spark: SparkSession) -> Connection:
+    return hindex.connect(spark=spark)
+
+
+def described(spark: SparkSession) -> list[Any]:
+    return spark.sql(f"DESCRIBE TABLE EXTENDED {NAME}").collect()
+
+
+def properties(spark: SparkSession, name: str = NAME) -> dict[str, str]:
+    """The properties of the table that hold definitions."""
+    rows = spark.sql(f"SHOW TBLPROPERTIES {name}").collect()
+    return {row.key: row.value for row in rows if row.key.startswith(PREFIX)}
+
+
+def statuses(table: Table) -> dict[str, str]:
+    return {index.name: index.status for index in table.indexes()}
+
+
+def check_rows(hx: Connection, spark: SparkSession) -> None:
+    """By name and by path, the rows are Spark's."""
+    for where in ("a = 3", "url = 's2' AND id > 50", "a = 3 OR p = 1"):
+        expected = sorted(row.id for row in spark.table(NAME).where(where).collect())
+        assert sorted(ids(hx.table(NAME).scan(where))) == expected, where
+
+
+LOST = "stale: its files were deleted with the table's earlier files, REFRESH INDEX builds it again; 0 of "
+
+
+def test_an_overwritten_table_is_refreshed(hx: Connection, spark: SparkSession, place: Path) -> None:
+    table = hx.table(NAME)
+    table.create_indexes(
+        [
+            IndexSpec("by_a", "a", comment='it\'s `a`, \\"${x}\\" ä'),
+            # what is about URLs is shown as redacted by Spark
+            IndexSpec("url", "url", "bloom", properties={"fpp": "0.01"}, annotations={"token": "url"}),
+        ]
+    )
+    before = {index.name: index for index in table.indexes()}
+    assert len(properties(spark)) == 2
+    spark.sql(OVERWRITE)
+    assert not (place / "_hindex").exists()
+    check_rows(hx, spark)
+    for one in (table, hx.table(NAME)):
+        assert [index.state for index in one.indexes()] == [IndexState.STALE] * 2
+        assert all(status.startswith(LOST) for status in statuses(one).values())
+        assert [index.num_fresh_files for index in one.indexes()] == [0, 0]
+        assert [index.state for index in one.recorded_indexes()] == [IndexState.STALE] * 2
+        assert one.index("BY_A").comment == before["by_a"].comment
+    shown: Any = hx.sql(f"SHOW INDEXES ON {NAME}")
+    assert shown.column("name").to_pylist() == ["by_a", "url"]
+    assert hx.sql(f"DESCRIBE INDEX by_a ON {NAME}").num_rows > 10  # type: ignore[union-attr]
+    assert [result.state for result in table.check_indexes(verify=True)] == [IndexState.STALE] * 2
+    dry = table.refresh_indexes(dry_run=True)
+    assert (dry.indexes, dry.files_read > 0, dry.changed) == (("by_a", "url"), True, False)
+    assert not (place / "_hindex").exists()
+    done = hx.sql(f"REFRESH INDEXES ON {NAME}")
+    assert isinstance(done, RefreshResult)
+    assert (done.indexes, done.files_read, done.rows, done.changed) == (
+        ("by_a", "url"),
+        dry.files_read,
+        200,
+        True,
+    )
+    assert statuses(table) == {"by_a": "fresh", "url": "fresh"}
+    for index in table.indexes():
+        old = before[index.name]
+        assert (index.column, index.type, index.properties, index.annotations, index.comment) == (
+            old.column,
+            old.type,
+            old.properties,
+            old.annotations,
+            old.comment,
+        )
+        assert (index.created_ms, index.level, index.column_type) == (
+            old.created_ms,
+            old.level,
+            old.column_type,
+        )
+    check_rows(hx, spark)
+    assert table.scan("a = 3").explain().exact
+    assert not table.refresh_indexes().changed
+    assert [result.problems for result in table.check_indexes(verify=True)] == [(), ()]
+
+
+def test_one_of_two_is_refreshed_and_the_other_dropped(
+    hx: Connection, spark: SparkSession, place: Path
+) -> None:
+    table = hx.table(NAME)
+    table.create_indexes([IndexSpec("by_a", "a"), IndexSpec("by_url", "url")])
+    spark.sql(OVERWRITE)
+    assert table.refresh_indexes(["by_a"]).indexes == ("by_a",)
+    assert statuses(table)["by_a"] == "fresh"
+    assert statuses(table)["by_url"].startswith(LOST)
+    spark.sql(OVERWRITE)
+    dropped = hx.sql(f"DROP INDEX by_url ON {NAME}")
+    assert str(dropped).startswith("Index 'by_url' of 'defined' dropped")
+    assert list(statuses(table)) == ["by_a"]
+    with pytest.raises(IndexNotFoundError, match="Index 'by_url' does not exist"):
+        table.drop_index("by_url")
+    assert table.rebuild_index("by_a").changed
+    assert statuses(table) == {"by_a": "fresh"}
+    table.drop_index("by_a")
+    assert properties(spark) == {}
+    spark.sql(OVERWRITE)
+    assert statuses(table) == {}
+    with pytest.raises(IndexNotFoundError, match=r"Table 'defined' has no indexes.*INSERT OVERWRITE"):
+        table.refresh_indexes()
+
+
+def test_names_change(hx: Connection, spark: SparkSession, place: Path) -> None:
+    table = hx.table(NAME)
+    table.create_index("by_a", "a")
+    table.rename_index("by_a", "A_1")
+    spark.sql(OVERWRITE)
+    assert list(statuses(table)) == ["A_1"]
+    table.create_index("other", "url")
+    with pytest.raises(IndexExistsError):
+        table.rename_index("a_1", "Other")
+    table.rename_index("a_1", "by_a")
+    assert [name for name, status in statuses(table).items() if status != "fresh"] == ["by_a"]
+    # the table's name, too
+    spark.sql(f"ALTER TABLE {NAME} RENAME TO {NAME}_2")
+    moved = hx.table(f"{NAME}_2")
+    assert moved.refresh_indexes().changed
+    assert statuses(moved) == {"other": "fresh", "by_a": "fresh"}
+
+
+def test_a_lost_index_is_in_nobodys_way(hx: Connection, spark: SparkSession, place: Path) -> None:
+    table = hx.table(NAME)
+    table.create_indexes([IndexSpec("by_a", "a"), IndexSpec("by_url", "url")])
+    spark.sql(OVERWRITE)
+    assert table.create_index("by_a", "id").status == "fresh"
+    assert hx.sql(f"CREATE INDEX IF NOT EXISTS BY_URL USING bitmap ON {NAME} (url)").status == "fresh"  # type: ignore[union-attr]
+    assert statuses(table) == {"by_a": "fresh", "BY_URL": "fresh"}
+    assert len(properties(spark)) == 2
+    # the same column under another name
+    spark.sql(OVERWRITE)
+    table.create_index("another", "url")
+    assert [name for name, status in statuses(table).items() if status == "fresh"] == ["another"]
+    assert list(statuses(table)) == ["another", "by_a"]
+
+
+def test_an_emptied_table_keeps_its_definitions(hx: Connection, spark: SparkSession, place: Path) -> None:
+    table = hx.table(NAME)
+    table.create_index("by_a", "a", where="p = 1" if "partitioned" in str(described(spark)) else None)
+    spark.sql(f"TRUNCATE TABLE {NAME}")
+    check_rows(hx, spark)
+    assert [index.state for index in table.indexes()] == [IndexState.STALE]
+    done = table.refresh_indexes()
+    assert (done.indexes, done.files_read, done.changed) == (("by_a",), 0, True)
+    assert "nothing to do" not in str(done)
+    assert not table.refresh_indexes().changed
+    assert statuses(table) == {"by_a": "fresh"}
+    spark.sql(f"TRUNCATE TABLE {NAME}")
+    spark.sql(f"INSERT INTO {NAME} {ROWS.format(0, 50)}")
+    check_rows(hx, spark)
+    assert [index.name for index in table.indexes()] == ["by_a"]
+    assert table.refresh_indexes().changed
+    assert statuses(table) == {"by_a": "fresh"}
+    check_rows(hx, spark)
+
+
+def test_deferred_indexes_stay_so(hx: Connection, spark: SparkSession, place: Path) -> None:
+    table = hx.table(NAME)
+    table.create_index("by_a", "a", deferred=True)
+    spark.sql(OVERWRITE)
+    assert statuses(table) == {"by_a": "deferred: REFRESH INDEX builds it"}
+    table.refresh_indexes()
+    spark.sql(OVERWRITE)
+    assert statuses(table)["by_a"].startswith(LOST)
+
+
+def test_by_path_there_are_no_definitions(hx: Connection, spark: SparkSession, place: Path) -> None:
+    by_path = hx.table(str(place))
+    by_path.create_index("by_a", "a")
+    assert properties(spark) == {}
+    # a refresh by name brings them to the catalog
+    assert not hx.table(NAME).refresh_indexes().changed
+    assert len(properties(spark)) == 1
+    spark.sql(OVERWRITE)
+    assert by_path.indexes() == []
+    with pytest.raises(IndexNotFoundError, match=r"has no indexes, so there is nothing to refresh"):
+        hx.sql(f"REFRESH INDEXES ON '{place}'")
+    with pytest.raises(IndexNotFoundError, match=r"has no indexes, so there is nothing to refresh"):
+        hx.sql(f"REFRESH INDEX by_a ON '{place}'")
+    with pytest.raises(IndexNotFoundError):
+        hx.sql(f"REFRESH INDEXES ON '{place}' DRY RUN")
+    assert hx.table(NAME).refresh_indexes().changed
+    assert [index.status for index in by_path.indexes()] == ["fresh"]
+
+
+def test_a_store_elsewhere_keeps_indexes_of_a_table_made_anew(
+    spark: SparkSession, place: Path, tmp_path: Path
+) -> None:
+    """``saveAsTable`` drops the table with its properties."""
+    hx = hindex.connect(str(tmp_path / "store"), spark)
+    table = hx.table(NAME)
+    table.create_indexes([IndexSpec("by_a", "a"), IndexSpec("by_url", "url", "btree")])
+    assert properties(spark) == {}
+    frame = spark.sql(ROWS.format(100, 300))
+    writer = frame.write.mode("overwrite").format("orc")
+    (writer.partitionBy("p") if "p=1" in {item.name for item in place.iterdir()} else writer).saveAsTable(
+        NAME
+    )
+    check_rows(hx, spark)
+    assert [index.state for index in hx.table(NAME).indexes()] == [IndexState.STALE] * 2
+    done = hx.table(NAME).refresh_indexes()
+    assert done.changed
+    assert done.files_forgotten > 0
+    assert set(statuses(hx.table(NAME)).values()) == {"fresh"}
+    check_rows(hx, spark)
+    spark.sql(f"INSERT OVERWRITE {NAME} {ROWS.format(0, 10)}")
+    check_rows(hx, spark)
+    assert hx.table(NAME).refresh_indexes().changed
+    assert set(statuses(hx.table(NAME)).values()) == {"fresh"}
+
+
+def test_a_catalog_that_refuses_is_warned_of(
+    hx: Connection,
+    spark: SparkSession,
+    place: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    real = CatalogDefinitions._alter
+
+    def refuse(self: CatalogDefinitions, names: str, change: str) -> None:
+        self._name = "nobody.may"
+        real(self, names, change)
+        self._name = NAME
+
+    monkeypatch.setattr(CatalogDefinitions, "_alter", refuse)
+    with caplog.at_level(logging.WARNING, "hindex"):
+        assert hx.table(NAME).create_index("by_a", "a").status == "fresh"
+    (warning,) = [record.getMessage() for record in caplog.records]
+    assert "does not keep the definition of index by_a" in warning
+    assert "\n" not in warning
+    check_rows(hx, spark)
+    # one that is too long
+    caplog.clear()
+    monkeypatch.undo()
+    noise = "".join(hashlib.sha256(bytes([i])).hexdigest() for i in range(100))
+    with caplog.at_level(logging.WARNING, "hindex"):
+        hx.table(NAME).create_index("long", "url", comment=noise)
+    (warning,) = [record.getMessage() for record in caplog.records]
+    assert "at most 4,000 are kept" in warning
+
+
+def test_damaged_properties_are_ignored(
+    hx: Connection, spark: SparkSession, place: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = hx.table(NAME)
+    table.create_index("by_a", "a")
+    ((key, value),) = properties(spark).items()
+    newer = json.dumps({"version": 2}).encode()
+    damaged = {
+        "x": value,
+        "0" * 32: "",
+        "1" * 32: "zz",
+        "2" * 32: newer.hex(),
+        "3" * 32: value[:-8],
+        "4" * 31: value,
+    }
+    pairs = ", ".join(f"'{PREFIX}{name}' = '{text}'" for name, text in damaged.items())
+    spark.sql(f"ALTER TABLE {NAME} SET TBLPROPERTIES ({pairs})")
+    shutil.rmtree(place / "_hindex")
+    with caplog.at_level(logging.WARNING, "hindex"):
+        assert list(statuses(table)) == ["by_a"]
+    assert len(caplog.records) == len(damaged)
+    assert decode_definition(key, value).name == "by_a"
+
+
+def test_queries_ask_the_catalog_for_no_definitions(
+    hx: Connection, spark: SparkSession, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = hx.table(NAME)
+    table.create_index("by_a", "a")
+
+    def refuse(self: CatalogDefinitions) -> tuple[()]:
+        raise AssertionError("the catalog was asked")
+
+    monkeypatch.setattr(CatalogDefinitions, "read", refuse)
+    check_rows(hx, spark)
+    assert hx.sql(f"SELECT count(*) FROM {NAME} WHERE a = 3") is not None
+    joined: Any = hx.sql(f"SELECT x.id FROM {NAME} x JOIN {NAME} y ON x.id = y.id WHERE x.a = 3")
+    assert joined.count() == 10
+    assert table.scan("a = 3").explain().exact
+
+
+def test_a_definition_is_read_as_written(hx: Connection, place: Path) -> None:
+    table = hx.table(NAME)
+    table.create_index("by_a", "a", comment="a\nb ä '\"\\ ${x} \U0001f600", annotations={"k'": "v;"})
+    manifest = Store.for_table(table.uri).load()
+    assert manifest is not None
+    (entry,) = manifest.indexes
+    assert decode_definition(PREFIX + entry.id, encode_definition(entry)) == replace(entry, refreshed_ms=0)
+
+
+#: Writes that leave the directory of the table, and what is beside its data in it, and those that drop the table.
+LEAVES = {"insert", "truncate partition", "drop partition", "overwrite partition"}
+DROPS = {"saveAsTable"}
+
+
+@pytest.mark.slow
+def test_writes_of_every_kind(tmp_path: Path) -> None:
+    """In a process of its own: a metastore is for one session, and a session has one for ever."""
+    found = found_by("tests.spark.writes_run", str(tmp_path))
+    assert set(found) == {" ".join(name) for name in writes_run.names()}
+    for kind, layout, owner, write in writes_run.names():
+        one = found[f"{kind} {layout} {owner} {write}"]
+        where = (kind, layout, owner, write, one)
+        assert one["rows"] is True, where
+        assert one["rows after"] is True, where
+        is_partitioned = layout == "partitioned"
+        leaves = write in LEAVES or (write in ("overwrite dynamic", "truncate") and is_partitioned)
+        # Hive's own partitions are written one by one
+        leaves |= kind == "hive" and is_partitioned and write in ("overwrite", "insertInto")
+        assert one["store"] == leaves, where
+        if write in DROPS:
+            assert (one["states"], one["refreshed"], one["after"]) == ([], "IndexNotFoundError", []), where
+        else:
+            assert (one["states"], one["refreshed"], one["after"]) == (["STALE"], True, ["FRESH"]), where
