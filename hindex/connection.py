@@ -30,6 +30,7 @@ from hindex.orc.known_files import check_bound
 from hindex.other_names import CONNECTION_NAMES, missing
 from hindex.plan.explain import Explanation
 from hindex.plan.modes import Mode
+from hindex.plan.time_zones import TimeZones
 from hindex.progress import NullProgress, Progress
 from hindex.query_result import QueryResult
 from hindex.scan.scan import Scan
@@ -279,15 +280,12 @@ class Connection:
     def _check_same_rows(self, snapshot: Snapshot, select: Select | SelectExists) -> None:
         """Refuse a statement that Spark gives other rows for, where the user has a session or asked for one.
 
-        One that was asked for is started where its time zones matter: rows are the same before as after. One that is
-        only there because a build started it has no say in what hindex reads.
-
         :raises UnsupportedError: with the reason.
         """
         if self._is_users:
             from hindex.spark.statements import check_same_rows
 
-            check_same_rows(self.spark, self._is_set, snapshot, select)
+            check_same_rows(self.zones, self._is_set, snapshot, select)
 
     def _check_text(self, text: str) -> None:
         """Refuse a text that Spark reads otherwise, where the user has a session or asked for one.
@@ -317,6 +315,18 @@ class Connection:
     def session(self) -> SparkSession | None:
         """The Spark session that the user gave or asked for, or a build has started; None where there is none."""
         return self.spark() if self._has_session else None
+
+    def zones(self) -> TimeZones | None:
+        """Give the time zones of the Spark session that the user gave or asked for; None where there is none.
+
+        A session that was asked for is started: rows are the same before as after. One that is only there because a
+        build started it has no say in what hindex reads.
+        """
+        if not self._is_users:
+            return None
+        from hindex.spark.zones import zones
+
+        return zones(self.spark())
 
     @property
     def _has_session(self) -> bool:

@@ -180,6 +180,7 @@ class Table:
             quarantine=self.quarantine_indexes,
             table=self.name,
             session=self._session.session,
+            zones=self._session.zones,
         )
 
     def indexes(self) -> list[Index]:

@@ -158,7 +158,9 @@ class JoinedDecoder(UnitDecoder):
         encoding = first.encodings[column]
         if any(stripe.encodings[column] != encoding or _kinds(stripe, column) != kinds for stripe in stripes):
             return False
-        if of.kind == Kind.TIMESTAMP and any(s.writer_timezone != first.writer_timezone for s in stripes):
+        if of.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT) and any(
+            s.writer_timezone != first.writer_timezone for s in stripes
+        ):
             return False
         tables = [part.tables[column] for part in self._parts]
         shared = _DICTIONARY if encoding.is_dictionary else ()

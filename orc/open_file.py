@@ -19,13 +19,17 @@ RELEASE_BYTES = 4 << 20
 
 @dataclass(slots=True, eq=False)
 class OpenFile:
-    """An open file; ``path`` is the one way of decoding flat columns, if one is forced."""
+    """An open file; ``path`` is the one way of decoding flat columns, if one is forced.
+
+    ``timezone`` is the reader's time zone, see :class:`~hindex.orc.OrcReader`.
+    """
 
     source: CountedSource
     known: KnownFile
     counts: ReadCounts
     dense: DenseReader
     path: DecodePath | None
+    timezone: str | None = None
 
     @property
     def tail(self) -> FileTail:

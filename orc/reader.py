@@ -45,7 +45,9 @@ class OrcReader:
         a path in it; or a :class:`~hindex.orc.source.ByteSource`.
     :param path: force one way of decoding flat columns instead of the cheaper one.
     :param known: where metadata that was read is kept for later readers; the process's by default.
-    :raises OrcError: if the file is not a readable ORC file.
+    :param timezone: the reader's time zone, as Java names it. With it, ``timestamp`` columns are instants, as Spark
+        reads them in a Java of that default time zone. Without it, they are wall clock readings without a zone.
+    :raises OrcError: if the file is not a readable ORC file, or the time zone is unknown.
     :raises ArgumentTypeError: for another source.
 
     A reader may be shared between threads.
@@ -65,13 +67,16 @@ class OrcReader:
         *,
         path: DecodePath | None = None,
         known: KnownFiles = KNOWN_FILES,
+        timezone: str | None = None,
     ) -> None:
         self._source = source if isinstance(source, ByteSource) else open_source(source)
         self.counts = ReadCounts()
         counted = CountedSource(self._source, self.counts)
         self._known = known.open(counted)
         self.tail: FileTail = self._known.tail
-        self._file = OpenFile(counted, self._known, self.counts, DenseReader(counted, self.tail), path)
+        dense = DenseReader(counted, self.tail)
+        self._file = OpenFile(counted, self._known, self.counts, dense, path, timezone)
+        self._root = self.tail.schema if timezone is None else self.tail.schema.with_instants()
 
     def __repr__(self) -> str:
         return f"OrcReader({self.path!r}, {self.num_rows} rows)"
@@ -119,7 +124,7 @@ class OrcReader:
 
         :raises ColumnError: if there is no such column.
         """
-        return project(self.tail.schema, name, self.path).of
+        return project(self._root, name, self.path).of
 
     def read(
         self, columns: Sequence[str] | None = None, rows: Rows | None = None, *, threads: int | None = None
@@ -273,7 +278,7 @@ class OrcReader:
         ]
 
     def _resolve(self, columns: Sequence[str] | None) -> list[Projection]:
-        return project_all(self.tail.schema, columns, self.path)
+        return project_all(self._root, columns, self.path)
 
 
 def _schema(columns: Sequence[Projection]) -> pa.Schema:

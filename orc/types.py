@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -140,6 +140,13 @@ class OrcType:
                 )
             case _:
                 return _ARROW[self.kind]
+
+    def with_instants(self) -> OrcType:
+        """Replace ``timestamp`` by ``timestamp with local time zone``, at any depth."""
+        if self.kind is Kind.TIMESTAMP:
+            return replace(self, kind=Kind.TIMESTAMP_INSTANT)
+        children = tuple(child.with_instants() for child in self.children)
+        return self if children == self.children else replace(self, children=children)
 
     def walk(self) -> Iterator[OrcType]:
         """This node and everything below it, in pre-order."""

@@ -261,7 +261,12 @@ class UnitDecoder:
         self, unit: Unit, level: Level, places: Mapping[int, StreamPlaces], decompressor: Decompressor
     ) -> list[pa.Array]:
         tree = ColumnTree(
-            self._file.tail, self.stripe, decompressor, lambda n: self._streams.get(n, {}), places
+            self._file.tail,
+            self.stripe,
+            decompressor,
+            lambda n: self._streams.get(n, {}),
+            places,
+            self._file.timezone,
         )
         found = []
         for column in unit.columns:

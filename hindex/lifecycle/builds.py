@@ -13,6 +13,7 @@ from hindex.errors import CommitConflictError, IndexExistsError, TableError
 from hindex.lifecycle.changes import now_ms, refreshed
 from hindex.lifecycle.results import RefreshResult
 from hindex.plan.modes import Mode
+from hindex.plan.time_zones import TimeZones
 from hindex.progress import Progress
 from hindex.spark.jobs import described
 from hindex.store.definitions import with_indexes
@@ -41,6 +42,10 @@ class Session(Protocol):
 
     def session(self) -> SparkSession | None:
         """The Spark session; None where there is none, and none was asked for."""
+        ...
+
+    def zones(self) -> TimeZones | None:
+        """Give the time zones by which timestamps are instants; None where they are wall clocks."""
         ...
 
 

@@ -26,6 +26,7 @@ _SPECIAL_FLOAT = re.compile(r"[+-]?inf(?:inity)?|nan", re.ASCII | re.IGNORECASE)
 _TRUE = frozenset({"t", "true", "y", "yes", "1"})
 _FALSE = frozenset({"f", "false", "n", "no", "0"})
 
+_UTC_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _EPOCH = datetime.date(1970, 1, 1)
 _DAYS_LIMIT = 1 << 31
 # A zone may follow the seconds only; a date alone takes no T.
@@ -156,6 +157,23 @@ def zone_of(text: str) -> datetime.tzinfo | None:
         return zoneinfo.ZoneInfo(text)
     except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError):
         return None
+
+
+def has_midnight(wall_clock: int, zone: datetime.tzinfo) -> bool:
+    """True if a zone's clock shows a midnight, or goes on with a later time in that moment.
+
+    A gap that begins earlier makes a day begin in its end for Spark, and its midnight later than that.
+    """
+    instant = to_instant(wall_clock, zone)
+    if zone is datetime.UTC or instant is None:
+        return True
+    try:
+        moments = [_UTC_EPOCH + datetime.timedelta(microseconds=instant - back) for back in (0, 1)]
+        now, before = (moment.astimezone(zone).utcoffset() for moment in moments)
+    except OverflowError:
+        return True
+    assert now is not None
+    return instant + now // datetime.timedelta(microseconds=1) == wall_clock or now != before
 
 
 def to_instant(wall_clock: int, zone: datetime.tzinfo) -> int | None:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyroaring import BitMap
 
 from hindex.domain import Domain, Key
 from hindex.errors import PredicateError
@@ -102,7 +103,7 @@ def _leaf_mask(
     def atom(node: Atom) -> Mask:
         if not isinstance(node, Leaf):
             return np.full(n, unknown if isinstance(node, Residual) else isinstance(node, Always))
-        name, domain = node.column, node.domain
+        name, domain = node.column, node.decoded
         if name not in arrays:
             array = _one_array(columns[name])
             if len(array) != n:
@@ -139,7 +140,7 @@ def prune(root: Filter, values: Mapping[str, Key | None]) -> Filter:
 
     def atom(node: Atom) -> Filter:
         if isinstance(node, Leaf) and node.column in values:
-            return ALWAYS if node.domain.contains(values[node.column]) else NEVER
+            return ALWAYS if node.decoded.contains(values[node.column]) else NEVER
         return settle(node, values) if isinstance(node, Residual) else node
 
     return transform(root, atom)
@@ -161,7 +162,9 @@ def bounds(root: Filter, lookup: Callable[[Leaf], Bounds | None], n: int) -> Bou
         if isinstance(node, Residual):
             return Bounds.unknown(n)
         found = lookup(node)
-        return Bounds.unknown(n) if found is None else found
+        if found is None:
+            return Bounds.unknown(n)
+        return Bounds(BitMap(), found.upper) if node.is_superset else found
 
     def combine(group: type[AllOf] | type[AnyOf], so_far: Bounds, next_: Bounds) -> Bounds:
         return so_far & next_ if group is AllOf else so_far | next_

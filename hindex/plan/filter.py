@@ -25,12 +25,23 @@ class Leaf:
     """Rows whose value of ``column`` is a member of ``domain``.
 
     ``text`` is SQL for people (abbreviated where long) and does not take part in comparisons.
+
+    Where decoded values are not what the column stores, as instants of wall clocks, ``domain`` is of the stored keys,
+    ``values`` is the domain of decoded values, which decides, and with ``is_superset`` other values may have keys in
+    ``domain``, too. :mod:`hindex.plan.time_zones` makes such leaves.
     """
 
     column: str
     type: OrcType
     domain: Domain
     text: str = field(default="", compare=False)
+    values: Domain | None = None
+    is_superset: bool = False
+
+    @property
+    def decoded(self) -> Domain:
+        """The domain of decoded values."""
+        return self.domain if self.values is None else self.values
 
     def __str__(self) -> str:
         return self.text or f"{self.column} IN <{len(self.domain.ranges)} ranges>"

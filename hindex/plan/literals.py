@@ -338,6 +338,11 @@ def _cast_timestamp(
             return None
     else:
         clock = casts.WallClock(casts.days_of(value) * MICROS_PER_DAY)
+        if of.kind is Kind.TIMESTAMP_INSTANT and not casts.has_midnight(clock.micros, zone):
+            raise PredicateError(
+                f"the day of the literal {_shown(literal)} does not begin at midnight in the time zone {str(zone)!r}; "
+                "write a timestamp literal"
+            )
     if of.kind is not Kind.TIMESTAMP_INSTANT:
         if clock.zone is not None:
             raise PredicateError(

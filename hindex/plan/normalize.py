@@ -15,9 +15,11 @@ from hindex.plan.filter import ALWAYS, NEVER, Filter, Residual
 from hindex.plan.like import like_domain
 from hindex.plan.literals import casts_texts, comparison_domain, membership_domain
 from hindex.plan.residual.bound import settle
+from hindex.plan.residual.coerce import REMEDY
 from hindex.plan.residual.typing import Resolve, check_depth, check_filling, typed, typed_condition
 from hindex.plan.rules import all_of, any_of, leaf
 from hindex.plan.simplify import OPPOSITES
+from hindex.plan.time_zones import TIMESTAMP_KINDS, TimeZones, has_time, keyed_by_wall_clocks, makes_times
 from hindex.sql.predicate import (
     And,
     BooleanColumn,
@@ -67,17 +69,23 @@ class SchemaLookup(Protocol):
         ...
 
 
-def normalize(predicate: Predicate, schema: SchemaLookup, zone: datetime.tzinfo = datetime.UTC) -> Filter:
+def normalize(predicate: Predicate, schema: SchemaLookup, zones: TimeZones | None = None) -> Filter:
     """The filter that keeps the rows for which a predicate is TRUE.
 
     NOT is pushed down to the leaves, where three-valued logic ends: a leaf's domain has exactly the values
     for which its part of the predicate, negated or not, is TRUE, and a residual says which truth it needs. AND, OR
     and NOT do not recurse, so their depth is no limit.
 
-    :param zone: the session's time zone; it matters for columns of type timestamp with local time zone only.
+    :param zones: those of the query: with them, timestamps are compared as instants, and leaves on them have the keys
+        that columns store. Without them, wall clocks are compared, and instants with times of UTC.
     :raises ColumnError: if a column cannot be resolved.
     :raises PredicateError: if Spark refuses a comparison, or it is not evaluated here.
     """
+    found = _normalized(predicate, schema, zones)
+    return found if zones is None else keyed_by_wall_clocks(found, zones)
+
+
+def _normalized(predicate: Predicate, schema: SchemaLookup, zones: TimeZones | None) -> Filter:
     # one frame for each open AND or OR: whether it is an AND once negation is applied, its children, and
     # whether they are negated; done holds the filters of those that were visited
     frames: list[tuple[bool, Sequence[Predicate], bool, list[Filter]]] = []
@@ -89,7 +97,7 @@ def normalize(predicate: Predicate, schema: SchemaLookup, zone: datetime.tzinfo 
             frames.append((isinstance(node, And) is not negated, node.children, negated, []))
             node = node.children[0]
             continue
-        value = _leaf(node, negated, schema, zone)
+        value = _leaf(node, negated, schema, zones)
         while frames:
             is_and, children, negated, done = frames[-1]
             done.append(value)
@@ -102,7 +110,7 @@ def normalize(predicate: Predicate, schema: SchemaLookup, zone: datetime.tzinfo 
             return value
 
 
-def _leaf(node: PredicateLeaf, negated: bool, schema: SchemaLookup, zone: datetime.tzinfo) -> Filter:
+def _leaf(node: PredicateLeaf, negated: bool, schema: SchemaLookup, zones: TimeZones | None) -> Filter:
     if isinstance(node, Constant):
         return ALWAYS if node.value is not None and node.value is not negated else NEVER
     if not isinstance(node, IsNull | BooleanColumn | Like | Comparison | In):
@@ -110,15 +118,22 @@ def _leaf(node: PredicateLeaf, negated: bool, schema: SchemaLookup, zone: dateti
     text = _text(node, negated)
     try:
         if isinstance(node, Comparison | ExpressionComparison):
-            check_filling(node, _resolver(schema))
+            check_filling(node, _resolver(schema, zones))
+        _check_zone(node, schema, zones)
         match node:
             case IsNull(column) | BooleanColumn(column) | Like(column) | Comparison(_, column) | In(column):
                 found = schema.resolve(column.parts)
-                domain, is_exact = _domain(node, found.type, negated, zone)
+                compared = found.type if zones is None else found.type.with_instants()
+                clock = datetime.UTC if zones is None else zones.clock
+                domain, is_exact = _domain(node, compared, negated, clock)
                 answered = ALWAYS if domain is None else leaf(found.name, found.type, domain, text)
-                return answered if is_exact else all_of((answered, _residual(node, negated, schema, text)))
+                return (
+                    answered
+                    if is_exact
+                    else all_of((answered, _residual(node, negated, schema, zones, text)))
+                )
             case _:
-                return _expression(node, negated, schema, text)
+                return _expression(node, negated, schema, zones, text)
     except PredicateError as error:
         raise PredicateError(f"cannot evaluate {text}: {error}") from None
     except ColumnError as error:
@@ -131,6 +146,21 @@ def _leaf(node: PredicateLeaf, negated: bool, schema: SchemaLookup, zone: dateti
             else f"a text is written {quote_string(word)}"
         )
         raise ColumnError(f"{error}; {remedy}") from None
+
+
+def _check_zone(node: PredicateLeaf, schema: SchemaLookup, zones: TimeZones | None) -> None:
+    """Refuse what makes timestamps of other values by the session's clock, unless that is UTC's.
+
+    :raises PredicateError: if the leaf does, and is no comparison of a timestamp column with literals.
+    """
+    if zones is None or zones.is_session_utc or not makes_times(node):
+        return
+    if isinstance(node, Comparison | In) and schema.resolve(node.column.parts).type.kind in TIMESTAMP_KINDS:
+        return
+    raise PredicateError(
+        f"it makes timestamps in the session's time zone, {zones.session}, which is done here for comparisons of "
+        f"timestamp columns with literals only; {REMEDY}"
+    )
 
 
 def _word_beside_column(node: PredicateLeaf, schema: SchemaLookup) -> str:
@@ -182,9 +212,11 @@ def _domain(
             return None, False
 
 
-def _expression(node: ExpressionLeaf, negated: bool, schema: SchemaLookup, text: str) -> Filter:
+def _expression(
+    node: ExpressionLeaf, negated: bool, schema: SchemaLookup, zones: TimeZones | None, text: str
+) -> Filter:
     """A leaf where an expression amounts to one, otherwise a residual."""
-    resolve = _resolver(schema)
+    resolve = _resolver(schema, zones)
     found: simplify.Found | None = None
     match node:
         case ExpressionComparison(op, left, right):
@@ -196,19 +228,27 @@ def _expression(node: ExpressionLeaf, negated: bool, schema: SchemaLookup, text:
         case _:
             pass
     if found is None:
-        return _residual(node, negated, schema, text)
+        return _residual(node, negated, schema, zones, text)
     column, domain = found
+    if zones is not None and not zones.is_session_utc and has_time(column.column_type):
+        # the type is not that of the stored keys
+        return _residual(node, negated, schema, zones, text)
     return leaf(column.name, column.column_type, domain, text)
 
 
-def _residual(node: PredicateLeaf, negated: bool, schema: SchemaLookup, text: str) -> Filter:
-    return settle(Residual(typed_condition(node, _resolver(schema)), not negated, text))
+def _residual(
+    node: PredicateLeaf, negated: bool, schema: SchemaLookup, zones: TimeZones | None, text: str
+) -> Filter:
+    return settle(Residual(typed_condition(node, _resolver(schema, zones)), not negated, text))
 
 
-def _resolver(schema: SchemaLookup) -> Resolve:
+def _resolver(schema: SchemaLookup, zones: TimeZones | None) -> Resolve:
+    # where the session's clock is that of UTC, instants are computed with as its readings
+    has_instants = zones is not None and not zones.is_session_utc
+
     def resolve(parts: tuple[str, ...]) -> tuple[str, OrcType]:
         found = schema.resolve(parts)
-        return found.name, found.type
+        return found.name, found.type.with_instants() if has_instants else found.type
 
     return resolve
 

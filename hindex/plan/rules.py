@@ -150,12 +150,23 @@ def _merge_leaves(group: type[AllOf] | type[AnyOf], same: list[Leaf]) -> Filter:
     first = same[0]
     if len(same) == 1:
         return first
-    domain = _united(one.domain for one in same) if group is AnyOf else _intersected([o.domain for o in same])
+    domain = _combined(group, [one.domain for one in same])
     shown = [str(one) for one in same[:_TEXTS_SHOWN]]
     if len(same) > _TEXTS_SHOWN:
         shown.append(f"… {len(same) - _TEXTS_SHOWN:,} more")
     text = " AND ".join(shown) if group is AllOf else f"({' OR '.join(shown)})"
-    return leaf(first.column, first.type, domain, text)
+    if all(one.values is None for one in same):
+        return leaf(first.column, first.type, domain, text)
+    values = _combined(group, [one.decoded for one in same])
+    if domain.is_none or values.is_none:
+        return NEVER
+    if values.is_all:
+        return ALWAYS
+    return Leaf(first.column, first.type, domain, text, values, any(one.is_superset for one in same))
+
+
+def _combined(group: type[AllOf] | type[AnyOf], domains: list[Domain]) -> Domain:
+    return _united(domains) if group is AnyOf else _intersected(domains)
 
 
 def _united(domains: Iterable[Domain]) -> Domain:

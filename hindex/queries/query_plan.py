@@ -12,6 +12,7 @@ from hindex.plan.filter import columns as filter_columns
 from hindex.plan.modes import Mode
 from hindex.plan.normalize import normalize
 from hindex.plan.reasons import Note, group_notes
+from hindex.plan.time_zones import ZonesOf, is_about_time
 from hindex.queries.query_explanation import TableDecision
 from hindex.queries.selectivity_estimate import survey
 from hindex.queries.table_resolution import KnownTable, TableResolver, known_tables
@@ -20,7 +21,6 @@ from hindex.scan.running import Unit
 from hindex.scan.scan import Scan
 from hindex.spark.scan import scan_frame
 from hindex.spark.settings import is_ansi, is_of_one_type, is_set, strange_setting
-from hindex.spark.times import has_time, is_about_time
 from hindex.spark.types import same_type
 from hindex.spark.zones import zones
 from hindex.sql.predicate import Predicate, all_of, columns
@@ -138,7 +138,7 @@ class _Planner:
     def __init__(self, spark: SparkSession, query: Query) -> None:
         self._spark = spark
         self._query = query
-        self._in_utc: Callable[[], bool] = cache(lambda: zones(spark).are_utc)
+        self._zones = cache(lambda: zones(spark))
         self._is_ansi: Callable[[], bool] = cache(lambda: is_ansi(partial(is_set, spark)))
 
     def plan(self, table: QueryTable, known: KnownTable, conditions: Sequence[Predicate]) -> PlannedTable:
@@ -167,15 +167,12 @@ class _Planner:
             reason = "its files are those of a transactional table, which it is not in the catalog"
             return PlannedTable(known, _alone(table, reason, where))
         names = [name for name in schema.names if self._query.needs(name)]
-        if any(has_time(schema.resolve((name,)).type) for name in names) and not self._in_utc():
-            reason = "it has timestamps that the query asks for, and the time zone of the session or of Java is not UTC"
-            return PlannedTable(known, _alone(table, reason, where))
         rows = sum(view.num_rows for view in known.snapshot.files)
         if rows * len(names) < MIN_VALUES:
             reason = f"TOO_SMALL: Spark reads {len(names)} columns of {rows:,} rows sooner"
             return PlannedTable(known, _alone(table, reason, where))
         try:
-            scan, plan = _planned(known, where, names)
+            scan, plan = _planned(known, where, names, self._zones)
             if not plan.skipped and not any(task.indexes or task.located for task in plan.tasks):
                 listed = ", ".join(dict.fromkeys(column.name for column in columns(where)))
                 reason = f"no index that could be used is on {listed}"
@@ -212,7 +209,7 @@ class _Planner:
         schema = known.snapshot.schema
         where = all_of(usable) if usable else None
         names = [name for name in schema.names if self._query.needs(name)]
-        scan, plan = _planned(known, where, names)
+        scan, plan = _planned(known, where, names, self._zones)
         decision = TableDecision(str(table.ref), None if where is None else str(where))
         return PlannedTable(known, decision, scan, plan, known.spark_schema)
 
@@ -221,26 +218,28 @@ class _Planner:
         return [
             item
             for item in conditions
-            if (self._is_ansi() or is_of_one_type(item, schema))
-            and _fits(item, schema)
-            and (not is_about_time(item, schema) or self._in_utc())
+            if (self._is_ansi() or is_of_one_type(item, schema)) and self._fits(item, schema)
         ]
 
+    def _fits(self, predicate: Predicate, schema: TableSchema) -> bool:
+        about_time = is_about_time(predicate, lambda parts: schema.resolve(parts).type)
+        try:
+            normalize(predicate, schema, self._zones() if about_time else None)
+        except (PredicateError, ColumnError):
+            return False
+        return True
 
-def _planned(known: KnownTable, where: Predicate | None, names: Sequence[str]) -> tuple[Scan, ScanPlan]:
+
+def _planned(
+    known: KnownTable, where: Predicate | None, names: Sequence[str], zones_of: ZonesOf
+) -> tuple[Scan, ScanPlan]:
     """A scan, and its plan against the table as it was listed for this query."""
     columns = [(name,) for name in names]
     # whatever the connection's: of tables that Spark reads alone, no mode tells anything either
     scan = known.table.scan(where, columns, mode=Mode.LENIENT)
-    return scan, scan.runner.plan(lambda: known.snapshot, lambda found: plan_scan(found, where, columns))
-
-
-def _fits(predicate: Predicate, schema: TableSchema) -> bool:
-    try:
-        normalize(predicate, schema)
-    except (PredicateError, ColumnError):
-        return False
-    return True
+    return scan, scan.runner.plan(
+        lambda: known.snapshot, lambda found: plan_scan(found, where, columns, zones=zones_of)
+    )
 
 
 def _difference(schema: TableSchema, from_spark: StructType) -> str | None:

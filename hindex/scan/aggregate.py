@@ -17,13 +17,14 @@ import pyarrow.compute as pc
 from hindex.amounts import counted
 from hindex.arguments import check_text
 from hindex.domain import Key
-from hindex.errors import ArgumentTypeError, ColumnError
+from hindex.errors import ArgumentTypeError, ColumnError, PredicateError
 from hindex.keys import key_array, key_kind
 from hindex.orc.types import Kind, OrcType
 from hindex.plan.evaluate import mask
 from hindex.plan.explain import Explanation
 from hindex.plan.filter import Filter
 from hindex.plan.normalize import normalize
+from hindex.plan.time_zones import ZonesOf, makes_times, no_zones
 from hindex.scan.aggregate_stripe import ColumnValues, Part, StripePart, is_told, stripe_part
 from hindex.scan.explaining import explain_plan
 from hindex.scan.groups import Groups, Joining, counts_of, distinct_of, values_of
@@ -123,6 +124,7 @@ class Aggregation:
     :param having: which of the groups are in the result.
     :param limit: rows of the result; where it is 0, nothing is looked at.
     :param proved: gives the plan to run in place of the one that was made.
+    :param zones: gives the time zones by which timestamps are instants; without, they are wall clocks.
     """
 
     snapshot: Callable[[], Snapshot]
@@ -133,6 +135,7 @@ class Aggregation:
     limit: int | None = None
     runner: Runner = field(default_factory=Runner)
     proved: Callable[[ScanPlan], ScanPlan] = field(default=lambda plan: plan, repr=False)
+    zones: ZonesOf = field(default=no_zones, repr=False)
 
     def plan(self) -> ScanPlan:
         """What answering will take, against the table as it is now.
@@ -151,13 +154,16 @@ class Aggregation:
         for item in self._asked:
             if item.column is not None and _function(item) is not _COUNT:
                 _check_ordered(item.column, of(item.column).type)
+                _check_keys(plan, item.column, of(item.column))
         for name in self.groups:
             _check_ordered(name, of(name).type)
+            _check_keys(plan, name, of(name))
         self._kept(plan)
         return plan
 
     def _plan_of(self, found: Snapshot, wanted: Sequence[ColumnName]) -> ScanPlan:
-        return (plan_nothing if self._is_empty else plan_scan)(found, self.where, [], wanted)
+        make = plan_nothing if self._is_empty else plan_scan
+        return make(found, self.where, [], wanted, zones=self.zones)
 
     @property
     def _is_empty(self) -> bool:
@@ -235,7 +241,11 @@ class Aggregation:
             }
             found = found.filter(pa.array(mask(kept, columns, found.num_rows)))
         schema = pa.schema([column.field for column in self.result_columns(plan)])
-        return pa.Table.from_arrays(found.columns[: len(self.items)], schema=schema).slice(0, self.limit)
+        arrays = [
+            array.cast(part.type)
+            for array, part in zip(found.columns[: len(self.items)], schema, strict=True)
+        ]
+        return pa.Table.from_arrays(arrays, schema=schema).slice(0, self.limit)
 
     def result_columns(self, plan: ScanPlan) -> tuple[ResultColumn, ...]:
         """The columns of the result: a count is an int64 that is never null, all else is of its column's type."""
@@ -247,6 +257,8 @@ class Aggregation:
                 if item.column is None or is_count
                 else plan.snapshot.schema.resolve(item.column).type
             )
+            if plan.zones is not None:
+                data_type = data_type.with_instants()
             columns.append(ResultColumn(pa.field(item.name, data_type.to_arrow(), not is_count), data_type))
         return tuple(columns)
 
@@ -264,7 +276,9 @@ class Aggregation:
             else _type_in_condition(item, of(item.column).type)
             for item in self.having.items
         }
-        return normalize(self.having.predicate, _GroupColumns(types))
+        condition = self.having.predicate
+        zones = self.zones() if plan.zones is None and makes_times(condition) else plan.zones
+        return normalize(condition, _GroupColumns(types), zones)
 
     @property
     def _asked(self) -> tuple[Item, ...]:
@@ -356,6 +370,20 @@ class Aggregation:
                 values = values.is_valid().cast(pa.int64())
             arrays.append(values)
         return pa.Table.from_arrays(arrays, names=[item.name for item in self._asked])
+
+
+def _check_keys(plan: ScanPlan, name: ColumnName, column: ResolvedColumn) -> None:
+    """Refuse to compare timestamps by their stored keys where these are not what the query compares.
+
+    :raises PredicateError: naming the column.
+    """
+    if not plan.are_keys(OutputColumn(column.name, column.type, column.is_partition)):
+        assert plan.zones is not None
+        raise PredicateError(
+            f"timestamps of {spelled(column_name(name))!r} cannot be grouped or compared here: indexes have wall "
+            f"clocks, which are no instants in {plan.zones.reader}, the time zone of Spark's Java; use Spark on "
+            "scan(...).to_spark()"
+        )
 
 
 @dataclass(frozen=True, slots=True)

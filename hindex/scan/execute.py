@@ -56,7 +56,11 @@ class OpenTask:
         self._cache = cache
         self.notes: list[Note] = []
         try:
-            self.reader = OrcReader(task.uri) if task.acid is None else open_file(task.acid.file)
+            self.reader = (
+                OrcReader(task.uri, timezone=task.timezone)
+                if task.acid is None
+                else open_file(task.acid.file, timezone=task.timezone)
+            )
         except OrcError as error:
             if isinstance(error.__cause__, FileNotFoundError):
                 raise DeletedFileError(
@@ -294,7 +298,7 @@ class OpenTask:
             for columns_found, read in zip(found, self._read_columns(missing, selections, crew), strict=True):
                 columns_found |= read
         return [
-            assembled(columns, len(selection), arrays)
+            assembled(columns, len(selection), arrays, has_instants=self.task.timezone is not None)
             for (selection, _), arrays in zip(chosen, found, strict=True)
         ]
 

@@ -189,7 +189,7 @@ def _read(task: OpenTask, columns: Sequence[OutputColumn]) -> list[str]:
 
 def _walked(plan: ScanPlan, task: OpenTask, answer: StripeAnswer) -> str | None:
     """The index that the order's first rows of a stripe are taken from."""
-    keyed = task.keyed(plan.lookups[0].name)
+    keyed = task.keyed(plan.lookups[0].name) if plan.are_keys(plan.lookups[0]) else None
     rows = len(answer.bounds.upper)
     if keyed is None or not rows or not is_walked(keyed[1].key_count(answer.stripe), rows):
         return None
@@ -299,7 +299,7 @@ def _tree(plan: ScanPlan, totals: _Totals) -> ExplainedNode:
         answers[leaf] = LeafAnswer(
             last.index if last else None,
             last.index_type if last else None,
-            exact=not blind and leaf not in totals.inexact_leaves,
+            exact=not blind and not leaf.is_superset and leaf not in totals.inexact_leaves,
             rows=None if blind else totals.leaf_rows.get(leaf),
             reason=reason,
             asked=tuple(asked),

@@ -42,6 +42,8 @@ class FileColumns:
             and (name not in bound or not bound[name].type.same_as(types[name]))
         }
         self._names = {name: found.path for name, found in bound.items() if name not in self._keys}
+        self._types = {name: found.type for name, found in bound.items()}
+        self._has_instants = task.timezone is not None
         self._acid = None if task.acid is None else acid_columns(reader.tail.schema)
         self._check_same(task)
         self._check_types(task)
@@ -61,7 +63,7 @@ class FileColumns:
 
     def type_in_file(self, column: str) -> OrcType:
         """The type that the file gives a column that it has."""
-        return self._reader.column_type(self._names[column])
+        return self._types[column]
 
     def type_in_table(self, column: str) -> OrcType:
         """The type that the table gives a column that the task asks for."""
@@ -87,20 +89,25 @@ class FileColumns:
         absent = [column for column in columns if column.name not in self._names]
         batches = self._reader.read_stripes([self._names[c.name] for c in in_file], selections, crew)
         return [
-            {column.name: pa.nulls(batch.num_rows, column.type.to_arrow()) for column in absent}
+            {c.name: pa.nulls(batch.num_rows, self._decoded(c.type).to_arrow()) for c in absent}
             | {column.name: self._cast(batch.column(i), column) for i, column in enumerate(in_file)}
             for batch in batches
         ]
 
     def _cast(self, array: pa.Array, column: OutputColumn) -> pa.Array:
         try:
-            return in_table(array, self.type_in_file(column.name), column.type)
+            in_file = self._decoded(self.type_in_file(column.name))
+            return in_table(array, in_file, self._decoded(column.type))
         except pa.ArrowException as error:
             raise OrcError(
                 f"a value of the file's type {array.type} does not fit the table's {column.type}: {error}",
                 path=self._reader.path,
                 column=column.name,
             ) from error
+
+    def _decoded(self, data_type: OrcType) -> OrcType:
+        """Give the type that values of a stored type are read as."""
+        return data_type.with_instants() if self._has_instants else data_type
 
     def _check_same(self, task: ScanTask) -> None:
         """A file that was planned by what the manifest says of its columns, and that has others, is another one."""
@@ -141,27 +148,38 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names[:_NAMED])) + more
 
 
-def output_schema(columns: Sequence[OutputColumn]) -> pa.Schema:
-    """The Arrow schema of columns to read."""
+def output_schema(columns: Sequence[OutputColumn], *, has_instants: bool = False) -> pa.Schema:
+    """The Arrow schema of columns to read.
+
+    :param has_instants: whether timestamps are instants, see :class:`~hindex.scan.task.ScanTask`.
+    """
     return pa.schema(
         [
             pa.field(
                 column.name,
-                column.partition_value.type if column.partition_value is not None else column.type.to_arrow(),
+                column.partition_value.type
+                if column.partition_value is not None
+                else (column.type.with_instants() if has_instants else column.type).to_arrow(),
             )
             for column in columns
         ]
     )
 
 
-def assembled(columns: Sequence[OutputColumn], rows: int, found: dict[str, pa.Array]) -> pa.RecordBatch:
+def assembled(
+    columns: Sequence[OutputColumn], rows: int, found: dict[str, pa.Array], *, has_instants: bool = False
+) -> pa.RecordBatch:
     """A batch of so many rows: the columns found, and the values of the partition's."""
     if not columns:
         return pa.RecordBatch.from_struct_array(
             pa.Array.from_buffers(pa.struct([]), rows, [None], children=[])
         )
+    schema = output_schema(columns, has_instants=has_instants)
     arrays = [
-        pa.repeat(column.partition_value, rows) if column.is_partition else found[column.name]
-        for column in columns
+        pa.repeat(column.partition_value, rows)
+        if column.is_partition
+        # a value that the filter fixes is of the stored type
+        else found[column.name].cast(field.type)
+        for column, field in zip(columns, schema, strict=True)
     ]
-    return pa.RecordBatch.from_arrays(arrays, schema=output_schema(columns))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

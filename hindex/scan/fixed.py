@@ -20,7 +20,7 @@ def fixed_values(root: Filter) -> dict[str, pa.Array]:
     for part in root.children if isinstance(root, AllOf) else (root,):
         if not isinstance(part, Leaf):
             continue
-        domain = part.domain
+        domain = part.decoded
         if domain.null_allowed and not domain.ranges:
             found[part.column] = pa.nulls(1, part.type.to_arrow())
         elif not domain.null_allowed and len(domain.ranges) == 1 and are_values(part.type):

@@ -36,7 +36,6 @@ from hindex.scan.answers import StripeAnswer
 from hindex.scan.cost import is_walked
 from hindex.scan.execute import OpenTask
 from hindex.scan.file_bounds import recorded_type
-from hindex.scan.file_columns import output_schema
 from hindex.scan.planning import ScanPlan
 from hindex.scan.running import Runner
 from hindex.scan.task import OutputColumn, ScanTask
@@ -122,7 +121,7 @@ def first_rows(plan: ScanPlan, order: Order, limit: int, runner: Runner) -> pa.T
     at: dict[_Place, int] = {}
     in_file = sorted(places, key=lambda place: (place.task, place.stripe, place.row))
     if is_all_keys(plan):
-        return _from_keys(plan.columns, places, order)
+        return _from_keys(plan, places, order)
     for (number, stripe), group in groupby(in_file, key=lambda place: (place.task, place.stripe)):
         task = files.open(number)
         wanted = list(group)
@@ -131,7 +130,7 @@ def first_rows(plan: ScanPlan, order: Order, limit: int, runner: Runner) -> pa.T
         parts.append(task.read(StripeAnswer(stripe, held, Bounds.exactly(rows))))
         for place in wanted:
             at[place] = len(at)
-    schema = output_schema(plan.tasks[0].columns if plan.tasks else plan.columns)
+    schema = plan.output_schema()
     found = pa.Table.from_batches(parts, schema)
     return found.take(pa.array([at[place] for place in places], pa.int64()))
 
@@ -334,8 +333,8 @@ def _value_keys(column: OutputColumn) -> list[Key]:
     return key_list(array_keys(column.type, pa.repeat(column.partition_value, 1)))
 
 
-def _from_keys(columns: Sequence[OutputColumn], places: Sequence[_Place], order: Order) -> pa.Table:
-    of = columns[0].type
+def _from_keys(plan: ScanPlan, places: Sequence[_Place], order: Order) -> pa.Table:
+    of = plan.columns[0].type
     null = _null_rank(order)[0]
     held = [place.rank[1] for place in places if place.rank[0] != null]
     plain = [item.key if isinstance(item, _Reversed) else item for item in held]
@@ -346,4 +345,5 @@ def _from_keys(columns: Sequence[OutputColumn], places: Sequence[_Place], order:
         values = key_array(of, join_keys(KeyKind.BYTES, [pa.array(plain, pa.large_binary())]))
     nulls = pa.nulls(len(places) - len(plain), values.type)
     whole = pa.concat_arrays([nulls, values] if order.has_nulls_first else [values, nulls])
-    return pa.Table.from_arrays([whole] * len(columns), schema=output_schema(columns))
+    schema = plan.output_schema()
+    return pa.Table.from_arrays([whole.cast(field.type) for field in schema], schema=schema)

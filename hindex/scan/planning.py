@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import Any
 
 import pyarrow as pa
 
+from hindex.domain import Key
 from hindex.errors import ColumnError, HindexError, NewerFormatError, StoreError, UnsupportedError
 from hindex.index.cache import Cache
 from hindex.index.extent import are_of_kind
@@ -19,6 +21,7 @@ from hindex.plan.filter import ALWAYS, NEVER, Filter, Never, column_types, colum
 from hindex.plan.normalize import normalize
 from hindex.plan.quoted import quoted_names
 from hindex.plan.reasons import REPLACED, Note, Reason
+from hindex.plan.time_zones import TimeZones, ZonesOf, has_time, is_about_time, no_zones
 from hindex.scan.file_bounds import (
     FileBounds,
     ManifestExtents,
@@ -27,6 +30,7 @@ from hindex.scan.file_bounds import (
     skip_file,
     tells_as_much,
 )
+from hindex.scan.file_columns import output_schema
 from hindex.scan.flat_keys import FilePlaces
 from hindex.scan.shared import SharedBounds
 from hindex.scan.task import IndexUse, OutputColumn, ScanTask
@@ -47,7 +51,7 @@ class ScanPlan:
 
     ``notes`` tell what was not used and why, ``skipped`` are the files that what the driver knows rules out.
     ``lookups`` are columns of aggregates or of an order, see :class:`~hindex.scan.task.ScanTask`; ``sources`` are what
-    the driver asked.
+    the driver asked. With ``zones``, timestamps are instants.
     """
 
     snapshot: Snapshot
@@ -58,6 +62,16 @@ class ScanPlan:
     skipped: tuple[SkippedFile, ...] = ()
     lookups: tuple[OutputColumn, ...] = ()
     sources: tuple[FileBounds, ...] = field(default=(), repr=False, compare=False)
+    zones: TimeZones | None = None
+
+    def are_keys(self, column: OutputColumn) -> bool:
+        """True if what indexes store of a column is what the query compares and orders by."""
+        return self.zones is None or column.is_partition or self.zones.are_keys(column.type)
+
+    def output_schema(self) -> pa.Schema:
+        """The Arrow schema of the rows; a partition's value, where known, gives its type."""
+        columns = self.tasks[0].columns if self.tasks else self.columns
+        return output_schema(columns, has_instants=self.zones is not None)
 
 
 def plan_scan(
@@ -67,19 +81,29 @@ def plan_scan(
     lookups: Sequence[ColumnName] = (),
     *,
     cache: Cache | None = None,
+    zones: ZonesOf = no_zones,
 ) -> ScanPlan:
     """Plan the reading of columns (all if None) of the rows that a predicate keeps.
 
     :param lookups: columns whose indexes are wanted whether or not the predicate has them.
     :param cache: where index files that are asked here are kept; the process's by default.
+    :param zones: gives the time zones of the query, called where they matter; without, wall clocks are compared.
     :raises ColumnError: if a column cannot be resolved.
     :raises PredicateError: if the predicate cannot be typed or answered.
     """
     schema = snapshot.schema
     wanted = output_columns(schema, names, row_keys=schema.transactional)
-    root = ALWAYS if where is None else normalize(where, PredicateColumns(schema))
     asked = output_columns(schema, lookups)
-    planner = _Planner(snapshot, root, wanted, asked, cache)
+    resolver = PredicateColumns(schema)
+    by = None
+    if any(has_time(column.type) for column in (*wanted, *asked)) or (
+        where is not None and is_about_time(where, lambda parts: resolver.resolve(parts).type)
+    ):
+        by = zones()
+        if by is not None:
+            by.check_reader()
+    root = ALWAYS if where is None else normalize(where, resolver, by)
+    planner = _Planner(snapshot, root, wanted, asked, by, cache)
     tasks = [task for view in snapshot.files if (task := planner.task(view)) is not None]
     return ScanPlan(
         snapshot=snapshot,
@@ -90,6 +114,7 @@ def plan_scan(
         skipped=tuple(planner.skipped),
         lookups=asked,
         sources=tuple(planner.sources),
+        zones=by,
     )
 
 
@@ -98,12 +123,14 @@ def plan_nothing(
     where: Predicate | None,
     names: Sequence[ColumnName] | None,
     lookups: Sequence[ColumnName] = (),
+    *,
+    zones: ZonesOf = no_zones,
 ) -> ScanPlan:
     """The plan of a query of no rows: names and types are looked at as :func:`plan_scan` does, and nothing else.
 
     No index is asked, and so none is missing.
     """
-    plan = plan_scan(replace(snapshot, files=()), where, names, lookups)
+    plan = plan_scan(replace(snapshot, files=()), where, names, lookups, zones=zones)
     return replace(plan, snapshot=snapshot, notes=())
 
 
@@ -115,7 +142,7 @@ def plan_full(plan: ScanPlan) -> ScanPlan:
         manifest=Manifest.empty(snapshot.manifest.table_uri),
         files=tuple(replace(view, entry=None) for view in snapshot.files),
     )
-    planner = _Planner(bare, plan.filter, plan.columns, plan.lookups)
+    planner = _Planner(bare, plan.filter, plan.columns, plan.lookups, plan.zones)
     planner.sources = []
     tasks = [task for view in bare.files if (task := planner.task(view)) is not None]
     return replace(plan, tasks=tuple(replace(task, reads_all=True) for task in tasks), skipped=(), sources=())
@@ -123,7 +150,7 @@ def plan_full(plan: ScanPlan) -> ScanPlan:
 
 def plan_every(plan: ScanPlan) -> ScanPlan:
     """The same query with a task for every file of its partitions, those too that what the driver knows rules out."""
-    planner = _Planner(plan.snapshot, plan.filter, plan.columns, plan.lookups)
+    planner = _Planner(plan.snapshot, plan.filter, plan.columns, plan.lookups, plan.zones)
     planner.sources = []
     tasks = [task for view in plan.snapshot.files if (task := planner.task(view)) is not None]
     return replace(plan, tasks=tuple(tasks), skipped=())
@@ -200,6 +227,7 @@ class _Planner:
         root: Filter,
         wanted: tuple[OutputColumn, ...],
         lookups: tuple[OutputColumn, ...],
+        zones: TimeZones | None,
         cache: Cache | None = None,
     ) -> None:
         self._snapshot = snapshot
@@ -207,7 +235,9 @@ class _Planner:
         self._wanted = wanted
         self._lookups = lookups
         self._binding = tuple(column.name for column in snapshot.schema.data_columns)
-        self._types = column_types(root) | {column.name: column.type for column in lookups}
+        self._zones = zones
+        self._types = {name: self._stored(name, of) for name, of in column_types(root).items()}
+        self._types |= {column.name: column.type for column in lookups}
         self._indexes: dict[str, list[IndexEntry]] = {}
         self._quarantined: dict[str, list[IndexEntry]] = {}
         self._where: dict[str, Filter] = {}
@@ -278,7 +308,14 @@ class _Planner:
             lookups=lookups,
             acid=view.file.acid,
             names=view.names,
+            timezone=None if self._zones is None else self._zones.reader,
         )
+
+    def _stored(self, name: str, data_type: OrcType) -> OrcType:
+        """Give the table's type of a column that expressions may take for instants."""
+        if self._zones is None or not has_time(data_type):
+            return data_type
+        return self._snapshot.schema.resolve(name, is_stored=True).type
 
     def notes(self) -> list[Note]:
         problem = self._snapshot.store_problem
@@ -331,6 +368,8 @@ class _Planner:
             covered = frozenset(
                 id_ for id_, where in self._where.items() if not isinstance(prune(where, keys), Never)
             )
+            if self._zones is not None:
+                keys, scalars = self._with_instants(keys, scalars, self._zones)
             for name in missing:
                 scalar = scalars[name] = self._defaults[name]
                 data_type = self._snapshot.schema.resolve((name,)).type
@@ -345,6 +384,22 @@ class _Planner:
             part = (prune(self._root, keys), wanted, lookups, covered)
             self._by_constants[view.file.partition, missing] = part
         return part
+
+    def _with_instants(
+        self, keys: dict[str, Key | None], scalars: dict[str, pa.Scalar[Any]], zones: TimeZones
+    ) -> tuple[dict[str, Key | None], dict[str, pa.Scalar[Any]]]:
+        """Read the timestamps of a partition by the session's clock.
+
+        :raises PredicateError: for one that cannot be read by it.
+        """
+        for column in self._snapshot.listing.partitioning.columns:
+            if column.type.kind is Kind.TIMESTAMP:
+                wall_clock = keys[column.name]
+                assert wall_clock is None or isinstance(wall_clock, int)
+                instant = None if wall_clock is None else zones.instant(wall_clock)
+                keys = keys | {column.name: instant}
+                scalars = scalars | {column.name: pa.scalar(instant, pa.timestamp("us", tz="UTC"))}
+        return keys, scalars
 
     def _missing_defaults(self, view: FileView) -> frozenset[str]:
         """Return the names of the columns with a default that a file lacks."""

@@ -157,7 +157,8 @@ def _wrong_alone(
             continue
         true = _matching(full, truth, leaf)
         for name, bounds in told:
-            missing, surplus = true - bounds.upper, bounds.lower - true
+            lower = BitMap() if leaf.is_superset else bounds.lower
+            missing, surplus = true - bounds.upper, lower - true
             if missing or surplus:
                 wrong.setdefault(name, (leaf, missing, surplus))
     return wrong

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
@@ -13,6 +13,7 @@ from hindex.arguments import meant
 from hindex.errors import ColumnError
 from hindex.keys import key_kind
 from hindex.plan.explain import Explanation
+from hindex.plan.time_zones import ZonesOf
 from hindex.scan.aggregate import ResultColumn
 from hindex.scan.groups import Groups, counts_of, of_values, ordered, values_of
 from hindex.scan.ordered import Order, sorted_rows
@@ -117,6 +118,10 @@ class ComputedRows(ABC):
     def explain(self, *, analyze: bool = False) -> Explanation:
         """Say how the rows are computed, and from what."""
 
+    @abstractmethod
+    def with_zones(self, zones: ZonesOf) -> ComputedRows:
+        """Compute the same rows with timestamps as instants by other time zones."""
+
     @property
     def schema(self) -> pa.Schema:
         return pa.schema([column.field for column in self.columns])
@@ -218,6 +223,9 @@ class SortedRows(ComputedRows):
     def explain(self, *, analyze: bool = False) -> Explanation:
         return self.rows.explain(analyze=analyze)
 
+    def with_zones(self, zones: ZonesOf) -> SortedRows:
+        return replace(self, rows=self.rows.with_zones(zones))
+
 
 @dataclass(frozen=True, slots=True)
 class _ReadRows(ComputedRows):
@@ -235,6 +243,9 @@ class _ReadRows(ComputedRows):
 
     def explain(self, *, analyze: bool = False) -> Explanation:
         return self.scan.explain(analyze=analyze)
+
+    def with_zones(self, zones: ZonesOf) -> _ReadRows:
+        return _ReadRows(self.scan.with_zones(zones))
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,21 +288,25 @@ class ScanRows:
         return self.scan.plan()
 
     def min(self, column: ColumnName) -> Any:  # noqa: ANN401 a value of the column's type
-        return self._cut.min(column) if self._is_cut else self.scan.min(self._path(column))
+        return self._cut.min(column) if self._is_read([column]) else self.scan.min(self._path(column))
 
     def max(self, column: ColumnName) -> Any:  # noqa: ANN401 a value of the column's type
-        return self._cut.max(column) if self._is_cut else self.scan.max(self._path(column))
+        return self._cut.max(column) if self._is_read([column]) else self.scan.max(self._path(column))
 
     def count_distinct(self, column: ColumnName) -> int:
         return (
-            self._cut.count_distinct(column) if self._is_cut else self.scan.count_distinct(self._path(column))
+            self._cut.count_distinct(column)
+            if self._is_read([column])
+            else self.scan.count_distinct(self._path(column))
         )
 
     def distinct(self, column: ColumnName) -> pa.Array:
-        return self._cut.distinct(column) if self._is_cut else self.scan.distinct(self._path(column))
+        return (
+            self._cut.distinct(column) if self._is_read([column]) else self.scan.distinct(self._path(column))
+        )
 
     def value_counts(self, columns: Sequence[ColumnName]) -> pa.Table:
-        if self._is_cut:
+        if self._is_read(columns):
             return self._cut.value_counts(columns)
         paths = list(map(self._path, columns))
         found = self.scan.value_counts(*paths)
@@ -313,6 +328,10 @@ class ScanRows:
     @property
     def _is_cut(self) -> bool:
         return self.scan.row_limit is not None
+
+    def _is_read(self, columns: Sequence[ColumnName]) -> bool:
+        """True if the rows are read before columns of them are aggregated."""
+        return self._is_cut or not all(self.scan.has_keys(self._path(column)) for column in columns)
 
     @property
     def _cut(self) -> _ReadRows:

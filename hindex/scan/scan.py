@@ -17,11 +17,11 @@ from hindex.orc.crew import Crew
 from hindex.other_names import SCAN_NAMES, missing
 from hindex.plan.explain import Explanation
 from hindex.plan.modes import Mode
+from hindex.plan.time_zones import ZonesOf, no_zones
 from hindex.scan.aggregate import Aggregate, Aggregation, Group, GroupFilter, Item, check_items
 from hindex.scan.answers import StripeAnswer
 from hindex.scan.execute import OpenTask
 from hindex.scan.explaining import explain_plan
-from hindex.scan.file_columns import output_schema
 from hindex.scan.measuring import measured
 from hindex.scan.meter import Meter
 from hindex.scan.ordered import Order, check_order, first_rows, sorted_rows
@@ -68,6 +68,7 @@ class Scan:
     :param quarantine: is told of the indexes that a proof found wrong, by their names.
     :param table: the table's name, for people.
     :param session: gives the Spark session of its connection, where that has one.
+    :param zones: gives the time zones by which timestamps are instants; without, they are wall clocks.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class Scan:
         quarantine: Callable[[Sequence[str], str], None] | None = None,
         table: str = "",
         session: Callable[[], SparkSession | None] = lambda: None,
+        zones: ZonesOf = no_zones,
     ) -> None:
         self._snapshot = snapshot
         self._where = where
@@ -94,6 +96,7 @@ class Scan:
         self._quarantine = quarantine
         self._table = table
         self._session = session
+        self._zones = zones
         self._last_plan: ScanPlan | None = None
         #: What the last proof found, where the mode is ``prove``.
         self.proof: ProveReport | None = None
@@ -187,7 +190,15 @@ class Scan:
             quarantine=self._quarantine,
             table=self._table,
             session=self._session,
+            zones=self._zones,
         )
+
+    def with_zones(self, zones: ZonesOf) -> Scan:
+        """Read timestamps as instants by other time zones."""
+        found = copy.copy(self)
+        found._zones = zones
+        found._last_plan = None
+        return found
 
     def snapshot(self) -> Snapshot:
         """The table as it is now."""
@@ -228,7 +239,9 @@ class Scan:
     def _planned(self, runner: Runner) -> ScanPlan:
         lookups = () if self._order is None else (self._order.column,)
         make = plan_nothing if self._limit == 0 else plan_scan
-        plan = runner.plan(self._snapshot, lambda found: make(found, self._where, self._columns, lookups))
+        plan = runner.plan(
+            self._snapshot, lambda found: make(found, self._where, self._columns, lookups, zones=self._zones)
+        )
         if self._order is not None:
             check_order(plan, self._order)
         return plan
@@ -240,7 +253,14 @@ class Scan:
 
     def output_columns(self) -> Sequence[OutputColumn]:
         """The columns of the rows, as the table was when the scan was last planned."""
-        return _typed(self._last_plan or self.plan())
+        plan = self._last_plan or self.plan()
+        return plan.tasks[0].columns if plan.tasks else plan.columns
+
+    def has_keys(self, column: ColumnName) -> bool:
+        """True if a column of the table is compared by what indexes store of it, as the table was when last planned."""
+        plan = self._last_plan or self.plan()
+        found = plan.snapshot.schema.resolve(column)
+        return plan.are_keys(OutputColumn(found.name, found.type, found.is_partition))
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows, a batch for each stripe that has any; of an order, all are read and sorted first."""
@@ -400,6 +420,7 @@ class Scan:
             None if limit is None else int(limit),
             runner=self._runner,
             proved=self.proved,
+            zones=self._zones,
         )
 
     def explain(self, *, analyze: bool = False) -> Explanation:
@@ -497,7 +518,7 @@ class Scan:
                 return
 
     def _ordered(self, plan: ScanPlan, order: Order, runner: Runner) -> pa.Table:
-        if self._limit is not None:
+        if self._limit is not None and plan.are_keys(plan.lookups[0]):
             return first_rows(plan, order, self._limit, runner)
         width = len(plan.columns)
 
@@ -507,13 +528,13 @@ class Scan:
             names = list(map(str, range(width + 1)))
             return [pa.RecordBatch.from_arrays(batch.columns, names=names) for batch in batches]
 
-        schema = output_schema(_typed(plan))
+        schema = plan.output_schema()
         batches = list(runner.run_lots(plan, read))
         if not batches:
             return schema.empty_table()
         table = pa.Table.from_batches(batches)
         rows = pa.Table.from_arrays(table.columns[:width], schema=schema)
-        return sorted_rows(rows, table.column(width), plan.lookups[0], order)
+        return sorted_rows(rows, table.column(width), plan.lookups[0], order).slice(0, self._limit)
 
     def _stream(self) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """The schema of the rows and their batches; a plan is made now, and once more if a data file was deleted.
@@ -601,7 +622,7 @@ class Scan:
         return (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in batches)
 
     def _output_schema(self, plan: ScanPlan) -> pa.Schema:
-        found = output_schema(_typed(plan))
+        found = plan.output_schema()
         if self._names is None:
             return found
         return pa.schema([field.with_name(name) for field, name in zip(found, self._names, strict=True)])
@@ -609,11 +630,6 @@ class Scan:
 
 def _read(task: OpenTask, answers: Sequence[StripeAnswer], crew: Crew) -> list[pa.RecordBatch]:
     return task.read_lot(answers, crew=crew)
-
-
-def _typed(plan: ScanPlan) -> Sequence[OutputColumn]:
-    """The plan's columns; a partition's value, where known, gives its type."""
-    return plan.tasks[0].columns if plan.tasks else plan.columns
 
 
 def check_limit(limit: int, what: str = "limit", for_all: str = "leave it out for all rows") -> None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from hindex.errors import ColumnError
 from hindex.orc.types import Kind, OrcType
 from hindex.plan.explain import Explanation
+from hindex.plan.time_zones import ZonesOf
 from hindex.scan.aggregate import Aggregate, Aggregation, Group, GroupFilter, Item, ResultColumn
 from hindex.scan.ordered import Order, sorted_rows
 from hindex.scan.planning import ScanPlan
@@ -81,6 +82,11 @@ class Summary(ComputedRows):
         order = "" if self._order is None else f"{self._order[1]}: the result is sorted"
         return replace(found, order=order, limit=self._limit, analyzed=analyzed)
 
+    def with_zones(self, zones: ZonesOf) -> Summary:
+        """Aggregate timestamps as instants by other time zones."""
+        aggregation = replace(self._aggregation, zones=zones)
+        return Summary(self._scan.with_zones(zones), aggregation, self._order, self._limit)
+
 
 class Existence(ComputedRows):
     """One row with one boolean of a name: whether a scan has any row."""
@@ -111,6 +117,10 @@ class Existence(ComputedRows):
         found = self._scan.narrowed(self._scan.predicate, [], limit).explain(analyze=analyze)
         # one row is enough, but that is not what was asked
         return replace(found, limit=self._scan.row_limit)
+
+    def with_zones(self, zones: ZonesOf) -> Existence:
+        """Compare timestamps as instants by other time zones."""
+        return Existence(self._scan.with_zones(zones), self._name)
 
 
 def selected(scan: Scan, select: Select | SelectExists) -> ScanRows | Summary | Existence:

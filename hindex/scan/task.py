@@ -59,7 +59,8 @@ class ScanTask:
     ``mtime_ns``, both as listed, and ``tail_checksum``.
     ``binding`` names the table's data columns, against which the file's own columns are matched by name; these are
     ``names``, if it is still the file of that length and checksum. ``acid`` tells the rows of a transactional table's
-    file that are there.
+    file that are there. ``timezone`` is the reader's time zone: with it, ``timestamp`` columns are read as instants,
+    which ``filter`` is on.
     """
 
     path: str
@@ -78,3 +79,4 @@ class ScanTask:
     reads_all: bool = False
     acid: AcidFile | None = None
     names: tuple[str, ...] = ()
+    timezone: str | None = None

@@ -7,11 +7,9 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import numpy as np
-
 from hindex.builder import literal
-from hindex.errors import OrcError, PredicateError
-from hindex.orc.columns.zones import known_zone, wall_clock
+from hindex.errors import PredicateError
+from hindex.plan.residual.casting import timestamp_text
 from hindex.spark.zones import zones
 from hindex.sql.functions import call
 from hindex.sql.predicate import (
@@ -23,6 +21,7 @@ from hindex.sql.predicate import (
     ComparisonOp,
     Expression,
     Literal,
+    LiteralKind,
     Not,
     Predicate,
     RLike,
@@ -155,15 +154,14 @@ def _literal(value: Any) -> Literal:  # noqa: ANN401
             if date >= _FIRST_DATE:
                 return literal(date)
         case "java.sql.Timestamp":
-            return literal(_wall_clock(value))
+            return _timestamp(value)
     raise PredicateError(f"the literal {value.toString()} is not read from a column here; {_REMEDY}")
 
 
-def _wall_clock(value: Any) -> datetime.datetime:  # noqa: ANN401
-    """What clocks of the session show at an instant.
+def _timestamp(value: Any) -> Literal:  # noqa: ANN401
+    """An instant as text: as the session's clock shows it where that is UTC's, otherwise with its zone.
 
-    :raises PredicateError: if Spark reads ORC's timestamps by another zone than it compares dates, texts and values of
-        partitions with instants by: which one counts depends on the column beside the literal, which is not known yet.
+    :raises PredicateError: without a session.
     """
     from pyspark.sql import SparkSession
 
@@ -173,20 +171,10 @@ def _wall_clock(value: Any) -> datetime.datetime:  # noqa: ANN401
         raise PredicateError(
             f"a time is read from a column by the zone of a session: there is none; {_REMEDY}"
         )
-    by = zones(session)
-    if not (by.are_one or by.are_utc):
-        raise PredicateError(
-            f"the zone of Spark's Java is {by.java} and that of the session {by.session}, so the time "
-            f"{value.toString()} in a column is not one reading of a clock: "
-            f"set spark.sql.session.timeZone to {by.java}, or {_REMEDY}"
-        )
-    micros = value.getTime() // 1000 * 1_000_000 + value.getNanos() // 1000
-    zone = "UTC" if by.are_utc else known_zone(by.java)
-    try:
-        (shown,) = wall_clock(np.array([micros], np.int64), zone).tolist()
-        return datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=shown)  # noqa: DTZ001 a clock
-    except (OrcError, OverflowError) as error:
-        raise PredicateError(f"{error}; {_REMEDY}") from error
+    java: Any = session._jvm
+    micros = java.org.apache.spark.sql.catalyst.util.DateTimeUtils.fromJavaTimestamp(value)
+    zone = "" if zones(session).is_session_utc else "Z"
+    return Literal(timestamp_text(micros) + zone, LiteralKind.TIMESTAMP)
 
 
 def _sequence(items: Any) -> list[Any]:  # noqa: ANN401

@@ -11,8 +11,7 @@ import pyarrow as pa
 from hindex.errors import UnsupportedError
 from hindex.scan.ordered import Order
 from hindex.scan.result_rows import find_column, python_value
-from hindex.spark.instants import as_instants
-from hindex.spark.types import has_wall_clock, quoted
+from hindex.spark.types import quoted
 from hindex.spark.zones import zones
 from hindex.table.schema import ColumnName
 
@@ -140,20 +139,15 @@ class FrameRows:
 
 
 def computed_frame(spark: SparkSession, rows: ComputedRows) -> DataFrame:
-    """Rows that are computed here as a DataFrame; wall clocks are instants in the zone of Spark's Java, as in files."""
+    """Rows that are computed here as a DataFrame; timestamps are the session's instants."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
+    rows = rows.with_zones(lambda: zones(spark))
     found, columns = rows.to_arrow(), rows.columns
-    arrays = [
-        as_instants(array.combine_chunks(), column.type, zones(spark).java)
-        if has_wall_clock(column.type) and not getattr(array.type, "tz", None)
-        else array
-        for array, column in zip(found.columns, columns, strict=True)
-    ]
     fields = [
         pa.field(f"c{at}", array.type, column.field.nullable)
-        for at, (array, column) in enumerate(zip(arrays, columns, strict=True))
+        for at, (array, column) in enumerate(zip(found.columns, columns, strict=True))
     ]
-    table = pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+    table = pa.Table.from_arrays(found.columns, schema=pa.schema(fields))
     frame = spark.createDataFrame(table, from_arrow_schema(table.schema))
     return frame.selectExpr(*(f"c{at} AS {quoted(column.name)}" for at, column in enumerate(columns)))

@@ -13,7 +13,7 @@ from hindex.scan.running import Runner, Unit, run_lots
 from hindex.spark.frames import cores, task_frame
 from hindex.spark.native import native_frame, split_native
 from hindex.spark.tasks import group_units, numbered, numbered_schema, read_group
-from hindex.spark.types import has_wall_clock, quoted, spark_ddl
+from hindex.spark.types import quoted, spark_ddl
 from hindex.spark.zones import zones
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from hindex.scan.planning import ScanPlan
     from hindex.scan.scan import Scan
-    from hindex.scan.task import OutputColumn
 
 #: Up to so many values (rows times columns) are read here: starting a Spark job takes longer.
 MAX_LOCAL_VALUES = 1_000_000
@@ -38,15 +37,15 @@ def scan_frame(
     """The rows of a scan as a DataFrame with the types that ``spark.read.orc`` gives.
 
     The table is planned, and its indexes are asked, now; rows that are few are read now as well. Data files of which
-    every row is wanted are left to Spark's own reader, where that certainly gives the same. ORC timestamps, wall clocks
-    without a zone, are taken in the zone of Spark's Java, as its own reader does, and the values of partitions in that
-    of the session. Rows in an order are read now, too.
+    every row is wanted are left to Spark's own reader, where that certainly gives the same. Timestamps are the
+    session's instants, whatever the time zones of the scan. Rows in an order are read now, too.
 
-    :param plan: of the scan, where it is known already.
+    :param plan: of the scan in the session's time zones, where it is known already.
     :param units: the stripes of the plan that may have rows, where its indexes were asked already.
     :raises ColumnError: for an unknown column, or one whose type Spark does not have.
     :raises DeletedFileError: if a data file is deleted; where no ``plan`` was given, after the second plan only.
     """
+    scan = scan.with_zones(lambda: zones(spark))
     if plan is not None:
         return _frame_of_plan(spark, scan, plan, scan.runner, units)
 
@@ -69,15 +68,13 @@ def _frame_of_plan(
     outputs = _outputs(plan, scan.names or [column.name for column in columns])
     if not columns:
         return spark.range(scan.count()).selectExpr(*outputs)
-    has_clocks = any(has_wall_clock(column.type) and not column.is_partition for column in columns)
-    zone = zones(spark).java if has_clocks else None
-    schema = numbered_schema(columns, zone)
+    schema = numbered_schema(plan.output_schema())
     if scan.order is not None:
-        ordered = [numbered(batch, columns, zone) for batch in scan.to_arrow().to_batches()]
+        ordered = [numbered(batch) for batch in scan.to_arrow().to_batches()]
         return _frame(spark, pa.Table.from_batches(ordered, schema)).selectExpr(*outputs)
     found = _few_reads(plan, limit, runner, units if plan is planned else None)
     if not isinstance(found, int):
-        rows = _read(found, columns, zone, limit)
+        rows = _read(found, schema, limit)
         scan.log(plan, runner, f"{counted(rows.num_rows, 'row')} for Spark")
         return _frame(spark, rows).selectExpr(*outputs)
     scan.log(plan, runner, f"about {counted(found, 'row')}", by_executors=True)
@@ -85,7 +82,7 @@ def _frame_of_plan(
     frame = None
     if rest.tasks or not native:
         groups = group_units(rest, cores(spark))
-        read = partial(read_group, limit=limit, mode=scan.mode, zone=zone)
+        read = partial(read_group, limit=limit, mode=scan.mode)
         frame = task_frame(spark, groups, read, schema, rows=found)
     if native:
         dense = native_frame(spark, plan, native)
@@ -98,16 +95,9 @@ def _frame_of_plan(
 def _outputs(plan: ScanPlan, names: Sequence[str]) -> list[str]:
     """What is selected of a frame whose columns are named by their position.
 
-    The wall clocks of partitions are cast by the session's zone, in which Spark reads the names of directories.
-
     As texts: each is one call of the Java side, where a column takes half a dozen.
     """
-    found = [
-        f"CAST(c{at} AS {spark_ddl(column.type)})"
-        if column.is_partition and has_wall_clock(column.type)
-        else f"c{at}"
-        for at, column in enumerate(plan.columns)
-    ]
+    found = [f"c{at}" for at, _ in enumerate(plan.columns)]
     for column in plan.columns:
         spark_ddl(column.type)  # a type that Spark does not have is told by the column's name
     return [f"{text} AS {quoted(name)}" for text, name in zip(found, names, strict=True)]
@@ -142,13 +132,10 @@ def _few_reads(
     return found
 
 
-def _read(
-    reads: Sequence[Unit], columns: Sequence[OutputColumn], zone: str | None, limit: int | None
-) -> pa.Table:
+def _read(reads: Sequence[Unit], schema: pa.Schema, limit: int | None) -> pa.Table:
     found = run_lots(reads, lambda task, answers, crew: task.read_lot(answers, crew=crew))
-    batches = [numbered(batch, columns, zone) for batch in found]
+    batches = [numbered(batch) for batch in found]
     # PySpark cannot take a table of no batches
-    schema = numbered_schema(columns, zone)
     return pa.Table.from_batches(batches, schema).slice(0, limit) if batches else schema.empty_table()
 
 

@@ -1,35 +1,26 @@
 """Whether Spark would give the rows of a statement that hindex can answer by itself.
 
-hindex compares what clocks show, Spark instants. These agree where its Java and the session are in UTC. Where both are
-in another zone, columns are shown alike, and a condition on a column means the same unless a transition of the zone is
-near a time that it names; but rows may be in another order. In two zones, Spark shows other times than the files hold.
-Dates and texts beside a timestamp become instants of the session's zone, which may have no midnight on a day.
+Timestamps are compared and shown as Spark's instants, see :mod:`hindex.plan.time_zones`. Indexes have them as wall
+clocks, so rows are ordered, grouped and aggregated by them where Spark's Java is in UTC only.
 
 Besides, Spark keeps some types as numbers, which the files alone do not tell.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from hindex.errors import ColumnError, OrcError, UnsupportedError
 from hindex.orc import OrcReader
 from hindex.orc.types import INTEGER_KINDS, Kind, OrcType
-from hindex.plan.filter import Always, Leaf, Never, atoms
-from hindex.plan.normalize import normalize
+from hindex.plan.time_zones import ZonesOf, has_time
 from hindex.spark.settings import Setting, infers_partitions, is_ansi, is_of_one_type
-from hindex.spark.times import has_time, is_about_time
-from hindex.spark.zones import Zones, zones
-from hindex.sql.predicate import ColumnRef, Comparison, In, IsNull, Predicate, columns, leaves
+from hindex.sql.predicate import ColumnRef, columns
 from hindex.sql.statements import AggregateCall, AggregateFunction, Select, SelectExists
 from hindex.table.schema import ResolvedColumn, TableSchema
 from hindex.table.snapshot import Snapshot
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 #: Where Spark keeps the type of a column that ORC does not have.
 _SPARK_TYPE = "spark.sql.catalyst.type"
@@ -40,11 +31,11 @@ _NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint", "timestamp_ntz"})
 
 
 def check_same_rows(
-    session: Callable[[], SparkSession], setting: Setting, snapshot: Snapshot, select: Select | SelectExists
+    zones: ZonesOf, setting: Setting, snapshot: Snapshot, select: Select | SelectExists
 ) -> None:
     """Refuse a statement that Spark gives other values or rows for.
 
-    :param session: gives the session; called where its time zones matter.
+    :param zones: gives the session's time zones; called where they matter.
     :param setting: whether one of its settings is on.
     :raises UnsupportedError: naming a column, or a sort of statement, and why.
     """
@@ -68,29 +59,14 @@ def check_same_rows(
         )
     if any(item.is_partition for item in used) and not infers_partitions(setting):
         raise UnsupportedError("values of partitions are texts to the session, of whatever type they look")
-    conditions = [] if select.where is None else [select.where]
-    of_groups = select.having is not None and is_about_time(select.having.predicate, schema)
-    times = [item for item in used if has_time(item.type)]
-    if not times and not of_groups and not any(is_about_time(item, schema) for item in conditions):
-        return
-    by = zones(session())
-    if by.are_utc:
-        return
-    if not by.are_one:
-        what = f"the timestamps of {times[0].name!r}" if times else "timestamps of files"
-        raise UnsupportedError(
-            f"Spark reads {what} by {by.java}, the zone of its Java, and shows and compares timestamps by "
-            f"{by.session}, that of the session"
-        )
     for item in sorted_by:
         if has_time(item.type):
-            raise UnsupportedError(
-                f"timestamps of {item.name!r} are instants to Spark, and clocks in {by.session} may show two alike"
-            )
-    if of_groups or not all(_is_steady(item, schema, by) for item in conditions):
-        raise UnsupportedError(
-            f"timestamps of the condition are instants to Spark, which clocks in {by.session} may show otherwise"
-        )
+            by = zones()
+            if by is not None and not by.are_keys(item.type):
+                raise UnsupportedError(
+                    f"Spark orders and groups timestamps of {item.name!r} as instants of {by.reader}, and indexes have "
+                    "wall clocks"
+                )
 
 
 def _is_typed(select: Select, schema: TableSchema) -> bool:
@@ -156,28 +132,6 @@ def _sorted_by(select: Select) -> list[ColumnRef]:
             if call.column is not None and call.function is not AggregateFunction.COUNT
         ),
     ]
-
-
-def _is_steady(where: Predicate, schema: TableSchema, by: Zones) -> bool:
-    """Whether a condition keeps the same rows by what clocks show as by instants."""
-    for leaf in leaves(where):
-        if isinstance(leaf, IsNull) or not is_about_time(leaf, schema):
-            continue
-        # times without a zone are the session's to Spark, where they are compared with instants
-        if (
-            not isinstance(leaf, Comparison | In)
-            or schema.resolve(leaf.column.parts).type.kind is not Kind.TIMESTAMP
-        ):
-            return False
-        for atom in atoms(normalize(leaf, schema)):
-            if isinstance(atom, Always | Never):
-                continue
-            if not isinstance(atom, Leaf):
-                return False
-            ends = [end for part in atom.domain.ranges for end in (part.low, part.high) if end is not None]
-            if not all(isinstance(end, int) and by.is_steady(end) for end in ends):
-                return False
-    return True
 
 
 def _has(of: OrcType, kinds: frozenset[Kind]) -> bool:

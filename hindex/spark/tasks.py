@@ -5,19 +5,17 @@ Executors import this file: it knows neither Spark nor SQL.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from hindex.errors import DeletedFileError, HindexError
-from hindex.orc.types import OrcType
 from hindex.plan.modes import Mode
 from hindex.scan.execute import OpenTask
 from hindex.scan.running import Unit, is_deleted_file, lots_of
-from hindex.scan.task import OutputColumn, ScanTask
-from hindex.spark.instants import as_instants, with_instants
+from hindex.scan.task import ScanTask
 
 if TYPE_CHECKING:
     from hindex.scan.planning import ScanPlan
@@ -71,28 +69,26 @@ def group_units(plan: ScanPlan, cores: int) -> list[Group]:
     return groups
 
 
-def read_group(
-    group: Group, limit: int | None = None, mode: Mode = Mode.LENIENT, zone: str | None = None
-) -> Iterator[pa.RecordBatch]:
+def read_group(group: Group, limit: int | None = None, mode: Mode = Mode.LENIENT) -> Iterator[pa.RecordBatch]:
     """The wanted rows of a group, at most ``limit``: what an executor runs.
 
-    Columns are named by their position, so that any names, and equal ones, can be asked for.
+    Columns are named by their position, so that any names, and equal ones, can be asked for. Timestamps are instants
+    if the plan has time zones, otherwise wall clocks.
 
-    :param zone: see :func:`numbered`.
     :raises FallbackError: in strict mode, where an index turns out not to be usable.
     """
     for unit in group:
         if limit is not None and limit <= 0:
             return
-        for batch in _read_unit(unit, limit, mode, zone):
+        for batch in _read_unit(unit, limit, mode):
             yield batch
             if limit is not None:
                 limit -= batch.num_rows
 
 
-def _read_unit(unit: ReadUnit, limit: int | None, mode: Mode, zone: str | None) -> Iterator[pa.RecordBatch]:
+def _read_unit(unit: ReadUnit, limit: int | None, mode: Mode) -> Iterator[pa.RecordBatch]:
     try:
-        yield from _read_stripes(unit, limit, mode, zone)
+        yield from _read_stripes(unit, limit, mode)
     except HindexError as error:
         if not is_deleted_file(error):
             raise
@@ -103,9 +99,7 @@ def _read_unit(unit: ReadUnit, limit: int | None, mode: Mode, zone: str | None) 
         ) from None
 
 
-def _read_stripes(
-    unit: ReadUnit, limit: int | None, mode: Mode, zone: str | None
-) -> Iterator[pa.RecordBatch]:
+def _read_stripes(unit: ReadUnit, limit: int | None, mode: Mode) -> Iterator[pa.RecordBatch]:
     with OpenTask(unit.task) as opened:
 
         def answered() -> Iterator[Unit]:
@@ -119,33 +113,18 @@ def _read_stripes(
 
         for _, answers in lots_of(answered(), alone=limit is not None):
             for batch in opened.read_lot(answers):
-                batch = numbered(batch, unit.task.columns, zone).slice(0, limit)
+                batch = numbered(batch).slice(0, limit)
                 for at in range(0, batch.num_rows, BATCH_ROWS):
                     yield batch.slice(at, BATCH_ROWS)
                 if limit is not None:
                     limit -= batch.num_rows
 
 
-def numbered_schema(columns: Sequence[OutputColumn], zone: str | None = None) -> pa.Schema:
-    """The Arrow schema of columns as :func:`numbered` gives them."""
-    return pa.schema(
-        [pa.field(f"c{at}", _type(column, zone).to_arrow()) for at, column in enumerate(columns)]
-    )
+def numbered_schema(schema: pa.Schema) -> pa.Schema:
+    """Name columns by their position."""
+    return pa.schema([field.with_name(f"c{at}") for at, field in enumerate(schema)])
 
 
-def numbered(
-    batch: pa.RecordBatch, columns: Sequence[OutputColumn], zone: str | None = None
-) -> pa.RecordBatch:
-    """A batch of columns, named by their position.
-
-    :param zone: where there is one, the wall clocks of data columns are instants by it; those of partitions stay.
-    """
-    arrays = [
-        array if zone is None or column.is_partition else as_instants(array, column.type, zone)
-        for array, column in zip(batch.columns, columns, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=numbered_schema(columns, zone))
-
-
-def _type(column: OutputColumn, zone: str | None) -> OrcType:
-    return column.type if zone is None or column.is_partition else with_instants(column.type)
+def numbered(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Name a batch's columns by their position."""
+    return pa.RecordBatch.from_arrays(batch.columns, schema=numbered_schema(batch.schema))

@@ -57,11 +57,6 @@ def same_type(of: OrcType, in_spark: DataType) -> bool:
     )
 
 
-def has_wall_clock(of: OrcType) -> bool:
-    """Whether a type is an ORC timestamp, or holds one: Arrow has it without a zone, Spark with one."""
-    return any(part.kind is Kind.TIMESTAMP for part in of.walk())
-
-
 def quoted(name: str) -> str:
     """A name in the quotes of SQL."""
     return f"`{name.replace('`', '``')}`"

@@ -114,15 +114,15 @@ def is_compacted(content: bytes) -> bool:
     return of == _COMPACTED
 
 
-def open_file(file: StoredFile, known: KnownFiles = KNOWN_FILES) -> OrcReader:
+def open_file(file: StoredFile, known: KnownFiles = KNOWN_FILES, timezone: str | None = None) -> OrcReader:
     """Open a file of a transactional directory.
 
-    :param known: as for :class:`~hindex.orc.OrcReader`.
+    :param known: as for :class:`~hindex.orc.OrcReader`, and so is ``timezone``.
     :raises OrcError: if it is not readable as ORC, or an ACID file of Hive before 3 that has rows.
     """
     source = _stored_source(file)
     try:
-        reader = OrcReader(source, known=known)
+        reader = OrcReader(source, known=known, timezone=timezone)
         _check_version(reader.tail, file)
     except BaseException:
         source.close()

@@ -81,6 +81,7 @@ class ColumnTree:
 
     :param streams: gives a column's streams by its number.
     :param places: where the touched row groups lie in the streams, column by column.
+    :param timezone: the reader's time zone, see :class:`~hindex.orc.OrcReader`.
     """
 
     def __init__(
@@ -90,8 +91,10 @@ class ColumnTree:
         decompressor: Decompressor,
         streams: Callable[[int], Mapping[StreamKind, Fetched]],
         places: Mapping[int, StreamPlaces],
+        timezone: str | None = None,
     ) -> None:
         self._tail = tail
+        self._timezone = timezone
         self._stripe = stripe
         self._decompressor = decompressor
         self._streams = streams
@@ -146,7 +149,7 @@ class ColumnTree:
             case Kind.UNION:
                 return self._union(context, level)
             case _:
-                return read_primitive(context, self._tail, self._stripe)
+                return read_primitive(context, self._tail, self._stripe, self._timezone)
 
     def _struct(self, context: ColumnContext, level: Level) -> pa.Array:
         valid, below = context.wanted.valid, level.child(context.wanted)

@@ -21,8 +21,13 @@ from hindex.orc.types import BINARY_KINDS, STRING_KINDS, Kind
 _INTEGER_DTYPES = {Kind.SHORT: np.int16, Kind.INT: np.int32, Kind.LONG: np.int64}
 
 
-def read_primitive(context: ColumnContext, tail: FileTail, stripe: Stripe) -> pa.Array:
-    """Decode the wanted values of a primitive column into an array of ``type.to_arrow()``."""
+def read_primitive(
+    context: ColumnContext, tail: FileTail, stripe: Stripe, timezone: str | None = None
+) -> pa.Array:
+    """Decode the wanted values of a primitive column into an array of ``type.to_arrow()``.
+
+    :param timezone: the reader's time zone, see :class:`~hindex.orc.OrcReader`.
+    """
     kind = context.type.kind
     if not len(context.wanted.ranks):
         return pa.nulls(context.num_rows, context.type.to_arrow())
@@ -40,7 +45,13 @@ def read_primitive(context: ColumnContext, tail: FileTail, stripe: Stripe) -> pa
     if kind == Kind.DATE:
         return read_date(context, is_proleptic=tail.is_proleptic)
     if kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT):
-        return read_timestamp(context, timezone=stripe.writer_timezone, is_proleptic=tail.is_proleptic)
+        return read_timestamp(
+            context,
+            kind=Kind(tail.footer.types[context.type.column].kind),
+            writer=stripe.writer_timezone,
+            reader=timezone,
+            is_proleptic=tail.is_proleptic,
+        )
     if kind == Kind.BOOLEAN:
         return bool_array(context.bits(StreamKind.DATA), context.wanted.valid)
     if kind == Kind.BYTE:

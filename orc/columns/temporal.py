@@ -13,7 +13,14 @@ import pyarrow.compute as pc
 from hindex.errors import OrcError
 from hindex.orc.columns.arrays import fixed_array
 from hindex.orc.columns.context import ColumnContext
-from hindex.orc.columns.zones import UTC_NAMES, base_seconds, known_zone, wall_clock
+from hindex.orc.columns.zones import (
+    FIRST_TRANSITIONS,
+    UTC_NAMES,
+    base_seconds,
+    instants,
+    known_zone,
+    wall_clock,
+)
 from hindex.orc.stripe import StreamKind
 from hindex.orc.types import Kind
 
@@ -74,22 +81,42 @@ def read_date(context: ColumnContext, *, is_proleptic: bool) -> pa.Array:
     return fixed_array(pa.date32(), days, context.wanted.valid)
 
 
-def read_timestamp(context: ColumnContext, *, timezone: str, is_proleptic: bool) -> pa.Array:
-    """Microseconds: of the wall clock for ``timestamp``, of UTC for ``timestamp with local time zone``."""
-    instant = context.type.kind == Kind.TIMESTAMP_INSTANT
-    zone = "UTC" if instant or not timezone else known_zone(timezone)
-    micros = _micros(
+def read_timestamp(
+    context: ColumnContext, *, kind: Kind, writer: str, reader: str | None, is_proleptic: bool
+) -> pa.Array:
+    """Decode microseconds: of the wall clock for ``timestamp``, of UTC for ``timestamp with local time zone``.
+
+    :param kind: the type in the file.
+    :param writer: the stripe's writer time zone.
+    :param reader: the reader's time zone, by which both types are instants as Spark's reader has them; None for none.
+    """
+    instant = kind == Kind.TIMESTAMP_INSTANT
+    zone = "UTC" if instant or not writer else known_zone(writer)
+    stored = micros = _micros(
         context.integers(StreamKind.DATA, signed=True),
         context.integers(StreamKind.SECONDARY, signed=False),
         base_seconds(zone),
     )
+    if instant and reader is not None:
+        # Spark shows instants by Java's older calendar of the zone, too
+        zone = known_zone(reader)
     if zone not in UTC_NAMES:
         micros = wall_clock(micros, zone)
+    micros = _gregorian(micros, is_proleptic=is_proleptic)
+    if reader is not None:
+        micros = instants(micros, stored, reader)
+        if zone == known_zone(reader):
+            micros = np.where(stored >= FIRST_TRANSITIONS, stored, micros)
+    return fixed_array(context.type.to_arrow(), micros, context.wanted.valid)
+
+
+def _gregorian(micros: Ints, *, is_proleptic: bool) -> Ints:
+    """Recount wall clock readings before 1582-10-15 that count in the Julian calendar."""
     if not is_proleptic:
         days = micros // MICROS_PER_DAY
         if (days < GREGORIAN_START).any():
             micros = micros + (julian_to_gregorian(days) - days) * MICROS_PER_DAY
-    return fixed_array(context.type.to_arrow(), micros, context.wanted.valid)
+    return micros
 
 
 def _micros(seconds: Ints, coded: Ints, base: int) -> Ints:

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hindex.errors import OrcError
+from hindex.orc.types import Kind
 
 Ints = npt.NDArray[np.int64]
 
@@ -95,8 +96,12 @@ def _fixed(offset: re.Match[str]) -> datetime.timezone:
 
 
 _MICROS = 1_000_000
+_DAY = 86_400
 #: 1900-01-01 and 2038-01-01 of UTC, in seconds since 1970.
 _FIRST, _LAST = -2_208_988_800, 2_145_916_800
+
+#: Before this instant, in microseconds since 1970, Java's older calendar has one offset to UTC for each zone.
+FIRST_TRANSITIONS = _FIRST * _MICROS
 
 #: 1800-01-01 of UTC, before any zone had a transition, in seconds since 1970.
 _BEGINNING = -5_364_662_400
@@ -138,7 +143,7 @@ def wall_clock(micros: Ints, zone: str) -> Ints:
     early, late = seconds < _FIRST, seconds >= _LAST
     if early.any() or late.any():
         rule = _offsets(zone, _CYCLE_START, _CYCLE_START + _CYCLE)
-        offsets[early] = _STANDARD.get(zone, rule.values.min())
+        offsets[early] = _standard(zone)
         offsets[late] = rule.at(_CYCLE_START + (seconds[late] - _CYCLE_START) % _CYCLE)
     if zone in _FOR_GOOD:
         start, offset = _FOR_GOOD[zone]
@@ -146,22 +151,79 @@ def wall_clock(micros: Ints, zone: str) -> Ints:
     return micros + offsets * _MICROS
 
 
-def instants(clocks: Ints, zone: str) -> Ints:
-    """The instants at which a clock in ``zone`` shows readings, both in microseconds since 1970.
+def instants(clocks: Ints, stored: Ints, zone: str) -> Ints:
+    """Convert wall clock readings of a writer to the instants that a Java reader in ``zone`` shows them at.
 
-    Of a reading that the clock does not have, or has twice, it is the instant that ORC's Java reader makes of one by a
-    writer in UTC.
+    Where the writer's zone is the reader's, the result is ``stored``: so an hour that occurs twice is told apart.
 
-    Source: ``SerializationUtils.convertBetweenTimezones`` of ORC's Java library.
+    Source: ``SerializationUtils.convertBetweenTimezones`` of ORC's Java library, and Spark's
+    ``rebaseJulianToGregorianMicros``, which replaces Java's older calendar of a zone by ``java.time``'s.
 
-    :param zone: as Java names it.
-    :raises OrcError: if the zone is not known here.
+    :param clocks: int64[N], microseconds since 1970 on the writer's clock.
+    :param stored: int64[N], the writer's instants in microseconds since 1970 UTC.
+    :param zone: the reader's zone, as Java names it.
+    :returns: int64[N], microseconds since 1970 UTC.
+    :raises OrcError: if the zone is unknown.
     """
     zone = known_zone(zone)
     if zone in UTC_NAMES:
         return clocks
     seconds = clocks // _MICROS
-    return clocks - _true_offsets(seconds - _true_offsets(seconds, zone), zone) * _MICROS
+    offsets = _true_offsets(seconds - _true_offsets(stored // _MICROS, zone), zone)
+    early = seconds - _standard(zone) < _FIRST
+    if early.any():
+        # only the reading counts: the older calendar has one offset before 1900
+        old = seconds[early]
+        after = _true_offsets(old + _DAY, zone)
+        is_after = _true_offsets(old - after, zone) == after
+        offsets[early] = np.where(is_after, after, _true_offsets(old - _DAY, zone))
+    return clocks - offsets * _MICROS
+
+
+#: Seconds around an instant within which a reader's offsets count for it: zones are at most 26 hours apart, and local
+#: mean times 32.
+_MARGIN = 3 * _DAY
+_AROUND: Ints = np.arange(-_MARGIN, _MARGIN + 1, 3600, dtype=np.int64)
+
+
+def instant_shifts(micros: Ints, kind: Kind, zone: str) -> tuple[Ints, Ints]:
+    """Find by how much, at least and at most, stored timestamps are ahead of the instants that a reader makes of them.
+
+    Both are equal unless a transition of the reader's zone is near. See :func:`instants`.
+
+    :param micros: int64[N], instants in microseconds since 1970 UTC.
+    :param kind: the type in the file: a wall clock reading, or an instant.
+    :param zone: the reader's zone, as Java names it.
+    :returns: two int64[N], in microseconds.
+    :raises OrcError: if the zone is unknown.
+    """
+    shifts = _shifts(micros, kind, known_zone(zone))
+    return shifts.min(axis=1), shifts.max(axis=1)
+
+
+def offsets_near(micros: int, kind: Kind, zone: str) -> list[int]:
+    """List what stored timestamps may be ahead of one instant, see :func:`instant_shifts`."""
+    found: list[int] = np.unique(_shifts(np.array([micros], np.int64), kind, known_zone(zone))).tolist()
+    return found
+
+
+def _shifts(micros: Ints, kind: Kind, zone: str) -> Ints:
+    if zone in UTC_NAMES:
+        return np.zeros((len(micros), 1), np.int64)
+    seconds = (micros // _MICROS)[:, None] + _AROUND
+    offsets = _true_offsets(seconds, zone)
+    if kind is Kind.TIMESTAMP_INSTANT:
+        # Java's older calendar has one offset before 1900, and java.time's from then on
+        old = seconds < _FIRST + _MARGIN
+        offsets = np.where(old, offsets - _standard(zone), 0)
+        offsets[:, 0] = np.where(old.any(axis=1), 0, offsets[:, 0])
+    return offsets * _MICROS
+
+
+def _standard(zone: str) -> int:
+    """The offset before 1900 by Java's older calendar."""
+    rule = _offsets(zone, _CYCLE_START, _CYCLE_START + _CYCLE)
+    return _STANDARD.get(zone, int(rule.values.min()))
 
 
 def _true_offsets(seconds: Ints, zone: str) -> Ints:

@@ -152,9 +152,9 @@ def test_flat_files_that_their_place_rules_out_are_not_opened(
     names: list[str] = []
     open_file = acid_files.open_file
 
-    def watched(file: StoredFile) -> OrcReader:
+    def watched(file: StoredFile, timezone: str | None = None) -> OrcReader:
         names.append(file.uri)
-        return open_file(file)
+        return open_file(file, timezone=timezone)
 
     scan = table.scan(where=where, columns=["id"])
     monkeypatch.setattr(execute, "open_file", watched)

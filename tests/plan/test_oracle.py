@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import datetime
 import itertools
 import re
-import zoneinfo
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,6 +18,7 @@ from hindex.errors import PredicateError
 from hindex.orc.types import Kind, OrcType
 from hindex.plan.evaluate import mask
 from hindex.plan.normalize import normalize
+from hindex.plan.time_zones import TimeZones
 from hindex.sql import parse_predicate
 from hindex.table.schema import TableColumn, TableSchema
 
@@ -133,7 +132,7 @@ def arrow_column(frame: DataFrame, of: OrcType) -> pa.ChunkedArray:
 @by_section
 def test_rows_are_sparks(spark: SparkSession, section: Section, tmp_path: Path) -> None:
     schema = TableSchema((TableColumn("c", section.orc_type),))
-    zone: datetime.tzinfo = datetime.UTC if section.zone == "UTC" else zoneinfo.ZoneInfo(section.zone)
+    zones = TimeZones("UTC", section.zone)
     with session_zone(spark, section.zone):
         frame = spark_column(spark, section, tmp_path)
         answers = frame.selectExpr(*(f"({p}) AS p{i}" for i, p in enumerate(section.answered))).toArrow()
@@ -141,7 +140,7 @@ def test_rows_are_sparks(spark: SparkSession, section: Section, tmp_path: Path) 
     wrong = []
     for predicate, answer in zip(section.answered, answers.columns, strict=True):
         expected = [row is True for row in answer.to_pylist()]
-        found = mask(normalize(parse_predicate(predicate), schema, zone), {"c": column}, len(column))
+        found = mask(normalize(parse_predicate(predicate), schema, zones), {"c": column}, len(column))
         if found.tolist() != expected:
             rows = [
                 (str(v), e, f) for v, e, f in zip(column.to_pylist(), expected, found, strict=True) if e != f

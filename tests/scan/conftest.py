@@ -64,8 +64,8 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[OrcReader]:
     """The data files that scans open meanwhile."""
     readers: list[OrcReader] = []
 
-    def open_reader(source: str) -> OrcReader:
-        readers.append(OrcReader(source))
+    def open_reader(source: str, timezone: str | None = None) -> OrcReader:
+        readers.append(OrcReader(source, timezone=timezone))
         return readers[-1]
 
     monkeypatch.setattr(execute, "OrcReader", open_reader)

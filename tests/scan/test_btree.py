@@ -129,9 +129,9 @@ def test_files_without_a_match_are_not_opened(
 ) -> None:
     opened: list[str] = []
 
-    def open_reader(source: str) -> OrcReader:
+    def open_reader(source: str, timezone: str | None = None) -> OrcReader:
         opened.append(Path(source).name)
-        return OrcReader(source)
+        return OrcReader(source, timezone=timezone)
 
     write_rows(path / "needle.orc", 50_000, [7_777, 8_888, None])
     table.index("by_a").refresh()

@@ -231,8 +231,8 @@ def test_explanations_name_what_no_index_answers(table: Table) -> None:
 def test_counting_reads_no_more_than_the_expression(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     readers: list[OrcReader] = []
 
-    def open_reader(source: str | Path) -> OrcReader:
-        readers.append(OrcReader(source))
+    def open_reader(source: str | Path, timezone: str | None = None) -> OrcReader:
+        readers.append(OrcReader(source, timezone=timezone))
         return readers[-1]
 
     monkeypatch.setattr(execute, "OrcReader", open_reader)

@@ -62,9 +62,9 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     real = OrcReader
 
-    def open_reader(source: str) -> Any:
+    def open_reader(source: str, timezone: str | None = None) -> Any:
         found.append(Path(source).name)
-        return real(source)
+        return real(source, timezone=timezone)
 
     monkeypatch.setattr(execute, "OrcReader", open_reader)
     return found

@@ -47,8 +47,8 @@ def readers(path: DecodePath | None) -> Iterator[list[OrcReader]]:
     """The data file readers that scans open meanwhile, all made to decode in one way."""
     opened: list[OrcReader] = []
 
-    def open_reader(source: str) -> OrcReader:
-        opened.append(OrcReader(source, path=path))
+    def open_reader(source: str, timezone: str | None = None) -> OrcReader:
+        opened.append(OrcReader(source, path=path, timezone=timezone))
         return opened[-1]
 
     with pytest.MonkeyPatch.context() as patch:

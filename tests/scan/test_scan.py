@@ -49,8 +49,8 @@ def opened(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> l
     """The data files that were opened, made to decode in one way."""
     readers: list[OrcReader] = []
 
-    def open_reader(source: str) -> OrcReader:
-        readers.append(OrcReader(source, path=request.param))
+    def open_reader(source: str, timezone: str | None = None) -> OrcReader:
+        readers.append(OrcReader(source, path=request.param, timezone=timezone))
         return readers[-1]
 
     monkeypatch.setattr(execute, "OrcReader", open_reader)

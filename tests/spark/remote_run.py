@@ -123,12 +123,14 @@ def cluster_session(archive: str) -> SparkSession:
     return local_session("local-cluster[2,1,1024]", settings)
 
 
-def connect_session() -> SparkSession:
+def connect_session(java: str = "UTC") -> SparkSession:
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.remote("local[2]").config("spark.sql.session.timeZone", "UTC")
-    return builder.config("spark.driver.extraJavaOptions", QUICK_JAVA).getOrCreate()
+    return builder.config(
+        "spark.driver.extraJavaOptions", f"{QUICK_JAVA} -Duser.timezone={java}"
+    ).getOrCreate()
 
 
 def main(kind: str, path: str, archive: str) -> None:

@@ -10,26 +10,38 @@ import pyarrow as pa
 import pytest
 
 import hindex
-from hindex.errors import HindexError
-from hindex.orc.columns.zones import instants
-from hindex.spark.instants import as_instants, with_instants
-from hindex.spark.zones import Zones, zones
-from hindex.table.type_text import parse_type
-from tests.spark.zones_run import STATEMENTS, all_of, write_tables
-from tests.support.elsewhere import found_by
+from hindex.domain import Domain
+from hindex.errors import HindexError, PredicateError
+from hindex.orc.columns.zones import FIRST_TRANSITIONS, instants, known_zone, wall_clock
+from hindex.orc.types import Kind, OrcType
+from hindex.plan.evaluate import mask, prune
+from hindex.plan.filter import Leaf
+from hindex.plan.normalize import normalize
+from hindex.plan.time_zones import TimeZones, keyed_by_wall_clocks
+from hindex.spark.zones import zones
+from hindex.sql import parse_predicate
+from hindex.table.schema import TableColumn, TableSchema
+from tests.spark.zones_run import (
+    SESSIONS,
+    STATEMENTS,
+    UNSTEADY,
+    all_of,
+    days,
+    session_zone,
+    write_tables,
+    write_tables_of_days,
+)
+from tests.support import local_build
+from tests.support.elsewhere import connect_packages, found_by
 from tests.support.small import write_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_HOUR = 3_600_000_000
 
-
-def check(found: dict[str, Any], answered: set[str], *, has_two: bool) -> None:
-    """That all is as Spark has it, and which sorts of statements hindex answered.
-
-    :param has_two: whether the zones of Java and the session differ.
-    """
+def check(found: dict[str, Any], java: str, session: str) -> None:
+    """Check that all is as Spark has it, and that hindex answers what it can."""
+    answered = {"all"} | ({"java"} if java == "UTC" else set()) | ({"session"} if session == "UTC" else set())
     frames = found["frames"]
     assert len(frames) == 8
     assert all(rows > 0 for rows, *_ in frames.values())
@@ -39,28 +51,54 @@ def check(found: dict[str, Any], answered: set[str], *, has_two: bool) -> None:
     ):
         is_wanted = sort in answered
         assert (text, is_ours, is_explained, is_same) == (text, is_wanted, is_wanted, True)
-    # of the other one, the condition that is left in other zones is answered by an index as well
-    assert [item[0] for item in found["pushed"]] == ["utc" in answered, True]
+    assert [item[0] for item in found["pushed"]] == [True, True]
     for _, rows, wanted in found["pushed"]:
         assert rows == wanted
         assert wanted[0] > 0
-    for kept, wanted in found["columns"]:
+    for at, (kept, wanted) in enumerate(found["columns"]):
         assert wanted > 0
-        assert "set spark.sql.session.timeZone to " in kept if has_two else kept == wanted
+        if at == 1 and session != "UTC":
+            # a date beside a time is one of the session's clock
+            assert f"in the session's time zone, {session}" in kept
+        else:
+            assert kept == wanted
+    if found["days"] is not None:
+        check_days(found["days"], java, session)
+
+
+def check_days(found: dict[str, Any], java: str, session: str) -> None:
+    assert found["wrong"] == []
+    assert found["count"] > 200
+    for where, how, rows, is_same in found["values"]:
+        assert (where, how, is_same) == (where, how, True)
+        assert rows > 0
+    for name, text, is_exact, kept, wanted in found["kept"]:
+        if name == "none":
+            assert not is_exact
+            assert kept > 1000
+        elif name == "bitmap":
+            is_steady = text not in (UNSTEADY.format("t"), UNSTEADY.format("s.t"))
+            assert is_exact == (is_steady or java == "UTC")
+            # near a transition, an instant has two readings, each of which a clock may show twice, in three files
+            assert kept == wanted > 0 if is_exact else wanted <= kept <= 12
+        else:
+            assert wanted <= kept < found["rows"]
 
 
 @pytest.mark.slow
-def test_java_in_another_zone(tmp_path: Path) -> None:
-    """Java in Berlin; the session in UTC and in Berlin."""
+def test_java_in_another_zone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Java in Berlin; the session in UTC, in Berlin and in New York. Some indexes are built without any of them."""
+    local_build.install(monkeypatch)
+    write_tables_of_days(local_build.LocalConnection(), tmp_path / "days")
     found = found_by("tests.spark.zones_run", "Europe/Berlin", str(tmp_path))
     asked = found.pop("asked")
-    check(found["UTC"], {"all"}, has_two=True)
-    check(found["Europe/Berlin"], {"all", "one"}, has_two=False)
+    for session in SESSIONS:
+        check(found[session], "Europe/Berlin", session)
     rows = {zone: result["statements"][0][2] for zone, result in found.items()}
-    assert rows == {"UTC": 4200, "Europe/Berlin": 600}
+    assert rows == {"UTC": 4200, "Europe/Berlin": 600, "America/New_York": 5000}
     assert (asked["before"], asked["is_started"]) == (["Scan", [3, 3]], False)
-    assert asked["first"] == asked["again"] == ["DataFrame", asked["wanted"]]
-    assert "by Europe/Berlin, the zone of its Java" in asked["analyze"]
+    assert asked["first"] == asked["again"] == ["Scan", asked["wanted"]]
+    assert asked["analyze"][0] == "Explanation"
     assert "session of this connection was stopped" in asked["stopped"]
 
 
@@ -68,8 +106,21 @@ def test_java_in_another_zone(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("always")
 def test_java_in_utc(tmp_path: Path, spark: SparkSession) -> None:
     write_tables(spark, tmp_path)
-    check(all_of(spark, tmp_path, "UTC"), {"all", "one", "utc"}, has_two=False)
-    check(all_of(spark, tmp_path, "America/Sao_Paulo"), {"all"}, has_two=True)
+    for session in ("UTC", "America/Sao_Paulo"):
+        check(all_of(spark, tmp_path, session), "UTC", session)
+    write_tables_of_days(hindex.connect(spark=spark), tmp_path / "days")
+    for session in ("UTC", "Asia/Kolkata"):
+        with session_zone(spark, session):
+            check_days(days(spark, tmp_path / "days"), "UTC", session)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("java", "session"), [("UTC", "UTC"), ("Europe/Berlin", "America/New_York")])
+def test_spark_connect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, java: str, session: str) -> None:
+    local_build.install(monkeypatch)
+    write_tables_of_days(local_build.LocalConnection(), tmp_path / "days")
+    found = found_by("tests.spark.zones_run", java, str(tmp_path), session, packages=connect_packages())
+    check_days(found, java, session)
 
 
 def test_instants_are_those_of_javas_reader(spark: SparkSession, rng: np.random.Generator) -> None:
@@ -95,59 +146,92 @@ def test_instants_are_those_of_javas_reader(spark: SparkSession, rng: np.random.
         ]
         clocks = np.concatenate([millis, np.array(near, np.int64)])
         wanted = [int(clock) + convert(writer, reader, int(clock)) for clock in clocks]
-        assert (instants(clocks * 1000, zone) // 1000).tolist() == wanted, zone
+        assert (instants(clocks * 1000, clocks * 1000, zone) // 1000).tolist() == wanted, zone
 
 
-def test_clocks_at_any_depth() -> None:
-    """Of slices too, whose children have more values than they."""
-    of = parse_type(
-        "struct<a:array<timestamp>,m:map<timestamp,array<timestamp>>,s:struct<t:timestamp,x:int>>"
-    )
-    rows: list[Any] = [
-        {"a": [0, None], "m": [(0, [_HOUR])], "s": {"t": 5, "x": 1}},
-        None,
-        {"a": None, "m": None, "s": None},
-        {"a": [], "m": [(_HOUR, None), (0, [])], "s": {"t": None, "x": None}},
-        {"a": [7 * _HOUR], "m": [], "s": {"t": 7 * _HOUR, "x": 2}},
-    ]
-
-    array = pa.array(rows, of.to_arrow())
-    later = as_instants(array, of, "GMT-01:00")
-    assert later.type == with_instants(of).to_arrow()
-    later.validate(full=True)
-    for first in range(len(rows)):
-        cut = as_instants(array.slice(first, 3), of, "GMT-01:00")
-        cut.validate(full=True)
-        assert cut.to_pylist() == later.slice(first, 3).to_pylist()
-
-    def moved(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: item if key == "x" else moved(item) for key, item in value.items()}
-        if isinstance(value, list | tuple):
-            return type(value)(map(moved, value))
-        return None if value is None else value + _HOUR
-
-    assert later.equals(pa.array(list(map(moved, rows)), with_instants(of).to_arrow()))
+def test_keys_of_instants(rng: np.random.Generator) -> None:
+    """Keys of a domain are those of all readings that are its instants, and of no others where it is steady."""
+    for zone in ("Europe/Berlin", "America/New_York", "Pacific/Apia", "Asia/Kolkata", "GMT+08:00"):
+        for kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT):
+            for year in (1850, 1899, 1900, 1947, 2011, 2024, 2050, 3000):
+                start = np.datetime64(f"{year}-01-01", "us").astype(np.int64)
+                stored = start + rng.integers(0, 366 * 24 * 4, 500) * 900_000_000
+                for writer in ("UTC", zone, "Pacific/Apia"):
+                    clocks = wall_clock(
+                        stored, known_zone(zone if kind is Kind.TIMESTAMP_INSTANT else writer)
+                    )
+                    keys = stored if kind is Kind.TIMESTAMP_INSTANT else clocks
+                    shown = instants(clocks, stored, zone)
+                    if kind is Kind.TIMESTAMP_INSTANT:
+                        shown = np.where(stored >= FIRST_TRANSITIONS, stored, shown)
+                    low, high = np.sort(rng.choice(shown, 2)).tolist()
+                    for domain in (
+                        Domain.points([low]),
+                        Domain.between(low, high),
+                        Domain.between(None, low),
+                    ):
+                        leaf = keyed_by_wall_clocks(Leaf("t", OrcType(kind), domain), TimeZones(zone, "UTC"))
+                        assert isinstance(leaf, Leaf)
+                        inside = np.array([domain.contains(value) for value in shown.tolist()])
+                        found = np.array([leaf.domain.contains(key) for key in keys.tolist()])
+                        assert not (inside & ~found).any(), (zone, kind, year, writer, domain)
+                        if not leaf.is_superset:
+                            assert (inside == found).all(), (zone, kind, year, writer, domain)
 
 
 def test_which_times_are_steady() -> None:
-    def steady(text: str, java: str = "Europe/Berlin", session: str = "Europe/Berlin") -> bool:
-        micros = np.datetime64(text, "us").astype(np.int64)
-        return Zones(java, session).is_steady(int(micros))
+    def is_steady(text: str, zone: str = "Europe/Berlin") -> bool:
+        micros = int(np.datetime64(text, "us").astype(np.int64))
+        leaf = Leaf("t", OrcType(Kind.TIMESTAMP), Domain.between(micros, None))
+        found = keyed_by_wall_clocks(leaf, TimeZones(zone, "UTC"))
+        assert isinstance(found, Leaf)
+        return not found.is_superset
 
-    assert steady("2020-01-01")
-    assert steady("2020-10-21")
-    assert not steady("2020-10-25T02:30")
-    assert not steady("2020-10-25T23:00")
-    assert not steady("2020-03-27")
-    assert steady("2020-04-02")
-    assert not steady("1850-01-01")
-    assert not steady("9999-12-31")
-    assert not steady("2020-01-01", session="UTC")
-    assert not steady("2020-01-01", "No/Where", "No/Where")
-    assert steady("2020-10-25T02:30", "Asia/Kolkata", "Asia/Kolkata")
-    assert Zones("GMT", "Etc/UTC").are_utc
-    assert not Zones("UTC", "Europe/London").are_utc
+    assert is_steady("2020-01-01")
+    assert is_steady("2020-10-21")
+    assert not is_steady("2020-10-25T02:30")
+    assert not is_steady("2020-10-25T23:00")
+    assert not is_steady("2020-03-27")
+    assert is_steady("2020-04-02")
+    assert is_steady("9999-12-31")
+    assert not is_steady("1893-04-02")
+    assert is_steady("2020-10-25T02:30", "Asia/Kolkata")
+    assert is_steady("2020-10-25T02:30", "UTC")
+    with pytest.raises(PredicateError, match="'No/Where'"):
+        is_steady("2020-01-01", "No/Where")
+    assert TimeZones("GMT", "Etc/UTC").is_reader_utc
+    assert TimeZones("Europe/London", "Etc/UTC").is_session_utc
+
+
+def test_leaves_that_partitions_join() -> None:
+    """They are compared as instants, whatever keys they have."""
+    columns = (
+        TableColumn("t", OrcType(Kind.TIMESTAMP)),
+        TableColumn("p", OrcType(Kind.INT)),
+    )
+    zones = TimeZones("Europe/Berlin", "America/New_York")
+    shown = np.arange(
+        np.datetime64("2024-10-26T20:00", "us"), np.datetime64("2024-10-27T16:00", "us"), 900_000_000
+    )
+    array = pa.array(shown.astype(np.int64), pa.timestamp("us", tz="UTC"))
+
+    def kept(text: str) -> list[str]:
+        found = prune(normalize(parse_predicate(text), TableSchema(columns), zones), {"p": 1})
+        assert isinstance(found, Leaf)
+        assert found.is_superset
+        return [str(value)[5:16] for value in shown[mask(found, {"t": array}, len(array))]]
+
+    bounds = "t > '2024-10-26 20:00:00' AND t < '2024-10-26 21:00:00'"
+    assert kept(f"p = 1 AND {bounds} OR p > 0 AND t = '2024-10-27 03:00:00'") == [
+        "10-27T00:15",
+        "10-27T00:30",
+        "10-27T00:45",
+        "10-27T07:00",
+    ]
+    assert kept(f"(p = 2 OR {bounds}) AND (p = 3 OR t <> '2024-10-26 20:30:00')") == [
+        "10-27T00:15",
+        "10-27T00:45",
+    ]
 
 
 def test_the_zone_of_java_is_asked_for_once(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:

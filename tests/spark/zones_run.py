@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import json
 import sys
+import zoneinfo
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +21,15 @@ import hindex.spark.scan as spark_scan
 from hindex.errors import HindexError
 from hindex.plan.explain import Explanation
 from hindex.queries import query_plan
+from tests.spark.remote_run import connect_session
 from tests.support.elsewhere import QUICK_JAVA
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SESSIONS = ("UTC", "Europe/Berlin")
+SESSIONS = ("UTC", "Europe/Berlin", "America/New_York")
+#: Of these, whole days are compared.
+OF_DAYS = ("Europe/Berlin", "America/New_York")
 #: Clocks of 2020 around the transitions of these zones, and far from them.
 CLOCKS = [
     *("1700-01-01 00:00:00", "1890-01-01 00:00:00", "1969-12-31 23:59:59", "1970-01-01 00:00:00"),
@@ -32,45 +39,45 @@ CLOCKS = [
     *("2020-11-01 00:59:59.999999", "2020-11-01 01:30:00", "2020-11-01 02:00:00"),
     *("2050-07-01 12:00:00", "9000-01-01 00:00:00"),
 ]
-#: Statements, and where hindex answers them by itself: wherever the zones of Java and the session are one, only where
-#: they are UTC, everywhere, or nowhere.
+#: Statements, and where hindex answers them by itself: everywhere, nowhere, where Java's zone is UTC (rows are compared
+#: with each other), or where the session's is (other values become timestamps).
 STATEMENTS = {
-    "SELECT id FROM {} WHERE ts < TIMESTAMP '1970-01-01 01:10:00'": "one",
-    "SELECT id FROM {} WHERE ts BETWEEN '1970-01-01 00:10:00' AND '1970-01-01 00:20:00' OR id = 9": "one",
-    "SELECT count(*) FROM {} WHERE NOT ts >= TIMESTAMP '1970-01-01 01:10:00'": "one",
-    "SELECT EXISTS(SELECT id FROM {} WHERE ts < TIMESTAMP '1970-01-01 00:30:00')": "one",
-    "SELECT id FROM {} WHERE ts < TIMESTAMP '2020-10-25 02:30:00'": "utc",
-    "SELECT id FROM {} WHERE hour(ts) = 1 AND id < 9000": "utc",
-    "SELECT id FROM {} ORDER BY ts DESC LIMIT 3": "utc",
-    "SELECT max(ts) FROM {}": "utc",
-    "SELECT count(DISTINCT ts) FROM {} WHERE id < 9": "utc",
-    "SELECT ts, count(*) FROM {} WHERE id < 9 GROUP BY ts": "utc",
-    "SELECT ts FROM {} GROUP BY ts HAVING count(*) > 1": "utc",
+    "SELECT id FROM {} WHERE ts < TIMESTAMP '1970-01-01 01:10:00'": "all",
+    "SELECT id FROM {} WHERE ts BETWEEN '1970-01-01 00:10:00' AND '1970-01-01 00:20:00' OR id = 9": "all",
+    "SELECT count(*) FROM {} WHERE NOT ts >= TIMESTAMP '1970-01-01 01:10:00'": "all",
+    "SELECT EXISTS(SELECT id FROM {} WHERE ts < TIMESTAMP '1970-01-01 00:30:00')": "all",
+    "SELECT id FROM {} WHERE ts < TIMESTAMP '2020-10-25 02:30:00'": "all",
+    "SELECT id FROM {} WHERE hour(ts) = 1 AND id < 9000": "session",
+    "SELECT id FROM {} ORDER BY ts DESC LIMIT 3": "java",
+    "SELECT max(ts) FROM {}": "java",
+    "SELECT count(DISTINCT ts) FROM {} WHERE id < 9": "java",
+    "SELECT ts, count(*) FROM {} WHERE id < 9 GROUP BY ts": "java",
+    "SELECT ts FROM {} GROUP BY ts HAVING count(*) > 1": "java",
     "SELECT count(ts) FROM {} WHERE id < 7": "all",
     "SELECT sum FROM {} WHERE id = 3": "all",
     "SELECT id FROM {} WHERE sum < 7": "all",
-    "SELECT id FROM {texts} WHERE d = TIMESTAMP '2018-11-04 01:00:00'": "utc",
-    "SELECT id FROM {texts} WHERE d IN (TIMESTAMP '2018-11-04 01:00:00') OR id = 0": "utc",
-    "SELECT id FROM {texts} WHERE NOT d > TIMESTAMP '2018-11-04 00:30:00'": "utc",
-    "SELECT id FROM {texts} WHERE hour(d) = 1": "utc",
-    "SELECT id FROM {texts} WHERE s = TIMESTAMP '2020-03-29 03:30:00'": "utc",
-    "SELECT id FROM {texts} WHERE s = TIMESTAMP '2018-11-04 01:30:00' AND id >= 0": "utc",
-    "SELECT id FROM {texts} WHERE CAST(s AS TIMESTAMP) = CAST('2020-03-29 03:30:00' AS TIMESTAMP)": "utc",
-    "SELECT id FROM {texts} WHERE id >= 0 AND CASE WHEN minute(s) = 30 THEN hour(s) = 3 ELSE false END": "utc",
-    "SELECT id FROM {texts} WHERE id = hour(TIMESTAMP '2018-11-04 00:30:00')": "utc",
-    "SELECT count(*) FROM {texts} WHERE TIMESTAMP '2020-03-29 02:30:00' = TIMESTAMP '2020-03-29 03:30:00'": "utc",
-    "SELECT s FROM {texts} GROUP BY s HAVING hour(s) = 2": "utc",
-    "SELECT EXISTS(SELECT id FROM {texts} WHERE s = TIMESTAMP '2020-03-29 03:30:00' AND id = 4)": "utc",
+    "SELECT id FROM {texts} WHERE d = TIMESTAMP '2018-11-04 01:00:00'": "session",
+    "SELECT id FROM {texts} WHERE d IN (TIMESTAMP '2018-11-04 01:00:00') OR id = 0": "session",
+    "SELECT id FROM {texts} WHERE NOT d > TIMESTAMP '2018-11-04 00:30:00'": "session",
+    "SELECT id FROM {texts} WHERE hour(d) = 1": "session",
+    "SELECT id FROM {texts} WHERE s = TIMESTAMP '2020-03-29 03:30:00'": "session",
+    "SELECT id FROM {texts} WHERE s = TIMESTAMP '2018-11-04 01:30:00' AND id >= 0": "session",
+    "SELECT id FROM {texts} WHERE CAST(s AS TIMESTAMP) = CAST('2020-03-29 03:30:00' AS TIMESTAMP)": "session",
+    "SELECT id FROM {texts} WHERE id >= 0 AND CASE WHEN minute(s) = 30 THEN hour(s) = 3 ELSE false END": "session",
+    "SELECT id FROM {texts} WHERE id = hour(TIMESTAMP '2018-11-04 00:30:00')": "session",
+    "SELECT count(*) FROM {texts} WHERE TIMESTAMP '2020-03-29 02:30:00' = TIMESTAMP '2020-03-29 03:30:00'": "session",
+    "SELECT s FROM {texts} GROUP BY s HAVING hour(s) = 2": "session",
+    "SELECT EXISTS(SELECT id FROM {texts} WHERE s = TIMESTAMP '2020-03-29 03:30:00' AND id = 4)": "session",
     "SELECT id FROM {texts} WHERE d > DATE '2018-11-03' AND year(s) = 2020": "all",
     "SELECT s FROM {texts} GROUP BY s HAVING s > '2020'": "all",
-    "SELECT id FROM {texts} ORDER BY st.t DESC LIMIT 2": "utc",
-    "SELECT st.t, count(*) FROM {texts} GROUP BY st.t": "utc",
-    "SELECT id FROM {texts} WHERE st.t < TIMESTAMP '1970-01-01 01:02:00'": "one",
-    "SELECT id FROM {texts} WHERE st.t IS NOT NULL AND st.k = 1": "one",
+    "SELECT id FROM {texts} ORDER BY st.t DESC LIMIT 2": "java",
+    "SELECT st.t, count(*) FROM {texts} GROUP BY st.t": "java",
+    "SELECT id FROM {texts} WHERE st.t < TIMESTAMP '1970-01-01 01:02:00'": "all",
+    "SELECT id FROM {texts} WHERE st.t IS NOT NULL AND st.k = 1": "all",
     "SELECT id FROM {texts} WHERE o.k = 1": "none",
     "SELECT o FROM {texts}": "none",
-    "SELECT id FROM {instants} WHERE t < TIMESTAMP '2050-01-01 00:00:00'": "utc",
-    "SELECT id FROM {instants} WHERE t IS NULL": "one",
+    "SELECT id FROM {instants} WHERE t < TIMESTAMP '2050-01-01 00:00:00'": "all",
+    "SELECT id FROM {instants} WHERE t IS NULL": "all",
     "SELECT n, id FROM {} WHERE id = 3": "none",
     "SELECT id FROM {} WHERE n < TIMESTAMP '1970-01-01 01:10:00'": "none",
 }
@@ -96,8 +103,7 @@ def write_instants(path: Path) -> None:
     path.mkdir()
     schema = "struct<id:bigint,t:timestamp with local time zone>"
     with (path / "x.orc").open("wb") as file, pyorc.Writer(file, schema) as writer:
-        # before 1900 Spark's reader adds what its Java has of two calendars in a zone
-        values = [datetime.datetime.fromisoformat(f"{text}+00:00") for text in CLOCKS[2:]]
+        values = [datetime.datetime.fromisoformat(f"{text}+00:00") for text in CLOCKS]
         writer.writerows(list(enumerate(values)))
 
 
@@ -127,25 +133,29 @@ def frames(spark: SparkSession, root: Path) -> dict[str, Any]:
 
 
 def statements(spark: SparkSession, place: Path) -> list[list[Any]]:
-    """Of each statement, whether hindex answered it, how many rows there are, and whether they are Spark's."""
+    """Of each statement, whether hindex answered it, how many rows there are, and whether they are Spark's.
+
+    Timestamps are compared as instants.
+    """
     hx = hindex.connect(spark=spark)
     paths = {name: str(place / name) for name in ("own", "texts", "instants")}
     to_spark = {name: f"orc.`{path}`" for name, path in paths.items()}
     ours = {name: f"'{path}'" for name, path in paths.items()}
     found = []
     for text in STATEMENTS:
-        wanted = [tuple(row) for row in spark.sql(text.format(to_spark["own"], **to_spark)).collect()]
+        wanted = spark.sql(text.format(to_spark["own"], **to_spark)).toArrow().to_pylist()
         result: Any = hx.sql(text.format(ours["own"], **ours))
         is_ours = isinstance(result.explain(), Explanation)
-        given = (
-            [tuple(row.values()) for row in result.to_arrow().to_pylist()]
-            if is_ours
-            else [tuple(row) for row in result.to_spark().collect()]
-        )
+        given = [list(row.values()) for row in result.to_arrow().to_pylist()]
         explained: Any = hx.sql("EXPLAIN " + text.format(ours["own"], **ours))
         is_explained = type(explained).__name__ == "Explanation"
         found.append(
-            [is_ours, is_explained, len(wanted), sorted(map(str, given)) == sorted(map(str, wanted))]
+            [
+                is_ours,
+                is_explained,
+                len(wanted),
+                sorted(map(str, given)) == sorted(str(list(row.values())) for row in wanted),
+            ]
         )
     return found
 
@@ -168,7 +178,7 @@ def pushed_down(spark: SparkSession, place: Path) -> list[list[Any]]:
 
 
 def by_columns(spark: SparkSession, place: Path) -> list[list[Any]]:
-    """How many rows conditions of PySpark keep, of a scan (or why it is none) and of Spark's own reader."""
+    """How many rows conditions of PySpark keep, of a scan (or why it has none) and of Spark's own reader."""
     from pyspark.sql import functions
 
     found: list[list[Any]] = []
@@ -182,6 +192,133 @@ def by_columns(spark: SparkSession, place: Path) -> list[list[Any]]:
         except HindexError as error:
             kept = str(error)
         found.append([kept, spark.read.orc(str(place / name)).where(condition).count()])
+    return found
+
+
+#: Time zones of the writers of :func:`write_days`.
+WRITERS = ("UTC", "Europe/Berlin", "Pacific/Apia")
+#: Days of UTC with transitions in Berlin or New York, before 1900, after 2038, and far from any.
+DAYS = [
+    *[("2024-03-30", 3), ("2024-10-26", 3), ("2024-03-09", 3), ("2024-11-02", 3), ("2024-07-01", 1)],
+    *[("1893-03-31", 2), ("1883-11-18", 1), ("1890-05-01", 1), ("2050-03-26", 2), ("2050-10-29", 3)],
+]
+
+
+def write_tables_of_days(hx: hindex.Connection, place: Path) -> None:
+    """Write the table of days once for each sort of index, on both of its columns, and once without."""
+    for using in ("bitmap", "btree", "bloom", "minmax", "none"):
+        write_days(place / using)
+        if using != "none":
+            table = hx.table(str(place / using))
+            table.create_indexes([hindex.IndexSpec("t", "t", using), hindex.IndexSpec("s", "s.t", using)])
+
+
+def write_days(path: Path) -> None:
+    """Write every quarter of an hour of some days, a file for each time zone of a writer, at several depths."""
+    path.mkdir(parents=True)
+    starts = [(datetime.datetime.fromisoformat(f"{day}+00:00"), days) for day, days in DAYS]
+    times = [start + datetime.timedelta(minutes=15 * at) for start, days in starts for at in range(96 * days)]
+    schema = "struct<id:bigint,t:timestamp,s:struct<t:timestamp>,l:array<timestamp>>"
+    for number, zone in enumerate(WRITERS):
+        with (path / f"{number}.orc").open("wb") as file:
+            options: Any = {"timezone": zoneinfo.ZoneInfo(zone), "row_index_stride": 1000}
+            with pyorc.Writer(file, schema, **options) as writer:
+                rows: list[tuple[Any, ...]] = [(time, (time,), [time, None]) for time in times]
+                rows += [(None, (None,), None)] * 5
+                writer.writerows([(number * 10_000 + at, *row) for at, row in enumerate(rows)])
+
+
+def day_conditions(column: str) -> list[str]:
+    """Conditions around what clocks of sessions show at transitions, and at steady times."""
+    near = ["2024-03-31", "2024-10-27", "2024-03-10", "2024-11-03", "2050-10-30", "1893-04-01"]
+    bounds = [f"{day} {hour:02}:{minute:02}:00" for day in near for hour in range(4) for minute in (0, 30)]
+    found = [f"{column} = TIMESTAMP '{bound}'" for bound in bounds]
+    found += [f"{column} {op} '{bound}'" for bound in bounds[::5] for op in ("<", "<=", ">", "<>")]
+    found += [f"NOT ({column} BETWEEN '{low}' AND '{high}')" for low, high in itertools.pairwise(bounds[::7])]
+    found += [f"{column} BETWEEN '{low}' AND '{high}'" for low, high in zip(bounds, bounds[3:], strict=False)]
+    found += [
+        f"{column} IN ('{bounds[0]}', '{bounds[9]}', TIMESTAMP '2024-07-01 12:00:00', NULL)",
+        f"{column} NOT IN ('{bounds[10]}', '{bounds[12]}')",
+        f"{column} IS NULL",
+        f"{column} IS NOT NULL AND NOT {column} < DATE '2024-03-31'",
+        f"{column} <=> TIMESTAMP '2024-10-27 02:30:00'",
+        f"NOT {column} <=> NULL AND {column} < '2024-10-27 02:30:00+01:00'",
+        f"{column} = '2024-10-27 00:30:00Z' OR {column} = '2024-10-27 01:30:00Z'",
+        f"{column} < '1850-01-01' OR {column} > '2060-01-01'",
+        f"{column} > '1890-05-01 11:00:00' AND {column} <= '1890-05-01 13:00:00'",
+    ]
+    return found
+
+
+#: Conditions whose bounds are far from any transition.
+STEADY = (
+    "{0} = TIMESTAMP '2024-07-01 12:00:00'",
+    "{0} >= '2024-07-01 10:00:00' AND {0} < '2024-07-01 11:00:00'",
+    "{0} IN ('2050-07-01', '2024-07-01 09:15:00')",
+)
+#: One whose bound is not.
+UNSTEADY = "{0} = TIMESTAMP '2024-10-27 02:30:00'"
+
+
+def days(spark: SparkSession, place: Path) -> dict[str, Any]:
+    """Compare conditions on whole days with Spark's own rows and values: what differs, and what indexes were for."""
+    hx = hindex.connect(spark=spark)
+    found: dict[str, Any] = {"wrong": [], "count": 0, "kept": []}
+    for table, column in itertools.product(sorted(place.iterdir()), ("t", "s.t")):
+        if column == "s.t" and table.name != "bitmap":
+            continue
+        bounded = [text.format(column) for text in (*STEADY, UNSTEADY)]
+        # all of them with the index that decides rows, and some with each of the others
+        conditions = day_conditions(column)[:: 1 if (table.name, column) == ("bitmap", "t") else 7] + bounded
+        frame = spark.read.orc(str(table))
+        answers = frame.selectExpr("id", *(f"({text}) AS c{at}" for at, text in enumerate(conditions)))
+        truth = answers.toArrow()
+        ids = truth.column("id").to_pylist()
+        for text, answer in zip(conditions, truth.columns[1:], strict=True):
+            wanted = sorted(i for i, keep in zip(ids, answer.to_pylist(), strict=True) if keep)
+            scan = hx.table(str(table)).scan(text, ["id"])
+            if sorted(scan.to_arrow().column(0).to_pylist()) != wanted or scan.count() != len(wanted):
+                found["wrong"].append([table.name, text])
+            found["count"] += 1
+            if text in bounded:
+                explained = scan.explain()
+                assert explained.rows is not None
+                found["kept"].append([table.name, text, explained.exact, explained.rows.kept, len(wanted)])
+    found["rows"] = truth.num_rows
+    found["values"] = values_of_days(spark, place / "bitmap")
+    return found
+
+
+def values_of_days(spark: SparkSession, table: Path) -> list[list[Any]]:
+    """Compare rows with values, each way that hindex gives them: the types, and whether rows are those of Spark."""
+    hx = hindex.connect(spark=spark)
+    found: list[list[Any]] = []
+    for where in ("t = '2024-10-27 02:30:00'", "t < '2024-03-31 02:30:00'", "t >= '1893-01-01'", "id >= 0"):
+        frame = spark.read.orc(str(table)).where(where)
+        wanted = rows(frame)
+        result: Any = hx.sql(f"SELECT * FROM '{table}' WHERE {where}")
+        for name, scan in {"sql": result, "scan": hx.table(str(table)).scan(where)}.items():
+            arrow = scan.to_arrow()
+            is_same = arrow.schema.field("t").type == frame.toArrow().schema.field("t").type
+            found.append(
+                [where, name, len(wanted), is_same and sorted(map(str, arrow.to_pylist())) == wanted]
+            )
+        # rows in an order, of which an index has another one, and proofs of all that indexes tell
+        ordered = hx.table(str(table)).scan(where, ["t"], 9, mode="prove").order_by("t")
+        first = frame.select("t").orderBy("t").limit(9)
+        is_same = ordered.to_arrow().to_pylist() == first.toArrow().to_pylist()
+        assert ordered.proof is not None
+        found.append([where, "order", len(wanted), is_same and not ordered.proof.disagreements])
+        for most in (spark_scan.MAX_LOCAL_VALUES, 0):
+            spark_scan.MAX_LOCAL_VALUES, kept = most, spark_scan.MAX_LOCAL_VALUES
+            try:
+                # a connection without the session has its zones, too
+                handed = hindex.connect().table(str(table)).scan(where).to_spark(spark)
+                found.append(
+                    [where, "to_spark", len(wanted), rows(handed) == wanted and handed.schema == frame.schema]
+                )
+            finally:
+                spark_scan.MAX_LOCAL_VALUES = kept
     return found
 
 
@@ -212,19 +349,27 @@ def write_tables(spark: SparkSession, place: Path) -> None:
         hx.table(str(place / name)).create_index("i", column)
 
 
-def all_of(spark: SparkSession, place: Path, zone: str) -> dict[str, Any]:
-    """What there is to be found where the session has a zone."""
+@contextmanager
+def session_zone(spark: SparkSession, zone: str) -> Iterator[None]:
+    """Have a session in another time zone for a while."""
     kept = str(spark.conf.get("spark.sql.session.timeZone"))
     spark.conf.set("spark.sql.session.timeZone", zone)
     try:
+        yield
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", kept)
+
+
+def all_of(spark: SparkSession, place: Path, zone: str) -> dict[str, Any]:
+    """What there is to be found where the session has a zone."""
+    with session_zone(spark, zone):
         return {
             "frames": frames(spark, place),
             "statements": statements(spark, place),
             "pushed": pushed_down(spark, place),
             "columns": by_columns(spark, place),
+            "days": days(spark, place / "days") if zone in OF_DAYS else None,
         }
-    finally:
-        spark.conf.set("spark.sql.session.timeZone", kept)
 
 
 def told(hx: hindex.Connection, text: str) -> list[Any] | str:
@@ -233,6 +378,8 @@ def told(hx: hindex.Connection, text: str) -> list[Any] | str:
         result: Any = hx.sql(text)
     except HindexError as error:
         return str(error)
+    if isinstance(result, Explanation):
+        return [type(result).__name__, []]
     is_ours = isinstance(result.explain(), Explanation)
     values = (
         result.to_arrow().column(0).to_pylist()
@@ -242,7 +389,16 @@ def told(hx: hindex.Connection, text: str) -> list[Any] | str:
     return ["Scan" if is_ours else "DataFrame", sorted(values)]
 
 
-def main(java: str, root: str) -> None:
+def main(java: str, root: str, remote: str = "") -> None:
+    """Look at everything by a classic session, or at days by one of Spark Connect in the time zone ``remote``."""
+    place = Path(root)
+    if remote:
+        spark = connect_session(java)
+        spark.conf.set("spark.sql.session.timeZone", remote)
+        found_days = days(spark, place / "days")
+        spark.stop()
+        print("FOUND", json.dumps(found_days))
+        return
     conf = {
         "spark.driver.extraJavaOptions": f"{QUICK_JAVA} -Duser.timezone={java}",
         "spark.sql.session.timeZone": "UTC",
@@ -250,7 +406,6 @@ def main(java: str, root: str) -> None:
         "spark.default.parallelism": "2",
         "spark.sql.shuffle.partitions": "1",
     }
-    place = Path(root)
     write_clocks(place / "early")
     # the session is asked for and not there yet
     hx = hindex.connect(master="local[2]", conf=conf)

@@ -1,0 +1,202 @@
+"""Time zones of queries: timestamps of ORC files as instants, and the keys that indexes and statistics have of them.
+
+An ORC ``timestamp`` column stores the writer's wall clock, and so do its indexes. A reader such as Spark's shows it as
+an instant, by a time zone of its own. So a condition on instants is a condition on stored wall clock readings: exactly,
+unless a transition of the reader's zone is near a bound of the condition. Then the stored readings are an upper bound,
+and rows are compared as instants.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+
+from hindex.domain import MAX_KEY, MIN_KEY, Domain, Range
+from hindex.errors import ColumnError, OrcError, PredicateError
+from hindex.orc.columns.zones import UTC_NAMES, base_seconds, instant_shifts, known_zone, offsets_near
+from hindex.orc.types import Kind, OrcType
+from hindex.plan import casts
+from hindex.plan.filter import Filter, Leaf
+from hindex.plan.rules import transform
+from hindex.sql.predicate import Call, Cast, ColumnRef, Expression, Literal, LiteralKind, operands
+
+#: Kinds of timestamps.
+TIMESTAMP_KINDS = frozenset({Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT})
+#: Functions that make a timestamp of a date or a string.
+_CLOCK_FUNCTIONS = frozenset({"hour", "minute", "second"})
+_UTC = frozenset({*UTC_NAMES, "+00:00", "UCT", "Etc/UCT", "GMT0", "Etc/GMT0", "Greenwich", "Etc/Greenwich"})
+
+
+@dataclass(frozen=True, slots=True)
+class TimeZones:
+    """The time zones of a query.
+
+    :ivar reader: turns ORC's wall clocks into instants: the default time zone of Spark's Java.
+    :ivar session: reads literals, strings, dates and the values of partitions: ``spark.sql.session.timeZone``.
+    """
+
+    reader: str
+    session: str
+
+    @property
+    def is_reader_utc(self) -> bool:
+        """True if instants are the stored readings themselves."""
+        return self.reader in _UTC
+
+    @property
+    def is_session_utc(self) -> bool:
+        """True if dates, and parts of a time, are those of UTC."""
+        return self.session in _UTC
+
+    @property
+    def clock(self) -> datetime.tzinfo:
+        """The session's clock.
+
+        :raises PredicateError: if the zone is unknown.
+        """
+        if self.is_session_utc:
+            return datetime.UTC
+        name = known_zone(self.session)
+        found = casts.zone_of(name)
+        if found is None:
+            raise PredicateError(
+                f"the session's time zone {name!r} is unknown here: install the tzdata package, or set "
+                "spark.sql.session.timeZone to an offset such as +01:00"
+            )
+        return found
+
+    def check_reader(self) -> None:
+        """:raises PredicateError: if the reader's zone is unknown."""
+        try:
+            base_seconds(known_zone(self.reader))
+        except OrcError:
+            raise PredicateError(
+                f"the time zone of Spark's Java, {self.reader!r}, is unknown here: install the tzdata package"
+            ) from None
+
+    def instant(self, wall_clock: int) -> int:
+        """Convert a reading of the session's clock to an instant, both in microseconds since 1970.
+
+        :raises PredicateError: if the zone's rules are unknown for that time.
+        """
+        found = casts.to_instant(wall_clock, self.clock)
+        if found is None:
+            raise PredicateError(f"a time outside the years 1 to 9999 cannot be read in {self.session}")
+        return found
+
+    def are_keys(self, data_type: OrcType) -> bool:
+        """True if the stored keys of a column's values are what the query compares and orders by."""
+        return self.is_reader_utc or not has_time(data_type)
+
+
+#: Gives the time zones of a query; None where wall clocks are compared.
+ZonesOf: TypeAlias = Callable[[], TimeZones | None]
+
+
+def no_zones() -> None:
+    """Compare wall clocks."""
+
+
+def has_time(data_type: OrcType) -> bool:
+    """True if a type is a timestamp, or has some within."""
+    return any(part.kind in TIMESTAMP_KINDS for part in data_type.walk())
+
+
+def is_about_time(root: Expression, resolve: Callable[[tuple[str, ...]], OrcType]) -> bool:
+    """True if a value or condition may depend on a time zone.
+
+    Besides columns, literals and casts can be timestamps: dates and strings beside these become timestamps, too.
+
+    :param resolve: gives a column's type; columns for which it raises a ColumnError do not count.
+    """
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        match node:
+            case ColumnRef():
+                with suppress(ColumnError):
+                    if has_time(resolve(node.parts)):
+                        return True
+            case _ if is_time(node):
+                return True
+        stack.extend(operands(node))
+    return False
+
+
+def makes_times(root: Expression) -> bool:
+    """True if an expression makes timestamps of dates, strings or literals."""
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if is_time(node):
+            return True
+        stack.extend(operands(node))
+    return False
+
+
+def is_time(node: Expression) -> bool:
+    """True if a node, whatever its operands, makes a timestamp of something else."""
+    match node:
+        case Literal(_, LiteralKind.TIMESTAMP) | Cast(_, "TIMESTAMP"):
+            return True
+        case Call(name):
+            return name in _CLOCK_FUNCTIONS
+    return False
+
+
+def keyed_by_wall_clocks(root: Filter, zones: TimeZones) -> Filter:
+    """Give each leaf on instants the domain of keys that its column stores.
+
+    :raises PredicateError: if the reader's time zone is unknown.
+    """
+    zones.check_reader()
+    if zones.is_reader_utc:
+        return root
+
+    def atom(node: Filter) -> Filter:
+        if not isinstance(node, Leaf) or node.type.kind not in TIMESTAMP_KINDS:
+            return node
+        keys, is_exact = _stored_keys(node.domain, node.type.kind, zones.reader)
+        return replace(node, domain=keys, values=node.domain, is_superset=not is_exact)
+
+    return transform(root, atom)
+
+
+def _stored_keys(domain: Domain, kind: Kind, reader: str) -> tuple[Domain, bool]:
+    """Map instants to the keys of a column that a reader shows as them; and True if no other keys are among these."""
+    lows = np.array([MIN_KEY if item.low is None else item.low for item in domain.ranges], np.int64)
+    highs = np.array([MAX_KEY if item.high is None else item.high for item in domain.ranges], np.int64)
+    least, most_at_low = instant_shifts(lows, kind, reader)
+    least_at_high, most = instant_shifts(highs, kind, reader)
+    ranges: list[Range] = []
+    is_exact = True
+    shifts = (least.tolist(), most_at_low.tolist(), least_at_high.tolist(), most.tolist())
+    for item, low_by, low_to, high_from, high_by in zip(domain.ranges, *shifts, strict=True):
+        if item.is_point and low_by != high_by:
+            # an index looks up points sooner than a range
+            assert isinstance(item.low, int)
+            is_exact = False
+            ranges += _points(item.low, offsets_near(item.low, kind, reader))
+            continue
+        is_exact &= (item.low is None or low_by == low_to) and (item.high is None or high_from == high_by)
+        ranges.append(Range(_moved(item.low, low_by), _moved(item.high, high_by)))
+    return Domain.of(ranges, null_allowed=domain.null_allowed), is_exact
+
+
+def _points(key: int, shifts: Sequence[int]) -> list[Range]:
+    moved = [min(max(key + shift, MIN_KEY), MAX_KEY) for shift in shifts]
+    return [Range(one, one) for one in moved]
+
+
+def _moved(key: object, shift: int) -> int | None:
+    """An end of a range; open where it leaves 64 bits."""
+    if key is None:
+        return None
+    assert isinstance(key, int)
+    found = key + shift
+    return found if MIN_KEY <= found <= MAX_KEY else None
