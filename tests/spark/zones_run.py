@@ -39,7 +39,7 @@ CLOCKS = [
     *("2020-11-01 00:59:59.999999", "2020-11-01 01:30:00", "2020-11-01 02:00:00"),
     *("2050-07-01 12:00:00", "9000-01-01 00:00:00"),
 ]
-#: Statements, and where hindex answers them by itself: everywhere, nowhere, where Java's zone is UTC (rows are compared
+#: Statements, and where hindex answers them by itself: everywhere, where Java's zone is UTC (rows are compared
 #: with each other), or where the session's is (other values become timestamps).
 STATEMENTS = {
     "SELECT id FROM {} WHERE ts < TIMESTAMP '1970-01-01 01:10:00'": "all",
@@ -74,12 +74,16 @@ STATEMENTS = {
     "SELECT st.t, count(*) FROM {texts} GROUP BY st.t": "java",
     "SELECT id FROM {texts} WHERE st.t < TIMESTAMP '1970-01-01 01:02:00'": "all",
     "SELECT id FROM {texts} WHERE st.t IS NOT NULL AND st.k = 1": "all",
-    "SELECT id FROM {texts} WHERE o.k = 1": "none",
-    "SELECT o FROM {texts}": "none",
+    "SELECT id FROM {texts} WHERE o.k = 1": "all",
+    "SELECT o FROM {texts}": "all",
     "SELECT id FROM {instants} WHERE t < TIMESTAMP '2050-01-01 00:00:00'": "all",
     "SELECT id FROM {instants} WHERE t IS NULL": "all",
-    "SELECT n, id FROM {} WHERE id = 3": "none",
-    "SELECT id FROM {} WHERE n < TIMESTAMP '1970-01-01 01:10:00'": "none",
+    "SELECT n, id FROM {} WHERE id = 3": "all",
+    "SELECT id FROM {} WHERE n < TIMESTAMP '1970-01-01 01:10:00'": "session",
+    "SELECT id FROM {} WHERE n < '1970-01-01 01:10:00' AND n > DATE '1969-12-31'": "all",
+    "SELECT max(n), count(DISTINCT n) FROM {}": "all",
+    "SELECT n, count(*) FROM {} WHERE id < 9 GROUP BY n": "all",
+    "SELECT id FROM {} WHERE n = ts": "session",
 }
 
 
