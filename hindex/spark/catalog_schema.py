@@ -39,6 +39,9 @@ _FILE_OPTIONS = frozenset({"pathglobfilter", "modifiedbefore", "modifiedafter"})
 #: Options that do so, or that take columns by their positions, where they are true.
 _FLAG_OPTIONS = frozenset({"recursivefilelookup", "orc.force.positional.evolution"})
 
+#: Whether Spark reads tables of Hive itself.
+_OWN_READER = "spark.sql.hive.convertMetastoreOrc"
+
 #: Settings of a session with which CHAR columns are read otherwise than by default, and their defaults.
 _CHAR_SETTINGS = {
     "spark.sql.readSideCharPadding": True,
@@ -99,7 +102,7 @@ def check_readable(
     """
     run(spark, name, f"DESCRIBE TABLE {name}")
     reason = (
-        _option_reason(described)
+        _option_reason(setting, described)
         or _char_reason(setting, snapshot)
         or _partition_reason(spark, name, snapshot)
     )
@@ -214,7 +217,9 @@ def _constant(text: str, data_type: OrcType) -> pa.Scalar[Any] | None:
     return key_array(data_type, single_key(domain.ranges[0].low))[0]
 
 
-def _option_reason(described: Mapping[str, Any]) -> str | None:
+def _option_reason(setting: Callable[[str, bool], bool], described: Mapping[str, Any]) -> str | None:
+    if str(described.get("provider", "")).lower() == "hive" and not setting(_OWN_READER, True):
+        return f"Spark has Hive's reader for it ({_OWN_READER} is false)"
     for option, value in (described.get("storage_properties") or {}).items():
         key = option.lower()
         if key in _FILE_OPTIONS or (key in _FLAG_OPTIONS and str(value).lower() == "true"):
