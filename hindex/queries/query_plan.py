@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from hindex.errors import ColumnError, HindexError, PredicateError, TableError
+from hindex.errors import ColumnError, HindexError, PredicateError, TableError, UnsupportedError
 from hindex.plan.filter import columns as filter_columns
 from hindex.plan.modes import Mode
 from hindex.plan.normalize import normalize
@@ -149,9 +149,9 @@ class _Planner:
                 reason = "no condition of the query is on its columns alone"
                 return PlannedTable(known, _alone(table, reason))
             schema = known.snapshot.schema
+            usable = self._usable(conditions, schema)
         except HindexError as error:
             return PlannedTable(known, _alone(table, str(error)))
-        usable = self._usable(conditions, schema)
         if is_transactional:
             if known.disagreement is not None:
                 return PlannedTable(known, _alone(table, known.disagreement))
@@ -159,7 +159,10 @@ class _Planner:
         if not usable:
             reason = "none of the query's conditions on it can be answered by indexes"
             return PlannedTable(known, _alone(table, reason))
-        return self._plain(table, known, all_of(usable))
+        try:
+            return self._plain(table, known, all_of(usable))
+        except UnsupportedError as error:
+            return PlannedTable(known, _alone(table, str(error), all_of(usable)))
 
     def _plain(self, table: QueryTable, known: KnownTable, where: Predicate) -> PlannedTable:
         schema = known.snapshot.schema
