@@ -359,7 +359,7 @@ class Connection:
             if query.is_explain:
                 return explain_query(self, query)
             frame = run_query(self, query)
-            return QueryResult(text, FrameRows(frame, lambda: explain_query(self, query)), self.session)
+            return QueryResult(text, FrameRows(frame, lambda: explain_query(self, query), text), self.session)
         except StatementError as error:
             if isinstance(problem, NotOrcError):
                 raise  # that Spark reads the table is no mistake

@@ -107,7 +107,7 @@ class QueryResult:
 
     def to_arrow(self) -> pa.Table:
         """Read the rows as one table."""
-        return self.to_reader().read_all()
+        return self._rows.to_arrow()
 
     def to_pandas(self, **options: Any) -> pandas.DataFrame:  # noqa: ANN401 options of pyarrow's
         """Read the rows as a pandas DataFrame.

@@ -40,6 +40,8 @@ class ResultRows(Protocol):
     @property
     def proof(self) -> ProveReport | None: ...
 
+    def to_arrow(self) -> pa.Table: ...
+
     def to_reader(self) -> pa.RecordBatchReader: ...
 
     def head(self, rows: int) -> pa.Table: ...
@@ -264,6 +266,10 @@ class ScanRows:
     @property
     def proof(self) -> ProveReport | None:
         return self.scan.proof
+
+    def to_arrow(self) -> pa.Table:
+        # not by batches: nothing is handed out before the end, so that the plan can be made anew
+        return self.scan.to_arrow()
 
     def to_reader(self) -> pa.RecordBatchReader:
         return self.scan.to_reader()

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
 from hindex.errors import UnsupportedError
 from hindex.scan.ordered import Order
 from hindex.scan.result_rows import find_column, python_value
+from hindex.spark.jobs import described, raised_in_task
 from hindex.spark.types import quoted
 from hindex.spark.zones import zones
 from hindex.table.schema import ColumnName
@@ -23,17 +25,27 @@ if TYPE_CHECKING:
     from hindex.scan.result_rows import ComputedRows
 
 
+T = TypeVar("T")
+
+#: Characters of a query in the description of its jobs.
+_DESCRIBED = 100
+
+
 class FrameRows:
     """The rows of a DataFrame.
 
     :param explanation: says how the tables of its query are read.
+    :param query: the text of the query, by which its jobs are described.
     """
 
     proof: ProveReport | None = None
 
-    def __init__(self, frame: DataFrame, explanation: Callable[[], QueryExplanation]) -> None:
+    def __init__(
+        self, frame: DataFrame, explanation: Callable[[], QueryExplanation], query: str = ""
+    ) -> None:
         self._frame = frame
         self._explanation = explanation
+        self._query = query
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -41,8 +53,11 @@ class FrameRows:
         found: pa.Schema = self._frame.limit(0).toArrow().schema
         return pa.schema([field.remove_metadata() for field in found])
 
+    def to_arrow(self) -> pa.Table:
+        return self._collected(self._frame)
+
     def to_reader(self) -> pa.RecordBatchReader:
-        return self._collected(self._frame).to_reader()
+        return self.to_arrow().to_reader()
 
     def head(self, rows: int) -> pa.Table:
         return self._collected(self._frame.limit(rows))
@@ -52,14 +67,14 @@ class FrameRows:
 
     def count(self, column: ColumnName | None = None) -> int:
         if column is None:
-            return self._frame.count()
+            return self._run(self._frame.count)
         from pyspark.sql import functions as f
 
         found: int = self._aggregated(column, f.count)
         return found
 
     def exists(self) -> bool:
-        return not self._frame.isEmpty()
+        return not self._run(self._frame.isEmpty)
 
     def min(self, column: ColumnName) -> Any:  # noqa: ANN401 a value of the column's type
         from pyspark.sql import functions as f
@@ -79,13 +94,13 @@ class FrameRows:
 
     def distinct(self, column: ColumnName) -> pa.Array:
         values = self._numbered.select(self._column(column).alias("c")).distinct()
-        return values.orderBy(values["c"].asc_nulls_first()).toArrow().column(0).combine_chunks()
+        return self._run(values.orderBy(values["c"].asc_nulls_first()).toArrow).column(0).combine_chunks()
 
     def value_counts(self, columns: Sequence[ColumnName]) -> pa.Table:
         chosen = [self._column(column).alias(f"g{at}") for at, column in enumerate(columns)]
         groups = self._numbered.groupBy(*chosen).count()
         order = [groups[f"g{at}"].asc_nulls_first() for at in range(len(columns))]
-        found = groups.orderBy(*order).toArrow()
+        found = self._run(groups.orderBy(*order).toArrow)
         names = [".".join(self._path(column)) for column in columns]
         return found.rename_columns([*names, "count"])
 
@@ -95,7 +110,8 @@ class FrameRows:
             key = key.desc_nulls_first() if order.has_nulls_first else key.desc_nulls_last()
         else:
             key = key.asc_nulls_first() if order.has_nulls_first else key.asc_nulls_last()
-        return FrameRows(self._numbered.orderBy(key).toDF(*self._frame.columns), self._explanation)
+        ordered = self._numbered.orderBy(key).toDF(*self._frame.columns)
+        return FrameRows(ordered, self._explanation, self._query)
 
     def explain(self, *, analyze: bool = False) -> QueryExplanation:
         if analyze:
@@ -108,7 +124,7 @@ class FrameRows:
     def to_spark(self, spark: SparkSession) -> DataFrame:
         if spark is self._frame.sparkSession:
             return self._frame
-        return spark.createDataFrame(self._frame.toArrow(), self._frame.schema)
+        return spark.createDataFrame(self._run(self._frame.toArrow), self._frame.schema)
 
     @cached_property
     def _numbered(self) -> DataFrame:
@@ -127,11 +143,27 @@ class FrameRows:
         return found
 
     def _aggregated(self, column: ColumnName, function: Callable[[Column], Column]) -> Any:  # noqa: ANN401
-        found = self._numbered.select(function(self._column(column)).alias("c")).toArrow()
+        found = self._run(self._numbered.select(function(self._column(column)).alias("c")).toArrow)
         return python_value(found.column(0).combine_chunks())
 
+    def _run(self, action: Callable[[], T]) -> T:
+        """The result of an action of Spark, whose jobs are described by the query.
+
+        :raises HindexError: as a task of hindex raised it, in one line.
+        """
+        with described(
+            self._frame.sparkSession, textwrap.shorten(self._query, _DESCRIBED, placeholder=" ...")
+        ):
+            try:
+                return action()
+            except Exception as error:  # of PySpark or Py4J
+                raised = raised_in_task(error)
+                if raised is None:
+                    raise
+                raise raised from None
+
     def _collected(self, frame: DataFrame) -> pa.Table:
-        found = frame.toArrow()
+        found = self._run(frame.toArrow)
         schema = pa.schema([field.remove_metadata() for field in found.schema])
         return pa.Table.from_batches(
             [pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in found.to_batches()], schema

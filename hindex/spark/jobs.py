@@ -8,6 +8,9 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from hindex import errors
+from hindex.errors import HindexError
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -28,7 +31,7 @@ _WRONG_PYTHON = re.compile(rf"No module named |PYTHON_VERSION_MISMATCH|PACKAGE_N
 _BEFORE_WORK = re.compile(r"^Error from python worker:\n(.*?)^PYTHONPATH was:", re.MULTILINE | re.DOTALL)
 _NO_WORDS = re.compile(r"\S+ occurred while reading the port number from \S+ stdout")
 #: An error of hindex as Python prints it below the frames of a traceback.
-_HINDEX_ERROR = re.compile(r"\bhindex\.errors\.\w+: (.+)$", re.MULTILINE)
+_HINDEX_ERROR = re.compile(r"\bhindex\.errors\.(\w+): (.+)$", re.MULTILINE)
 
 
 @contextlib.contextmanager
@@ -89,10 +92,9 @@ def failure_message(error: BaseException) -> str:
     the innermost cause of Java, with the remedy where the workers' Python is the wrong one.
     """
     text = str(error)
-    own = _HINDEX_ERROR.findall(text)
-    if own:
-        # the last one, which the others are causes of
-        return str(own[-1])
+    raised = raised_in_task(error)
+    if raised is not None:
+        return str(raised)
     before_work = _early_exit(text)
     cause = before_work or _last_of_traceback(text) or _innermost_cause(text)
     if cause is None:
@@ -100,6 +102,18 @@ def failure_message(error: BaseException) -> str:
     if before_work is None and _WRONG_PYTHON.search(cause) is None:
         return f"the Spark job failed: {cause}"
     return f"the Spark job failed: {cause.rstrip('.')}. {worker_remedy()}"
+
+
+def raised_in_task(error: BaseException) -> HindexError | None:
+    """The last error that hindex raised in a task of a failed Spark job, in one line; None for other failures."""
+    found = _HINDEX_ERROR.findall(str(error))
+    if not found:
+        return None
+    name, message = found[-1]
+    kind = getattr(errors, name, None)
+    if isinstance(kind, type) and issubclass(kind, HindexError) and kind is not errors.OrcError:
+        return kind(message)
+    return HindexError(message)
 
 
 def _early_exit(text: str) -> str | None:

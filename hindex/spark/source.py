@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from hindex.errors import StatementError, TableError
+from hindex.errors import StatementError, TableError, UnsupportedError
 from hindex.orc.acid.write_ids import ValidWriteIds
 from hindex.orc.source import one_line
 from hindex.scan.planning import ScanPlan, output_columns, plan_nothing, plan_scan
@@ -24,6 +24,7 @@ from hindex.spark.tasks import Group, group_units, read_group
 from hindex.spark.types import spark_ddl
 from hindex.spark.workers import check_workers
 from hindex.store.store import Store
+from hindex.table.declared import DeclaredSchema
 from hindex.table.elsewhere import CatalogPartitions
 from hindex.table.listing import normalize_uri
 from hindex.table.schema import ColumnName, TableSchema, column_names
@@ -33,7 +34,7 @@ from hindex.where import parsed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.datasource import DataSource, InputPartition
+    from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
     from pyspark.sql.types import StructType
 
 NAME = "hindex"
@@ -45,10 +46,12 @@ class NamedTable:
     """A table of the catalog, as it was when the source was enabled.
 
     :ivar partitions: those that the catalog had; None where it has none.
+    :ivar declared: the catalog's schema.
     """
 
     uri: str
     partitions: CatalogPartitions | None = None
+    declared: DeclaredSchema | None = None
 
 
 def enable(spark: SparkSession, tables: Sequence[str] = (), store: str | None = None) -> None:
@@ -65,9 +68,9 @@ def enable(spark: SparkSession, tables: Sequence[str] = (), store: str | None = 
     check_workers(spark)
     places: dict[str, NamedTable] = {}
     for name in tables:
-        listing = connect(store, spark).table(name).snapshot().listing
+        snapshot = connect(store, spark).table(name).snapshot()
         # which files there are is seen at each read
-        places[name.lower()] = NamedTable(listing.uri, listing.catalog)
+        places[name.lower()] = NamedTable(snapshot.listing.uri, snapshot.listing.catalog, snapshot.declared)
     place = None if store is None else normalize_uri(store)
     # Spark looks for the name in the active session, and takes one that it finds there for another source's
     with as_active(spark):
@@ -96,6 +99,7 @@ class SourceTable:
             )
         self.uri = normalize_uri(named[0]) if known is None else known.uri
         self._partitions = None if known is None else known.partitions
+        self._declared = None if known is None else known.declared
         self.store = options.get("store") or store
         self.columns = _names(options.get("columns"))
         self.where = parsed(options.get("where"))
@@ -105,7 +109,9 @@ class SourceTable:
     def snapshot(self) -> Snapshot:
         """The table as it is now."""
         store = Store.for_table(self.uri, self.store)
-        return take_snapshot(self.uri, store, options=self._acid, partitions=self._partitions)
+        return take_snapshot(
+            self.uri, store, options=self._acid, partitions=self._partitions, declared=self._declared
+        )
 
     def ddl(self) -> str:
         """The schema of a read. Timestamps without a zone, as most are in ORC files, are ``timestamp_ntz``.
@@ -216,6 +222,12 @@ def _source_class(places: Mapping[str, NamedTable], store: str | None, paralleli
 
         def schema(self) -> str:
             return self._table().ddl()
+
+        def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 PySpark's name
+            raise UnsupportedError(
+                "format('hindex') reads a table as it is, and is no stream: use spark.read.format('hindex'), or "
+                "spark.readStream.orc(path) for new files as they come"
+            )
 
         def reader(self, schema: StructType) -> DataSourceReader:
             return Reader(SourceScan(self._table(), schema.fieldNames()), schema)

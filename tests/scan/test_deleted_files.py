@@ -194,6 +194,20 @@ def test_statements_that_listed_the_table_list_it_again(
     assert known.to_arrow()["id"].to_pylist() == list(range(100, 120))
 
 
+def test_the_result_of_a_statement_is_of_one_state(
+    connection: LocalConnection, table: Table, path: Path, openings: Openings
+) -> None:
+    """Its rows are not those of a stream, of which some may have been handed out."""
+    result: Any = connection.sql(f"SELECT id FROM '{path}' WHERE id >= 0")
+
+    def before(name: str) -> None:
+        if name == "2.orc":
+            overwrite(path, 100)
+
+    openings.before = before
+    assert result.to_arrow()["id"].to_pylist() == list(range(100, 120))
+
+
 def test_other_errors_are_not_tried_again(table: Table, path: Path, openings: Openings) -> None:
     def before(name: str) -> None:
         raise HindexError("no")

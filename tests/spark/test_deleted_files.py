@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import hindex
+from hindex.errors import DeletedFileError
 from hindex.orc import OrcReader
+from hindex.queries import query_plan
+from hindex.query_result import QueryResult
 from hindex.spark import scan as scan_frame
 from hindex.spark.jobs import failure_message
 from tests.support.small import write_rows
@@ -112,3 +115,35 @@ def test_files_that_spark_reads_are_not_passed_over(
     finally:
         for name in settings:
             spark.conf.unset(name)
+
+
+def test_a_query_of_spark_fails_with_one_line(
+    table: hindex.Table, path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(query_plan, "MAX_SHARE", 1.0)
+    monkeypatch.setattr(query_plan, "MIN_VALUES", 0)
+    monkeypatch.setattr(scan_frame, "MAX_LOCAL_VALUES", 0)
+    hx = hindex.connect(str(path.parent / "store"), spark)
+    text = f"SELECT t.id FROM '{path}' t JOIN range(0, 100) r ON t.id = r.id WHERE t.a = 1"
+    result: Any = hx.sql(text)
+    assert isinstance(result, QueryResult)
+    assert result.to_arrow().num_rows == 5 * FILES
+    context = spark.sparkContext._jsc.sc()
+    context.listenerBus().waitUntilEmpty()
+    jobs = context.statusStore().jobsList(None)
+    described = {jobs.apply(at).description().toString() for at in range(jobs.size())}
+    assert any(item.startswith("Some(hindex: SELECT t.id FROM ") for item in described)
+    assert spark.sparkContext.getLocalProperty("spark.job.description") is None
+    # of one that was read before, Spark may still hold what it broadcast
+    results: list[Any] = [hx.sql(text) for _ in range(4)]
+    (path / "2.orc").unlink()
+    for read in (
+        results[0].to_arrow,
+        results[1].count,
+        lambda: results[2].max("id"),
+        lambda: results[3].value_counts("id"),
+    ):
+        with pytest.raises(DeletedFileError, match=r"^data file '2\.orc' was deleted .*\Z") as caught:
+            read()
+        assert "\n" not in str(caught.value)
+        assert caught.value.__suppress_context__

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import hindex
+from hindex.spark.jobs import failure_message
 from hindex.spark.source import SourceScan, SourceTable
 from hindex.spark.tasks import read_group
 from tests.acid.writing import bucket_property, write_acid
@@ -318,3 +319,35 @@ def test_conditions_on_names_with_dots(dotted: Path, spark: SparkSession) -> Non
     assert [row.n for row in spark.read.format("hindex").options(**options).load().collect()] == [1]
     with pytest.raises(Exception, match=r"ColumnError: Column .*a\.b"):
         spark.read.format("hindex").option("where", "a.b = 6").load(str(dotted))
+
+
+def test_a_stream_is_refused(path: Path, spark: SparkSession, tmp_path: Path) -> None:
+    """Spark asks for its reader when the query begins; below its own words, the last line says what to do."""
+    hindex.enable(spark)
+    stream = spark.readStream.format("hindex").load(str(path))
+    writer = stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    with pytest.raises(Exception, match="STREAM_FAILED") as caught:
+        writer.start().awaitTermination(60)
+    assert failure_message(caught.value) == (
+        "format('hindex') reads a table as it is, and is no stream: use spark.read.format('hindex'), or "
+        "spark.readStream.orc(path) for new files as they come"
+    )
+
+
+def test_tables_have_their_declared_types(spark: SparkSession, tmp_path: Path) -> None:
+    place = tmp_path / "declared"
+    spark.sql(
+        f"CREATE TABLE declared_types (id INT, n TIMESTAMP_NTZ, dt STRING) USING orc PARTITIONED BY (dt) "
+        f"LOCATION '{place}'"
+    )
+    try:
+        spark.sql(
+            "INSERT INTO declared_types VALUES (1, TIMESTAMP_NTZ '2024-03-31 02:30:00', '01'), (2, NULL, '1')"
+        )
+        hindex.enable(spark, tables=["declared_types"])
+        frame = spark.read.format("hindex").option("table", "declared_types").load()
+        expected = spark.table("declared_types")
+        assert [(f.name, f.dataType) for f in frame.schema] == [(f.name, f.dataType) for f in expected.schema]
+        assert rows(frame) == rows(expected)
+    finally:
+        spark.sql("DROP TABLE declared_types")
