@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -210,19 +210,22 @@ class Connection:
                 ) from error
         return self._path_table(name, valid)
 
-    def sql(self, text: str) -> Result:
+    def sql(self, text: str, args: Mapping[str, object] | Sequence[object] | None = None) -> Result:
         """Run one statement.
 
         A query that is more than a SELECT of one table's rows is run by Spark, where the connection has a session:
         tables with indexes are then read through them where that leaves few rows. So is one of a view, or of a table of
         other files than ORC.
 
+        :param args: values of the statement's parameters, by name for ``:name`` or a list for ``?``: they stand for
+            literals. Values of other types than SQL's are left to Spark, if the connection has a session.
         :returns: a query gives a :class:`~hindex.query_result.QueryResult`; EXPLAIN an
             :class:`~hindex.plan.explain.Explanation`, of a query for Spark a
             :class:`~hindex.queries.query_explanation.QueryExplanation`; SHOW and DESCRIBE a table; CREATE INDEX the new
             :class:`~hindex.indexes.Index`. CREATE INDEX ... DRY RUN and the other statements return what they
             would do or did: :mod:`hindex.lifecycle.results`.
         :raises StatementError: if it cannot be parsed; the message marks the position.
+        :raises ArgumentError: for a parameter without an argument, and for an argument without a parameter.
         """
         from hindex.sql import parse
         from hindex.sql.statements import Explain, Select, SelectExists
@@ -231,10 +234,15 @@ class Connection:
             raise StatementError(f"{text!r} is no statement: it is a text of SQL")
         if not is_utf8(text):
             raise StatementError("the statement is not UTF-8")
+        if args is not None:
+            from hindex.sql.parameters import check_args
+
+            args = check_args(args)
         try:
-            parsed = parse(text)
+            # as PySpark does, of a session that is the user's
+            parsed = parse(text, args, for_spark=self._is_users)
         except StatementError as error:
-            return self._query(text, error)
+            return self._query(text, args, error)
         has_session = self._has_session  # and not one that is started to look the table up
         try:
             if isinstance(parsed, Select | SelectExists | Explain):
@@ -248,7 +256,7 @@ class Connection:
                         f"there is no EXPLAIN ANALYZE here of what Spark runs, and it runs this: {error}; EXPLAIN "
                         "alone tells how its table is read"
                     ) from error
-                return self._query(text, error)
+                return self._query(text, args, error)
             raise
 
     def _run(self, parsed: Statement, text: str) -> Result:
@@ -333,7 +341,9 @@ class Connection:
         """Whether the user asked for a Spark session, or a build has started one."""
         return self._spark is not None or self._is_users
 
-    def _query(self, text: str, problem: HindexError) -> QueryResult | QueryExplanation:
+    def _query(
+        self, text: str, args: Mapping[str, object] | Sequence[object] | None, problem: HindexError
+    ) -> QueryResult | QueryExplanation:
         """What Spark makes of a text. ``problem``, why it is no statement of hindex, is raised where it is no query."""
         from hindex.sql.queries import explain_kind, parse_query
         from hindex.sql.select_grammar import SPARK_REMEDY
@@ -347,7 +357,7 @@ class Connection:
                 "indexes and why others are not, EXPLAIN ANALYZE of one table's rows also what reading them takes, and "
                 "spark.sql(query).explain('extended') is Spark's own plan"
             ) from problem
-        query = parse_query(text)
+        query = parse_query(text, args)
         if query is None or (query.is_select and not self._has_session):
             raise problem
         if not self._has_session:

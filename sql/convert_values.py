@@ -347,8 +347,8 @@ class ValueConverter(ABC):
     def _placeholder(self, node: exp.Expression) -> NoReturn:
         self.fail(
             node,
-            "a parameter has no value here: write the value in its place, or in Python make the condition of it, "
-            "hindex.col('k') == value",
+            "a parameter has no value here: write the value in its place, give it to hx.sql as args, or in Python make "
+            "the condition of it, hindex.col('k') == value",
         )
 
     # Errors

@@ -264,10 +264,17 @@ class HindexParser(MarkingParser):
         self._advance()
         return text
 
-    def whole_number(self) -> int | None:
-        """Consumes an unsigned whole number of at most 18 digits if one comes next."""
-        text = self.written()
-        return int(self.number_text()) if self.is_literal and text.isdigit() and len(text) <= 18 else None
+    def whole_number(self, *, or_argument: bool = False) -> int | None:
+        """Consumes an unsigned whole number of at most 18 digits if one comes next.
+
+        :param or_argument: take one that is bound to a parameter, too.
+        """
+        is_number = bool(self._curr) and self._curr.token_type is TokenType.NUMBER
+        text = str(self._curr.text) if is_number and or_argument else self.written()
+        if not is_number or not text.isdigit() or len(text) > 18:
+            return None
+        self._advance()
+        return int(text)
 
     def identifier(self, what: str) -> str:
         """Consumes a name, plain or in backquotes; ``what`` names it in the message."""

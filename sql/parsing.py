@@ -18,6 +18,7 @@ from sqlglot.errors import ParseError, TokenError
 from hindex.sql.dialect import Hindex, HindexParser, PredicateParser, new_parser
 from hindex.sql.lexer import SqlSyntaxError, check_quotes, split
 from hindex.sql.marks import Source
+from hindex.sql.parameters import Args, UnboundParameterError, bind_parameters, check_parameters
 from hindex.sql.predicate import Predicate
 from hindex.sql.statements import IndexStatement, Statement
 
@@ -34,12 +35,13 @@ _INDEX_HEAD = re.compile(
 _BAD_BINARY = re.compile(r"\b[xX]'[^']*'")
 
 
-def parse(text: str) -> Statement:
+def parse(text: str, args: Args | None = None, *, for_spark: bool = False) -> Statement:
     """Parses one statement; a ``;`` may end it.
 
+    :param args: bound to its parameters, see :func:`~hindex.sql.parameters.bind_parameters`.
     :raises StatementError: its first line is the summary, then come the offending line and a caret.
     """
-    return cast("Statement", _parse(text, HindexParser, "statement"))
+    return cast("Statement", _parse(text, HindexParser, "statement", args, for_spark))
 
 
 def parse_index_statement(text: str) -> IndexStatement | None:
@@ -55,13 +57,18 @@ def parse_predicate(text: str) -> Predicate:
     return cast("Predicate", _parse(text, PredicateParser, "predicate"))
 
 
-def _parse(text: str, kind: type[HindexParser], what: str) -> object:
+def _parse(
+    text: str, kind: type[HindexParser], what: str, args: Args | None = None, for_spark: bool = False
+) -> object:
     source = Source(text)
     try:
         check_quotes(text)
         tokens = _one(Hindex().tokenize(text), what)
         if not tokens:
             raise SqlSyntaxError(f"expected a {what}, found nothing", 0)
+        if args is not None:
+            check_parameters(tokens, args, text)
+            tokens = bind_parameters(tokens, args, for_spark=for_spark)
         found = new_parser(kind).parse(tokens, text)
         if not found or found[0] is None:
             # sqlglot takes a leading ELSE for the end of a block, and gives nothing
@@ -69,6 +76,8 @@ def _parse(text: str, kind: type[HindexParser], what: str) -> object:
         return found[0].args[what]
     except SqlSyntaxError as problem:
         raise source.error(problem.message, problem.offset, unsupported=problem.unsupported) from None
+    except UnboundParameterError as problem:
+        raise source.error(str(problem), 0, unsupported=True) from None
     except TokenError:
         bad = _BAD_BINARY.search(text)
         message = "X'...' holds hexadecimal digits only" if bad else "cannot be split into words"

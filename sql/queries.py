@@ -80,6 +80,7 @@ class Query:
     """A query as Spark understands it. Make one with :func:`parse_query`.
 
     :ivar text: the query, without the EXPLAIN before it.
+    :ivar args: the values of its parameters, which Spark has to be given again.
     :ivar tables: where it names tables, in order of the text; none where it could not be parsed.
     :ivar problem: why no table's rows can be filtered beforehand, if that is so.
     """
@@ -87,7 +88,7 @@ class Query:
     def __init__(self, text: str, is_explain: bool, args: Args | None = None) -> None:
         self.text = text
         self.is_explain = is_explain
-        self._args = args
+        self.args = args
         self.is_select = text.lstrip()[:6].upper() == "SELECT"
         self.problem: str | None = None
         self.tables: tuple[QueryTable, ...] = ()
@@ -191,15 +192,17 @@ class Query:
 
     def _parse(self) -> None:
         tokens: list[Token] = []
+        unbound: str | None = None
         try:
             check_quotes(self.text)
             tokens = Hindex().tokenize(self.text)
             while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
                 tokens = tokens[:-1]
-            trees = new_spark_parser().parse(bind_parameters(tokens, self._args), self.text)
-        except UnboundParameterError:
-            self.problem = "a parameter is of a type that hindex does not bind"
-            return
+            try:
+                bound = bind_parameters(tokens, self.args)
+            except UnboundParameterError:
+                bound, unbound = tokens, "a parameter is of a type that hindex does not bind"
+            trees = new_spark_parser().parse(bound, self.text)
         except (ParseError, TokenError, RecursionError):
             self.problem = "the query is written in a way that only Spark understands"
             self._quoted = tuple(_quoted_tables(tokens))
@@ -209,7 +212,7 @@ class Query:
             self.problem = "the query is written in a way that only Spark understands"
             return
         self._root = root
-        self.problem = _problem(self.text, tokens)
+        self.problem = unbound or _problem(self.text, tokens)
         qualified = _database_qualified(root)
         places = []
         for node in root.find_all(exp.Table):

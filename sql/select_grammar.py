@@ -145,7 +145,7 @@ def _clause(parser: HindexParser) -> str:
 def _limit(parser: HindexParser) -> int | None:
     if parser.accept("ALL"):
         return None
-    limit = parser.whole_number()
+    limit = parser.whole_number(or_argument=True)
     if limit is None:
         if parser.is_literal and parser.written().isdigit():
             parser.fail(f"LIMIT {parser.written()} is too large: it has at most 18 digits")

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hindex.errors import StatementError, TableError
+from hindex.errors import ArgumentTypeError, StatementError, TableError
 from hindex.queries.query_explanation import QueryExplanation, TableDecision
 from hindex.queries.query_plan import PlannedTable, plan_query
 from hindex.queries.views import place_in_frame
@@ -100,7 +100,7 @@ def _analysed(
         names.append(as_literal(by_spark) if by_spark is not None and has_frames else by_spark)
     frames = make_frames(tables, frame)
     try:
-        found = submit(spark, query, frames, names)
+        found = submit(spark, query, frames, names, args=query.args)
         if java_session(spark) is None:
             # nothing has been looked at so far
             found.schema  # noqa: B018
@@ -118,6 +118,10 @@ def _analysed(
             condition, error.getMessageParameters() or {}, query.text
         )
         raise (SparkSyntaxError if is_of_text else StatementError)(told) from error
+    except AttributeError as error:
+        if query.args is None:
+            raise
+        raise ArgumentTypeError(f"Spark does not take these args: {error}") from error
     if query.problem is not None:
         # the text may name tables in ways that are not known here
         place = place_in_frame(spark, found, {item.known.uri for item in tables})
@@ -176,7 +180,7 @@ def _of_other_paths(spark: SparkSession, query: Query) -> str | None:
     query = query.by_words()
     names = [f"orc.{quoted(table.ref.text)}" for table in query.tables]
     try:
-        found = spark_sql(spark)(query.with_tables(names))
+        found = spark_sql(spark)(query.with_tables(names), query.args)
         if java_session(spark) is None:
             found.schema  # noqa: B018
     except PySparkException as error:

@@ -329,7 +329,7 @@ def test_inserted_rows_are_sparks(
         ("SELECT * FROM sales WHERE shop = :a AND :b", {"a": 7, "b": True}, True),
         ("SELECT * FROM sales WHERE shop = :a AND id > :b", {"a": 7, "b": 2**40}, True),
         ("SELECT * FROM sales WHERE array_contains(:a, shop)", {"a": [7, 3]}, False),
-        ("SELECT * FROM sales WHERE shop = 7 AND :b < 1", {"b": float("nan")}, False),
+        ("SELECT * FROM sales WHERE shop = 7 AND :b < 1", {"b": float("nan")}, True),
         ("SELECT * FROM sales WHERE shop = :date", {"date": 7, "unused": 5}, True),
         ("SELECT ':a' AS t, id FROM sales WHERE shop = :a -- :b ?", {"a": 7}, True),
     ],
