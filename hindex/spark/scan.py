@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -50,9 +51,35 @@ def scan_frame(
         return _frame_of_plan(spark, scan, plan, scan.runner, units)
 
     def run(runner: Runner) -> DataFrame:
-        return _frame_of_plan(spark, scan, scan.plan(), runner)
+        plan = scan.plan()
+        frame = _frame_of_plan(spark, scan, plan, runner)
+        return _with_field_metadata(frame, plan, scan.names or [column.name for column in plan.columns])
 
     return scan.attempt(run)
+
+
+def _with_field_metadata(frame: DataFrame, plan: ScanPlan, names: Sequence[str]) -> DataFrame:
+    """Give the columns of a frame the metadata that the catalog has of them: comments, defaults, CHAR and VARCHAR.
+
+    Without it, Spark does not pad what is compared with a CHAR column.
+    """
+    from pyspark.sql.types import StructField, StructType
+
+    declared = plan.snapshot.declared
+    if declared is None or len({*map(str.lower, names)}) < len(names):
+        return frame
+    metadata = {field["name"]: field.get("metadata") for field in json.loads(declared.spark_json)["fields"]}
+    if not any(metadata.get(column.name) for column in plan.columns):
+        return frame
+    fields = zip(names, frame.schema, plan.columns, strict=True)
+    return frame.to(
+        StructType(
+            [
+                StructField(name, field.dataType, field.nullable, metadata.get(column.name))
+                for name, field, column in fields
+            ]
+        )
+    )
 
 
 def _frame_of_plan(

@@ -118,6 +118,13 @@ LAYOUTS = {
         ],
         exact=8,
     ),
+    "comments": Layout(
+        "(id INT NOT NULL COMMENT 'the key', s STRING COMMENT 'it''s') USING orc",
+        ["INSERT INTO {t} VALUES (1, 'a'), (2, NULL)"],
+        ["id"],
+        [("id = 2", 1), ("s = 'a'", 1)],
+        exact=1,
+    ),
     "strings that are declared as char": Layout(
         "(id BIGINT, c CHAR(4), n CHAR(2)) USING orc",
         [],
@@ -295,7 +302,7 @@ def test_layouts(spark: SparkSession, declared: Layout) -> None:
         assert scan.count() == count, where
         frame = scan.to_spark(spark)
         assert rows(frame.toArrow()) == rows(wanted.toArrow()), where
-        assert [(f.name, f.dataType) for f in frame.schema] == [(f.name, f.dataType) for f in wanted.schema]
+        assert frame.schema == wanted.schema, where
         assert rows(scan.to_arrow()) == rows(wanted.toArrow()), where
         if number < declared.exact:
             explanation = scan.explain()
