@@ -1,0 +1,165 @@
+"""Timestamps as instants, by the time zones of a query: beside values that are decoded and compared one by one."""
+
+from __future__ import annotations
+
+import datetime
+import operator
+import zoneinfo
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from hindex.errors import PredicateError
+from hindex.orc import OrcReader
+from hindex.plan.time_zones import TimeZones
+from tests.spark.zones_run import STEADY, UNSTEADY, day_conditions, write_days
+from tests.support.local_build import LocalConnection
+
+ZONES = [
+    ("UTC", "UTC"),
+    ("Europe/Berlin", "Europe/Berlin"),
+    ("Europe/Berlin", "America/New_York"),
+    ("UTC", "Asia/Kolkata"),
+]
+#: Of a session's clock, some before, in and after transitions of Berlin and New York, and some far from any.
+TIMES = [
+    *("1850-01-01 00:00:00", "1893-04-01 00:15:00", "2024-03-10 02:30:00", "2024-03-31 02:30:00"),
+    *("2024-10-27 01:45:00", "2024-10-27 02:30:00", "2024-10-27 03:00:00", "2024-11-03 01:30:00"),
+    *("2024-07-01 09:15:00", "2050-10-30 02:15:00"),
+]
+COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<>": operator.ne,
+}
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("days") / "t"
+    write_days(path)
+    return path
+
+
+@pytest.mark.parametrize("using", ["bitmap", "btree", "bloom", "minmax"])
+def test_rows_are_those_of_the_instants(written: Path, connection: LocalConnection, using: str) -> None:
+    table = connection.table(str(written))
+    table.create_index("i", "t", using)
+    try:
+        for reader, session in ZONES:
+            values = instants(written, reader)
+            scan = table.scan().with_zones(partial(TimeZones, reader, session))
+            for text in TIMES:
+                # of a time that occurs twice, the first
+                clock = datetime.datetime.fromisoformat(text).replace(tzinfo=zoneinfo.ZoneInfo(session))
+                literal = clock.astimezone(datetime.UTC)
+                for op, compare in COMPARE.items() if using == "bitmap" else [("=", operator.eq)]:
+                    wanted = [
+                        i for i, value in values.items() if value is not None and compare(value, literal)
+                    ]
+                    found = scan.narrowed(predicate(f"t {op} TIMESTAMP '{text}'"), ["id"], None)
+                    told = (using, reader, session, op, text)
+                    assert (told, sorted(found.to_arrow()["id"].to_pylist())) == (told, sorted(wanted))
+                    assert found.count() == len(wanted)
+            for text in (*STEADY, UNSTEADY):
+                explained = scan.narrowed(predicate(text.format("t")), ["id"], None).explain()
+                is_decided = using == "bitmap" and (reader == "UTC" or text != UNSTEADY)
+                assert explained.exact == is_decided
+                assert explained.rows is not None
+                assert explained.rows.kept is not None
+                assert explained.rows.kept < len(values)
+    finally:
+        table.drop_index("i")
+
+
+def test_rows_in_an_order(written: Path, connection: LocalConnection) -> None:
+    """An index has them in the order of wall clocks, which is another one."""
+    table = connection.table(str(written))
+    table.create_index("i", "t")
+    try:
+        for reader, session in ZONES:
+            values = sorted(value for value in instants(written, reader).values() if value is not None)
+            where = predicate("t >= '2024-10-26 12:00:00'")
+            scan = table.scan().with_zones(partial(TimeZones, reader, session))
+            clock = datetime.datetime(2024, 10, 26, 12, tzinfo=zoneinfo.ZoneInfo(session))
+            wanted = [value for value in values if value >= clock]
+            for limit in (None, 300):
+                found = scan.narrowed(where, ["t"], limit).order_by("t").to_arrow()
+                assert found.schema.field("t").type == pa.timestamp("us", tz="UTC")
+                assert found["t"].to_pylist() == wanted[:limit]
+            aggregated = scan.narrowed(where, None, None)
+            if reader == "UTC":
+                assert aggregated.min("t") == wanted[0]
+                assert aggregated.value_counts("t")["t"].to_pylist() == sorted(set(wanted))
+            else:
+                with pytest.raises(PredicateError, match=r"no instants in Europe/Berlin.*use Spark on"):
+                    aggregated.min("t")
+                with pytest.raises(PredicateError, match="cannot be grouped or compared here"):
+                    aggregated.value_counts("t")
+                assert aggregated.count("t") == len(wanted)
+    finally:
+        table.drop_index("i")
+
+
+def test_what_depends_on_the_clock_of_a_session(written: Path, connection: LocalConnection) -> None:
+    scan = connection.table(str(written)).scan()
+    in_utc = scan.with_zones(lambda: TimeZones("Europe/Berlin", "UTC"))
+    values = instants(written, "Europe/Berlin").values()
+    found = in_utc.narrowed(predicate("hour(t) = 1 AND t < CAST('2000-01-01' AS TIMESTAMP)"), ["t"], None)
+    assert found.count() == sum(
+        value is not None and value.hour == 1 and value.year < 2000 for value in values
+    )
+    elsewhere = scan.with_zones(lambda: TimeZones("UTC", "Asia/Kolkata"))
+    for text in (
+        "hour(t) = 1",
+        "CAST(id AS STRING) = TIMESTAMP '2020-01-01 00:00:00'",
+        "CAST(t AS DATE) = DATE '2024-03-31'",
+    ):
+        with pytest.raises(PredicateError, match=r"filter with Spark on scan\(...\)"):
+            elsewhere.narrowed(predicate(text), ["id"], None).plan()
+    with pytest.raises(PredicateError, match="'No/Where', is unknown here"):
+        scan.with_zones(lambda: TimeZones("No/Where", "UTC")).plan()
+    with pytest.raises(PredicateError, match="'No/Where' is unknown here"):
+        scan.with_zones(lambda: TimeZones("UTC", "No/Where")).narrowed(
+            predicate("t < '2020-01-01'"), None, None
+        ).plan()
+    in_toronto = scan.with_zones(lambda: TimeZones("UTC", "America/Toronto"))
+    with pytest.raises(PredicateError, match="does not begin at midnight"):
+        in_toronto.narrowed(predicate("t < DATE '1919-03-31'"), None, None).plan()
+
+
+def test_proofs_near_transitions(written: Path, connection: LocalConnection) -> None:
+    """What indexes say of wall clocks is not wrong where instants are other ones."""
+    table = connection.table(str(written))
+    table.create_index("i", "t")
+    try:
+        zones = TimeZones("Europe/Berlin", "Europe/Berlin")
+        for text in (*day_conditions("t")[::20], UNSTEADY.format("t")):
+            scan = table.scan(text, ["t"], mode="prove").with_zones(lambda: zones)
+            rows = scan.order_by("t").to_arrow().num_rows
+            assert rows == table.scan(text).with_zones(lambda: zones).count()
+        assert [index.status for index in table.indexes()] == ["fresh"]
+    finally:
+        table.drop_index("i")
+
+
+def predicate(text: str) -> Any:
+    from hindex.sql import parse_predicate
+
+    return parse_predicate(text)
+
+
+def instants(path: Path, zone: str) -> dict[int, datetime.datetime | None]:
+    """The column ``t`` of all files by ``id``, decoded as a whole."""
+    found: dict[int, datetime.datetime | None] = {}
+    for file in sorted(path.glob("*.orc")):
+        with OrcReader(str(file), timezone=zone) as reader:
+            rows = reader.read(["id", "t"])
+        found |= dict(zip(rows["id"].to_pylist(), rows["t"].to_pylist(), strict=True))
+    return found
