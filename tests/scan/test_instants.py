@@ -16,7 +16,7 @@ import pytest
 from hindex.errors import PredicateError
 from hindex.orc import OrcReader
 from hindex.plan.time_zones import TimeZones
-from tests.spark.zones_run import STEADY, UNSTEADY, day_conditions, write_days
+from tests.spark.zones_run import STEADY, UNSTEADY, WRITERS, day_conditions, write_days
 from tests.support.local_build import LocalConnection
 
 ZONES = [
@@ -31,6 +31,7 @@ TIMES = [
     *("2024-10-27 01:45:00", "2024-10-27 02:30:00", "2024-10-27 03:00:00", "2024-11-03 01:30:00"),
     *("2024-07-01 09:15:00", "2050-10-30 02:15:00"),
 ]
+INSTANT = pa.timestamp("us", tz="UTC")
 COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
     "<": operator.lt,
@@ -45,6 +46,26 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("days") / "t"
     write_days(path)
     return path
+
+
+def test_a_writer_in_the_zone_of_the_reader(written: Path) -> None:
+    """Its instants are read as they were written, at all depths, in the hour that occurs twice too."""
+    zone = WRITERS[1]
+    with OrcReader(str(written / "1.orc"), timezone=zone) as reader:
+        assert reader.schema.field("t").type == reader.schema.field("s").type.field("t").type == INSTANT
+        rows = reader.read().to_pylist()
+    with OrcReader(str(written / "0.orc")) as reader:
+        # a clock in UTC shows them
+        wanted = [
+            value and value.replace(tzinfo=datetime.UTC) for value in reader.read(["t"])["t"].to_pylist()
+        ]
+    late = [
+        (row, value) for row, value in zip(rows, wanted, strict=True) if value is None or value.year > 1900
+    ]
+    assert len(late) > 1000
+    for row, value in late:
+        expected = [value, {"t": value}, None if value is None else [value, None]]
+        assert [row["t"], row["s"], row["l"]] == expected
 
 
 @pytest.mark.parametrize("using", ["bitmap", "btree", "bloom", "minmax"])
@@ -91,7 +112,7 @@ def test_rows_in_an_order(written: Path, connection: LocalConnection) -> None:
             wanted = [value for value in values if value >= clock]
             for limit in (None, 300):
                 found = scan.narrowed(where, ["t"], limit).order_by("t").to_arrow()
-                assert found.schema.field("t").type == pa.timestamp("us", tz="UTC")
+                assert found.schema.field("t").type == INSTANT
                 assert found["t"].to_pylist() == wanted[:limit]
             aggregated = scan.narrowed(where, None, None)
             if reader == "UTC":
