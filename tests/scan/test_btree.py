@@ -312,3 +312,19 @@ def test_a_range_that_is_too_wide(table: Table, monkeypatch: pytest.MonkeyPatch)
     assert ids(scan) == rows_where(lambda i, a: a is not None and a > 500)
     assert reasons(scan) == {Reason.NOT_SELECTIVE: ["by_a"]}
     assert table.scan("a > 990").explain().notes == ()
+
+
+def test_leaves_of_one_column_are_looked_up_apart(tmp_path: Path, connection: LocalConnection) -> None:
+    """What an index says of one value of a column is not taken for what it says of another."""
+    for number in range(3):
+        values = [1000 * number + i for i in range(500)]
+        write_rows(tmp_path / "t" / f"{number}.orc", 500 * number, values)
+    table = connection.table(str(tmp_path / "t"))
+    table.create_index("by_a", "a", "btree")
+    for where, expected in (
+        ("(a = 3 AND s = 's3') OR (a = 2007 AND s = 's2007')", [3, 1007]),
+        ("(a = 1003 AND s = 's1003') OR (a BETWEEN 5 AND 6 AND s > 's')", [5, 6, 503]),
+    ):
+        scan = table.scan(where)
+        assert sorted(ids(scan)) == expected
+        assert len(scan.plan().tasks) == 2

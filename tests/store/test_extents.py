@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hindex.domain import Domain, Range
 from hindex.index.extent import SHORT_KEY, Extent
+from hindex.keys import KeyKind
 from hindex.proto import manifest_pb2 as pb
-from hindex.store.extents import decode_extents, encode_extents
+from hindex.store.extents import _MOST_RANGES, LISTS, ExtentColumn, decode_extents, encode_extents
 
 KEYS = st.integers(-(1 << 63), (1 << 63) - 1)
 LONG_KEYS = st.binary(max_size=3) | st.binary(min_size=SHORT_KEY - 1, max_size=SHORT_KEY + 2)
 
 
+#: Keys that begin alike as far as they are kept, and differ behind that.
+NEAR_KEYS = st.tuples(st.sampled_from([SHORT_KEY - 1, SHORT_KEY, SHORT_KEY + 1]), st.binary(max_size=1)).map(
+    lambda item: b"b" * item[0] + item[1]
+)
+
+
 @st.composite
-def extents(draw: st.DrawFn) -> list[Extent]:
-    keys: st.SearchStrategy[Any] = draw(st.sampled_from([KEYS, LONG_KEYS]))
+def extents(draw: st.DrawFn, keys: st.SearchStrategy[Any] | None = None) -> list[Extent]:
+    keys = draw(st.sampled_from([KEYS, LONG_KEYS])) if keys is None else keys
     found = []
     for _ in range(draw(st.integers(1, 5))):
         rows = draw(st.integers(0, 9))
@@ -46,6 +56,72 @@ def test_long_keys_are_marked() -> None:
     message = encode_extents(found)
     assert list(message.cut) == [1]
     assert decode_extents(message, [1, 2, 1])[2] == Extent(1, 0, long[:-1], long[:-1], max_is_prefix=True)
+
+
+def column_of(files: Sequence[Sequence[Extent]]) -> ExtentColumn:
+    """The extents of some files' stripes as a segment has them."""
+    messages = [encode_extents(item) for item in files]
+    lists = [
+        pa.array([list(getattr(message, name)) for message in messages], pa.list_(of))
+        for name, of in LISTS.items()
+    ]
+    rows = pa.array([[extent.rows for extent in item] for item in files], pa.list_(pa.uint64()))
+    return ExtentColumn(pa.StructArray.from_arrays(lists, names=list(LISTS)), rows)
+
+
+#: Bounds beyond all keys of 64 bits, too.
+WIDE = st.none() | KEYS | st.sampled_from([-(1 << 70), 1 << 70, -(1 << 63), (1 << 63) - 1])
+NEAR = st.none() | LONG_KEYS | NEAR_KEYS
+
+
+@given(
+    st.sampled_from([(KEYS, WIDE, KeyKind.INT64), (LONG_KEYS | NEAR_KEYS, NEAR, KeyKind.BYTES)]),
+    st.integers(1, SHORT_KEY + 1),
+    st.data(),
+)
+def test_files_of_a_column_are_judged_as_each_extent_is(
+    kinds: tuple[st.SearchStrategy[Any], st.SearchStrategy[Any], KeyKind], limit: int, data: st.DataObject
+) -> None:
+    """Also where another version cut keys at other lengths."""
+    keys, bounds, kind = kinds
+    files = data.draw(st.lists(extents(keys), min_size=1, max_size=4), "files")
+    pieces = data.draw(
+        st.lists(st.tuples(bounds, bounds, st.booleans(), st.booleans()), max_size=12), "pieces"
+    )
+    domain = Domain.of(
+        [
+            item
+            for low, high, low_in, high_in in pieces
+            for item in Domain.between(low, high, low_inclusive=low_in, high_inclusive=high_in).ranges
+        ],
+        null_allowed=data.draw(st.booleans(), "null"),
+    )
+    exact = [any(item.can_match(domain) for item in file) for file in files]
+    as_written = [any(item.cut().can_match(domain) for item in file) for file in files]
+    found = column_of(files).may_match(domain, kind).tolist()
+    assert all(may or not must for may, must in zip(found, exact, strict=True))
+    if len(domain.ranges) <= _MOST_RANGES:
+        assert found == as_written
+    cut_otherwise = column_of([[item.cut(limit) for item in file] for file in files])
+    again = cut_otherwise.may_match(domain, kind).tolist()
+    assert all(may or not must for may, must in zip(again, exact, strict=True))
+
+
+@pytest.mark.parametrize("limit", [3, SHORT_KEY - 1, SHORT_KEY, SHORT_KEY + 1])
+@pytest.mark.parametrize("many", [False, True], ids=["few ranges", "many ranges"])
+def test_keys_behind_a_cut_are_not_missed(limit: int, many: bool) -> None:
+    """The greatest key begins with what is kept of it: the bound of a range may, too, and go on."""
+    key = b"b" * (SHORT_KEY + 1)
+    column = column_of([[Extent(9, 0, b"a", key + b"z").cut(limit)], [Extent(9, 0, b"a", b"ab")]])
+    other = [Range(b"%d" % number, b"%d" % number) for number in range(100, 100 + _MOST_RANGES * many)]
+    for low in (key[:SHORT_KEY], key, key + b"y"):
+        # many ranges are judged as one that spans them
+        domain = Domain((*other, Range(low, None)))
+        assert column.may_match(domain, KeyKind.BYTES).tolist() == [True, many]
+        assert column.may_match(Domain((*other, Range(low, low + b"~"))), KeyKind.BYTES).tolist() == [
+            True,
+            many,
+        ]
 
 
 @pytest.mark.parametrize(
