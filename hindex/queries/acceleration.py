@@ -12,6 +12,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hindex.arguments import check_session
@@ -19,10 +20,10 @@ from hindex.dispatch import IndexResult, indexes_table, run_index_statement
 from hindex.errors import ArgumentError, HindexError, StatementError
 from hindex.indexes import Index
 from hindex.lifecycle.results import CheckResult, records_table
-from hindex.plan.reasons import Reason, group_notes
-from hindex.queries.execution import SPARK_SQL, make_frames, submit
+from hindex.queries.execution import SPARK_SQL, log_tables, make_frames, shorten, submit, warn_of_indexes
 from hindex.queries.query_plan import PlannedTable, plan_query
 from hindex.queries.table_resolution import KnownTable
+from hindex.queries.view_expansion import ExpandedQuery, expand_views, expansion_difference
 from hindex.queries.views import read_locations, table_locations
 from hindex.spark.catalog import describe_for_query, first_line, place_of
 from hindex.spark.session import java_session
@@ -45,16 +46,6 @@ _LOG = logging.getLogger("hindex.queries")
 _BLANKS = r"(?:\s|--[^\n]*\n|/\*.*?\*/)*"
 _QUERY = re.compile(rf"{_BLANKS}(?:SELECT|WITH|FROM)\b|{_BLANKS}\(", re.IGNORECASE | re.DOTALL)
 _WRITE = re.compile(rf"{_BLANKS}(?:INSERT\b|CREATE\s+(?:EXTERNAL\s+)?TABLE\b)", re.IGNORECASE | re.DOTALL)
-#: What the log shows of a query.
-_SHOWN = 120
-#: Reasons for which an index that exists was not used.
-_UNUSABLE = frozenset(
-    {
-        *(Reason.INDEX_MISSING, Reason.DEFERRED, Reason.NOT_BUILT, Reason.NEW_FILE, Reason.STALE_FILE),
-        *(Reason.CORRUPT, Reason.QUARANTINED, Reason.NEWER_FORMAT, Reason.UNKNOWN_INDEX_TYPE),
-        *(Reason.TYPE_MISMATCH, Reason.UNSUPPORTED_TYPE),
-    }
-)
 #: With it on, CREATE TABLE ... AS may write into a directory that has files.
 _WRITES_OVER_FILES = "spark.sql.legacy.allowNonEmptyLocationInCTAS"
 _MISSING = object()
@@ -97,6 +88,15 @@ def accelerate(spark: SparkSession, store: str | os.PathLike[str] | None = None)
 
 
 _HANDLE = "__hindex_acceleration__"
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """A query that reads tables through indexes, without the views that were replaced."""
+
+    query: Query
+    tables: list[PlannedTable]
+    expanded: ExpandedQuery
 
 
 class Acceleration:
@@ -156,7 +156,7 @@ class Acceleration:
         is_inside = getattr(self._state, "is_inside", False)
         if self._is_stopped or is_inside or kwargs or not isinstance(text, str):
             if kwargs and not is_inside:
-                _LOG.info("not accelerated: the query is given objects for its braces | %s", _shown(text))
+                _LOG.info("not accelerated: the query is given objects for its braces | %s", shorten(text))
             return self._original(text, args, **kwargs)
         # hindex's own statements about tables
         self._state.is_inside = True
@@ -183,7 +183,7 @@ class Acceleration:
             if write is not None:
                 return self._run_write(text, write, args)
             _LOG.info(
-                "not accelerated: only INSERT ... SELECT and CREATE TABLE ... AS are | %s", _shown(text)
+                "not accelerated: only INSERT ... SELECT and CREATE TABLE ... AS are | %s", shorten(text)
             )
             return self._original(text, args)
         try:
@@ -195,85 +195,82 @@ class Acceleration:
         return self._rows(run_index_statement(self._connection, statement))
 
     def _run_query(self, text: str, query: Query, args: Args | None) -> DataFrame:
-        tables = self._plan(text, query)
-        # the schema, or Spark's own error, of what the user wrote
+        plan = self._plan(text, query)
+        # the schema, or Spark's own error, of the query as the user wrote it
         original = self._original(text, args)
-        if not tables:
+        if plan is None:
             return original
         try:
-            frames = self._frames(query, tables, original)
-            found = self._checked(query, tables, frames, original, args)
+            frames = self._frames(plan, original)
+            found = self._checked(plan, frames, original, args)
         except Exception as error:  # noqa: BLE001 whatever fails here, Spark has the answer
             _log_left(text, error)
             return original
-        _log_tables(text, tables)
+        log_tables(text, plan.tables)
         return found
 
     def _run_write(self, text: str, write: WriteStatement, args: Args | None) -> DataFrame:
         """Run a statement that writes a table. Spark gets it once: all that may fail before does so on its query."""
         query = write.query
-        tables = self._plan(text, query)
-        if not tables:
+        plan = self._plan(text, query)
+        if plan is None:
             return self._original(text, args)
         try:
             body = self._original(query.with_tables([None] * len(query.tables)), write.query_args)
-            self._check_target(write, tables, body)
-            frames = self._frames(query, tables, body)
-            self._checked(query, tables, frames, body, write.query_args)
+            self._check_target(write, plan, body)
+            frames = self._frames(plan, body)
+            self._checked(plan, frames, body, write.query_args)
         except Exception as error:  # noqa: BLE001 nothing is written so far
             _log_left(text, error)
             return self._original(text, args)
-        _log_tables(text, tables)
-        return submit(self._spark, query, frames, args=args, head=write.head)
+        log_tables(text, plan.tables)
+        return submit(self._spark, plan.query, frames, args=args, head=write.head)
 
-    def _plan(self, text: str, query: Query) -> list[PlannedTable]:
-        """Plan the tables of a query; none if Spark is to read all of them."""
+    def _plan(self, text: str, query: Query) -> _Plan | None:
+        """Plan the tables of a query; None if Spark is to read all of them."""
         if not query.tables:
             if query.problem is not None:
-                _LOG.info("not accelerated: %s | %s", query.problem, _shown(text))
-            return []
+                _LOG.info("not accelerated: %s | %s", query.problem, shorten(text))
+            return None
         try:
-            if any(text_at(query, table.start) in "'\"" for table in query.tables):
+            if any(query.text[table.start] in "'\"" for table in query.tables):
                 raise NotAcceleratedError("a table is named by a path in quotes, which Spark does not read")
-            tables = plan_query(self._connection, query, as_spark=True)
+            expanded = expand_views(self._connection, query, as_spark=True)
+            tables = plan_query(self._connection, expanded.query, expanded.tables)
         except Exception as error:  # noqa: BLE001 whatever fails here, Spark has the answer
             _log_left(text, error)
-            return []
-        for item in tables:
-            unusable = [note for note in item.notes if note.reason in _UNUSABLE]
-            if unusable:
-                groups = "; ".join(map(str, group_notes(unusable)))
-                _LOG.warning("index not used on %s: %s", item.decision.table, groups)
+            return None
+        warn_of_indexes(tables)
         if any(item.scan is not None for item in tables):
-            return tables
-        _log_tables(text, tables)
-        return []
+            return _Plan(expanded.query, tables, expanded)
+        log_tables(text, tables)
+        return None
 
-    def _frames(
-        self, query: Query, tables: Sequence[PlannedTable], original: DataFrame
-    ) -> list[DataFrame | None]:
+    def _frames(self, plan: _Plan, original: DataFrame) -> list[DataFrame | None]:
         """Make the frames that stand for tables, after the last look at whether they may.
 
         :raises NotAcceleratedError: if they may not.
         """
         original.schema  # noqa: B018 Spark Connect has not looked at the text so far
-        for item in tables:
+        difference = expansion_difference(self._spark, plan.expanded, self._original)
+        if difference is not None:
+            raise NotAcceleratedError(difference)
+        for item in plan.tables:
             is_named = item.scan is not None and item.known.described is not None
             if is_named and self._spark.catalog.isCached(item.known.name):
                 raise NotAcceleratedError(f"Spark has cached table {item.known.name}")
-        self._check_views(tables)
-        return make_frames(tables, lambda item: item.frame(self._spark))
+        self._check_views(plan.tables)
+        return make_frames(plan.tables, lambda item: item.frame(self._spark))
 
     def _checked(
         self,
-        query: Query,
-        tables: Sequence[PlannedTable],
+        plan: _Plan,
         frames: Sequence[DataFrame | None],
         original: DataFrame,
         args: Args | None,
     ) -> DataFrame:
         """Return the query with frames in place of tables. :raises NotAcceleratedError: if its schema is another."""
-        found = submit(self._spark, query, frames, args=args)
+        found = submit(self._spark, plan.query, frames, args=args)
         if found.schema.jsonValue() != original.schema.jsonValue():
             raise NotAcceleratedError("its columns would differ from Spark's")
         return found
@@ -292,7 +289,7 @@ class Acceleration:
                     f"view {item.known.name} may read the same table, in an earlier state"
                 )
 
-    def _check_target(self, write: WriteStatement, tables: Sequence[PlannedTable], body: DataFrame) -> None:
+    def _check_target(self, write: WriteStatement, plan: _Plan, body: DataFrame) -> None:
         """Refuse a statement that may write what it reads. :raises NotAcceleratedError: with the reason."""
         name = str(write.target)
         if write.is_create:
@@ -307,7 +304,7 @@ class Acceleration:
             written = table_locations(self._spark, name, describe_for_query(self._spark, name)) or set()
             if not written:
                 raise NotAcceleratedError(f"the location of {name} is not known")
-        read = self._read_locations(write.query, tables, body)
+        read = self._read_locations(plan.query, plan.tables, body)
         if read is None:
             raise NotAcceleratedError("the locations of all that it reads are not known")
         if any(overlap(one, other) for one in written for other in read):
@@ -364,11 +361,6 @@ def overlap(one: str, other: str) -> bool:
     return longer.startswith(shorter)
 
 
-def text_at(query: Query, at: int) -> str:
-    """Return the character of a query's text at a place."""
-    return query.text[at : at + 1]
-
-
 def _arrow(result: IndexResult) -> pa.Table:
     if isinstance(result, Index):
         return indexes_table([result])
@@ -381,35 +373,13 @@ def _is_view(known: KnownTable) -> bool:
     return known.described is None or str(known.described.get("type", "")).upper() == "VIEW"
 
 
-def _shown(text: object) -> str:
-    line = " ".join(str(text).split())
-    return line if len(line) <= _SHOWN else line[: _SHOWN - 3] + "..."
-
-
 def _log_left(text: str, error: Exception) -> None:
     """Log why a query is left to Spark."""
     from pyspark.errors import PySparkException
 
     if isinstance(error, NotAcceleratedError | HindexError):
-        _LOG.info("not accelerated: %s | %s", error, _shown(text))
+        _LOG.info("not accelerated: %s | %s", error, shorten(text))
     elif isinstance(error, PySparkException):
-        _LOG.info("not accelerated: %s | %s", first_line(error), _shown(text))
+        _LOG.info("not accelerated: %s | %s", first_line(error), shorten(text))
     else:
-        _LOG.warning("not accelerated: hindex failed | %s", _shown(text), exc_info=error)
-
-
-def _log_tables(text: str, tables: Sequence[PlannedTable]) -> None:
-    """Log how the tables of a query are read, in one line."""
-    if not _LOG.isEnabledFor(logging.INFO):
-        return
-    parts = []
-    for item in tables:
-        if item.scan is None:
-            parts.append(f"{item.decision.table} by Spark: {item.decision.reason}")
-        else:
-            through = ", ".join(item.indexes) or "its row keys"
-            rows = "" if item.decision.rows is None else f", about {item.decision.rows} rows"
-            parts.append(f"{item.decision.table} through {through}{rows}")
-    is_accelerated = any(item.scan is not None for item in tables)
-    what = "accelerated" if is_accelerated else "not accelerated"
-    _LOG.info("%s: %s | %s", what, "; ".join(parts), _shown(text))
+        _LOG.warning("not accelerated: hindex failed | %s", shorten(text), exc_info=error)

@@ -10,14 +10,18 @@ either all read here or all by Spark.
 
 from __future__ import annotations
 
+import logging
 import re
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hindex.errors import ArgumentTypeError, StatementError, TableError
+from hindex.errors import ArgumentTypeError, HindexError, StatementError, TableError
+from hindex.plan.reasons import group_notes
 from hindex.queries.query_explanation import QueryExplanation, TableDecision
 from hindex.queries.query_plan import PlannedTable, plan_query
+from hindex.queries.view_expansion import ExpandedQuery, expand_views, expansion_difference
 from hindex.queries.views import place_in_frame
 from hindex.spark.catalog import MISSING, first_line, is_path
 from hindex.spark.session import java_session
@@ -41,6 +45,10 @@ _NOT_PARSED = "PARSE_SYNTAX_ERROR"
 _OF_TEXT = frozenset({_NOT_PARSED, "MISSING_GROUP_BY", "UNBOUND_SQL_PARAMETER"})
 #: Where Spark marks a mistake: lines from 1, columns from 0.
 _PLACE = re.compile(r"\(line (\d+), pos (\d+)\)")
+_LOG = logging.getLogger("hindex.queries")
+#: Characters that the log shows of a query.
+_SHOWN = 300
+
 #: Attribute of a function in place of a session's ``sql``: the function that was there.
 SPARK_SQL = "__hindex_spark_sql__"
 
@@ -59,7 +67,18 @@ def run_query(connection: Connection, query: Query) -> DataFrame:
     :raises StatementError: if Spark cannot parse or resolve the query.
     """
     spark = connection.spark()
-    planned = plan_query(connection, query)
+    expanded = expand_views(connection, query)
+    planned = plan_query(connection, expanded.query, expanded.tables)
+    if expanded.views:
+        found = None
+        if any(item.scan is not None for item in planned):
+            found = _without_views(spark, query, expanded, planned)
+        if found is not None:
+            log_tables(query.text, planned)
+            return found
+        planned = plan_query(connection, query)
+    warn_of_indexes(planned)
+    log_tables(query.text, planned)
     if any(item.known.uri is None for item in planned):
         # a view may be of a table that is read here: its files are those of now for both
         for item in planned:
@@ -68,14 +87,43 @@ def run_query(connection: Connection, query: Query) -> DataFrame:
     return _analysed(connection, query, planned, lambda item: item.frame(spark))
 
 
+def _without_views(
+    spark: SparkSession, query: Query, expanded: ExpandedQuery, planned: Sequence[PlannedTable]
+) -> DataFrame | None:
+    """The query with the tables below its views read here; None where that is not certain to be the same."""
+    from pyspark.errors import PySparkException
+
+    sql = spark_sql(spark)
+    try:
+        names = [expanded.tables[table.ref].spark_name() for table in query.tables]
+        original = sql(query.with_tables(names), query.args)
+        difference = expansion_difference(spark, expanded, sql)
+        if difference is None:
+            others = [item.known.spark_name() if item.scan is None else None for item in planned]
+            frames = make_frames(planned, lambda item: item.frame(spark))
+            found = submit(spark, expanded.query, frames, others, args=query.args)
+            if found.schema.jsonValue() == original.schema.jsonValue():
+                return found
+            difference = "its columns would differ from Spark's"
+    except (HindexError, PySparkException) as error:
+        difference = str(error).partition("\n")[0]
+    _LOG.info("views are left to Spark: %s | %s", difference, shorten(query.text))
+    return None
+
+
 def explain_query(connection: Connection, query: Query) -> QueryExplanation:
     """How the tables of a query are read, and why. No rows are read.
 
     :raises StatementError: if Spark cannot parse or resolve the query.
     """
     spark = connection.spark()
-    planned = plan_query(connection, query, in_full=True)
-    _analysed(connection, query, planned, lambda item: item.empty(spark))
+    expanded = expand_views(connection, query, in_full=True)
+    planned = plan_query(connection, expanded.query, expanded.tables)
+    as_written = plan_query(connection, query, expanded.tables) if expanded.views else planned
+    _analysed(connection, query, as_written, lambda item: item.empty(spark))
+    is_expanded = any(item.scan is not None for item in planned)
+    if not is_expanded or expansion_difference(spark, expanded, spark_sql(spark)) is not None:
+        planned = as_written
     decisions = [
         item.decision if item.scan is None else replace(item.decision, explanation=item.scan.explain())
         for item in planned
@@ -94,10 +142,7 @@ def _analysed(
 
     spark = connection.spark()
     has_frames = any(item.scan is not None for item in tables)
-    names: list[str | None] = []
-    for item in tables:
-        by_spark = item.known.spark_name() if item.scan is None else None
-        names.append(as_literal(by_spark) if by_spark is not None and has_frames else by_spark)
+    names = [item.known.spark_name() if item.scan is None else None for item in tables]
     frames = make_frames(tables, frame)
     try:
         found = submit(spark, query, frames, names, args=query.args)
@@ -158,6 +203,8 @@ def submit(
     """
     named = {f"hindex_{at}": frame for at, frame in enumerate(frames) if frame is not None}
     others = names or [None] * len(frames)
+    if named:
+        others = [None if other is None else as_literal(other) for other in others]
     with_frames = [
         other if frame is None else f"{{hindex_{at}}}"
         for at, (frame, other) in enumerate(zip(frames, others, strict=True))
@@ -171,6 +218,36 @@ def spark_sql(spark: SparkSession) -> Callable[..., DataFrame]:
     """Return the session's own ``sql``, where ``hindex.accelerate`` has put another one in its place."""
     own: Callable[..., DataFrame] = getattr(spark.sql, SPARK_SQL, spark.sql)
     return own
+
+
+def warn_of_indexes(tables: Sequence[PlannedTable]) -> None:
+    """Log the indexes that exist and could not be used: those of changed files, damaged ones and so on."""
+    for item in tables:
+        notes = group_notes(note for note in item.notes if note.reason.is_problem)
+        if notes:
+            _LOG.warning("index not used on %s: %s", item.decision.table, "; ".join(map(str, notes)))
+
+
+def log_tables(text: str, tables: Sequence[PlannedTable]) -> None:
+    """Log how the tables of a query are read, in one line."""
+    if not _LOG.isEnabledFor(logging.INFO):
+        return
+    parts = []
+    for item in tables:
+        if item.scan is None:
+            parts.append(f"{item.decision.table} by Spark: {item.decision.reason}")
+        else:
+            through = ", ".join(item.indexes) or "its row keys"
+            rows = "" if item.decision.rows is None else f", about {item.decision.rows} rows"
+            parts.append(f"{item.decision.table} through {through}{rows}")
+    is_accelerated = any(item.scan is not None for item in tables)
+    prefix = "accelerated" if is_accelerated else "not accelerated"
+    _LOG.info("%s: %s | %s", prefix, "; ".join(parts), shorten(text))
+
+
+def shorten(text: object) -> str:
+    """Return the beginning of a query in one line."""
+    return textwrap.shorten(str(text), _SHOWN, placeholder=" ...")
 
 
 def _of_other_paths(spark: SparkSession, query: Query) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from hindex.sql.queries import Query, QueryTable
+    from hindex.sql.statements import TableRef
 
 #: The greatest share of a table's rows for which it is read through its indexes. On six million rows of lineitem, with
 #: three columns asked for and the rows anywhere, the processor time was half of Spark's with 0.04 % of them, 0.9 of it
@@ -87,18 +88,18 @@ class PlannedTable:
 
 
 def plan_query(
-    resolver: TableResolver, query: Query, *, in_full: bool = False, as_spark: bool = False
+    resolver: TableResolver, query: Query, known_by_ref: Mapping[TableRef, KnownTable] | None = None
 ) -> list[PlannedTable]:
     """How each table of a query is to be read.
 
-    :param in_full: see :func:`known_tables`; where no query follows that Spark would see.
-    :param as_spark: see :class:`KnownTable`.
+    :param known_by_ref: the tables that it names, where they were looked up already.
     """
     spark = resolver.spark()
     reason = strange_setting(partial(is_set, spark), query.text)
     if reason is not None:
         query.leave(reason)
-    by_ref = known_tables(resolver, [table.ref for table in query.tables], in_full=in_full, as_spark=as_spark)
+    refs = [table.ref for table in query.tables]
+    by_ref = known_tables(resolver, refs) if known_by_ref is None else known_by_ref
     known = [by_ref[table.ref] for table in query.tables]
     if query.problem is not None:
         return [

@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from tests.bench import builds, planning, queries_run, reader, remote, report, to_spark, tpch
+from tests.bench import accelerate, builds, planning, queries_run, reader, remote, report, to_spark, tpch
 from tests.bench.options import complete, machine
 from tests.bench.section import Section
 
@@ -26,6 +26,7 @@ SECTIONS: tuple[Section, ...] = (
     remote.SECTION,
     planning.SECTION,
     tpch.SECTION,
+    accelerate.SECTION,
     to_spark.SECTION,
 )
 
@@ -34,7 +35,19 @@ SECTIONS: tuple[Section, ...] = (
 ENVIRONMENT = ("MIMALLOC_PURGE_DELAY",)
 
 #: What ``all`` measures, and of that what it measures with ``--quick``.
-ALL = ("queries", "selectivity", "scales", "layouts", "build", "reader", "s3", "planning", "tpch", "to-spark")
+ALL = (
+    "queries",
+    "selectivity",
+    "scales",
+    "layouts",
+    "build",
+    "reader",
+    "s3",
+    "planning",
+    "tpch",
+    "accelerate",
+    "to-spark",
+)
 QUICK = ("queries", "reader", "s3", "planning")
 
 

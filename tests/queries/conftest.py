@@ -66,6 +66,7 @@ def warehouse(spark: SparkSession, made_warehouse: str) -> Iterator[str]:
     """The name of a database, which is the current one; its tables may be read, and others be made."""
     spark.sql(f"USE {made_warehouse}")
     yield made_warehouse
+    spark.sql(f"USE {made_warehouse}")
     for row in spark.sql("SHOW VIEWS").collect():
         spark.sql(f"DROP VIEW {row.viewName}")
     for row in spark.sql("SHOW TABLES").collect():

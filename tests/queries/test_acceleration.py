@@ -14,7 +14,8 @@ import pytest
 
 import hindex
 from hindex.errors import ArgumentError, ArgumentTypeError, IndexNotFoundError, StatementError
-from hindex.queries import acceleration
+from hindex.queries import acceleration, query_plan
+from hindex.queries.selectivity_estimate import TOO_MANY
 from tests.queries import script
 from tests.support.queries import rows
 
@@ -423,6 +424,115 @@ def test_the_schema_is_compared(
     assert "its columns would differ" in log.take()[-1]
 
 
+@pytest.mark.parametrize(
+    ("views", "query", "is_accelerated"),
+    [
+        (["v AS SELECT * FROM sales"], "SELECT * FROM v WHERE shop = 7", True),
+        (
+            ["v AS SELECT id, shop AS s FROM sales; -- c"],
+            "SELECT v.s, x.id FROM v JOIN v x ON v.id = x.id WHERE v.s = 7",
+            False,
+        ),
+        (
+            ["v (a, b) AS SELECT id, shop FROM sales WHERE shop > 3"],
+            "SELECT a FROM shopping.v WHERE b = 7",
+            True,
+        ),
+        (
+            ["v AS SELECT id, shop FROM sales WHERE shop = 7"],
+            "SELECT count(*) AS n FROM v AS w WHERE w.id > 5",
+            True,
+        ),
+        (
+            ["v AS SELECT id, shop FROM sales", "w AS SELECT id AS i, shop AS s FROM v"],
+            "SELECT * FROM w WHERE s = 7",
+            True,
+        ),
+        (
+            ["v AS WITH x AS (SELECT * FROM sales) SELECT x.* FROM x WHERE shop = 7"],
+            "SELECT id FROM v -- the end",
+            True,
+        ),
+        (
+            ["v AS SELECT shop, count(*) AS n FROM sales GROUP BY shop"],
+            "SELECT n FROM v WHERE shop = 7",
+            True,
+        ),
+        (
+            ["v AS SELECT s.id, c.city FROM sales s LEFT JOIN shops c USING (shop) WHERE s.shop = 7"],
+            "SELECT * FROM v",
+            True,
+        ),
+        (
+            ["v AS SELECT id, shop FROM sales"],
+            "WITH v AS (SELECT 1 AS shop) SELECT * FROM v WHERE shop = 1",
+            False,
+        ),
+        # its column says something else than that of the table
+        (["v (k COMMENT 'other') AS SELECT shop FROM sales"], "SELECT * FROM v WHERE k = 7", False),
+        (["v AS SELECT id, shop, rand() AS r FROM sales"], "SELECT id FROM v WHERE shop = 7", False),
+        (
+            ["v AS SELECT id, shop FROM sales"],
+            "SELECT id FROM v TABLESAMPLE (100 PERCENT) WHERE shop = 7",
+            False,
+        ),
+    ],
+)
+def test_views_are_expanded(
+    spark: SparkSession, warehouse: str, log: Log, views: list[str], query: str, is_accelerated: bool
+) -> None:
+    for view in views:
+        spark.sql(f"CREATE VIEW {view}")
+    if "n FROM v" in query or "shopping" in query:
+        # names of a view are those of its own database
+        spark.sql("USE default")
+        query = query.replace("FROM v", "FROM shopping.v")
+    wanted = contents(spark.sql(query))
+    with hindex.accelerate(spark):
+        assert contents(spark.sql(query)) == wanted
+    lines = log.take()
+    assert any("sales through i_shop" in line for line in lines) is is_accelerated, lines
+    hx = hindex.connect(spark=spark)
+    assert sorted(map(repr, hx.sql(query).to_arrow().to_pylist())) == wanted[1]  # type: ignore[union-attr]
+    assert "through its indexes" in str(hx.sql("EXPLAIN " + query)) or not is_accelerated
+
+
+def test_a_view_made_with_other_settings_is_sparks(spark: SparkSession, warehouse: str, log: Log) -> None:
+    query = "SELECT * FROM v WHERE shop = 7"
+    spark.conf.set("spark.sql.decimalOperations.allowPrecisionLoss", "false")
+    try:
+        spark.sql("CREATE VIEW v AS SELECT shop, amount * amount AS a FROM sales")
+        with hindex.accelerate(spark):
+            spark.sql(query)
+            assert log.take()[-1].startswith("accelerated")
+            spark.conf.unset("spark.sql.decimalOperations.allowPrecisionLoss")
+            wanted = contents(spark.table("v").where("shop = 7"))
+            assert contents(spark.sql(query)) == wanted
+            assert "allowPrecisionLoss was 'false'" in log.take()[-1]
+        # and one that was made before they were
+        spark.sql("CREATE OR REPLACE VIEW v AS SELECT shop, amount FROM sales")
+        spark.conf.set("spark.sql.decimalOperations.allowPrecisionLoss", "false")
+        with hindex.accelerate(spark):
+            spark.sql(query)
+            assert "allowPrecisionLoss was None" in log.take()[-1]
+    finally:
+        spark.conf.unset("spark.sql.decimalOperations.allowPrecisionLoss")
+
+
+def test_temporary_names_are_not_those_of_a_view(spark: SparkSession, warehouse: str, log: Log) -> None:
+    spark.sql("CREATE VIEW v AS SELECT id, shop FROM sales")
+    wanted = contents(spark.sql("SELECT * FROM v WHERE shop = 7"))
+    spark.sql("CREATE TEMPORARY VIEW sales AS SELECT 1L AS id, 7 AS shop")
+    with hindex.accelerate(spark):
+        assert contents(spark.sql("SELECT * FROM v WHERE shop = 7")) == wanted
+        assert "through i_shop" in log.one()
+        # the one place is the view's, the other that of its table
+        log.take()
+        query = "SELECT count(*) AS n FROM shopping.sales s JOIN sales t ON s.shop = t.shop WHERE s.shop = 7"
+        assert spark.sql(query).collect()[0].n == len(wanted[1])
+        assert "shopping.sales through i_shop" in log.one()
+
+
 def test_stop_restores_what_was_there(
     spark: SparkSession, warehouse: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -465,14 +575,22 @@ def test_a_store_of_its_own(spark: SparkSession, warehouse: str, log: Log, tmp_p
 
 
 def test_warnings_name_indexes_that_could_not_be_used(
-    spark: SparkSession, own_warehouse: str, caplog: Any
+    spark: SparkSession,
+    own_warehouse: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     spark.sql("INSERT INTO sales SELECT 5000 + id, 7, NULL, NULL, NULL FROM range(3)")
-    caplog.set_level(logging.INFO, logger="hindex.queries")
+    caplog.set_level(logging.WARNING, logger="hindex")
     with hindex.accelerate(spark):
-        spark.sql("SELECT * FROM sales WHERE shop = 7").collect()
-    (warning,) = [record for record in caplog.records if record.levelno == logging.WARNING]
-    assert "index not used on sales: NEW_FILE" in warning.getMessage()
+        for share in (1.0, 0.0):
+            monkeypatch.setattr(query_plan, "MAX_SHARE", share)
+            TOO_MANY.clear()
+            spark.sql("SELECT * FROM sales WHERE shop = 7").collect()
+            (warning,) = caplog.messages
+            assert "NEW_FILE: " in warning
+            assert "not used" in warning or "through i_shop" in warning
+            caplog.clear()
 
 
 def test_queries_through_a_connection_are_planned_once(spark: SparkSession, warehouse: str, log: Log) -> None:
