@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -64,6 +66,9 @@ if TYPE_CHECKING:
 #: Environment variable that names the store where ``connect`` is not given one.
 STORE_VARIABLE = "HINDEX_STORE"
 
+_LOG = logging.getLogger("hindex.queries")
+#: How the message of a feature begins that the statement has and hindex has not.
+_UNSUPPORTED = re.compile(r"unsupported at line \d+, column \d+: ")
 #: What a URI looks like that was made a path.
 _CUT_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/(?!/)")
 
@@ -365,11 +370,17 @@ class Connection:
         from hindex.queries.execution import SparkSyntaxError, explain_query, run_query
         from hindex.spark.frame_rows import FrameRows
 
+        cause = _cause(problem)
+
+        def explain() -> QueryExplanation:
+            return replace(explain_query(self, query), cause=cause)
+
         try:
             if query.is_explain:
-                return explain_query(self, query)
+                return explain()
             frame = run_query(self, query)
-            return QueryResult(text, FrameRows(frame, lambda: explain_query(self, query), text), self.session)
+            _LOG.info("run by Spark: %s | %s", cause, " ".join(text.split()))
+            return QueryResult(text, FrameRows(frame, explain, text), self.session)
         except StatementError as error:
             if isinstance(problem, NotOrcError):
                 raise  # that Spark reads the table is no mistake
@@ -519,6 +530,15 @@ class Connection:
     def _remember(self, table: Table) -> Table:
         self._used[table.uri] = table
         return table
+
+
+def _cause(problem: HindexError) -> str:
+    """Say in one line why hindex does not answer a query by itself, without the place in the text and the remedy."""
+    if isinstance(problem, StatementError) and not isinstance(problem, UnsupportedError):
+        return "it is more than a SELECT of one table"
+    line = str(problem).partition("\n")[0]
+    place = _UNSUPPORTED.match(line)
+    return line if place is None else line[place.end() :].partition("; ")[0]
 
 
 def _place(given: str | os.PathLike[str], what: str) -> str:

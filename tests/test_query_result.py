@@ -121,6 +121,12 @@ def unkeyed(value: Any) -> Any:
     return value.decode() if isinstance(value, bytes) else value
 
 
+def test_counts_are_never_null_in_the_schema(table: Path) -> None:
+    found = result("SELECT count(*), count(a), count(DISTINCT a), min(a) FROM {}", table)
+    assert [field.nullable for field in found.schema] == [False, False, False, True]
+    assert found.to_arrow().schema.equals(found.schema)
+
+
 def test_nan_is_the_greatest_value(table: Path) -> None:
     for text in ("SELECT x FROM {}", "SELECT x FROM {} LIMIT 9", "SELECT x FROM {} GROUP BY x"):
         found = result(text, table)

@@ -32,14 +32,19 @@ class TableDecision:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class QueryExplanation:
-    """How the tables of a query are read, in the order in which it names them."""
+    """How the tables of a query are read, in the order in which it names them.
+
+    :param problem: why none of them is read through its indexes, if that is so.
+    :param cause: why hindex does not answer the query by itself.
+    """
 
     tables: tuple[TableDecision, ...]
     problem: str | None = None
+    cause: str | None = None
 
     def to_text(self) -> str:
         """Plain text."""
-        lines = ["Query run by Spark"]
+        lines = ["Query run by Spark" + ("" if self.cause is None else f": {self.cause}")]
         if self.problem is not None:
             lines.append(f"  no table is read through indexes: {self.problem}")
         for item in self.tables:
@@ -58,6 +63,7 @@ class QueryExplanation:
     def to_json(self) -> dict[str, object]:
         """Plain values for ``json.dumps``."""
         return {
+            "cause": self.cause,
             "problem": self.problem,
             "tables": [
                 {

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import hindex
-from hindex.errors import ColumnError, UnsupportedError
+from hindex.errors import ColumnError, HindexError, UnsupportedError
 from hindex.plan.explain import Explanation
 from hindex.queries.query_explanation import QueryExplanation
 from hindex.query_result import QueryResult
@@ -31,6 +31,8 @@ STATEMENTS = [
     "SELECT min(flag), max(tiny), min(small), max(i), min(dec), max(big), min(x) FROM {} WHERE {}",
     "SELECT s, count(*) AS n, count(s), min(s), count(DISTINCT i) FROM {} WHERE {} GROUP BY s ORDER BY s",
     "SELECT DISTINCT flag, dec FROM {} WHERE {}",
+    "SELECT ts, count(*) AS n, max(ts) FROM {} WHERE {} GROUP BY ts",
+    "SELECT min(ts), max(ts) AS latest FROM {} WHERE {}",
     "SELECT x, count(*) AS n FROM {} WHERE {} GROUP BY x HAVING count(*) > 0",
     "SELECT EXISTS(SELECT 1 FROM {} WHERE {})",
     "SELECT EXISTS(SELECT id FROM {} WHERE {}) AS any",
@@ -56,6 +58,9 @@ def columns(rows: int) -> dict[str, pa.Array]:
         "day": some([datetime.date(2020, 1, 2), datetime.date(1900, 1, 1)], pa.date32()),
         "dec": some([Decimal("1.10"), Decimal("-2.00")], pa.decimal128(9, 2)),
         "big": some([Decimal("1e20"), Decimal(-5)], pa.decimal128(38, 10)),
+        "ts": some(
+            [datetime.datetime(2020, 1, 2, 3, 4, 5, 6), datetime.datetime(1999, 1, 1)], pa.timestamp("us")
+        ),
         "list": some([[1, None], []], pa.list_(pa.int64())),
         "map": some([[("k", 1)], []], pa.map_(pa.string(), pa.int64())),
         "st": some([{"x": 1, "y": "z"}], pa.struct([("x", pa.int32()), ("y", pa.string())])),
@@ -173,3 +178,40 @@ def test_show_looks_as_sparks(spark: SparkSession, place: Path, capsys: pytest.C
         ours = capsys.readouterr().out
         spark.sql(text.format(f"orc.`{place / 'full'}`")).show(**options)  # type: ignore[arg-type]
         assert ours.strip() == capsys.readouterr().out.strip()
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ("SELECT id, i + 1 AS n FROM {}", "select expression 'i + 1'"),
+        ("SELECT t.id FROM {} t JOIN range(3) r ON t.id = r.id", "table alias 't'"),
+        ("SELECT id FROM {} ORDER BY i, s", "ORDER BY of more than one column"),
+        ("SELECT id FROM {} WHERE i = 1 UNION SELECT 2", "UNION"),
+        ("WITH q AS (SELECT * FROM {}) SELECT id FROM q", "it is more than a SELECT of one table"),
+        ("SELECT id FROM {} WHERE length(upper(repeat(s, 2))) = 2", "function repeat"),
+        ("SELECT id FROM results_view", "Table 'results_view' is invalid: it is a view"),
+    ],
+)
+def test_what_hindex_does_not_answer_goes_to_spark_with_the_reason(
+    text: str, cause: str, spark: SparkSession, place: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    spark.sql("CREATE OR REPLACE TEMP VIEW results_view AS SELECT 1L AS id")
+    hx = hindex.connect(spark=spark)
+    ours, theirs = (text.format(name) for name in (f"'{place / 'full'}'", f"orc.`{place / 'full'}`"))
+    try:
+        with caplog.at_level("INFO", logger="hindex.queries"):
+            found: Any = hx.sql(ours)
+        assert listed(found.to_arrow()) == listed(spark.sql(theirs).toArrow())
+        explained: Any = hx.sql(f"EXPLAIN {ours}")
+        for explanation in (found.explain(), explained):
+            assert explanation.cause.startswith(cause)
+            assert str(explanation).startswith(f"Query run by Spark: {cause}")
+            assert "\n" not in explanation.cause
+            assert explanation.to_json()["cause"] == explanation.cause
+        (line,) = [record.getMessage() for record in caplog.records if record.name == "hindex.queries"]
+        assert line == f"run by Spark: {explained.cause} | {ours}"
+    finally:
+        spark.catalog.dropTempView("results_view")
+    # without a session the error names the remedy
+    with pytest.raises(HindexError, match=r"hindex\.connect\(spark="):
+        hindex.connect().sql("SELECT id, i + 1 AS n FROM 'x'")
