@@ -17,12 +17,14 @@ import pyarrow as pa
 from hindex.errors import StatementError, TableError, UnsupportedError
 from hindex.orc.acid.write_ids import ValidWriteIds
 from hindex.orc.source import one_line
+from hindex.plan.time_zones import TimeZones
 from hindex.scan.planning import ScanPlan, output_columns, plan_nothing, plan_scan
 from hindex.spark.frames import cores
 from hindex.spark.session import as_active
 from hindex.spark.tasks import Group, group_units, read_group
-from hindex.spark.types import spark_ddl
+from hindex.spark.types import quoted, spark_ddl
 from hindex.spark.workers import check_workers
+from hindex.spark.zones import zones
 from hindex.store.store import Store
 from hindex.table.declared import DeclaredSchema
 from hindex.table.elsewhere import CatalogPartitions
@@ -74,17 +76,22 @@ def enable(spark: SparkSession, tables: Sequence[str] = (), store: str | None = 
     place = None if store is None else normalize_uri(store)
     # Spark looks for the name in the active session, and takes one that it finds there for another source's
     with as_active(spark):
-        spark.dataSource.register(_source_class(places, place, cores(spark)))
+        spark.dataSource.register(_source_class(places, place, zones(spark), cores(spark)))
 
 
 class SourceTable:
     """The table that a read names, and what it wants of it.
 
     :param options: those of the read, with names in lower case.
+    :param zones: the time zones of the session that enabled the source.
     """
 
     def __init__(
-        self, options: Mapping[str, str], places: Mapping[str, NamedTable], store: str | None
+        self,
+        options: Mapping[str, str],
+        places: Mapping[str, NamedTable],
+        store: str | None,
+        zones: TimeZones,
     ) -> None:
         unknown = sorted(set(options) - set(_OPTIONS))
         if unknown:
@@ -105,6 +112,7 @@ class SourceTable:
         self.where = parsed(options.get("where"))
         seen = options.get("valid_write_ids")
         self._acid = AcidOptions(ValidWriteIds.parse(seen)) if seen else AcidOptions()
+        self.zones = zones
 
     def snapshot(self) -> Snapshot:
         """The table as it is now."""
@@ -114,12 +122,12 @@ class SourceTable:
         )
 
     def ddl(self) -> str:
-        """The schema of a read. Timestamps without a zone, as most are in ORC files, are ``timestamp_ntz``.
+        """The schema of a read, with the types that Spark's own reader gives.
 
         :raises ColumnError: if a column, of the condition too, cannot be resolved.
         :raises PredicateError: if the condition cannot be typed or answered.
         """
-        columns = plan_nothing(self.snapshot(), self.where, self.columns).columns
+        columns = plan_nothing(self.snapshot(), self.where, self.columns, zones=lambda: self.zones).columns
         names = [column.name for column in columns]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
@@ -127,7 +135,7 @@ class SourceTable:
                 f"option 'columns' names {twice!r} twice: a frame of Spark's sources has it once"
             )
         return ", ".join(
-            f"`{column.name.replace('`', '``')}` {spark_ddl(column.type, wall_clock='timestamp_ntz')}"
+            f"{quoted(column.name)} {spark_ddl(column.type, wall_clock='timestamp_ltz')}"
             for column in columns
         )
 
@@ -149,7 +157,8 @@ class SourceScan:
 
     def plan(self) -> ScanPlan:
         snapshot = self._table.snapshot()
-        return plan_scan(snapshot, self._table.where, self._names(snapshot.schema))
+        names = self._names(snapshot.schema)
+        return plan_scan(snapshot, self._table.where, names, zones=lambda: self._table.zones)
 
     def _names(self, schema: TableSchema) -> list[ColumnName]:
         """What Spark wants, which it calls as it was told, as the read named it: without a list, by whole columns."""
@@ -193,7 +202,9 @@ def _zoned(of: pa.DataType) -> list[bool]:
     return [zoned for at in range(of.num_fields) for zoned in _zoned(of.field(at).type)]
 
 
-def _source_class(places: Mapping[str, NamedTable], store: str | None, parallelism: int) -> type[DataSource]:
+def _source_class(
+    places: Mapping[str, NamedTable], store: str | None, zones: TimeZones, parallelism: int
+) -> type[DataSource]:
     """The class that Spark is told of; it travels by value, so nothing has to be installed for Spark to find it."""
     from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
@@ -218,7 +229,9 @@ def _source_class(places: Mapping[str, NamedTable], store: str | None, paralleli
             return NAME
 
         def _table(self) -> SourceTable:
-            return SourceTable({key.lower(): value for key, value in self.options.items()}, places, store)
+            return SourceTable(
+                {key.lower(): value for key, value in self.options.items()}, places, store, zones
+            )
 
         def schema(self) -> str:
             return self._table().ddl()

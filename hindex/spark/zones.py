@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from hindex.plan.time_zones import TimeZones
+from hindex.spark.jobs import described
 from hindex.spark.session import check_running
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ def zones(spark: SparkSession) -> TimeZones:
     check_running(spark)
     java = _java_zones.get(spark)
     if java is None:
-        java = str(spark.sql("SELECT reflect('java.time.ZoneId', 'systemDefault')").collect()[0][0])
+        with described(spark, "ask for the time zone of Java"):
+            java = str(spark.sql("SELECT reflect('java.time.ZoneId', 'systemDefault')").collect()[0][0])
         _java_zones[spark] = java
     return TimeZones(java, str(spark.conf.get("spark.sql.session.timeZone")))

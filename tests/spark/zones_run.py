@@ -323,6 +323,13 @@ def values_of_days(spark: SparkSession, table: Path) -> list[list[Any]]:
                 )
             finally:
                 spark_scan.MAX_LOCAL_VALUES = kept
+    # the source of a session in the zones of now; each of its reads starts processes of Python
+    hindex.enable(spark)
+    for where in ("t = '2024-10-27 02:30:00'", "t < '2024-03-31 02:30:00'"):
+        frame = spark.read.orc(str(table)).where(where)
+        source = spark.read.format("hindex").option("where", where).load(str(table))
+        wanted = rows(frame)
+        found.append([where, "source", len(wanted), rows(source) == wanted and source.schema == frame.schema])
     return found
 
 
