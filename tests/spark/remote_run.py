@@ -59,6 +59,19 @@ def killing(
         yield batch
 
 
+def recording(run: Callable[..., Iterator[pa.RecordBatch]], path: str, task: Any) -> Iterator[pa.RecordBatch]:
+    """As ``run``, and write down how the job of the task is described, or its operation tagged."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    assert context is not None
+    names = ("spark.job.description", "spark.job.tags")
+    with Path(path).open("a") as file:
+        # Spark Connect describes jobs by their plans, in several lines
+        file.write(" ".join(" ".join(str(context.getLocalProperty(name)) for name in names).split()) + "\n")
+    yield from run(task)
+
+
 def repeating(
     run: Callable[..., Iterator[pa.RecordBatch]], flags: str, task: Any
 ) -> Iterator[pa.RecordBatch]:
@@ -140,12 +153,16 @@ def main(kind: str, path: str, archive: str) -> None:
     table = hx.table(path)
     found: dict[str, Any] = {}
     scan: Any = hindex.spark.scan
+    job: Any = hindex.build.job
+    job.run_build_task = partial(recording, job.run_build_task, f"{path}.described")
+    spark.addTag("users")
     if kind == "cluster":
-        job: Any = hindex.build.job
         job.run_build_task = partial(killing, job.run_build_task, f"{path}.build")
         scan.read_group = partial(killing, scan.read_group, f"{path}.scan")
     table.create_indexes([hindex.IndexSpec("i", "a"), hindex.IndexSpec("j", "s")])
     found["advanced"] = told.advanced
+    found["described"] = [Path(f"{path}.described").read_text().splitlines(), sorted(spark.getTags())]
+    spark.removeTag("users")
     table.create_index("k", "id", using="btree")
     store = Store.for_table(table.uri)
     manifest = store.load()

@@ -23,7 +23,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "t"
 
 
-def check(found: dict[str, Any]) -> None:
+def check(found: dict[str, Any], path: Path) -> None:
     assert found["advanced"] == FILES
     # no index file is named twice, by a task that was run again
     assert found["indexed"] == [2 * FILES, 2 * FILES]
@@ -32,6 +32,11 @@ def check(found: dict[str, Any]) -> None:
     assert found["query"] == [sum(i for i in range(2 * ROWS) if i % 10 == 3), True]
     assert found["source"] == 2 * ROWS // 10
     assert WHERE == "a IN (3, 4)"
+    lines, tags = found["described"]
+    assert len(lines) >= FILES
+    # also those of tasks that ran again
+    assert all("hindex: CREATE INDEX i" in line and f" j ON {path} (6 files)" in line for line in lines)
+    assert tags == ["users"]
 
 
 @pytest.mark.slow
@@ -39,7 +44,7 @@ def test_a_cluster_some_of_which_is_killed(path: Path, tmp_path: Path) -> None:
     archive = write_archive(tmp_path / "hindex.zip")
     found = found_by("tests.spark.remote_run", "cluster", str(path), str(archive))
     assert found["killed"] == [True, True]
-    check(found)
+    check(found, path)
     again = found["repeated"]
     # each data file was cut into parts, of two indexes; what is named is one file for each, whole
     assert again["tasks"] >= 2 * FILES
@@ -58,5 +63,5 @@ def test_a_cluster_some_of_which_is_killed(path: Path, tmp_path: Path) -> None:
 def test_spark_connect(path: Path) -> None:
     found = found_by("tests.spark.remote_run", "connect", str(path), "", packages=connect_packages())
     assert found["killed"] == [False, False]
-    check(found)
+    check(found, path)
     assert [loaded for _, loaded in found["executors"]] == [""]
