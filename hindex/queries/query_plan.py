@@ -226,10 +226,10 @@ class _Planner:
         ]
 
     def _fits(self, predicate: Predicate, schema: TableSchema) -> bool:
-        about_time = is_about_time(predicate, lambda parts: schema.resolve(parts).type)
         try:
+            about_time = is_about_time(predicate, lambda parts: schema.resolve(parts).type)
             normalize(predicate, schema, self._zones() if about_time else None)
-        except (PredicateError, ColumnError):
+        except (PredicateError, ColumnError, UnsupportedError):
             return False
         return True
 
