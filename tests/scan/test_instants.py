@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import operator
+import shutil
 import zoneinfo
 from collections.abc import Callable
 from functools import partial
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyorc
 import pytest
 
 from hindex.errors import PredicateError
@@ -97,6 +99,48 @@ def test_rows_are_those_of_the_instants(written: Path, connection: LocalConnecti
                 assert explained.rows.kept < len(values)
     finally:
         table.drop_index("i")
+
+
+def test_timestamps_of_directories(written: Path, tmp_path: Path, connection: LocalConnection) -> None:
+    """The session's clock shows them, whatever the reader's zone."""
+    for text in ("2020-01-01 10%3A00%3A00", "2024-10-27 01%3A30%3A00", "__HIVE_DEFAULT_PARTITION__"):
+        (tmp_path / f"p={text}").mkdir()
+        shutil.copy(written / "0.orc", tmp_path / f"p={text}" / "x.orc")
+    table = connection.table(str(tmp_path)).scan()
+    scan = table.with_zones(lambda: TimeZones("Europe/Berlin", "America/New_York"))
+    values = scan.narrowed(predicate("id = 0"), ["p"], None).to_arrow()["p"]
+    assert values.type == INSTANT
+    wanted = [
+        datetime.datetime(2020, 1, 1, 15, tzinfo=datetime.UTC),
+        datetime.datetime(2024, 10, 27, 5, 30, tzinfo=datetime.UTC),
+    ]
+    assert values.to_pylist() == [*wanted, None]
+    for where, rows in {
+        "p < '2020-01-01 09:30:00'": 0,
+        "p < '2020-01-01 10:30:00'": 1,
+        "p = '2024-10-27 05:30:00Z'": 1,
+        "p > t AND p = '2020-01-01 10:00:00'": 0,
+        "p < t AND p = '2020-01-01 10:00:00'": 1,
+        "p IS NULL": 1,
+    }.items():
+        found = scan.narrowed(predicate(f"id = 500 AND {where}"), ["id"], None)
+        assert (where, found.count()) == (where, rows)
+
+
+def test_rules_that_end_for_java(tmp_path: Path) -> None:
+    """Java's older calendar of this zone has another offset from 2037 on, but writer and reader have the same one."""
+    zone, times = (
+        "Africa/Windhoek",
+        [datetime.datetime(year, 7, 1, tzinfo=datetime.UTC) for year in (2030, 2040)],
+    )
+    options: Any = {"timezone": zoneinfo.ZoneInfo(zone)}
+    with (
+        (tmp_path / "x.orc").open("wb") as file,
+        pyorc.Writer(file, "struct<t:timestamp>", **options) as writer,
+    ):
+        writer.writerows([(time,) for time in times])
+    with OrcReader(str(tmp_path / "x.orc"), timezone=zone) as reader:
+        assert reader.read()["t"].to_pylist() == times
 
 
 def test_rows_in_an_order(written: Path, connection: LocalConnection) -> None:
