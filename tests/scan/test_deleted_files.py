@@ -69,11 +69,11 @@ class Openings:
 def openings(monkeypatch: pytest.MonkeyPatch) -> Openings:
     found = Openings()
 
-    def open_reader(uri: str) -> Any:
+    def open_reader(uri: str, **options: Any) -> Any:
         name = uri.rpartition("/")[2]
         found.before(name)
         found.opened.append(name)
-        return OrcReader(uri)
+        return OrcReader(uri, **options)
 
     monkeypatch.setattr("hindex.scan.execute.OrcReader", open_reader)
     return found

@@ -55,13 +55,13 @@ def test_a_frame_is_planned_once_more(
     monkeypatch.setattr(scan_frame, "MAX_LOCAL_VALUES", values)
     done: list[str] = []
 
-    def open_reader(uri: str) -> Any:
+    def open_reader(uri: str, **options: Any) -> Any:
         if not done:
             done.append(uri)
             rows = spark.range(100, 120).selectExpr("id", "CAST(id % 2 AS int) AS a", "'x' AS s")
             rows.write.mode("overwrite").orc(str(path))
             table.refresh_indexes()
-        return OrcReader(uri)
+        return OrcReader(uri, **options)
 
     monkeypatch.setattr("hindex.scan.execute.OrcReader", open_reader)
     caplog.set_level(logging.INFO, "hindex.scan")
