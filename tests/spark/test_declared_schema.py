@@ -311,6 +311,16 @@ def test_layouts(spark: SparkSession, declared: Layout) -> None:
         # the table's frame has Spark's field metadata: what is compared with CHAR is padded
         compare(hx, f"SELECT * FROM wt WHERE {where}")
         compare(hx, f"SELECT count(*) AS n FROM wt JOIN (SELECT 1 AS one) WHERE {where}")
+        arrow = wanted.toArrow()
+        result = hx.sql(f"SELECT * FROM wt WHERE {where}")
+        assert isinstance(result, hindex.QueryResult)
+        assert [(f.name, f.type) for f in result.schema] == [(f.name, f.type) for f in arrow.schema], where
+        assert rows(result.to_arrow()) == rows(arrow), where
+    with hindex.accelerate(spark):
+        for where, count in declared.queries[:2]:
+            frame = spark.sql(f"SELECT * FROM wt WHERE {where} AND ?", [True])
+            assert frame.schema == spark.table("wt").schema
+            assert frame.count() == count
 
 
 def test_a_path_and_a_name_share_an_index(spark: SparkSession, tmp_path: Path) -> None:
