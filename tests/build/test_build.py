@@ -21,6 +21,7 @@ from hindex.errors import BuildError, IndexExistsError, StoreError
 from hindex.orc import OrcReader
 from hindex.plan.reasons import Reason
 from hindex.progress import NullProgress
+from hindex.spark.workers import check_workers
 from hindex.store.manifest import IndexEntry, Manifest, new_index_id
 from hindex.store.store import Store
 from hindex.tables import IndexSpec, Table
@@ -84,6 +85,8 @@ def test_several_indexes_take_one_pass(table: Table, monkeypatch: pytest.MonkeyP
 
 
 def test_several_indexes_are_one_job_and_one_commit(table: Table, spark: SparkSession) -> None:
+    # a job of its own, once a session
+    check_workers(spark)
     spark.sparkContext.setJobGroup("build", "")
     try:
         made = table.create_indexes(
