@@ -22,7 +22,7 @@ from hindex.indexes import Index
 from hindex.lifecycle.results import CheckResult, records_table
 from hindex.queries.execution import SPARK_SQL, log_tables, make_frames, shorten, submit, warn_of_indexes
 from hindex.queries.query_plan import PlannedTable, plan_query
-from hindex.queries.table_resolution import KnownTable
+from hindex.queries.table_resolution import KnownTable, RememberingResolver
 from hindex.queries.view_expansion import ExpandedQuery, expand_views, expansion_difference
 from hindex.queries.views import read_locations, table_locations
 from hindex.spark.catalog import describe_for_query, first_line, place_of
@@ -92,11 +92,16 @@ _HANDLE = "__hindex_acceleration__"
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """A query that reads tables through indexes, without the views that were replaced."""
+    """How the tables of a query are read, without the views that were replaced."""
 
     query: Query
     tables: list[PlannedTable]
     expanded: ExpandedQuery
+
+    @property
+    def is_accelerated(self) -> bool:
+        """True if a table is read through its indexes."""
+        return any(item.scan is not None for item in self.tables)
 
 
 class Acceleration:
@@ -105,6 +110,7 @@ class Acceleration:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._spark = connection.spark()
+        self._resolver = RememberingResolver(connection)
         self._previous = vars(self._spark).get("sql", _MISSING)
         self._original: Callable[..., DataFrame] = self._spark.sql
         self._state = threading.local()
@@ -178,6 +184,8 @@ class Acceleration:
             except StatementError:
                 query = None
             return self._original(text, args) if query is None else self._run_query(text, query, args)
+        # it may change what names mean
+        self._resolver.forget()
         if _WRITE.match(text):
             write = parse_write(text, args)
             if write is not None:
@@ -235,16 +243,22 @@ class Acceleration:
         try:
             if any(query.text[table.start] in "'\"" for table in query.tables):
                 raise NotAcceleratedError("a table is named by a path in quotes, which Spark does not read")
-            expanded = expand_views(self._connection, query, as_spark=True)
-            tables = plan_query(self._connection, expanded.query, expanded.tables)
+            plan = self._planned(query)
+            # most queries are not accelerated, and cost no question to the catalog
+            if plan.is_accelerated and not self._resolver.is_current(plan.expanded.tables):
+                plan = self._planned(query)
         except Exception as error:  # noqa: BLE001 whatever fails here, Spark has the answer
             _log_left(text, error)
             return None
-        warn_of_indexes(tables)
-        if any(item.scan is not None for item in tables):
-            return _Plan(expanded.query, tables, expanded)
-        log_tables(text, tables)
+        warn_of_indexes(plan.tables)
+        if plan.is_accelerated:
+            return plan
+        log_tables(text, plan.tables)
         return None
+
+    def _planned(self, query: Query) -> _Plan:
+        expanded = expand_views(self._resolver, query, as_spark=True)
+        return _Plan(expanded.query, plan_query(self._resolver, expanded.query, expanded.tables), expanded)
 
     def _frames(self, plan: _Plan, original: DataFrame) -> list[DataFrame | None]:
         """Make the frames that stand for tables, after the last look at whether they may.

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hindex.errors import HindexError, TableError
@@ -40,6 +41,49 @@ class TableResolver(Protocol):
 
     def described_table(self, ref: TableRef, described: Mapping[str, Any] | None) -> Table:
         """Make the table of a name and its description."""
+
+
+class RememberingResolver:
+    """A resolver that asks the catalog about a table once in a while.
+
+    What it remembers may be outdated: it serves to find out that a query need not be looked at any further. Before
+    rows are read by it, :meth:`is_current` has to be asked.
+
+    :param seconds: how long a description is remembered.
+    """
+
+    def __init__(self, resolver: TableResolver, seconds: float = 30.0) -> None:
+        self._resolver = resolver
+        self._seconds = seconds
+        self._remembered: dict[TableRef, tuple[float, dict[str, Any] | None]] = {}
+
+    def spark(self) -> SparkSession:
+        """Return the session that runs the queries."""
+        return self._resolver.spark()
+
+    def describe(self, ref: TableRef, *, in_full: bool = False) -> dict[str, Any] | None:
+        """Return what the catalog says of a table, or said of it a short while ago."""
+        read_at, described = self._remembered.get(ref, (None, None))
+        if in_full or read_at is None or monotonic() - read_at > self._seconds:
+            described = self._resolver.describe(ref, in_full=in_full)
+            self._remembered[ref] = monotonic(), described
+        return described
+
+    def described_table(self, ref: TableRef, described: Mapping[str, Any] | None) -> Table:
+        """Make the table of a name and its description."""
+        return self._resolver.described_table(ref, described)
+
+    def is_current(self, tables: Mapping[TableRef, KnownTable]) -> bool:
+        """True if the catalog still says of tables what they were planned by; if not, forget all."""
+        for ref, table in tables.items():
+            if table.described is not None and self._resolver.describe(ref) != table.described:
+                self.forget()
+                return False
+        return True
+
+    def forget(self) -> None:
+        """Ask the catalog anew from now on."""
+        self._remembered.clear()
 
 
 class KnownTable:

@@ -77,7 +77,9 @@ def run(options: argparse.Namespace) -> Found:
     spark = local_session("local[*]", {"spark.sql.session.timeZone": "UTC"})
     hx = hindex.connect(spark=spark)
     tpch.make(hx, spark, options.scale, options.data / f"tpch-{options.scale:g}")
-    keys = [hindex.IndexSpec(name, name, "btree") for name in ("l_orderkey", "l_partkey", "l_suppkey")]
+    # near-unique and in order, or many times and anywhere
+    types = {"l_orderkey": "btree", "l_partkey": "bitmap", "l_suppkey": "bitmap"}
+    keys = [hindex.IndexSpec(f"key_{name}", name, using) for name, using in types.items()]
     lineitem = options.data / f"tpch-{options.scale:g}" / "lineitem"
     hx.table(str(lineitem)).create_indexes(keys, if_not_exists=True)
     spark.sql("CREATE OR REPLACE TEMPORARY VIEW temporary AS SELECT * FROM nation")

@@ -424,6 +424,38 @@ def test_the_schema_is_compared(
     assert "its columns would differ" in log.take()[-1]
 
 
+def test_the_catalog_is_asked_again_before_rows_are_read(
+    spark: SparkSession, own_warehouse: str, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hindex.connection import Connection
+
+    asked: list[str] = []
+    own = Connection.describe
+
+    def describe(self: Connection, ref: Any, **options: Any) -> Any:
+        asked.append(str(ref))
+        return own(self, ref, **options)
+
+    monkeypatch.setattr(Connection, "describe", describe)
+    query = "SELECT s.* FROM sales s LEFT JOIN shops c ON s.shop = c.shop WHERE s.shop = 7"
+    with hindex.accelerate(spark):
+        for _ in range(3):
+            spark.sql("SELECT count(*) FROM shops WHERE city = 'Ulm'")
+        assert asked == ["shops"]
+        wanted = contents(spark.sql(query))
+        assert sorted(asked) == ["sales", "sales", "shops", "shops"]
+        # of these nothing is seen here
+        own_sql = type(spark).sql
+        own_sql(spark, "ALTER TABLE sales RENAME TO before")
+        own_sql(spark, "CREATE TABLE sales USING orc AS SELECT * FROM before WHERE id < 100")
+        few = contents(spark.sql(query))
+        assert few[1] != wanted[1]
+        assert few[1] == rows(spark.table("sales").where("shop = 7"))
+        spark.range(7, 8).selectExpr("id", "CAST(id AS INT) AS shop").createOrReplaceTempView("sales")
+        assert spark.sql(query).collect() == [(7, 7)]
+    spark.catalog.dropTempView("sales")
+
+
 @pytest.mark.parametrize(
     ("views", "query", "is_accelerated"),
     [

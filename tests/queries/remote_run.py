@@ -1,0 +1,83 @@
+"""An accelerated session of Spark Connect; run as a program, it prints what it found as JSON."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from typing import Any
+
+import hindex
+from hindex.queries import query_plan
+from tests.queries import script
+from tests.queries.conftest import make_warehouse
+from tests.support.elsewhere import QUICK_JAVA
+from tests.support.queries import rows
+
+
+def contents(frame: Any) -> list[Any]:
+    return [frame.schema.jsonValue(), rows(frame)]
+
+
+def condition(spark: Any, text: str) -> str:
+    try:
+        spark.sql(text).collect()
+    except Exception as error:  # noqa: BLE001
+        return f"{type(error).__name__} {getattr(error, 'getCondition', str)()}"
+    return ""
+
+
+def main(warehouse: str) -> None:
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.remote("local[2]").config("spark.sql.session.timeZone", "UTC")
+    builder = builder.config("spark.sql.warehouse.dir", warehouse).config("spark.sql.shuffle.partitions", "1")
+    spark: Any = builder.config(
+        "spark.driver.extraJavaOptions", f"{QUICK_JAVA} -Duser.timezone=UTC"
+    ).getOrCreate()
+    query_plan.MAX_SHARE, query_plan.MIN_VALUES = 1.0, 0
+    make_warehouse(spark, "shopping")
+    spark.sql("USE shopping")
+    spark.sql("CREATE VIEW kept AS SELECT id, shop FROM sales")
+    views = [
+        "SELECT * FROM kept WHERE shop = 7",
+        "SELECT s.id FROM sales s JOIN big ON s.id = big.id AND s.shop = 3",
+    ]
+    mistakes = [
+        "SELECT nosuch FROM sales WHERE shop = 7",
+        "SELECT * FROM sales WHERE shop = 7 ORDER",
+        "INSERT INTO nosuch SELECT * FROM sales WHERE shop = 7",
+    ]
+    wanted = {name: contents(frame) for name, frame in script.run(spark, "shopping").items()}
+    wanted |= {text: contents(spark.sql(text)) for text in views}
+    conditions = [condition(spark, text) for text in mistakes]
+    lines: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger("hindex.queries").addHandler(handler)
+    logging.getLogger("hindex.queries").setLevel(logging.INFO)
+    with hindex.accelerate(spark):
+        found = {name: contents(frame) for name, frame in script.run(spark, "shopping").items()}
+        found |= {text: contents(spark.sql(text)) for text in views}
+        same_conditions = [condition(spark, text) for text in mistakes] == conditions
+        shown = [row.name for row in spark.sql("SHOW INDEXES ON sales").collect()]
+        spark.sql("INSERT INTO sales SELECT * FROM sales WHERE shop = 7")
+    print(
+        "FOUND",
+        json.dumps(
+            {
+                "different": [name for name, item in wanted.items() if found[name] != item],
+                "conditions": same_conditions,
+                "shown": sorted(shown),
+                "lines": lines,
+                "restored": "sql" not in vars(spark),
+            }
+        ),
+    )
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
