@@ -551,6 +551,42 @@ def test_a_view_made_with_other_settings_is_sparks(spark: SparkSession, warehous
         spark.conf.unset("spark.sql.decimalOperations.allowPrecisionLoss")
 
 
+def test_a_view_of_other_types_than_its_table_is_sparks(
+    spark: SparkSession, warehouse: str, log: Log
+) -> None:
+    spark.sql("CREATE TABLE typed (k INT, id INT) USING orc")
+    spark.sql("CREATE VIEW v AS SELECT k, id FROM typed")
+    spark.sql("DROP TABLE typed")
+    spark.sql("CREATE TABLE typed (k INT, id DOUBLE) USING orc")
+    spark.sql("INSERT INTO typed VALUES (1, 7.5), (1, 8.5), (2, 7.5)")
+    hindex.connect(spark=spark).sql("CREATE INDEX ik USING bitmap ON typed (k)")
+    query = "SELECT count(*) AS n FROM v WHERE k = 1 AND id = 7"
+    # Spark makes 7 of 7.5
+    assert spark.sql(query).collect()[0].n == 1
+    with hindex.accelerate(spark):
+        assert spark.sql(query).collect()[0].n == 1
+        assert "v declares other columns than its query has" in log.one()
+
+
+def test_temporary_views_are_sparks(spark: SparkSession, warehouse: str, log: Log) -> None:
+    spark.sql("CREATE TEMPORARY VIEW part AS SELECT * FROM sales WHERE id < 200")
+    spark.sql("CREATE TEMPORARY VIEW towns AS SELECT * FROM shops")
+    query = "SELECT s.id, t.note FROM sales s JOIN {} t ON s.{} = t.{} WHERE s.shop = 7"
+    for view, key, is_accelerated in [("part", "id", False), ("towns", "shop", True)]:
+        text = query.format(view, key, key).replace("t.note", "s.note")
+        wanted = contents(spark.sql(text))
+        with hindex.accelerate(spark):
+            assert contents(spark.sql(text)) == wanted
+        # of one table there are not two states in a query
+        assert log.one().startswith("accelerated") is is_accelerated
+    # a view of a view, which has the name of a table
+    spark.sql("CREATE TEMPORARY VIEW sales AS SELECT * FROM shopping.sales WHERE id < 50")
+    spark.sql("CREATE TEMPORARY VIEW over AS SELECT * FROM sales")
+    wanted = contents(spark.sql("SELECT * FROM over WHERE shop = 7"))
+    with hindex.accelerate(spark):
+        assert contents(spark.sql("SELECT * FROM over WHERE shop = 7")) == wanted
+
+
 def test_temporary_names_are_not_those_of_a_view(spark: SparkSession, warehouse: str, log: Log) -> None:
     spark.sql("CREATE VIEW v AS SELECT id, shop FROM sales")
     wanted = contents(spark.sql("SELECT * FROM v WHERE shop = 7"))
