@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -66,7 +65,6 @@ if TYPE_CHECKING:
 #: Environment variable that names the store where ``connect`` is not given one.
 STORE_VARIABLE = "HINDEX_STORE"
 
-_LOG = logging.getLogger("hindex.queries")
 #: How the message of a feature begins that the statement has and hindex has not.
 _UNSUPPORTED = re.compile(r"unsupported at line \d+, column \d+: ")
 #: What a URI looks like that was made a path.
@@ -378,8 +376,7 @@ class Connection:
         try:
             if query.is_explain:
                 return explain()
-            frame = run_query(self, query)
-            _LOG.info("run by Spark: %s | %s", cause, " ".join(text.split()))
+            frame = run_query(self, query, cause)
             return QueryResult(text, FrameRows(frame, explain, text), self.session)
         except StatementError as error:
             if isinstance(problem, NotOrcError):

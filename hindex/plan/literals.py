@@ -9,10 +9,12 @@ half-open, in *ordinals*: the integer behind each key (the key itself, or a deci
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
+from hindex.arguments import is_utf8
 from hindex.domain import Domain, Key, Range
 from hindex.errors import PredicateError
 from hindex.keys import (
@@ -25,14 +27,17 @@ from hindex.keys import (
     key_float,
     key_kind,
     key_limits,
-    pad_char,
 )
 from hindex.orc.types import INTEGER_KINDS, Kind, OrcType
 from hindex.plan import casts
 from hindex.plan.coercion import Family, SparkType, column_type, exact_decimal, literal_type, wider
+from hindex.plan.like import prefix_domain
 from hindex.sql.predicate import ComparisonOp, Literal, LiteralKind
 
 Span = tuple[int | None, int | None]
+
+#: A literal beside a CHAR column may be so many characters longer than its values.
+_MOST_BLANKS = 1000
 
 _RANGE_OPS = frozenset({ComparisonOp.LT, ComparisonOp.LE, ComparisonOp.GT, ComparisonOp.GE})
 _LESS_OPS = frozenset({ComparisonOp.LT, ComparisonOp.LE})
@@ -58,7 +63,9 @@ def comparison_domain(
         # Spark's analyzer replaces this comparison by a constant, so that even NULL is kept
         return Domain.all() if (op in _LESS_OPS) == _is_positive(literal) else Domain.none()
     if _is_text(of):
-        return _text_domain(op, *_text_place(of, literal))
+        if of.kind is Kind.CHAR and isinstance(literal.value, str):
+            return _char_domain(op, _filled(of, literal.value))
+        return _text_domain(op, _text_key(literal))
     own = _own_type(of)
     low, above = _equal_span(of, own, common, _cast_literal(of, common, literal, zone))
     match op:
@@ -90,9 +97,12 @@ def membership_domain(
     values = [literal for literal in listed if literal.kind is not LiteralKind.NULL]
     if _is_text(of):
         # Spark fills CHAR values and literals to one length only where every literal is a string
-        filled = common.family is Family.STRING and len(values) == len(listed)
-        places = [_text_place(of, literal, filled=filled) for literal in values]
-        return Domain.points({key for key, side in places if side == 0})
+        texts = [literal.value for literal in values if isinstance(literal.value, str)]
+        if of.kind is not Kind.CHAR or common.family is not Family.STRING or len(texts) < len(listed):
+            return Domain.points({_text_key(literal) for literal in values})
+        length = max(of.max_length, *map(len, texts)) if texts else of.max_length
+        equal = [_equal_domain(_filled(of, text, length)) for text in texts]
+        return Domain.of([item for domain in equal for item in domain.ranges])
     own = _own_type(of)
     targets = {_cast_literal(of, common, literal, zone) for literal in values}
     return _spans_domain(of, (_equal_span(of, own, common, target) for target in targets))
@@ -166,42 +176,93 @@ def _is_text(of: OrcType) -> bool:
     return key_kind(of) is KeyKind.BYTES and of.kind is not Kind.DECIMAL
 
 
-def _text_place(of: OrcType, literal: Literal, *, filled: bool = True) -> tuple[bytes, int]:
-    """Where a literal stands among a column's keys: a key, and -1 just below it, 0 at it or 1 just above it.
+def _text_key(literal: Literal) -> bytes:
+    """Return the key of a string or binary literal, as it is written.
 
-    CHAR(n) values have n characters. A shorter literal is filled with blanks to n; beside a longer one it is
-    the values that are filled, so it stands next to its first n characters, or at them if blanks follow.
-    Not ``filled``, it is compared as it is.
+    :raises PredicateError: if it is not Unicode text.
     """
     if isinstance(literal.value, bytes):
-        return literal.value, 0
+        return literal.value
     assert isinstance(literal.value, str)
     try:
-        if of.kind is not Kind.CHAR or not filled:
-            return literal.value.encode(), 0
-        head, rest = literal.value[: of.max_length], literal.value[of.max_length :].encode()
-        key = pad_char(head.encode(), of.max_length)
+        return literal.value.encode()
     except UnicodeEncodeError:
         raise PredicateError(f"the literal {literal!s:.60} is not Unicode text; write it as X'...'") from None
-    blanks = b" " * len(rest)
-    return key, (rest > blanks) - (rest < blanks)
 
 
-def _text_domain(op: ComparisonOp, key: bytes, side: int) -> Domain:
-    low: bytes | None = key if key or side > 0 else None
+def _text_domain(op: ComparisonOp, key: bytes) -> Domain:
+    low = key or None
     match op:
         case ComparisonOp.EQ | ComparisonOp.NULL_SAFE_EQ:
-            return Domain.none() if side else Domain.points([key])
+            return Domain.points([key])
         case ComparisonOp.NE:
-            return Domain.not_null() if side else Domain.points([key]).complement(null_allowed=False)
+            return Domain.points([key]).complement(null_allowed=False)
         case ComparisonOp.LT:
-            return Domain.between(None, key, high_inclusive=side > 0)
+            return Domain.between(None, key, high_inclusive=False)
         case ComparisonOp.LE:
-            return Domain.between(None, key, high_inclusive=side >= 0)
+            return Domain.between(None, key)
         case ComparisonOp.GT:
-            return Domain.between(key if side >= 0 else low, None, low_inclusive=side < 0)
+            return Domain.between(key, None, low_inclusive=False)
         case ComparisonOp.GE:
-            return Domain.between(low, None, low_inclusive=side <= 0)
+            return Domain.between(low, None)
+
+
+@dataclass(frozen=True, slots=True)
+class _FilledLiteral:
+    """A literal that is compared with a CHAR(``length``) column: ``text`` has blanks up to that length at least.
+
+    Values have ``length`` characters or more: files may hold longer ones, and Spark fills what it reads and cuts
+    nothing. Beside a longer literal, though, values are filled, or cut, to its length.
+    """
+
+    text: str
+    length: int
+
+    def prefixes(self) -> Iterator[tuple[bytes, int]]:
+        """Yield the keys that are filled to be compared, and whether each is below (-1), at or above (1) it."""
+        for size in range(self.length, len(self.text)):
+            rest = self.text[size:].encode()
+            blanks = b" " * len(rest)
+            yield self.text[:size].encode(), (blanks > rest) - (blanks < rest)
+
+
+def _filled(of: OrcType, text: str, length: int = 0) -> _FilledLiteral:
+    """Return a literal filled to the length of a CHAR column, or to a greater one.
+
+    :raises PredicateError: if it is not Unicode text, or much longer than the column.
+    """
+    if not is_utf8(text):
+        raise PredicateError(f"the literal {text!r:.60} is not Unicode text; write it as X'...'")
+    if max(len(text), length) - of.max_length > _MOST_BLANKS:
+        raise PredicateError(f"the literal {text!r:.60} is much longer than {of}; write a shorter one")
+    return _FilledLiteral(text.ljust(max(of.max_length, length)), of.max_length)
+
+
+def _equal_domain(literal: _FilledLiteral) -> Domain:
+    """Return the values that are equal to a literal; those that begin with it where they are cut to its length."""
+    if len(literal.text) == literal.length:
+        return Domain.points([literal.text.encode()])
+    filled = Domain.points([key for key, side in literal.prefixes() if side == 0])
+    return filled.union(prefix_domain(literal.text))
+
+
+def _char_domain(op: ComparisonOp, literal: _FilledLiteral) -> Domain:
+    key, equal = literal.text.encode(), _equal_domain(literal)
+    not_below = Domain.points([key, *(prefix for prefix, side in literal.prefixes() if side >= 0)])
+    below = Domain.between(None, key).intersect(not_below.complement(null_allowed=False))
+    match op:
+        case ComparisonOp.EQ | ComparisonOp.NULL_SAFE_EQ:
+            return equal
+        case ComparisonOp.NE:
+            return equal.complement(null_allowed=False)
+        case ComparisonOp.LT:
+            return below
+        case ComparisonOp.LE:
+            return below.union(equal)
+        case ComparisonOp.GT:
+            return below.union(equal).complement(null_allowed=False)
+        case ComparisonOp.GE:
+            return below.complement(null_allowed=False)
 
 
 # Columns of numbers and times

@@ -59,11 +59,12 @@ class SparkSyntaxError(StatementError):
     """Spark cannot make sense of the text; the place that it names is one of it with other names for tables."""
 
 
-def run_query(connection: Connection, query: Query) -> DataFrame:
+def run_query(connection: Connection, query: Query, cause: str | None = None) -> DataFrame:
     """The rows of a query, as Spark gives them.
 
     Indexes are asked now, and so the rows of tables that they narrow are those of now.
 
+    :param cause: why hindex does not answer it by itself, for the log.
     :raises StatementError: if Spark cannot parse or resolve the query.
     """
     spark = connection.spark()
@@ -74,11 +75,11 @@ def run_query(connection: Connection, query: Query) -> DataFrame:
         if any(item.scan is not None for item in planned):
             found = _without_views(spark, query, expanded, planned)
         if found is not None:
-            log_tables(query.text, planned)
+            log_tables(query.text, planned, cause)
             return found
         planned = plan_query(connection, query)
     warn_of_indexes(planned)
-    log_tables(query.text, planned)
+    log_tables(query.text, planned, cause)
     if any(item.known.uri is None for item in planned):
         # a view may be of a table that is read here: its files are those of now for both
         for item in planned:
@@ -228,8 +229,8 @@ def warn_of_indexes(tables: Sequence[PlannedTable]) -> None:
             _LOG.warning("index not used on %s: %s", item.decision.table, "; ".join(map(str, notes)))
 
 
-def log_tables(text: str, tables: Sequence[PlannedTable]) -> None:
-    """Log how the tables of a query are read, in one line."""
+def log_tables(text: str, tables: Sequence[PlannedTable], cause: str | None = None) -> None:
+    """Log how the tables of a query are read, in one line, and why hindex does not answer it by itself."""
     if not _LOG.isEnabledFor(logging.INFO):
         return
     parts = []
@@ -242,6 +243,8 @@ def log_tables(text: str, tables: Sequence[PlannedTable]) -> None:
             parts.append(f"{item.decision.table} through {through}{rows}")
     is_accelerated = any(item.scan is not None for item in tables)
     prefix = "accelerated" if is_accelerated else "not accelerated"
+    if cause is not None:
+        prefix = f"run by Spark: {cause}: {prefix}"
     _LOG.info("%s: %s | %s", prefix, "; ".join(parts), shorten(text))
 
 

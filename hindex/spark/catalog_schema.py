@@ -152,6 +152,10 @@ def _column(field: Mapping[str, Any]) -> TableColumn:
         spelled = metadata.get(_CHAR_TYPE) or field["type"]
         text = spelled if isinstance(spelled, str) else json.dumps(spelled)
         return TableColumn(name, OrcType(Kind.STRING), problem=f"its type is {text}")
+    if "`" in name:
+        return TableColumn(
+            name, data_type, problem="Spark's reader takes its name, which has a backquote, for another"
+        )
     if _COLLATIONS in metadata:
         return TableColumn(name, data_type, problem="its strings have a collation")
     if any(part.kind is Kind.CHAR for child in data_type.children for part in child.walk()):

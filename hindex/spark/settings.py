@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -21,7 +22,10 @@ _TEXTS = {
     "spark.sql.parser.escapedStringLiterals": "\\",
     "spark.sql.legacy.typeCoercion.datetimeToString.enabled": "",
     "spark.sql.legacy.exponentLiteralAsDecimal.enabled": "",
+    "spark.sql.legacy.consecutiveStringLiterals.enabled": "",
 }
+#: Settings that are on by default, and matter in queries that group or order.
+_ORDINALS = ("spark.sql.groupByOrdinal", "spark.sql.orderByOrdinal")
 #: Whether a setting is on, and what it is where nobody has set it.
 Setting: TypeAlias = Callable[[str, bool], bool]
 _NUMBERS = frozenset({*INTEGER_KINDS, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL})
@@ -54,6 +58,10 @@ def strange_setting(setting: Setting, text: str) -> str | None:
     for key, what in _TEXTS.items():
         if what in text and setting(key, False):
             return f"the session has {key}"
+    if re.search(r"\bBY\b", text, re.IGNORECASE):
+        for key in _ORDINALS:
+            if not setting(key, True):
+                return f"the session has {key} off"
     return "the query has variables that Spark replaces" if "${" in text else None
 
 

@@ -126,15 +126,38 @@ LAYOUTS = {
         exact=1,
     ),
     "strings that are declared as char": Layout(
-        "(id BIGINT, c CHAR(4), n CHAR(2)) USING orc",
+        "(id BIGINT, c CHAR(4), n CHAR(2), w CHAR(6)) USING orc",
         [],
         ["c", "id"],
-        [("c = 'y'", 1), ("c IN ('x', 'z')", 2), ("id = 2 AND c = 'y'", 1), ("c < 'y'", 2), ("n IS NULL", 4)],
-        exact=4,
+        [
+            ("c = 'y'", 1),
+            ("c IN ('x', 'z')", 2),
+            ("id = 2 AND c = 'y'", 1),
+            ("c < 'y'", 3),
+            # values that are longer than their type are compared in full
+            ("c = 'abcdefg'", 1),
+            ("c = 'abcd   '", 1),
+            ("c = 'abcd'", 0),
+            ("c IN ('abcdefg', 'x')", 2),
+            ("c IN ('abcd   ', 'abcdefg   ')", 2),
+            ("c <> 'abcdefg'", 4),
+            ("c >= 'abcde'", 4),
+            ("c < 'abcdefz'", 2),
+            ("c > 'abcd '", 4),
+            ("c <= 'abcd       '", 1),
+            # beside a longer literal, or column, they are cut to its length
+            ("c = 'abcde'", 1),
+            ("c > 'abcde'", 3),
+            ("c IN ('abcde', 'x')", 2),
+            ("c = w", 2),
+            ("n IS NULL", 5),
+        ],
+        exact=17,
         files={
             "1.orc": {
-                "id": pa.array([1, 2, 3, 4], pa.int64()),
-                "c": pa.array(["x", "y", "z", "abcdefg"]),
+                "id": pa.array([1, 2, 3, 4, 5], pa.int64()),
+                "c": pa.array(["x", "y", "z", "abcdefg", "abcd   "]),
+                "w": pa.array(["x", "", "z ", "abcde", None]),
             }
         },
     ),

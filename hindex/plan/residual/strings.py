@@ -130,8 +130,9 @@ def contains(of: OrcType, text: Vector, part: Vector) -> Vector:
 
 
 def padded(of: OrcType, text: Vector, width: str) -> Vector:
-    """Filled with blanks to so many characters."""
-    return Vector(of, pc.utf8_rpad(_checked(text.array), width=int(width), padding=" "))
+    """Fill with blanks, or cut, to so many characters."""
+    filled = pc.utf8_rpad(_checked(text.array), width=int(width), padding=" ")
+    return Vector(of, pc.utf8_slice_codeunits(filled, 0, int(width)))
 
 
 def matches(of: OrcType, text: Vector, *patterns: str) -> Vector:
