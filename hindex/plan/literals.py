@@ -64,7 +64,7 @@ def comparison_domain(
         return Domain.all() if (op in _LESS_OPS) == _is_positive(literal) else Domain.none()
     if _is_text(of):
         if of.kind is Kind.CHAR and isinstance(literal.value, str):
-            return _char_domain(op, _filled(of, literal.value))
+            return _char_domain(op, _fill_literal(of, literal.value))
         return _text_domain(op, _text_key(literal))
     own = _own_type(of)
     low, above = _equal_span(of, own, common, _cast_literal(of, common, literal, zone))
@@ -101,7 +101,7 @@ def membership_domain(
         if of.kind is not Kind.CHAR or common.family is not Family.STRING or len(texts) < len(listed):
             return Domain.points({_text_key(literal) for literal in values})
         length = max(of.max_length, *map(len, texts)) if texts else of.max_length
-        equal = [_equal_domain(_filled(of, text, length)) for text in texts]
+        equal = [_equal_domain(_fill_literal(of, text, length)) for text in texts]
         return Domain.of([item for domain in equal for item in domain.ranges])
     own = _own_type(of)
     targets = {_cast_literal(of, common, literal, zone) for literal in values}
@@ -226,16 +226,16 @@ class _FilledLiteral:
             yield self.text[:size].encode(), (blanks > rest) - (blanks < rest)
 
 
-def _filled(of: OrcType, text: str, length: int = 0) -> _FilledLiteral:
+def _fill_literal(data_type: OrcType, text: str, length: int = 0) -> _FilledLiteral:
     """Return a literal filled to the length of a CHAR column, or to a greater one.
 
     :raises PredicateError: if it is not Unicode text, or much longer than the column.
     """
     if not is_utf8(text):
         raise PredicateError(f"the literal {text!r:.60} is not Unicode text; write it as X'...'")
-    if max(len(text), length) - of.max_length > _MOST_BLANKS:
-        raise PredicateError(f"the literal {text!r:.60} is much longer than {of}; write a shorter one")
-    return _FilledLiteral(text.ljust(max(of.max_length, length)), of.max_length)
+    if max(len(text), length) - data_type.max_length > _MOST_BLANKS:
+        raise PredicateError(f"the literal {text!r:.60} is much longer than {data_type}; write a shorter one")
+    return _FilledLiteral(text.ljust(max(data_type.max_length, length)), data_type.max_length)
 
 
 def _equal_domain(literal: _FilledLiteral) -> Domain:

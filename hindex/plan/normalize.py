@@ -81,8 +81,8 @@ def normalize(predicate: Predicate, schema: SchemaLookup, zones: TimeZones | Non
     :raises ColumnError: if a column cannot be resolved.
     :raises PredicateError: if Spark refuses a comparison, or it is not evaluated here.
     """
-    found = _normalized(predicate, schema, zones)
-    return found if zones is None else keyed_by_wall_clocks(found, zones)
+    root = _normalized(predicate, schema, zones)
+    return root if zones is None else keyed_by_wall_clocks(root, zones)
 
 
 def _normalized(predicate: Predicate, schema: SchemaLookup, zones: TimeZones | None) -> Filter:

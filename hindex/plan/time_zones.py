@@ -62,13 +62,13 @@ class TimeZones:
         if self.is_session_utc:
             return datetime.UTC
         name = known_zone(self.session)
-        found = casts.zone_of(name)
-        if found is None:
+        zone = casts.zone_of(name)
+        if zone is None:
             raise PredicateError(
                 f"the session's time zone {name!r} is unknown here: install the tzdata package, or set "
                 "spark.sql.session.timeZone to an offset such as +01:00"
             )
-        return found
+        return zone
 
     def check_reader(self) -> None:
         """:raises PredicateError: if the reader's zone is unknown."""
@@ -84,10 +84,10 @@ class TimeZones:
 
         :raises PredicateError: if the zone's rules are unknown for that time.
         """
-        found = casts.to_instant(wall_clock, self.clock)
-        if found is None:
+        instant = casts.to_instant(wall_clock, self.clock)
+        if instant is None:
             raise PredicateError(f"a time outside the years 1 to 9999 cannot be read in {self.session}")
-        return found
+        return instant
 
     def are_keys(self, data_type: OrcType) -> bool:
         """True if the stored keys of a column's values are what the query compares and orders by."""
@@ -198,5 +198,5 @@ def _moved(key: object, shift: int) -> int | None:
     if key is None:
         return None
     assert isinstance(key, int)
-    found = key + shift
-    return found if MIN_KEY <= found <= MAX_KEY else None
+    shifted = key + shift
+    return shifted if MIN_KEY <= shifted <= MAX_KEY else None

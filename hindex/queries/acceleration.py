@@ -210,12 +210,12 @@ class Acceleration:
             return original
         try:
             frames = self._frames(plan, original)
-            found = self._checked(plan, frames, original, args)
+            accelerated = self._checked(plan, frames, original, args)
         except Exception as error:  # noqa: BLE001 whatever fails here, Spark has the answer
             _log_left(text, error)
             return original
         log_tables(text, plan.tables)
-        return found
+        return accelerated
 
     def _run_write(self, text: str, write: WriteStatement, args: Args | None) -> DataFrame:
         """Run a statement that writes a table. Spark gets it once: all that may fail before does so on its query."""
