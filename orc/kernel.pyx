@@ -1,0 +1,854 @@
+# cython: language_level=3, boundscheck=True, wraparound=False, initializedcheck=False, cdivision=True
+"""The compiled part of the ORC decoder: encoded streams to the values at selected positions.
+
+It takes buffers and fills buffers. It knows no files, no schemas and no Arrow classes, holds no global state, and
+releases the interpreter's lock. Callers allocate the outputs.
+
+A stream is decoded in *segments*: byte ranges ``starts[s]`` to ``limits[s]`` of ``data`` that each begin at a run.
+``skips[s]`` values there belong to earlier row groups. The outputs of segment s are numbers ``bounds[s]`` to
+``bounds[s + 1]``; ``positions`` are the numbers of these values within the segment, ascending, after the skipped ones.
+Without positions they are the segment's first ones. Source: ORC specification v1.
+
+Each decoder returns 0, or a code and the byte of ``data`` it concerns, as ``byte << 8 | code``: see ERRORS.
+Arithmetic on values wraps at 64 bits, as the writers' does. No byte outside a segment is read.
+"""
+
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+
+cdef enum:
+    STREAM_ENDS = 1
+    LONG_VARINT = 2
+    BAD_PATCHES = 3
+    BAD_SEGMENT = 4
+    BAD_LENGTH = 5
+    BAD_ENTRY = 6
+    BAD_CHUNK = 7
+    BAD_FRAME = 8
+
+#: What each code says.
+ERRORS = {
+    STREAM_ENDS: "the stream ends before the last selected value",
+    LONG_VARINT: "a varint has too many bytes",
+    BAD_PATCHES: "a patched run has an impossible patch list",
+    BAD_SEGMENT: "a position lies outside the stream",
+    BAD_LENGTH: "a length is negative, or larger than the stream",
+    BAD_ENTRY: "a value is no entry of its dictionary",
+    BAD_CHUNK: "a chunk runs past the end of its stream",
+    BAD_FRAME: "a chunk is not a single zstd frame",
+}
+
+cdef extern from *:
+    """
+    #include <stdint.h>
+    #include <string.h>
+
+    static inline uint64_t hindex_load(const uint8_t *p) {
+        return (uint64_t)p[0] << 56 | (uint64_t)p[1] << 48 | (uint64_t)p[2] << 40 | (uint64_t)p[3] << 32
+             | (uint64_t)p[4] << 24 | (uint64_t)p[5] << 16 | (uint64_t)p[6] << 8 | (uint64_t)p[7];
+    }
+    static inline int hindex_terminators(const uint8_t *p) {
+        uint64_t v; memcpy(&v, p, 8);
+        return __builtin_popcountll(~v & 0x8080808080808080ull);
+    }
+    static const uint8_t HINDEX_WIDTHS[32] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
+        17, 18, 19, 20, 21, 22, 23, 24, 26, 28, 30, 32, 40, 48, 56, 64};
+    """
+    uint64_t hindex_load(const uint8_t *p) noexcept nogil
+    int hindex_terminators(const uint8_t *p) noexcept nogil
+    const uint8_t HINDEX_WIDTHS[32]
+
+
+ctypedef struct Input:
+    # the bytes that are left of a segment
+    const uint8_t *at
+    const uint8_t *end
+
+
+ctypedef struct Wanted:
+    # the values of a segment that are still to be produced: numbers `next` to `last` of the output;
+    # number k is position[k] + skip of the segment, or skip + k - first where there are no positions
+    const int64_t *position
+    int64_t skip
+    int64_t first
+    int64_t next
+    int64_t last
+
+
+cdef inline int64_t _index(const Wanted *wanted, int64_t k) noexcept nogil:
+    """Number of an output's value within its segment."""
+    if wanted.position != NULL:
+        return wanted.skip + wanted.position[k]
+    return wanted.skip + k - wanted.first
+
+
+cdef inline int64_t _end_in_run(const Wanted *wanted, int64_t run_first, int64_t count) noexcept nogil:
+    """End of the outputs that lie in a run of `count` values that begins with number `run_first`."""
+    cdef int64_t k = wanted.next
+    cdef int64_t end
+    if wanted.position == NULL:
+        end = wanted.first + run_first + count - wanted.skip
+        if end < k:
+            return k
+        return end if end < wanted.last else wanted.last
+    # a position before the run is out of order: nothing reaches it any more, and the stream ends before it
+    while k < wanted.last and <uint64_t>(wanted.skip + wanted.position[k] - run_first) < <uint64_t>count:
+        k += 1
+    return k
+
+
+cdef inline int _varint(Input *input, uint64_t *value) noexcept nogil:
+    """Read a varint of at most ten bytes."""
+    cdef uint64_t result = 0
+    cdef int shift = 0
+    cdef uint8_t byte
+    while input.at < input.end:
+        byte = input.at[0]
+        input.at += 1
+        if shift > 63:
+            return LONG_VARINT
+        result |= <uint64_t>(byte & 127) << shift
+        if byte < 128:
+            value[0] = result
+            return 0
+        shift += 7
+    return STREAM_ENDS
+
+
+cdef inline uint64_t _unzigzag(uint64_t value) noexcept nogil:
+    return (value >> 1) ^ (~(value & 1) + 1)
+
+
+cdef inline uint64_t _big_endian(const uint8_t *at, int count) noexcept nogil:
+    cdef uint64_t value = 0
+    cdef int i
+    for i in range(count):
+        value = value << 8 | at[i]
+    return value
+
+
+cdef inline uint64_t _bits(const Input *input, uint64_t bit, int width) noexcept nogil:
+    """Read a packed value. No value of the format's widths lies in nine bytes: wide ones are whole bytes."""
+    cdef const uint8_t *at = input.at + (bit >> 3)
+    cdef int shift = bit & 7
+    cdef int64_t left = input.end - at
+    cdef uint64_t word
+    if left >= 8:
+        word = hindex_load(at)
+    elif left > 0:
+        word = _big_endian(at, <int>left) << (8 * (8 - left))
+    else:
+        return 0
+    return (word << shift) >> (64 - width)
+
+
+cdef inline int _holds(const Input *input, int64_t values, int width) noexcept nogil:
+    """True if the first packed values lie in the segment."""
+    return (values * width + 7) >> 3 <= input.end - input.at
+
+
+cdef inline void _skip(Input *input, int64_t values, int width) noexcept nogil:
+    cdef int64_t size = (values * width + 7) >> 3
+    input.at = input.at + size if size < input.end - input.at else input.end
+
+
+cdef int _unpack(
+    const Input *input, const Wanted *wanted, int64_t run_first, int64_t end, int width, bint is_signed, int64_t *out
+) noexcept nogil:
+    """Fill outputs `wanted.next` to `end` with packed values."""
+    cdef int64_t k, first, safe
+    cdef uint64_t value, bit
+    cdef const uint8_t *at = input.at
+    if not _holds(input, _index(wanted, end - 1) - run_first + 1, width):
+        return STREAM_ENDS
+    k = wanted.next
+    if wanted.position == NULL:
+        first = _index(wanted, k) - run_first
+        bit = <uint64_t>first * width
+        # values of which the eight bytes from their first one on lie in the segment
+        safe = (input.end - at - 8) * 8 // width if input.end - at >= 8 else 0
+        safe = k + safe - first
+        if safe > end:
+            safe = end
+        if is_signed:
+            while k < safe:
+                value = (hindex_load(at + (bit >> 3)) << (bit & 7)) >> (64 - width)
+                out[k] = <int64_t>_unzigzag(value)
+                bit += width
+                k += 1
+        else:
+            while k < safe:
+                out[k] = <int64_t>((hindex_load(at + (bit >> 3)) << (bit & 7)) >> (64 - width))
+                bit += width
+                k += 1
+    while k < end:
+        value = _bits(input, <uint64_t>(_index(wanted, k) - run_first) * width, width)
+        out[k] = <int64_t>(_unzigzag(value) if is_signed else value)
+        k += 1
+    return 0
+
+
+cdef int _delta(
+    Input *input, const Wanted *wanted, int64_t run_first, int64_t end, int64_t count, int width, bint is_signed,
+    int64_t *out,
+) noexcept nogil:
+    cdef uint64_t base = 0, step = 0, value, size
+    cdef int64_t k = wanted.next, index, reached, last
+    cdef bint is_down
+    cdef int code = _varint(input, &base)
+    if code == 0:
+        code = _varint(input, &step)
+    if code != 0:
+        return code
+    if is_signed:
+        base = _unzigzag(base)
+    step = _unzigzag(step)
+    is_down = <int64_t>step < 0
+    if k < end:
+        last = _index(wanted, end - 1) - run_first
+        if width == 0:
+            while k < end:
+                out[k] = <int64_t>(base + step * <uint64_t>(_index(wanted, k) - run_first))
+                k += 1
+        else:
+            if last > 1 and not _holds(input, last - 1, width):
+                return STREAM_ENDS
+            value, reached = base, 0
+            while k < end:
+                index = _index(wanted, k) - run_first
+                while reached < index:
+                    if reached == 0:
+                        value += step
+                    else:
+                        size = _bits(input, <uint64_t>(reached - 1) * width, width)
+                        value = value - size if is_down else value + size
+                    reached += 1
+                out[k] = <int64_t>value
+                k += 1
+    if width and count > 2:
+        _skip(input, count - 2, width)
+    return 0
+
+
+cdef int _patched(
+    Input *input, const Wanted *wanted, int64_t run_first, int64_t end, int64_t count, int width, int64_t *out
+) noexcept nogil:
+    cdef int base_size, patch_width, gap_width, patches, entry_width = 64, i, code
+    cdef uint64_t base, sign, entry, patch
+    cdef int64_t k, hit, place = 0, previous = -1, gap
+    cdef Input entries
+    if input.end - input.at < 2:
+        return STREAM_ENDS
+    base_size = (input.at[0] >> 5) + 1
+    patch_width = HINDEX_WIDTHS[input.at[0] & 31]
+    gap_width = (input.at[1] >> 5) + 1
+    patches = input.at[1] & 31
+    input.at += 2
+    if patch_width + gap_width > 64 or patches == 0:
+        return BAD_PATCHES
+    for i in range(32):
+        if HINDEX_WIDTHS[i] >= patch_width + gap_width:
+            entry_width = HINDEX_WIDTHS[i]
+            break
+    if input.end - input.at < base_size:
+        return STREAM_ENDS
+    base = _big_endian(input.at, base_size)
+    input.at += base_size
+    sign = <uint64_t>1 << (8 * base_size - 1)
+    if base & sign:
+        base = ~(base & ~sign) + 1
+    if wanted.next < end:
+        code = _unpack(input, wanted, run_first, end, width, False, out)
+        if code != 0:
+            return code
+    entries = input[0]
+    _skip(&entries, count, width)
+    if wanted.next < end:
+        if not _holds(&entries, patches, entry_width):
+            return STREAM_ENDS
+        hit = wanted.next
+        for i in range(patches):
+            entry = _bits(&entries, <uint64_t>i * entry_width, entry_width)
+            patch = entry & ((<uint64_t>1 << patch_width) - 1)
+            gap = <int64_t>((entry >> patch_width) & ((<uint64_t>1 << gap_width) - 1))
+            place += gap
+            if patch == 0 and gap == 255:
+                continue  # it only leads on to the next entry
+            if place == previous:
+                break  # as Java's reader: neither this entry nor a later one is reached
+            previous = place
+            while hit < end and _index(wanted, hit) - run_first < place:
+                hit += 1
+            k = hit
+            if k < end and _index(wanted, k) - run_first == place:
+                out[k] = <int64_t>(<uint64_t>out[k] | patch << (width & 63))
+        for k in range(wanted.next, end):
+            out[k] = <int64_t>(<uint64_t>out[k] + base)
+    input.at = entries.at
+    _skip(input, patches, entry_width)
+    return 0
+
+
+cdef int _run_v2(Input *input, Wanted *wanted, int64_t *run_first, bint is_signed, int64_t *out) noexcept nogil:
+    """Decode the run at `input`, and go behind it."""
+    cdef int encoding = input.at[0] >> 6
+    cdef int width, code = 0
+    cdef int64_t count, end
+    cdef uint64_t value
+    if encoding == 0:
+        width = (input.at[0] >> 3 & 7) + 1
+        count = (input.at[0] & 7) + 3
+        input.at += 1
+        if input.end - input.at < width:
+            return STREAM_ENDS
+        value = _big_endian(input.at, width)
+        if is_signed:
+            value = _unzigzag(value)
+        input.at += width
+        end = _end_in_run(wanted, run_first[0], count)
+        while wanted.next < end:
+            out[wanted.next] = <int64_t>value
+            wanted.next += 1
+        run_first[0] += count
+        return 0
+    if input.end - input.at < 2:
+        return STREAM_ENDS
+    width = HINDEX_WIDTHS[input.at[0] >> 1 & 31]
+    if encoding == 3 and input.at[0] >> 1 & 31 == 0:
+        width = 0
+    count = ((input.at[0] & 1) << 8 | input.at[1]) + 1
+    input.at += 2
+    end = _end_in_run(wanted, run_first[0], count)
+    if encoding == 1:
+        if wanted.next < end:
+            code = _unpack(input, wanted, run_first[0], end, width, is_signed, out)
+        _skip(input, count, width)
+    elif encoding == 2:
+        code = _patched(input, wanted, run_first[0], end, count, width, out)
+    else:
+        code = _delta(input, wanted, run_first[0], end, count, width, is_signed, out)
+    wanted.next = end
+    run_first[0] += count
+    return code
+
+
+cdef int _run_v1(Input *input, Wanted *wanted, int64_t *run_first, bint is_signed, int64_t *out) noexcept nogil:
+    """Decode the run at `input`, and go behind it or, if it has the last value, behind that."""
+    cdef int control = input.at[0], code
+    cdef int64_t count, end, index
+    cdef uint64_t value = 0, step
+    input.at += 1
+    if control < 128:
+        count = control + 3
+        if input.at == input.end:
+            return STREAM_ENDS
+        step = <uint64_t><int64_t><int8_t>input.at[0]
+        input.at += 1
+        code = _varint(input, &value)
+        if code != 0:
+            return code
+        if is_signed:
+            value = _unzigzag(value)
+        end = _end_in_run(wanted, run_first[0], count)
+        while wanted.next < end:
+            out[wanted.next] = <int64_t>(value + step * <uint64_t>(_index(wanted, wanted.next) - run_first[0]))
+            wanted.next += 1
+    else:
+        count = 256 - control
+        end = _end_in_run(wanted, run_first[0], count)
+        index = run_first[0]
+        while index < run_first[0] + count:
+            code = _varint(input, &value)
+            if code != 0:
+                return code
+            if wanted.next < end and _index(wanted, wanted.next) == index:
+                out[wanted.next] = <int64_t>(_unzigzag(value) if is_signed else value)
+                wanted.next += 1
+                if wanted.next == wanted.last:
+                    return 0
+            index += 1
+    run_first[0] += count
+    return 0
+
+
+cdef int _run_bytes(Input *input, Wanted *wanted, int64_t *run_first, uint8_t *out) noexcept nogil:
+    """The same for run-length encoded bytes."""
+    cdef int control = input.at[0]
+    cdef int64_t count, end, size
+    input.at += 1
+    if control < 128:
+        count = control + 3
+        if input.at == input.end:
+            return STREAM_ENDS
+        end = _end_in_run(wanted, run_first[0], count)
+        memset(out + wanted.next, input.at[0], end - wanted.next)
+        wanted.next = end
+        input.at += 1
+    else:
+        count = 256 - control
+        end = _end_in_run(wanted, run_first[0], count)
+        if wanted.next < end:
+            if _index(wanted, end - 1) - run_first[0] >= input.end - input.at:
+                return STREAM_ENDS
+            if wanted.position == NULL:
+                size = end - wanted.next
+                memcpy(out + wanted.next, input.at + (_index(wanted, wanted.next) - run_first[0]), size)
+                wanted.next = end
+            while wanted.next < end:
+                out[wanted.next] = input.at[_index(wanted, wanted.next) - run_first[0]]
+                wanted.next += 1
+        _skip(input, count, 8)
+    run_first[0] += count
+    return 0
+
+
+ctypedef struct Segments:
+    const uint8_t *data
+    int64_t size
+    int64_t count
+    const int64_t *starts
+    const int64_t *limits
+    const int64_t *skips
+    const int64_t *bounds
+    const int64_t *positions
+    int64_t outputs
+
+
+cdef inline const int64_t *_numbers(const int64_t[::1] array) noexcept:
+    return &array[0] if array.shape[0] else NULL
+
+
+cdef int _segments(
+    Segments *segments,
+    const uint8_t[::1] data,
+    const int64_t[::1] starts,
+    const int64_t[::1] limits,
+    const int64_t[::1] skips,
+    const int64_t[::1] bounds,
+    const int64_t[::1] positions,
+    int64_t outputs,
+) except -1:
+    """Check that the arrays fit each other: the caller's mistakes, not the file's.
+
+    :raises ValueError: if they do not.
+    """
+    cdef int64_t count = starts.shape[0], s
+    segments.data = &data[0] if data.shape[0] else NULL
+    segments.size = data.shape[0]
+    segments.count = count
+    if limits.shape[0] != count or bounds.shape[0] != count + 1 or (skips is not None and skips.shape[0] != count):
+        raise ValueError("segments need as many starts, limits and skips, and one more bound")
+    segments.starts, segments.limits, segments.bounds = _numbers(starts), _numbers(limits), _numbers(bounds)
+    segments.skips = NULL if skips is None else _numbers(skips)
+    segments.positions = NULL if positions is None else _numbers(positions)
+    segments.outputs = bounds[count]
+    if bounds[0] != 0 or outputs < bounds[count] or (positions is not None and positions.shape[0] < bounds[count]):
+        raise ValueError("the bounds do not fit the positions or the output")
+    for s in range(count):
+        if bounds[s] > bounds[s + 1]:
+            raise ValueError("the bounds descend")
+    return 0
+
+
+cdef inline int _open(const Segments *segments, int64_t s, Input *input, Wanted *wanted) noexcept nogil:
+    """Begin a segment."""
+    if not 0 <= segments.starts[s] <= segments.limits[s] <= segments.size:
+        return BAD_SEGMENT
+    input.at = segments.data + segments.starts[s]
+    input.end = segments.data + segments.limits[s]
+    wanted.position = segments.positions
+    wanted.skip = segments.skips[s] if segments.skips != NULL else 0
+    wanted.first = wanted.next = segments.bounds[s]
+    wanted.last = segments.bounds[s + 1]
+    # no stream has so many values that their numbers could wrap
+    if not 0 <= wanted.skip < (<int64_t>1 << 62):
+        return BAD_SEGMENT
+    return 0
+
+
+cdef inline int64_t _error(int code, int64_t byte) noexcept nogil:
+    return byte << 8 | code
+
+
+def decode_integers(
+    const uint8_t[::1] data,
+    const int64_t[::1] starts,
+    const int64_t[::1] limits,
+    const int64_t[::1] skips,
+    const int64_t[::1] bounds,
+    const int64_t[::1] positions,
+    int64_t[::1] out,
+    bint is_v2,
+    bint is_signed,
+):
+    cdef Segments segments
+    cdef Input input
+    cdef Wanted wanted
+    cdef int64_t s, run_first, result = 0
+    cdef int64_t *target = &out[0] if out.shape[0] else NULL
+    cdef int code
+    _segments(&segments, data, starts, limits, skips, bounds, positions, out.shape[0])
+    with nogil:
+        for s in range(segments.count):
+            code = _open(&segments, s, &input, &wanted)
+            run_first = 0
+            while code == 0 and wanted.next < wanted.last:
+                if input.at >= input.end:
+                    code = STREAM_ENDS
+                elif is_v2:
+                    code = _run_v2(&input, &wanted, &run_first, is_signed, target)
+                else:
+                    code = _run_v1(&input, &wanted, &run_first, is_signed, target)
+            if code != 0:
+                result = _error(code, 0 if code == BAD_SEGMENT else input.at - segments.data)
+                break
+    return result
+
+
+def decode_bytes(
+    const uint8_t[::1] data,
+    const int64_t[::1] starts,
+    const int64_t[::1] limits,
+    const int64_t[::1] skips,
+    const int64_t[::1] bounds,
+    const int64_t[::1] positions,
+    uint8_t[::1] out,
+):
+    cdef Segments segments
+    cdef Input input
+    cdef Wanted wanted
+    cdef int64_t s, run_first, result = 0
+    cdef uint8_t *target = &out[0] if out.shape[0] else NULL
+    cdef int code
+    _segments(&segments, data, starts, limits, skips, bounds, positions, out.shape[0])
+    with nogil:
+        for s in range(segments.count):
+            code = _open(&segments, s, &input, &wanted)
+            run_first = 0
+            while code == 0 and wanted.next < wanted.last:
+                if input.at >= input.end:
+                    code = STREAM_ENDS
+                else:
+                    code = _run_bytes(&input, &wanted, &run_first, target)
+            if code != 0:
+                result = _error(code, 0 if code == BAD_SEGMENT else input.at - segments.data)
+                break
+    return result
+
+
+def select_bits(
+    const uint8_t[::1] packed,
+    const int64_t[::1] firsts,
+    const int64_t[::1] bounds,
+    const int64_t[::1] positions,
+    uint8_t[::1] bits,
+    int64_t[::1] ranks,
+    int64_t[::1] set_bounds,
+):
+    cdef int64_t s, k, bit, count = firsts.shape[0], last, set_bits = 0, passed, rank
+    cdef uint8_t value
+    cdef int64_t size = <int64_t>packed.shape[0] * 8
+    cdef bint is_ranked = ranks is not None
+    if bounds.shape[0] != count + 1 or set_bounds.shape[0] != count + 1 or bounds[0] != 0:
+        raise ValueError("segments need as many firsts, and one more bound")
+    last = bounds[count]
+    if bits.shape[0] < last or (positions is not None and positions.shape[0] < last):
+        raise ValueError("the bounds do not fit the positions or the output")
+    if is_ranked and (ranks.shape[0] < last or positions is None):
+        raise ValueError("ranks need positions and an output of their length")
+    with nogil:
+        set_bounds[0] = 0
+        for s in range(count):
+            passed, rank = 0, 0
+            for k in range(bounds[s], bounds[s + 1]):
+                bit = positions[k] if positions is not None else k - bounds[s]
+                if bit < 0 or firsts[s] < 0 or firsts[s] + bit >= size:
+                    with gil:
+                        raise ValueError("a position lies outside the bits")
+                if is_ranked:
+                    rank += _count_bits(&packed[0], firsts[s] + passed, firsts[s] + bit)
+                    passed = bit
+                value = packed[(firsts[s] + bit) >> 3] >> (7 - ((firsts[s] + bit) & 7)) & 1
+                bits[k] = value
+                if value:
+                    if is_ranked:
+                        ranks[set_bits] = rank
+                    set_bits += 1
+            set_bounds[s + 1] = set_bits
+
+
+cdef extern from *:
+    """
+    static inline int64_t hindex_count_bits(const uint8_t *packed, int64_t begin, int64_t end) {
+        int64_t count = 0;
+        while (begin < end && (begin & 7)) { count += packed[begin >> 3] >> (7 - (begin & 7)) & 1; begin++; }
+        while (end - begin >= 64) { uint64_t v; memcpy(&v, packed + (begin >> 3), 8); count += __builtin_popcountll(v); begin += 64; }
+        while (end - begin >= 8) { count += __builtin_popcount(packed[begin >> 3]); begin += 8; }
+        if (begin < end) count += __builtin_popcount(packed[begin >> 3] >> (8 - (end - begin)));
+        return count;
+    }
+    """
+    int64_t hindex_count_bits(const uint8_t *packed, int64_t begin, int64_t end) noexcept nogil
+
+
+cdef inline int64_t _count_bits(const uint8_t *packed, int64_t begin, int64_t end) noexcept nogil:
+    """Count the bits set from number `begin` to `end`, the most significant bit of a byte first."""
+    return hindex_count_bits(packed, begin, end)
+
+
+cdef inline int _long_varint(Input *input, uint64_t *low, uint64_t *high) noexcept nogil:
+    """Read a zigzag varint of at most 128 bits, as two's complement."""
+    cdef uint64_t first = 0, second = 0, bits, sign
+    cdef int shift = 0
+    cdef uint8_t byte
+    while input.at < input.end:
+        byte = input.at[0]
+        input.at += 1
+        bits = byte & 127
+        if shift > 126 or (shift == 126 and bits > 3):
+            return LONG_VARINT
+        if shift < 63:
+            first |= bits << shift
+        elif shift == 63:
+            first |= bits << 63
+            second |= bits >> 1
+        else:
+            second |= bits << (shift - 64)
+        if byte < 128:
+            sign = ~(first & 1) + 1
+            low[0] = (first >> 1 | second << 63) ^ sign
+            high[0] = (second >> 1) ^ sign
+            return 0
+        shift += 7
+    return STREAM_ENDS
+
+
+def decode_decimals(
+    const uint8_t[::1] data,
+    const int64_t[::1] starts,
+    const int64_t[::1] limits,
+    const int64_t[::1] bounds,
+    const int64_t[::1] positions,
+    uint64_t[:, ::1] out,
+):
+    cdef Segments segments
+    cdef Input input
+    cdef Wanted wanted
+    cdef int64_t s, index, missing, passed, result = 0
+    cdef uint64_t *target = &out[0, 0] if out.shape[0] else NULL
+    cdef int code
+    _segments(&segments, data, starts, limits, None, bounds, positions, out.shape[0])
+    if out.shape[1] != 2:
+        raise ValueError("a decimal has two words")
+    with nogil:
+        for s in range(segments.count):
+            code = _open(&segments, s, &input, &wanted)
+            index = 0
+            while code == 0 and wanted.next < wanted.last:
+                missing = _index(&wanted, wanted.next) - index
+                if missing < 0:
+                    code = STREAM_ENDS
+                    break
+                index += missing + 1
+                while missing > 8 and input.end - input.at >= 8:
+                    missing -= hindex_terminators(input.at)
+                    input.at += 8
+                while missing and input.at < input.end:
+                    missing -= input.at[0] < 128
+                    input.at += 1
+                if missing:
+                    code = STREAM_ENDS
+                    break
+                code = _long_varint(&input, target + 2 * wanted.next, target + 2 * wanted.next + 1)
+                wanted.next += 1
+            if code != 0:
+                result = _error(code, 0 if code == BAD_SEGMENT else input.at - segments.data)
+                break
+    return result
+
+
+def sum_lengths(
+    const int64_t[::1] lengths,
+    const int64_t[::1] firsts,
+    const int64_t[::1] bounds,
+    const int64_t[::1] positions,
+    int64_t[::1] begins,
+    int64_t[::1] selected,
+    int64_t longest,
+):
+    cdef int64_t s, k, at, count = firsts.shape[0], begin, last, result = 0
+    if bounds.shape[0] != count + 1 or bounds[0] != 0:
+        raise ValueError("segments need as many firsts, and one more bound")
+    last = bounds[count]
+    if begins.shape[0] < last or selected.shape[0] < last or positions.shape[0] < last:
+        raise ValueError("the bounds do not fit the positions or the output")
+    with nogil:
+        for s in range(count):
+            at, begin = 0, 0
+            for k in range(bounds[s], bounds[s + 1]):
+                if not 0 <= at <= positions[k] or firsts[s] < 0 or firsts[s] + positions[k] >= lengths.shape[0]:
+                    with gil:
+                        raise ValueError("a position is not in order")
+                while at < positions[k]:
+                    if not 0 <= lengths[firsts[s] + at] < longest:
+                        result = _error(BAD_LENGTH, firsts[s] + at)
+                        break
+                    begin += lengths[firsts[s] + at]
+                    at += 1
+                if result == 0 and not 0 <= lengths[firsts[s] + at] < longest:
+                    result = _error(BAD_LENGTH, firsts[s] + at)
+                if result != 0:
+                    break
+                begins[k] = begin
+                selected[k] = lengths[firsts[s] + at]
+            if result != 0:
+                break
+    return result
+
+
+cdef inline void _copy(uint8_t *out, const uint8_t *at, int64_t size, int64_t out_left, int64_t left) noexcept nogil:
+    """Copy bytes; short ones as sixteen at once, where both sides have room."""
+    if size <= 16 and out_left >= 16 and left >= 16:
+        memcpy(out, at, 16)
+    else:
+        memcpy(out, at, size)
+
+
+def copy_values(
+    const uint8_t[::1] data,
+    const int64_t[::1] begins,
+    const int64_t[::1] lengths,
+    uint8_t[::1] out,
+):
+    cdef int64_t k, at = 0, size, count = begins.shape[0], result = 0
+    cdef int64_t left = data.shape[0], room = out.shape[0]
+    cdef const uint8_t *source = &data[0] if left else NULL
+    cdef uint8_t *target = &out[0] if room else NULL
+    if lengths.shape[0] != count:
+        raise ValueError("values need as many begins as lengths")
+    with nogil:
+        for k in range(count):
+            size = lengths[k]
+            if size < 0 or begins[k] < 0 or begins[k] > left or size > left - begins[k] or size > room - at:
+                result = _error(BAD_LENGTH, k)
+                break
+            if size:
+                _copy(target + at, source + begins[k], size, room - at, left - begins[k])
+            at += size
+    return result
+
+
+def measure_entries(
+    const int64_t[::1] ends,
+    const int64_t[::1] codes,
+    const uint8_t[::1] valid,
+    int32_t[::1] offsets,
+):
+    cdef int64_t k, row = 0, code, total = 0, entries = ends.shape[0] - 1, result = 0
+    cdef int64_t count = codes.shape[0], rows = count if valid is None else valid.shape[0]
+    if offsets.shape[0] != rows + 1 or entries < 0:
+        raise ValueError("there is an offset for each row, and one more")
+    with nogil:
+        offsets[0] = 0
+        for k in range(count):
+            if valid is not None:
+                while row < rows and not valid[row]:
+                    row += 1
+                    offsets[row] = <int32_t>total
+                if row == rows:
+                    with gil:
+                        raise ValueError("there are more codes than valid rows")
+            code = codes[k]
+            if not 0 <= code < entries:
+                result = _error(BAD_ENTRY, k)
+                break
+            total += ends[code + 1] - ends[code]
+            if total > 0x7FFFFFFF:
+                result = -1
+                break
+            row += 1
+            offsets[row] = <int32_t>total
+        while result == 0 and row < rows:
+            row += 1
+            offsets[row] = <int32_t>total
+    return result
+
+
+def copy_entries(
+    const uint8_t[::1] data,
+    const int64_t[::1] ends,
+    const int64_t[::1] codes,
+    uint8_t[::1] out,
+):
+    cdef int64_t k, at = 0, begin, size, code, entries = ends.shape[0] - 1, result = 0
+    cdef int64_t left = data.shape[0], room = out.shape[0], count = codes.shape[0]
+    cdef const uint8_t *source = &data[0] if left else NULL
+    cdef uint8_t *target = &out[0] if room else NULL
+    with nogil:
+        for k in range(count):
+            code = codes[k]
+            if not 0 <= code < entries:
+                result = _error(BAD_ENTRY, k)
+                break
+            begin = ends[code]
+            size = ends[code + 1] - begin
+            if size < 0 or begin < 0 or begin > left or size > left - begin or size > room - at:
+                result = _error(BAD_LENGTH, k)
+                break
+            if size:
+                _copy(target + at, source + begin, size, room - at, left - begin)
+            at += size
+    return result
+
+
+def scatter(const uint8_t[:, ::1] values, const uint8_t[::1] valid, uint8_t[:, ::1] out):
+    cdef int64_t row, k = 0, count = values.shape[0], rows = valid.shape[0], width = out.shape[1]
+    if out.shape[0] != rows or values.shape[1] != width:
+        raise ValueError("there is a row of the output for each that may be valid")
+    cdef const uint8_t *source = &values[0, 0] if count and width else NULL
+    cdef uint8_t *target = &out[0, 0] if rows and width else NULL
+    with nogil:
+        for row in range(rows):
+            if not valid[row]:
+                memset(target + row * width, 0, width)
+                continue
+            if k == count:
+                with gil:
+                    raise ValueError("there are more valid rows than values")
+            if width == 8:
+                memcpy(target + row * 8, source + k * 8, 8)
+            elif width == 4:
+                memcpy(target + row * 4, source + k * 4, 4)
+            else:
+                memcpy(target + row * width, source + k * width, width)
+            k += 1
+
+
+def list_chunks(
+    const uint8_t[::1] data,
+    int64_t begin,
+    int64_t until,
+    int64_t[::1] offsets,
+    int64_t[::1] lengths,
+    uint8_t[::1] originals,
+):
+    cdef int64_t at = begin, count = 0, size, end = data.shape[0], room = offsets.shape[0]
+    cdef uint32_t header
+    if lengths.shape[0] != room or originals.shape[0] != room or begin < 0:
+        raise ValueError("the outputs have the same length")
+    with nogil:
+        while at < until and count < room:
+            if end - at < 3:
+                count = -1 - at
+                break
+            header = data[at] | <uint32_t>data[at + 1] << 8 | <uint32_t>data[at + 2] << 16
+            size = header >> 1
+            if size > end - at - 3:
+                count = -1 - at
+                break
+            offsets[count] = at
+            lengths[count] = size
+            originals[count] = header & 1
+            count += 1
+            at += 3 + size
+    return count
