@@ -1,5 +1,5 @@
 # Everything a working copy needs. A fresh machine has to bring only Python 3.11 or later (with venv) and
-# network to the package index.
+# network to the package index; root on Debian also gets a C compiler and Java.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -24,9 +24,10 @@ help: ## this list
 
 venv: $(STAMP) ## make .venv and install hindex in it, editable, with all that developing needs
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml setup.py orc/kernel.pyx
 	@test -n "$(PYTHON)" || { echo "hindex needs Python 3.11 or later: install it, or name it: make PYTHON=/path/to/python3" >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@.ci/compiler $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $@
 
@@ -58,7 +59,7 @@ proto: $(STAMP) ## make the code in proto/ again from its .proto sources
 	mv build/proto/hindex/proto/*_pb2.py build/proto/hindex/proto/*_pb2.pyi proto/
 
 wheel: $(STAMP) ## build the wheel into dist/
-	rm -rf dist build/lib
+	rm -rf dist build/lib build/lib.* build/temp.*
 	$(BIN)/python -m build --wheel --outdir dist .
 
 bench: $(BENCH_STAMP) java ## measure hindex beside Spark, chDB, DuckDB, Lance and others (QUICK=1: some of it)
@@ -71,6 +72,6 @@ $(BENCH_STAMP): $(STAMP)
 	$(PAIMON)/bin/python -m pip install --quiet --disable-pip-version-check pypaimon || rm -rf $(PAIMON)
 	touch $@
 
-clean: ## remove what was built (.venv stays)
-	rm -rf build dist demo-data .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info
+clean: ## remove what was built (.venv and the compiled kernel stay)
+	rm -rf build dist demo-data orc/kernel.c .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +

@@ -7,6 +7,14 @@
 if __name__ != "hindex.orc":
     raise ImportError(f"import hindex.orc, not {__name__}: a second name would make second classes")
 
+try:
+    from hindex.orc import kernel as kernel
+except ImportError as error:
+    raise ImportError(
+        f"the compiled part of hindex does not load ({error}): install hindex with pip for this Python (in a checkout: "
+        "make venv); it cannot be in an archive, as those of --py-files"
+    ) from None
+
 from hindex.orc.cost import DecodePath
 from hindex.orc.counts import ReadCounts
 from hindex.orc.reader import OrcReader

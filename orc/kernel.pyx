@@ -6,11 +6,14 @@ releases the interpreter's lock. Callers allocate the outputs.
 
 A stream is decoded in *segments*: byte ranges ``starts[s]`` to ``limits[s]`` of ``data`` that each begin at a run.
 ``skips[s]`` values there belong to earlier row groups. The outputs of segment s are numbers ``bounds[s]`` to
-``bounds[s + 1]``; ``positions`` are the numbers of these values within the segment, ascending, after the skipped ones.
-Without positions they are the segment's first ones. Source: ORC specification v1.
+``bounds[s + 1]``; ``positions`` are the numbers of these values within the segment after the skipped ones, ascending
+and each once (others end the stream). Without positions (None) they are the first ones. Source: ORC specification v1.
 
-Each decoder returns 0, or a code and the byte of ``data`` it concerns, as ``byte << 8 | code``: see ERRORS.
+Each function that reads what a file says returns 0, or a code and the byte of ``data`` it concerns, as
+``byte << 8 | code``: see ERRORS. A ValueError is a mistake of the caller: arrays whose lengths do not fit each other.
 Arithmetic on values wraps at 64 bits, as the writers' does. No byte outside a segment is read.
+
+kernel.pyi has the types; all arrays are contiguous. S is the number of segments, N that of outputs, ``bounds[S]``.
 """
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -76,9 +79,9 @@ ctypedef struct Wanted:
 
 
 cdef inline int64_t _index(const Wanted *wanted, int64_t k) noexcept nogil:
-    """Number of an output's value within its segment."""
+    """Number of an output's value within its segment; negative where it is too large."""
     if wanted.position != NULL:
-        return wanted.skip + wanted.position[k]
+        return <int64_t>(<uint64_t>wanted.skip + <uint64_t>wanted.position[k])
     return wanted.skip + k - wanted.first
 
 
@@ -86,13 +89,18 @@ cdef inline int64_t _end_in_run(const Wanted *wanted, int64_t run_first, int64_t
     """End of the outputs that lie in a run of `count` values that begins with number `run_first`."""
     cdef int64_t k = wanted.next
     cdef int64_t end
+    cdef uint64_t offset, least = 0
     if wanted.position == NULL:
         end = wanted.first + run_first + count - wanted.skip
         if end < k:
             return k
         return end if end < wanted.last else wanted.last
-    # a position before the run is out of order: nothing reaches it any more, and the stream ends before it
-    while k < wanted.last and <uint64_t>(wanted.skip + wanted.position[k] - run_first) < <uint64_t>count:
+    # a position that does not ascend is left to later runs, which do not reach it: the stream ends before it
+    while k < wanted.last:
+        offset = <uint64_t>_index(wanted, k) - <uint64_t>run_first
+        if offset < least or offset >= <uint64_t>count:
+            break
+        least = offset + 1
         k += 1
     return k
 
@@ -463,6 +471,8 @@ cdef inline int _open(const Segments *segments, int64_t s, Input *input, Wanted 
     # no stream has so many values that their numbers could wrap
     if not 0 <= wanted.skip < (<int64_t>1 << 62):
         return BAD_SEGMENT
+    if wanted.position != NULL and wanted.next < wanted.last and wanted.position[wanted.next] < 0:
+        return BAD_SEGMENT
     return 0
 
 
@@ -481,6 +491,17 @@ def decode_integers(
     bint is_v2,
     bint is_signed,
 ):
+    """Decode run-length encoded integers, of version 1 or 2.
+
+    :param data: uint8, the stream or streams.
+    :param starts: int64[S], and ``limits``, int64[S]: the segments' bytes.
+    :param skips: int64[S], or None for zeros.
+    :param bounds: int64[S + 1], the first one 0.
+    :param positions: int64[N] or None.
+    :param out: int64[N] or longer.
+    :param is_v2: the version.
+    :param is_signed: values are zigzag encoded. Of patched runs, the base has a sign in any case.
+    """
     cdef Segments segments
     cdef Input input
     cdef Wanted wanted
@@ -514,6 +535,8 @@ def decode_bytes(
     const int64_t[::1] positions,
     uint8_t[::1] out,
 ):
+    """Decode run-length encoded bytes, with which booleans begin; parameters as of decode_integers, and uint8 outputs.
+    """
     cdef Segments segments
     cdef Input input
     cdef Wanted wanted
@@ -545,6 +568,18 @@ def select_bits(
     int64_t[::1] ranks,
     int64_t[::1] set_bounds,
 ):
+    """Take selected bits out of packed ones, the most significant bit of a byte first.
+
+    :param packed: uint8, bits of all segments.
+    :param firsts: int64[S], the number of each segment's first bit.
+    :param bounds: int64[S + 1], as everywhere.
+    :param positions: int64[N], the bits' numbers within their segments, ascending; None for the first ones.
+    :param bits: uint8[N] or longer, gets 0 or 1 for each.
+    :param ranks: None, or int64[N] or longer: gets, for each selected bit that is set, the number of bits set before it
+        in its segment. Of a PRESENT stream these are the positions of the values. Needs positions.
+    :param set_bounds: int64[S + 1], gets the bounds of the segments' selected bits that are set, and so of their ranks.
+    :raises ValueError: if a position lies outside the bits: compare with their number first.
+    """
     cdef int64_t s, k, bit, count = firsts.shape[0], last, set_bits = 0, passed, rank
     cdef uint8_t value
     cdef int64_t size = <int64_t>packed.shape[0] * 8
@@ -562,12 +597,12 @@ def select_bits(
             passed, rank = 0, 0
             for k in range(bounds[s], bounds[s + 1]):
                 bit = positions[k] if positions is not None else k - bounds[s]
-                if bit < 0 or firsts[s] < 0 or firsts[s] + bit >= size:
+                if not 0 <= firsts[s] <= size or not passed <= bit < size - firsts[s]:
                     with gil:
-                        raise ValueError("a position lies outside the bits")
+                        raise ValueError("a position lies outside the bits, or is not in order")
                 if is_ranked:
                     rank += _count_bits(&packed[0], firsts[s] + passed, firsts[s] + bit)
-                    passed = bit
+                passed = bit
                 value = packed[(firsts[s] + bit) >> 3] >> (7 - ((firsts[s] + bit) & 7)) & 1
                 bits[k] = value
                 if value:
@@ -582,7 +617,9 @@ cdef extern from *:
     static inline int64_t hindex_count_bits(const uint8_t *packed, int64_t begin, int64_t end) {
         int64_t count = 0;
         while (begin < end && (begin & 7)) { count += packed[begin >> 3] >> (7 - (begin & 7)) & 1; begin++; }
-        while (end - begin >= 64) { uint64_t v; memcpy(&v, packed + (begin >> 3), 8); count += __builtin_popcountll(v); begin += 64; }
+        while (end - begin >= 64) {
+            uint64_t v; memcpy(&v, packed + (begin >> 3), 8); count += __builtin_popcountll(v); begin += 64;
+        }
         while (end - begin >= 8) { count += __builtin_popcount(packed[begin >> 3]); begin += 8; }
         if (begin < end) count += __builtin_popcount(packed[begin >> 3] >> (8 - (end - begin)));
         return count;
@@ -631,10 +668,14 @@ def decode_decimals(
     const int64_t[::1] positions,
     uint64_t[:, ::1] out,
 ):
+    """Decode zigzag varints of up to 128 bits; parameters as of decode_integers, without skipped values.
+
+    :param out: uint64[N, 2], two's complement, the low word first.
+    """
     cdef Segments segments
     cdef Input input
     cdef Wanted wanted
-    cdef int64_t s, index, missing, passed, result = 0
+    cdef int64_t s, index, selected, missing, result = 0
     cdef uint64_t *target = &out[0, 0] if out.shape[0] else NULL
     cdef int code
     _segments(&segments, data, starts, limits, None, bounds, positions, out.shape[0])
@@ -645,11 +686,11 @@ def decode_decimals(
             code = _open(&segments, s, &input, &wanted)
             index = 0
             while code == 0 and wanted.next < wanted.last:
-                missing = _index(&wanted, wanted.next) - index
-                if missing < 0:
+                selected = _index(&wanted, wanted.next)
+                if selected < index:
                     code = STREAM_ENDS
                     break
-                index += missing + 1
+                missing = selected - index
                 while missing > 8 and input.end - input.at >= 8:
                     missing -= hindex_terminators(input.at)
                     input.at += 8
@@ -661,6 +702,7 @@ def decode_decimals(
                     break
                 code = _long_varint(&input, target + 2 * wanted.next, target + 2 * wanted.next + 1)
                 wanted.next += 1
+                index = selected + 1
             if code != 0:
                 result = _error(code, 0 if code == BAD_SEGMENT else input.at - segments.data)
                 break
@@ -676,7 +718,20 @@ def sum_lengths(
     int64_t[::1] selected,
     int64_t longest,
 ):
-    cdef int64_t s, k, at, count = firsts.shape[0], begin, last, result = 0
+    """Find where selected values begin among values that lie one behind the other.
+
+    :param lengths: int64, the lengths of all segments' values.
+    :param firsts: int64[S], the number of each segment's first length.
+    :param bounds: int64[S + 1], as everywhere.
+    :param positions: int64[N], ascending within a segment.
+    :param begins: int64[N] or longer, gets the sum of the lengths before each selected one in its segment.
+    :param selected: int64[N] or longer, gets the selected lengths.
+    :param longest: one more than the largest length that is believed.
+    :returns: 0, or BAD_LENGTH with the number of a length in the place of the byte.
+    :raises ValueError: if a position lies outside the lengths.
+    """
+    cdef int64_t s, k, at, count = firsts.shape[0], last, result = 0
+    cdef uint64_t begin
     if bounds.shape[0] != count + 1 or bounds[0] != 0:
         raise ValueError("segments need as many firsts, and one more bound")
     last = bounds[count]
@@ -686,20 +741,20 @@ def sum_lengths(
         for s in range(count):
             at, begin = 0, 0
             for k in range(bounds[s], bounds[s + 1]):
-                if not 0 <= at <= positions[k] or firsts[s] < 0 or firsts[s] + positions[k] >= lengths.shape[0]:
+                if not 0 <= firsts[s] <= lengths.shape[0] or not at <= positions[k] < lengths.shape[0] - firsts[s]:
                     with gil:
-                        raise ValueError("a position is not in order")
+                        raise ValueError("a position lies outside the lengths, or is not in order")
                 while at < positions[k]:
                     if not 0 <= lengths[firsts[s] + at] < longest:
                         result = _error(BAD_LENGTH, firsts[s] + at)
                         break
-                    begin += lengths[firsts[s] + at]
+                    begin += <uint64_t>lengths[firsts[s] + at]
                     at += 1
                 if result == 0 and not 0 <= lengths[firsts[s] + at] < longest:
                     result = _error(BAD_LENGTH, firsts[s] + at)
                 if result != 0:
                     break
-                begins[k] = begin
+                begins[k] = <int64_t>begin
                 selected[k] = lengths[firsts[s] + at]
             if result != 0:
                 break
@@ -720,6 +775,13 @@ def copy_values(
     const int64_t[::1] lengths,
     uint8_t[::1] out,
 ):
+    """Copy values one behind the other.
+
+    :param data: uint8, what they are copied from.
+    :param begins: int64[N], and ``lengths``, int64[N]: their bytes in it.
+    :param out: uint8, at least as long as they are in all. What lies behind them is undefined.
+    :returns: 0, or BAD_LENGTH with the number of a value in the place of the byte.
+    """
     cdef int64_t k, at = 0, size, count = begins.shape[0], result = 0
     cdef int64_t left = data.shape[0], room = out.shape[0]
     cdef const uint8_t *source = &data[0] if left else NULL
@@ -744,7 +806,16 @@ def measure_entries(
     const uint8_t[::1] valid,
     int32_t[::1] offsets,
 ):
-    cdef int64_t k, row = 0, code, total = 0, entries = ends.shape[0] - 1, result = 0
+    """Compute Arrow's offsets of values that are entries of a dictionary.
+
+    :param ends: int64[E + 1], where the entries begin and end in their data.
+    :param codes: int64[K], an entry for each valid row.
+    :param valid: uint8[R], not 0 for valid rows, or None: all are. Others are empty.
+    :param offsets: int32[R + 1].
+    :returns: 0; BAD_ENTRY or BAD_LENGTH with the number of a code in the place of the byte; -1 if the values have more
+        than 2**31 - 1 bytes in all.
+    """
+    cdef int64_t k, row = 0, code, size, total = 0, entries = ends.shape[0] - 1, result = 0
     cdef int64_t count = codes.shape[0], rows = count if valid is None else valid.shape[0]
     if offsets.shape[0] != rows + 1 or entries < 0:
         raise ValueError("there is an offset for each row, and one more")
@@ -762,13 +833,20 @@ def measure_entries(
             if not 0 <= code < entries:
                 result = _error(BAD_ENTRY, k)
                 break
-            total += ends[code + 1] - ends[code]
-            if total > 0x7FFFFFFF:
+            size = <int64_t>(<uint64_t>ends[code + 1] - <uint64_t>ends[code])
+            if size < 0:
+                result = _error(BAD_LENGTH, k)
+                break
+            if size > 0x7FFFFFFF - total:
                 result = -1
                 break
+            total += size
             row += 1
             offsets[row] = <int32_t>total
         while result == 0 and row < rows:
+            if valid is not None and valid[row]:
+                with gil:
+                    raise ValueError("there are more valid rows than codes")
             row += 1
             offsets[row] = <int32_t>total
     return result
@@ -780,6 +858,14 @@ def copy_entries(
     const int64_t[::1] codes,
     uint8_t[::1] out,
 ):
+    """Copy entries of a dictionary one behind the other.
+
+    :param data: uint8, the dictionary's bytes.
+    :param ends: int64[E + 1], where entries begin and end in it.
+    :param codes: int64[K].
+    :param out: uint8, at least as long as they are in all. What lies behind them is undefined.
+    :returns: 0, or BAD_ENTRY or BAD_LENGTH with the number of a code in the place of the byte.
+    """
     cdef int64_t k, at = 0, begin, size, code, entries = ends.shape[0] - 1, result = 0
     cdef int64_t left = data.shape[0], room = out.shape[0], count = codes.shape[0]
     cdef const uint8_t *source = &data[0] if left else NULL
@@ -791,7 +877,7 @@ def copy_entries(
                 result = _error(BAD_ENTRY, k)
                 break
             begin = ends[code]
-            size = ends[code + 1] - begin
+            size = <int64_t>(<uint64_t>ends[code + 1] - <uint64_t>begin)
             if size < 0 or begin < 0 or begin > left or size > left - begin or size > room - at:
                 result = _error(BAD_LENGTH, k)
                 break
@@ -802,6 +888,12 @@ def copy_entries(
 
 
 def scatter(const uint8_t[:, ::1] values, const uint8_t[::1] valid, uint8_t[:, ::1] out):
+    """Put values into the valid rows, and zeros into the others.
+
+    :param values: uint8[K, W], W bytes for each valid row.
+    :param valid: uint8[R], not 0 for valid rows.
+    :param out: uint8[R, W].
+    """
     cdef int64_t row, k = 0, count = values.shape[0], rows = valid.shape[0], width = out.shape[1]
     if out.shape[0] != rows or values.shape[1] != width:
         raise ValueError("there is a row of the output for each that may be valid")
@@ -832,6 +924,17 @@ def list_chunks(
     int64_t[::1] lengths,
     uint8_t[::1] originals,
 ):
+    """Read the headers of a compressed stream's chunks.
+
+    :param data: uint8, the stream.
+    :param begin: the byte of the first header.
+    :param until: the byte from which on no chunk is needed.
+    :param offsets: int64[C], gets the byte of each chunk's header.
+    :param lengths: int64[C], gets the number of its bytes behind that.
+    :param originals: uint8[C], gets 1 where these are not compressed.
+    :returns: the number of chunks, at most C: go on behind the last one; or ``-1 - byte`` of a header whose chunk does
+        not lie in the data.
+    """
     cdef int64_t at = begin, count = 0, size, end = data.shape[0], room = offsets.shape[0]
     cdef uint32_t header
     if lengths.shape[0] != room or originals.shape[0] != room or begin < 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -140,3 +141,10 @@ def test_importing_stays_cheap(module: str, unwanted: list[str]) -> None:
     code = f"import sys, {module}; print(*sorted({{name.split('.')[0] for name in sys.modules}}))"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert set(unwanted).isdisjoint(ran.stdout.split())
+
+
+def test_the_kernel_knows_nothing_else() -> None:
+    """Compiled code is for arrays alone: no file, no schema, nothing of Python's libraries."""
+    code = (ROOT / "orc" / "kernel.pyx").read_text()
+    loaded = re.findall(r"^ *(?:from|import|cimport) +([\w.]+)", code, re.MULTILINE)
+    assert set(loaded) == {"libc.stdint", "libc.string"}

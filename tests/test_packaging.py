@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -11,6 +13,8 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+
+from tests.support.archive import write_archive
 
 ROOT = Path(__file__).parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -64,6 +68,57 @@ def test_a_room_has_one_identity_from_the_repository_root(package: str) -> None:
         check=True,
     )
     assert ran.stdout.split() == [package, str(ROOT / MAPPED[package] / "__init__.py")]
+
+
+def test_without_the_compiled_part_one_line_says_what_to_do(tmp_path: Path) -> None:
+    write_archive(tmp_path / "hindex.zip")
+    # -S: the finder of an editable install would find the compiled part
+    ran = subprocess.run(
+        [sys.executable, "-S", "-c", "import hindex; print(hindex.__file__); import hindex.orc"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "hindex.zip")},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.stdout.startswith(str(tmp_path))
+    assert ran.returncode == 1
+    lines = ran.stderr.strip().splitlines()
+    assert [line for line in lines if "Error" in line] == [lines[-1]]
+    assert lines[-1].startswith("ImportError: the compiled part of hindex does not load (")
+    assert "install hindex with pip for this Python (in a checkout: make venv)" in lines[-1]
+
+
+@pytest.mark.network
+@pytest.mark.parametrize(
+    ("compiler", "problem"),
+    [
+        ("/nonexistent/cc", "there is no C compiler (/nonexistent/cc)"),
+        ("false", "false does not find Python.h"),
+    ],
+)
+def test_without_a_compiler_one_line_says_what_to_install(
+    compiler: str, problem: str, tmp_path: Path
+) -> None:
+    for name in ("README.md", "LICENSE", "pyproject.toml", "setup.py"):
+        shutil.copy(ROOT / name, tmp_path)
+    for folder in ("hindex", "orc", "proto", "sql"):
+        ignored = shutil.ignore_patterns("*.so", "*.c", "__pycache__")
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=ignored)
+    ran = subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", str(tmp_path), str(tmp_path)],
+        env={**os.environ, "CC": compiler},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 1
+    assert not list(tmp_path.glob("*.whl"))
+    output = (ran.stdout + ran.stderr).split("[end of output]")[0]
+    last = output.strip().splitlines()[-1].strip()
+    assert last.startswith(
+        f"a part of hindex is compiled, and {problem}: install a C compiler and Python's headers"
+    )
 
 
 def imported_packages() -> set[str]:

@@ -1,8 +1,8 @@
 """Builds and scans of a session whose tasks run elsewhere; run as a program, it prints what it found as JSON.
 
 ``cluster`` starts ``local-cluster[2,1,1024]``, whose executors are processes of their own with nothing of hindex but an
-archive that Spark brings them, and kills one of them in the middle of a build and of a scan. ``connect`` starts a Spark
-Connect server.
+archive that Spark brings them and unpacks, and kills one of them in the middle of a build and of a scan. ``connect``
+starts a Spark Connect server.
 """
 
 from __future__ import annotations
@@ -126,7 +126,8 @@ def cluster_session(archive: str) -> SparkSession:
     from hindex.spark.session import local_session
 
     settings = {
-        "spark.submit.pyFiles": archive,
+        "spark.archives": f"{archive}#unpacked",
+        "spark.executorEnv.PYTHONPATH": "unpacked",
         "spark.executor.memory": "1g",
         "spark.driver.memory": "1g",
         "spark.driver.extraJavaOptions": QUICK_JAVA,

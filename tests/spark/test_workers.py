@@ -8,12 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
 import hindex
 import hindex.spark.scan
 from hindex.errors import MissingRuntimeError
 from hindex.spark import workers
+from tests.support.archive import write_archive
 from tests.support.small import write_rows
 
 if TYPE_CHECKING:
@@ -112,6 +114,24 @@ def test_workers_that_lack_a_dependency(program: Callable[[str], str], table: hi
         MissingRuntimeError, match=r"cannot run hindex \(ModuleNotFoundError: No module named"
     ):
         table.create_index("by_a", "a")
+
+
+def test_workers_that_have_hindex_from_an_archive(
+    program: Callable[[str], str], table: hindex.Table, tmp_path: Path
+) -> None:
+    """As of ``--py-files``: no compiled module is loaded from an archive."""
+    write_archive(tmp_path / "hindex.zip")
+    folders = f"{tmp_path}/hindex.zip:{Path(pa.__file__).parents[1]}"
+    # neither the checkout's folder `hindex`, nor by -S the finder of an editable install, which has the compiled part
+    program(f'cd / && export PYTHONPATH={folders}:$PYTHONPATH && exec {sys.executable} -S "$@"')
+    with pytest.raises(MissingRuntimeError) as caught:
+        table.create_index("by_a", "a")
+    message = str(caught.value)
+    assert message.startswith(
+        "Spark's Python workers cannot run hindex (ImportError: the compiled part of hindex does not load ("
+    )
+    assert "it cannot be in an archive" in message
+    assert "\n" not in message
 
 
 def test_a_program_that_is_another_python_or_none(

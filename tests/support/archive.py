@@ -1,4 +1,4 @@
-"""The package as an archive that Spark can bring to executors, as a wheel is."""
+"""The package as an archive, as a wheel is one: Spark brings and unpacks it; Python loads no compiled part from it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import zipfile
 from pathlib import Path
 
 import hindex
+from hindex.orc import kernel
 
 ROOT = Path(__file__).parents[2]
 
 
 def write_archive(path: Path) -> Path:
-    """Write the package's Python files where a path says, and give it back."""
+    """Write the package's files where a path says, and give it back."""
     home = Path(hindex.__file__).parent
     rooms = {"hindex": home, **{f"hindex/{room}": ROOT / room for room in ("orc", "sql", "proto")}}
     with zipfile.ZipFile(path, "w") as target:
@@ -20,4 +21,6 @@ def write_archive(path: Path) -> Path:
                 inner = f"{name}/{file.relative_to(folder)}"
                 if inner not in target.namelist():
                     target.write(file, inner)
+        compiled = Path(kernel.__file__)
+        target.write(compiled, f"hindex/orc/{compiled.name}")
     return path

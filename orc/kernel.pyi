@@ -1,0 +1,63 @@
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+_Bytes: TypeAlias = NDArray[np.uint8]
+_Ints: TypeAlias = NDArray[np.int64]
+
+ERRORS: dict[int, str]
+
+def decode_integers(
+    data: _Bytes,
+    starts: _Ints,
+    limits: _Ints,
+    skips: _Ints | None,
+    bounds: _Ints,
+    positions: _Ints | None,
+    out: _Ints,
+    is_v2: bool,
+    is_signed: bool,
+) -> int: ...
+def decode_bytes(
+    data: _Bytes,
+    starts: _Ints,
+    limits: _Ints,
+    skips: _Ints | None,
+    bounds: _Ints,
+    positions: _Ints | None,
+    out: _Bytes,
+) -> int: ...
+def select_bits(
+    packed: _Bytes,
+    firsts: _Ints,
+    bounds: _Ints,
+    positions: _Ints | None,
+    bits: _Bytes,
+    ranks: _Ints | None,
+    set_bounds: _Ints,
+) -> None: ...
+def decode_decimals(
+    data: _Bytes,
+    starts: _Ints,
+    limits: _Ints,
+    bounds: _Ints,
+    positions: _Ints | None,
+    out: NDArray[np.uint64],
+) -> int: ...
+def sum_lengths(
+    lengths: _Ints,
+    firsts: _Ints,
+    bounds: _Ints,
+    positions: _Ints,
+    begins: _Ints,
+    selected: _Ints,
+    longest: int,
+) -> int: ...
+def copy_values(data: _Bytes, begins: _Ints, lengths: _Ints, out: _Bytes) -> int: ...
+def measure_entries(ends: _Ints, codes: _Ints, valid: _Bytes | None, offsets: NDArray[np.int32]) -> int: ...
+def copy_entries(data: _Bytes, ends: _Ints, codes: _Ints, out: _Bytes) -> int: ...
+def scatter(values: _Bytes, valid: _Bytes, out: _Bytes) -> None: ...
+def list_chunks(
+    data: _Bytes, begin: int, until: int, offsets: _Ints, lengths: _Ints, originals: _Bytes
+) -> int: ...
