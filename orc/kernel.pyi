@@ -6,6 +6,15 @@ from numpy.typing import NDArray
 _Bytes: TypeAlias = NDArray[np.uint8]
 _Ints: TypeAlias = NDArray[np.int64]
 
+STREAM_ENDS: int
+LONG_VARINT: int
+BAD_PATCHES: int
+BAD_SEGMENT: int
+BAD_LENGTH: int
+BAD_ENTRY: int
+BAD_CHUNK: int
+BAD_FRAME: int
+
 ERRORS: dict[int, str]
 
 def decode_integers(
@@ -43,7 +52,7 @@ def decode_decimals(
     limits: _Ints,
     bounds: _Ints,
     positions: _Ints | None,
-    out: NDArray[np.uint64],
+    out: _Ints,
 ) -> int: ...
 def sum_lengths(
     lengths: _Ints,
@@ -59,5 +68,13 @@ def measure_entries(ends: _Ints, codes: _Ints, valid: _Bytes | None, offsets: ND
 def copy_entries(data: _Bytes, ends: _Ints, codes: _Ints, out: _Bytes) -> int: ...
 def scatter(values: _Bytes, valid: _Bytes, out: _Bytes) -> None: ...
 def list_chunks(
-    data: _Bytes, begin: int, until: int, offsets: _Ints, lengths: _Ints, originals: _Bytes
+    data: _Bytes,
+    begins: _Ints,
+    ends: _Ints,
+    extras: _Ints,
+    offsets: _Ints,
+    lengths: _Ints,
+    originals: _Bytes,
 ) -> int: ...
+def measure_frames(data: _Bytes, offsets: _Ints, lengths: _Ints, originals: _Bytes, sizes: _Ints) -> int: ...
+def rescale(words: _Ints, scales: _Ints, scale: int, rest: _Ints) -> int: ...

@@ -19,7 +19,7 @@ kernel.pyi has the types; all arrays are contiguous. S is the number of segments
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-cdef enum:
+cpdef enum:
     STREAM_ENDS = 1
     LONG_VARINT = 2
     BAD_PATCHES = 3
@@ -666,17 +666,17 @@ def decode_decimals(
     const int64_t[::1] limits,
     const int64_t[::1] bounds,
     const int64_t[::1] positions,
-    uint64_t[:, ::1] out,
+    int64_t[:, ::1] out,
 ):
     """Decode zigzag varints of up to 128 bits; parameters as of decode_integers, without skipped values.
 
-    :param out: uint64[N, 2], two's complement, the low word first.
+    :param out: int64[N, 2], two's complement, the low word first.
     """
     cdef Segments segments
     cdef Input input
     cdef Wanted wanted
     cdef int64_t s, index, selected, missing, result = 0
-    cdef uint64_t *target = &out[0, 0] if out.shape[0] else NULL
+    cdef uint64_t *target = <uint64_t *>&out[0, 0] if out.shape[0] else NULL
     cdef int code
     _segments(&segments, data, starts, limits, None, bounds, positions, out.shape[0])
     if out.shape[1] != 2:
@@ -918,40 +918,164 @@ def scatter(const uint8_t[:, ::1] values, const uint8_t[::1] valid, uint8_t[:, :
 
 def list_chunks(
     const uint8_t[::1] data,
-    int64_t begin,
-    int64_t until,
+    const int64_t[::1] begins,
+    const int64_t[::1] ends,
+    const int64_t[::1] extras,
     int64_t[::1] offsets,
     int64_t[::1] lengths,
     uint8_t[::1] originals,
 ):
-    """Read the headers of a compressed stream's chunks.
+    """List the chunks that begin in ascending byte ranges of a compressed stream, and some more behind each.
 
-    :param data: uint8, the stream.
-    :param begin: the byte of the first header.
-    :param until: the byte from which on no chunk is needed.
-    :param offsets: int64[C], gets the byte of each chunk's header.
-    :param lengths: int64[C], gets the number of its bytes behind that.
-    :param originals: uint8[C], gets 1 where these are not compressed.
-    :returns: the number of chunks, at most C: go on behind the last one; or ``-1 - byte`` of a header whose chunk does
-        not lie in the data.
+    :param begins: int64[R], offsets of chunk headers.
+    :param ends: int64[R], a chunk that begins there or later is no longer of the range.
+    :param extras: int64[R], how many chunks after the range are listed, too, where the stream has them.
+    :param offsets: int64[N] for the offsets of the headers; ``lengths`` for the bytes of the bodies, ``originals`` for
+        1 where the body is not compressed. Nothing more is listed once they are full.
+    :returns: the number of chunks; or ``-1 - offset`` of one that runs past the end of the data.
     """
-    cdef int64_t at = begin, count = 0, size, end = data.shape[0], room = offsets.shape[0]
+    cdef int64_t at = 0, count = 0, size, end = data.shape[0], room = offsets.shape[0], r, extra, broken = -1
     cdef uint32_t header
-    if lengths.shape[0] != room or originals.shape[0] != room or begin < 0:
+    if lengths.shape[0] != room or originals.shape[0] != room:
         raise ValueError("the outputs have the same length")
+    if begins.shape[0] != ends.shape[0] or begins.shape[0] != extras.shape[0]:
+        raise ValueError("ranges need as many begins, ends and extras")
     with nogil:
-        while at < until and count < room:
-            if end - at < 3:
-                count = -1 - at
+        for r in range(begins.shape[0]):
+            # a chunk in which one range ends and the next one begins is listed once
+            if count == 0 or begins[r] >= at:
+                at = begins[r]
+            extra = extras[r]
+            while count < room and (at < ends[r] or (extra > 0 and at < end)):
+                extra -= at >= ends[r]
+                if at < 0 or end - at < 3:
+                    broken = at
+                    break
+                header = data[at] | <uint32_t>data[at + 1] << 8 | <uint32_t>data[at + 2] << 16
+                size = header >> 1
+                if size > end - at - 3:
+                    broken = at
+                    break
+                offsets[count] = at
+                lengths[count] = size
+                originals[count] = header & 1
+                count += 1
+                at += 3 + size
+            if broken >= 0:
                 break
-            header = data[at] | <uint32_t>data[at + 1] << 8 | <uint32_t>data[at + 2] << 16
-            size = header >> 1
-            if size > end - at - 3:
-                count = -1 - at
+    return count if broken < 0 else -1 - broken
+
+
+cdef int64_t _frame_size(const uint8_t *at, int64_t left) noexcept nogil:
+    """Content size of a single zstd frame that fills the bytes: -1 if it does not tell, -2 if it is none (RFC 8878)."""
+    cdef int descriptor, flag, size_bytes, dictionary_bytes, i
+    cdef uint64_t content = 0
+    cdef uint32_t header
+    cdef int64_t head, size
+    cdef bint is_last = False
+    if left < 5 or at[0] != 0x28 or at[1] != 0xB5 or at[2] != 0x2F or at[3] != 0xFD:
+        return -2
+    descriptor = at[4]
+    flag = descriptor >> 6
+    size_bytes = (descriptor >> 5 & 1) if flag == 0 else 1 << flag
+    dictionary_bytes = 0 if descriptor & 3 == 0 else 1 << ((descriptor & 3) - 1)
+    head = 5 + (0 if descriptor & 32 else 1) + dictionary_bytes
+    if left < head + size_bytes:
+        return -2
+    for i in range(size_bytes):
+        content |= <uint64_t>at[head + i] << (8 * i)
+    if size_bytes == 2:
+        content += 256
+    at += head + size_bytes
+    left -= head + size_bytes
+    while not is_last:
+        if left < 3:
+            return -2
+        header = at[0] | <uint32_t>at[1] << 8 | <uint32_t>at[2] << 16
+        is_last = header & 1
+        size = 3 + (1 if header >> 1 & 3 == 1 else header >> 3)
+        if size > left:
+            return -2
+        at += size
+        left -= size
+    if descriptor & 4:
+        left -= 4
+    if left != 0:
+        return -2
+    if size_bytes == 0 or content > <uint64_t>1 << 62:
+        return -1
+    return <int64_t>content
+
+
+def measure_frames(
+    const uint8_t[::1] data,
+    const int64_t[::1] offsets,
+    const int64_t[::1] lengths,
+    const uint8_t[::1] originals,
+    int64_t[::1] sizes,
+):
+    """Read the content sizes of chunks from the heads of their zstd frames.
+
+    A chunk is one frame and nothing else: decompressors differ in what they make of other bytes.
+
+    :param sizes: int64[N] for the sizes in bytes; -1 where a frame does not tell.
+    :returns: 0, or the offset of a chunk that is no single frame, and a code.
+    """
+    cdef int64_t i, count = offsets.shape[0], size, result = 0
+    if lengths.shape[0] != count or originals.shape[0] != count or sizes.shape[0] != count:
+        raise ValueError("the arrays have the same length")
+    for i in range(count):
+        if offsets[i] < 0 or lengths[i] < 0 or offsets[i] + 3 + lengths[i] > data.shape[0]:
+            raise ValueError("a chunk lies outside the data")
+    with nogil:
+        for i in range(count):
+            if originals[i]:
+                sizes[i] = lengths[i]
+                continue
+            size = -2 if lengths[i] == 0 else _frame_size(&data[offsets[i] + 3], lengths[i])
+            if size == -2:
+                result = _error(BAD_FRAME, offsets[i])
                 break
-            offsets[count] = at
-            lengths[count] = size
-            originals[count] = header & 1
-            count += 1
-            at += 3 + size
-    return count
+            sizes[i] = size
+    return result
+
+
+cdef extern from *:
+    """
+    static const int64_t HINDEX_POWERS[19] = {1ll, 10ll, 100ll, 1000ll, 10000ll, 100000ll, 1000000ll, 10000000ll,
+        100000000ll, 1000000000ll, 10000000000ll, 100000000000ll, 1000000000000ll, 10000000000000ll,
+        100000000000000ll, 1000000000000000ll, 10000000000000000ll, 100000000000000000ll, 1000000000000000000ll};
+    static inline int hindex_multiply(int64_t a, int64_t b, int64_t *out) { return __builtin_mul_overflow(a, b, out); }
+    """
+    const int64_t HINDEX_POWERS[19]
+    bint hindex_multiply(int64_t a, int64_t b, int64_t *out) noexcept nogil
+
+
+def rescale(int64_t[:, ::1] words, const int64_t[::1] scales, int64_t scale, int64_t[::1] rest):
+    """Bring decimals to a column's scale in place, where value and result have 64 bits.
+
+    :param words: int64[N, 2], low and high words.
+    :param scales: int64[N], each value's own scale.
+    :param rest: int64[N] for the numbers of the values that are left to the caller.
+    :returns: how many these are.
+    """
+    cdef int64_t k, left = 0, shift, value = 0
+    if words.shape[0] != scales.shape[0] or words.shape[1] != 2 or rest.shape[0] != scales.shape[0]:
+        raise ValueError("there are two words and a scale for each value")
+    with nogil:
+        for k in range(scales.shape[0]):
+            if scales[k] == scale:
+                continue
+            # a scale is anything in a corrupt file: the difference of two close ones cannot wrap
+            shift = scale - scales[k] if -64 < scales[k] < 64 else -1
+            if (
+                0 <= shift < 19
+                and words[k, 1] == words[k, 0] >> 63
+                and not hindex_multiply(words[k, 0], HINDEX_POWERS[shift], &value)
+            ):
+                words[k, 0] = value
+                words[k, 1] = value >> 63
+            else:
+                rest[left] = k
+                left += 1
+    return left
