@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hindex.errors import NotOrcError, TableError, UnknownTableError
 from hindex.spark.session import as_active, java_session
@@ -18,8 +18,12 @@ from hindex.table.near import near_path
 
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException
-    from pyspark.sql import Row, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
+T = TypeVar("T")
+
+#: The catalog of a session whose Java side can be asked about a table.
+_SESSION_CATALOG = "spark_catalog"
 #: Spark's names for its failure to find a table.
 MISSING = frozenset({"SCHEMA_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND"})
 
@@ -30,7 +34,7 @@ def describe_table(spark: SparkSession, name: str) -> dict[str, Any]:
     :param name: as SQL has it, with dots and backquotes.
     :raises TableError: if there is no such table, or it cannot be described.
     """
-    found: dict[str, Any] = json.loads(run(spark, name, _statement(name))[0][0])
+    found: dict[str, Any] = json.loads(run(spark, name, _statement(name)).collect()[0][0])
     return found
 
 
@@ -72,6 +76,31 @@ def _value_inside(spark: SparkSession, statement: str) -> str | None:
                 state.sqlParser().parsePlan(statement), getattr(state, "executePlan$default$2")()
             )
             return str(execution.analyzed().run(session).head().getString(0))
+    except (Py4JError, PySparkException):
+        return None
+
+
+def ask_session_catalog(
+    spark: SparkSession, described: Mapping[str, Any], ask: Callable[[Any, Any], T]
+) -> T | None:
+    """Ask the Java side of a session about a table, without a statement.
+
+    :param described: the catalog's description of the table.
+    :param ask: takes the catalog and the table's identifier, and calls as little of them as it can.
+    :returns: None over Spark Connect, for other catalogs, for a Spark whose inner parts differ, and where the
+        call fails: a statement then has the answer, or the error.
+    """
+    session = java_session(spark)
+    if session is None or described.get("catalog_name") != _SESSION_CATALOG:
+        return None
+    # which a client of Spark Connect need not have
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        state = session.sessionState()
+        name = ".".join(quoted(str(described[part])) for part in ("schema_name", "table_name"))
+        return ask(state.catalog(), state.sqlParser().parseTableIdentifier(name))
     except (Py4JError, PySparkException):
         return None
 
@@ -123,8 +152,8 @@ def of_other_files(name: str, of: str) -> NotOrcError:
     )
 
 
-def run(spark: SparkSession, name: str, statement: str) -> list[Row]:
-    """The rows of a statement about a table.
+def run(spark: SparkSession, name: str, statement: str) -> DataFrame:
+    """Run a statement about a table, which Spark carries out at once. To collect its rows is another job of Spark.
 
     :param name: the table's, for messages.
     :raises TableError: if Spark refuses it.
@@ -132,7 +161,7 @@ def run(spark: SparkSession, name: str, statement: str) -> list[Row]:
     from pyspark.errors import PySparkException
 
     try:
-        return spark.sql(statement).collect()
+        return spark.sql(statement)
     except PySparkException as error:
         if error.getCondition() in MISSING:
             raise UnknownTableError(

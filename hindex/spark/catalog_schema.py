@@ -16,9 +16,7 @@ from hindex.errors import HindexError, UnsupportedError
 from hindex.keys import key_array, key_kind, single_key
 from hindex.orc.types import Kind, OrcType
 from hindex.plan.literals import comparison_domain
-from hindex.spark.catalog import run
-from hindex.spark.partitions import SESSION_CATALOG
-from hindex.spark.session import java_session
+from hindex.spark.catalog import ask_session_catalog, run
 from hindex.sql.predicate import Comparison, ComparisonOp, LiteralKind
 from hindex.table.declared import DeclaredSchema
 from hindex.table.schema import TableColumn
@@ -76,7 +74,10 @@ def read_declared_schema(spark: SparkSession, name: str, described: Mapping[str,
     :param described: the catalog's description of the table.
     :raises HindexError: if the catalog has no such table any more.
     """
-    text = _catalog_json(spark, described) or _frame_json(spark, name)
+    text = ask_session_catalog(
+        spark, described, lambda catalog, table: str(catalog.getTableMetadata(table).schema().json())
+    )
+    text = text or _frame_json(spark, name)
     columns = [_column(field) for field in json.loads(text)["fields"]]
     partitions = [str(item).lower() for item in described.get("partition_columns") or ()]
     by_name = {column.name.lower(): column for column in columns}
@@ -111,26 +112,6 @@ def check_readable(
             f"Table {name!r} cannot be read here: {reason}; hx.sql(...) leaves a query of it to Spark, and its path "
             f"{snapshot.listing.uri!r} names the files alone"
         )
-
-
-def _catalog_json(spark: SparkSession, described: Mapping[str, Any]) -> str | None:
-    """Return the schema as the catalog has it, without a statement; None where the Java side cannot be asked."""
-    session = java_session(spark)
-    if session is None or described.get("catalog_name") != SESSION_CATALOG:
-        return None
-    # which a client of Spark Connect need not have
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
-    java: Any = spark._jvm
-    try:
-        table = java.org.apache.spark.sql.catalyst.TableIdentifier(
-            described["table_name"], java.scala.Option.apply(described["schema_name"])
-        )
-        return str(session.sessionState().catalog().getTableMetadata(table).schema().json())
-    except (Py4JError, PySparkException):
-        # of a Spark whose inner parts differ; whatever else it is, the statement that follows has the error
-        return None
 
 
 def _frame_json(spark: SparkSession, name: str) -> str:
@@ -243,7 +224,7 @@ def _partition_reason(spark: SparkSession, name: str, snapshot: Snapshot) -> str
     """Of transactional tables, partitions have to be where their names say."""
     if not snapshot.schema.partition_columns or not snapshot.listing.transactional:
         return None
-    registered = {row["partition"] for row in run(spark, name, f"SHOW PARTITIONS {name}")}
+    registered = {row["partition"] for row in run(spark, name, f"SHOW PARTITIONS {name}").collect()}
     present = {item.path for item in snapshot.listing.transactional}
     for partition in sorted(present - registered):
         return f"partition {partition!r} has files and is not in the catalog"

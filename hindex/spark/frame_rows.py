@@ -13,7 +13,6 @@ from hindex.errors import UnsupportedError
 from hindex.scan.ordered import Order
 from hindex.scan.result_rows import find_column, python_value
 from hindex.spark.jobs import described, raised_in_task
-from hindex.spark.types import quoted
 from hindex.spark.zones import zones
 from hindex.table.schema import ColumnName
 
@@ -182,4 +181,4 @@ def computed_frame(spark: SparkSession, rows: ComputedRows) -> DataFrame:
     ]
     table = pa.Table.from_arrays(found.columns, schema=pa.schema(fields))
     frame = spark.createDataFrame(table, from_arrow_schema(table.schema))
-    return frame.selectExpr(*(f"c{at} AS {quoted(column.name)}" for at, column in enumerate(columns)))
+    return frame.toDF(*(column.name for column in columns))

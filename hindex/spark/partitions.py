@@ -6,13 +6,14 @@ A partition's place has to be asked for: that there are files in the directory o
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from hindex.spark.catalog import place_of, run
-from hindex.spark.session import java_session
+from hindex.spark.catalog import ask_session_catalog, place_of, run
 from hindex.table.elsewhere import CatalogPartitions, PartitionPlace
 from hindex.table.listing import join_uri, normalize_uri
 from hindex.table.partitions import NULL_PARTITION, unescape
@@ -20,8 +21,6 @@ from hindex.table.partitions import NULL_PARTITION, unescape
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: The catalog of a session that its Java side can be asked for.
-SESSION_CATALOG = "spark_catalog"
 #: Statements about partitions that run at once: each is mostly waiting for the catalog.
 _LOOKUPS = 8
 
@@ -37,9 +36,13 @@ def catalog_partitions(spark: SparkSession, name: str, described: Mapping[str, A
     :raises TableError: if Spark cannot tell.
     """
     root = place_of(str(described["location"]))
-    directories = sorted({str(row["partition"]) for row in run(spark, name, f"SHOW PARTITIONS {name}")})
+    listed = ask_session_catalog(spark, described, partial(_listed, spark))
+    if listed is None:
+        shown = run(spark, name, f"SHOW PARTITIONS {name}").collect()
+        listed = [str(row["partition"]) for row in shown], {}
+    directories = sorted(set(listed[0]))
     here, elsewhere = set(), []
-    for directory, place in zip(directories, _places(spark, name, described, directories), strict=True):
+    for directory, place in zip(directories, _places(spark, name, directories, listed[1]), strict=True):
         if place == normalize_uri(join_uri(root, directory)):
             here.add(directory)
         else:
@@ -55,10 +58,9 @@ def _decoded(uri: str) -> str:
 
 
 def _places(
-    spark: SparkSession, name: str, described: Mapping[str, Any], directories: Sequence[str]
+    spark: SparkSession, name: str, directories: Sequence[str], listed: Mapping[_Values, str]
 ) -> list[str]:
     """Where the catalog has each partition, normalised."""
-    listed = _listed_places(spark, described)
     known = {directory: listed.get(_values(directory)) for directory in directories}
     asked = [directory for directory, place in known.items() if place is None]
     if asked:
@@ -67,35 +69,24 @@ def _places(
     return [place_of(str(place)) for place in known.values()]
 
 
-def _listed_places(spark: SparkSession, described: Mapping[str, Any]) -> dict[_Values, str]:
-    """Where the partitions are, by their values: one call of the Java side.
+def _listed(spark: SparkSession, catalog: Any, table: Any) -> tuple[list[str], dict[_Values, str]]:  # noqa: ANN401
+    """List the partitions of a table: the names of their directories, and their locations by their values.
 
-    Empty where that cannot be asked: over Spark Connect, of other catalogs, and by a Spark whose inner parts differ.
+    :param catalog: of the session's Java side; ``table`` is the table's identifier there.
     """
-    session = java_session(spark)
-    if session is None or described.get("catalog_name") != SESSION_CATALOG:
-        return {}
-    # which a client of Spark Connect need not have
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
     java: Any = spark._jvm
-    option = java.scala.Option
-    try:
-        table = java.org.apache.spark.sql.catalyst.TableIdentifier(
-            described["table_name"], option.apply(described["schema_name"])
-        )
-        found = session.sessionState().catalog().listPartitions(table, option.empty())
-        # as one text, because each object of Java that is asked for anything is a round trip
-        mapper = java.com.fasterxml.jackson.databind.ObjectMapper()
-        mapper.registerModule(java.com.fasterxml.jackson.module.scala.DefaultScalaModule())
-        text = mapper.writeValueAsString(found)
-    except (Py4JError, PySparkException):
-        # whatever it was, statements about each partition have the answer, or the error
-        return {}
-    return {
+    every = getattr(java, "scala.Option").empty()
+    # as one text, because each object of Java that is asked for anything is a round trip
+    names = str(catalog.listPartitionNames(table, every).mkString("\n"))
+    mapper = getattr(java, "com.fasterxml.jackson.databind.ObjectMapper")()
+    mapper.registerModule(getattr(java, "com.fasterxml.jackson.module.scala.DefaultScalaModule")())
+    # through a file: the end of an answer of more than 8 KB waits 40 ms for a delayed acknowledgement
+    with tempfile.NamedTemporaryFile("rb", suffix=".json") as file:
+        mapper.writeValue(getattr(java, "java.io.File")(file.name), catalog.listPartitions(table, every))
+        partitions = json.load(file)
+    return names.split("\n") if names else [], {
         frozenset((column.lower(), value or NULL_PARTITION) for column, value in item["spec"].items()): place
-        for item in json.loads(text)
+        for item in partitions
         if (place := _decoded(item["storage"]["locationUri"] or ""))
     }
 
@@ -113,8 +104,8 @@ def _location(spark: SparkSession, name: str, directory: str) -> str:
     values = ", ".join(
         f"{_name(unescape(column))} = {_literal(value, is_escaped)}" for column, _, value in columns
     )
-    rows = run(spark, name, f"DESCRIBE TABLE EXTENDED {name} PARTITION ({values}) AS JSON")
-    return str(json.loads(rows[0][0])["location"])
+    described = run(spark, name, f"DESCRIBE TABLE EXTENDED {name} PARTITION ({values}) AS JSON")
+    return str(json.loads(described.collect()[0][0])["location"])
 
 
 def _name(column: str) -> str:

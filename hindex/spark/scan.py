@@ -14,7 +14,7 @@ from hindex.scan.running import Runner, Unit, run_lots
 from hindex.spark.frames import cores, task_frame
 from hindex.spark.native import native_frame, split_native
 from hindex.spark.tasks import group_units, numbered, numbered_schema, read_group
-from hindex.spark.types import quoted, spark_ddl
+from hindex.spark.types import spark_ddl
 from hindex.spark.zones import zones
 
 if TYPE_CHECKING:
@@ -92,18 +92,20 @@ def _frame_of_plan(
     """The rows of a plan of a scan; other parameters are those of :func:`scan_frame`."""
     plan, limit = scan.proved(planned), scan.row_limit
     columns = plan.columns
-    outputs = _outputs(plan, scan.names or [column.name for column in columns])
+    names = scan.names or [column.name for column in columns]
     if not columns:
-        return spark.range(scan.count()).selectExpr(*outputs)
+        return spark.range(scan.count()).select()
+    for column in columns:
+        spark_ddl(column.type)  # a type that Spark does not have is an error
     schema = numbered_schema(plan.output_schema())
     if scan.order is not None:
         ordered = [numbered(batch) for batch in scan.to_arrow().to_batches()]
-        return _frame(spark, pa.Table.from_batches(ordered, schema)).selectExpr(*outputs)
+        return _frame(spark, pa.Table.from_batches(ordered, schema)).toDF(*names)
     found = _few_reads(plan, limit, runner, units if plan is planned else None)
     if not isinstance(found, int):
         rows = _read(found, schema, limit)
         scan.log(plan, runner, f"{counted(rows.num_rows, 'row')} for Spark")
-        return _frame(spark, rows).selectExpr(*outputs)
+        return _frame(spark, rows).toDF(*names)
     scan.log(plan, runner, f"about {counted(found, 'row')}", by_executors=True)
     native, rest = split_native(plan)
     frame = None
@@ -115,19 +117,8 @@ def _frame_of_plan(
         dense = native_frame(spark, plan, native)
         frame = dense if frame is None else frame.unionAll(dense)
     assert frame is not None
-    typed = frame.selectExpr(*outputs)
+    typed = frame.toDF(*names)
     return typed if limit is None else typed.limit(limit)
-
-
-def _outputs(plan: ScanPlan, names: Sequence[str]) -> list[str]:
-    """What is selected of a frame whose columns are named by their position.
-
-    As texts: each is one call of the Java side, where a column takes half a dozen.
-    """
-    found = [f"c{at}" for at, _ in enumerate(plan.columns)]
-    for column in plan.columns:
-        spark_ddl(column.type)  # a type that Spark does not have is told by the column's name
-    return [f"{text} AS {quoted(name)}" for text, name in zip(found, names, strict=True)]
 
 
 def _few_reads(

@@ -112,34 +112,29 @@ def _measure(
     spark: SparkSession, text: str, args: Any, options: argparse.Namespace
 ) -> tuple[dict[str, Any], bool]:
     """One query; whether its answers differ."""
+    own = spark.sql
 
     def collect() -> pa.Table:
-        return spark.sql(text, args).toArrow()
+        return own(text, args).toArrow()
 
     def accelerated() -> pa.Table:
-        # the session is accelerated once for a job
         return spark.sql(text, args).toArrow()
 
     log, handler = logging.getLogger("hindex.queries"), _Lines()
     log.addHandler(handler)
-    log.setLevel(logging.INFO)
-    alone = collect()
-    with hindex.accelerate(spark):
-        handler.lines.clear()
-        through = accelerated()
-    line = (handler.lines or ["not accelerated"])[-1]
-    log.setLevel(logging.WARNING)
-    log.removeHandler(handler)
     times: dict[str, list[float]] = {"spark": [], "hindex": []}
-    for number in range(options.warmups + options.rounds):
-        for name in list(times)[:: 1 if number % 2 else -1]:
-            if name == "hindex":
-                with hindex.accelerate(spark):
-                    taken = seconds(accelerated)
-            else:
-                taken = seconds(collect)
-            if number >= options.warmups:
-                times[name].append(round(taken * 1000, 1))
+    # once for all rounds, as a job does it
+    with hindex.accelerate(spark):
+        log.setLevel(logging.INFO)
+        alone, through = collect(), accelerated()
+        log.setLevel(logging.WARNING)
+        for number in range(options.warmups + options.rounds):
+            for name in list(times)[:: 1 if number % 2 else -1]:
+                taken = seconds(accelerated if name == "hindex" else collect)
+                if number >= options.warmups:
+                    times[name].append(round(taken * 1000, 1))
+    log.removeHandler(handler)
+    line = (handler.lines or ["not accelerated"])[-1]
     differs = alone.schema != through.schema or _rows(alone) != _rows(through)
     return {**{name: {"ms": taken} for name, taken in times.items()}, "line": line}, differs
 

@@ -670,3 +670,40 @@ def test_queries_through_a_connection_are_planned_once(spark: SparkSession, ware
         assert sorted(map(repr, hx.sql(query).to_arrow().to_pylist())) == rows(wanted)  # type: ignore[union-attr]
     assert not any("hindex_0" in line or "_pyspark" in line for line in log.take())
     assert json.dumps(wanted.schema.jsonValue())
+
+
+def test_planning_takes_few_calls_of_java(
+    spark: SparkSession, warehouse: str, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Planning starts no job of Spark, and analyses no more than the query, as written and as it is read."""
+    from py4j.java_gateway import GatewayClient
+
+    commands: list[str] = []
+    send = GatewayClient.send_command
+
+    def counted(self: GatewayClient, command: str, *args: Any, **kwargs: Any) -> Any:
+        commands.append(command)
+        return send(self, command, *args, **kwargs)
+
+    def called(text: str) -> list[str]:
+        """The methods of Java objects that planning a query calls, tables warm."""
+        spark.sql(text)
+        log.take()
+        commands.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(GatewayClient, "send_command", counted)
+            spark.sql(text)
+        return [command.split("\n")[2] for command in commands if command.startswith("c\n")]
+
+    with hindex.accelerate(spark):
+        methods = called("SELECT id FROM sales WHERE shop = 7")
+        assert "sales through i_shop" in log.one()
+        # the statement that authorizers see, the query as written, and the one that is run
+        assert methods.count("sql") == 3
+        assert not {"collectToPython", "isCached"} & set(methods)
+        monkeypatch.setattr(query_plan, "MAX_SHARE", 0.01)
+        methods = called("SELECT count(id) FROM sales WHERE shop > 7")
+        assert "not accelerated" in log.one()
+        assert methods.count("sql") == 1
+        assert len(methods) < 20
+        assert len(called("SELECT count(id) FROM sales")) < 10
