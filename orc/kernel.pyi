@@ -27,6 +27,7 @@ def decode_integers(
     out: _Ints,
     is_v2: bool,
     is_signed: bool,
+    stops: _Ints | None = None,
 ) -> int: ...
 def decode_bytes(
     data: _Bytes,
@@ -36,6 +37,7 @@ def decode_bytes(
     bounds: _Ints,
     positions: _Ints | None,
     out: _Bytes,
+    stops: _Ints | None = None,
 ) -> int: ...
 def select_bits(
     packed: _Bytes,
@@ -53,6 +55,7 @@ def decode_decimals(
     bounds: _Ints,
     positions: _Ints | None,
     out: _Ints,
+    stops: _Ints | None = None,
 ) -> int: ...
 def sum_lengths(
     lengths: _Ints,

@@ -50,15 +50,31 @@ cdef extern from *:
         return (uint64_t)p[0] << 56 | (uint64_t)p[1] << 48 | (uint64_t)p[2] << 40 | (uint64_t)p[3] << 32
              | (uint64_t)p[4] << 24 | (uint64_t)p[5] << 16 | (uint64_t)p[6] << 8 | (uint64_t)p[7];
     }
-    static inline int hindex_terminators(const uint8_t *p) {
-        uint64_t v; memcpy(&v, p, 8);
-        return __builtin_popcountll(~v & 0x8080808080808080ull);
+    /* bytes that end a varint, as the top bits of a word whose lowest byte is the first */
+    static inline uint64_t hindex_ends(const uint8_t *p) {
+        uint64_t v = (uint64_t)p[7] << 56 | (uint64_t)p[6] << 48 | (uint64_t)p[5] << 40 | (uint64_t)p[4] << 32
+             | (uint64_t)p[3] << 24 | (uint64_t)p[2] << 16 | (uint64_t)p[1] << 8 | (uint64_t)p[0];
+        return ~v & 0x8080808080808080ull;
+    }
+    static inline int hindex_count(uint64_t v) { return __builtin_popcountll(v); }
+    static inline int hindex_first(uint64_t v) { return __builtin_ctzll(v) >> 3; }
+    /* the value of a varint of size bytes, 1 to 8 */
+    static inline uint64_t hindex_fold(const uint8_t *p, int size) {
+        uint64_t v = (uint64_t)p[7] << 56 | (uint64_t)p[6] << 48 | (uint64_t)p[5] << 40 | (uint64_t)p[4] << 32
+             | (uint64_t)p[3] << 24 | (uint64_t)p[2] << 16 | (uint64_t)p[1] << 8 | (uint64_t)p[0];
+        v &= 0x7f7f7f7f7f7f7f7full >> (64 - 8 * size);
+        v = (v & 0x007f007f007f007full) | (v & 0x7f007f007f007f00ull) >> 1;
+        v = (v & 0x00003fff00003fffull) | (v & 0x3fff00003fff0000ull) >> 2;
+        return (v & 0x000000000fffffffull) | (v & 0x0fffffff00000000ull) >> 4;
     }
     static const uint8_t HINDEX_WIDTHS[32] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
         17, 18, 19, 20, 21, 22, 23, 24, 26, 28, 30, 32, 40, 48, 56, 64};
     """
     uint64_t hindex_load(const uint8_t *p) noexcept nogil
-    int hindex_terminators(const uint8_t *p) noexcept nogil
+    uint64_t hindex_ends(const uint8_t *p) noexcept nogil
+    int hindex_count(uint64_t v) noexcept nogil
+    int hindex_first(uint64_t v) noexcept nogil
+    uint64_t hindex_fold(const uint8_t *p, int size) noexcept nogil
     const uint8_t HINDEX_WIDTHS[32]
 
 
@@ -480,6 +496,24 @@ cdef inline int64_t _error(int code, int64_t byte) noexcept nogil:
     return byte << 8 | code
 
 
+cdef int _check_stops(int64_t[:, ::1] stops, int64_t count) except -1:
+    if stops is not None and (stops.shape[0] != count or stops.shape[1] != 2):
+        raise ValueError("there are two numbers for each segment's stop")
+    return 0
+
+
+cdef inline void _stop(
+    const Segments *segments, const Wanted *wanted, int64_t s, int64_t run, int64_t run_first, int64_t *stop
+) noexcept nogil:
+    """Tell where a segment's last output ends; a segment without outputs where it begins."""
+    if wanted.first == wanted.last:
+        stop[0] = segments.starts[s]
+        stop[1] = wanted.skip
+    else:
+        stop[0] = run
+        stop[1] = _index(wanted, wanted.last - 1) + 1 - run_first
+
+
 def decode_integers(
     const uint8_t[::1] data,
     const int64_t[::1] starts,
@@ -490,6 +524,7 @@ def decode_integers(
     int64_t[::1] out,
     bint is_v2,
     bint is_signed,
+    int64_t[:, ::1] stops=None,
 ):
     """Decode run-length encoded integers, of version 1 or 2.
 
@@ -501,19 +536,23 @@ def decode_integers(
     :param out: int64[N] or longer.
     :param is_v2: the version.
     :param is_signed: values are zigzag encoded. Of patched runs, the base has a sign in any case.
+    :param stops: int64[S, 2] or None, gets where each segment's last output ends: the byte at which its run begins, and
+        how many values of the run lie before or at it.
     """
     cdef Segments segments
     cdef Input input
     cdef Wanted wanted
-    cdef int64_t s, run_first, result = 0
+    cdef int64_t s, run_first, run = 0, first = 0, result = 0
     cdef int64_t *target = &out[0] if out.shape[0] else NULL
     cdef int code
     _segments(&segments, data, starts, limits, skips, bounds, positions, out.shape[0])
+    _check_stops(stops, segments.count)
     with nogil:
         for s in range(segments.count):
             code = _open(&segments, s, &input, &wanted)
             run_first = 0
             while code == 0 and wanted.next < wanted.last:
+                run, first = input.at - segments.data, run_first
                 if input.at >= input.end:
                     code = STREAM_ENDS
                 elif is_v2:
@@ -523,6 +562,8 @@ def decode_integers(
             if code != 0:
                 result = _error(code, 0 if code == BAD_SEGMENT else input.at - segments.data)
                 break
+            if stops is not None:
+                _stop(&segments, &wanted, s, run, first, &stops[s, 0])
     return result
 
 
@@ -534,21 +575,24 @@ def decode_bytes(
     const int64_t[::1] bounds,
     const int64_t[::1] positions,
     uint8_t[::1] out,
+    int64_t[:, ::1] stops=None,
 ):
     """Decode run-length encoded bytes, with which booleans begin; parameters as of decode_integers, and uint8 outputs.
     """
     cdef Segments segments
     cdef Input input
     cdef Wanted wanted
-    cdef int64_t s, run_first, result = 0
+    cdef int64_t s, run_first, run = 0, first = 0, result = 0
     cdef uint8_t *target = &out[0] if out.shape[0] else NULL
     cdef int code
     _segments(&segments, data, starts, limits, skips, bounds, positions, out.shape[0])
+    _check_stops(stops, segments.count)
     with nogil:
         for s in range(segments.count):
             code = _open(&segments, s, &input, &wanted)
             run_first = 0
             while code == 0 and wanted.next < wanted.last:
+                run, first = input.at - segments.data, run_first
                 if input.at >= input.end:
                     code = STREAM_ENDS
                 else:
@@ -556,6 +600,8 @@ def decode_bytes(
             if code != 0:
                 result = _error(code, 0 if code == BAD_SEGMENT else input.at - segments.data)
                 break
+            if stops is not None:
+                _stop(&segments, &wanted, s, run, first, &stops[s, 0])
     return result
 
 
@@ -635,9 +681,18 @@ cdef inline int64_t _count_bits(const uint8_t *packed, int64_t begin, int64_t en
 
 cdef inline int _long_varint(Input *input, uint64_t *low, uint64_t *high) noexcept nogil:
     """Read a zigzag varint of at most 128 bits, as two's complement."""
-    cdef uint64_t first = 0, second = 0, bits, sign
-    cdef int shift = 0
+    cdef uint64_t first = 0, second = 0, bits, sign, ends
+    cdef int shift = 0, size
     cdef uint8_t byte
+    if input.end - input.at >= 8:
+        ends = hindex_ends(input.at)
+        if ends:
+            size = hindex_first(ends) + 1
+            first = hindex_fold(input.at, size)
+            input.at += size
+            low[0] = _unzigzag(first)
+            high[0] = ~(first & 1) + 1
+            return 0
     while input.at < input.end:
         byte = input.at[0]
         input.at += 1
@@ -660,6 +715,31 @@ cdef inline int _long_varint(Input *input, uint64_t *low, uint64_t *high) noexce
     return STREAM_ENDS
 
 
+cdef inline bint _skip_varints(Input *input, int64_t count) noexcept nogil:
+    """Go behind some varints; False if there are fewer."""
+    cdef uint64_t ends
+    cdef int size
+    while count:
+        if input.end - input.at < 8:
+            if input.at == input.end:
+                return False
+            count -= input.at[0] < 128
+            input.at += 1
+            continue
+        ends = hindex_ends(input.at)
+        size = hindex_count(ends)
+        if size < count:
+            count -= size
+            input.at += 8
+            continue
+        while count > 1:
+            ends &= ends - 1
+            count -= 1
+        input.at += hindex_first(ends) + 1
+        count = 0
+    return True
+
+
 def decode_decimals(
     const uint8_t[::1] data,
     const int64_t[::1] starts,
@@ -667,6 +747,7 @@ def decode_decimals(
     const int64_t[::1] bounds,
     const int64_t[::1] positions,
     int64_t[:, ::1] out,
+    int64_t[:, ::1] stops=None,
 ):
     """Decode zigzag varints of up to 128 bits; parameters as of decode_integers, without skipped values.
 
@@ -681,6 +762,7 @@ def decode_decimals(
     _segments(&segments, data, starts, limits, None, bounds, positions, out.shape[0])
     if out.shape[1] != 2:
         raise ValueError("a decimal has two words")
+    _check_stops(stops, segments.count)
     with nogil:
         for s in range(segments.count):
             code = _open(&segments, s, &input, &wanted)
@@ -691,13 +773,7 @@ def decode_decimals(
                     code = STREAM_ENDS
                     break
                 missing = selected - index
-                while missing > 8 and input.end - input.at >= 8:
-                    missing -= hindex_terminators(input.at)
-                    input.at += 8
-                while missing and input.at < input.end:
-                    missing -= input.at[0] < 128
-                    input.at += 1
-                if missing:
+                if not _skip_varints(&input, missing):
                     code = STREAM_ENDS
                     break
                 code = _long_varint(&input, target + 2 * wanted.next, target + 2 * wanted.next + 1)
@@ -706,6 +782,9 @@ def decode_decimals(
             if code != 0:
                 result = _error(code, 0 if code == BAD_SEGMENT else input.at - segments.data)
                 break
+            if stops is not None:
+                stops[s, 0] = input.at - segments.data
+                stops[s, 1] = 0
     return result
 
 
