@@ -1019,6 +1019,9 @@ def list_chunks(
         raise ValueError("the outputs have the same length")
     if begins.shape[0] != ends.shape[0] or begins.shape[0] != extras.shape[0]:
         raise ValueError("ranges need as many begins, ends and extras")
+    for r in range(begins.shape[0]):
+        if begins[r] < 0:
+            raise ValueError("a range begins before the data")
     with nogil:
         for r in range(begins.shape[0]):
             # a chunk in which one range ends and the next one begins is listed once
@@ -1027,7 +1030,7 @@ def list_chunks(
             extra = extras[r]
             while count < room and (at < ends[r] or (extra > 0 and at < end)):
                 extra -= at >= ends[r]
-                if at < 0 or end - at < 3:
+                if end - at < 3:
                     broken = at
                     break
                 header = data[at] | <uint32_t>data[at + 1] << 8 | <uint32_t>data[at + 2] << 16
@@ -1072,6 +1075,8 @@ cdef int64_t _frame_size(const uint8_t *at, int64_t left) noexcept nogil:
             return -2
         header = at[0] | <uint32_t>at[1] << 8 | <uint32_t>at[2] << 16
         is_last = header & 1
+        if header >> 1 & 3 == 3:
+            return -2
         size = 3 + (1 if header >> 1 & 3 == 1 else header >> 3)
         if size > left:
             return -2
@@ -1104,7 +1109,7 @@ def measure_frames(
     if lengths.shape[0] != count or originals.shape[0] != count or sizes.shape[0] != count:
         raise ValueError("the arrays have the same length")
     for i in range(count):
-        if offsets[i] < 0 or lengths[i] < 0 or offsets[i] + 3 + lengths[i] > data.shape[0]:
+        if not 0 <= lengths[i] <= data.shape[0] - 3 or not 0 <= offsets[i] <= data.shape[0] - 3 - lengths[i]:
             raise ValueError("a chunk lies outside the data")
     with nogil:
         for i in range(count):
@@ -1146,7 +1151,7 @@ def rescale(int64_t[:, ::1] words, const int64_t[::1] scales, int64_t scale, int
             if scales[k] == scale:
                 continue
             # a scale is anything in a corrupt file: the difference of two close ones cannot wrap
-            shift = scale - scales[k] if -64 < scales[k] < 64 else -1
+            shift = scale - scales[k] if -64 < scales[k] < 64 and -64 < scale < 64 else -1
             if (
                 0 <= shift < 19
                 and words[k, 1] == words[k, 0] >> 63
