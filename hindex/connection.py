@@ -484,6 +484,10 @@ class Connection:
         self._queried[table.uri] = full_name(described) or name
         return table
 
+    def list_table(self, table: Table) -> Snapshot:
+        """List the files of a table for a query; before rows are read, ``Table.check`` has to be asked."""
+        return table.unchecked_snapshot()
+
     def _path_table(self, path: str, valid: ValidWriteIds | None = None) -> Table:
         uri = normalize_uri(path)
         options = AcidOptions(valid or self._valid_write_ids)

@@ -13,6 +13,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from hindex.arguments import check_session
@@ -243,9 +244,11 @@ class Acceleration:
         try:
             if any(query.text[table.start] in "'\"" for table in query.tables):
                 raise NotAcceleratedError("a table is named by a path in quotes, which Spark does not read")
+            started = monotonic()
             plan = self._planned(query)
-            # most queries are not accelerated, and cost no question to the catalog
-            if plan.is_accelerated and not self._resolver.is_current(plan.expanded.tables):
+            # most queries are not accelerated, and neither look tables up nor list them
+            listed = [item.known for item in plan.tables if item.scan is not None]
+            if listed and not self._resolver.is_current(plan.expanded.tables, listed, started):
                 plan = self._planned(query)
         except Exception as error:  # noqa: BLE001 whatever fails here, Spark has the answer
             _log_left(text, error)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from time import monotonic
@@ -42,20 +42,25 @@ class TableResolver(Protocol):
     def described_table(self, ref: TableRef, described: Mapping[str, Any] | None) -> Table:
         """Make the table of a name and its description."""
 
+    def list_table(self, table: Table) -> Snapshot:
+        """List the files of a table."""
+
 
 class RememberingResolver:
-    """A resolver that asks the catalog about a table once in a while.
+    """A resolver that looks tables up, and lists their files, once in a while.
 
     What it remembers may be outdated: it serves to find out that a query need not be looked at any further. Before
     rows are read by it, :meth:`is_current` has to be asked.
 
-    :param seconds: how long a description is remembered.
+    :param seconds: how long a description and a listing are remembered.
     """
 
     def __init__(self, resolver: TableResolver, seconds: float = 30.0) -> None:
         self._resolver = resolver
         self._seconds = seconds
         self._remembered: dict[TableRef, tuple[float, dict[str, Any] | None]] = {}
+        # by name and URI: the same files have other columns by path than by the name of a catalog
+        self._snapshots: dict[tuple[str, str], tuple[float, Snapshot]] = {}
 
     def spark(self) -> SparkSession:
         """Return the session that runs the queries."""
@@ -73,17 +78,46 @@ class RememberingResolver:
         """Make the table of a name and its description."""
         return self._resolver.described_table(ref, described)
 
-    def is_current(self, tables: Mapping[TableRef, KnownTable]) -> bool:
-        """True if the catalog still says of tables what they were planned by; if not, forget all."""
-        for ref, table in tables.items():
-            if table.described is not None and self._resolver.describe(ref) != table.described:
-                self.forget()
-                return False
-        return True
+    def list_table(self, table: Table) -> Snapshot:
+        """Return the files of a table, or those of a short while ago, if the store still has the same indexes."""
+        now = monotonic()
+        self._snapshots = {
+            key: item for key, item in self._snapshots.items() if now - item[0] <= self._seconds
+        }
+        key = table.name, table.uri
+        _, snapshot = self._snapshots.get(key, (now, None))
+        if snapshot is None or not snapshot.has_latest_indexes():
+            snapshot = self._resolver.list_table(table)
+            self._snapshots[key] = now, snapshot
+        return snapshot
+
+    def is_current(
+        self, tables: Mapping[TableRef, KnownTable], listed: Collection[KnownTable], since: float
+    ) -> bool:
+        """True if tables still are as they were planned by; if not, forget all.
+
+        :param tables: those whose descriptions have to be the catalog's.
+        :param listed: those whose files have to be the same.
+        :param since: the time of :func:`time.monotonic` from which on a listing is as good as one of now.
+        """
+        is_same = all(
+            table.described is None or self._resolver.describe(ref) == table.described
+            for ref, table in tables.items()
+        ) and all(self._is_current_listing(table, since) for table in listed)
+        if not is_same:
+            self.forget()
+        return is_same
+
+    def _is_current_listing(self, table: KnownTable, since: float) -> bool:
+        read_at, snapshot = self._snapshots.get((table.table.name, table.table.uri), (since, None))
+        if snapshot is table.snapshot and read_at >= since:
+            return True
+        return self._resolver.list_table(table.table).is_same_state(table.snapshot)
 
     def forget(self) -> None:
-        """Ask the catalog anew from now on."""
+        """Look tables up anew from now on."""
         self._remembered.clear()
+        self._snapshots.clear()
 
 
 class KnownTable:
@@ -96,7 +130,7 @@ class KnownTable:
 
     def __init__(
         self,
-        spark: SparkSession,
+        resolver: TableResolver,
         ref: TableRef,
         table: Table | None,
         described: Mapping[str, Any] | None = None,
@@ -104,7 +138,8 @@ class KnownTable:
         *,
         as_spark: bool = False,
     ) -> None:
-        self._spark = spark
+        self._resolver = resolver
+        self._spark = resolver.spark()
         self._ref = ref
         self._table = table
         self._described = described
@@ -155,7 +190,7 @@ class KnownTable:
 
         :raises HindexError: where it cannot be read here.
         """
-        return self.table.unchecked_snapshot()
+        return self._resolver.list_table(self.table)
 
     @cached_property
     def disagreement(self) -> str | None:
@@ -253,7 +288,6 @@ def known_tables(
     :param in_full: look them up by statements, which all that watches over the session's statements sees.
     :param as_spark: see :class:`KnownTable`.
     """
-    spark = resolver.spark()
 
     def look_up(ref: TableRef) -> KnownTable:
         described = table = problem = None
@@ -262,10 +296,10 @@ def known_tables(
             table = resolver.described_table(ref, described)
         except HindexError as error:
             problem = error
-        return KnownTable(spark, ref, table, described, problem, as_spark=as_spark)
+        return KnownTable(resolver, ref, table, described, problem, as_spark=as_spark)
 
     distinct = list(dict.fromkeys(refs))
-    if len(distinct) < 2 or java_session(spark) is not None:
+    if len(distinct) < 2 or java_session(resolver.spark()) is not None:
         # a thread's first call of the Java side takes as long as what it would wait for
         return {ref: look_up(ref) for ref in distinct}
     # asking the catalog of a server is mostly waiting

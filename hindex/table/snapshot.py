@@ -91,6 +91,22 @@ class Snapshot:
     store_problem: HindexError | None = None
     declared: DeclaredSchema | None = None
 
+    def is_same_state(self, other: Snapshot) -> bool:
+        """True if a snapshot of the same table has the same files, columns and indexes."""
+        return (self.listing, self.manifest.number, self.declared) == (
+            other.listing,
+            other.manifest.number,
+            other.declared,
+        )
+
+    def has_latest_indexes(self) -> bool:
+        """True if nothing was committed to the store since; the table is not listed for that."""
+        try:
+            latest = self.store.load()
+        except (StoreError, NewerFormatError):
+            return False
+        return self.manifest.number == (0 if latest is None else latest.number)
+
     def check_store(self) -> None:
         """Raise what kept the manifest from being read, if anything did."""
         if self.store_problem is not None:

@@ -17,7 +17,7 @@ from hindex.errors import ArgumentError, ArgumentTypeError, IndexNotFoundError, 
 from hindex.queries import acceleration, query_plan
 from hindex.queries.selectivity_estimate import TOO_MANY
 from tests.queries import script
-from tests.support.queries import rows
+from tests.support.queries import counted, rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -454,6 +454,33 @@ def test_the_catalog_is_asked_again_before_rows_are_read(
         spark.range(7, 8).selectExpr("id", "CAST(id AS INT) AS shop").createOrReplaceTempView("sales")
         assert spark.sql(query).collect() == [(7, 7)]
     spark.catalog.dropTempView("sales")
+
+
+def test_files_are_listed_again_before_rows_are_read(
+    spark: SparkSession, own_warehouse: str, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hindex.connection import Connection
+
+    listed = counted(monkeypatch, Connection, "list_table")
+    with hindex.accelerate(spark):
+        with monkeypatch.context() as patch:
+            patch.setattr(query_plan, "MAX_SHARE", 0.0)
+            for shop in (3, 7, 11):
+                spark.sql(f"SELECT count(*) FROM sales WHERE shop = {shop}")
+                assert "NOT_SELECTIVE" in log.one()
+            assert len(listed) == 1
+            # a commit to the store is seen
+            hindex.connect(spark=spark).table("sales").create_index("i_note", "note")
+            spark.sql("SELECT count(*) FROM sales WHERE note = 'note 3'")
+            assert "NOT_SELECTIVE" in log.one()
+            assert len(listed) == 2
+        query = "SELECT count(*) AS n FROM sales WHERE shop = 7"
+        few = spark.sql(query).collect()[0]["n"]
+        # rows that are written past hindex: remembered files are not what is read
+        spark.range(2).selectExpr("id", "7", "NULL", "NULL", "NULL").write.insertInto("sales")
+        found = spark.sql(query)
+        assert sum(line.startswith("accelerated") for line in log.take()) == 2
+        assert found.collect()[0]["n"] == few + 2
 
 
 @pytest.mark.parametrize(
