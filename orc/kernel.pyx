@@ -152,17 +152,15 @@ cdef inline uint64_t _big_endian(const uint8_t *at, int count) noexcept nogil:
 
 
 cdef inline uint64_t _bits(const Input *input, uint64_t bit, int width) noexcept nogil:
-    """Read a packed value. No value of the format's widths lies in nine bytes: wide ones are whole bytes."""
+    """Read a packed value that lies in the segment (_holds); none of the format's widths takes nine bytes."""
     cdef const uint8_t *at = input.at + (bit >> 3)
     cdef int shift = bit & 7
     cdef int64_t left = input.end - at
     cdef uint64_t word
     if left >= 8:
         word = hindex_load(at)
-    elif left > 0:
-        word = _big_endian(at, <int>left) << (8 * (8 - left))
     else:
-        return 0
+        word = _big_endian(at, <int>left) << (8 * (8 - left))
     return (word << shift) >> (64 - width)
 
 
@@ -462,9 +460,14 @@ cdef int _segments(
     segments.count = count
     if limits.shape[0] != count or bounds.shape[0] != count + 1 or (skips is not None and skips.shape[0] != count):
         raise ValueError("segments need as many starts, limits and skips, and one more bound")
-    segments.starts, segments.limits, segments.bounds = _numbers(starts), _numbers(limits), _numbers(bounds)
-    segments.skips = NULL if skips is None else _numbers(skips)
-    segments.positions = NULL if positions is None else _numbers(positions)
+    segments.starts = _numbers(starts)
+    segments.limits = _numbers(limits)
+    segments.bounds = _numbers(bounds)
+    segments.skips = segments.positions = NULL
+    if skips is not None:
+        segments.skips = _numbers(skips)
+    if positions is not None:
+        segments.positions = _numbers(positions)
     segments.outputs = bounds[count]
     if bounds[0] != 0 or outputs < bounds[count] or (positions is not None and positions.shape[0] < bounds[count]):
         raise ValueError("the bounds do not fit the positions or the output")
@@ -976,8 +979,10 @@ def scatter(const uint8_t[:, ::1] values, const uint8_t[::1] valid, uint8_t[:, :
     cdef int64_t row, k = 0, count = values.shape[0], rows = valid.shape[0], width = out.shape[1]
     if out.shape[0] != rows or values.shape[1] != width:
         raise ValueError("there is a row of the output for each that may be valid")
-    cdef const uint8_t *source = &values[0, 0] if count and width else NULL
-    cdef uint8_t *target = &out[0, 0] if rows and width else NULL
+    if width == 0:
+        return
+    cdef const uint8_t *source = &values[0, 0] if count else NULL
+    cdef uint8_t *target = &out[0, 0] if rows else NULL
     with nogil:
         for row in range(rows):
             if not valid[row]:

@@ -99,6 +99,7 @@ def check(segments: Segments, reference: Reference, kind: str, *, is_dense: bool
     dtype = {"decode_bytes": np.uint8, "decode_integers": np.int64, "decode_decimals": np.int64}[kind]
     out, whole = guarded(count, dtype, *[2] * (kind == "decode_decimals"))
     positions = None if is_dense else as_ints([p for each in segments.positions for p in each])
+    stops, whole_stops = guarded(len(segments.starts), np.int64, 2)
     skips = as_ints(segments.skips) if any(segments.skips) else None
     result = getattr(kernel, kind)(
         np.frombuffer(segments.data, np.uint8),
@@ -109,8 +110,10 @@ def check(segments: Segments, reference: Reference, kind: str, *, is_dense: bool
         positions,
         out,
         **options,
+        stops=stops,
     )
     assert_guarded(whole)
+    assert_guarded(whole_stops)
     values, code, number = segments.expected(reference)
     assert result & 255 == code
     if code:
@@ -122,7 +125,28 @@ def check(segments: Segments, reference: Reference, kind: str, *, is_dense: bool
     if kind == "decode_decimals":
         found = [low % (1 << 64) + (high << 64) for low, high in found]
     assert found[: len(values)] == values
+    for each in range(number if code else len(segments.starts)):
+        check_stop(segments, each, reference, *stops[each].tolist())
     return code
+
+
+def check_stop(segments: Segments, number: int, reference: Reference, byte: int, count: int) -> None:
+    """Compare what lies behind the last wanted value of a segment with what lies behind its stop."""
+    start, limit = segments.starts[number], segments.limits[number]
+    assert start <= byte <= limit
+    positions = segments.positions[number]
+    following = segments.skips[number] + (positions[-1] + 1 if positions else 0)
+    for further in (0, 1, 150):
+        behind = outcome(reference, segments.data[byte:limit], count + further)
+        assert behind == outcome(reference, segments.data[start:limit], following + further)
+
+
+def outcome(reference: Reference, data: bytes, number: int) -> list[int] | int:
+    """A value, or the code of the error."""
+    try:
+        return reference(data, [number])
+    except BadStreamError as error:
+        return error.code
 
 
 def damage(chance: random.Random, segments: Segments) -> None:

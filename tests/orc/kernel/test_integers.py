@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -400,3 +401,38 @@ def test_nothing_wanted(is_v2: bool) -> None:
             kernel.decode_integers(data[:0], empty, empty, None, as_ints([0]), positions, empty, is_v2, True)
             == 0
         )
+
+
+@pytest.mark.parametrize("shape", [(0, 2), (2, 2), (1, 1), (1, 3)])
+def test_stops_that_do_not_fit(shape: tuple[int, int]) -> None:
+    data, none, stops = np.zeros(9, np.uint8), np.zeros(0, np.int64), np.zeros(shape, np.int64)
+    segment = (as_ints([0]), as_ints([9]))
+    calls: list[Callable[[], int]] = [
+        lambda: kernel.decode_integers(data, *segment, None, as_ints([0, 0]), None, none, True, True, stops),
+        lambda: kernel.decode_bytes(data, *segment, None, as_ints([0, 0]), None, data[:0].copy(), stops),
+        lambda: kernel.decode_decimals(data, *segment, as_ints([0, 0]), None, none.reshape(0, 2), stops),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match="two numbers for each"):
+            call()
+
+
+def test_stops() -> None:
+    """Runs of four and of three values: the second one begins at byte 6."""
+    data = np.frombuffer(header(1, 7, 4) + bytes([1, 2, 3, 4]) + bytes([0, 9]), np.uint8)
+    for positions, expected in (
+        ([], [0, 1]),
+        ([0], [0, 2]),
+        ([1, 2], [0, 4]),
+        ([3], [6, 1]),
+        ([0, 5], [6, 3]),
+    ):
+        stops = np.zeros((1, 2), np.int64)
+        out = np.zeros(len(positions), np.int64)
+        bounds, wanted = as_ints([0, len(out)]), as_ints(positions)
+        one, limits = as_ints([1]), as_ints([len(data)])
+        assert (
+            kernel.decode_integers(data, as_ints([0]), limits, one, bounds, wanted, out, True, False, stops)
+            == 0
+        )
+        assert stops.tolist() == [expected]

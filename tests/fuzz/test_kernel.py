@@ -1,0 +1,36 @@
+"""A small part of the kernel's fuzz run, on the installed kernel; ``python -m tests.fuzz.kernel`` has sanitizers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hindex.orc import kernel
+from tests.fuzz.kernel import Inputs, call, functions_of_kernel
+
+
+@pytest.fixture(scope="module")
+def inputs() -> Inputs:
+    return Inputs(2026)
+
+
+def test_every_function_gets_inputs(inputs: Inputs) -> None:
+    functions = {
+        name for name, value in vars(kernel).items() if type(value).__name__ == "cython_function_or_method"
+    }
+    assert functions == set(functions_of_kernel())
+    assert {name for name in functions if not hasattr(inputs, f"_{name}")} == set()
+
+
+@pytest.mark.parametrize("name", functions_of_kernel())
+def test_inputs_reach_values_and_errors(name: str, inputs: Inputs) -> None:
+    outcomes = {call(getattr(kernel, name), inputs.make(name, number)) for number in range(300)}
+    assert "done" in outcomes
+    assert len(outcomes) > 1
+
+
+def test_an_input_is_the_same_each_time(inputs: Inputs) -> None:
+    for name in functions_of_kernel():
+        again = Inputs(2026).make(name, 7)
+        for one, other in zip(inputs.make(name, 7), again, strict=True):
+            assert np.array_equal(one, other)
