@@ -222,6 +222,8 @@ class Acceleration:
         """Run a statement that writes a table. Spark gets it once: all that may fail before does so on its query."""
         query = write.query
         plan = self._plan(text, query)
+        # it may write what was listed for that
+        self._resolver.forget()
         if plan is None:
             return self._original(text, args)
         try:

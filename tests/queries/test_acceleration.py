@@ -481,6 +481,14 @@ def test_files_are_listed_again_before_rows_are_read(
         found = spark.sql(query)
         assert sum(line.startswith("accelerated") for line in log.take()) == 2
         assert found.collect()[0]["n"] == few + 2
+        # a statement of the session that lists what it writes
+        monkeypatch.setattr(query_plan, "MIN_VALUES", 450)
+        spark.sql("SELECT max(shop) FROM sales WHERE shop = 7")
+        assert "TOO_SMALL" in log.take()[-1]
+        spark.sql("INSERT INTO sales SELECT * FROM sales WHERE shop = 7")
+        assert "it writes sales" in log.take()[-1]
+        spark.sql("SELECT max(shop) FROM sales WHERE shop = 7")
+        assert log.take()[-1].startswith("accelerated")
 
 
 @pytest.mark.parametrize(
