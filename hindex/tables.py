@@ -59,6 +59,9 @@ from hindex.where import Where, parsed
 #: Characters that are kept of why an index is in quarantine.
 _MOST_TOLD = 500
 
+#: Definitions are written to the catalog at most so many times, until they are there beside what other writers set.
+_MAX_WRITES = 5
+
 __all__ = ["Index", "IndexSpec", "Session", "Table"]
 
 
@@ -235,11 +238,21 @@ class Table:
         return self._store.load() or Manifest.empty(self.uri)
 
     def _keep_definitions(self, dropped: str | None = None) -> None:
-        """Let the catalog keep what the store's indexes are, and forget an index by its id."""
+        """Let the catalog keep what the store's indexes are, and forget an index by its id.
+
+        Spark sets all properties of a table, those that it read a moment before among them: of two writers at once, one
+        may undo the other's change. So each looks again when it has written, and the last one repairs it.
+        """
         if self.definitions is None:
             return
-        changed, superseded = changed_definitions(self._recorded(), self.definitions.read())
-        self.definitions.write(changed, [*superseded, *([dropped] if dropped else [])])
+        definitions = self.definitions.read()
+        removed = {dropped} if dropped else set()
+        for _ in range(_MAX_WRITES):
+            changed, superseded = changed_definitions(self._recorded(), definitions)
+            if not self.definitions.write(changed, [*removed.union(superseded)]):
+                return
+            definitions = self.definitions.read()
+            removed &= {entry.id for entry in definitions}
 
     def recorded_indexes(self, *, building: bool = False) -> list[Index]:
         """As :meth:`indexes`; where the table is gone or cannot be read, their status says so.

@@ -26,6 +26,7 @@ class CatalogDefinitions:
     def __init__(self, spark: SparkSession, name: str) -> None:
         self._spark = spark
         self._name = name
+        self._too_long: set[str] = set()
 
     def read(self) -> tuple[IndexEntry, ...]:
         try:
@@ -43,28 +44,34 @@ class CatalogDefinitions:
                 _LOG.warning("%s of %s is ignored", error, self._name)
         return tuple(sorted(definitions, key=lambda entry: (entry.created_ms, entry.name)))
 
-    def write(self, entries: Sequence[IndexEntry], dropped: Sequence[str] = ()) -> None:
+    def write(self, entries: Sequence[IndexEntry], dropped: Sequence[str] = ()) -> bool:
         pairs = []
         for entry in entries:
             value = encode_definition(entry)
             if len(value) > MAX_LENGTH:
-                self._warn(
-                    entry.name, f"it has {len(value):,} characters, and at most {MAX_LENGTH:,} are kept"
-                )
+                if entry.id not in self._too_long:
+                    self._too_long.add(entry.id)
+                    self._warn(
+                        entry.name, f"it has {len(value):,} characters, and at most {MAX_LENGTH:,} are kept"
+                    )
                 continue
             pairs.append(f"{quote_string(PREFIX + entry.id)} = {quote_string(value)}")
         names = ", ".join(entry.name for entry in entries)
+        is_changed = False
         if pairs:
-            self._alter(names, f"SET TBLPROPERTIES ({', '.join(pairs)})")
+            is_changed = self._alter(names, f"SET TBLPROPERTIES ({', '.join(pairs)})")
         if dropped:
             keys = ", ".join(quote_string(PREFIX + index_id) for index_id in dropped)
-            self._alter(names, f"UNSET TBLPROPERTIES IF EXISTS ({keys})")
+            is_changed |= self._alter(names, f"UNSET TBLPROPERTIES IF EXISTS ({keys})")
+        return is_changed
 
-    def _alter(self, names: str, change: str) -> None:
+    def _alter(self, names: str, change: str) -> bool:
         try:
             self._spark.sql(f"ALTER TABLE {self._name} {change}").collect()
         except Exception as error:  # noqa: BLE001 as above
             self._warn(names, _first_line(error))
+            return False
+        return True
 
     def _warn(self, names: str, problem: str) -> None:
         _LOG.warning(

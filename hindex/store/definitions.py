@@ -36,8 +36,8 @@ class Definitions(Protocol):
         """Return the definitions, oldest first; none where the catalog refuses to tell."""
         ...
 
-    def write(self, entries: Sequence[IndexEntry], dropped: Sequence[str] = ()) -> None:
-        """Set the definitions of some indexes, and remove others by their ids.
+    def write(self, entries: Sequence[IndexEntry], dropped: Sequence[str] = ()) -> bool:
+        """Set the definitions of some indexes, and remove others by their ids; True if the catalog took a change.
 
         What the catalog refuses is logged as a warning: the indexes themselves are as they should be.
         """

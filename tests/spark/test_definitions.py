@@ -237,6 +237,30 @@ def test_by_path_there_are_no_definitions(hx: Connection, spark: SparkSession, p
     assert [index.status for index in by_path.indexes()] == ["fresh"]
 
 
+def test_two_sessions_create_indexes_at_once(
+    hx: Connection, spark: SparkSession, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark's ALTER TABLE sets properties that it read before, so one that came in between is gone for a moment."""
+    other = hindex.connect(spark=spark.newSession()).table(NAME)
+    real = CatalogDefinitions._alter
+
+    def alter(self: CatalogDefinitions, names: str, change: str) -> bool:
+        monkeypatch.setattr(CatalogDefinitions, "_alter", real)
+        other.create_index("by_url", "url")
+        is_changed = real(self, names, change)
+        (lost,) = (
+            key for key, value in properties(spark).items() if decode_definition(key, value).name == "by_url"
+        )
+        spark.sql(f"ALTER TABLE {NAME} UNSET TBLPROPERTIES ('{lost}')")
+        return is_changed
+
+    monkeypatch.setattr(CatalogDefinitions, "_alter", alter)
+    hx.table(NAME).create_index("by_a", "a")
+    assert set(statuses(other).values()) == {"fresh"}
+    spark.sql(OVERWRITE)
+    assert sorted(statuses(other)) == ["by_a", "by_url"]
+
+
 def test_a_store_elsewhere_keeps_indexes_of_a_table_made_anew(
     spark: SparkSession, place: Path, tmp_path: Path
 ) -> None:
@@ -272,10 +296,11 @@ def test_a_catalog_that_refuses_is_warned_of(
 ) -> None:
     real = CatalogDefinitions._alter
 
-    def refuse(self: CatalogDefinitions, names: str, change: str) -> None:
+    def refuse(self: CatalogDefinitions, names: str, change: str) -> bool:
         self._name = "nobody.may"
-        real(self, names, change)
+        is_changed = real(self, names, change)
         self._name = NAME
+        return is_changed
 
     monkeypatch.setattr(CatalogDefinitions, "_alter", refuse)
     with caplog.at_level(logging.WARNING, "hindex"):
