@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from hindex import errors
 from hindex.errors import HindexError
@@ -32,6 +33,8 @@ _BEFORE_WORK = re.compile(r"^Error from python worker:\n(.*?)^PYTHONPATH was:", 
 _NO_WORDS = re.compile(r"\S+ occurred while reading the port number from \S+ stdout")
 #: An error of hindex as Python prints it below the frames of a traceback.
 _HINDEX_ERROR = re.compile(r"\bhindex\.errors\.(\w+): (.+)$", re.MULTILINE)
+#: Spark's own error where a data file is gone.
+_DELETED_FILE = re.compile(r"\[FAILED_READ_FILE\.FILE_NOT_EXIST\] .*? file (\S+?)\. File does not exist")
 
 
 @contextlib.contextmanager
@@ -105,10 +108,20 @@ def failure_message(error: BaseException) -> str:
 
 
 def raised_in_task(error: BaseException) -> HindexError | None:
-    """The last error that hindex raised in a task of a failed Spark job, in one line; None for other failures."""
-    found = _HINDEX_ERROR.findall(str(error))
+    """The last error that hindex raised in a task of a failed Spark job, in one line; None for other failures.
+
+    Spark's own error about a deleted data file, of a hundred lines, counts as one.
+    """
+    text = str(error)
+    found = _HINDEX_ERROR.findall(text)
     if not found:
-        return None
+        deleted = _DELETED_FILE.search(text)
+        if deleted is None:
+            return None
+        return errors.DeletedFileError(
+            f"data file {unquote(deleted[1])!r} was deleted after Spark listed its table: run the query again, after "
+            "REFRESH TABLE if it names a table of the catalog"
+        )
     name, message = found[-1]
     kind = getattr(errors, name, None)
     if isinstance(kind, type) and issubclass(kind, HindexError) and kind is not errors.OrcError:

@@ -117,6 +117,24 @@ def test_files_that_spark_reads_are_not_passed_over(
             spark.conf.unset(name)
 
 
+def test_a_query_whose_tables_spark_reads_fails_with_one_line(path: Path, spark: SparkSession) -> None:
+    """Spark's own error has a hundred lines of Java."""
+    path = path.rename(path.parent / "with blank")
+    text = f"SELECT length(t.s) AS n FROM '{path}' t JOIN range(0, 100) r ON t.id = r.id"
+    hx = hindex.connect(spark=spark)
+    results: list[Any] = [hx.sql(text) for _ in range(3)]
+    (path / "2.orc").unlink()
+    for read in (results[0].to_arrow, results[1].count, lambda: results[2].max("n")):
+        with pytest.raises(
+            DeletedFileError,
+            match=r"^data file '\S*/with blank/2\.orc' was deleted after .*: run the query again",
+        ) as caught:
+            read()
+        assert "\n" not in str(caught.value)
+        assert caught.value.__suppress_context__
+    assert hx.sql(text).count() == 10 * (FILES - 1)  # type: ignore[union-attr]
+
+
 def test_a_query_of_spark_fails_with_one_line(
     table: hindex.Table, path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
