@@ -43,7 +43,7 @@ def check(found: dict[str, Any], path: Path) -> None:
 def test_a_cluster_some_of_which_is_killed(path: Path, tmp_path: Path) -> None:
     archive = write_archive(tmp_path / "hindex.zip")
     found = found_by("tests.spark.remote_run", "cluster", str(path), str(archive))
-    assert found["killed"] == [True, True]
+    assert found["killed"] == [True, True, True]
     check(found, path)
     again = found["repeated"]
     # each data file was cut into parts, of two indexes; what is named is one file for each, whole
@@ -62,6 +62,6 @@ def test_a_cluster_some_of_which_is_killed(path: Path, tmp_path: Path) -> None:
 @pytest.mark.network
 def test_spark_connect(path: Path) -> None:
     found = found_by("tests.spark.remote_run", "connect", str(path), "", packages=connect_packages())
-    assert found["killed"] == [False, False]
+    assert found["killed"] == [False, False, False]
     check(found, path)
     assert [loaded for _, loaded in found["executors"]] == [""]

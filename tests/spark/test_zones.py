@@ -21,6 +21,7 @@ from hindex.plan.time_zones import TimeZones, keyed_by_wall_clocks
 from hindex.spark.zones import zones
 from hindex.sql import parse_predicate
 from hindex.table.schema import TableColumn, TableSchema
+from tests.spark.layouts import LAYOUTS, compare_layouts, drop_layouts, make_layouts
 from tests.spark.zones_run import (
     SESSIONS,
     STATEMENTS,
@@ -64,11 +65,25 @@ def check(found: dict[str, Any], java: str, session: str) -> None:
             assert kept == wanted
     if found["days"] is not None:
         check_days(found["days"], java, session)
+        check_layouts(found["layouts"], session)
+
+
+def check_layouts(found: dict[str, Any], session: str) -> None:
+    """Check that nothing differs from Spark, and that what indexes answer in UTC they answer in any zone."""
+    assert list(found) == list(LAYOUTS)
+    assert [line for layout in found.values() for line in layout["different"]] == []
+    for name, layout in LAYOUTS.items():
+        one = found[name]
+        assert len(one["counts"]) >= 5, name
+        is_of_time = name in ("timestamps", "timestamp_ntz") and session != "UTC"
+        if not is_of_time:
+            exact = min(layout.exact, 5)
+            assert (one["accelerated"][:exact], one["refused"]) == ([True] * exact, []), name
 
 
 def check_days(found: dict[str, Any], java: str, session: str) -> None:
     assert found["wrong"] == []
-    assert found["count"] > 200
+    assert found["count"] > 80
     for where, how, rows, is_same in found["values"]:
         assert (where, how, is_same) == (where, how, True)
         assert rows > 0
@@ -111,7 +126,13 @@ def test_java_in_utc(tmp_path: Path, spark: SparkSession) -> None:
     write_tables_of_days(hindex.connect(spark=spark), tmp_path / "days")
     for session in ("UTC", "Asia/Kolkata"):
         with session_zone(spark, session):
-            check_days(days(spark, tmp_path / "days"), "UTC", session)
+            check_days(days(spark, tmp_path / "days", is_brief=session == "UTC"), "UTC", session)
+    make_layouts(spark, tmp_path / "layouts")
+    try:
+        with session_zone(spark, "Asia/Kolkata"):
+            check_layouts(compare_layouts(spark), "Asia/Kolkata")
+    finally:
+        drop_layouts(spark)
 
 
 @pytest.mark.slow
@@ -120,7 +141,8 @@ def test_spark_connect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, java: st
     local_build.install(monkeypatch)
     write_tables_of_days(local_build.LocalConnection(), tmp_path / "days")
     found = found_by("tests.spark.zones_run", java, str(tmp_path), session, packages=connect_packages())
-    check_days(found, java, session)
+    check_days(found["days"], java, session)
+    check_layouts(found["layouts"], session)
 
 
 def test_instants_are_those_of_javas_reader(spark: SparkSession, rng: np.random.Generator) -> None:
