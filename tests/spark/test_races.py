@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import hindex
+from hindex.build.job import run_build
 from hindex.errors import BuildError, StoreError
-from hindex.lifecycle import builds
 from hindex.lifecycle.results import IndexState
 from hindex.plan.reasons import Reason
 from hindex.spark import scan as scan_frame
@@ -166,16 +166,16 @@ def build_between(
     monkeypatch: pytest.MonkeyPatch, before: Callable[[], object], after: Callable[[], object]
 ) -> None:
     """Run something before the job of the next build, and after it, that is before its commit."""
-    real = builds.run_build
+    name, real = "hindex.lifecycle.builds.run_build", run_build
 
     def run(*arguments: Any) -> Any:
-        monkeypatch.setattr(builds, "run_build", real)
+        monkeypatch.setattr(name, real)
         before()
         files = real(*arguments)
         after()
         return files
 
-    monkeypatch.setattr(builds, "run_build", run)
+    monkeypatch.setattr(name, run)
 
 
 def test_rows_that_are_inserted_during_a_build(
