@@ -67,7 +67,11 @@ def test_random_ranges(rng: np.random.Generator) -> None:
         begins = sorted(
             chance.choices([*(offset for offset, _, _ in chunks), len(data)], k=chance.choice([0, 1, 3]))
         )
-        ranges = [(begin, chance.randint(begin, len(data)), chance.choice([0, 0, 1, 2])) for begin in begins]
+        ends = [*(offset for offset, _, _ in chunks), chance.randint(0, len(data)), len(data)]
+        ranges = [
+            (begin, chance.choice([end for end in ends if end >= begin]), chance.choice([0, 0, 1, 2]))
+            for begin in begins
+        ]
         expected = select(chunks, ranges)
         assert list_chunks(data, ranges, len(chunks) + 3) == (len(expected), expected)
         few = chance.randint(0, len(expected))
@@ -93,6 +97,10 @@ def test_random_ranges(rng: np.random.Generator) -> None:
         (b"\0\0\0\2\0\0", (0, 6, 0), -4),
         (b"\0\0\0\2\0\0", (0, 3, 0), 1),
         (b"\0\0\0\2\0\0", (0, 3, 1), -4),
+        # a range that ends where a chunk begins, and one more
+        (bytes(9), (0, 3, 0), 1),
+        (bytes(9), (0, 3, 1), 2),
+        (bytes(9), (0, 4, 1), 3),
         (b"\0\0\0", (4, 9, 0), -5),
         (b"\0\0\0", (HIGH, HIGH, HIGH), 0),
         (b"\0\0\0", (HIGH - 1, HIGH, -HIGH), -HIGH),
