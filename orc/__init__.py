@@ -15,7 +15,6 @@ except ImportError as error:
         "make venv); it cannot be in an archive, as those of --py-files"
     ) from None
 
-from hindex.orc.cost import DecodePath
 from hindex.orc.counts import ReadCounts
 from hindex.orc.reader import OrcReader
 from hindex.orc.selection import RowSelection
@@ -24,7 +23,6 @@ from hindex.orc.types import Kind, OrcType
 
 __all__ = [
     "ByteSource",
-    "DecodePath",
     "Kind",
     "OrcReader",
     "OrcType",

@@ -18,8 +18,7 @@ from decimal import Decimal
 import numpy as np
 import numpy.typing as npt
 
-from hindex.orc.columns.temporal import GREGORIAN_START
-from hindex.orc.handover import SHORT_PRECISION
+from hindex.orc.decode.timestamps import GREGORIAN_START
 from hindex.orc.statistics import Nulls
 from hindex.orc.stripe import StreamKind
 from hindex.orc.tail import FileTail
@@ -29,6 +28,9 @@ from hindex.proto import orc_metadata_pb2 as pb
 
 Words = npt.NDArray[np.uint64]
 Mask = npt.NDArray[np.bool_]
+
+#: Digits of decimals that the writer in Java holds in 64 bits.
+_SHORT_PRECISION = 18
 
 #: More hash functions than any writer uses; the optimum for one false answer in a billion is 30.
 MAX_FUNCTIONS = 64
@@ -145,7 +147,7 @@ def _may_have_more_digits(of: OrcType, tail: FileTail) -> bool:
     """
     if not tail.footer.HasField("writer"):
         return True
-    is_short = 0 < of.precision <= SHORT_PRECISION
+    is_short = 0 < of.precision <= _SHORT_PRECISION
     return tail.footer.writer == _ORC_JAVA and not is_short and not tail.is_by_spark
 
 

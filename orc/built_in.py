@@ -149,7 +149,7 @@ class BuiltInIndexes:
         return [ColumnStatistics.of(entry.statistics) for entry in entries]
 
     def _stripe(self, stripe: int) -> Stripe:
-        return self._file.stripe(stripe, self._tail.decompressor())
+        return self._file.stripe(stripe)
 
     def _parse_metadata(self) -> Sequence[pb.StripeStatistics] | Distrust:
         message = self._parse(pb.Metadata, memoryview(self._tail.metadata))
@@ -158,6 +158,6 @@ class BuiltInIndexes:
     def _parse(self, of: type[Section], data: memoryview) -> Section | None:
         """A message of one section of the file; None where it cannot be read."""
         try:
-            return of.FromString(self._tail.decompressor().all(data, MAX_METADATA_SIZE))
+            return of.FromString(self._tail.decompressor().decompress_all(data, MAX_METADATA_SIZE))
         except (OrcError, DecodeError):
             return None

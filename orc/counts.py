@@ -6,9 +6,7 @@ import threading
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, fields
 
-import pyarrow as pa
-
-from hindex.orc.compression import Decompressor
+from hindex.orc.codec import Decompressor
 from hindex.orc.source import ByteSource, Range
 
 
@@ -17,12 +15,10 @@ class ReadCounts:
     """Sums over all reads of one reader; bytes are of the file unless they say otherwise.
 
     ``ranges`` are the requests that were made, near ones merged, and ``bytes_fetched`` what they brought, the
-    file's tail and all metadata included. Of columns that pyarrow decodes of a local file, all bytes of
-    the stripe are counted and no request.
+    file's tail and all metadata included; of a local file, each chunk that is decompressed is one.
 
-    ``row_groups`` counts each touched row group once a column; ``dense_columns`` and ``whole_columns`` count
-    the columns of stripes that pyarrow, or hindex's own decoders, decoded whole. ``failed_joins`` are the times that
-    stripes were to be decoded together and could not: then each was read by itself. Of a sound file there are none.
+    ``row_groups`` counts each touched row group once a column; ``whole_columns`` counts the columns of stripes that
+    were decoded without a row index, from the first row on.
     """
 
     ranges: int = 0
@@ -31,10 +27,7 @@ class ReadCounts:
     chunk_bytes: int = 0
     bytes_decompressed: int = 0
     row_groups: int = 0
-    dense_columns: int = 0
-    dense_rows: int = 0
     whole_columns: int = 0
-    failed_joins: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def add(self, **more: int) -> None:
@@ -90,19 +83,15 @@ class CountedSource:
             self.count(len(asked), sum(length for _, length in asked))
         return views
 
-    def peek(self, offset: int, length: int) -> list[tuple[int, memoryview]]:
-        """Bytes of a source that is not remote, in pieces; whoever uses some of them counts these."""
-        (view,) = self._source.read([(offset, length)])
-        return [(0, view)]
+    def view(self, ranges: Sequence[Range]) -> list[memoryview]:
+        """Look at bytes of a source that is not remote; whoever uses some of them counts these."""
+        return self._source.read(ranges)
 
     def count(self, ranges: int, length: int) -> None:
         self._counts.add_read(ranges, length)
 
     def release(self, offset: int, length: int) -> None:
         self._source.release(offset, length)
-
-    def open_arrow(self) -> pa.NativeFile:
-        return self._source.open_arrow()
 
     def close(self) -> None:
         self._source.close()

@@ -1018,7 +1018,7 @@ def list_chunks(
         1 where the body is not compressed. Nothing more is listed once they are full.
     :returns: the number of chunks; or ``-1 - offset`` of one that runs past the end of the data.
     """
-    cdef int64_t at = 0, count = 0, size, end = data.shape[0], room = offsets.shape[0], r, extra, broken = -1
+    cdef int64_t at = 0, count = 0, size, end = data.shape[0], room = offsets.shape[0], r, extra, listed, broken = -1
     cdef uint32_t header
     if lengths.shape[0] != room or originals.shape[0] != room:
         raise ValueError("the outputs have the same length")
@@ -1033,6 +1033,11 @@ def list_chunks(
             if count == 0 or begins[r] >= at:
                 at = begins[r]
             extra = extras[r]
+            # chunks behind this range may have been listed for the ones before
+            listed = count - 1
+            while extra > 0 and listed >= 0 and offsets[listed] >= ends[r]:
+                extra -= 1
+                listed -= 1
             while count < room and (at < ends[r] or (extra > 0 and at < end)):
                 extra -= at >= ends[r]
                 if end - at < 3:

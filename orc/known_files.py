@@ -1,4 +1,4 @@
-"""What is known of files that were read before: tails, stripe footers, row indexes and marks.
+"""Metadata of files that were read before: tails, stripe footers and row indexes.
 
 Kept in one bounded cache of the process, for local files: a file is known again by its inode, length and times, and
 by its tail's checksum. A file that was changed or replaced is a new one.
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import google_crc32c
 
 from hindex.errors import ArgumentError
-from hindex.orc.columns.layout import PositionTable
+from hindex.orc.decode.positions import RowIndexPositions
 from hindex.orc.source import ByteSource
 from hindex.orc.stripe import Stripe
 from hindex.orc.tail import FileTail, read_tail
@@ -24,9 +24,9 @@ from hindex.orc.tail import FileTail, read_tail
 VARIABLE = "HINDEX_ORC_CACHE_BYTES"
 DEFAULT_BYTES = 64 * 1024 * 1024
 
-#: About what Python objects take: a file's tail, a stripe, one of its streams, a row group's statistics, a number
-#: of a position, and whether pyarrow may decode a column, with the state of the file.
-_TAIL, _STRIPE, _STREAM, _ENTRY, _NUMBER, _VERDICT = 8192, 1024, 320, 200, 40, 500
+#: About what Python objects take: a file's tail, a stripe, one of its streams, a row group's statistics, and a number
+#: of a position.
+_TAIL, _STRIPE, _STREAM, _ENTRY, _NUMBER = 8192, 1024, 320, 200, 40
 
 
 @dataclass(slots=True, eq=False)
@@ -35,7 +35,7 @@ class KnownFile:
 
     tail: FileTail
     stripes: dict[int, Stripe] = field(default_factory=dict)
-    tables: dict[tuple[int, int], PositionTable | None] = field(default_factory=dict)
+    positions: dict[tuple[int, int], RowIndexPositions | None] = field(default_factory=dict)
 
     @property
     def nbytes(self) -> int:
@@ -45,9 +45,8 @@ class KnownFile:
             total += _STRIPE + _STREAM * len(stripe.streams)
             total += sum(_NUMBER * len(e) * len(e[0]) for e in list(stripe.positions.values()) if len(e))
             total += sum(_ENTRY * len(entries) for entries in list(stripe.row_entries.values()))
-            total += sum(marks.nbytes for marks in list(stripe.marks.values()))
-            total += _NUMBER * len(stripe.runs_per_value) + _VERDICT * len(stripe.vetted)
-        return total + sum(table.lines.nbytes for table in list(self.tables.values()) if table is not None)
+        tables = [table for table in list(self.positions.values()) if table is not None]
+        return total + sum(3 * item.chunk.nbytes for table in tables for item in table.values())
 
 
 class KnownFiles:

@@ -8,34 +8,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from itertools import chain
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap, BitMap64
 
 from hindex.errors import ArgumentError, OrcError
-from hindex.orc.cost import DecodePath
 from hindex.orc.counts import CountedSource, ReadCounts
-from hindex.orc.crew import ALONE, Crew, processors
-from hindex.orc.dense import DenseReader
 from hindex.orc.known_files import KNOWN_FILES, KnownFiles
-from hindex.orc.open_file import OpenFile
 from hindex.orc.projection import Projection, project, project_all
 from hindex.orc.selection import RowSelection, as_rows
 from hindex.orc.source import ByteSource, Location, open_source
 from hindex.orc.stripe import Stripe
-from hindex.orc.stripe_read import StripeRead
-from hindex.orc.stripes_read import Selected, most_together, read_stripes
+from hindex.orc.stripe_reader import FileContext, Parts, StripeReader
 from hindex.orc.tail import FileTail, StripeInformation
+from hindex.orc.thread_pool import SERIAL, ThreadPool, processors
 from hindex.orc.types import OrcType
 
 Rows: TypeAlias = (
     BitMap | BitMap64 | np.ndarray[Any, Any] | pa.Array | Iterable[int] | Mapping[int, BitMap | Iterable[int]]
 )
 
+#: A stripe's number, and the rows wanted of it.
+Selected: TypeAlias = tuple[int, RowSelection]
+
 #: Rows of a batch unless another number is asked for.
 BATCH_SIZE = 65_536
+
+#: Decompressed bytes of all columns that :meth:`OrcReader.batches` decodes at once, about.
+_PIECE_BYTES = 32 << 20
+
+#: Stripes of a remote file that are fetched and decoded at once.
+_REMOTE_STRIPES = 8
 
 
 class OrcReader:
@@ -43,7 +49,6 @@ class OrcReader:
 
     :param source: a local path; a URI that pyarrow or fsspec knows; a pair of a pyarrow or fsspec file system and
         a path in it; or a :class:`~hindex.orc.source.ByteSource`.
-    :param path: force one way of decoding flat columns instead of the cheaper one.
     :param known: where metadata that was read is kept for later readers; the process's by default.
     :param timezone: the reader's time zone, as Java names it. With it, ``timestamp`` columns are instants, as Spark
         reads them in a Java of that default time zone. Without it, they are wall clock readings without a zone.
@@ -65,17 +70,15 @@ class OrcReader:
         self,
         source: Location | ByteSource,
         *,
-        path: DecodePath | None = None,
         known: KnownFiles = KNOWN_FILES,
         timezone: str | None = None,
     ) -> None:
-        self._source = source if isinstance(source, ByteSource) else open_source(source)
+        # a look at all of the protocol takes longer than to open a file
+        self._source = cast("ByteSource", source) if hasattr(source, "requests") else open_source(source)
         self.counts = ReadCounts()
         counted = CountedSource(self._source, self.counts)
-        self._known = known.open(counted)
-        self.tail: FileTail = self._known.tail
-        dense = DenseReader(counted, self.tail)
-        self._file = OpenFile(counted, self._known, self.counts, dense, path, timezone)
+        self._file = FileContext(counted, known.open(counted), self.counts, timezone)
+        self.tail: FileTail = self._file.tail
         self._root = self.tail.schema if timezone is None else self.tail.schema.with_instants()
 
     def __repr__(self) -> str:
@@ -133,8 +136,7 @@ class OrcReader:
 
         :param columns: names or dotted paths, see :class:`OrcReader`; all top-level columns if None.
         :param rows: see :class:`OrcReader`; all rows if None.
-        :param threads: that decode stripes, of local files a few neighbouring ones together, and their columns; the
-            number of processors if None.
+        :param threads: how many decode columns of stripes at once; the number of processors if None.
         :raises ColumnError: for an unknown column.
         :raises ArgumentError: for rows outside the file, or that are no whole numbers.
         :raises OrcError: if the file is corrupt where it is read.
@@ -148,10 +150,13 @@ class OrcReader:
             return pa.Table.from_batches([], schema)
         if not wanted:
             return pa.Table.from_batches([_no_columns(len(selection)) for _, selection in selections])
-        with Crew(max((threads or processors()) - 1, 0)) as crew:
-            found = read_stripes(self._file, wanted, selections, crew)
-        batches = [pa.RecordBatch.from_arrays(arrays, schema=schema) for arrays in found]
-        return pa.Table.from_batches(batches, schema)
+        with ThreadPool((threads or processors()) - 1) as pool:
+            stripes = self._read(wanted, selections, pool)
+        columns = [
+            pa.chunked_array(list(chain.from_iterable(parts)), field.type)
+            for parts, field in zip(zip(*stripes, strict=True), schema, strict=True)
+        ]
+        return pa.Table.from_arrays(columns, schema=schema)
 
     def batches(
         self,
@@ -162,11 +167,9 @@ class OrcReader:
     ) -> Iterator[pa.RecordBatch]:
         """The same rows as :meth:`read`, in their order, at most ``batch_size`` at a time and of one stripe each.
 
-        Where columns are decoded sparsely, what is held besides a batch is bounded: the selected values of as many
-        row groups as make up a batch (of one, if it has more), the compressed chunks of these, and for each column
-        a few decompressed chunks. Columns decoded another way are decoded a stripe at a time and held until its
-        last batch: those of which all rows or most are wanted, and those without a row index.
-        :meth:`decode_paths` tells which.
+        Besides a batch, the rows of some more row groups are held: as many as have some 32 MiB of content. Columns
+        without a row index, of which only some rows are selected, are decoded a stripe at a time and held until its
+        last batch. Of a remote file, all that is selected of a stripe is fetched at once.
 
         :param columns: as for :meth:`read`.
         :param rows: as for :meth:`read`.
@@ -187,54 +190,63 @@ class OrcReader:
                 for first in range(0, len(selection), batch_size):
                     yield _no_columns(min(batch_size, len(selection) - first))
                 continue
-            pieces = StripeRead(self._file, stripe, columns, selection).pieces(batch_size)
-            while True:
-                try:
-                    arrays = next(pieces, None)
-                except OrcError as error:
-                    raise error.at(path=self.path, stripe=stripe) from error
-                if arrays is None:
-                    break
+            reader = StripeReader(self._file, stripe, columns, selection)
+            for arrays in reader.pieces(batch_size, _PIECE_BYTES):
                 batch = pa.RecordBatch.from_arrays(arrays, schema=_schema(columns))
                 del arrays
                 for first in range(0, batch.num_rows, batch_size):
                     yield batch.slice(first, batch_size)
                 del batch
 
-    @property
-    def most_together(self) -> int:
-        """How many neighbouring stripes, of which little is wanted, are best given to :meth:`read_stripes` at once."""
-        return most_together(self._file)
+    def _read(
+        self, columns: Sequence[Projection], selections: Sequence[Selected], pool: ThreadPool
+    ) -> list[list[Parts]]:
+        """Decode columns of stripes; for each stripe and column the parts it is made of."""
+        if self._file.source.is_remote:
+            # what a stripe takes is fetched together
+            def read_stripe(item: Selected) -> list[Parts]:
+                return StripeReader(self._file, item[0], columns, item[1]).read()
 
-    def read_stripes(
-        self, columns: Sequence[str] | None, selections: Sequence[Selected], crew: Crew = ALONE
-    ) -> list[pa.RecordBatch]:
-        """Rows of some stripes, a batch for each; they are decoded together where that is less work.
-
-        :param selections: numbers of stripes, ascending, and the rows that are wanted of each.
-        :param crew: whose threads may help.
-        :raises ColumnError: for an unknown column.
-        :raises OrcError: if the file is corrupt where it is read.
-        """
-        wanted = self._resolve(columns)
-        if not wanted:
-            return [_no_columns(len(selection)) for _, selection in selections]
-        schema = _schema(wanted)
-        found = read_stripes(self._file, wanted, selections, crew)
-        return [pa.RecordBatch.from_arrays(arrays, schema=schema) for arrays in found]
+            if pool is not SERIAL and pool.size < _REMOTE_STRIPES:
+                with ThreadPool(min(_REMOTE_STRIPES, len(selections)) - 1) as wider:
+                    return wider.map(read_stripe, selections)
+            return pool.map(read_stripe, selections)
+        stripes = [StripeReader(self._file, stripe, columns, selection) for stripe, selection in selections]
+        readers = [column for stripe in stripes for column in stripe.readers()]
+        # the largest first, so that the threads come to an end together
+        order = sorted(range(len(readers)), key=lambda at: -readers[at].stored_bytes)
+        parts = dict(zip(order, pool.map(lambda at: readers[at].read(), order), strict=True))
+        return [
+            [parts[at] for at in range(first, first + len(columns))]
+            for first in range(0, len(readers), len(columns))
+        ]
 
     def read_stripe(
-        self, stripe: int, columns: Sequence[str] | None = None, rows: Rows | RowSelection | None = None
+        self,
+        stripe: int,
+        columns: Sequence[str] | None = None,
+        rows: Rows | RowSelection | None = None,
+        pool: ThreadPool = SERIAL,
     ) -> pa.RecordBatch:
         """Rows of one stripe, numbered within it; all if None.
 
+        :param pool: whose idle threads decode columns, too.
+        :raises ColumnError: for an unknown column.
         :raises ArgumentError: if the file has no such stripe.
+        :raises OrcError: if the file is corrupt where it is read.
         """
         count = self.tail.stripes[self._checked(stripe)].num_rows
         if not isinstance(rows, RowSelection):
             rows = RowSelection(count) if rows is None else RowSelection.of(rows, count)
-        (batch,) = self.read_stripes(columns, [(stripe, rows)])
-        return batch
+        wanted = self._resolve(columns)
+        if not wanted:
+            return _no_columns(len(rows))
+        schema = _schema(wanted)
+        if not len(rows):
+            return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
+        (parts,) = self._read(wanted, [(stripe, rows)], pool)
+        arrays = [_join(item, column) for item, column in zip(parts, wanted, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def stripe(self, index: int) -> Stripe:
         """What the footer of a stripe says: its streams and encodings.
@@ -242,13 +254,7 @@ class OrcReader:
         :raises OrcError: if the footer is corrupt.
         :raises ArgumentError: if the file has no such stripe.
         """
-        return self._file.stripe(self._checked(index), self.tail.decompressor())
-
-    def decode_paths(
-        self, stripe: int, columns: Sequence[str], selection: RowSelection
-    ) -> tuple[DecodePath, ...]:
-        """How each column of a selection of one stripe would be decoded."""
-        return StripeRead(self._file, self._checked(stripe), self._resolve(columns), selection).paths()
+        return self._file.stripe(self._checked(index))
 
     def _checked(self, stripe: int) -> int:
         count = len(self.tail.stripes)
@@ -283,6 +289,21 @@ class OrcReader:
 
 def _schema(columns: Sequence[Projection]) -> pa.Schema:
     return pa.schema([pa.field(column.name, column.of.to_arrow()) for column in columns])
+
+
+def _join(parts: Parts, column: Projection) -> pa.Array:
+    """Put the parts of a column together.
+
+    :raises OrcError: if they are too large for one array.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    try:
+        return pa.concat_arrays(parts)
+    except pa.ArrowException as error:
+        raise OrcError(
+            f"the selected values do not fit one array: select fewer rows ({error})", column=column.name
+        ) from error
 
 
 def _no_columns(rows: int) -> pa.RecordBatch:

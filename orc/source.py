@@ -89,10 +89,6 @@ class ByteSource(Protocol):
         """Say that a part of the file is not wanted for now; views of it stay valid."""
         ...
 
-    def open_arrow(self) -> pa.NativeFile:
-        """The same bytes as an Arrow file of its own."""
-        ...
-
     def close(self) -> None:
         """Free what the source holds; views handed out stay valid."""
         ...
@@ -168,9 +164,6 @@ class BytesSource:
     def release(self, offset: int, length: int) -> None:
         """Nothing to free."""
 
-    def open_arrow(self) -> pa.NativeFile:
-        return pa.BufferReader(self._view)
-
     def close(self) -> None:
         """Nothing to free: the caller owns the bytes."""
 
@@ -240,11 +233,6 @@ class LocalSource:
         start = offset - offset % mmap.PAGESIZE
         if self._map is not None and hasattr(mmap, "MADV_DONTNEED") and offset + length <= self._size:
             self._map.madvise(mmap.MADV_DONTNEED, start, offset + length - start)
-
-    def open_arrow(self) -> pa.NativeFile:
-        # the bytes already mapped, so that both readers see one file even if it is replaced meanwhile
-        self._check_length()
-        return pa.BufferReader(self._view)
 
     def close(self) -> None:
         """Drop the references: the map is freed when the last view of it goes."""
@@ -343,9 +331,6 @@ class FileSystemSource(_RemoteSource):
             ) from error
         return data
 
-    def open_arrow(self) -> pa.NativeFile:
-        return self._filesystem.open_input_file(self.path)
-
     def close(self) -> None:
         self._file.close()
 
@@ -374,9 +359,6 @@ class FsspecSource(_RemoteSource):
         except Exception as error:
             raise OrcError(f"cannot read {len(wanted)} ranges: {one_line(error)}", path=self.path) from error
         return found
-
-    def open_arrow(self) -> pa.NativeFile:
-        return pa.PythonFile(self._filesystem.open(self.path, "rb"), mode="r")
 
     def close(self) -> None:
         """Nothing to free: each request opens the file for itself."""

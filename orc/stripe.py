@@ -7,14 +7,13 @@ footer lists the streams in the order in which they lie.
 from __future__ import annotations
 
 import enum
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from google.protobuf.message import DecodeError
 
 from hindex.errors import OrcError
-from hindex.orc.compression import Decompressor
-from hindex.orc.marks import ColumnMarks
+from hindex.orc.codec import Decompressor
 from hindex.orc.source import ByteSource
 from hindex.orc.tail import MAX_METADATA_SIZE, FileTail, StripeInformation, as_text
 from hindex.orc.types import Kind, OrcType
@@ -74,9 +73,7 @@ class Stripe:
 
     ``positions[column]`` holds, for each row group, the numbers that its row index entry gives, and
     ``row_entries[column]`` the entries themselves, statistics included; ``bloom_encodings`` says how each column's
-    bloom filters hash timestamps. ``runs_per_value[column]`` is what :mod:`hindex.orc.density` found,
-    ``marks[column]`` what reads of single rows have learnt, and ``vetted[column]`` whether pyarrow may decode it, of
-    which state of the file that was found.
+    bloom filters hash timestamps.
     """
 
     information: StripeInformation
@@ -87,17 +84,6 @@ class Stripe:
     bloom_encodings: tuple[int, ...] = ()
     positions: dict[int, list[Sequence[int]]] = field(default_factory=dict)
     row_entries: dict[int, Sequence[pb.RowIndexEntry]] = field(default_factory=dict)
-    runs_per_value: dict[int, float] = field(default_factory=dict)
-    marks: dict[int, ColumnMarks] = field(default_factory=dict)
-    vetted: dict[int, tuple[Hashable, bool]] = field(default_factory=dict)
-
-    def marks_of(self, column: int) -> ColumnMarks:
-        return self.marks.setdefault(column, ColumnMarks())
-
-    def verdict(self, column: int, state: Hashable) -> bool | None:
-        """Whether pyarrow may decode a column of the file in such a state; None where that is not known."""
-        known = self.vetted.get(column)
-        return known[1] if known is not None and known[0] == state else None
 
     def data_streams(self, column: int) -> list[StreamInformation]:
         """A column's streams but those of its indexes."""
@@ -118,7 +104,7 @@ def read_stripe_footer(source: ByteSource, tail: FileTail, index: int, decompres
     start = information.offset + information.index_length + information.data_length
     (data,) = source.read([(start, information.footer_length)])
     try:
-        footer = pb.StripeFooter.FromString(decompressor.all(data, MAX_METADATA_SIZE))
+        footer = pb.StripeFooter.FromString(decompressor.decompress_all(data, MAX_METADATA_SIZE))
     except DecodeError as error:
         raise OrcError(f"the stripe footer is corrupt: {error}", path=tail.path, stripe=index) from error
     except OrcError as error:
@@ -147,10 +133,11 @@ def read_stripe_footer(source: ByteSource, tail: FileTail, index: int, decompres
                 path=tail.path,
                 stripe=index,
             )
-    try:
-        encodings = tuple(EncodingKind(column.kind) for column in footer.columns)
-    except ValueError as error:
-        raise OrcError(f"unknown column encoding: {error}", path=tail.path, stripe=index) from error
+    has_data = {column for column, kind in streams if kind < StreamKind.ROW_INDEX}
+    encodings = tuple(
+        _encoding(item.kind, column in has_data, tail.path, index)
+        for column, item in enumerate(footer.columns)
+    )
     if tail.version == _WITH_DECIMAL64:
         # the writer in Java says DIRECT of these, too, and its reader does not ask
         short = {node.column for node in tail.schema.walk() if is_decimal64(node, tail.version)}
@@ -166,6 +153,16 @@ def read_stripe_footer(source: ByteSource, tail: FileTail, index: int, decompres
         writer_timezone=as_text(footer.writer_timezone),
         bloom_encodings=tuple(column.bloom_encoding for column in footer.columns),
     )
+
+
+def _encoding(kind: int, has_data: bool, path: str, stripe: int) -> EncodingKind:
+    """Name a column's encoding; of a column without streams it says nothing, and some writers leave it out."""
+    try:
+        return EncodingKind(kind)
+    except ValueError as error:
+        if has_data:
+            raise OrcError(f"unknown column encoding: {error}", path=path, stripe=stripe) from error
+        return EncodingKind.DIRECT
 
 
 def is_decimal64(of: OrcType, version: tuple[int, int]) -> bool:
@@ -184,7 +181,7 @@ def read_row_indexes(
     ]
     for stream, data in zip(wanted, source.read([(s.offset, s.length) for s in wanted]), strict=True):
         try:
-            index = pb.RowIndex.FromString(decompressor.all(data, MAX_METADATA_SIZE))
+            index = pb.RowIndex.FromString(decompressor.decompress_all(data, MAX_METADATA_SIZE))
         except DecodeError as error:
             raise OrcError(f"the row index is corrupt: {error}", stream="ROW_INDEX") from error
         except OrcError as error:

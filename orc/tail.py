@@ -13,7 +13,7 @@ import google_crc32c
 from google.protobuf.message import DecodeError
 
 from hindex.errors import OrcError
-from hindex.orc.compression import MAX_BLOCK_SIZE, Codec, Decompressor, codec_of
+from hindex.orc.codec import MAX_BLOCK_SIZE, Codec, Decompressor, codec_of
 from hindex.orc.types import Kind, OrcType
 from hindex.proto import orc_metadata_pb2 as pb
 
@@ -208,7 +208,9 @@ def _read_tail(source: ByteSource) -> FileTail:
     decompressor = Decompressor(codec, block_size)
     footer = pb.Footer()
     footer.ParseFromString(
-        decompressor.all(whole[metadata_length : metadata_length + footer_length], MAX_METADATA_SIZE)
+        decompressor.decompress_all(
+            whole[metadata_length : metadata_length + footer_length], MAX_METADATA_SIZE
+        )
     )
     schema = _schema(footer.types)
     if schema.kind != Kind.STRUCT:

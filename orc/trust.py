@@ -15,7 +15,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from hindex.orc.columns.temporal import GREGORIAN_START, MICROS_PER_DAY, julian_to_gregorian
+from hindex.orc.decode.timestamps import GREGORIAN_START, MICROS_PER_DAY, julian_to_gregorian
 from hindex.orc.statistics import (
     BooleanStatistics,
     ColumnStatistics,

@@ -52,6 +52,17 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.stop()
 
 
+@pytest.fixture(params=["large", "small"])
+def windows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Decode columns of small files in one window, or in one for each row group, as columns of large files are."""
+    from hindex.orc import stripe_reader
+
+    if request.param == "small":
+        monkeypatch.setattr(stripe_reader, "WINDOW_BYTES", 1)
+    size: str = request.param
+    return size
+
+
 @pytest.fixture
 def rng() -> np.random.Generator:
     """Random numbers. A failing test shows the seed; ``HINDEX_TEST_SEED`` repeats it."""

@@ -194,7 +194,6 @@ def test_mistakes_are_raised_at_the_call_and_rows_are_read_later(
         monkeypatch.setattr(OrcReader, name, reading)
 
     watch("read_stripe")
-    watch("read_stripes")
     for text in SHAPES:
         found = result(text, table)
         assert repr(found).startswith("QueryResult[")

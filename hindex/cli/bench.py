@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.orc
 
 from hindex.cli.comparing import same_rows
 from hindex.errors import HindexError
-from hindex.orc import DecodePath, OrcReader, RowSelection, open_source
-from hindex.orc.counts import CountedSource
-from hindex.orc.dense import DenseReader
+from hindex.orc import Kind, OrcReader, OrcType
+from hindex.orc.source import resolve_filesystem
+from hindex.orc.types import INTEGER_KINDS
 from hindex.plan.evaluate import mask
 from hindex.scan.file_columns import output_schema
 from hindex.scan.planning import ScanPlan, plan_scan
@@ -54,6 +55,19 @@ _SCHEMA = pa.schema(
 
 #: Milliseconds: what is read whole in less leaves an index nothing to gain.
 _SMALL_MS = 100.0
+
+
+#: Kinds whose values pyarrow gives as Spark does, whatever the file.
+_PYARROW_KINDS = INTEGER_KINDS | {
+    Kind.BOOLEAN,
+    Kind.FLOAT,
+    Kind.DOUBLE,
+    Kind.STRING,
+    Kind.VARCHAR,
+    Kind.BINARY,
+}
+#: Decimals of more digits overflow in files whose values have scales of their own.
+_SHORT_PRECISION = 18
 
 
 class CannotReadError(Exception):
@@ -211,44 +225,45 @@ def _unindexed(snapshot: Snapshot) -> Snapshot:
     return replace(snapshot, manifest=Manifest.empty(snapshot.listing.uri))
 
 
-def _stripes(plan: ScanPlan) -> Iterator[tuple[ScanTask, OrcReader, DenseReader, int]]:
+def _stripes(plan: ScanPlan) -> Iterator[tuple[ScanTask, OrcReader, int]]:
     for task in plan.tasks:
-        reader = OrcReader(task.uri, path=DecodePath.DENSE)
-        dense = DenseReader(CountedSource(open_source(task.uri), reader.counts), reader.tail)
+        reader = OrcReader(task.uri)
         for stripe in range(len(reader.stripes)):
-            yield task, reader, dense, stripe
+            yield task, reader, stripe
 
 
-def _stripe(task: ScanTask, reader: OrcReader, dense: DenseReader, stripe: int) -> pa.RecordBatch:
-    everything = RowSelection(reader.stripes[stripe].num_rows)
+def _stripe(task: ScanTask, reader: OrcReader, stripe: int) -> pa.RecordBatch:
+    num_rows = reader.stripes[stripe].num_rows
     known = {
         column.name: column for column in (*task.filter_columns, *task.columns) if not column.is_partition
     }
     bound = bind_paths(task.binding, reader.tail.schema, known)
-    places = {name: found.path for name, found in bound.items()}
-    _check(reader, stripe, list(places.values()), everything)
+    paths = {name: item.path for name, item in bound.items()}
+    _check(reader, list(paths.values()))
+    filesystem, place = resolve_filesystem(task.uri)
+    file = pyarrow.orc.ORCFile(filesystem.open_input_file(place))
 
     def decoded(columns: Sequence[OutputColumn]) -> dict[str, pa.Array]:
-        there = {column.name: places[column.name] for column in columns if column.name in places}
-        read = [(path, reader.column_type(path)) for path in there.values()]
-        arrays = dict(zip(there, dense.read(reader.stripe(stripe), read, everything), strict=True))
+        in_file = {column.name: paths[column.name] for column in columns if column.name in paths}
+        batch = file.read_stripe(stripe, columns=list(in_file.values()))
+        arrays = {name: batch.column(path) for name, path in in_file.items()}
         return {column.name: fitted(column, arrays) for column in columns if not column.is_partition}
 
     def fitted(column: OutputColumn, arrays: Mapping[str, pa.Array]) -> pa.Array:
         of = column.type.to_arrow()
         array = arrays.get(column.name)
         if array is None:
-            return pa.nulls(len(everything), of)
+            return pa.nulls(num_rows, of)
         return array if array.type == of else array.cast(of)
 
     found = decoded(task.filter_columns)
-    matches = mask(task.filter, found, len(everything))
+    matches = mask(task.filter, found, num_rows)
     count = int(np.count_nonzero(matches))
     schema = output_schema(task.columns)
     if not count:
         return pa.RecordBatch.from_pylist([], schema)
     found |= decoded([column for column in task.columns if column.name not in found])
-    kept = None if count == len(everything) else pa.array(matches)
+    kept = None if count == num_rows else pa.array(matches)
     arrays = [
         pa.repeat(column.partition_value, count)
         if column.is_partition
@@ -258,10 +273,21 @@ def _stripe(task: ScanTask, reader: OrcReader, dense: DenseReader, stripe: int) 
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _check(reader: OrcReader, stripe: int, names: Sequence[str], everything: RowSelection) -> None:
-    for name, path in zip(names, reader.decode_paths(stripe, names, everything), strict=True):
-        if path is not DecodePath.DENSE:
+def _check(reader: OrcReader, names: Sequence[str]) -> None:
+    for name in names:
+        data_type = reader.column_type(name)
+        if not _can_read(reader, data_type) or "." in name:
             raise CannotReadError(
-                f"pyarrow may not be given column {name!r} ({reader.column_type(name)}) of {reader.path!r}: what it "
-                "makes of such values differs, or stops the process"
+                f"pyarrow is not given column {name!r} ({data_type}) of {reader.path!r}: what it makes of such values "
+                "differs, or stops the process"
             )
+
+
+def _can_read(reader: OrcReader, data_type: OrcType) -> bool:
+    match data_type.kind:
+        case Kind.DECIMAL:
+            return 0 < data_type.precision <= _SHORT_PRECISION
+        case Kind.DATE:
+            return reader.tail.is_proleptic
+        case _:
+            return data_type.kind in _PYARROW_KINDS

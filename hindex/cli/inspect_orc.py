@@ -12,7 +12,7 @@ from hindex.cli.inspect_text import Document
 from hindex.orc import Kind, OrcReader, OrcType
 from hindex.orc.bloom import BloomFilters
 from hindex.orc.built_in import BuiltInIndexes
-from hindex.orc.columns.temporal import julian_to_gregorian
+from hindex.orc.decode.timestamps import julian_to_gregorian
 from hindex.orc.source import ByteSource
 from hindex.orc.statistics import (
     BooleanStatistics,

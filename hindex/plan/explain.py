@@ -34,9 +34,7 @@ class ReadPath(enum.Enum):
     NOTHING = "nothing: no row can match"
     INDEX_ONLY = "indexes only: no data file is read"
     INDEX_AND_KEYS = "indexes, and the row keys that deletes go by: no column of the table is read"
-    SPARSE = "sparse: only the rows that are needed are decoded"
-    DENSE = "dense: stripes are decoded whole and filtered"
-    MIXED = "mixed: sparse or dense, chosen stripe by stripe"
+    SELECTED_ROWS = "selected rows: only the rows that are needed are decoded"
     FULL_SCAN = "full scan: no index is used"
 
 

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 #: What becomes of a row group, as a character of :attr:`StripeMap.cells`, and what people are told.
-SKIPPED, BY_INDEX, SPARSE, WHOLE = ".isw"
+SKIPPED, BY_INDEX, SELECTED, WHOLE = ".isw"
 MEANINGS = {
     SKIPPED: "skipped",
     BY_INDEX: "answered without reading",
-    SPARSE: "read sparse",
+    SELECTED: "read in part",
     WHOLE: "read whole",
 }
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from hindex.domain import MAX_KEY, MIN_KEY, Domain, Range
 from hindex.errors import ColumnError, OrcError, PredicateError
-from hindex.orc.columns.zones import UTC_NAMES, base_seconds, instant_shifts, known_zone, offsets_near
+from hindex.orc.decode.zones import UTC_NAMES, base_seconds, instant_shifts, known_zone, offsets_near
 from hindex.orc.types import Kind, OrcType
 from hindex.plan import casts
 from hindex.plan.filter import Filter, Leaf

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pyarrow as pa
@@ -19,16 +19,14 @@ from hindex.arguments import check_text
 from hindex.domain import Key
 from hindex.errors import ArgumentTypeError, ColumnError, PredicateError
 from hindex.keys import key_array, key_kind
+from hindex.orc.decode.arrays import fixed_array
 from hindex.orc.types import Kind, OrcType
 from hindex.plan.evaluate import mask
-from hindex.plan.explain import Explanation
 from hindex.plan.filter import Filter
 from hindex.plan.normalize import normalize
 from hindex.plan.time_zones import ZonesOf, makes_times, no_zones
 from hindex.scan.aggregate_stripe import ColumnValues, Part, StripePart, is_told, stripe_part
-from hindex.scan.explaining import explain_plan
 from hindex.scan.groups import Groups, Joining, counts_of, distinct_of, values_of
-from hindex.scan.measuring import measured
 from hindex.scan.meter import Meter
 from hindex.scan.planning import ScanPlan, plan_nothing, plan_scan
 from hindex.scan.running import Runner
@@ -37,6 +35,9 @@ from hindex.sql.predicate import Predicate, quote_name
 from hindex.sql.statements import COUNTS, AggregateFunction
 from hindex.table.schema import ColumnName, ResolvedColumn, column_name, spelled
 from hindex.table.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from hindex.plan.explain import Explanation
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,11 @@ class Group:
 
 
 Item = Aggregate | Group
+
+
+def _count_array(count: int) -> pa.Array:
+    # pyarrow.array would import pandas, to look for its types
+    return fixed_array(pa.int64(), np.array([count], np.int64), None)
 
 
 def check_items(items: Sequence[Item]) -> tuple[Item, ...]:
@@ -208,6 +214,9 @@ class Aggregation:
 
         :param analyze: answer it, too, and tell what that took.
         """
+
+        from hindex.scan.measuring import measured
+
         if not analyze:
             return self._explained(self._planned(Runner()))
         meter = Meter()
@@ -220,6 +229,8 @@ class Aggregation:
         return measured(meter, run, self._explained)
 
     def _explained(self, plan: ScanPlan) -> Explanation:
+        from hindex.scan.explaining import explain_plan
+
         part, resolve = self.part_of(plan), plan.snapshot.schema.resolve
         having = "" if self.having is None else f" HAVING {self.having.predicate}"
         return explain_plan(
@@ -319,7 +330,7 @@ class Aggregation:
         part, types = self.part_of(plan), {column.name: column.type for column in plan.lookups}
         groups = {by: Joining([types[name] for name in by]) for by in part.groupings}
         total = StripePart(0)
-        for found in runner.run(plan, lambda task, answer: stripe_part(task, answer, part)):
+        for found in runner.run(plan, lambda task, answer, _: stripe_part(task, answer, part)):
             total.rows += found.rows
             for name, values in found.columns.items():
                 held = total.columns.get(name)
@@ -334,15 +345,15 @@ class Aggregation:
         for item in self.items:
             assert isinstance(item, Aggregate)
             if item.column is None:
-                arrays.append(pa.array([total.rows], pa.int64()))
+                arrays.append(_count_array(total.rows))
                 continue
             resolved = plan.snapshot.schema.resolve(item.column)
             values = total.columns.get(resolved.name, ColumnValues())
             if item.function is _COUNT:
-                arrays.append(pa.array([values.count], pa.int64()))
+                arrays.append(_count_array(values.count))
             elif item.function is _DISTINCT:
                 keys = groups[(resolved.name,)].column(0)
-                arrays.append(pa.array([len(keys) - keys.null_count], pa.int64()))
+                arrays.append(_count_array(len(keys) - keys.null_count))
             else:
                 end = values.low if item.function is AggregateFunction.MIN else values.high
                 arrays.append(_end(resolved.type, end))

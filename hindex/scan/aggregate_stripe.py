@@ -71,7 +71,7 @@ def stripe_part(task: OpenTask, answer: StripeAnswer, part: Part) -> StripePart:
     is_decided_by = bool(to_read) and decides.issuperset(to_read)
     if answer.undecided and (is_decided_by or not _are_grouped_by_index(task, answer, part)):
         # what decides is read anyway, and is what is asked for, or some of it
-        batch = task.read(answer, [columns[name] for name in asked])
+        batch = task.read(answer, columns=[columns[name] for name in asked])
         arrays = dict(zip(asked, batch.columns, strict=True))
         found = StripePart(batch.num_rows)
         for name in part.counted | part.ended:
@@ -95,7 +95,9 @@ def stripe_part(task: OpenTask, answer: StripeAnswer, part: Part) -> StripePart:
     if untold:
         # a column that is in several of them is read once
         names = list(dict.fromkeys(chain(*untold)))
-        read = dict(zip(names, task.read(answer, [columns[name] for name in names]).columns, strict=True))
+        read = dict(
+            zip(names, task.read(answer, columns=[columns[name] for name in names]).columns, strict=True)
+        )
         for by in untold:
             found.groups[by] = of_values([columns[name].type for name in by], [read[name] for name in by])
     return found
@@ -198,7 +200,7 @@ def _not_null(task: OpenTask, answer: StripeAnswer, column: OutputColumn) -> int
 
 
 def _by_reading(task: OpenTask, answer: StripeAnswer, part: Part, column: OutputColumn) -> ColumnValues:
-    return _array_values(part, column, task.read(answer, [column]).column(0))
+    return _array_values(part, column, task.read(answer, columns=[column]).column(0))
 
 
 def _array_values(part: Part, column: OutputColumn, array: pa.Array) -> ColumnValues:

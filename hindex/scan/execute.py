@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
-from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
@@ -18,13 +17,11 @@ from hindex.errors import DeletedFileError, HindexError, OrcError
 from hindex.index.base import Bounds, Ends, KeyedReader
 from hindex.index.cache import Cache
 from hindex.index.rowsets import group_count
-from hindex.orc import DecodePath, OrcReader, RowSelection
-from hindex.orc.acid.files import open_file
-from hindex.orc.acid.rows import LiveRows
+from hindex.orc import OrcReader, RowSelection
 from hindex.orc.acid.schema import ROW_ID
-from hindex.orc.columns.arrays import bool_array
-from hindex.orc.crew import ALONE, Crew
+from hindex.orc.decode.arrays import bool_array
 from hindex.orc.selection import Rows
+from hindex.orc.thread_pool import SERIAL, ThreadPool
 from hindex.plan.evaluate import Mask, mask
 from hindex.plan.filter import Leaf
 from hindex.plan.reasons import REPLACED, REPLACED_SINCE, Note, Reason
@@ -36,9 +33,6 @@ from hindex.scan.lookup import Lookup
 from hindex.scan.meter import NO_METER, Step
 from hindex.scan.orc_answers import Source
 from hindex.scan.task import OutputColumn, ScanTask
-
-#: The rows that are wanted of a stripe, and some of its columns at these.
-Chosen = tuple[RowSelection, dict[str, pa.Array]]
 
 
 class OpenTask:
@@ -52,6 +46,9 @@ class OpenTask:
     """
 
     def __init__(self, task: ScanTask, cache: Cache | None = None) -> None:
+        from hindex.orc.acid.files import open_file
+        from hindex.orc.acid.rows import LiveRows
+
         self.task = task
         self._cache = cache
         self.notes: list[Note] = []
@@ -111,12 +108,6 @@ class OpenTask:
         """How many row groups a stripe of so many rows has."""
         return group_count(self.reader.tail.row_index_stride, rows)
 
-    def decode_paths(
-        self, stripe: int, selection: RowSelection, columns: Sequence[str]
-    ) -> tuple[DecodePath, ...]:
-        """How columns of a selection would be decoded."""
-        return self._columns.decode_paths(stripe, selection, columns)
-
     def answer(self, stripe: int) -> StripeAnswer:
         """Ask the indexes for the wanted rows of a stripe, then the file itself; no data is read.
 
@@ -171,50 +162,33 @@ class OpenTask:
         """The answer with its undecided rows decided, for which the columns of the filter are read."""
         if not answer.undecided:
             return answer
-        ((matching, _, _),) = self._decide([answer], ALONE)
+        matching, _, _ = self._decide(answer, SERIAL)
         rows = answer.bounds.lower | BitMap(matching.astype(np.uint32))
         return replace(answer, bounds=Bounds.exactly(rows))
 
-    def read(self, answer: StripeAnswer, columns: Sequence[OutputColumn] | None = None) -> pa.RecordBatch:
-        """The wanted rows of a stripe: those certain by index, and of the undecided those that match."""
-        (batch,) = self.read_lot([answer], columns)
-        return batch
-
-    def read_lot(
+    def read(
         self,
-        answers: Sequence[StripeAnswer],
+        answer: StripeAnswer,
+        pool: ThreadPool = SERIAL,
         columns: Sequence[OutputColumn] | None = None,
-        crew: Crew = ALONE,
-    ) -> list[pa.RecordBatch]:
-        """The wanted rows of some stripes, in their order, decoded together where that is less work.
+    ) -> pa.RecordBatch:
+        """The wanted rows of a stripe: those certain by index, and of the undecided those that match.
 
-        :param crew: whose threads may help.
+        :param pool: whose idle threads may help.
+        :param columns: those of the task if None.
         """
         columns = self.task.columns if columns is None else columns
-        chosen = self._chosen(answers, {column.name for column in columns}, crew)
-        batches: list[pa.RecordBatch] = []
-        # together those of which the same columns are left to read
-        for _, alike in groupby(chosen, key=lambda item: item[1].keys()):
-            some = list(alike)
-            first = len(batches)
-            stripes = [answer.stripe for answer in answers[first : first + len(some)]]
-            batches += self._assemble(stripes, columns, some, crew)
-        return batches
+        selection, arrays = self._choose(answer, {column.name for column in columns}, pool)
+        with self.meter.step(Step.COLUMNS):
+            missing = [column for column in columns if column.name not in arrays and not column.is_partition]
+            arrays |= self._fixed_columns(missing, len(selection))
+            missing = [column for column in missing if column.name not in arrays]
+            arrays |= self._read_columns(missing, answer.stripe, selection, pool)
+        return assembled(columns, len(selection), arrays, has_instants=self.task.timezone is not None)
 
-    def count(self, answer: StripeAnswer) -> int:
+    def count(self, answer: StripeAnswer, pool: ThreadPool = SERIAL) -> int:
         """How many rows of a stripe are wanted: no data is read where the indexes decide."""
-        (found,) = self.count_lot([answer])
-        return found
-
-    def count_lot(self, answers: Sequence[StripeAnswer], crew: Crew = ALONE) -> list[int]:
-        """The same for some stripes.
-
-        :param crew: whose threads may help.
-        """
-        batches = iter(self.read_lot([answer for answer in answers if answer.undecided], (), crew))
-        return [
-            next(batches).num_rows if answer.undecided else len(answer.bounds.lower) for answer in answers
-        ]
+        return self.read(answer, pool, ()).num_rows if answer.undecided else len(answer.bounds.lower)
 
     def key_bytes(self, answer: StripeAnswer) -> int:
         """The bytes of the columns that tell which rows of a stripe are not there."""
@@ -235,72 +209,33 @@ class OpenTask:
             upper = before.upper - gone
             found.bounds = Bounds.exactly(upper) if before.exact else Bounds(before.lower - gone, upper)
 
-    def _chosen(self, answers: Sequence[StripeAnswer], wanted: Set[str], crew: Crew) -> list[Chosen]:
-        """Which rows are wanted of each stripe; for that, the columns of the filter are read where it is undecided."""
-        decided = iter(self._decide([answer for answer in answers if answer.undecided], crew))
-        found: list[Chosen] = []
-        for answer in answers:
-            rows: Rows | BitMap = answer.bounds.lower
-            decoded: dict[str, pa.Array] = {}
-            if answer.undecided:
-                matching, matches, read = next(decided)
-                if len(rows):
-                    rows = answer.bounds.lower | BitMap(matching.astype(np.uint32))
-                else:
-                    rows, kept = matching, bool_array(matches, None)
-                    decoded = {name: array.filter(kept) for name, array in read.items() if name in wanted}
-            found.append((RowSelection.of(rows, answer.num_rows), decoded))
-        return found
+    def _choose(
+        self, answer: StripeAnswer, wanted: Set[str], pool: ThreadPool
+    ) -> tuple[RowSelection, dict[str, pa.Array]]:
+        """Which rows are wanted of a stripe; for that, the columns of the filter are read where it is undecided.
 
-    def _decide(
-        self, answers: Sequence[StripeAnswer], crew: Crew
-    ) -> list[tuple[Rows, Mask, dict[str, pa.Array]]]:
-        """Of each stripe the undecided rows that match; which of the undecided these are; and the filter's columns, for
-        all undecided.
+        :returns: the rows, and the wanted columns that have been read at them.
         """
-        if not answers:
-            return []
-        candidates = [
-            RowSelection.of(
-                answer.bounds.upper - answer.bounds.lower
-                if len(answer.bounds.lower)
-                else answer.bounds.upper,
-                answer.num_rows,
-            )
-            for answer in answers
-        ]
-        with self.meter.step(Step.PREDICATE):
-            read = self._read_columns(
-                self.task.filter_columns,
-                [(answer.stripe, rows) for answer, rows in zip(answers, candidates, strict=True)],
-                crew,
-            )
-        found = []
-        for rows, decoded in zip(candidates, read, strict=True):
-            matches = mask(self.task.filter, decoded, len(rows))
-            found.append((rows.to_array()[matches], matches, decoded))
-        return found
+        rows: Rows | BitMap = answer.bounds.lower
+        decoded: dict[str, pa.Array] = {}
+        if answer.undecided:
+            matching, matches, read = self._decide(answer, pool)
+            if len(rows):
+                rows = answer.bounds.lower | BitMap(matching.astype(np.uint32))
+            else:
+                rows, kept = matching, bool_array(matches, None)
+                decoded = {name: array.filter(kept) for name, array in read.items() if name in wanted}
+        return RowSelection.of(rows, answer.num_rows), decoded
 
-    def _assemble(
-        self,
-        stripes: Sequence[int],
-        columns: Sequence[OutputColumn],
-        chosen: Sequence[Chosen],
-        crew: Crew,
-    ) -> list[pa.RecordBatch]:
-        """The rows of some stripes, of which the same columns have been read."""
-        _, held = chosen[0]
-        missing = [column for column in columns if column.name not in held and not column.is_partition]
-        with self.meter.step(Step.COLUMNS):
-            found = [decoded | self._fixed_columns(missing, len(selection)) for selection, decoded in chosen]
-            missing = [column for column in missing if any(column.name not in arrays for arrays in found)]
-            selections = [(stripe, rows) for stripe, (rows, _) in zip(stripes, chosen, strict=True)]
-            for columns_found, read in zip(found, self._read_columns(missing, selections, crew), strict=True):
-                columns_found |= read
-        return [
-            assembled(columns, len(selection), arrays, has_instants=self.task.timezone is not None)
-            for (selection, _), arrays in zip(chosen, found, strict=True)
-        ]
+    def _decide(self, answer: StripeAnswer, pool: ThreadPool) -> tuple[Rows, Mask, dict[str, pa.Array]]:
+        """The undecided rows that match; which of the undecided these are; and the filter's columns at all of them."""
+        bounds = answer.bounds
+        undecided = bounds.upper - bounds.lower if len(bounds.lower) else bounds.upper
+        rows = RowSelection.of(undecided, answer.num_rows)
+        with self.meter.step(Step.PREDICATE):
+            decoded = self._read_columns(self.task.filter_columns, answer.stripe, rows, pool)
+        matches = mask(self.task.filter, decoded, len(rows))
+        return rows.to_array()[matches], matches, decoded
 
     def _fixed_columns(self, columns: Sequence[OutputColumn], rows: int) -> dict[str, pa.Array]:
         """Those that have one value in all rows that match."""
@@ -312,20 +247,18 @@ class OpenTask:
         return {name: array for name, array in found.items() if array is not None}
 
     def _read_columns(
-        self, columns: Sequence[OutputColumn], selections: Sequence[tuple[int, RowSelection]], crew: Crew
-    ) -> list[dict[str, pa.Array]]:
+        self, columns: Sequence[OutputColumn], stripe: int, selection: RowSelection, pool: ThreadPool
+    ) -> dict[str, pa.Array]:
         if any(self._columns.has(column.name) for column in columns):
-            self.meter.add_read(self.task.path, [stripe for stripe, rows in selections if len(rows)])
-        found = self._columns.read(columns, selections, crew)
+            self.meter.add_read(self.task.path, [stripe] if len(selection) else [])
+        arrays = self._columns.read(columns, stripe, selection, pool)
         keys = [column.name for column in columns if self._columns.is_key(column.name)]
         if keys and self._live is not None:
-            for arrays, (stripe, selection) in zip(found, selections, strict=True):
-                row_ids = self._live.row_ids(stripe, selection)
-                arrays |= {
-                    name: row_ids if name == ROW_ID else row_ids.field(name.rpartition(".")[2])
-                    for name in keys
-                }
-        return found
+            row_ids = self._live.row_ids(stripe, selection)
+            arrays |= {
+                name: row_ids if name == ROW_ID else row_ids.field(name.rpartition(".")[2]) for name in keys
+            }
+        return arrays
 
     def _open_indexes(self) -> IndexAnswers | None:
         """The task's indexes; None where it has none, or the data file is not the one that was indexed."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -10,7 +10,6 @@ import numpy as np
 
 from hindex.errors import ColumnError
 from hindex.index.cache import shared_cache
-from hindex.orc import DecodePath, RowSelection
 from hindex.plan.explain import (
     AskedIndex,
     ExplainedNode,
@@ -22,7 +21,7 @@ from hindex.plan.explain import (
 )
 from hindex.plan.filter import Leaf, Residual, columns, leaves, residuals
 from hindex.plan.reasons import Note, Reason
-from hindex.plan.table_map import BY_INDEX, SKIPPED, SPARSE, WHOLE, FileMap, StripeMap, table_map
+from hindex.plan.table_map import BY_INDEX, SELECTED, SKIPPED, WHOLE, FileMap, StripeMap, table_map
 from hindex.scan.answers import LeafAnswer as Answered
 from hindex.scan.answers import StripeAnswer
 from hindex.scan.cost import is_walked
@@ -53,7 +52,6 @@ class _Totals:
     rows: int = 0
     all_rows: int = 0
     undecided: int = 0
-    paths: set[DecodePath] = field(default_factory=set)
     notes: list[Note] = field(default_factory=list)
     leaf_rows: dict[Leaf, int] = field(default_factory=dict)
     # what was said of each leaf by each index, and by what the files say of themselves, in the order of asking
@@ -122,16 +120,7 @@ def explain_plan(
             totals.walked[walked] = None
             totals.uses_index = True
             told = not answer.undecided and (is_all_keys(plan) or not read)
-        paths: tuple[DecodePath, ...] = ()
-        if len(answer.bounds.upper) and not told:
-            selection = RowSelection.of(answer.bounds.upper, answer.num_rows)
-            if sorts and walked is None:
-                read += _read(task, plan.lookups)
-            if answer.undecided or not read:
-                # the predicate's columns tell which rows are wanted
-                read = list(dict.fromkeys((*(column.name for column in task.task.filter_columns), *read)))
-            paths = task.decode_paths(answer.stripe, selection, read)
-        _add(totals, task, answer, paths, told=told)
+        _add(totals, task, answer, told=told)
         if len(answer.bounds.upper):
             totals.fixed.update(column.name for column in wanted if task.fixes(column.name))
     if last is not None:
@@ -222,9 +211,7 @@ class _Pruned:
         )
 
 
-def _add(
-    totals: _Totals, task: OpenTask, answer: StripeAnswer, paths: Iterable[DecodePath], *, told: bool
-) -> None:
+def _add(totals: _Totals, task: OpenTask, answer: StripeAnswer, *, told: bool) -> None:
     upper = answer.bounds.upper
     groups = task.row_groups(answer.num_rows)
     stride = task.reader.tail.row_index_stride or max(answer.num_rows, 1)
@@ -243,10 +230,9 @@ def _add(
         totals.rows += len(upper)
         totals.undecided += answer.undecided
         totals.groups += len(kept)
-        totals.paths.update(paths)
         totals.untold += not told
         totals.bytes += task.key_bytes(answer) if told else task.reader.stripes[answer.stripe].data_length
-    state = BY_INDEX if told else SPARSE if set(paths) == {DecodePath.SPARSE} else WHOLE
+    state = BY_INDEX if told else SELECTED if len(upper) < answer.num_rows else WHOLE
     cells = [SKIPPED] * groups
     for number in kept.tolist():
         cells[number] = state
@@ -323,9 +309,7 @@ def _path(plan: ScanPlan, totals: _Totals) -> ReadPath:
     is_alone = totals.untold == totals.stripes and not totals.uses_index and not plan.skipped
     if totals.rows + removed == totals.all_rows and is_alone:
         return ReadPath.FULL_SCAN
-    if totals.paths == {DecodePath.SPARSE}:
-        return ReadPath.SPARSE
-    return ReadPath.MIXED if DecodePath.SPARSE in totals.paths else ReadPath.DENSE
+    return ReadPath.SELECTED_ROWS
 
 
 def _sum(known: int, more: int | None) -> int | None:

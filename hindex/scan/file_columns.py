@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from hindex.errors import OrcError, TableError
-from hindex.orc import DecodePath, OrcReader, RowSelection
+from hindex.orc import OrcReader, RowSelection
 from hindex.orc.acid.schema import acid_columns, is_row_key
-from hindex.orc.crew import Crew
+from hindex.orc.thread_pool import ThreadPool
 from hindex.orc.types import OrcType
 from hindex.scan.task import OutputColumn, ScanTask
 from hindex.table.declared import can_convert
@@ -69,30 +69,25 @@ class FileColumns:
         """The type that the table gives a column that the task asks for."""
         return next(item.type for item in self._asked if item.name == column)
 
-    def decode_paths(
-        self, stripe: int, selection: RowSelection, columns: Sequence[str]
-    ) -> tuple[DecodePath, ...]:
-        """How columns of a selection would be decoded."""
-        names = [self._names[name] for name in columns if name in self._names]
-        if self._acid is not None and any(map(self.is_key, columns)):
-            names += self._acid.key
-        return self._reader.decode_paths(stripe, names, selection)
-
     def read(
-        self, columns: Sequence[OutputColumn], selections: Sequence[tuple[int, RowSelection]], crew: Crew
-    ) -> list[dict[str, pa.Array]]:
-        """The values of rows of some stripes, for each by column; nulls of a column that the file does not have.
+        self, columns: Sequence[OutputColumn], stripe: int, selection: RowSelection, pool: ThreadPool
+    ) -> dict[str, pa.Array]:
+        """The values of rows of a stripe, by column; nulls of a column that the file does not have.
 
         :raises OrcError: if data cannot be read, or a value does not fit the table's type.
         """
         in_file = [column for column in columns if column.name in self._names]
-        absent = [column for column in columns if column.name not in self._names]
-        batches = self._reader.read_stripes([self._names[c.name] for c in in_file], selections, crew)
-        return [
-            {c.name: pa.nulls(batch.num_rows, self._decoded(c.type).to_arrow()) for c in absent}
-            | {column.name: self._cast(batch.column(i), column) for i, column in enumerate(in_file)}
-            for batch in batches
-        ]
+        arrays = {
+            column.name: pa.nulls(len(selection), self._decoded(column.type).to_arrow())
+            for column in columns
+            if column.name not in self._names
+        }
+        if in_file:
+            batch = self._reader.read_stripe(
+                stripe, [self._names[column.name] for column in in_file], selection, pool
+            )
+            arrays |= {column.name: self._cast(batch.column(i), column) for i, column in enumerate(in_file)}
+        return arrays
 
     def _cast(self, array: pa.Array, column: OutputColumn) -> pa.Array:
         try:

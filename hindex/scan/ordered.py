@@ -315,7 +315,7 @@ def _read(
     task: OpenTask, answer: StripeAnswer, column: OutputColumn, order: Order, limit: int
 ) -> list[tuple[_Rank, int]]:
     numbers = np.asarray(answer.bounds.lower.to_array())
-    table = pa.table({"value": task.read(answer, [column]).column(0), "row": numbers})
+    table = pa.table({"value": task.read(answer, columns=[column]).column(0), "row": numbers})
     first = sorted_rows(table, table.column("value"), column, order).slice(0, limit)
     values = first.column("value").combine_chunks()
     values = pa.concat_arrays(values.chunks) if isinstance(values, pa.ChunkedArray) else values

@@ -167,7 +167,7 @@ def _wrong_alone(
 def _matching(full: OpenTask, truth: StripeAnswer, leaf: Leaf) -> BitMap:
     """The rows of a stripe that a leaf keeps, by its column's values."""
     everything = StripeAnswer(truth.stripe, truth.num_rows, Bounds.all(truth.num_rows))
-    array = full.read(everything, [OutputColumn(leaf.column, leaf.type)]).column(0)
+    array = full.read(everything, columns=[OutputColumn(leaf.column, leaf.type)]).column(0)
     return BitMap(np.flatnonzero(mask(leaf, {leaf.column: array}, truth.num_rows)).astype(np.uint32))
 
 
@@ -201,7 +201,7 @@ def _wrong_values(
     for column in full.task.lookups:
         if column.is_partition:
             continue
-        wrong = wrong_indexes(plan, opened, truth, column, full.read(truth, [column]).column(0))
+        wrong = wrong_indexes(plan, opened, truth, column, full.read(truth, columns=[column]).column(0))
         if wrong is not None:
             return Disagreement(*where, wrong, what=f"values of {column.name}")
     return None

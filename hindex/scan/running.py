@@ -10,7 +10,7 @@ from itertools import chain, islice
 from typing import Concatenate, ParamSpec, TypeVar
 
 from hindex.errors import DeletedFileError, HindexError, OrcError
-from hindex.orc.crew import Crew, processors
+from hindex.orc.thread_pool import ThreadPool, processors
 from hindex.plan.modes import Mode
 from hindex.scan.answers import StripeAnswer
 from hindex.scan.execute import OpenTask
@@ -27,16 +27,8 @@ P = ParamSpec("P")
 #: One stripe of an open task, with what the indexes say of it.
 Unit = tuple[OpenTask, StripeAnswer]
 
-#: Neighbouring stripes of an open task, with what the indexes say of each.
-Lot = tuple[OpenTask, Sequence[StripeAnswer]]
-
-#: Work on a lot, which a crew may help with: a result for each stripe.
-LotWork = Callable[[OpenTask, Sequence[StripeAnswer], Crew], Sequence[T]]
-
-#: Rows that may be wanted of the stripes of a lot, and about how many stored bytes these may have: where there are
-#: more, what each stripe costs does not matter, and what is held at once does.
-_LOT_ROWS = 1 << 17
-_LOT_BYTES = 16 << 20
+#: Work on a unit, which idle threads of a pool may help with.
+UnitWork = Callable[[OpenTask, StripeAnswer, ThreadPool], T]
 
 #: Data files of a remote store that are opened at once.
 _REMOTE_OPENS = 8
@@ -128,19 +120,12 @@ class Runner:
         self.mode.check(task.notes)
         return found
 
-    def run(self, plan: ScanPlan, work: Callable[[OpenTask, StripeAnswer], T]) -> Iterator[T]:
+    def run(self, plan: ScanPlan, work: UnitWork[T]) -> Iterator[T]:
         """The results of some work on each stripe that may have wanted rows, in order.
 
         :raises FallbackError: as :meth:`answered`, and where the work finds an index not to be usable.
         """
         return run_units(self.answered(plan.tasks), self._checked(work))
-
-    def run_lots(self, plan: ScanPlan, work: LotWork[T]) -> Iterator[T]:
-        """The same for work on a few stripes of a file at a time.
-
-        :raises FallbackError: as :meth:`run`.
-        """
-        return run_lots(self.answered(plan.tasks), self._checked(work))
 
     def _checked(
         self, work: Callable[Concatenate[OpenTask, P], Found]
@@ -228,82 +213,35 @@ def answered(tasks: Sequence[ScanTask], *, every: bool = False) -> Iterator[Unit
     return Runner().answered(tasks, every=every)
 
 
-def run_units(
-    units: Iterable[Unit], work: Callable[[OpenTask, StripeAnswer], T], *, cautious: bool = False
-) -> Iterator[T]:
+def run_units(units: Iterable[Unit], work: UnitWork[T], *, cautious: bool = False) -> Iterator[T]:
     """The results of some work on each unit, in order, on as many threads as there are processors.
 
-    :param cautious: as of :func:`run_lots`.
-    """
-
-    def work_on_each(task: OpenTask, answers: Sequence[StripeAnswer], crew: Crew) -> list[T]:
-        return [work(task, answer) for answer in answers]
-
-    return _run(((task, [answer]) for task, answer in units), work_on_each, cautious=cautious)
-
-
-def run_lots(units: Iterable[Unit], work: LotWork[T], *, cautious: bool = False) -> Iterator[T]:
-    """The results of some work on a few units of a file at a time, in order; threads as for :func:`run_units`.
+    A single unit is worked on here. Only a few are worked on ahead of their use.
 
     :param cautious: the first results may be enough: work on one unit first, then on twice as many each time.
     """
-    return _run(lots_of(units, alone=cautious), work, cautious=cautious)
-
-
-def _run(lots: Iterator[Lot], work: LotWork[T], *, cautious: bool) -> Iterator[T]:
-    """A single lot is worked on here. Only a few are worked on ahead of their use."""
+    units = iter(units)
     threads = processors()
-    head = list(islice(lots, 1 if cautious else 2))
+    head = list(islice(units, 1 if cautious else 2))
     if len(head) < 2:
-        for task, answers in head:
-            with Crew(threads - 1) as crew:
-                found = work(task, answers, crew)
-            yield from found
+        for task, answer in head:
+            with ThreadPool(threads - 1) as pool:
+                result = work(task, answer, pool)
+            yield result
         if not head or not cautious:
             return
         head = []
     most = 2 * threads
     ahead = 1 if cautious else most
-    pending: deque[Future[Sequence[T]]] = deque()
-    with Crew(threads) as crew:
-        for task, answers in chain(head, lots):
-            pending.append(crew.submit(work, task, answers, crew))
+    pending: deque[Future[T]] = deque()
+    with ThreadPool(threads) as pool:
+        for task, answer in chain(head, units):
+            pending.append(pool.submit(work, task, answer, pool))
             if len(pending) > ahead:
-                yield from pending.popleft().result()
+                yield pending.popleft().result()
                 ahead = min(2 * ahead, most)
         while pending:
-            yield from pending.popleft().result()
-
-
-def lots_of(units: Iterable[Unit], *, alone: bool = False) -> Iterator[Lot]:
-    """Neighbouring units of a file that are best read together.
-
-    As they come, and by what is known before anything of them is read: how many rows the indexes leave. So the rows and
-    bytes that a thread holds are bounded. What of a lot is decoded at once, the reader finds by what its columns have
-    stored in the row groups that are touched (:func:`hindex.orc.joined.small_lots`).
-
-    :param alone: each by itself, none asked for before the last one was worked on.
-    """
-    held: tuple[OpenTask, list[StripeAnswer]] | None = None
-    rows = size = 0
-    for task, answer in units:
-        wanted = len(answer.bounds.upper)
-        stored = task.reader.stripes[answer.stripe].data_length * wanted // max(answer.num_rows, 1)
-        is_much = rows + wanted > _LOT_ROWS or size + stored > _LOT_BYTES
-        if held is not None and (held[0] is not task or is_much):
-            yield held
-            held = None
-        if held is None:
-            held, rows, size = (task, []), 0, 0
-        held[1].append(answer)
-        rows += wanted
-        size += stored
-        is_last = answer.stripe == task.stripes[-1]
-        if alone or is_last or len(held[1]) >= task.reader.most_together:
-            yield held
-            held = None
-    if held is not None:
-        yield held
+            yield pending.popleft().result()
 
 
 def _opened(tasks: Sequence[ScanTask]) -> Iterator[OpenTask]:

@@ -13,21 +13,15 @@ from hindex.amounts import counted
 from hindex.arguments import check_session, is_whole
 from hindex.errors import ArgumentError, ArgumentTypeError, DeletedFileError, HindexError
 from hindex.keys import array_keys, key_value, nth_key
-from hindex.orc.crew import Crew
+from hindex.orc.thread_pool import ThreadPool
 from hindex.other_names import SCAN_NAMES, missing
-from hindex.plan.explain import Explanation
 from hindex.plan.modes import Mode
 from hindex.plan.time_zones import ZonesOf, no_zones
 from hindex.scan.aggregate import Aggregate, Aggregation, Group, GroupFilter, Item, check_items
 from hindex.scan.answers import StripeAnswer
 from hindex.scan.execute import OpenTask
-from hindex.scan.explaining import explain_plan
-from hindex.scan.measuring import measured
 from hindex.scan.meter import Meter
-from hindex.scan.ordered import Order, check_order, first_rows, sorted_rows
 from hindex.scan.planning import ScanPlan, plan_nothing, plan_scan
-from hindex.scan.proving import ProveReport, prove_scan
-from hindex.scan.rows_html import rows_html
 from hindex.scan.running import (
     KnownSnapshot,
     Runner,
@@ -35,7 +29,6 @@ from hindex.scan.running import (
     deleted_again,
     drop_snapshot,
     is_deleted_file,
-    run_lots,
     run_units,
 )
 from hindex.scan.task import OutputColumn
@@ -47,6 +40,10 @@ from hindex.table.snapshot import Snapshot
 if TYPE_CHECKING:
     import pandas
     from pyspark.sql import DataFrame, SparkSession
+
+    from hindex.plan.explain import Explanation
+    from hindex.scan.ordered import Order
+    from hindex.scan.proving import ProveReport
 
 T = TypeVar("T")
 
@@ -126,6 +123,9 @@ class Scan:
 
         A look proves nothing: that would read the whole table.
         """
+
+        from hindex.scan.rows_html import rows_html
+
         shown = self.unproved()
         return rows_html(repr(self), lambda rows: (shown.head(rows), "" if shown is self else "not proved"))
 
@@ -220,6 +220,9 @@ class Scan:
         :param nulls_first: whether NULL is before all values; if None, it is in ascending order.
         :raises ColumnError: for an unknown column, or one whose values have no order.
         """
+
+        from hindex.scan.ordered import Order
+
         found = copy.copy(self)
         found._order = Order(column, descending, nulls_first)
         found._last_plan = None
@@ -237,6 +240,8 @@ class Scan:
         return self._last_plan
 
     def _planned(self, runner: Runner) -> ScanPlan:
+        from hindex.scan.ordered import check_order
+
         lookups = () if self._order is None else (self._order.column,)
         make = plan_nothing if self._limit == 0 else plan_scan
         plan = runner.plan(
@@ -323,7 +328,7 @@ class Scan:
                     else:
                         certain += len(answer.bounds.lower)
 
-            total = sum(run_lots(undecided(), OpenTask.count_lot)) + certain
+            total = sum(run_units(undecided(), OpenTask.count)) + certain
             total = total if self._limit is None else min(total, self._limit)
             self.log(plan, runner, f"{counted(total, 'row')} counted", "count(*)")
             return total
@@ -428,6 +433,9 @@ class Scan:
 
         :param analyze: read the rows, too, and tell what that took.
         """
+
+        from hindex.scan.measuring import measured
+
         if not analyze:
             return self._explained(self._planned(Runner()))
         meter = Meter()
@@ -457,6 +465,8 @@ class Scan:
         return scan_frame(session, self)
 
     def _explained(self, plan: ScanPlan) -> Explanation:
+        from hindex.scan.explaining import explain_plan
+
         labels = self._names or ()
         return explain_plan(
             plan,
@@ -486,6 +496,9 @@ class Scan:
 
     def proved(self, plan: ScanPlan) -> ScanPlan:
         """The plan; in prove mode one that reads everything, after both were compared."""
+
+        from hindex.scan.proving import prove_scan
+
         if self.mode is not Mode.PROVE or self._limit == 0:
             return plan
         self.proof, full = prove_scan(plan)
@@ -508,7 +521,7 @@ class Scan:
                     if wanted <= 0:
                         return
 
-        for batch in run_lots(units(), _read, cautious=left is not None):
+        for batch in run_units(units(), OpenTask.read, cautious=left is not None):
             if left is not None:
                 batch = batch.slice(0, left)
                 left -= batch.num_rows
@@ -518,18 +531,19 @@ class Scan:
                 return
 
     def _ordered(self, plan: ScanPlan, order: Order, runner: Runner) -> pa.Table:
+        from hindex.scan.ordered import first_rows, sorted_rows
+
         if self._limit is not None and plan.are_keys(plan.lookups[0]):
             return first_rows(plan, order, self._limit, runner)
         width = len(plan.columns)
 
-        def read(task: OpenTask, answers: Sequence[StripeAnswer], crew: Crew) -> list[pa.RecordBatch]:
-            batches = task.read_lot(answers, (*task.task.columns, *task.task.lookups), crew)
+        def read(task: OpenTask, answer: StripeAnswer, pool: ThreadPool) -> pa.RecordBatch:
+            batch = task.read(answer, pool, (*task.task.columns, *task.task.lookups))
             # by number: the order's column may be among the others
-            names = list(map(str, range(width + 1)))
-            return [pa.RecordBatch.from_arrays(batch.columns, names=names) for batch in batches]
+            return pa.RecordBatch.from_arrays(batch.columns, names=list(map(str, range(width + 1))))
 
         schema = plan.output_schema()
-        batches = list(runner.run_lots(plan, read))
+        batches = list(runner.run(plan, read))
         if not batches:
             return schema.empty_table()
         table = pa.Table.from_batches(batches)
@@ -626,10 +640,6 @@ class Scan:
         if self._names is None:
             return found
         return pa.schema([field.with_name(name) for field, name in zip(found, self._names, strict=True)])
-
-
-def _read(task: OpenTask, answers: Sequence[StripeAnswer], crew: Crew) -> list[pa.RecordBatch]:
-    return task.read_lot(answers, crew=crew)
 
 
 def check_limit(limit: int, what: str = "limit", for_all: str = "leave it out for all rows") -> None:

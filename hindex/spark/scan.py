@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from hindex.amounts import counted
-from hindex.scan.running import Runner, Unit, run_lots
+from hindex.scan.execute import OpenTask
+from hindex.scan.running import Runner, Unit, run_units
 from hindex.spark.frames import cores, task_frame
 from hindex.spark.native import native_frame, split_native
 from hindex.spark.tasks import group_units, numbered, numbered_schema, read_group
@@ -151,7 +152,7 @@ def _few_reads(
 
 
 def _read(reads: Sequence[Unit], schema: pa.Schema, limit: int | None) -> pa.Table:
-    found = run_lots(reads, lambda task, answers, crew: task.read_lot(answers, crew=crew))
+    found = run_units(reads, OpenTask.read)
     batches = [numbered(batch) for batch in found]
     # PySpark cannot take a table of no batches
     return pa.Table.from_batches(batches, schema).slice(0, limit) if batches else schema.empty_table()

@@ -14,7 +14,7 @@ import pyarrow as pa
 from hindex.errors import DeletedFileError, HindexError
 from hindex.plan.modes import Mode
 from hindex.scan.execute import OpenTask
-from hindex.scan.running import Unit, is_deleted_file, lots_of
+from hindex.scan.running import is_deleted_file
 from hindex.scan.task import ScanTask
 
 if TYPE_CHECKING:
@@ -101,23 +101,18 @@ def _read_unit(unit: ReadUnit, limit: int | None, mode: Mode) -> Iterator[pa.Rec
 
 def _read_stripes(unit: ReadUnit, limit: int | None, mode: Mode) -> Iterator[pa.RecordBatch]:
     with OpenTask(unit.task) as opened:
-
-        def answered() -> Iterator[Unit]:
-            for stripe in opened.stripes[unit.first : unit.end]:
-                if limit is not None and limit <= 0:
-                    return
-                answer = opened.answer(stripe)
-                mode.check(opened.notes)
-                if len(answer.bounds.upper):
-                    yield opened, answer.first(limit)
-
-        for _, answers in lots_of(answered(), alone=limit is not None):
-            for batch in opened.read_lot(answers):
-                batch = numbered(batch).slice(0, limit)
-                for at in range(0, batch.num_rows, BATCH_ROWS):
-                    yield batch.slice(at, BATCH_ROWS)
-                if limit is not None:
-                    limit -= batch.num_rows
+        for stripe in opened.stripes[unit.first : unit.end]:
+            if limit is not None and limit <= 0:
+                return
+            answer = opened.answer(stripe)
+            mode.check(opened.notes)
+            if not len(answer.bounds.upper):
+                continue
+            batch = numbered(opened.read(answer.first(limit))).slice(0, limit)
+            for at in range(0, batch.num_rows, BATCH_ROWS):
+                yield batch.slice(at, BATCH_ROWS)
+            if limit is not None:
+                limit -= batch.num_rows
 
 
 def numbered_schema(schema: pa.Schema) -> pa.Schema:

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hindex.errors import OrcError
-from hindex.orc.columns.layout import has_present
-from hindex.orc.compression import HEADER_LENGTH, Decompressor
+from hindex.orc.codec import HEADER_LENGTH
+from hindex.orc.decode.positions import has_present
 from hindex.orc.reader import OrcReader
 from hindex.orc.stripe import StreamKind
 from hindex.orc.types import Kind
@@ -62,7 +62,7 @@ def _counts_up(reader: OrcReader, stripe: int, column: str, first: int) -> bool:
     expected = encoded(first, rows)
     try:
         (data,) = file.source.read([(stream.offset, stream.length)])
-        return _content(decompressor, data, len(expected)) == expected
+        return decompressor.decompress_all(data, len(expected)) == expected
     finally:
         file.counts.add_decompressor(decompressor)
 
@@ -91,16 +91,3 @@ def encoded(first: int, rows: int) -> bytes:
         out[at[has] + 2 + byte] = np.where(sizes[has] > byte + 1, part | 0x80, part)
     out[ends - 1] = _STEP
     return out.tobytes()
-
-
-def _content(decompressor: Decompressor, data: memoryview, limit: int) -> bytes:
-    """The content of a stream; what is beyond the limit may be missing but for its first byte."""
-    if decompressor.codec is None:
-        return bytes(data)
-    found = bytearray()
-    for chunk in decompressor.chunks_of(data):
-        if len(found) > limit:
-            break
-        out = np.empty(decompressor.block_size if chunk.size is None else chunk.size, np.uint8)
-        found += out[: decompressor.into(chunk, out)].tobytes()
-    return bytes(found)

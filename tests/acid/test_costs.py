@@ -190,14 +190,14 @@ def test_a_scan_with_few_deletes_decodes_as_one_without(
     delete(tmp_path / "delete_delta_2_2" / "bucket_00000", [rows[at][0] for at in gone], 2)
     read: list[tuple[tuple[str, ...], int]] = []
     readers = []
-    read_stripes = OrcReader.read_stripes
+    read_stripe = OrcReader.read_stripe
 
-    def watched(self: Any, columns: Any, selections: Any, *crew: Any) -> Any:
+    def watched(self: Any, stripe: Any, columns: Any, rows: Any, *pool: Any) -> Any:
         readers.append(self)
-        read.extend((tuple(columns), len(rows)) for _, rows in selections)
-        return read_stripes(self, columns, selections, *crew)
+        read.append((tuple(columns), len(rows)))
+        return read_stripe(self, stripe, columns, rows, *pool)
 
-    monkeypatch.setattr(OrcReader, "read_stripes", watched)
+    monkeypatch.setattr(OrcReader, "read_stripe", watched)
     table = table_of(tmp_path)
     user = ("row.id", "row.s")
     for row_ids in (True, False):
@@ -213,7 +213,7 @@ def test_a_scan_with_few_deletes_decodes_as_one_without(
         assert sum(count for names, count in read if names == user) == 2 * (2000 - 21)
         counts = [reader.counts for reader in set(readers)]
         # four stripes of two columns, and of row ids: of few row groups, too
-        assert sum(item.dense_columns for item in counts) == 4 * (3 if row_ids else 2)
+        assert sum(item.whole_columns for item in counts) == 4 * (3 if row_ids else 2)
         assert sum(item.row_groups for item in counts) == 0
     # rows of one row group are read alone, and go by what is known
     read.clear()
@@ -230,9 +230,9 @@ def test_row_ids_that_count_up_are_not_decoded(
     read: list[tuple[str, ...]] = []
     read_stripe = OrcReader.read_stripe
 
-    def watched(self: Any, stripe: int, columns: Any = None, rows: Any = None) -> Any:
+    def watched(self: Any, stripe: int, columns: Any = None, *given: Any) -> Any:
         read.append(tuple(columns))
-        return read_stripe(self, stripe, columns, rows)
+        return read_stripe(self, stripe, columns, *given)
 
     ids = np.arange(count) + 70
     swapped, doubled, parted = ids.copy(), ids.copy(), ids.copy()

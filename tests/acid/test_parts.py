@@ -59,9 +59,9 @@ class Watched:
                 self.deletes += len(keys)
                 yield keys
 
-        def reading(reader: Any, stripe: int, columns: Any = None, rows: Any = None) -> Any:
+        def reading(reader: Any, stripe: int, columns: Any = None, rows: Any = None, *pool: Any) -> Any:
             self.row_ids += len(rows) if columns is not None and "rowId" in columns else 0
-            return read_stripe(reader, stripe, columns, rows)
+            return read_stripe(reader, stripe, columns, rows, *pool)
 
         def looking(*args: Any) -> bool:
             self.looks += 1

@@ -15,7 +15,6 @@ from hindex.orc.acid import files as acid_files
 from hindex.orc.acid.files import StoredFile
 from hindex.plan.explain import Kept, ReadPath
 from hindex.plan.reasons import Reason
-from hindex.scan import execute
 from hindex.scan.planning import plan_full
 from hindex.tables import Table
 from tests.acid.tables import B0, delete, ids_of, insert, keys_of, table_of
@@ -157,7 +156,7 @@ def test_flat_files_that_their_place_rules_out_are_not_opened(
         return open_file(file, timezone=timezone)
 
     scan = table.scan(where=where, columns=["id"])
-    monkeypatch.setattr(execute, "open_file", watched)
+    monkeypatch.setattr(acid_files, "open_file", watched)
     found = sorted(scan.to_arrow()["id"].to_pylist())
     assert sorted(names) == sorted(str(tmp_path / name) for name in (*opened, "delta_8_8/bucket_00000"))
     assert found == sorted(i for i, key in keys.items() if keeps(i, key))

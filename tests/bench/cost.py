@@ -34,7 +34,7 @@ FRACTIONS = (0.0001, 0.001, 0.01, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.9
 _MOST = 1.1
 _LISTED = 100
 #: Counts of what is read and decoded of data files.
-_DATA = ("bytes_fetched", "bytes_decompressed", "row_groups", "dense_rows", "whole_columns")
+_DATA = ("bytes_fetched", "bytes_decompressed", "row_groups", "whole_columns")
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,8 +107,7 @@ def _sizes(axes: Axes, document: dict[str, Any]) -> None:
 def _bytes(axes: Axes, document: dict[str, Any]) -> None:
     counted = sorted((r["rows"], r["counts"]) for r in document["results"] if r["counts"])
     read = [(rows, counts["bytes_fetched"] / 1e6) for rows, counts in counted]
-    # chunks of columns that pyarrow decodes are not told
-    needed = [(rows, counts["chunk_bytes"] / 1e6) for rows, counts in counted if not counts["dense_columns"]]
+    needed = [(rows, counts["chunk_bytes"] / 1e6) for rows, counts in counted]
     for points, label in ((read, "bytes read"), (needed, "chunks that had to be read")):
         axes.plot([x for x, _ in points], [y for _, y in points], marker="o", markersize=3, label=label)
     data = next(iter(document["engines"].values()))[OURS]["sizes"]["data"] / 1e6

@@ -212,9 +212,9 @@ def _work_rows(results: Sequence[dict[str, Any]]) -> list[list[str]]:
 
 
 def _sparse(result: dict[str, Any]) -> bool:
-    """Whether chunks are told: those of columns that pyarrow decodes are not."""
+    """True if chunks were decompressed."""
     counts = result["counts"]
-    return bool(counts and counts["chunk_bytes"] and not counts["dense_columns"])
+    return bool(counts and counts["chunk_bytes"])
 
 
 #: What hindex sets itself: queries, other engines, and at least so many times as fast as the best of these.

@@ -58,11 +58,11 @@ def test_several_indexes_take_one_pass(table: Table, monkeypatch: pytest.MonkeyP
     whole = OrcReader.read_stripe
 
     def read_stripe(
-        self: OrcReader, stripe: int, columns: Sequence[str] | None = None, rows: Any = None
+        self: OrcReader, stripe: int, columns: Sequence[str] | None = None, *given: Any
     ) -> pa.RecordBatch:
         assert columns is not None
         read.append((Path(self.path).name, stripe, tuple(columns)))
-        return whole(self, stripe, columns, rows)
+        return whole(self, stripe, columns, *given)
 
     monkeypatch.setattr(OrcReader, "read_stripe", read_stripe)
     snapshot = table.snapshot()

@@ -73,9 +73,9 @@ def test_no_data_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     read: list[tuple[str, ...]] = []
     real = OrcReader.read_stripe
 
-    def read_stripe(self: OrcReader, stripe: int, names: Any = None, rows: Any = None) -> pa.RecordBatch:
+    def read_stripe(self: OrcReader, stripe: int, names: Any = None, *given: Any) -> pa.RecordBatch:
         read.append(tuple(names))
-        return real(self, stripe, names, rows)
+        return real(self, stripe, names, *given)
 
     monkeypatch.setattr(OrcReader, "read_stripe", read_stripe)
     for name in columns:

@@ -112,7 +112,7 @@ def test_columns_that_pyarrow_may_not_decode_leave_it_out(tmp_path: Path) -> Non
     found = run(str(tmp_path / "t"), "id > 1", ["at"])
     assert found["hindex"]["rows"] == 2
     assert found["pyarrow"]["rows"] is found["pyarrow"]["ratio"] is None
-    assert "left out: pyarrow may not be given column 'at' (timestamp) of" in str(found["pyarrow"]["note"])
+    assert "left out: pyarrow is not given column 'at' (timestamp) of" in str(found["pyarrow"]["note"])
     assert run(str(tmp_path / "t"), "id > 1", ["id"])["pyarrow"]["rows"] == 2
 
 

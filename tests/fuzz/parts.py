@@ -17,7 +17,7 @@ import lzallright
 import zstandard
 from google.protobuf.message import Message
 
-from hindex.orc.columns.layout import stream_layout
+from hindex.orc.decode.positions import stream_layout
 from hindex.orc.source import BytesSource
 from hindex.orc.stripe import EncodingKind, StreamKind
 from hindex.orc.tail import read_tail

@@ -12,7 +12,7 @@ from unittest import mock
 import pyarrow as pa
 
 from hindex.errors import OrcError
-from hindex.orc import DecodePath, OrcReader, compression
+from hindex.orc import OrcReader, stripe_reader
 from hindex.orc.built_in import BuiltInIndexes
 from hindex.orc.source import BytesSource
 from hindex.orc.stripe import StreamKind
@@ -49,10 +49,10 @@ class Outcome:
 
 
 def read_in_ways(data: bytes, rng: random.Random) -> Outcome:
-    """Read a file whole, and sparsely, by some decode path, in batches, by fields, or its own indexes."""
-    # every other file as large ones are, whose chunks are decompressed together
-    least = rng.choice((1, compression.LEAST_JOINED))
-    with mock.patch.object(compression, "LEAST_JOINED", least):
+    """Read a file whole, and sparsely, in batches, by fields, or its own indexes."""
+    # every other file in windows of one row group, as large ones are in windows of some
+    size = rng.choice((1, stripe_reader.WINDOW_BYTES))
+    with mock.patch.object(stripe_reader, "WINDOW_BYTES", size):
         return _read_in_ways(data, rng)
 
 
@@ -88,8 +88,8 @@ def _read_in_ways(data: bytes, rng: random.Random) -> Outcome:
 def _ways(
     data: bytes, schema: OrcType, stripes: list[int], rng: random.Random
 ) -> Iterator[tuple[str, Callable[[], None]]]:
-    def reader(path: DecodePath | None) -> OrcReader:
-        return OrcReader(BytesSource(data, PATH), path=path)
+    def reader() -> OrcReader:
+        return OrcReader(BytesSource(data, PATH))
 
     total = sum(stripes)
     some = {i: sorted({rng.randrange(n) for _ in range(4)}) for i, n in enumerate(stripes) if n}
@@ -97,9 +97,9 @@ def _ways(
     fields = sorted(_fields(schema))
     name = rng.choice(fields) if fields else None
 
-    def rows(path: DecodePath | None, wanted: Any, columns: list[str] | None = None) -> Callable[[], None]:
+    def rows(wanted: Any, columns: list[str] | None = None) -> Callable[[], None]:
         def read() -> None:
-            found = reader(path).read(columns, wanted, threads=1)
+            found = reader().read(columns, wanted, threads=1)
             if wanted is None:
                 assert found.num_rows == total, (found.num_rows, total)
             elif isinstance(wanted, dict):
@@ -108,21 +108,19 @@ def _ways(
 
         return read
 
-    yield "all", rows(None, None)
-    yield "all, whole", rows(DecodePath.WHOLE, None)
-    yield "some, sparse", rows(DecodePath.SPARSE, some)
-    yield "row group, sparse", rows(DecodePath.SPARSE, group)
-    yield "some, dense", rows(DecodePath.DENSE, some)
+    yield "all", rows(None)
+    yield "some", rows(some)
+    yield "row group", rows(group)
     if name is not None:
-        yield "field, sparse", rows(DecodePath.SPARSE, some, [name])
-        yield "field, all", rows(None, None, [name])
+        yield "field of some", rows(some, [name])
+        yield "field of all", rows(None, [name])
 
     def batches() -> None:
-        for batch in reader(None).batches(rows=some, batch_size=rng.choice([1, 50])):
+        for batch in reader().batches(rows=some, batch_size=rng.choice([1, 50])):
             _check(pa.Table.from_batches([batch]))
 
     yield "batches", batches
-    yield "indexes", lambda: _indexes(reader(None), schema)
+    yield "indexes", lambda: _indexes(reader(), schema)
 
 
 def _fields(of: OrcType, prefix: str = "") -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Compare ORC files of other writers with Spark, on every decode path and at random rows.
+"""Compare ORC files of other writers with Spark, at all rows and at random ones, in windows of any size.
 
     python -m tests.fuzz.samples FOLDER [--seed N]
 
@@ -15,14 +15,18 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest import mock
 
 import pyarrow as pa
 
 from hindex.errors import HindexError
-from hindex.orc import DecodePath, OrcReader
+from hindex.orc import OrcReader, stripe_reader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+_ALIKE = "alike in windows of any size"
 
 
 def orc_files(folder: Path) -> Iterator[Path]:
@@ -44,7 +48,7 @@ def compare(spark: SparkSession, path: Path, rng: random.Random) -> tuple[bool, 
         told = str(error).replace(str(path), path.name)
         return expected is None, f"refused{' by both' if expected is None else ', Spark reads it'}: {told}"
     if expected is None:
-        return True, f"{found.num_rows} rows, {_paths_agree(path, found, rng)}; Spark refuses it: {refusal}"
+        return True, f"{found.num_rows} rows, {_windows_agree(path, found, rng)}; Spark refuses it: {refusal}"
     # Spark reads masks where it has no key
     difference = _difference(found, expected.drop_columns(left_out))
     if difference is not None:
@@ -52,9 +56,9 @@ def compare(spark: SparkSession, path: Path, rng: random.Random) -> tuple[bool, 
     for name in left_out:
         if not _refused(path, name):
             return False, f"column {name} is encrypted, and is not refused"
-    told = _paths_agree(path, found, rng)
+    told = _windows_agree(path, found, rng)
     encrypted = f", but {', '.join(left_out)}, which are encrypted and refused by name" if left_out else ""
-    return told == "each path alike", f"{found.num_rows} rows as Spark reads them{encrypted}, {told}"
+    return told == _ALIKE, f"{found.num_rows} rows as Spark reads them{encrypted}, {told}"
 
 
 def _encrypted(reader: OrcReader) -> list[str]:
@@ -107,7 +111,7 @@ def _difference(found: pa.Table, expected: pa.Table) -> str | None:
     return None
 
 
-def _paths_agree(path: Path, expected: pa.Table, rng: random.Random) -> str:
+def _windows_agree(path: Path, expected: pa.Table, rng: random.Random) -> str:
     count = expected.num_rows
     selections: list[list[int]] = [list(range(count))]
     if count:
@@ -117,13 +121,14 @@ def _paths_agree(path: Path, expected: pa.Table, rng: random.Random) -> str:
             sorted({rng.randrange(count) for _ in range(50)}),
             list(range(start, min(count, start + 700))),
         ]
-    for forced in DecodePath:
-        for rows in selections:
-            found = OrcReader(path, path=forced).read(expected.column_names, rows)
-            for i, name in enumerate(expected.column_names):
-                if not _same(found.column(i), expected.column(i), rows):
-                    return f"but {forced.value} differs in column {name} at {len(rows)} rows"
-    return "each path alike"
+    for size in (1, stripe_reader.WINDOW_BYTES):
+        with mock.patch.object(stripe_reader, "WINDOW_BYTES", size):
+            for rows in selections:
+                found = OrcReader(path).read(expected.column_names, rows)
+                for i, name in enumerate(expected.column_names):
+                    if not _same(found.column(i), expected.column(i), rows):
+                        return f"but column {name} differs at {len(rows)} rows in windows of {size} bytes"
+    return _ALIKE
 
 
 def _same(found: pa.ChunkedArray, expected: pa.ChunkedArray, rows: list[int]) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hindex.orc import DecodePath, OrcReader
+from hindex.orc import OrcReader
 from hindex.orc.source import BytesSource
 from tests.fuzz.__main__ import At, stopped
 from tests.fuzz.mutate import Corpus, damaged
@@ -25,15 +25,15 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     return load(tmp_path_factory.mktemp("fuzz"))
 
 
-def test_sound_files_are_read_on_every_path(corpus: Corpus) -> None:
+@pytest.mark.usefixtures("windows")
+def test_sound_files_are_read(corpus: Corpus) -> None:
     for name, data in corpus.files.items():
-        expected = OrcReader(BytesSource(data), path=DecodePath.WHOLE).read()
+        expected = OrcReader(BytesSource(data)).read()
         rows = sorted({0, expected.num_rows // 2, expected.num_rows - 1})
         values = expected.to_pylist()
-        for path in (DecodePath.SPARSE, DecodePath.DENSE):
-            found = OrcReader(BytesSource(data), path=path).read(rows=rows)
-            # as text, because a NaN is not equal to itself
-            assert str(found.to_pylist()) == str([values[row] for row in rows]), (name, path)
+        found = OrcReader(BytesSource(data)).read(rows=rows)
+        # as text, because a NaN is not equal to itself
+        assert str(found.to_pylist()) == str([values[row] for row in rows]), name
 
 
 def test_damaged_files_give_rows_or_an_error(corpus: Corpus) -> None:

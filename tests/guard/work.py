@@ -33,8 +33,6 @@ GUARDED = (
     "chunks",
     "bytes_decompressed",
     "row_groups",
-    "dense_columns",
-    "dense_rows",
     "whole_columns",
     "index_files",
     "index_pages",

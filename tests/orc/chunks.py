@@ -1,4 +1,4 @@
-"""Which compression chunks hold the rows of a selection, worked out from the whole file and its values."""
+"""The compression chunks that hold the row groups of a selection, found by reading the whole file."""
 
 from __future__ import annotations
 
@@ -8,27 +8,24 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from hindex.orc.columns.layout import stream_layout
-from hindex.orc.encoding.rle_v2.chain import follow
+from hindex.orc.decode.positions import stream_layout
 from hindex.orc.reader import OrcReader
 from hindex.orc.source import LocalSource
 from hindex.orc.stripe import StreamKind, Stripe, read_row_indexes
-from hindex.orc.types import INTEGER_KINDS, STRING_KINDS, Kind, OrcType
+from hindex.orc.types import OrcType
 
 Ints = npt.NDArray[np.int64]
 
+#: A run of 512 values of 64 bits, and what else may belong to it.
+RUN_BYTES = 4620
 
-def bytes_that_hold(path: Path, columns: Sequence[str], rows: Ints, table: pa.Table) -> int:
-    """Bytes of the chunks, headers included, that hold rows of flat columns, and of what must be read to find them:
-    the stripes' footers and row indexes. The file's tail is not counted.
 
-    Runs of integers are read from the start of their row group, so such a stream counts with all chunks of the row
-    group; of strings' bytes and floating point only the chunks that hold a wanted value count.
+def bytes_that_hold(path: Path, columns: Sequence[str], rows: Ints) -> int:
+    """Sum up the chunks, headers included, of flat columns' row groups, and the metadata that locates them.
 
-    :param table: all rows of the columns.
+    That is the stripes' footers and row indexes; the file's tail is not counted. Where a run at the end of a row group
+    goes on, it counts as long as a run may be.
     """
     total = 0
     source = LocalSource(path)
@@ -42,95 +39,52 @@ def bytes_that_hold(path: Path, columns: Sequence[str], rows: Ints, table: pa.Ta
             total += information.footer_length
             stripe = reader.stripe(number)
             types = [reader.column_type(name) for name in columns]
-            read_row_indexes(source, stripe, [of.column for of in types], decompressor)
-            part = table.slice(information.first_row, information.num_rows)
-            for name, of in zip(columns, types, strict=True):
-                total += stripe.streams[of.column, StreamKind.ROW_INDEX].length
-                values = part.column(name).combine_chunks()
-                total += _of_column(reader, stripe, of, values, mine)
+            read_row_indexes(source, stripe, [data_type.column for data_type in types], decompressor)
+            groups = np.unique(mine // reader.tail.row_index_stride)
+            for data_type in types:
+                total += stripe.streams[data_type.column, StreamKind.ROW_INDEX].length
+                total += _column_bytes(reader, stripe, data_type, groups)
     return total
 
 
-def _of_column(reader: OrcReader, stripe: Stripe, of: OrcType, values: pa.Array, rows: Ints) -> int:
-    tail = reader.tail
-    valid = np.asarray(values.is_valid())
-    encoding = stripe.encodings[of.column]
-    layout = list(stream_layout(of, encoding, tail.version))
-    if (of.column, StreamKind.PRESENT) in stripe.streams:
+def _column_bytes(reader: OrcReader, stripe: Stripe, data_type: OrcType, groups: Ints) -> int:
+    layout = list(stream_layout(data_type, stripe.encodings[data_type.column], reader.tail.version))
+    if (data_type.column, StreamKind.PRESENT) in stripe.streams:
         layout.insert(0, (StreamKind.PRESENT, 2))
-    entries, at, total = [list(entry) for entry in stripe.positions[of.column]], 0, 0
-    known = {kind for kind, _ in layout}
+    entries, at, total = [list(entry) for entry in stripe.positions[data_type.column]], 0, 0
     for kind, extra in layout:
-        stream = stripe.streams[of.column, kind]
-        starts, sizes, told, content = _chunks(reader.path, stream.offset, stream.length)
-        bases = dict(zip(starts, np.cumsum([0, *sizes]).tolist(), strict=False))
-        ends = [*starts[1:], stream.length]
+        stream = stripe.streams[data_type.column, kind]
+        starts, sizes = _chunks(reader.path, stream.offset, stream.length)
+        edges = np.cumsum([0, *sizes])
+        bases = dict(zip(starts, edges.tolist(), strict=False))
         places = [bases[entry[at]] + entry[at + 1] for entry in entries] + [sum(sizes)]
-        at += 2 + extra
-        by_value = kind == StreamKind.DATA and not encoding.is_dictionary and _widths(of, values) is not None
-        held: set[int] = set()
-        bounds = np.cumsum([0, *sizes])
-        for group in np.unique(rows // tail.row_index_stride).tolist():
-            first = group * tail.row_index_stride
-            if by_value:
-                widths = _widths(of, values)
-                assert widths is not None
-                wanted = rows[(rows // tail.row_index_stride == group)]
-                wanted = wanted[valid[wanted]]
-                until = np.cumsum(widths[first : first + tail.row_index_stride]) + places[group]
-                for row in wanted.tolist():
-                    end = int(until[row - first])
-                    held |= _holding(bounds, end - int(widths[row]), end)
-                    # it takes the chunks before it to find it, unless they tell how much they hold
-                    held |= _holding(bounds, places[group], end) - told
-            else:
-                end = places[group + 1]
-                if extra == 1 and group + 1 < len(entries):
-                    # runs from the next row group's position on hold so many values of this one
-                    end = follow(content, end, len(content) - 1, entries[group + 1][at - 1], [])
-                held |= _holding(bounds, places[group], end)
-        total += sum(ends[i] - starts[i] for i in held)
-    for (column, kind), stream in stripe.streams.items():
-        if column == of.column and kind < StreamKind.ROW_INDEX and kind not in known:
-            total += stream.length
-    return total
-
-
-def _widths(of: OrcType, values: pa.Array) -> Ints | None:
-    """How many bytes each value takes, where that can be told; nulls take none."""
-    if of.kind in STRING_KINDS or of.kind == Kind.BINARY:
-        return np.asarray(pc.binary_length(values).fill_null(0)).astype(np.int64)
-    if of.kind in (Kind.FLOAT, Kind.DOUBLE):
-        return np.where(np.asarray(values.is_valid()), 4 if of.kind == Kind.FLOAT else 8, 0).astype(np.int64)
-    assert of.kind in INTEGER_KINDS or of.kind in (Kind.DECIMAL, Kind.DATE), of
-    return None
+        skips = [sum(entry[at + 2 : at + 2 + extra]) for entry in entries] + [0]
+        first_number, at = at, at + 2 + extra
+        chunks: set[int] = set()
+        for group in groups.tolist():
+            end = places[group + 1] + (RUN_BYTES if skips[group + 1] else 0)
+            # a position may be the end of a chunk
+            first = starts.index(entries[group][first_number])
+            last = int(np.searchsorted(edges, min(end, sum(sizes)), "left"))
+            chunks |= set(range(first, last)) if end > places[group] else set()
+        total += sum(int(np.diff([*starts, stream.length])[i]) for i in chunks)
+    kinds = {kind for kind, _ in layout}
+    return total + sum(
+        stream.length
+        for (column, kind), stream in stripe.streams.items()
+        if column == data_type.column and kind < StreamKind.ROW_INDEX and kind not in kinds
+    )
 
 
 @lru_cache(maxsize=256)
-def _chunks(path: str, offset: int, length: int) -> tuple[list[int], list[int], set[int], memoryview]:
-    """Where the chunks of a stream begin, how much each holds, which of them tell that at their head, and it all."""
+def _chunks(path: str, offset: int, length: int) -> tuple[list[int], list[int]]:
+    """List where the chunks of a stream begin, and the sizes of their contents."""
     with OrcReader(path) as reader:
         tail = reader.tail
     decompressor = tail.decompressor()
-    (data,) = LocalSource(path).read([(offset, length)])
-    starts: list[int] = []
-    sizes: list[int] = []
-    told: set[int] = set()
-    content: list[bytes] = []
-    for chunk in decompressor.chunks_of(data):
-        if chunk.original or tail.compression in ("snappy", "zstd"):
-            told.add(len(starts))
-        starts.append(chunk.offset)
-        out = np.empty(tail.block_size, np.uint8)
-        sizes.append(decompressor.into(chunk, out))
-        content.append(out[: sizes[-1]].tobytes())
-    return starts, sizes, told, memoryview(b"".join(content) + b"\0")
-
-
-def _holding(bounds: Ints, begin: int, end: int) -> set[int]:
-    """The chunks that hold bytes of a range, by their content's bounds."""
-    if begin == end:
-        return set()
-    first = int(np.searchsorted(bounds, begin, "right")) - 1
-    last = int(np.searchsorted(bounds, end, "left")) - 1
-    return set(range(first, last + 1))
+    (view,) = LocalSource(path).read([(offset, length)])
+    data = np.frombuffer(view, np.uint8)
+    chunks = decompressor.list_chunks(data, np.zeros(1, np.int64), np.array([length]))
+    out = np.empty(tail.block_size, np.uint8)
+    sizes = [decompressor.decompress(data, chunks, at, out) for at in range(len(chunks.offsets))]
+    return chunks.offsets.tolist(), sizes

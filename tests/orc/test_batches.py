@@ -13,7 +13,7 @@ import pyarrow.orc
 import pytest
 from pyroaring import BitMap, BitMap64
 
-from hindex.orc import DecodePath, OrcReader, RowSelection, units
+from hindex.orc import OrcReader, RowSelection, reader, stripe_reader
 from hindex.orc.source import FileSystemSource
 
 ROWS, STRIDE = 32_000, 500
@@ -46,27 +46,25 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pa.Table]:
     return path, table
 
 
-@pytest.mark.parametrize("rows_of_group", [1, 4])
+@pytest.mark.parametrize("rows_of_group", [1, 4, STRIDE])
 @pytest.mark.parametrize("is_remote", [False, True])
-def test_what_is_held_follows_the_selection(
+def test_memory_follows_the_size_of_a_piece(
     wide: tuple[Path, pa.Table], monkeypatch: pytest.MonkeyPatch, is_remote: bool, rows_of_group: int
 ) -> None:
     path, table = wide
-    monkeypatch.setattr(units, "WINDOW_BYTES", 512 << 10)
-    monkeypatch.setattr(units, "FETCH_BYTES", 512 << 10)
     rng = np.random.default_rng(4)
     rows = np.concatenate(
         [np.sort(rng.choice(STRIDE, rows_of_group, replace=False)) + s for s in range(0, ROWS, STRIDE)]
     )
 
-    def peak(way: DecodePath) -> int:
+    def peak(piece_bytes: int) -> int:
+        monkeypatch.setattr(reader, "_PIECE_BYTES", piece_bytes)
+        monkeypatch.setattr(stripe_reader, "WINDOW_BYTES", 1)
         source = FileSystemSource(pyarrow.fs.LocalFileSystem(), str(path)) if is_remote else path
-        reader = OrcReader(source, path=way)
         total = 0
         tracemalloc.start()
-        for batch in reader.batches(rows=rows, batch_size=20):
-            assert batch.num_rows <= 20
-            expected = table.slice(0).take(rows[total : total + batch.num_rows])
+        for batch in OrcReader(source).batches(rows=rows):
+            expected = table.take(rows[total : total + batch.num_rows])
             assert pa.Table.from_batches([batch]).equals(expected)
             total += batch.num_rows
         (_, most) = tracemalloc.get_traced_memory()
@@ -74,65 +72,55 @@ def test_what_is_held_follows_the_selection(
         assert total == len(rows)
         return most
 
-    # some windows of half a megabyte, and what is fetched for them; the stripe has 16 MB
-    sparse, whole = peak(DecodePath.SPARSE), peak(DecodePath.WHOLE)
-    assert sparse < 3 << 19, sparse
-    assert 2 * sparse < whole, (sparse, whole)
+    small, large = peak(256 << 10), peak(1 << 30)
+    # what is wanted of a stripe of a remote file is fetched together
+    stored = path.stat().st_size if is_remote else 0
+    assert small < (2 << 20) + stored
+    assert rows_of_group < STRIDE or large > 12 << 20
+
+
+def test_a_chunk_that_two_windows_share_is_decompressed_once(
+    noise: tuple[Path, pa.Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, table = noise
+    rows = np.delete(np.arange(len(table)), np.arange(7, len(table), STRIDE))
+    for wanted in (None, rows):
+        counts = []
+        for size in (1 << 40, 8 << 20, 1):
+            monkeypatch.setattr(stripe_reader, "WINDOW_BYTES", size)
+            with OrcReader(path) as opened:
+                opened.stripe(0)
+                before = opened.counts.chunks
+                expected = table if wanted is None else table.take(wanted)
+                assert opened.read(rows=wanted).equals(expected)
+                counts.append((opened.counts.chunks - before, opened.counts.row_groups))
+        (whole, _), (some, _), (each, groups) = counts
+        assert groups == (0 if wanted is None else 22)
+        # the row index is read, too
+        assert max(some, each) <= whole + 4
 
 
 @pytest.fixture(scope="module")
-def noise(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pa.Array]:
+def noise(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pa.Table]:
     """A stripe of 22 row groups of 300 kB of text that is stored as it is, in chunks that do not end with them."""
     width, groups = 600, 22
     content = np.random.default_rng(3).bytes(groups * STRIDE * width)
-    texts = pa.array([content[at : at + width] for at in range(0, len(content), width)])
+    table = pa.table({"text": [content[at : at + width] for at in range(0, len(content), width)]})
     path = tmp_path_factory.mktemp("noise") / "t.orc"
     pa.orc.write_table(
-        pa.table({"text": texts}),
+        table,
         path,
         compression="zstd",
         row_index_stride=STRIDE,
         compression_block_size=65_536,
         batch_size=500,
     )
-    return path, texts
-
-
-@pytest.mark.parametrize(
-    ("rows_of_group", "one_window", "several"),
-    [(3, 16, 4), (units._FEW_ROWS, 16, 8), (units._FEW_ROWS + 1, 32, 16), (100, 32, 16)],
-)
-def test_a_column_of_some_megabytes_is_one_window(
-    noise: tuple[Path, pa.Array],
-    monkeypatch: pytest.MonkeyPatch,
-    rows_of_group: int,
-    one_window: int,
-    several: int,
-) -> None:
-    """Where few rows of each row group are wanted, windows are larger."""
-    path, texts = noise
-    # both ends of each row group are wanted, and so the chunks that two of them share
-    picked = np.linspace(0, STRIDE - 1, rows_of_group).astype(np.int64)
-    rows = (np.arange(0, len(texts), STRIDE)[:, None] + picked).reshape(-1)
-
-    def chunks(window: int) -> tuple[int, int]:
-        monkeypatch.setattr(units, "WINDOW_BYTES", window)
-        with OrcReader(path, path=DecodePath.SPARSE) as reader:
-            assert reader.read(rows=rows).column("text").combine_chunks().equals(texts.take(pa.array(rows)))
-            return reader.counts.chunks, reader.counts.bytes_decompressed
-
-    chunks(1 << 40)  # what the file's footers say is known from now on
-    known = chunks(1 << 40)
-    assert chunks(one_window << 20) == known
-    # a further window decompresses again the chunk in which the one before ended
-    more, size = chunks(several << 20)
-    assert more > known[0]
-    assert size > known[1]
+    return path, table
 
 
 def test_batches_end_with_a_stripe_and_a_row_group_is_decoded_once(wide: tuple[Path, pa.Table]) -> None:
     path, table = wide
-    reader = OrcReader(path, path=DecodePath.SPARSE)
+    reader = OrcReader(path)
     rows = np.arange(3 * STRIDE + 10, 5 * STRIDE)
     batches = list(reader.batches(["n", "text"], rows, batch_size=128))
     assert [b.num_rows for b in batches] == [128, 128, 128, 106, 128, 128, 128, 116]

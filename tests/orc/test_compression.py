@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 import zstandard
 
-from hindex.orc.compression import CODECS
+from hindex.errors import OrcError
+from hindex.orc.codec import CODECS, Decompressor
 
 
 @pytest.mark.parametrize("block", [1 << 10, 1 << 18, 1 << 20])
@@ -17,7 +18,7 @@ def test_lz4_blocks_that_seem_to_begin_with_their_length(block: int) -> None:
     packed = pa.Codec("lz4_raw").compress(data, asbytes=True)
     assert int.from_bytes(packed[:4], "little") < 1 << 18
     out = np.zeros(block, np.uint8)
-    length = CODECS[4].into(memoryview(packed), out)
+    length = CODECS[4].decompress(memoryview(packed), out)
     assert out[:length].tobytes() == data
 
 
@@ -50,15 +51,40 @@ def test_frames_of_zstd_as_writers_make_them(
         "text": b"".join(b"%d," % n for n in rng.integers(0, 1000, size // 4)),
     }[content]
     frame = _frame(data, flushes=flushes, has_checksum=has_checksum, has_size=has_size)
-    out = np.zeros(len(data), np.uint8)
-    codec = CODECS[5]
-    assert codec.size(memoryview(frame)) == (len(data) if has_size and not flushes else None)
-    assert codec.into(memoryview(frame), out) == len(data)
-    assert out.tobytes() == data
-    # the head alone is the same
-    head = np.zeros(1000, np.uint8)
-    assert codec.into(memoryview(frame), head) == 1000
-    assert head.tobytes() == data[:1000]
+    decompressor = Decompressor(CODECS[5], 1 << 19)
+    stored = _chunk(frame)
+    chunks = decompressor.list_chunks(stored, np.zeros(1, np.int64), np.array([len(stored)]))
+    assert chunks.sizes.tolist() == [len(data) if has_size and not flushes else -1]
+    # the head alone is the same as that of all
+    for size in (len(data), 1000):
+        out = np.zeros(size, np.uint8)
+        assert decompressor.decompress(stored, chunks, 0, out) == size
+        assert out.tobytes() == data[:size]
     for behind in (b"\0", b"\0" * 4, frame):
-        with pytest.raises(ValueError, match=f"there are {len(behind)} bytes behind the frame"):
-            codec.into(memoryview(frame + behind), out)
+        stored = _chunk(frame + behind)
+        with pytest.raises(OrcError, match="not a single zstd frame"):
+            decompressor.list_chunks(stored, np.zeros(1, np.int64), np.array([len(stored)]))
+
+
+def _chunk(body: bytes) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+    return np.frombuffer((len(body) << 1).to_bytes(3, "little") + body, np.uint8)
+
+
+@pytest.mark.parametrize("damage", ["value", "claim", "behind", "cut"])
+def test_the_corrupt_one_of_many_chunks_is_named(rng: np.random.Generator, damage: str) -> None:
+    content = b"".join(b"%d," % n for n in rng.integers(0, 1000, 100_000))[:200_000]
+    good = zstandard.ZstdCompressor(write_checksum=True).compress(content)
+    bad = bytearray(good)
+    if damage == "value":
+        bad[-1] ^= 1
+    elif damage == "claim":
+        # one byte more than there is
+        at = bad.index(len(content).to_bytes(4, "little"))
+        bad[at : at + 4] = (len(content) + 1).to_bytes(4, "little")
+    elif damage == "behind":
+        bad += b"\0" * 8
+    else:
+        del bad[-100:]
+    data = b"".join(_chunk(bytes(body)).tobytes() for body in (good, good, bad, good))
+    with pytest.raises(OrcError, match=rf"chunk at byte {2 * (len(good) + 3)}\b"):
+        Decompressor(CODECS[5], 1 << 18).decompress_all(memoryview(data), 1 << 20)

@@ -10,13 +10,12 @@ import pyarrow as pa
 import pytest
 
 from hindex.errors import OrcError
-from hindex.orc import DecodePath, OrcReader, vetting
+from hindex.orc import OrcReader
 from hindex.orc.source import BytesSource
 from hindex.orc.stripe import StreamKind
 from tests.fuzz.parts import FileParts, put_together, take_apart
 from tests.orc.hostile import (
     NONE,
-    PATHS,
     ROWS,
     STRIDE,
     TABLE,
@@ -35,8 +34,9 @@ from tests.support.writers import write_pyarrow
     ("top", "item"), [("texts", "texts/0"), ("map", "map/1")], ids=["items of lists", "values of maps"]
 )
 @pytest.mark.parametrize(("elements", "length"), [(1000, 65_535), (1000, 1000), (300, 255)])
+@pytest.mark.usefixtures("windows")
 def test_texts_that_are_too_many_together(
-    parts: FileParts, asked_pyarrow: list[str], top: str, item: str, elements: int, length: int, codec: int
+    parts: FileParts, top: str, item: str, elements: int, length: int, codec: int
 ) -> None:
     """None is long; pyarrow makes room for all of a thousand rows, and writes to it before it looks for their bytes."""
     found = with_stream(parts, top, StreamKind.LENGTH, repeated(elements, ROWS))
@@ -44,28 +44,12 @@ def test_texts_that_are_too_many_together(
         found = with_stream(found, "map/0", StreamKind.DATA, repeated(2, ROWS * elements))
     found = with_stream(found, item, StreamKind.LENGTH, repeated(length, ROWS * elements))
     data = put_together(found, codec, 1 << 18)
-    for path in PATHS:
-        with pytest.raises(OrcError, match=r"past the stream's end|more than one array") as caught:
-            OrcReader(BytesSource(data, "x.orc"), path=path).read([top])
-        assert (caught.value.path, caught.value.stripe, caught.value.column) == ("x.orc", 0, top)
-    assert not asked_pyarrow
+    with pytest.raises(OrcError, match=r"stream ends|more than one array") as caught:
+        OrcReader(BytesSource(data, "x.orc")).read([top])
+    assert (caught.value.path, caught.value.stripe, caught.value.column) == ("x.orc", 0, top)
 
 
-@pytest.mark.parametrize("codec", [NONE, ZSTD])
-@pytest.mark.parametrize("room", [100, 10_000])
-def test_texts_that_are_there_are_for_pyarrow(
-    parts: FileParts, monkeypatch: pytest.MonkeyPatch, room: int, codec: int
-) -> None:
-    """However many there are: what is stored bounds them."""
-    monkeypatch.setattr(vetting, "_ROOM", room)
-    for name in ("text", "texts", "map"):
-        reader = OrcReader(BytesSource(put_together(parts, codec, 1 << 18)), path=DecodePath.DENSE)
-        assert reader.read([name]).equals(TABLE.select([name]))
-        assert reader.counts.dense_columns == 1
-
-
-@pytest.mark.parametrize("stride", [STRIDE, 0])
-def test_an_entry_that_is_wanted_too_often(asked_pyarrow: list[str], tmp_path: Path, stride: int) -> None:
+def test_an_entry_that_is_wanted_too_often(tmp_path: Path) -> None:
     """Of a dictionary's entry of three megabytes a thousand values do not fit one array."""
     count, long = 8000, "x" * (3 << 20)
     path = tmp_path / "t.orc"
@@ -74,25 +58,23 @@ def test_an_entry_that_is_wanted_too_often(asked_pyarrow: list[str], tmp_path: P
     parts = take_apart(path.read_bytes())
     stripe = parts.stripes[0]
     places = [(s.column, s.kind) for s in stripe.footer.streams]
-    parts.footer.row_index_stride = stride and 1000
+    # the row index does not fit other runs
+    parts.footer.row_index_stride = 0
     code = places.index((1, StreamKind.DATA))
     assert parts.stripes[0].footer.columns[1].kind == 3
     stripe.streams[code] = repeated(1, count)
     data = put_together(parts, ZSTD, 1 << 20)
-    for forced in PATHS:
-        with pytest.raises(OrcError, match=r"more than one array holds: select fewer rows") as caught:
-            OrcReader(BytesSource(data, "x.orc"), path=forced).read(["c"])
-        assert (caught.value.path, caught.value.stripe, caught.value.column) == ("x.orc", 0, "c")
-    assert not asked_pyarrow
-    reader = OrcReader(BytesSource(data), path=DecodePath.WHOLE)
+    with pytest.raises(OrcError, match=r"more than one array holds: select fewer rows") as caught:
+        OrcReader(BytesSource(data, "x.orc")).read(["c"])
+    assert (caught.value.path, caught.value.stripe, caught.value.column) == ("x.orc", 0, "c")
+    reader = OrcReader(BytesSource(data))
     assert reader.read(["c"], [5, 7999]).column(0).to_pylist() == [long, long]
 
 
 @pytest.mark.parametrize("name", ["mode", "modes"])
 @pytest.mark.parametrize("entries", [1 << 21, 1 << 28])
-def test_entries_that_are_nothing(
-    parts: FileParts, asked_pyarrow: list[str], tmp_path: Path, entries: int, name: str
-) -> None:
+@pytest.mark.usefixtures("windows")
+def test_entries_that_are_nothing(parts: FileParts, tmp_path: Path, entries: int, name: str) -> None:
     """A dictionary whose entries have no bytes, in runs of one length: a few bytes say that there are any number."""
     texts = TABLE["mode"].combine_chunks()
     modes = pa.ListArray.from_arrays(np.arange(ROWS + 1, dtype=np.int32), texts)
@@ -112,19 +94,16 @@ def test_entries_that_are_nothing(
         1 << 18,
         with_message("stripe footer", claim),
     )
-    for forced in PATHS:
-        for rows in (None, [5, 850]):
-            reader = OrcReader(BytesSource(data, "x.orc"), path=forced)
-            with pytest.raises(
-                OrcError, match=f"there should be {entries} entries of a dictionary"
-            ) as caught:
-                bounded(lambda reader=reader, rows=rows: reader.read([top], rows))  # type: ignore[misc]
-            assert (caught.value.path, caught.value.stripe, caught.value.column) == ("x.orc", 0, top)
-    assert not asked_pyarrow
+    for rows in (None, [5, 850]):
+        reader = OrcReader(BytesSource(data, "x.orc"))
+        with pytest.raises(OrcError, match=f"there should be {entries} entries of a dictionary") as caught:
+            bounded(lambda reader=reader, rows=rows: reader.read([top], rows))  # type: ignore[misc]
+        assert (caught.value.path, caught.value.stripe, caught.value.column) == ("x.orc", 0, top)
 
 
 @pytest.mark.parametrize("nulls", [0, 0.3])
 @pytest.mark.parametrize("codec", ["none", "zlib"])
+@pytest.mark.usefixtures("windows")
 def test_a_long_entry_that_is_wanted_once(
     tmp_path: Path, rng: np.random.Generator, nulls: float, codec: str
 ) -> None:
@@ -137,7 +116,5 @@ def test_a_long_entry_that_is_wanted_once(
     table = pa.table({"c": pa.chunked_array([texts.slice(0, at), pa.array([long]), texts.slice(at)])})
     path = tmp_path / "t.orc"
     write_pyarrow(path, table, codec, stride=1000, dictionary_key_size_threshold=1.0)
-    for forced in (DecodePath.DENSE, None, DecodePath.SPARSE, DecodePath.WHOLE):
-        reader = OrcReader(path, path=forced)
-        assert reader.read(threads=1).equals(table)
-        assert reader.counts.dense_columns == (forced in (DecodePath.DENSE, None))
+    reader = OrcReader(path)
+    assert reader.read(threads=1).equals(table)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hindex.orc import DecodePath, OrcReader
+from hindex.orc import OrcReader
 from hindex.orc.source import BytesSource
 from tests.fuzz.parts import FileParts, put_together, take_apart
 from tests.support.writers import write_pyarrow
@@ -62,14 +62,14 @@ def stored(request: pytest.FixtureRequest, file: tuple[pa.Table, FileParts]) -> 
     return put_together(file[1], request.param, BLOCK)
 
 
+@pytest.mark.usefixtures("windows")
 def test_a_few_rows(file: tuple[pa.Table, FileParts], stored: bytes, rng: np.random.Generator) -> None:
     table, _ = file
     chosen = np.unique(rng.integers(0, ROWS, int(rng.integers(1, 5)))).tolist()
     for rows in ([0], [STRIDE - 1], [STRIDE + 1, 2 * STRIDE], chosen):
         expected = table.take(rows)
-        for path in (DecodePath.SPARSE, DecodePath.WHOLE, None):
-            found = OrcReader(BytesSource(stored), path=path).read(rows=rows)
-            assert found.equals(expected), (rows, path)
+        found = OrcReader(BytesSource(stored)).read(rows=rows)
+        assert found.equals(expected), rows
 
 
 def test_what_is_behind_the_last_wanted_list_stays_packed(
@@ -78,7 +78,7 @@ def test_what_is_behind_the_last_wanted_list_stays_packed(
     """A row group has more bytes than the elements of its first rows can take, by whatever encoding."""
     table, _ = file
     for name in ("numbers", "nulls", "lists", "struct"):
-        reader = OrcReader(BytesSource(stored), path=DecodePath.SPARSE)
+        reader = OrcReader(BytesSource(stored))
         assert reader.read([name], [1]).column(0).equals(table[name].slice(1, 1))
         if reader.tail.codec is not None:
             assert reader.counts.bytes_decompressed <= (1 << 20) + 4 * BLOCK
@@ -91,5 +91,5 @@ def test_all_rows_of_some_row_groups(
     group = int(rng.integers(ROWS // STRIDE))
     rows = list(range(group * STRIDE, (group + 1) * STRIDE))
     for name in table.column_names:
-        found = OrcReader(BytesSource(stored), path=DecodePath.SPARSE).read([name], rows)
+        found = OrcReader(BytesSource(stored)).read([name], rows)
         assert found.equals(table.select([name]).take(rows)), (name, group)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.orc
 import pytest
 
-from hindex.orc import DecodePath, OrcReader
+from hindex.orc import OrcReader
 from hindex.orc.source import BytesSource
 
 ROWS, STRIDE = 6000, 1000
@@ -38,7 +38,7 @@ def written(column: pa.Array) -> bytes:
     return sink.getvalue()
 
 
-@pytest.mark.parametrize("path", [None, DecodePath.SPARSE, DecodePath.DENSE])
+@pytest.mark.usefixtures("windows")
 @pytest.mark.parametrize(
     ("kind", "nulls", "names"),
     [
@@ -52,7 +52,7 @@ def written(column: pa.Array) -> bytes:
     ],
 )
 def test_rows_are_those_of_the_whole(
-    rng: np.random.Generator, kind: str, nulls: str, names: list[str], path: DecodePath | None
+    rng: np.random.Generator, kind: str, nulls: str, names: list[str]
 ) -> None:
     column = some(rng, kind, nulls)
     data = written(column)
@@ -64,7 +64,7 @@ def test_rows_are_those_of_the_whole(
         rows = np.sort(rows)
         for name in names:
             expected = OrcReader(BytesSource(data)).read([name])
-            found = OrcReader(BytesSource(data), path=path).read([name], rows)
+            found = OrcReader(BytesSource(data)).read([name], rows)
             assert found[0].to_pylist() == expected[0].take(rows).to_pylist(), name
 
 
@@ -83,7 +83,7 @@ def test_what_lies_where_it_should_is_found_by_the_row_index(
 ) -> None:
     data = written(some(rng, kind, nulls))
     row = 2 * STRIDE + 7
-    reader = OrcReader(BytesSource(data), path=DecodePath.SPARSE)
+    reader = OrcReader(BytesSource(data))
     expected = pyarrow.orc.read_table(io.BytesIO(data))["s"][row].as_py()
     for field in name.split(".")[1:]:
         expected = expected if expected is None else expected[field]

@@ -13,10 +13,9 @@ import pyarrow.orc
 import pytest
 
 from hindex.errors import ColumnError
-from hindex.orc import DecodePath, OrcReader
+from hindex.orc import OrcReader
 from hindex.orc.projection import project
 from hindex.orc.types import Kind, OrcType
-from hindex.orc.units import units_of
 
 ROWS = 4000
 STRIDE = 500
@@ -90,7 +89,8 @@ def has_inner_struct(table: pa.Table, path: str) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_fields_within_structs(tmp_path: Path, seed: int) -> None:
+@pytest.mark.usefixtures("windows")
+def test_fields_within_structs(tmp_path: Path, seed: int, windows: str) -> None:
     rng = random.Random(seed)
     makers = {"a": Maker(rng, 2), "z": Maker(rng, 1)}
     table = pa.table(
@@ -121,22 +121,22 @@ def test_fields_within_structs(tmp_path: Path, seed: int) -> None:
         [],
     ):
         expected = table.take(pa.array(rows, pa.int64()))
-        for path in (DecodePath.SPARSE, DecodePath.WHOLE, None):
-            reader = OrcReader(file, path=path)
-            asked = ["flat", *rng.sample(paths, 12), "a", "a.in0"]
-            found = reader.read(asked, rows)
-            assert found.column_names == asked
-            for i, name in enumerate(asked):
-                assert found.column(i).equals(field(expected, name)), (seed, path, len(rows), name)
-            if len(rows) not in (0, ROWS):
-                # within structs in structs, row indexes of this writer do not fit
-                reader = OrcReader(file, path=path)
-                reader.read(["flat", *(name for name in asked if not has_inner_struct(table, name))], rows)
-                assert (reader.counts.whole_columns == 0) == (path is not DecodePath.WHOLE)
-            size = rng.choice([1, 7, 300, STRIDE, 5000])
-            batches = list(OrcReader(file, path=path).batches(asked, rows, batch_size=size))
-            assert all(0 < batch.num_rows <= size for batch in batches)
-            assert pa.Table.from_batches(batches, found.schema).equals(found), (seed, path, len(rows), size)
+        reader = OrcReader(file)
+        asked = ["flat", *rng.sample(paths, 12), "a", "a.in0"]
+        found = reader.read(asked, rows)
+        assert found.column_names == asked
+        for i, name in enumerate(asked):
+            assert found.column(i).equals(field(expected, name)), (seed, len(rows), name)
+        if len(rows) not in (0, ROWS):
+            # within structs in structs, row indexes of this writer do not fit
+            reader = OrcReader(file)
+            reader.read(["flat", *(name for name in asked if not has_inner_struct(table, name))], rows)
+            if windows == "small" and min(stripe.num_rows for stripe in reader.stripes) > STRIDE:
+                assert reader.counts.whole_columns == 0
+        size = rng.choice([1, 7, 300, STRIDE, 5000])
+        batches = list(OrcReader(file).batches(asked, rows, batch_size=size))
+        assert all(0 < batch.num_rows <= size for batch in batches)
+        assert pa.Table.from_batches(batches, found.schema).equals(found), (seed, len(rows), size)
 
 
 def test_parents_are_read_once_and_only_where_rows_are(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_parents_are_read_once_and_only_where_rows_are(tmp_path: Path) -> None:
         compression_block_size=65_536,
     )
     wanted = [2 * stride + 5, 30 * stride + 7, 30 * stride + 8]
-    one, four = OrcReader(file, path=DecodePath.SPARSE), OrcReader(file, path=DecodePath.SPARSE)
+    one, four = OrcReader(file), OrcReader(file)
     one.read(["s.a"], wanted)
     found = four.read(["s.a", "s.b", "s.c", "s.d"], wanted)
     assert found.to_pylist() == [
@@ -237,15 +237,6 @@ def test_a_text_is_no_list_of_columns(tmp_path: Path) -> None:
     pa.orc.write_table(pa.table({"a": [1], "ab": [2]}), file)
     with pytest.raises(ColumnError, match=r"write \['ab'\]"):
         OrcReader(file).read("ab")
-
-
-def test_units_share_no_streams() -> None:
-    # threads decode them at once where the file is remote
-    leaf = OrcType(Kind.LONG, 3)
-    pair = OrcType(Kind.STRUCT, 2, (leaf, OrcType(Kind.STRING, 4)), ("x", "y"))
-    root = OrcType(Kind.STRUCT, 0, (OrcType(Kind.INT, 1), pair), ("i", "s"))
-    columns = [project(root, name, "t.orc") for name in ("s.y", "i", "s", "s.x", "i", "s")]
-    assert [unit.at for unit in units_of(list(enumerate(columns)))] == [(1, 4), (0, 2, 3, 5)]
 
 
 def test_fields_of_many_structs_that_are_all_null(tmp_path: Path) -> None:

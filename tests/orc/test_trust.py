@@ -215,7 +215,7 @@ def test_other_time_zones_widen_timestamps(zone: str | None) -> None:
 
 def test_every_julian_timestamp_stays_within_its_bounds(rng: np.random.Generator) -> None:
     """Recounted as the data are: around the turn of calendars and around leap days that only one of them has."""
-    from hindex.orc.columns.temporal import GREGORIAN_START, julian_to_gregorian
+    from hindex.orc.decode.timestamps import GREGORIAN_START, julian_to_gregorian
 
     leap_day = -171_654 + 59  # 1500-02-29 of the Julian calendar
     for around in (GREGORIAN_START, leap_day, leap_day - 36_525):

@@ -50,7 +50,7 @@ def full() -> Explanation:
                 day: LeafAnswer(None, "PARTITION", exact=True),
             },
         ),
-        path=ReadPath.MIXED,
+        path=ReadPath.SELECTED_ROWS,
         files=Kept(3, 10),
         stripes=Kept(5, 31),
         row_groups=Kept(40, 310),
@@ -90,7 +90,7 @@ def analyzed() -> Explanation:
         order="age DESC: walks the index by_age",
         limit=10,
         columns=("id",),
-        path=ReadPath.SPARSE,
+        path=ReadPath.SELECTED_ROWS,
         stripes=Kept(3, 4),
         table_map=replace(table_map(files), more_files=2, more_stripes=1000),
         analyzed=Analyzed(

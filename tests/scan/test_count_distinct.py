@@ -56,7 +56,7 @@ def run(connection: LocalConnection, table: Table, text: str) -> pa.Table:
 
 def decoded(readers: list[OrcReader]) -> int:
     counts = [reader.counts for reader in readers]
-    return sum(item.row_groups + item.dense_columns + item.whole_columns for item in counts)
+    return sum(item.row_groups + item.whole_columns for item in counts)
 
 
 def same(value: float | None) -> float | str | None:

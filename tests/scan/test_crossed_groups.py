@@ -178,9 +178,9 @@ def test_columns_of_the_predicate_are_decoded_once(
     reads: list[list[str]] = []
     real = execute.OpenTask._read_columns
 
-    def told(self: Any, wanted: Any, selections: Any, crew: Any) -> Any:
+    def told(self: Any, wanted: Any, *given: Any) -> Any:
         reads.append([column.name for column in wanted if self.has(column.name)])
-        return real(self, wanted, selections, crew)
+        return real(self, wanted, *given)
 
     monkeypatch.setattr(execute.OpenTask, "_read_columns", told)
     found = connection.table(str(tmp_path / "t")).scan("a > 549755813888 AND p = 1").value_counts(*by)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import re
 from dataclasses import replace
@@ -13,7 +12,6 @@ import pyarrow as pa
 import pytest
 
 from hindex.cli.main import cli
-from hindex.orc import OrcReader
 from hindex.plan.explain import Explanation, Kept, ReadPath
 from hindex.plan.reasons import Reason
 from hindex.scan.aggregate import Group
@@ -67,7 +65,7 @@ def test_the_map_shows_what_becomes_of_every_row_group(table: Table) -> None:
     assert cells(table.scan(None, ["s"]).explain()) == dict.fromkeys(("0.orc", "1.orc", "2.orc"), "w" * 10)
     counted = table.scan("a = 3").aggregate([], "a").explain()
     assert cells(counted) == {"0.orc": "i" * 10, "1.orc": "i" * 10, "2.orc": "w" * 10}
-    assert counted.path is ReadPath.DENSE
+    assert counted.path is ReadPath.SELECTED_ROWS
     nothing = table.scan("a = 77", ["s"]).explain()
     assert set("".join(cells(nothing).values())) <= {"."}
     html = explained.to_html()
@@ -86,7 +84,7 @@ def test_a_name_in_double_quotes_is_no_reason_of_another_condition(table: Table)
 def test_analyze_tells_what_was_read(table: Table) -> None:
     scan = table.scan("a = 3 AND id < 1500", ["s"])
     read = scan_counts(scan)
-    assert read["row_groups"] > 0
+    assert read["row_groups"] + read["whole_columns"] > 0
     forget()
     explained = scan.explain(analyze=True)
     found = explained.analyzed
@@ -190,7 +188,7 @@ def test_what_is_found_damaged_while_it_runs(connection: LocalConnection, table:
         assert "by_a on 0.orc" in damaged, select
         assert len(damaged) == len(set(damaged)), select
         # an order does not come to the other files
-        assert found.path is (ReadPath.DENSE if "ORDER" in select else ReadPath.FULL_SCAN), select
+        assert found.path is (ReadPath.SELECTED_ROWS if "ORDER" in select else ReadPath.FULL_SCAN), select
 
 
 def test_orders_and_limits_of_groups(connection: LocalConnection, table: Table) -> None:
@@ -238,25 +236,6 @@ def test_a_statement_lists_its_table_once(
         listed.clear()
         connection.sql(text)
         assert (text, len(listed)) == (text, 1)
-
-
-def test_how_the_columns_of_the_predicate_are_read_is_part_of_the_path(
-    connection: LocalConnection, tmp_path: Path, opened: list[OrcReader]
-) -> None:
-    # beyond 64-bit nanoseconds, which pyarrow does not read
-    late = [datetime.datetime(9000 + i % 900, 1, 1) for i in range(3 * ROWS)]
-    columns = {
-        "id": pa.array(range(3 * ROWS), pa.int64()),
-        "b": pa.array([i % 3 == 0 for i in range(3 * ROWS)]),
-        "late": pa.array(late, pa.timestamp("us")),
-    }
-    write_columns(tmp_path / "times" / "x.orc", columns, stride=ROWS)
-    scan = connection.table(str(tmp_path / "times")).scan("id < 150 AND b", ["late"])
-    assert scan.explain().path is ReadPath.MIXED
-    opened.clear()
-    assert scan.to_arrow().column("late").to_pylist() == late[:150:3]
-    counts = [reader.counts for reader in opened]
-    assert (sum(c.dense_columns for c in counts), sum(c.row_groups for c in counts)) == (2, 1)
 
 
 def test_names_are_written_as_in_sql(connection: LocalConnection, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import hindex
 from hindex import col
 from hindex.errors import PredicateError
 from hindex.orc import OrcReader, RowSelection
-from hindex.orc.crew import Crew
+from hindex.orc.thread_pool import ThreadPool
 from hindex.plan import evaluate as evaluation
 from hindex.plan.filter import Residual
 from hindex.plan.reasons import Reason
@@ -200,12 +200,13 @@ def test_columns_of_a_condition_are_read_first(table: Table, monkeypatch: pytest
     def spied(
         self: execute.OpenTask,
         columns: list[OutputColumn],
-        selections: list[tuple[int, RowSelection]],
-        crew: Crew,
+        stripe: int,
+        selection: RowSelection,
+        pool: ThreadPool,
     ) -> object:
         names = tuple(column.name for column in columns)
-        asked.extend((names, len(selection)) for _, selection in selections)
-        return read_columns(self, columns, selections, crew)
+        asked.append((names, len(selection)))
+        return read_columns(self, columns, stripe, selection, pool)
 
     monkeypatch.setattr(execute.OpenTask, "_read_columns", spied)
     found = table.scan("a = 3 AND b * 2 = 6 AND p + 0 = 1", ["id", "s", "a"]).to_arrow()
@@ -238,9 +239,9 @@ def test_counting_reads_no_more_than_the_expression(table: Table, monkeypatch: p
     monkeypatch.setattr(execute, "OrcReader", open_reader)
     assert table.scan("p + 1 = 2").count() == 1000
     assert table.scan("a = 200 AND b + 1 = 2").count() == 0
-    assert sum(reader.counts.row_groups + reader.counts.dense_columns for reader in readers) == 0
+    assert sum(reader.counts.row_groups + reader.counts.whole_columns for reader in readers) == 0
     assert table.scan("a = 3 AND b + 1 = 4").count() == sum(a_of(i) == 3 and i % 20 == 3 for i in range(ROWS))
-    assert sum(reader.counts.row_groups + reader.counts.dense_columns for reader in readers) > 0
+    assert sum(reader.counts.row_groups + reader.counts.whole_columns for reader in readers) > 0
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,7 @@ def test_a_walk_stops_early(table: Table, connection: LocalConnection, opened: l
     assert ids(table.scan(None, ["id"], 3).order_by("id")) == [0, 1, 2]
     assert shared_cache().counts.since(before).pages_read == 1
     # the values are the keys, and the file is known by its tail at most
-    assert sum(reader.counts.row_groups + reader.counts.dense_columns for reader in opened) == 0
+    assert sum(reader.counts.row_groups + reader.counts.whole_columns for reader in opened) == 0
     assert {Path(reader.path).name for reader in opened} <= {"0.orc", "1.orc", "2.orc"}
     forget()
     opened.clear()
@@ -138,7 +138,9 @@ def test_a_walk_stops_early(table: Table, connection: LocalConnection, opened: l
     found = table.scan("a IS NOT NULL", ["id", "s"], 3).order_by("id", descending=True).to_arrow()
     last = FILES * ROWS - 1
     assert found.column("id").to_pylist() == [i for i in range(last, 0, -1) if A[i] is not None][:3]
-    assert {Path(reader.path).name for reader in opened if reader.counts.row_groups} == {"2.orc"}
+    assert {
+        Path(reader.path).name for reader in opened if reader.counts.chunks + reader.counts.whole_columns
+    } == {"2.orc"}
     text = connection.sql(f"EXPLAIN SELECT s FROM '{table.name}' ORDER BY id DESC LIMIT 3")
     assert "order by   id DESC: walks the index by_id" in str(text)
 
@@ -182,12 +184,12 @@ def test_a_limit_reads_no_more_stripes_than_it_needs(table: Table, opened: list[
     opened.clear()
     assert ids(table.scan(None, ["id"], 5)) == [0, 1, 2, 3, 4]
     assert len(opened) == 1
-    whole = sum(reader.counts.row_groups + reader.counts.dense_columns for reader in opened)
+    whole = sum(reader.counts.row_groups + reader.counts.whole_columns for reader in opened)
     assert whole == 1
     # what has to be checked is read one stripe at a time at first, so that the first may be enough
     opened.clear()
     assert len(ids(table.scan("a >= -20", ["id"], 1))) == 1
-    assert sum(reader.counts.dense_columns + reader.counts.row_groups for reader in opened) <= 4
+    assert sum(reader.counts.row_groups + reader.counts.whole_columns for reader in opened) <= 4
     table.create_index("by_a", "a")
     opened.clear()
     assert (
@@ -195,7 +197,7 @@ def test_a_limit_reads_no_more_stripes_than_it_needs(table: Table, opened: list[
         == [i for i in range(FILES * ROWS) if A[i] is not None][:30]
     )
     assert len(opened) == 1
-    assert sum(reader.counts.row_groups + reader.counts.dense_columns for reader in opened) == 1
+    assert sum(reader.counts.row_groups + reader.counts.whole_columns for reader in opened) == 1
 
 
 def test_work_ahead_grows_from_none() -> None:
@@ -206,7 +208,7 @@ def test_work_ahead_grows_from_none() -> None:
             taken.append(number)
             yield number, number
 
-    results: Any = run_units(units(), lambda number, _: number, cautious=True)
+    results: Any = run_units(units(), lambda number, *_: number, cautious=True)
     assert (next(results), len(taken)) == (0, 1)
     assert (next(results), len(taken)) == (1, 3)
     assert [*results] == list(range(2, 50))

@@ -92,7 +92,7 @@ def run(plan: ScanPlan) -> tuple[list[int], list[Note]]:
     """The ids of a plan's rows, and what its tasks note."""
     found: list[int] = []
     notes: dict[Note, None] = {}
-    for task, batch in run_units(answered(plan.tasks), lambda task, answer: (task, task.read(answer))):
+    for task, batch in run_units(answered(plan.tasks), lambda task, answer, _: (task, task.read(answer))):
         found += batch.column("id").to_pylist()
         notes |= dict.fromkeys(task.notes)
     return found, list(notes)

@@ -116,7 +116,7 @@ def test_a_look_proves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     def no_proof(_: object) -> None:
         raise AssertionError("proved")
 
-    monkeypatch.setattr("hindex.scan.scan.prove_scan", no_proof)
+    monkeypatch.setattr("hindex.scan.proving.prove_scan", no_proof)
     for scan in (table.scan("a > 3", mode=Mode.PROVE), table.scan("a > 3", mode=Mode.PROVE).order_by("id")):
         html = shown(scan)
         assert extent(html) == "first 10 rows, 3 columns, not proved"

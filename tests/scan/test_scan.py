@@ -13,7 +13,7 @@ import pytest
 
 import hindex
 from hindex.errors import PredicateError, TableError
-from hindex.orc import DecodePath, OrcReader
+from hindex.orc import OrcReader
 from hindex.plan.explain import ReadPath
 from hindex.plan.reasons import Reason
 from hindex.scan import execute, running
@@ -44,13 +44,13 @@ def table(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Tabl
     return found
 
 
-@pytest.fixture(params=[None, DecodePath.SPARSE, DecodePath.DENSE], ids=["cost", "sparse", "dense"])
-def opened(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> list[OrcReader]:
-    """The data files that were opened, made to decode in one way."""
+@pytest.fixture
+def opened(windows: str, monkeypatch: pytest.MonkeyPatch) -> list[OrcReader]:
+    """The data files that were opened."""
     readers: list[OrcReader] = []
 
     def open_reader(source: str, timezone: str | None = None) -> OrcReader:
-        readers.append(OrcReader(source, path=request.param, timezone=timezone))
+        readers.append(OrcReader(source, timezone=timezone))
         return readers[-1]
 
     monkeypatch.setattr(execute, "OrcReader", open_reader)

@@ -315,7 +315,7 @@ def test_a_file_rewritten_after_planning(path: Path, table: Table) -> None:
     write_rows(path / ".new", 0, [4, 5, 3]).replace(path / "one.orc")
     found = [
         (id_, [note.reason for note in task.notes])
-        for task, batch in run_units(answered(plan.tasks), lambda task, answer: (task, task.read(answer)))
+        for task, batch in run_units(answered(plan.tasks), lambda task, answer, _: (task, task.read(answer)))
         for id_ in batch.column("id").to_pylist()
     ]
     assert [id_ for id_, _ in found] == [0, 2, *expected(ROWS)]

@@ -73,31 +73,29 @@ def text(i: int) -> str:
     return f"{i * 7919 % 10007} {i * 104729 % 100003} {i}"
 
 
-def test_stripes_of_few_rows_are_read_together_and_of_a_limit_one_by_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stripes_behind_a_limit_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     columns = {"id": pa.array(range(20_000)), "s": pa.array(list(map(text, range(20_000))))}
     write_columns(tmp_path / "t" / "a.orc", columns, codec="zstd", stripe=1 << 12, stride=500)
     scan = hindex.connect().table(str(tmp_path / "t")).scan("id % 500 < 3", ["s"])
     (group,) = group_units(scan.plan(), 1)
     wanted = [text(i) for i in range(20_000) if i % 500 < 3]
-    reads: list[list[int]] = []
-    read = OrcReader.read_stripes
+    reads: list[int] = []
+    read = OrcReader.read_stripe
 
-    def spy(self: OrcReader, names: Any, selections: Any, *crew: Any) -> list[pa.RecordBatch]:
+    def spy(self: OrcReader, stripe: int, names: Any, *given: Any) -> pa.RecordBatch:
         if "s" in names:
-            reads.append([stripe for stripe, _ in selections])
-        return read(self, names, selections, *crew)
+            reads.append(stripe)
+        return read(self, stripe, names, *given)
 
-    monkeypatch.setattr(OrcReader, "read_stripes", spy)
+    monkeypatch.setattr(OrcReader, "read_stripe", spy)
     assert rows([group]) == wanted
     with OrcReader(tmp_path / "t" / "a.orc") as reader:
         stripes = len(reader.stripes)
-    assert 2 < stripes <= reader.most_together
-    assert reads == [list(range(stripes))]
+    assert stripes > 2
+    assert sorted(reads) == list(range(stripes))
     reads.clear()
     assert [text for batch in read_group(group, 2) for text in batch.column(0).to_pylist()] == wanted[:2]
-    assert reads == [[0]]
+    assert reads == [0]
 
 
 def numbered_rows(task: int) -> Iterator[pa.RecordBatch]:

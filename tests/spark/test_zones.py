@@ -12,7 +12,7 @@ import pytest
 import hindex
 from hindex.domain import Domain
 from hindex.errors import HindexError, PredicateError
-from hindex.orc.columns.zones import FIRST_TRANSITIONS, instants, known_zone, wall_clock
+from hindex.orc.decode.zones import FIRST_TRANSITIONS, instants, known_zone, wall_clock
 from hindex.orc.types import Kind, OrcType
 from hindex.plan.evaluate import mask, prune
 from hindex.plan.filter import Leaf

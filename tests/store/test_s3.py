@@ -182,7 +182,7 @@ def test_an_object_replaced_after_planning(
     time.sleep(1.1)
     filesystem.pipe_file(path, second)
     s3.requests.clear()
-    found = list(run_units(answered(plan.tasks), lambda task, answer: (task.notes, task.read(answer))))
+    found = list(run_units(answered(plan.tasks), lambda task, answer, _: (task.notes, task.read(answer))))
     assert [batch.column("id").to_pylist() for _, batch in found] == [[APART[10]]]
     assert {note.reason for notes, _ in found for note in notes} == {Reason.STALE_FILE}
     # no request is made for it

@@ -67,7 +67,7 @@ def _opened() -> Iterator[list[IndexFileReader]]:
 def decoded(readers: list[OrcReader]) -> int:
     """How many columns of row groups, or of whole stripes, had values of theirs read."""
     counts = [reader.counts for reader in readers]
-    return sum(item.row_groups + item.dense_columns + item.whole_columns for item in counts)
+    return sum(item.row_groups + item.whole_columns for item in counts)
 
 
 def planned_rows(table: Table, where: str) -> int:

@@ -1,1 +1,0 @@
-"""Columns: from decompressed streams to Arrow arrays."""

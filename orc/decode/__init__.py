@@ -1,0 +1,1 @@
+"""Decoding: streams of a stripe to Arrow arrays of the selected values."""

@@ -1,0 +1,83 @@
+"""Arrow arrays from decoded values and a null mask, without a copy where there are no nulls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hindex.errors import OrcError
+from hindex.orc import kernel
+
+Bytes = npt.NDArray[np.uint8]
+
+#: Bytes of all strings of one array.
+MAX_ARRAY_BYTES = (1 << 31) - 1
+
+
+def validity(valid: npt.NDArray[Any] | None) -> pa.Buffer | None:
+    return None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
+
+
+def scatter_valid(values: npt.NDArray[Any], valid: Bytes | None) -> npt.NDArray[Any]:
+    """Put values at the slots that are not null, zeros at the others.
+
+    :param valid: uint8[N], 1 where a slot is not null; None if none is.
+    """
+    if valid is None:
+        return values
+    full = np.empty(len(valid), values.dtype)
+    if len(full):
+        width = values.dtype.itemsize
+        source = np.ascontiguousarray(values).view(np.uint8).reshape(len(values), width)
+        kernel.scatter(source, valid, full.view(np.uint8).reshape(len(full), width))
+    return full
+
+
+def fixed_array(data_type: pa.DataType, values: npt.NDArray[Any], valid: Bytes | None) -> pa.Array:
+    """Make an array of a fixed-width type; ``values`` are those that are not null, in its physical type."""
+    full = np.ascontiguousarray(scatter_valid(values, valid))
+    return pa.Array.from_buffers(data_type, len(full), [validity(valid), pa.py_buffer(full)])
+
+
+def bool_array(values: npt.NDArray[Any], valid: Bytes | None) -> pa.Array:
+    full = scatter_valid(values, valid)
+    return pa.Array.from_buffers(
+        pa.bool_(), len(full), [validity(valid), pa.py_buffer(np.packbits(full, bitorder="little"))]
+    )
+
+
+def with_nulls(array: pa.Array, valid: Bytes | None) -> pa.Array:
+    """Put an array's values at the slots that are valid, nulls at the others."""
+    if valid is None:
+        return array
+    return array.take(fixed_array(pa.int64(), np.arange(len(array)), valid))
+
+
+def check_size(total: int) -> None:
+    """Refuse strings of so many bytes in one array."""
+    if total > MAX_ARRAY_BYTES:
+        raise OrcError(
+            f"the selected values take {total} bytes, more than one array holds: select fewer rows"
+        )
+
+
+def pad_strings(array: pa.Array, length: int) -> pa.Array:
+    """Fill CHAR values with blanks up to so many characters: writers may leave these out, or count bytes.
+
+    :raises OrcError: if that is more than one array holds.
+    """
+    characters = pc.utf8_length(array)
+    least = pc.min(characters).as_py()
+    if least is None or least >= length:
+        return array
+    # pyarrow goes by what it would be if none of them had a character
+    if array.get_total_buffer_size() + len(array) * length <= MAX_ARRAY_BYTES:
+        return pc.utf8_rpad(array, width=length, padding=" ")
+    blanks = pc.max_element_wise(pc.subtract(length, characters.cast(pa.int64())), 0)
+    stored = pc.binary_length(array).cast(pa.int64())
+    check_size(pc.sum(stored).as_py() + pc.sum(blanks).as_py())
+    return pc.utf8_rpad(array.cast(pa.large_utf8()), width=length, padding=" ").cast(pa.utf8())

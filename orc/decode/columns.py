@@ -1,0 +1,641 @@
+"""Columns of any type at selected rows.
+
+A child has values only where its parents are not null, and its row index counts just these. So the selected rows of a
+row group become, level by level, selected values of the same row group in the child's own numbers.
+Source: ORC specification v1, "Column Encodings" and the sections on the types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hindex.errors import OrcError
+from hindex.orc import kernel
+from hindex.orc.decode.arrays import (
+    MAX_ARRAY_BYTES,
+    bool_array,
+    check_size,
+    fixed_array,
+    pad_strings,
+    scatter_valid,
+    validity,
+    with_nulls,
+)
+from hindex.orc.decode.positions import has_present
+from hindex.orc.decode.streams import Segments, StreamReader, max_run_bytes
+from hindex.orc.decode.timestamps import date_array, timestamp_array
+from hindex.orc.stripe import StreamKind, Stripe, is_decimal64
+from hindex.orc.tail import FileTail
+from hindex.orc.types import BINARY_KINDS, STRING_KINDS, Kind, OrcType
+
+Bytes = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.int64]
+
+Scalar = TypeVar("Scalar", bound=np.generic)
+
+_MAX_INT32 = (1 << 31) - 1
+
+#: No string is so long: sums of fewer than 2^23 such lengths stay far from 64 bits.
+_MAX_LENGTH = 1 << 40
+
+#: So many elements of lists may be claimed without a look at the last one, and so many for each stored byte.
+_UNCHECKED_VALUES = 1 << 20
+_VALUES_PER_BYTE = 64
+
+_INTEGER_DTYPES = {Kind.SHORT: np.int16, Kind.INT: np.int32, Kind.LONG: np.int64}
+
+_NONE: Ints = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ValueSelection:
+    """Selected values of a node of the type tree, nulls of its parents not counted.
+
+    They are cut into segments of consecutive row groups, ``begins[s]`` to ``ends[s]``, each with at least one value.
+    Values ``bounds[s]`` to ``bounds[s + 1]`` are those of segment s, and ``positions`` numbers them within the segment,
+    ascending; without positions, they are all values from the segment's first one on.
+    """
+
+    begins: Ints
+    ends: Ints
+    bounds: Ints
+    positions: Ints | None
+
+    def __len__(self) -> int:
+        return int(self.bounds[-1])
+
+    @property
+    def counts(self) -> Ints:
+        """int64[S], how many values are selected in each segment."""
+        return self.bounds[1:] - self.bounds[:-1]
+
+    @property
+    def reaches(self) -> Ints:
+        """int64[S], how many values each segment has up to its last selected one."""
+        return self.counts if self.positions is None else self.positions[self.bounds[1:] - 1] + 1
+
+    def below(self, bounds: Ints, positions: Ints | None) -> ValueSelection:
+        """Select values of a child in the same segments; those without any are left out."""
+        kept = bounds[1:] > bounds[:-1]
+        if kept.all():
+            return ValueSelection(self.begins, self.ends, bounds, positions)
+        return ValueSelection(
+            self.begins[kept], self.ends[kept], np.append(bounds[:-1][kept], bounds[-1]), positions
+        )
+
+
+class ColumnDecoder:
+    """Decodes columns of one stripe that share their top-level column; used by one thread at a time.
+
+    :param readers: gives the reader of a stream that the stripe has, None otherwise.
+    :param timezone: the reader's time zone, see :class:`~hindex.orc.OrcReader`.
+    """
+
+    def __init__(
+        self,
+        tail: FileTail,
+        stripe: Stripe,
+        readers: Callable[[int, StreamKind], StreamReader],
+        timezone: str | None = None,
+    ) -> None:
+        self._tail = tail
+        self._stripe = stripe
+        self._readers = readers
+        self._timezone = timezone
+        self._dictionaries: dict[int, tuple[Ints, Bytes | None]] = {}
+        #: The row group that is decoded next, if any.
+        self.next_group: int | None = None
+        # values are looked for that are decoded once more
+        self._is_probing = False
+
+    def decode(self, data_type: OrcType, parents: Sequence[OrcType], selection: ValueSelection) -> pa.Array:
+        """Decode a column at selected rows, which are rows of the first parent.
+
+        :raises OrcError: if the file is corrupt there.
+        """
+        slots: Bytes | None = None
+        for parent in parents:
+            if len(selection):
+                valid, selection = self._present(parent, selection)
+                slots = _within(valid, slots)
+        return self._array(data_type, selection, slots)
+
+    def _array(self, node: OrcType, rows: ValueSelection, slots: Bytes | None = None) -> pa.Array:
+        """Decode the values of a node.
+
+        :param slots: 1 for each row at which the node's parent is not null, 0 for others, which get nulls; None if all
+            are.
+        """
+        count = len(rows) if slots is None else len(slots)
+        if not len(rows):
+            return pa.nulls(count, node.to_arrow())
+        valid, selection = self._present(node, rows)
+        valid = _within(valid, slots)
+        match node.kind:
+            case Kind.STRUCT:
+                children = [self._array(child, selection, valid) for child in node.children]
+                return pa.Array.from_buffers(node.to_arrow(), count, [validity(valid)], children=children)
+            case Kind.LIST | Kind.MAP:
+                return self._list(node, count, valid, selection)
+            case Kind.UNION:
+                return self._union(node, valid, selection)
+        if not len(selection):
+            return pa.nulls(count, node.to_arrow())
+        return self._primitive(node, valid, selection)
+
+    # --- streams ---
+
+    def _read(
+        self,
+        node: OrcType,
+        kind: StreamKind,
+        selection: ValueSelection,
+        decode: Callable[[Segments, Ints], int],
+        max_bytes: Ints | None = None,
+        *,
+        fresh: bool = False,
+    ) -> Segments:
+        """Load the content of a stream and decode it.
+
+        :param max_bytes: int64[S], how many bytes of each segment are needed at most; those of runs if None.
+        :param decode: gets the content, and int64[S, 2] to fill with where it stops; returns a status of the kernel.
+        """
+        reader = self._readers(node.column, kind)
+        stops = np.empty((len(selection.begins), 2), np.int64)
+        try:
+            if max_bytes is None:
+                max_bytes = max_run_bytes(selection.reaches)
+            content = reader.segments(
+                selection.begins, selection.ends, max_bytes, next_group=self.next_group, fresh=fresh
+            )
+            while True:
+                status = decode(content, stops)
+                more = reader.extend(content) if status & 255 == kernel.STREAM_ENDS else None
+                if more is None:
+                    break
+                content = more
+        except OrcError as error:
+            raise error.at(stream=kind.name) from error
+        _check(status, kind)
+        if not self._is_probing:
+            reader.advance(stops)
+        return content
+
+    def _present(self, node: OrcType, rows: ValueSelection) -> tuple[Bytes | None, ValueSelection]:
+        """Tell which rows are not null (uint8[N]; None if all are), and select the values of these."""
+        if not has_present(self._stripe, node.column):
+            return None, rows
+        bits, ranks, bounds = self._bits(node, StreamKind.PRESENT, rows, ranked=rows.positions is not None)
+        valid = None if int(bounds[-1]) == len(rows) else bits
+        return valid, rows.below(bounds, None if ranks is None else ranks[: int(bounds[-1])])
+
+    def _bits(
+        self, node: OrcType, kind: StreamKind, selection: ValueSelection, *, ranked: bool = False
+    ) -> tuple[Bytes, Ints | None, Ints]:
+        """Decode booleans; the numbers of those set among all of their segment; and bounds of those set."""
+        reaches = selection.reaches
+        bounds, packed = _ZERO, np.zeros(0, np.uint8)
+
+        def decode(content: Segments, stops: Ints) -> int:
+            nonlocal bounds, packed
+            ends = content.skips + reaches
+            sizes = (ends + 7) >> 3
+            bounds = _starts(sizes)
+            packed = _empty(int(bounds[-1]), np.uint8)
+            status = kernel.decode_bytes(
+                content.data, content.starts, content.limits, None, bounds, None, packed, stops
+            )
+            # the last byte may have bits left
+            stops[:, 1] = stops[:, 1] * 8 - (sizes * 8 - ends)
+            return status
+
+        content = self._read(node, kind, selection, decode)
+        bits = _empty(len(selection), np.uint8)
+        ranks = _empty(len(selection), np.int64) if ranked else None
+        set_bounds = np.empty(len(bounds), np.int64)
+        firsts = bounds[:-1] * 8 + content.skips
+        kernel.select_bits(packed, firsts, selection.bounds, selection.positions, bits, ranks, set_bounds)
+        return bits, ranks, set_bounds
+
+    def _integers(
+        self, node: OrcType, kind: StreamKind, selection: ValueSelection, *, is_signed: bool
+    ) -> Ints:
+        return self._decode_integers(node, kind, selection, selection.bounds, selection.positions, is_signed)
+
+    def _first_integers(
+        self, node: OrcType, kind: StreamKind, selection: ValueSelection
+    ) -> tuple[Ints, Ints]:
+        """Decode the unsigned values of each segment up to the last selected one; and their bounds."""
+        bounds = _starts(selection.reaches)
+        return self._decode_integers(node, kind, selection, bounds, None, False), bounds
+
+    def _decode_integers(
+        self,
+        node: OrcType,
+        kind: StreamKind,
+        selection: ValueSelection,
+        bounds: Ints,
+        positions: Ints | None,
+        is_signed: bool,
+    ) -> Ints:
+        values = _empty(int(bounds[-1]), np.int64)
+        is_v2 = self._stripe.encodings[node.column].is_v2
+
+        def decode(content: Segments, stops: Ints) -> int:
+            return kernel.decode_integers(
+                content.data,
+                content.starts,
+                content.limits,
+                content.skips,
+                bounds,
+                positions,
+                values,
+                is_v2,
+                is_signed,
+                stops,
+            )
+
+        self._read(node, kind, selection, decode)
+        return values
+
+    def _bytes(
+        self, node: OrcType, kind: StreamKind, selection: ValueSelection, bounds: Ints, positions: Ints | None
+    ) -> Bytes:
+        values = _empty(int(bounds[-1]), np.uint8)
+
+        def decode(content: Segments, stops: Ints) -> int:
+            return kernel.decode_bytes(
+                content.data,
+                content.starts,
+                content.limits,
+                content.skips,
+                bounds,
+                positions,
+                values,
+                stops,
+            )
+
+        self._read(node, kind, selection, decode)
+        return values
+
+    def _slices(self, node: OrcType, kind: StreamKind, selection: ValueSelection, sizes: Ints) -> Bytes:
+        """Read the first ``sizes[s]`` bytes of each segment."""
+
+        def decode(content: Segments, stops: Ints) -> int:
+            stops[:, 0], stops[:, 1] = content.starts + sizes, 0
+            return kernel.STREAM_ENDS if (stops[:, 0] > content.limits).any() else 0
+
+        content = self._read(node, kind, selection, decode, sizes, fresh=True)
+        slices = [
+            content.data[begin : begin + size]
+            for begin, size in zip(content.starts.tolist(), sizes.tolist(), strict=True)
+        ]
+        if len(slices) == 1:
+            return slices[0] if content.is_owned else slices[0].copy()
+        return np.concatenate(slices)
+
+    # --- primitive types ---
+
+    def _primitive(self, node: OrcType, valid: Bytes | None, selection: ValueSelection) -> pa.Array:
+        kind, arrow = node.kind, node.to_arrow()
+        if kind in _INTEGER_DTYPES:
+            values = self._integers(node, StreamKind.DATA, selection, is_signed=True)
+            return fixed_array(arrow, values.astype(_INTEGER_DTYPES[kind], copy=False), valid)
+        if kind in STRING_KINDS or kind in BINARY_KINDS:
+            is_dictionary = self._stripe.encodings[node.column].is_dictionary
+            strings = (self._dictionary if is_dictionary else self._strings)(node, valid, selection)
+            return pad_strings(strings, node.max_length) if kind is Kind.CHAR else strings
+        match kind:
+            case Kind.FLOAT | Kind.DOUBLE:
+                return fixed_array(arrow, self._floats(node, selection), valid)
+            case Kind.DECIMAL:
+                return fixed_array(arrow, self._decimals(node, selection, arrow), valid)
+            case Kind.DATE:
+                days = self._integers(node, StreamKind.DATA, selection, is_signed=True)
+                return date_array(days, valid, is_proleptic=self._tail.is_proleptic)
+            case Kind.TIMESTAMP | Kind.TIMESTAMP_INSTANT:
+                return timestamp_array(
+                    arrow,
+                    self._integers(node, StreamKind.DATA, selection, is_signed=True),
+                    self._integers(node, StreamKind.SECONDARY, selection, is_signed=False),
+                    valid,
+                    kind=Kind(self._tail.footer.types[node.column].kind),
+                    writer=self._stripe.writer_timezone,
+                    reader=self._timezone,
+                    is_proleptic=self._tail.is_proleptic,
+                )
+            case Kind.BOOLEAN:
+                bits, _, _ = self._bits(node, StreamKind.DATA, selection)
+                return bool_array(bits, valid)
+            case Kind.BYTE:
+                octets = self._bytes(node, StreamKind.DATA, selection, selection.bounds, selection.positions)
+                return fixed_array(arrow, octets.view(np.int8), valid)
+        raise OrcError(f"type {node} is not a primitive")
+
+    def _floats(self, node: OrcType, selection: ValueSelection) -> npt.NDArray[np.void]:
+        """Gather values of a fixed width, as records of so many bytes."""
+        width = 4 if node.kind == Kind.FLOAT else 8
+        if selection.positions is None:
+            return self._slices(node, StreamKind.DATA, selection, selection.counts * width).view(f"V{width}")
+        lows = selection.positions * width
+        sizes = np.full(len(lows), width)
+        data, begins = self._values(node, StreamKind.DATA, selection, lows, sizes)
+        values = _empty(len(lows) * width, np.uint8)
+        _check(kernel.copy_values(data, begins, sizes, values), StreamKind.DATA)
+        return values.view(f"V{width}")
+
+    def _values(
+        self, node: OrcType, kind: StreamKind, selection: ValueSelection, lows: Ints, sizes: Ints
+    ) -> tuple[Bytes, Ints]:
+        try:
+            return self._readers(node.column, kind).values(
+                selection.begins, selection.ends, selection.bounds, lows, sizes, next_group=self.next_group
+            )
+        except OrcError as error:
+            raise error.at(stream=kind.name) from error
+
+    def _strings(self, node: OrcType, valid: Bytes | None, selection: ValueSelection) -> pa.Array:
+        lengths, bounds = self._first_integers(node, StreamKind.LENGTH, selection)
+        if selection.positions is None:
+            _check_lengths(lengths)
+            ends = _starts(lengths)
+            check_size(int(ends[-1]))
+            text = self._slices(node, StreamKind.DATA, selection, ends[bounds[1:]] - ends[bounds[:-1]])
+            return _string_array(node, lengths, ends, valid, text)
+        lows, sizes = _empty(len(selection), np.int64), _empty(len(selection), np.int64)
+        status = kernel.sum_lengths(
+            lengths, bounds[:-1], selection.bounds, selection.positions, lows, sizes, _MAX_LENGTH
+        )
+        _check(status, StreamKind.LENGTH)
+        ends = _starts(sizes)
+        check_size(int(ends[-1]))
+        data, begins = self._values(node, StreamKind.DATA, selection, lows, sizes)
+        text = _empty(int(ends[-1]), np.uint8)
+        _check(kernel.copy_values(data, begins, sizes, text), StreamKind.DATA)
+        return _string_array(node, sizes, ends, valid, text)
+
+    def _dictionary(self, node: OrcType, valid: Bytes | None, selection: ValueSelection) -> pa.Array:
+        codes = self._integers(node, StreamKind.DATA, selection, is_signed=False)
+        ends, entries = self._entries(node, len(codes))
+        offsets = _empty((len(codes) if valid is None else len(valid)) + 1, np.int32)
+        status = kernel.measure_entries(ends, codes, valid, offsets)
+        if status == -1:
+            check_size(MAX_ARRAY_BYTES + 1)
+        if status & 255 == kernel.BAD_ENTRY:
+            code = int(codes[status >> 8])
+            raise OrcError(f"a value is entry {code} of a dictionary of {len(ends) - 1}", stream="DATA")
+        text = _empty(int(offsets[-1]), np.uint8)
+        if entries is not None:
+            _check(kernel.copy_entries(entries, ends, codes, text), StreamKind.DICTIONARY_DATA)
+        else:
+            sizes = ends[codes + 1] - ends[codes]
+            whole = ValueSelection(_ZERO, _ONE, np.array([0, len(codes)]), None)
+            data, begins = self._values(node, StreamKind.DICTIONARY_DATA, whole, ends[codes], sizes)
+            _check(kernel.copy_values(data, begins, sizes, text), StreamKind.DICTIONARY_DATA)
+        buffers = [validity(valid), pa.py_buffer(offsets), pa.py_buffer(text)]
+        return pa.Array.from_buffers(node.to_arrow(), len(offsets) - 1, buffers)
+
+    def _entries(self, node: OrcType, values: int) -> tuple[Ints, Bytes | None]:
+        """Read a dictionary: where its entries end, a zero before; and their bytes, if so many values may need all."""
+        known = self._dictionaries.get(node.column)
+        is_first = known is None
+        if known is None:
+            count = self._stripe.dictionary_sizes[node.column]
+            if count > max(_UNCHECKED_VALUES, _VALUES_PER_BYTE * self._stripe.data_length(node.column)):
+                raise OrcError(
+                    f"there should be {count} entries of a dictionary and its column has "
+                    f"{self._stripe.data_length(node.column)} bytes: the file is corrupt"
+                )
+            lengths = _NONE
+            if count:
+                whole = ValueSelection(_ZERO, _ONE, np.array([0, count]), None)
+                lengths = self._integers(node, StreamKind.LENGTH, whole, is_signed=False)
+                _check_lengths(lengths)
+            known = _starts(lengths), None
+        ends, entries = known
+        total = int(ends[-1])
+        if entries is None and (total <= _SMALL_DICTIONARY or values >= len(ends) or not is_first):
+            whole = ValueSelection(_ZERO, _ONE, np.array([0, 1]), None)
+            entries = self._slices(node, StreamKind.DICTIONARY_DATA, whole, ends[-1:])
+        self._dictionaries[node.column] = ends, entries
+        return ends, entries
+
+    def _decimals(self, node: OrcType, selection: ValueSelection, arrow: pa.DataType) -> npt.NDArray[np.void]:
+        """Decode decimals of the column's scale, as records of 16 bytes."""
+        words = _empty(2 * len(selection), np.int64).reshape(-1, 2)
+        if is_decimal64(node, self._tail.version):
+            words[:, 0] = self._integers(node, StreamKind.DATA, selection, is_signed=True)
+            words[:, 1] = words[:, 0] >> 63
+            return words.view("V16").ravel()
+
+        def decode(content: Segments, stops: Ints) -> int:
+            return kernel.decode_decimals(
+                content.data,
+                content.starts,
+                content.limits,
+                selection.bounds,
+                selection.positions,
+                words,
+                stops,
+            )
+
+        self._read(node, StreamKind.DATA, selection, decode)
+        scales = self._integers(node, StreamKind.SECONDARY, selection, is_signed=True)
+        rest = _empty(len(scales), np.int64)
+        for at in rest[: kernel.rescale(words, scales, arrow.scale, rest)].tolist():
+            value = int(words[at, 1]) << 64 | int(words[at, 0]) & (1 << 64) - 1
+            value = _rescale(value, arrow.scale - int(scales[at]), arrow.scale)
+            low = value & (1 << 64) - 1
+            words[at] = low - (1 << 64 if low >> 63 else 0), value >> 64
+        return words.view("V16").ravel()
+
+    # --- composite types ---
+
+    def _list(self, node: OrcType, rows: int, valid: Bytes | None, selection: ValueSelection) -> pa.Array:
+        sizes, below = _NONE, selection
+        if len(selection):
+            sizes, below = self._elements(node, selection)
+        offsets = _starts(scatter_valid(sizes, valid)).astype(np.int32)
+        buffers, arrow = [validity(valid), pa.py_buffer(offsets)], node.to_arrow()
+        children = [self._array(child, below) for child in node.children]
+        if node.kind is Kind.LIST:
+            return pa.Array.from_buffers(arrow, rows, buffers, children=children)
+        keys, values = children
+        if keys.null_count:
+            # pyarrow would end the process
+            raise OrcError(
+                "a map of the selected rows has a null key, which neither Arrow nor Spark can hold: leave out these "
+                "rows or the column"
+            )
+        entries = pa.StructArray.from_arrays([keys, values], fields=[arrow.key_field, arrow.item_field])
+        return pa.Array.from_buffers(arrow, rows, buffers, children=[entries])
+
+    def _elements(self, node: OrcType, selection: ValueSelection) -> tuple[Ints, ValueSelection]:
+        """Decode how many elements each selected list has, and select these."""
+        lengths, bounds = self._first_integers(node, StreamKind.LENGTH, selection)
+        if int(lengths.min()) < 0 or int(lengths.max()) > _MAX_INT32:
+            raise OrcError("a list's length is negative or absurdly large", stream="LENGTH")
+        if selection.positions is None:
+            ends = _starts(lengths)
+            self._check_elements(node, selection, int(ends[-1]), ends[bounds[1:]] - ends[bounds[:-1]])
+            return lengths, selection.below(ends[bounds], None)
+        lows, sizes = _empty(len(selection), np.int64), _empty(len(selection), np.int64)
+        status = kernel.sum_lengths(
+            lengths, bounds[:-1], selection.bounds, selection.positions, lows, sizes, _MAX_LENGTH
+        )
+        _check(status, StreamKind.LENGTH)
+        ends = _starts(sizes)
+        last = selection.bounds[1:] - 1
+        self._check_elements(node, selection, int(ends[-1]), lows[last] + sizes[last])
+        # element numbers: those of a list follow each other from its first one on
+        positions = np.repeat(lows - ends[:-1], sizes)
+        positions += np.arange(len(positions))
+        return sizes, selection.below(ends[selection.bounds], positions)
+
+    def _check_elements(self, node: OrcType, selection: ValueSelection, elements: int, reaches: Ints) -> None:
+        """Refuse lists that have more elements than there are, before memory is taken for them.
+
+        :param elements: of all selected lists.
+        :param reaches: int64[S], elements of each segment's lists up to its last selected one.
+        """
+        if elements > _MAX_INT32:
+            raise OrcError(
+                f"the selected lists have {elements} elements, more than one array holds: select fewer rows",
+                stream="LENGTH",
+            )
+        if elements <= _UNCHECKED_VALUES:
+            return
+        for child in node.children:
+            stored = sum(self._stripe.data_length(item.column) for item in child.walk())
+            if not stored:
+                raise OrcError(
+                    f"there should be {elements} values and there is no stream of them: the file is corrupt"
+                )
+            if elements > _VALUES_PER_BYTE * stored:
+                segment = int(np.argmax(reaches))
+                part = slice(segment, segment + 1)
+                last = ValueSelection(
+                    selection.begins[part], selection.ends[part], np.array([0, 1]), reaches[part] - 1
+                )
+                was_probing, self._is_probing = self._is_probing, True
+                self._array(child, last)
+                self._is_probing = was_probing
+
+    def _union(self, node: OrcType, valid: Bytes | None, selection: ValueSelection) -> pa.Array:
+        variants = node.children
+        if not variants:
+            raise OrcError("a union type has no children: nothing could be a value of it")
+        tags, children = np.zeros(0, np.uint8), list[pa.Array]()
+        selections = [selection] * len(variants)
+        if len(selection):
+            tags, selections = self._variants(node, selection)
+        children = [self._array(child, item) for child, item in zip(variants, selections, strict=True)]
+        offsets = np.zeros(len(tags), np.int32)
+        for tag in range(len(variants)):
+            chosen = np.flatnonzero(tags == tag)
+            offsets[chosen] = np.arange(len(chosen))
+        if valid is not None:
+            # Arrow's unions have no nulls of their own: a null is a null of the first child
+            tags, offsets = scatter_valid(tags, valid), scatter_valid(offsets, valid)
+            first = tags == 0
+            children[0] = with_nulls(children[0], valid[first])
+            offsets[first] = np.arange(len(children[0]))
+        names = [f"_union_{i}" for i in range(len(children))]
+        return pa.UnionArray.from_dense(
+            fixed_array(pa.int8(), tags.astype(np.int8), None),
+            fixed_array(pa.int32(), offsets, None),
+            children,
+            names,
+        )
+
+    def _variants(self, node: OrcType, selection: ValueSelection) -> tuple[Bytes, list[ValueSelection]]:
+        """Decode the tags of selected values, and select the values of each variant."""
+        bounds = _starts(selection.reaches)
+        all_tags = self._bytes(node, StreamKind.DATA, selection, bounds, None)
+        tags = all_tags
+        firsts = np.repeat(bounds[:-1], selection.counts)
+        if selection.positions is not None:
+            tags = all_tags[firsts + selection.positions]
+        if int(tags.max()) >= len(node.children):
+            raise OrcError(
+                f"a union's tag is {int(tags.max())} of {len(node.children)} children", stream="DATA"
+            )
+        selections = []
+        for tag in range(len(node.children)):
+            chosen = tags == tag
+            child_bounds = _starts(chosen)[selection.bounds]
+            positions = None
+            if selection.positions is not None:
+                before = _starts(all_tags == tag)
+                positions = (before[firsts + selection.positions] - before[firsts])[chosen]
+            selections.append(selection.below(child_bounds, positions))
+        return tags, selections
+
+
+#: Dictionaries of so many bytes are read whole, whatever is selected: about two chunks.
+_SMALL_DICTIONARY = 1 << 19
+
+_ZERO, _ONE = np.zeros(1, np.int64), np.ones(1, np.int64)
+
+
+def _within(valid: Bytes | None, slots: Bytes | None) -> Bytes | None:
+    """Tell which slots are not null, by those whose parent is not and by which of these are not."""
+    if slots is None or valid is None:
+        return valid if slots is None else slots
+    return scatter_valid(valid, slots)
+
+
+def _starts(sizes: npt.NDArray[np.generic]) -> Ints:
+    """Sum sizes up, a zero before: where each begins, and the last one ends."""
+    starts = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=starts[1:])
+    return starts
+
+
+def _empty(size: int, dtype: type[Scalar]) -> npt.NDArray[Scalar]:
+    """Get memory for so many values; a corrupt file may claim any number.
+
+    :raises OrcError: if there is not so much.
+    """
+    try:
+        return np.empty(size, dtype)
+    except (MemoryError, ValueError) as error:
+        raise OrcError(f"there should be {size} values, more than memory has room for") from error
+
+
+def _check(status: int, kind: StreamKind) -> None:
+    """Raise the error that a kernel's result stands for."""
+    if status:
+        raise OrcError(kernel.ERRORS[status & 255], stream=kind.name)
+
+
+def _check_lengths(lengths: Ints) -> None:
+    if len(lengths) and (int(lengths.min()) < 0 or int(lengths.max()) >= _MAX_LENGTH):
+        raise OrcError("a string's length is negative or absurdly large", stream="LENGTH")
+
+
+def _string_array(node: OrcType, lengths: Ints, ends: Ints, valid: Bytes | None, text: Bytes) -> pa.Array:
+    if valid is not None:
+        ends = _starts(scatter_valid(lengths, valid))
+    buffers = [validity(valid), pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(text)]
+    return pa.Array.from_buffers(node.to_arrow(), len(ends) - 1, buffers)
+
+
+def _rescale(value: int, shift: int, scale: int) -> int:
+    """Give one value ``shift`` more digits after the point, rounding half away from zero where it has less."""
+    if abs(shift) > 76:
+        raise OrcError(f"a decimal of scale {scale - shift} is outside the format's bounds")
+    if shift >= 0:
+        value *= 10**shift
+    else:
+        unit = 10**-shift
+        value = (abs(value) + unit // 2) // unit * (1 if value >= 0 else -1)
+    if abs(value) >= 10**38:
+        raise OrcError(f"a decimal does not fit precision 38 at scale {scale}")
+    return value

@@ -1,0 +1,126 @@
+"""Row indexes as arrays: where each row group begins in the streams of a column.
+
+Source: ORC specification v1, "Column Encodings" and "Row Index". An entry lists, stream by stream, the chunk's offset
+(compressed files only), the byte within the chunk's content, and then how many values of the run there belong to
+earlier row groups; boolean streams add the bit within the byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+import numpy.typing as npt
+
+from hindex.orc.stripe import EncodingKind, StreamKind, Stripe, is_decimal64
+from hindex.orc.types import BINARY_KINDS, INTEGER_KINDS, STRING_KINDS, Kind, OrcType
+
+Ints = npt.NDArray[np.int64]
+
+#: Numbers of a position after the place itself, by how the stream is encoded.
+_BYTES, _RUNS, _BITS = 0, 1, 2
+
+#: No stream goes so far, and eight times as much is still a number of 64 bits.
+_MAX_POSITION = 1 << 56
+
+
+def stream_layout(
+    data_type: OrcType, encoding: EncodingKind, version: tuple[int, int]
+) -> tuple[tuple[StreamKind, int], ...]:
+    """List the streams that hold a column's values, in the order of its positions; PRESENT excluded."""
+    kind = data_type.kind
+    if kind in STRING_KINDS or kind in BINARY_KINDS:
+        if encoding.is_dictionary:
+            return ((StreamKind.DATA, _RUNS),)
+        return ((StreamKind.DATA, _BYTES), (StreamKind.LENGTH, _RUNS))
+    if kind in INTEGER_KINDS or kind == Kind.DATE:
+        return ((StreamKind.DATA, _RUNS),)
+    if kind in (Kind.FLOAT, Kind.DOUBLE):
+        return ((StreamKind.DATA, _BYTES),)
+    if kind == Kind.BOOLEAN:
+        return ((StreamKind.DATA, _BITS),)
+    if kind == Kind.DECIMAL:
+        if is_decimal64(data_type, version):
+            return ((StreamKind.DATA, _RUNS),)
+        return ((StreamKind.DATA, _BYTES), (StreamKind.SECONDARY, _RUNS))
+    if kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT):
+        return ((StreamKind.DATA, _RUNS), (StreamKind.SECONDARY, _RUNS))
+    if kind in (Kind.LIST, Kind.MAP):
+        return ((StreamKind.LENGTH, _RUNS),)
+    if kind == Kind.UNION:
+        return ((StreamKind.DATA, _RUNS),)
+    return ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StreamPositions:
+    """Where each of the G row groups of a stripe begins in one stream; int64 arrays of length G.
+
+    ``chunk`` is the offset of a chunk's header and ``inner`` the byte within its content; in an uncompressed stream,
+    the byte and 0. ``skip`` values of the run there belong to earlier row groups; bits, in boolean streams.
+    """
+
+    chunk: Ints
+    inner: Ints
+    skip: Ints
+
+    def __len__(self) -> int:
+        return len(self.chunk)
+
+
+RowIndexPositions = dict[StreamKind, StreamPositions]
+
+
+def parse_positions(
+    layout: Sequence[tuple[StreamKind, int]],
+    entries: Sequence[Sequence[int]],
+    *,
+    is_compressed: bool,
+    has_present: bool,
+) -> RowIndexPositions | None:
+    """Deal the numbers of a column's row index entries out to its streams.
+
+    :returns: None where an entry does not have the numbers that the layout asks for, where they do not ascend, or are
+        beyond any stream, so that sums of them would wrap.
+    """
+    place = 2 if is_compressed else 1
+    full = ((StreamKind.PRESENT, _BITS), *layout) if has_present else tuple(layout)
+    length = sum(place + extra for _, extra in full)
+    # a writer that drops a PRESENT stream without nulls may leave its numbers in the entries
+    dropped = 0 if has_present else place + _BITS
+    lengths = {len(entry) for entry in entries}
+    try:
+        if lengths == {length}:
+            numbers = np.fromiter(chain.from_iterable(entries), np.int64, len(entries) * length)
+        elif lengths <= {length, length + dropped}:
+            kept = [list(entry)[len(entry) - length :] for entry in entries]
+            numbers = np.fromiter(chain.from_iterable(kept), np.int64, len(entries) * length)
+        else:
+            return None
+    except OverflowError:
+        return None
+    if len(numbers) and int(numbers.max()) > _MAX_POSITION:
+        return None
+    lines = numbers.reshape(len(entries), length)
+    zeros = np.zeros(len(entries), np.int64)
+    positions, at = RowIndexPositions(), 0
+    for kind, extra in full:
+        chunk = np.ascontiguousarray(lines[:, at])
+        if (chunk[1:] < chunk[:-1]).any():
+            return None
+        inner = np.ascontiguousarray(lines[:, at + 1]) if is_compressed else zeros
+        at += place
+        skip = zeros
+        if extra:
+            skip = (
+                lines[:, at] * 8 + lines[:, at + 1] if extra == _BITS else np.ascontiguousarray(lines[:, at])
+            )
+        positions[kind] = StreamPositions(chunk, inner, skip)
+        at += extra
+    return positions
+
+
+def has_present(stripe: Stripe, column: int) -> bool:
+    return (column, StreamKind.PRESENT) in stripe.streams

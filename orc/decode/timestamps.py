@@ -1,0 +1,128 @@
+"""Dates and timestamps: ORC's epochs, nanosecond coding, time zones and the older calendar.
+
+Source: ORC specification v1, "Date Columns" and "Timestamp Columns".
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hindex.errors import OrcError
+from hindex.orc.decode.arrays import fixed_array
+from hindex.orc.decode.zones import (
+    FIRST_TRANSITIONS,
+    UTC_NAMES,
+    base_seconds,
+    instants,
+    known_zone,
+    wall_clock,
+)
+from hindex.orc.types import Kind
+
+Ints = npt.NDArray[np.int64]
+
+MICROS_PER_SECOND = 1_000_000
+MICROS_PER_DAY = 86_400 * MICROS_PER_SECOND
+
+#: 1582-10-15, the first day of the Gregorian calendar, in days since 1970-01-01.
+GREGORIAN_START = -141427
+
+_DAYS_TO_EPOCH = 2_440_588  # the Julian day number of 1970-01-01
+
+#: Seconds from 1970 that are read, some 292,000 years: so what zones and the older calendar add fits, too.
+_MOST_SECONDS = ((1 << 63) - 1) // MICROS_PER_SECOND - 10_000 * 86_400
+
+
+def julian_to_gregorian(days: Ints) -> Ints:
+    """Days that count in the Julian calendar before 1582-10-15, recounted so that the proleptic Gregorian
+    calendar shows the same year, month and day.
+
+    The 29th of February of a year that only the Julian calendar makes a leap year becomes the 1st of March.
+    """
+    old = days < GREGORIAN_START
+    if not old.any():
+        return days
+    # Richards' algorithm for the Julian calendar, then its inverse for the Gregorian
+    f = days[old] + _DAYS_TO_EPOCH + 1401
+    e = 4 * f + 3
+    h = 5 * ((e % 1461) // 4) + 2
+    day = (h % 153) // 5 + 1
+    month = (h // 153 + 2) % 12 + 1
+    year = e // 1461 - 4716 + (14 - month) // 12
+    a = (14 - month) // 12
+    y = year + 4800 - a
+    m = month + 12 * a - 3
+    number = day + (153 * m + 2) // 5 + 365 * y + y // 4 - y // 100 + y // 400 - 32045
+    found = days.copy()
+    found[old] = number - _DAYS_TO_EPOCH
+    return found
+
+
+def date_array(days: Ints, valid: npt.NDArray[np.uint8] | None, *, is_proleptic: bool) -> pa.Array:
+    """Make dates of days since 1970, int64[N], those of the non-null values."""
+    # of days beyond 32 bits Java and C++ keep the low ones
+    short = days.astype(np.int32)
+    if not is_proleptic:
+        short = julian_to_gregorian(short.astype(np.int64)).astype(np.int32)
+    return fixed_array(pa.date32(), short, valid)
+
+
+def timestamp_array(
+    arrow: pa.DataType,
+    seconds: Ints,
+    nanoseconds: Ints,
+    valid: npt.NDArray[np.uint8] | None,
+    *,
+    kind: Kind,
+    writer: str,
+    reader: str | None,
+    is_proleptic: bool,
+) -> pa.Array:
+    """Make microseconds: of the wall clock for ``timestamp``, of UTC for ``timestamp with local time zone``.
+
+    :param seconds: int64[N], the DATA stream's non-null values.
+    :param nanoseconds: int64[N], those of the SECONDARY stream, as they are coded.
+    :param kind: the type in the file.
+    :param writer: the stripe's writer time zone.
+    :param reader: the reader's time zone, by which both types are instants as Spark's reader has them; None for none.
+    """
+    is_instant = kind == Kind.TIMESTAMP_INSTANT
+    zone = "UTC" if is_instant or not writer else known_zone(writer)
+    stored = micros = _micros(seconds, nanoseconds, base_seconds(zone))
+    if is_instant and reader is not None:
+        # Spark shows instants by Java's older calendar of the zone, too
+        zone = known_zone(reader)
+    if zone not in UTC_NAMES:
+        micros = wall_clock(micros, zone)
+    micros = _gregorian(micros, is_proleptic=is_proleptic)
+    if reader is not None:
+        micros = instants(micros, stored, reader)
+        if zone == known_zone(reader):
+            micros = np.where(stored >= FIRST_TRANSITIONS, stored, micros)
+    return fixed_array(arrow, micros, valid)
+
+
+def _gregorian(micros: Ints, *, is_proleptic: bool) -> Ints:
+    """Recount wall clock readings before 1582-10-15 that count in the Julian calendar."""
+    if not is_proleptic:
+        days = micros // MICROS_PER_DAY
+        if (days < GREGORIAN_START).any():
+            micros = micros + (julian_to_gregorian(days) - days) * MICROS_PER_DAY
+    return micros
+
+
+def _micros(seconds: Ints, coded: Ints, base: int) -> Ints:
+    zeros = coded & 7
+    nanos = coded >> 3
+    nanos = np.where(zeros == 0, nanos, nanos * 10 ** (zeros + 1))
+    # some writers count nanoseconds downwards from a second that they cut towards zero
+    if (np.abs(nanos) > 999_999_999).any():
+        raise OrcError("a timestamp has more than 999,999,999 nanoseconds: the file is corrupt")
+    seconds = seconds + base
+    # writers cut seconds before 1970 towards zero, while nanoseconds always count upwards
+    seconds = seconds - ((seconds < 0) & (nanos > 999_999))
+    if (np.abs(seconds) > _MOST_SECONDS).any():
+        raise OrcError("a timestamp does not fit 64-bit microseconds")
+    return seconds * MICROS_PER_SECOND + nanos // 1000

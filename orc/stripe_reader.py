@@ -1,0 +1,387 @@
+"""Stripes: the selected rows of some columns, decoded column by column.
+
+A column is decoded in windows of row groups, so that little is held at once besides the result. All rows are read from
+a stream's first value on; the row index serves to skip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hindex.errors import OrcError
+from hindex.orc.counts import CountedSource, ReadCounts
+from hindex.orc.decode.columns import ColumnDecoder, ValueSelection
+from hindex.orc.decode.positions import RowIndexPositions, has_present, parse_positions, stream_layout
+from hindex.orc.decode.streams import IndexedReader, SequentialReader, StoredStream, StreamReader
+from hindex.orc.known_files import KnownFile
+from hindex.orc.misplaced import misplacing
+from hindex.orc.projection import Projection
+from hindex.orc.selection import RowSelection
+from hindex.orc.source import Range
+from hindex.orc.stripe import StreamKind, Stripe, read_row_indexes, read_stripe_footer
+from hindex.orc.tail import FileTail
+
+Ints = npt.NDArray[np.int64]
+
+#: Decompressed bytes of a column that are decoded at once, about. Smaller windows cost more: those of 1 MiB 1.2 times
+#: the processor time.
+WINDOW_BYTES = 8 << 20
+
+#: Assumed content of a compressed byte.
+_INFLATES = 4
+
+#: Compressed bytes of a remote file that are fetched together.
+_FETCH_BYTES = 32 << 20
+
+#: Rows of the row groups that stand for those of a stripe without a row index.
+_STRIDE = 10_000
+
+#: Stored bytes of columns from which on mapped pages are given back as soon as these are decoded.
+_RELEASE_BYTES = 1 << 20
+
+#: Rows of a stripe that can be numbered in 32 bits; no writer makes nearly as many.
+_MAX_ROWS = (1 << 31) - 1
+
+#: Row groups of a stripe; a corrupt file may claim any number of rows.
+_MAX_GROUPS = 1 << 20
+
+#: A column's parts, of which it is put together.
+Parts = list[pa.Array]
+
+
+@dataclass(slots=True, eq=False)
+class FileContext:
+    """An open file, as all reads of its stripes share it.
+
+    ``timezone`` is the reader's time zone, see :class:`~hindex.orc.OrcReader`.
+    """
+
+    source: CountedSource
+    known: KnownFile
+    counts: ReadCounts
+    timezone: str | None = None
+
+    @property
+    def tail(self) -> FileTail:
+        return self.known.tail
+
+    def stripe(self, index: int) -> Stripe:
+        """Get a stripe's footer, read when it is first asked for."""
+        stripe = self.known.stripes.get(index)
+        if stripe is None:
+            decompressor = self.tail.decompressor()
+            stripe = self.known.stripes[index] = read_stripe_footer(
+                self.source, self.tail, index, decompressor
+            )
+            self.counts.add_decompressor(decompressor)
+        return stripe
+
+
+class StripeReader:
+    """Reads the selected rows of some columns of one stripe.
+
+    :raises OrcError: if the stripe cannot be read.
+    """
+
+    def __init__(
+        self, file: FileContext, index: int, columns: Sequence[Projection], selection: RowSelection
+    ) -> None:
+        self.file = file
+        self.index = index
+        self.selection = selection
+        self.stripe = file.stripe(index)
+        try:
+            _check_readable(file.tail, self.stripe, columns, selection)
+        except OrcError as error:
+            raise error.at(path=file.tail.path, stripe=index) from error
+        stride = file.tail.row_index_stride
+        if selection.is_all and stride <= 0:
+            stride = _STRIDE
+        is_cut = 0 < stride < selection.num_rows <= stride * _MAX_GROUPS
+        self.stride = stride if is_cut else max(selection.num_rows, 1)
+        #: The row groups that have selected rows, and where the rows of each begin among the selected ones.
+        self.groups, self.offsets = selection.groups(self.stride)
+        self._columns = columns
+
+    @property
+    def group_count(self) -> int:
+        """How many row groups the stripe has."""
+        return -(-self.selection.num_rows // self.stride)
+
+    def readers(self) -> list[ColumnReader]:
+        """Make the readers of the columns."""
+        return [ColumnReader(self, column) for column in self._columns]
+
+    def read(self) -> list[Parts]:
+        """Decode all columns, one after the other; what they take of a remote file is fetched together."""
+        parts, columns = [], self.readers()
+        for begin, end in cut([column.stored_bytes for column in columns], _FETCH_BYTES):
+            self._prefetch(columns[begin:end])
+            parts += [column.read() for column in columns[begin:end]]
+        return parts
+
+    def pieces(self, max_rows: int, max_bytes: int) -> Iterator[list[pa.Array]]:
+        """Decode all columns for some row groups at a time.
+
+        :param max_rows: that a piece should have, unless it has one row group; and it should take few more than
+            ``max_bytes`` once decompressed.
+        """
+        columns = self.readers()
+        self._prefetch(columns)
+        for column in columns:
+            column.open()
+        windows = [(0, len(self.groups))]
+        if all(column.has_windows for column in columns):
+            size = sum(column.content_bytes for column in columns)
+            each = max(1, max_bytes * self.group_count // max(size, 1))
+            rows = np.diff(self.offsets).tolist()
+            windows = [
+                (begin + first, begin + last)
+                for begin in range(0, len(self.groups), each)
+                for first, last in cut(rows[begin : begin + each], max_rows)
+            ]
+        for begin, end in windows:
+            arrays = [column.decode(begin, end) for column in columns]
+            yield arrays
+            del arrays
+        for column in columns:
+            column.close()
+
+    def read_row_indexes(self, columns: Iterable[int]) -> None:
+        decompressor = self.file.tail.decompressor()
+        read_row_indexes(self.file.source, self.stripe, columns, decompressor)
+        self.file.counts.add_decompressor(decompressor)
+
+    def _prefetch(self, columns: Sequence[ColumnReader]) -> None:
+        """Fetch together what columns of a remote file take."""
+        if not self.file.source.is_remote or not len(self.groups):
+            return
+        try:
+            indexed = [column for column in columns if column.needs_row_index]
+            self.read_row_indexes({number for column in indexed for number in column.layouts})
+            plan = [item for column in columns for item in column.ranges()]
+            views = self.file.source.read([item for _, item in plan]) if plan else []
+        except OrcError as error:
+            raise error.at(path=self.file.tail.path, stripe=self.index) from error
+        for (stored, (offset, length)), view in zip(plan, views, strict=True):
+            # ranges of a stream may overlap by their guessed ends
+            for at, size in stored.missing(offset - stored.offset, offset - stored.offset + length):
+                stored.put(at, view[at - offset : at - offset + size])
+
+
+class ColumnReader:
+    """Reads one column at the selected rows of a stripe; used by one thread at a time."""
+
+    def __init__(self, stripe: StripeReader, column: Projection) -> None:
+        self._stripe = stripe
+        self._column = column
+        self._file = stripe.file
+        self._nodes = {node.column: node for node in column.nodes()}
+        self._decompressor = self._file.tail.decompressor()
+        self._streams: dict[tuple[int, StreamKind], StoredStream] = {}
+        self._readers: dict[tuple[int, StreamKind], StreamReader] = {}
+        self._positions: dict[int, RowIndexPositions] | None = None
+        self._decoder: ColumnDecoder | None = None
+        self._released = 0
+        footer = stripe.stripe
+        #: Bytes of the column's streams, and about how many they have once decompressed.
+        self.stored_bytes = sum(footer.data_length(number) for number in self._nodes)
+        self.content_bytes = self.stored_bytes * (1 if self._file.tail.codec is None else _INFLATES)
+        #: The streams of each node that have an entry in its row index, PRESENT excluded.
+        self.layouts = {
+            number: layout
+            for number, node in self._nodes.items()
+            if (layout := stream_layout(node, footer.encodings[number], self._file.tail.version))
+            or has_present(footer, number)
+        }
+
+    @property
+    def is_sequential(self) -> bool:
+        """True if all rows are read, one after another: the row index is not needed."""
+        return self._stripe.selection.is_all
+
+    @property
+    def needs_row_index(self) -> bool:
+        stripe = self._stripe
+        if self.is_sequential or stripe.stride >= stripe.selection.num_rows or self._is_misplaced():
+            return False
+        return len(stripe.groups) < stripe.group_count or self.content_bytes > WINDOW_BYTES
+
+    @property
+    def has_windows(self) -> bool:
+        """True if the column can be decoded for some row groups at a time."""
+        return self.is_sequential or self._positions is not None
+
+    def read(self) -> Parts:
+        """Decode the column at all selected rows."""
+        self.open()
+        count, each = len(self._stripe.groups), len(self._stripe.groups)
+        if self.has_windows:
+            each = max(1, WINDOW_BYTES * self._stripe.group_count // max(self.content_bytes, 1))
+        parts = [self.decode(begin, min(begin + each, count)) for begin in range(0, count, each)]
+        self.close()
+        return parts
+
+    def decode(self, begin: int, end: int) -> pa.Array:
+        """Decode the column at the rows of a range of touched row groups.
+
+        :raises OrcError: if the file is corrupt there.
+        """
+        assert self._decoder is not None
+        groups = self._stripe.groups
+        self._decoder.next_group = int(groups[end]) if end < len(groups) else None
+        selection = self._select(begin, end)
+        try:
+            array = self._decoder.decode(self._column.of, self._column.parents, selection)
+        except OrcError as error:
+            raise error.at(
+                path=self._file.tail.path, stripe=self._stripe.index, column=self._column.name
+            ) from error
+        if self._positions is not None:
+            self._file.counts.add(row_groups=end - begin)
+        if self._decompressor.bytes_in - self._released > _RELEASE_BYTES:
+            # otherwise the mapped pages of all columns are held until the stripe is done
+            self._released = self._decompressor.bytes_in
+            for stored in self._streams.values():
+                stored.release()
+        return array
+
+    def open(self) -> None:
+        if self._decoder is not None:
+            return
+        try:
+            self._positions = self._find_positions() if self.needs_row_index else None
+        except OrcError as error:
+            raise error.at(
+                path=self._file.tail.path, stripe=self._stripe.index, column=self._column.name
+            ) from error
+        self._decoder = ColumnDecoder(self._file.tail, self._stripe.stripe, self._reader, self._file.timezone)
+
+    def close(self) -> None:
+        """Count the work, and let go of everything."""
+        self._file.counts.add_decompressor(self._decompressor)
+        if self._positions is None:
+            self._file.counts.add(whole_columns=1)
+        self._decoder = None
+        self._streams.clear()
+        self._readers.clear()
+
+    def ranges(self) -> Iterator[tuple[StoredStream, Range]]:
+        """List what is fetched of a remote file at once."""
+        self.open()
+        selection = self._select(0, len(self._stripe.groups))
+        for number, kind in self._stripe.stripe.streams:
+            if number in self._nodes and kind < StreamKind.ROW_INDEX:
+                try:
+                    ranges = self._reader(number, kind).ranges(selection.begins, selection.ends)
+                except OrcError as error:
+                    raise error.at(column=self._column.name, stream=kind.name) from error
+                for item in ranges:
+                    yield self._streams[number, kind], item
+
+    def _select(self, begin: int, end: int) -> ValueSelection:
+        """Select the rows of a range of touched row groups."""
+        stripe = self._stripe
+        first, last = int(stripe.offsets[begin]), int(stripe.offsets[end])
+        rows = stripe.selection.wanted
+        if rows is None and self._positions is None:
+            # of sequential streams, segments are ranges of rows
+            return ValueSelection(np.array([first]), np.array([last]), np.array([0, last - first]), None)
+        if self._positions is None:
+            return ValueSelection(_ZERO, _ONE, np.array([0, last]), rows)
+        groups = stripe.groups[begin:end]
+        breaks = np.flatnonzero(groups[1:] - groups[:-1] != 1) + 1
+        starts = np.concatenate([_ZERO, breaks])
+        begins, ends = groups[starts], groups[np.append(breaks, len(groups)) - 1] + 1
+        bounds = np.append(stripe.offsets[begin + starts], last) - first
+        num_rows = np.minimum(ends * stripe.stride, stripe.selection.num_rows) - begins * stripe.stride
+        if last - first == int(num_rows.sum()):
+            return ValueSelection(begins, ends, bounds, None)
+        assert rows is not None
+        positions = rows[first:last] - np.repeat(begins * stripe.stride, np.diff(bounds))
+        return ValueSelection(begins, ends, bounds, positions)
+
+    def _reader(self, number: int, kind: StreamKind) -> StreamReader:
+        reader = self._readers.get((number, kind))
+        if reader is None:
+            source, footer = self._file.source, self._stripe.stripe
+            stored = self._streams[number, kind] = StoredStream(source, footer.streams.get((number, kind)))
+            is_of_rows = kind == StreamKind.PRESENT or any(
+                kind == item for item, _ in self.layouts.get(number, ())
+            )
+            if self.is_sequential and is_of_rows:
+                reader = SequentialReader(stored, self._decompressor, self._stripe.selection.num_rows)
+            else:
+                table = (self._positions or {}).get(number, {})
+                reader = IndexedReader(stored, self._decompressor, table.get(kind), kind)
+            self._readers[number, kind] = reader
+        return reader
+
+    def _find_positions(self) -> dict[int, RowIndexPositions] | None:
+        """Get the row indexes of the column's nodes; None where they cannot be used."""
+        stripe, cache = self._stripe, self._file.known.positions
+        stripe.read_row_indexes(self.layouts)
+        positions = {}
+        for number, layout in self.layouts.items():
+            key = (stripe.index, number)
+            if key not in cache:
+                entries = stripe.stripe.positions.get(number, ())
+                cache[key] = (
+                    parse_positions(
+                        layout,
+                        entries,
+                        is_compressed=self._file.tail.codec is not None,
+                        has_present=has_present(stripe.stripe, number),
+                    )
+                    if len(entries) == stripe.group_count
+                    else None
+                )
+            table = cache[key]
+            if table is None:
+                return None
+            positions[number] = table
+        return positions
+
+    def _is_misplaced(self) -> bool:
+        """Tell if row indexes may not fit what readers take for the values; see :mod:`hindex.orc.misplaced`."""
+        if self._file.tail.is_by_java:
+            return False
+        return any(has_present(self._stripe.stripe, node.column) for node in misplacing(self._column))
+
+
+def _check_readable(
+    tail: FileTail, stripe: Stripe, columns: Sequence[Projection], selection: RowSelection
+) -> None:
+    encrypted = tail.encrypted_columns
+    for column in columns:
+        if encrypted and any(node.column in encrypted for node in column.of.walk()):
+            raise OrcError(
+                "the column is encrypted and there is no key for it: leave it out", column=column.name
+            )
+    if selection.num_rows > _MAX_ROWS:
+        raise OrcError(f"the stripe claims {selection.num_rows} rows, more than a stripe can have")
+    count = len(stripe.encodings)
+    if any(node.column >= count for column in columns for node in column.nodes()):
+        raise OrcError(f"the stripe footer has only {count} column encodings")
+
+
+def cut(sizes: Sequence[int], budget: int) -> list[tuple[int, int]]:
+    """Cut neighbours into ranges whose sizes sum up to no more than a budget, or of one that alone has more."""
+    ranges: list[tuple[int, int]] = []
+    begin, total = 0, 0
+    for at, size in enumerate(sizes):
+        if at > begin and total + size > budget:
+            ranges.append((begin, at))
+            begin, total = at, 0
+        total += size
+    if begin < len(sizes):
+        ranges.append((begin, len(sizes)))
+    return ranges
+
+
+_ZERO, _ONE = np.zeros(1, np.int64), np.ones(1, np.int64)

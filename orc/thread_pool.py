@@ -1,0 +1,102 @@
+"""A pool of threads in which the caller works, too."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import ParamSpec, TypeVar
+
+Arguments = ParamSpec("Arguments")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class ThreadPool:
+    """A few threads; use it as a context.
+
+    :param size: how many threads there are besides the caller's.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._executor = ThreadPoolExecutor(size) if size > 0 else None
+
+    def __enter__(self) -> ThreadPool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._executor is not None:
+            self._executor.shutdown(wait=True, cancel_futures=True)
+
+    def submit(
+        self, work: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
+    ) -> Future[Result]:
+        """Let one of the threads call a function."""
+        assert self._executor is not None, "the pool has no threads"
+        return self._executor.submit(work, *args, **kwargs)
+
+    def map(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+        """Call a function for each item, here and by idle threads; returns the results in the items' order.
+
+        It can be called from work that was submitted: nobody waits for a thread that has not begun. Items are begun in
+        their order, and of several that fail the first one's error is raised.
+        """
+        if self._executor is None or len(items) < 2:
+            return [work(item) for item in items]
+        waiting = deque(enumerate(items))
+        results: dict[int, Result] = {}
+        errors: dict[int, BaseException] = {}
+
+        def run() -> None:
+            while True:
+                try:
+                    at, item = waiting.popleft()
+                except IndexError:
+                    return
+                try:
+                    results[at] = work(item)
+                except BaseException as error:  # noqa: BLE001 the caller raises it
+                    errors[at] = error
+                    waiting.clear()
+
+        # cleared at the end: a thread that has not come to a cancelled helper yet refers to nothing else
+        tasks = [run]
+        helpers: list[Future[None]] = []
+        try:
+            for _ in range(min(self.size, len(items) - 1)):
+                # not the executor's future: where no thread can be started, it raises and runs the call later
+                helpers.append(Future())
+                self._executor.submit(_help, helpers[-1], tasks)
+        except RuntimeError:
+            # the pool is being closed, or the system has no more threads
+            pass
+        try:
+            run()
+        finally:
+            waiting.clear()
+            for helper in helpers:
+                if not helper.cancel():
+                    helper.result()
+            tasks.clear()
+        if errors:
+            raise errors[min(errors)]
+        return [results[at] for at in range(len(items))]
+
+
+def _help(helper: Future[None], tasks: Sequence[Callable[[], None]]) -> None:
+    if helper.set_running_or_notify_cancel():
+        try:
+            tasks[0]()
+        finally:
+            helper.set_result(None)
+
+
+#: A pool without threads: the caller does everything.
+SERIAL = ThreadPool(0)
+
+
+def processors() -> int:
+    """Count the processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
