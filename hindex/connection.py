@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from hindex.arguments import check_session, check_text, is_utf8, is_whole
-from hindex.dispatch import IndexResult, run_index_statement
 from hindex.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -29,25 +28,12 @@ from hindex.index.cache import shared_cache
 from hindex.orc.acid.write_ids import ValidWriteIds
 from hindex.orc.known_files import check_bound
 from hindex.other_names import CONNECTION_NAMES, missing
-from hindex.plan.explain import Explanation
 from hindex.plan.modes import Mode
 from hindex.plan.time_zones import TimeZones
 from hindex.progress import NullProgress, Progress
 from hindex.query_result import QueryResult
 from hindex.scan.scan import Scan
 from hindex.scan.selecting import selected
-from hindex.spark.catalog import (
-    describe_for_query,
-    describe_table,
-    full_name,
-    in_quotes,
-    is_path,
-    of_other_files,
-    place_of,
-)
-from hindex.spark.catalog_schema import check_readable, read_declared_schema
-from hindex.spark.definitions import CatalogDefinitions
-from hindex.spark.partitions import catalog_partitions
 from hindex.store.storage import is_missing
 from hindex.store.store import Store, list_stores
 from hindex.table.listing import is_local, normalize_uri
@@ -58,6 +44,8 @@ from hindex.tables import Table
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from hindex.dispatch import IndexResult
+    from hindex.plan.explain import Explanation
     from hindex.queries.execution import QueryExplanation
     from hindex.sql.statements import Select, SelectExists, Statement, TableRef
     from hindex.table.snapshot import Snapshot
@@ -199,6 +187,9 @@ class Connection:
         :raises ArgumentTypeError: if it is neither a text nor a path.
         :raises ArgumentError: if it is a ``Path`` of a URI.
         """
+
+        from hindex.spark.catalog import is_path
+
         valid = None if valid_write_ids is None else ValidWriteIds.parse(valid_write_ids)
         if not isinstance(name, str):
             return self._path_table(_place(name, "name"), valid)
@@ -278,6 +269,8 @@ class Connection:
                 # what the listing takes is among what ANALYZE tells
                 return selected(scan if analyze else checked, statement).explain(analyze=analyze)
             case statement:
+                from hindex.dispatch import run_index_statement
+
                 return run_index_statement(self, statement)
 
     def _checked(self, scan: Scan, select: Select | SelectExists) -> Scan:
@@ -396,6 +389,9 @@ class Connection:
         :raises StatementError: if it has been asked for none; the message says that ``statement`` needs ON.
         :raises StoreError: if the store cannot be listed.
         """
+
+        from hindex.spark.catalog import describe_table
+
         if self._store is not None:
             return [self._path_table(store.table_uri) for store in list_stores(self._store)]
         for uri, name in list(self._queried.items()):
@@ -438,11 +434,13 @@ class Connection:
         :raises UnknownTableError: for a name that no catalog has; where that is sure, without a session.
         :raises NotOrcError: for one that is a path of files of another format, as Spark writes it.
         """
-        from hindex.spark.session import may_know_tables
         from hindex.sql.statements import TableRefKind
 
         if ref.kind is TableRefKind.PATH:
             return self._path_table(ref.text)
+        from hindex.spark.catalog import in_quotes, of_other_files
+        from hindex.spark.session import may_know_tables
+
         if not self._has_session and not may_know_tables():
             if ref.other_format:
                 raise of_other_files(str(ref), ref.other_format)
@@ -465,6 +463,8 @@ class Connection:
 
         :param in_full: have it seen.
         """
+
+        from hindex.spark.catalog import describe_for_query, describe_table
         from hindex.sql.statements import TableRefKind
 
         if ref.kind is TableRefKind.PATH:
@@ -476,6 +476,9 @@ class Connection:
 
         :raises NotOrcError: for a view, or a table of another format.
         """
+
+        from hindex.spark.catalog import full_name
+
         if described is None:
             return self._path_table(ref.text)
         name = str(ref)
@@ -495,11 +498,19 @@ class Connection:
 
     def _catalog_table(self, name: str, valid: ValidWriteIds | None = None) -> Table:
         """A table of Spark's catalog, by its location."""
+
+        from hindex.spark.catalog import describe_table
+
         return self._remember(self._described_table(name, describe_table(self.spark(), name), valid))
 
     def _described_table(
         self, name: str, described: Mapping[str, Any], valid: ValidWriteIds | None = None
     ) -> Table:
+        from hindex.spark.catalog import full_name, place_of
+        from hindex.spark.catalog_schema import check_readable, read_declared_schema
+        from hindex.spark.definitions import CatalogDefinitions
+        from hindex.spark.partitions import catalog_partitions
+
         location = described.get("location")
         provider = str(described.get("provider", "")).lower()
         serde = str(described.get("serde_library", "")).lower()

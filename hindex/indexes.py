@@ -11,18 +11,8 @@ from typing import TYPE_CHECKING, cast
 
 from hindex.amounts import counted, percent_down
 from hindex.arguments import check_text
-from hindex.build.present_keys import has_present_keys
 from hindex.errors import ArgumentError, ArgumentTypeError, ColumnError, HindexError
 from hindex.index.base import IndexType, Level, index_type, resolve_properties
-from hindex.lifecycle.changes import now_ms
-from hindex.lifecycle.coverage import keys_of, partition_filter
-from hindex.lifecycle.results import (
-    CheckResult,
-    DropResult,
-    IndexState,
-    RefreshResult,
-    RenameResult,
-)
 from hindex.orc.types import OrcType
 from hindex.plan.evaluate import prune
 from hindex.plan.filter import ALWAYS, Filter, Never
@@ -33,6 +23,7 @@ from hindex.table.snapshot import FileView, Snapshot
 from hindex.where import Where, parsed
 
 if TYPE_CHECKING:
+    from hindex.lifecycle.results import CheckResult, DropResult, IndexState, RefreshResult, RenameResult
     from hindex.store.builds import BuildNotice
     from hindex.tables import Table
 
@@ -74,6 +65,9 @@ class Index:
         building: BuildNotice | None = None,
         is_lost: bool = False,
     ) -> None:
+        from hindex.build.present_keys import has_present_keys
+        from hindex.lifecycle.coverage import keys_of
+
         self._table = table
         self._entry = entry
         self._is_gone = is_gone
@@ -193,6 +187,8 @@ class Index:
 
     @property
     def state(self) -> IndexState:
+        from hindex.lifecycle.results import IndexState
+
         if self._is_gone:
             return IndexState.TABLE_GONE
         if self._building is not None:
@@ -211,6 +207,9 @@ class Index:
     @property
     def status(self) -> str:
         """The state for people: if stale how many files changed, were added and are gone; if unusable why."""
+
+        from hindex.lifecycle.results import IndexState
+
         match self.state:
             case IndexState.BUILDING:
                 assert self._building is not None
@@ -289,6 +288,10 @@ def new_entry(spec: IndexSpec, snapshot: Snapshot) -> IndexEntry:
     :raises HindexError: if the type or a property is unknown.
     :raises ArgumentTypeError: if a name is no text, or properties are no mapping.
     """
+
+    from hindex.lifecycle.changes import now_ms
+    from hindex.lifecycle.coverage import partition_filter
+
     kind = index_type(check_text(spec.using, "using", "bitmap"))
     if not spec.name:
         raise ColumnError("an index needs a name")

@@ -10,10 +10,7 @@ import pyarrow as pa
 from hindex.arguments import check_session, is_whole
 from hindex.errors import ArgumentError, ArgumentTypeError, HindexError
 from hindex.other_names import RESULT_NAMES, missing
-from hindex.plan.explain import Explanation
-from hindex.scan.ordered import Order
 from hindex.scan.result_rows import ResultRows
-from hindex.scan.rows_html import rows_html
 from hindex.scan.scan import check_limit
 from hindex.table.schema import ColumnName, column_names
 from hindex.value_texts import text_grid
@@ -22,6 +19,7 @@ if TYPE_CHECKING:
     import pandas
     from pyspark.sql import DataFrame, SparkSession
 
+    from hindex.plan.explain import Explanation
     from hindex.queries.query_explanation import QueryExplanation
     from hindex.scan.proving import ProveReport
 
@@ -65,6 +63,9 @@ class QueryResult:
 
     def _repr_html_(self) -> str:
         """The first rows, for notebooks; an error as text."""
+
+        from hindex.scan.rows_html import rows_html
+
         return rows_html(repr(self), self._rows.preview)
 
     def __iter__(self) -> NoReturn:
@@ -200,6 +201,9 @@ class QueryResult:
 
         :param nulls_first: whether NULL comes before all values; if None, it does in ascending order.
         """
+
+        from hindex.scan.ordered import Order
+
         rows = self._rows.order_by(column, Order(column, descending, nulls_first))
         return QueryResult(self._query, rows, self._session)
 

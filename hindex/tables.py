@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal, overload
 
 from hindex.arguments import check_names, check_text
-from hindex.build.job import plan_build
 from hindex.errors import (
     ArgumentTypeError,
     ColumnError,
@@ -18,20 +17,6 @@ from hindex.errors import (
     TableNotFoundError,
 )
 from hindex.indexes import Index, IndexSpec, new_entry
-from hindex.lifecycle.builds import Builds, Session
-from hindex.lifecycle.changes import dropped
-from hindex.lifecycle.checking import check_index
-from hindex.lifecycle.cleaning import RETAIN_HOURS, vacuum_store
-from hindex.lifecycle.coverage import check_contains, partition_filter, within
-from hindex.lifecycle.estimate import estimate_build
-from hindex.lifecycle.results import (
-    BuildEstimate,
-    CheckResult,
-    DropResult,
-    RefreshResult,
-    RenameResult,
-    VacuumResult,
-)
 from hindex.orc.acid.write_ids import ValidWriteIds
 from hindex.other_names import TABLE_NAMES, missing
 from hindex.plan.modes import Mode
@@ -47,7 +32,7 @@ from hindex.store.manifest import (
     rename_index,
     update_index,
 )
-from hindex.store.store import Store
+from hindex.store.store import RETAIN_HOURS, Store
 from hindex.table.declared import DeclaredSchema
 from hindex.table.elsewhere import CatalogPartitions
 from hindex.table.listing import Listing, list_data_files
@@ -56,13 +41,24 @@ from hindex.table.snapshot import Snapshot, fresh_paths, take_snapshot
 from hindex.table.transactional import AcidOptions
 from hindex.where import Where, parsed
 
+if TYPE_CHECKING:
+    from hindex.lifecycle.builds import Builds, Session
+    from hindex.lifecycle.results import (
+        BuildEstimate,
+        CheckResult,
+        DropResult,
+        RefreshResult,
+        RenameResult,
+        VacuumResult,
+    )
+
 #: Characters that are kept of why an index is in quarantine.
 _MOST_TOLD = 500
 
 #: Definitions are written to the catalog at most so many times, until they are there beside what other writers set.
 _MAX_WRITES = 5
 
-__all__ = ["Index", "IndexSpec", "Session", "Table"]
+__all__ = ["Index", "IndexSpec", "Table"]
 
 
 class Table:
@@ -91,9 +87,14 @@ class Table:
         self._options = options
         self._partitions = partitions
         self._declared = declared
-        self._builds = Builds(name, store, session)
         #: The definitions of its indexes in the catalog that has it, which outlive a store beside its files.
         self.definitions: Definitions | None = None
+
+    @cached_property
+    def _builds(self) -> Builds:
+        from hindex.lifecycle.builds import Builds
+
+        return Builds(self.name, self._store, self._session)
 
     if not TYPE_CHECKING:  # else type checkers would take every name for one that there is
 
@@ -350,6 +351,9 @@ class Table:
 
         :param dry_run: build nothing: return what would be read and about how large the index would be.
         """
+
+        from hindex.lifecycle.estimate import estimate_build
+
         spec = IndexSpec(name, column, using, where, properties, comment, annotations, deferred)
         if dry_run:
             snapshot = self._filled()
@@ -405,6 +409,9 @@ class Table:
         :raises IndexNotFoundError: if there is no index of a name, or it does not cover these partitions.
         :raises BuildError: if the Spark job fails; the indexes are then as they were.
         """
+
+        from hindex.build.job import plan_build
+
         names = None if names is None else check_names(names, "names")
         # of other files of the same length and time, the columns are not those that are recorded
         snapshot, lost = self._defined(self._writable(compare=where is None))
@@ -443,6 +450,9 @@ class Table:
 
         Parameters and errors are those of :meth:`refresh_indexes`.
         """
+
+        from hindex.build.job import plan_build
+
         snapshot, lost = self._defined(self._writable(compare=where is None))
         entry = snapshot.manifest.index(name)
         part = self._part(snapshot, [entry], where, "rebuild")
@@ -469,6 +479,10 @@ class Table:
             ``where``, or does not cover these partitions.
         :raises TableError: if there is none because there is no such table.
         """
+
+        from hindex.lifecycle.changes import dropped
+        from hindex.lifecycle.results import DropResult
+
         predicate = parsed(where)
         snapshot = None if predicate is None else self._writable()
         result = DropResult(name, self.name, None, 0, False)
@@ -522,6 +536,9 @@ class Table:
         :raises IndexNotFoundError: if there is none of that name.
         :raises IndexExistsError: if the new name is taken.
         """
+
+        from hindex.lifecycle.results import RenameResult
+
         if not new_name:
             raise ColumnError("an index needs a name")
         check_text(new_name, "the name of an index", "by_id")
@@ -548,6 +565,9 @@ class Table:
         :raises IndexNotFoundError: if there is no index of a name.
         :raises StoreError: if the manifest cannot be read.
         """
+
+        from hindex.lifecycle.checking import check_index
+
         found = self.recorded_indexes()
         if names is not None:
             names = check_names(names, "names")
@@ -569,6 +589,9 @@ class Table:
         :raises TableNotFoundError: if the table is gone and has no store.
         :raises StoreError: if the store cannot be read, or something cannot be deleted.
         """
+
+        from hindex.lifecycle.cleaning import vacuum_store
+
         gone: TableNotFoundError | None = None
         try:
             self._check_there()
@@ -609,6 +632,9 @@ class Table:
         statement: str,
     ) -> Snapshot:
         """The table's files in the partitions of a predicate, all of which the indexes must cover."""
+
+        from hindex.lifecycle.coverage import check_contains, partition_filter, within
+
         predicate = parsed(where)
         if predicate is None:
             return snapshot

@@ -9,10 +9,7 @@ from typing import cast
 
 from hindex.errors import ArgumentError, TableNotFoundError
 from hindex.lifecycle.results import VacuumedFile, VacuumResult
-from hindex.store.store import GarbageFile, GarbageKind, Store
-
-#: How long what is not needed stays, where VACUUM is not told: longer than a build takes.
-RETAIN_HOURS = 168.0
+from hindex.store.store import RETAIN_HOURS, GarbageFile, GarbageKind, Store
 
 #: Superseded manifests stay at least so long: while a commit is under way, a manifest's number must not become
 #: free again.

@@ -12,7 +12,6 @@ import pyarrow as pa
 from hindex.arguments import meant
 from hindex.errors import ColumnError
 from hindex.keys import key_kind
-from hindex.plan.explain import Explanation
 from hindex.plan.time_zones import ZonesOf
 from hindex.scan.aggregate import ResultColumn
 from hindex.scan.groups import Groups, counts_of, of_values, ordered, values_of
@@ -26,6 +25,7 @@ from hindex.value_texts import texts
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from hindex.plan.explain import Explanation
     from hindex.queries.query_explanation import QueryExplanation
     from hindex.scan.planning import ScanPlan
     from hindex.scan.proving import ProveReport

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from hindex.errors import ColumnError
 from hindex.orc.types import Kind, OrcType
-from hindex.plan.explain import Explanation
 from hindex.plan.time_zones import ZonesOf
 from hindex.scan.aggregate import Aggregate, Aggregation, Group, GroupFilter, Item, ResultColumn
 from hindex.scan.ordered import Order, sorted_rows
 from hindex.scan.planning import ScanPlan
-from hindex.scan.proving import ProveReport
 from hindex.scan.result_rows import ComputedRows, ScanRows
 from hindex.scan.scan import Scan
 from hindex.scan.task import OutputColumn
@@ -27,6 +26,10 @@ from hindex.sql.statements import (
     SortItem,
     is_same_value,
 )
+
+if TYPE_CHECKING:
+    from hindex.plan.explain import Explanation
+    from hindex.scan.proving import ProveReport
 
 #: What Spark calls the column.
 _EXISTS = "exists()"

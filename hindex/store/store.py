@@ -37,6 +37,9 @@ from hindex.store.storage import (
 )
 from hindex.table.listing import is_hidden, is_local, join_uri, normalize_uri
 
+#: How long what is not needed stays, where VACUUM is not told: longer than a build takes.
+RETAIN_HOURS = 168.0
+
 #: The directory within a table; Spark and Hive skip names that begin with an underscore.
 STORE_NAME = "_hindex"
 
