@@ -25,6 +25,9 @@ _BYTES, _RUNS, _BITS = 0, 1, 2
 #: No stream goes so far, and eight times as much is still a number of 64 bits.
 _MAX_POSITION = 1 << 56
 
+#: No run has so many values: one of integers has 512, and one of booleans 130 bytes.
+_MAX_SKIP = 1 << 16
+
 
 def stream_layout(
     data_type: OrcType, encoding: EncodingKind, version: tuple[int, int]
@@ -83,7 +86,7 @@ def parse_positions(
     """Deal the numbers of a column's row index entries out to its streams.
 
     :returns: None where an entry does not have the numbers that the layout asks for, where they do not ascend, or are
-        beyond any stream, so that sums of them would wrap.
+        beyond any stream or run, so that sums of them would wrap.
     """
     place = 2 if is_compressed else 1
     full = ((StreamKind.PRESENT, _BITS), *layout) if has_present else tuple(layout)
@@ -117,6 +120,8 @@ def parse_positions(
             skip = (
                 lines[:, at] * 8 + lines[:, at + 1] if extra == _BITS else np.ascontiguousarray(lines[:, at])
             )
+            if int(skip.max(initial=0)) > _MAX_SKIP:
+                return None
         positions[kind] = StreamPositions(chunk, inner, skip)
         at += extra
     return positions

@@ -58,7 +58,11 @@ def test_positions_that_would_wrap_are_not_believed() -> None:
     for far in ((1 << 61) - 1, (1 << 63) - 1, (1 << 56) + 1):
         entries = [[0] * 9, [0, 0, far, 0, 0, 0, 0, 0, 0]]
         assert parse_positions(LAYOUT, entries, is_compressed=True, has_present=True) is None
-    entries = [[0] * 9, [0, 0, 1 << 56, 0, 0, 0, 0, 0, 0]]
+    # nor are runs that 128 row groups like this one would make wrap
+    for skip in ([0, 0, 1 << 56, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0, 0, 1 << 56]):
+        assert parse_positions(LAYOUT, [[0] * 9, skip], is_compressed=True, has_present=True) is None
+    entries = [[0] * 9, [0, 1 << 56, 129, 7, 0, 1 << 56, 0, 1 << 56, 511]]
     found = parse_positions(LAYOUT, entries, is_compressed=True, has_present=True)
     assert found is not None
-    assert found[StreamKind.PRESENT].skip.tolist() == [0, 1 << 59]
+    assert found[StreamKind.PRESENT].skip.tolist() == [0, 129 * 8 + 7]
+    assert found[StreamKind.LENGTH].skip.tolist() == [0, 511]
