@@ -41,8 +41,9 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 _MAX_INT32 = (1 << 31) - 1
 
-#: No string is so long: sums of fewer than 2^23 such lengths stay far from 64 bits.
-_MAX_LENGTH = 1 << 40
+#: No string is so long: one array holds fewer bytes. So the lengths of a stripe's rows, fewer than 2^31, add up to less
+#: than 2^62.
+_MAX_LENGTH = MAX_ARRAY_BYTES + 1
 
 #: So many elements of lists may be claimed without a look at the last one, and so many for each stored byte.
 _UNCHECKED_VALUES = 1 << 20

@@ -49,7 +49,10 @@ STREAMS: list[tuple[str, StreamKind, bytes, str]] = [
     ("text", StreamKind.LENGTH, b"", ENDS),
     ("text", StreamKind.DATA, b"", ENDS),
     ("mode", StreamKind.LENGTH, direct_64([1 << 63, 1 << 63, 2, 2, 2]), "length is negative"),
-    ("mode", StreamKind.LENGTH, repeated(1 << 39, 5), ENDS),
+    ("mode", StreamKind.LENGTH, repeated(1 << 30, 5), ENDS),
+    # enough such lengths would add up to a small number of 64 bits
+    ("text", StreamKind.LENGTH, repeated(1 << 31, ROWS), "length is negative or absurdly large"),
+    ("mode", StreamKind.LENGTH, repeated(1 << 31, 5), "length is negative or absurdly large"),
     ("mode", StreamKind.DATA, repeated(5, ROWS), "entry 5 of a dictionary of 5"),
     # pyarrow counts to two billion for each value
     (
