@@ -523,18 +523,23 @@ class IndexedReader(StreamReader):
         bases, loaded = np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.int64)
         at, until = 0, total
         last, self._last = self._last, None
-        for index in wanted.nonzero()[0].tolist():
+        # a segment may begin in an empty chunk
+        is_read = wanted > 0 if needed is None else (wanted > 0) | (needed >= 0)
+        for index in is_read.nonzero()[0].tolist():
+            bases[index] = at
             if needed is not None and needed[index] >= 0:
                 until = at + int(needed[index])
             elif at >= until and index != kept:
                 continue
             size, offset = int(wanted[index]), int(chunks.offsets[index])
+            if not size:
+                continue
             if last is not None and last[0] == offset and len(last[1]) >= size:
                 data[at : at + size] = last[1][:size]
                 count = size
             else:
                 count = self._decompress(chunks, index, data[at : at + size])
-            bases[index], loaded[index] = at, count
+            loaded[index] = count
             if index == kept:
                 self._last = offset, data[at : at + count].copy()
             at += count

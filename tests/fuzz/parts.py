@@ -63,7 +63,7 @@ class Hooks:
 
     message: Callable[[str, Message], None] = lambda name, message: None
     chunk: Callable[[bytes], bytes] = lambda chunk: chunk
-    cut: Callable[[bytes, int], list[tuple[bytes, bool]]] | None = None
+    cut: Callable[[bytes, int], Sequence[tuple[bytes, bool | None]]] | None = None
 
 
 def take_apart(data: bytes) -> FileParts:

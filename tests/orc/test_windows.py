@@ -239,6 +239,43 @@ def test_a_row_index_that_lacks_entries_is_not_used(
         assert reader.counts.row_groups == 0
 
 
+@pytest.mark.parametrize("codec", [ZLIB, SNAPPY, LZ4, ZSTD])
+@pytest.mark.parametrize("name", ["sorted", "double", "text"])
+def test_row_groups_that_begin_in_an_empty_chunk(
+    tmp_path: Path, rng: np.random.Generator, codec: int, name: str
+) -> None:
+    rand = random.Random(int(rng.integers(1 << 32)))
+    data_type, make = {**COLUMNS, "double": (pa.float64(), lambda r, row: row / 7)}[name]
+    table = pa.table({name: pa.array([make(rand, row) for row in range(ROWS)], data_type)})
+    path = tmp_path / "t.orc"
+    write_pyarrow(path, table, "none", stride=STRIDE)
+    parts = take_apart(path.read_bytes())
+    empty, moved = b"\x01\x00\x00", 0
+
+    def cut(content: bytes, block: int) -> list[tuple[bytes, bool | None]]:
+        pieces: list[tuple[bytes, bool | None]] = []
+        for at in range(0, len(content), block):
+            pieces += [(b"", True), (content[at : at + block], None)]
+        return pieces
+
+    def move(kind: str, message: Any) -> None:
+        nonlocal moved
+        if kind == "row index":
+            for entry in message.entry:
+                # of each stream a chunk and a byte; of strings, LENGTH comes behind DATA
+                for at in (0, 2)[: len(entry.positions) // 2]:
+                    if entry.positions[at + 1] == 0:
+                        entry.positions[at] -= len(empty)
+                        moved += 1
+
+    for block in (8, 100, 800):
+        data = put_together(parts, codec, block, Hooks(message=move, cut=cut))
+        for rows in selections(rng).values():
+            expected = table if rows is None else table.take(rows)
+            assert OrcReader(BytesSource(data)).read(rows=rows).equals(expected)
+    assert moved
+
+
 @pytest.mark.parametrize("kind", [EncodingKind.DIRECT, EncodingKind.DICTIONARY, 9, (1 << 32) - 1])
 def test_the_encoding_of_columns_without_streams_is_ignored(tmp_path: Path, kind: int) -> None:
     """Of structs, and of columns without a value: cuDF writes what is no encoding there, and other readers read it."""
