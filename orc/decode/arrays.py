@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +14,21 @@ from hindex.orc import kernel
 
 Bytes = npt.NDArray[np.uint8]
 
+Scalar = TypeVar("Scalar", bound=np.generic)
+
 #: Bytes of all strings of one array.
 MAX_ARRAY_BYTES = (1 << 31) - 1
+
+
+def allocate(size: int, dtype: type[Scalar]) -> npt.NDArray[Scalar]:
+    """Get memory for so many values; a corrupt file may claim any number.
+
+    :raises OrcError: if there is not so much.
+    """
+    try:
+        return np.empty(size, dtype)
+    except (MemoryError, ValueError) as error:
+        raise OrcError(f"there should be {size} values, more than memory has room for") from error
 
 
 def validity(valid: npt.NDArray[Any] | None) -> pa.Buffer | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +18,7 @@ from hindex.errors import OrcError
 from hindex.orc import kernel
 from hindex.orc.decode.arrays import (
     MAX_ARRAY_BYTES,
+    allocate,
     bool_array,
     check_size,
     fixed_array,
@@ -36,8 +36,6 @@ from hindex.orc.types import BINARY_KINDS, STRING_KINDS, Kind, OrcType
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
-
-Scalar = TypeVar("Scalar", bound=np.generic)
 
 _MAX_INT32 = (1 << 31) - 1
 
@@ -208,7 +206,7 @@ class ColumnDecoder:
             ends = content.skips + reaches
             sizes = (ends + 7) >> 3
             bounds = _starts(sizes)
-            packed = _empty(int(bounds[-1]), np.uint8)
+            packed = allocate(int(bounds[-1]), np.uint8)
             status = kernel.decode_bytes(
                 content.data, content.starts, content.limits, None, bounds, None, packed, stops
             )
@@ -217,8 +215,8 @@ class ColumnDecoder:
             return status
 
         content = self._read(node, kind, selection, decode)
-        bits = _empty(len(selection), np.uint8)
-        ranks = _empty(len(selection), np.int64) if ranked else None
+        bits = allocate(len(selection), np.uint8)
+        ranks = allocate(len(selection), np.int64) if ranked else None
         set_bounds = np.empty(len(bounds), np.int64)
         firsts = bounds[:-1] * 8 + content.skips
         kernel.select_bits(packed, firsts, selection.bounds, selection.positions, bits, ranks, set_bounds)
@@ -245,7 +243,7 @@ class ColumnDecoder:
         positions: Ints | None,
         is_signed: bool,
     ) -> Ints:
-        values = _empty(int(bounds[-1]), np.int64)
+        values = allocate(int(bounds[-1]), np.int64)
         is_v2 = self._stripe.encodings[node.column].is_v2
 
         def decode(content: Segments, stops: Ints) -> int:
@@ -268,7 +266,7 @@ class ColumnDecoder:
     def _bytes(
         self, node: OrcType, kind: StreamKind, selection: ValueSelection, bounds: Ints, positions: Ints | None
     ) -> Bytes:
-        values = _empty(int(bounds[-1]), np.uint8)
+        values = allocate(int(bounds[-1]), np.uint8)
 
         def decode(content: Segments, stops: Ints) -> int:
             return kernel.decode_bytes(
@@ -347,7 +345,7 @@ class ColumnDecoder:
         lows = selection.positions * width
         sizes = np.full(len(lows), width)
         data, begins = self._values(node, StreamKind.DATA, selection, lows, sizes)
-        values = _empty(len(lows) * width, np.uint8)
+        values = allocate(len(lows) * width, np.uint8)
         _check(kernel.copy_values(data, begins, sizes, values), StreamKind.DATA)
         return values.view(f"V{width}")
 
@@ -369,7 +367,7 @@ class ColumnDecoder:
             check_size(int(ends[-1]))
             text = self._slices(node, StreamKind.DATA, selection, ends[bounds[1:]] - ends[bounds[:-1]])
             return _string_array(node, lengths, ends, valid, text)
-        lows, sizes = _empty(len(selection), np.int64), _empty(len(selection), np.int64)
+        lows, sizes = allocate(len(selection), np.int64), allocate(len(selection), np.int64)
         status = kernel.sum_lengths(
             lengths, bounds[:-1], selection.bounds, selection.positions, lows, sizes, _MAX_LENGTH
         )
@@ -377,21 +375,21 @@ class ColumnDecoder:
         ends = _starts(sizes)
         check_size(int(ends[-1]))
         data, begins = self._values(node, StreamKind.DATA, selection, lows, sizes)
-        text = _empty(int(ends[-1]), np.uint8)
+        text = allocate(int(ends[-1]), np.uint8)
         _check(kernel.copy_values(data, begins, sizes, text), StreamKind.DATA)
         return _string_array(node, sizes, ends, valid, text)
 
     def _dictionary(self, node: OrcType, valid: Bytes | None, selection: ValueSelection) -> pa.Array:
         codes = self._integers(node, StreamKind.DATA, selection, is_signed=False)
         ends, entries = self._entries(node, len(codes))
-        offsets = _empty((len(codes) if valid is None else len(valid)) + 1, np.int32)
+        offsets = allocate((len(codes) if valid is None else len(valid)) + 1, np.int32)
         status = kernel.measure_entries(ends, codes, valid, offsets)
         if status == -1:
             check_size(MAX_ARRAY_BYTES + 1)
         if status & 255 == kernel.BAD_ENTRY:
             code = int(codes[status >> 8])
             raise OrcError(f"a value is entry {code} of a dictionary of {len(ends) - 1}", stream="DATA")
-        text = _empty(int(offsets[-1]), np.uint8)
+        text = allocate(int(offsets[-1]), np.uint8)
         if entries is not None:
             _check(kernel.copy_entries(entries, ends, codes, text), StreamKind.DICTIONARY_DATA)
         else:
@@ -429,7 +427,7 @@ class ColumnDecoder:
 
     def _decimals(self, node: OrcType, selection: ValueSelection, arrow: pa.DataType) -> npt.NDArray[np.void]:
         """Decode decimals of the column's scale, as records of 16 bytes."""
-        words = _empty(2 * len(selection), np.int64).reshape(-1, 2)
+        words = allocate(2 * len(selection), np.int64).reshape(-1, 2)
         if is_decimal64(node, self._tail.version):
             words[:, 0] = self._integers(node, StreamKind.DATA, selection, is_signed=True)
             words[:, 1] = words[:, 0] >> 63
@@ -448,7 +446,7 @@ class ColumnDecoder:
 
         self._read(node, StreamKind.DATA, selection, decode)
         scales = self._integers(node, StreamKind.SECONDARY, selection, is_signed=True)
-        rest = _empty(len(scales), np.int64)
+        rest = allocate(len(scales), np.int64)
         for at in rest[: kernel.rescale(words, scales, arrow.scale, rest)].tolist():
             value = int(words[at, 1]) << 64 | int(words[at, 0]) & (1 << 64) - 1
             value = _rescale(value, arrow.scale - int(scales[at]), arrow.scale)
@@ -486,7 +484,7 @@ class ColumnDecoder:
             ends = _starts(lengths)
             self._check_elements(node, selection, int(ends[-1]), ends[bounds[1:]] - ends[bounds[:-1]])
             return lengths, selection.below(ends[bounds], None)
-        lows, sizes = _empty(len(selection), np.int64), _empty(len(selection), np.int64)
+        lows, sizes = allocate(len(selection), np.int64), allocate(len(selection), np.int64)
         status = kernel.sum_lengths(
             lengths, bounds[:-1], selection.bounds, selection.positions, lows, sizes, _MAX_LENGTH
         )
@@ -597,17 +595,6 @@ def _starts(sizes: npt.NDArray[np.generic]) -> Ints:
     starts = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=starts[1:])
     return starts
-
-
-def _empty(size: int, dtype: type[Scalar]) -> npt.NDArray[Scalar]:
-    """Get memory for so many values; a corrupt file may claim any number.
-
-    :raises OrcError: if there is not so much.
-    """
-    try:
-        return np.empty(size, dtype)
-    except (MemoryError, ValueError) as error:
-        raise OrcError(f"there should be {size} values, more than memory has room for") from error
 
 
 def _check(status: int, kind: StreamKind) -> None:

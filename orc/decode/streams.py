@@ -13,6 +13,7 @@ from hindex.errors import OrcError
 from hindex.orc import kernel
 from hindex.orc.codec import HEADER_LENGTH, Chunks, Decompressor
 from hindex.orc.counts import CountedSource
+from hindex.orc.decode.arrays import allocate
 from hindex.orc.decode.positions import StreamPositions
 from hindex.orc.source import Range
 from hindex.orc.stripe import StreamInformation
@@ -288,7 +289,7 @@ class SequentialReader(StreamReader):
         chunks = self._list(np.array([self._next]), np.array([min(until, self._stored.length)]), _ZERO)
         at, block_size = len(self._content), self._decompressor.block_size
         sizes = np.where(chunks.sizes < 0, block_size, chunks.sizes)
-        content = np.empty(min(at + int(sizes.sum()), max(at, self._max_bytes) + block_size), np.uint8)
+        content = allocate(min(at + int(sizes.sum()), max(at, self._max_bytes) + block_size), np.uint8)
         content[:at] = self._content
         for index, size in enumerate(sizes.tolist()):
             if at >= self._max_bytes:
@@ -519,7 +520,11 @@ class IndexedReader(StreamReader):
         :returns: the data; where each chunk begins there, and how much of it there is.
         """
         total = int(wanted.sum())
-        data = np.empty(total, np.uint8) if fresh else _scratch(self._slot, total)
+        if needed is not None:
+            # sizes that no chunk tells are those of blocks: a segment goes beyond what it needs by less than one
+            firsts = needed[needed >= 0]
+            total = min(total, int(firsts.sum()) + (len(firsts) + 1) * self._decompressor.block_size)
+        data = allocate(total, np.uint8) if fresh else _scratch(self._slot, total)
         bases, loaded = np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.int64)
         at, until = 0, total
         last, self._last = self._last, None
@@ -551,7 +556,7 @@ def _scratch(slot: int, size: int) -> Bytes:
     buffers: dict[int, Bytes] = _local.__dict__.setdefault("buffers", {})
     buffer = buffers.get(slot)
     if buffer is None or len(buffer) < size:
-        buffer = np.empty(size, np.uint8)
+        buffer = allocate(size, np.uint8)
         if size <= _MAX_SCRATCH:
             buffers[slot] = buffer
     return buffer[:size]

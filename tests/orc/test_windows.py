@@ -17,6 +17,7 @@ import pytest
 
 from hindex.errors import OrcError
 from hindex.orc import OrcReader, stripe_reader
+from hindex.orc.decode import streams
 from hindex.orc.source import BytesSource
 from hindex.orc.stripe import EncodingKind, StreamKind
 from tests.fuzz.parts import FileParts, Hooks, put_together, take_apart
@@ -274,6 +275,29 @@ def test_row_groups_that_begin_in_an_empty_chunk(
             expected = table if rows is None else table.take(rows)
             assert OrcReader(BytesSource(data)).read(rows=rows).equals(expected)
     assert moved
+
+
+@pytest.mark.parametrize("codec", [ZLIB, LZ4])
+def test_chunks_that_are_far_smaller_than_a_block(
+    written: tuple[FileParts, pa.Table], monkeypatch: pytest.MonkeyPatch, codec: int
+) -> None:
+    """Memory is taken for the values, not for as many blocks as there are chunks."""
+    parts, table = written
+
+    def cut(content: bytes, block: int) -> list[tuple[bytes, bool | None]]:
+        return [(content[at : at + 64], False) for at in range(0, len(content), 64)]
+
+    def limited(size: int, dtype: type[np.uint8]) -> npt.NDArray[np.uint8]:
+        assert size < 8 * block
+        return np.empty(size, dtype)
+
+    block = 1 << 23
+    names = ["number or null", "text", "list"]
+    data = put_together(parts, codec, block, Hooks(cut=cut))
+    monkeypatch.setattr(streams, "allocate", limited)
+    for rows in (None, np.array([5, 2000]), np.arange(0, ROWS, 2)):
+        found = OrcReader(BytesSource(data)).read(names, rows)
+        assert found.equals((table if rows is None else table.take(rows)).select(names))
 
 
 @pytest.mark.parametrize("kind", [EncodingKind.DIRECT, EncodingKind.DICTIONARY, 9, (1 << 32) - 1])
