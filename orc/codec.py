@@ -40,8 +40,8 @@ class Codec:
 
     ``decompress(body, out)`` fills ``out`` and returns the number of bytes written. ``is_partial`` codecs stop when
     ``out`` is full, so that the head of a chunk costs less than the whole; the others need room for all of it.
-    ``measure(data, offsets, lengths, originals, sizes)`` fills ``sizes`` with the content sizes that chunks tell, -1
-    for each that does not; None where none does.
+    ``measure(data, offsets, lengths, originals, sizes)`` fills ``sizes`` with the content sizes that chunks record, -1
+    for chunks that do not; it is None for codecs whose chunks never do.
     """
 
     name: str

@@ -41,7 +41,7 @@ _FETCH_BYTES = 32 << 20
 #: Rows of the row groups that stand for those of a stripe without a row index.
 _STRIDE = 10_000
 
-#: Stored bytes of columns from which on mapped pages are given back as soon as these are decoded.
+#: Stored bytes of a column that are decoded before their mapped pages are given back.
 _RELEASE_BYTES = 1 << 20
 
 #: Rows of a stripe that can be numbered in 32 bits; no writer makes nearly as many.
@@ -348,7 +348,7 @@ class ColumnReader:
         return positions
 
     def _is_misplaced(self) -> bool:
-        """Tell if row indexes may not fit what readers take for the values; see :mod:`hindex.orc.misplaced`."""
+        """Return True if row indexes may disagree with the values; see :mod:`hindex.orc.misplaced`."""
         if self._file.tail.is_by_java:
             return False
         return any(has_present(self._stripe.stripe, node.column) for node in misplacing(self._column))

@@ -43,7 +43,7 @@ _MAX_INT32 = (1 << 31) - 1
 #: than 2^62.
 _MAX_LENGTH = MAX_ARRAY_BYTES + 1
 
-#: So many elements of lists may be claimed without a look at the last one, and so many for each stored byte.
+#: If lists claim more elements than this, and more for each stored byte, the last element is decoded first.
 _UNCHECKED_VALUES = 1 << 20
 _VALUES_PER_BYTE = 64
 
@@ -80,7 +80,7 @@ class ValueSelection:
         return self.counts if self.positions is None else self.positions[self.bounds[1:] - 1] + 1
 
     def below(self, bounds: Ints, positions: Ints | None) -> ValueSelection:
-        """Select values of a child in the same segments; those without any are left out."""
+        """Select values of a child in the same segments, without the segments that have none."""
         kept = bounds[1:] > bounds[:-1]
         if kept.all():
             return ValueSelection(self.begins, self.ends, bounds, positions)
@@ -110,7 +110,7 @@ class ColumnDecoder:
         self._dictionaries: dict[int, tuple[Ints, Bytes | None]] = {}
         #: The row group that is decoded next, if any.
         self.next_group: int | None = None
-        # values are looked for that are decoded once more
+        # True while a value is decoded only to see that it exists: readers do not advance
         self._is_probing = False
 
     def decode(self, data_type: OrcType, parents: Sequence[OrcType], selection: ValueSelection) -> pa.Array:
@@ -401,7 +401,11 @@ class ColumnDecoder:
         return pa.Array.from_buffers(node.to_arrow(), len(offsets) - 1, buffers)
 
     def _entries(self, node: OrcType, values: int) -> tuple[Ints, Bytes | None]:
-        """Read a dictionary: where its entries end, a zero before; and their bytes, if so many values may need all."""
+        """Read a dictionary: where its entries begin and end, and their bytes.
+
+        :param values: how many values are looked up; few ones are fetched one by one from a large dictionary, which
+            then has None for its bytes.
+        """
         known = self._dictionaries.get(node.column)
         is_first = known is None
         if known is None:
@@ -591,7 +595,7 @@ def _within(valid: Bytes | None, slots: Bytes | None) -> Bytes | None:
 
 
 def _starts(sizes: npt.NDArray[np.generic]) -> Ints:
-    """Sum sizes up, a zero before: where each begins, and the last one ends."""
+    """Compute where values of these sizes begin, and where the last one ends: int64[N + 1]."""
     starts = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=starts[1:])
     return starts

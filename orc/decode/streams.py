@@ -24,13 +24,13 @@ Ints = npt.NDArray[np.int64]
 #: The longest run of any encoding, in bytes: 512 values of 8 bytes, a header and a full patch list.
 _MAX_RUN_BYTES = 512 * 8 + 4 + 8 + 32 * 16
 
-#: Fewer wanted values for each chunk are looked for chunk by chunk; otherwise nearly every chunk has one.
+#: With fewer selected values per chunk, only chunks that hold one are decompressed; with more, nearly all hold one.
 _SPARSE_VALUES = 4
 
 #: A scratch buffer larger than this is not kept: a window has about half.
 _MAX_SCRATCH = 8 << 20
 
-#: Values of runs, booleans and varints take no more bytes each, whoever wrote them, and so many there may always be.
+#: No writer spends more bytes on an integer, a boolean or a varint; ``_LEAST_BYTES`` are always allowed.
 _BYTES_PER_VALUE = 32
 _LEAST_BYTES = 1 << 20
 
@@ -209,7 +209,7 @@ class SequentialReader(StreamReader):
     """Reads a stream from its first value on, window by window: for all rows, and so without a row index.
 
     A window is rows ``begins[0]`` to ``ends[0]`` of the stripe. How much content its values take is not known before
-    they are decoded: the same part of the stream is loaded as of the stripe's rows, and more where that is not enough.
+    they are decoded. The reader loads the stream up to the window's share of the stripe's rows, and more if needed.
 
     :param num_rows: of the stripe.
     """
@@ -318,9 +318,9 @@ class IndexedReader(StreamReader):
         self._slot = slot
         # the chunk in which the next content begins: its offset, and the beginning of its content
         self._last: tuple[int, Bytes] | None = None
-        # chunks that are looked at behind the last one of a segment, and whether all of them are loaded
+        # how many chunks the last run of a segment may reach into behind it; True if these are loaded whole
         self._extras, self._is_extended = 1, False
-        # the segments that are loaded, for more of the same
+        # the arguments of the last request, which extend() repeats
         self._request: tuple[Ints, Ints, Ints, int | None, bool] | None = None
 
     def ranges(self, begins: Ints, ends: Ints) -> list[Range]:
@@ -357,7 +357,7 @@ class IndexedReader(StreamReader):
         fresh: bool = False,
     ) -> Segments:
         """Load row groups ``begins[s]`` to ``ends[s]``, and as much behind each as the run there may take."""
-        # only the last chunk of a stream is smaller than a block, in files of most writers
+        # most writers fill all chunks of a stream but the last
         self._extras, self._is_extended = -(-_MAX_RUN_BYTES // self._decompressor.block_size), False
         self._request = begins, ends, max_bytes, next_group, fresh
         return self._segments(*self._request)
@@ -389,7 +389,7 @@ class IndexedReader(StreamReader):
         is_empty = last < first
         if is_empty.all():
             return Segments(_NO_BYTES, np.zeros_like(chunk), np.zeros_like(chunk), skip)
-        # the bytes that are wanted of each chunk: all, but of those at the ends of segments
+        # how many bytes of each chunk are wanted: all, except of the chunks in which segments end
         sizes = np.where(chunks.sizes < 0, self._decompressor.block_size, chunks.sizes)
         wanted = np.zeros(len(sizes), np.int64)
         # how many bytes are enough from the first chunk of a segment on; -1 for other chunks
@@ -405,7 +405,7 @@ class IndexedReader(StreamReader):
                 stop += _MAX_RUN_BYTES
             wanted[at] = max(wanted[at], min(stop, sizes[at]) if is_cut[s] else sizes[at])
             for index in range(at + 1, int(last[s]) + 1):
-                # one chunk follows another only if that is whole
+                # the content of two chunks is contiguous only if the first one is loaded whole
                 stop -= int(sizes[index - 1])
                 if stop > 0:
                     wanted[index] = max(wanted[index], min(stop, sizes[index]))
@@ -413,7 +413,7 @@ class IndexedReader(StreamReader):
         if kept is not None:
             wanted[kept] = sizes[kept]
         data, bases, loaded = self._load(chunks, wanted, kept, needed, fresh=fresh)
-        # the last chunk of each that has been loaded
+        # the last loaded chunk of each segment
         last = np.maximum.accumulate(np.where(loaded > 0, np.arange(len(loaded)), 0))[last]
         starts = np.where(is_empty, 0, bases[np.minimum(first, len(bases) - 1)] + inner)
         limits = np.where(is_empty, 0, bases[last] + loaded[last])
