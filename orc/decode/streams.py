@@ -27,7 +27,7 @@ _MAX_RUN_BYTES = 512 * 8 + 4 + 8 + 32 * 16
 #: With fewer selected values per chunk, only chunks that hold one are decompressed; with more, nearly all hold one.
 _SPARSE_VALUES = 4
 
-#: A scratch buffer larger than this is not kept: a window has about half.
+#: A thread keeps no larger buffer for later reads.
 _MAX_SCRATCH = 8 << 20
 
 #: No writer spends more bytes on an integer, a boolean or a varint; ``_LEAST_BYTES`` are always allowed.
