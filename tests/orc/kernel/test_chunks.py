@@ -46,8 +46,10 @@ def select(chunks: list[Chunk], ranges: list[tuple[int, int, int]]) -> list[Chun
         while number < len(chunks) and offsets[number] < end:
             selected.append(chunks[number])
             number += 1
-        selected += chunks[number : number + extra]
-        number = min(number + extra, len(chunks))
+        # chunks behind this range may have been listed for the ones before
+        more = max(0, extra - sum(offset >= end for offset, _, _ in selected))
+        selected += chunks[number : number + more]
+        number = min(number + more, len(chunks))
     return selected
 
 
