@@ -164,7 +164,9 @@ class Analyzed:
 
     :param seconds: from beginning to end; ``steps`` are summed over threads, so that together they may be more.
     :param ranges: requests to data files, which brought ``bytes_fetched``; of these, so many ``chunks`` were
-        decompressed to ``bytes_decompressed``, of so many ``row_groups``, each counted once a column.
+        decompressed to ``bytes_decompressed``.
+    :param row_groups: decoded through the row index, each counted once a column.
+    :param whole_columns: columns of stripes that were decoded from their first row on.
     :param index_pages: read from index files, ``index_bytes`` together; ``cache_hits`` were in memory.
     """
 
@@ -176,6 +178,7 @@ class Analyzed:
     chunks: int
     bytes_decompressed: int
     row_groups: int
+    whole_columns: int
     index_pages: int
     index_bytes: int
     cache_hits: int
@@ -190,7 +193,10 @@ class Analyzed:
             ("data files", f"{self.bytes_fetched:,} bytes in {self.ranges:,} ranges"),
             (
                 "decoded",
-                f"{self.chunks:,} chunks to {self.bytes_decompressed:,} bytes, {self.row_groups:,} row groups",
+                (
+                    f"{self.chunks:,} chunks to {self.bytes_decompressed:,} bytes: "
+                    f"{self.row_groups:,} row groups, {self.whole_columns:,} whole columns"
+                ),
             ),
             ("index files", f"{self.index_bytes:,} bytes in {self.index_pages:,} pages"),
             ("cache", f"{self.cache_hits:,} found in memory, {self.cache_misses:,} not"),

@@ -37,6 +37,7 @@ def measured(
         chunks=totals["chunks"],
         bytes_decompressed=totals["bytes_decompressed"],
         row_groups=totals["row_groups"],
+        whole_columns=totals["whole_columns"],
         index_pages=index.pages_read,
         index_bytes=index.bytes_read,
         cache_hits=index.hits,

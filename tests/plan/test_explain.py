@@ -102,6 +102,7 @@ def analyzed() -> Explanation:
             chunks=4,
             bytes_decompressed=1 << 20,
             row_groups=2,
+            whole_columns=1,
             index_pages=7,
             index_bytes=4096,
             cache_hits=1,

@@ -90,7 +90,7 @@ def test_analyze_tells_what_was_read(table: Table) -> None:
     found = explained.analyzed
     assert found is not None
     assert found.rows == read["rows"] == scan.count()
-    for name in ("ranges", "bytes_fetched", "chunks", "bytes_decompressed", "row_groups"):
+    for name in ("ranges", "bytes_fetched", "chunks", "bytes_decompressed", "row_groups", "whole_columns"):
         assert getattr(found, name) == read[name], name
     assert (found.index_pages, found.index_bytes) == (read["index_pages"], read["index_bytes"])
     assert found.index_pages > 0
