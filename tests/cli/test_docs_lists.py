@@ -204,7 +204,7 @@ def test_public_names() -> None:
     for name in set(hindex.__all__) - {"__version__", "Expr"}:
         assert re.search(rf"\b{name}\b", GUIDE), name
     for variable in (STORE_VARIABLE, CACHE_VARIABLE, ORC_CACHE_VARIABLE):
-        assert f"`{variable}`" in PAGES["README.md"]
+        assert f"`{variable}`" in PAGES["docs/python.md"]
 
 
 def test_rooms() -> None:
