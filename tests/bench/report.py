@@ -1,4 +1,4 @@
-"""What sections found, as Markdown: printed after a run, and written into ``docs/benchmarks.md``."""
+"""What sections found, as Markdown: printed after a run, and written into ``docs/benchmark-tables.md``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.bench.data import Dataset
 from tests.bench.engines import ENGINES, engine_class
 from tests.bench.options import DEFAULT_DIRECTORY
 
-DOCS = Path("docs", "benchmarks.md")
+DOCS = Path("docs", "benchmark-tables.md")
 PLOTS = Path("docs", "plots")
 
 #: What stands between these lines is replaced by ``report``; what stands there before is kept.
@@ -30,7 +30,7 @@ _PHASES = {
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
-        "report", help="write what was measured into docs/benchmarks.md, with its plots"
+        "report", help="write what was measured into docs/benchmark-tables.md, with its plots"
     )
     parser.add_argument("--data", type=Path, default=DEFAULT_DIRECTORY, help="where results are kept")
 

@@ -36,7 +36,9 @@ PAGES = {
 }
 #: What users read.
 GUIDE = "\n".join(
-    text for name, text in PAGES.items() if name not in ("CONTRIBUTING.md", "docs/benchmarks.md")
+    text
+    for name, text in PAGES.items()
+    if name not in ("CONTRIBUTING.md", "docs/benchmarks.md", "docs/benchmark-tables.md")
 )
 
 #: Functions that are casts, which the page tells of by their types.
