@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help venv java demo test lint types proto wheel bench clean
+.PHONY: help venv java demo test lint types docs proto wheel bench clean
 
 # the first interpreter that is new enough, unless PYTHON names one
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python; do \
@@ -16,6 +16,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/stamp
 BENCH_STAMP := $(VENV)/bench-stamp
+DOCS_STAMP := $(VENV)/docs-stamp
 PAIMON := build/bench/paimon-env
 PROTOS := $(notdir $(wildcard proto/*.proto))
 
@@ -45,13 +46,23 @@ lint: $(STAMP) ## check style and likely bugs (ruff)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-# mypy follows no package-dir mapping, so it gets the packages under their import names as links
-types: $(STAMP) ## check types (mypy --strict)
+# mypy and mkdocstrings follow no package-dir mapping, so they get the packages under their import names as links
+.PHONY: tree
+tree:
 	rm -rf build/types && mkdir -p build/types/hindex
 	ln -s $(CURDIR)/hindex/* build/types/hindex/
 	ln -s $(CURDIR)/orc $(CURDIR)/proto $(CURDIR)/sql build/types/hindex/
 	ln -s $(CURDIR)/tests build/types/tests
+
+types: $(STAMP) tree ## check types (mypy --strict)
 	cd build/types && $(CURDIR)/$(BIN)/mypy --config-file $(CURDIR)/pyproject.toml --cache-dir $(CURDIR)/.mypy_cache -p hindex -p tests
+
+docs: $(DOCS_STAMP) tree ## build the documentation site into build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+$(DOCS_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,docs]'
+	touch $@
 
 proto: $(STAMP) ## make the code in proto/ again from its .proto sources
 	rm -rf build/proto && mkdir -p build/proto
