@@ -72,7 +72,7 @@ def blocks(language: str) -> Iterator[tuple[str, str]]:
 
 
 def test_reasons() -> None:
-    told = {code: "refused" in row[-1] for row in table("docs/explain.md", "code") for code in codes(row[0])}
+    told = {code: "rejected" in row[-1] for row in table("docs/explain.md", "code") for code in codes(row[0])}
     assert told == {reason.name: reason.is_fallback for reason in Reason}
 
 
