@@ -22,15 +22,15 @@ logging.getLogger("hindex").addHandler(logging.NullHandler())
 if TYPE_CHECKING:
     from hindex import orc as orc
     from hindex import sql as sql
-    from hindex.builder import Expr, call, col, lit
-    from hindex.connection import Connection, connect
+    from hindex.api.acceleration import accelerate
+    from hindex.api.conditions import Expr, call, col, lit
+    from hindex.api.connection import Connection, connect
+    from hindex.api.data_source import enable
+    from hindex.api.index import Index, IndexSpec
+    from hindex.api.query_result import QueryResult
+    from hindex.api.scan import Scan
+    from hindex.api.table import Table
     from hindex.errors import HindexError
-    from hindex.indexes import Index, IndexSpec
-    from hindex.queries.acceleration import accelerate
-    from hindex.query_result import QueryResult
-    from hindex.scan.scan import Scan
-    from hindex.spark.source import enable
-    from hindex.tables import Table
 
 __version__ = "0.1.0"
 
@@ -54,21 +54,21 @@ __all__ = [
 
 # executors import hindex.orc and pay for every import, so nothing is loaded before it is asked for
 _HOMES = {
-    "Connection": "hindex.connection",
-    "Expr": "hindex.builder",
+    "Connection": "hindex.api.connection",
+    "Expr": "hindex.api.conditions",
     "HindexError": "hindex.errors",
-    "Index": "hindex.indexes",
-    "IndexSpec": "hindex.indexes",
-    "QueryResult": "hindex.query_result",
-    "Scan": "hindex.scan.scan",
-    "Table": "hindex.tables",
-    "accelerate": "hindex.queries.acceleration",
-    "call": "hindex.builder",
-    "col": "hindex.builder",
-    "connect": "hindex.connection",
-    "enable": "hindex.spark.source",
-    "lit": "hindex.builder",
-    "load_ipython_extension": "hindex.magic",
+    "Index": "hindex.api.index",
+    "IndexSpec": "hindex.api.index",
+    "QueryResult": "hindex.api.query_result",
+    "Scan": "hindex.api.scan",
+    "Table": "hindex.api.table",
+    "accelerate": "hindex.api.acceleration",
+    "call": "hindex.api.conditions",
+    "col": "hindex.api.conditions",
+    "connect": "hindex.api.connection",
+    "enable": "hindex.api.data_source",
+    "lit": "hindex.api.conditions",
+    "load_ipython_extension": "hindex.notebook.magic",
 }
 
 
@@ -80,7 +80,7 @@ if not TYPE_CHECKING:  # else type checkers would take every misspelt name for a
             return found
         if name in ("orc", "sql"):
             return importlib.import_module(f"hindex.{name}")
-        from hindex.arguments import meant
+        from hindex.validation import meant
 
         hint = "" if name.startswith("_") else meant(name, __all__)
         raise AttributeError(

@@ -1,7 +1,7 @@
 """Values: columns, literals, and expressions over them, independent of the SQL parser.
 
 Every node's ``str()`` is SQL that parses back to an equal node. Nothing is typed here: types are Spark's, and
-:mod:`hindex.plan.residual.typing` gives them. A predicate may stand for a value too, a boolean.
+:mod:`hindex.expr.typing` gives them. A predicate may stand for a value too, a boolean.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The functions of SQL that predicates may use, by name and number of arguments.
 
 Functions that are written with others here (``nvl``, ``if``, ``mod``) become those, so that there is less to evaluate.
-What types they take, and how they are evaluated, is the business of :mod:`hindex.plan.residual`.
+What types they take, and how they are evaluated, is the business of :mod:`hindex.expr`.
 """
 
 from __future__ import annotations

@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 import pytest
 
 import hindex
-from hindex.arguments import is_session
+from hindex.aggregate.aggregation import Aggregate, Group
+from hindex.api.table import Table
 from hindex.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -29,9 +30,8 @@ from hindex.errors import (
     TableError,
 )
 from hindex.orc import OrcReader
-from hindex.scan.aggregate import Aggregate, Group
 from hindex.sql.statements import AggregateFunction
-from hindex.tables import Table
+from hindex.validation import is_session
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.small import store_state, write_rows
@@ -45,7 +45,7 @@ opened: Callable[..., Any] = OrcReader
 aggregate: Callable[..., Any] = Aggregate
 group: Callable[..., Any] = Group
 _SESSION = "it is a Spark session, such as SparkSession.builder.getOrCreate() gives"
-_ITEMS = "it is a list of hindex.scan.aggregate.Aggregate and Group, one for each column of the result"
+_ITEMS = "it is a list of hindex.aggregate.aggregation.Aggregate and Group, one for each column of the result"
 _NO_NAME = "the name of an index is 5: it is a text, such as 'by_id'"
 _VALID = "the list of valid write ids 5 cannot be read: it is no text; it is written table:highWatermark:"
 
@@ -251,7 +251,7 @@ CASES: list[tuple[Callable[[Any], object], type[Exception], str]] = [
     (
         lambda t: t.scan().aggregate([], "id", having="count > 1"),
         TypeError,
-        "having is 'count > 1': it is a hindex.scan.aggregate.GroupFilter",
+        "having is 'count > 1': it is a hindex.aggregate.aggregation.GroupFilter",
     ),
     (
         lambda _: aggregate("count", "id", "n"),

@@ -14,12 +14,12 @@ import pytest
 
 import hindex
 from hindex import call, col, lit
-from hindex.builder import Expr, literal
+from hindex.api.conditions import Expr, literal
+from hindex.api.predicate_input import parsed
 from hindex.errors import HindexError, PredicateError
 from hindex.sql import parse_predicate
 from hindex.sql.functions import FUNCTIONS, NAMES
 from hindex.sql.predicate import ColumnRef, Literal, LiteralKind
-from hindex.where import parsed
 
 A, B, S = col("a"), col("b"), col("s")
 FLAG = col("flag")
@@ -226,8 +226,8 @@ def test_a_time_with_a_zone_keeps_it() -> None:
 
 
 def test_functions_are_known_to_the_typing_rules_and_evaluators() -> None:
-    from hindex.plan.residual.evaluate import _LAZY, STRICT
-    from hindex.plan.residual.functions import RULES
+    from hindex.expr.evaluate import _LAZY, STRICT
+    from hindex.expr.functions import RULES
 
     assert set(RULES) == set(FUNCTIONS)
     assert set(FUNCTIONS) <= {*STRICT, *_LAZY}

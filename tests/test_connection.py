@@ -14,12 +14,12 @@ import pyarrow as pa
 import pytest
 
 import hindex
-from hindex.connection import STORE_VARIABLE
+from hindex.api.connection import STORE_VARIABLE
+from hindex.api.query_result import QueryResult
+from hindex.api.table import Index
 from hindex.errors import IndexNotFoundError, StatementError, StoreError, TableError
-from hindex.lifecycle.results import DropResult
-from hindex.plan.explain import Explanation
-from hindex.query_result import QueryResult
-from hindex.tables import Index
+from hindex.explain.explanation import Explanation
+from hindex.maintain.results import DropResult
 from tests.support.small import ids, write_rows
 
 if TYPE_CHECKING:

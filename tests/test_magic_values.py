@@ -15,7 +15,7 @@ import pytest
 
 import hindex
 from hindex.errors import StatementError
-from hindex.magic_values import filled, inserted
+from hindex.notebook.statement_values import filled, inserted
 from hindex.sql import parse_predicate
 from hindex.sql.lexer import unescape
 from hindex.sql.predicate import And, Comparison, In, Literal, LiteralKind

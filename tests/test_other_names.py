@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 
 import hindex
+from hindex.api.attribute_hints import CONNECTION_NAMES, RESULT_NAMES, SCAN_NAMES, TABLE_NAMES
+from hindex.api.scan import Scan
+from hindex.api.table import Table
 from hindex.errors import HindexError, UnknownNameError
-from hindex.other_names import CONNECTION_NAMES, RESULT_NAMES, SCAN_NAMES, TABLE_NAMES
-from hindex.scan.scan import Scan
-from hindex.tables import Table
 from tests.support.small import write_rows
 
 

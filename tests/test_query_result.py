@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 import hindex
+from hindex.api.query_result import QueryResult
 from hindex.errors import ArgumentError, ColumnError, HindexError, UnknownNameError
 from hindex.orc import OrcReader
-from hindex.query_result import QueryResult
 from tests.support.small import write_columns
 
 NAN = math.nan

@@ -29,16 +29,16 @@ from hindex.build.btree_task import (
     unpack_key,
     write_parts,
 )
-from hindex.build.collect import collect
-from hindex.build.cutting import task_bytes
+from hindex.build.job_runner import collect
 from hindex.build.present_keys import has_keys_of
 from hindex.build.stripes import cut_entry_tasks
+from hindex.build.task_splitting import task_bytes
 from hindex.build.values import table_values
 from hindex.domain import Key
 from hindex.errors import BuildError, HindexError
 from hindex.index.btree_locations import IndexedFile, first_locations
-from hindex.index.extent import Extent
-from hindex.index.open_files import open_btree_file
+from hindex.index.column_stats import Extent
+from hindex.index.reader_cache import open_btree_file
 from hindex.keys import array_keys, key_list
 from hindex.orc import RowSelection
 from hindex.orc.acid.files import AcidFile
@@ -47,12 +47,12 @@ from hindex.orc.types import OrcType
 from hindex.progress import Progress
 from hindex.spark.frames import cores, task_frame
 from hindex.store.manifest import FileEntry, IndexEntry, SharedFileEntry, SharedIndexEntry
+from hindex.store.snapshot import FileView, Snapshot, read_file_tail
 from hindex.store.store import Store
 from hindex.table.declared import file_schema
 from hindex.table.fingerprint import Fingerprint
 from hindex.table.partitions import NULL_PARTITION
 from hindex.table.paths import bind_paths
-from hindex.table.snapshot import FileView, Snapshot, read_file_tail
 from hindex.table.transactional import open_data_file
 from hindex.table.type_text import type_text
 

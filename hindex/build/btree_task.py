@@ -20,21 +20,21 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hindex.build.failures import FAILURES, Place
+from hindex.build.task_errors import FAILURES, Place
 from hindex.build.values import table_values
 from hindex.domain import Key
 from hindex.errors import BuildError
 from hindex.index.btree import BTreeWriter
 from hindex.index.btree_entries import stripe_entries
 from hindex.index.btree_locations import IndexedFile, first_locations
-from hindex.index.grouping import Groups, group_pairs
-from hindex.index.leaf import ByteKeys
-from hindex.index.open_files import open_btree_file
+from hindex.index.leaf_page import ByteKeys
+from hindex.index.postings import Groups, group_pairs
+from hindex.index.reader_cache import open_btree_file
 from hindex.index.tree_writer import Int64s, byte_keys, key_at
 from hindex.keys import KeyKind, key_kind
 from hindex.orc.acid.files import AcidFile
 from hindex.orc.types import OrcType
-from hindex.store.new_files import NewFile
+from hindex.store.staged_files import NewFile
 from hindex.table.paths import bind_paths
 from hindex.table.transactional import open_data_file
 

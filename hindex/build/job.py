@@ -14,27 +14,27 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from hindex.amounts import megabytes
 from hindex.build.btree_job import BTreePlan, plan_btree, run_btree
-from hindex.build.built import built_files, joined_files
-from hindex.build.collect import collect
-from hindex.build.cutting import task_bytes
-from hindex.build.joining import JOINED_SCHEMA, JoinTask, discard_parts, run_join_task
+from hindex.build.job_runner import collect
+from hindex.build.manifest_entries import built_files, joined_files
+from hindex.build.merge_parts import JOINED_SCHEMA, JoinTask, discard_parts, run_join_task
 from hindex.build.present_keys import has_present_keys
 from hindex.build.stripes import cut_tasks
 from hindex.build.task import RESULT_SCHEMA, BuildTask, IndexTarget, run_build_task, run_build_tasks
+from hindex.build.task_splitting import task_bytes
 from hindex.errors import ColumnError, HindexError
-from hindex.index.base import Level, index_type
+from hindex.formatting import megabytes
+from hindex.index.index_type import Level, index_type
 from hindex.orc.types import OrcType
-from hindex.plan.evaluate import prune
 from hindex.plan.filter import Never
+from hindex.plan.filter_evaluation import prune
 from hindex.progress import Progress
 from hindex.scan.planning import index_filter, is_indexable
 from hindex.spark.frames import cores, task_frame
 from hindex.store.manifest import FileEntry, IndexEntry
-from hindex.store.new_files import discard_files
+from hindex.store.snapshot import FileView, Snapshot
+from hindex.store.staged_files import discard_files
 from hindex.table.schema import ResolvedColumn, TableSchema
-from hindex.table.snapshot import FileView, Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

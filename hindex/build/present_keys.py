@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import lru_cache
 
 from hindex.errors import HindexError
-from hindex.index.extent import are_of_kind
-from hindex.index.open_files import open_index_file
+from hindex.index.column_stats import are_of_kind
+from hindex.index.reader_cache import open_index_file
 from hindex.keys import key_kind, same_keys
 from hindex.orc.types import OrcType
 from hindex.scan.file_bounds import recorded_type
 from hindex.store.manifest import IndexEntry, SharedIndexEntry
+from hindex.store.snapshot import FileView
 from hindex.store.store import Store
-from hindex.table.snapshot import FileView
 from hindex.table.type_text import parse_type
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 from hindex.domain import Key
-from hindex.index.extent import Extent
+from hindex.index.column_stats import Extent
 from hindex.keys import decimal_key, float_key
 from hindex.orc import OrcReader
 from hindex.orc.built_in import BuiltInIndexes

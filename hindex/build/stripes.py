@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import partial
 
 from hindex.build.btree_task import BTreeJob, EntryTask, ReadTask
-from hindex.build.cutting import CUT_FROM, Piece, Sized, cut
-from hindex.build.failures import FAILURES, Place
 from hindex.build.task import BuildTask
-from hindex.index.joining import is_joining
+from hindex.build.task_errors import FAILURES, Place
+from hindex.build.task_splitting import CUT_FROM, Piece, Sized, cut
+from hindex.index.merge import is_joining
 from hindex.orc.acid.files import AcidFile
 from hindex.orc.tail import FileTail
 from hindex.table.paths import bind_paths

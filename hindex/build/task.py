@@ -11,16 +11,16 @@ from dataclasses import asdict, dataclass
 
 import pyarrow as pa
 
-from hindex.build.failures import FAILURES, Place
 from hindex.build.statistics import StatisticsExtents
+from hindex.build.task_errors import FAILURES, Place
 from hindex.build.values import table_values
 from hindex.errors import BuildError
-from hindex.index.base import ExtentBuilder, IndexBuilder, file_index_type
+from hindex.index.index_type import ExtentBuilder, IndexBuilder, file_index_type
 from hindex.keys import same_keys
 from hindex.orc import OrcReader, OrcType
 from hindex.orc.acid.files import AcidFile
 from hindex.store.extents import encode_extents
-from hindex.store.new_files import NewFile
+from hindex.store.staged_files import NewFile
 from hindex.table.declared import file_schema
 from hindex.table.paths import FilePath, bind_paths
 from hindex.table.transactional import open_data_file
@@ -60,7 +60,7 @@ class BuildTask:
     """Build index files for one data file, reading each of its columns once for all of them.
 
     With ``end``, they are parts, of the stripes from ``first`` up to that, of the file whose tail has the
-    ``tail_checksum``; :mod:`hindex.build.joining` puts them together. ``binding`` names the table's data columns,
+    ``tail_checksum``; :mod:`hindex.build.merge_parts` puts them together. ``binding`` names the table's data columns,
     against which the file's own are matched. Of a transactional table, all rows are indexed, those that are deleted
     too: queries leave these out. Names of the files written begin with ``build_id``, so that what a failed build left
     can be told from the rest.

@@ -23,7 +23,7 @@ from hindex.errors import HindexError
 from hindex.orc import Kind, OrcReader, OrcType
 from hindex.orc.source import resolve_filesystem
 from hindex.orc.types import INTEGER_KINDS
-from hindex.plan.evaluate import mask
+from hindex.plan.filter_evaluation import mask
 from hindex.scan.file_columns import output_schema
 from hindex.scan.planning import ScanPlan, plan_scan
 from hindex.scan.task import OutputColumn, ScanTask
@@ -32,9 +32,9 @@ from hindex.store.manifest import Manifest
 from hindex.table.paths import bind_paths
 
 if TYPE_CHECKING:
-    from hindex.connection import Connection
-    from hindex.table.snapshot import Snapshot
-    from hindex.tables import Table
+    from hindex.api.connection import Connection
+    from hindex.api.table import Table
+    from hindex.store.snapshot import Snapshot
 
 OURS = "hindex"
 
@@ -99,7 +99,7 @@ def run_bench(
         round. One that could not take part has nulls, and a note that says why.
     :raises HindexError: if a reader's rows differ from hindex's.
     """
-    from hindex.where import parsed
+    from hindex.api.predicate_input import parsed
 
     if with_spark:
         connection.spark()  # which also knows tables by name

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from hindex.errors import HindexError
 
 if TYPE_CHECKING:
-    from hindex.connection import Connection
+    from hindex.api.connection import Connection
 
 #: What ends a word for the terminal. Not the quotes: it would close them behind what it completes within.
 DELIMITERS = " \t\n`(),;=<>!+*%|&"
@@ -160,7 +160,7 @@ def table_names(connection: Connection, table: str) -> Names:
 
 
 def _types(word: str) -> list[str]:
-    from hindex.index.base import index_type_names
+    from hindex.index.index_type import index_type_names
 
     return _cased(index_type_names(), word)
 

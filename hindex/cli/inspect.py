@@ -12,14 +12,14 @@ from pathlib import PurePosixPath
 import pyarrow as pa
 import pyarrow.fs
 
-from hindex.arguments import is_utf8
 from hindex.cli.inspect_text import Document, orc_text
 from hindex.errors import HindexError, OrcError, TableError
-from hindex.index.file import MAGIC
+from hindex.index.index_file import MAGIC
 from hindex.orc.acid.names import looks_acid
 from hindex.orc.source import ByteSource, open_source, resolve_filesystem
 from hindex.orc.tail import MAGIC as ORC_MAGIC
 from hindex.store.format import MAGIC as MANIFEST_MAGIC
+from hindex.validation import is_utf8
 
 #: How the names of files end that hold parts of a manifest.
 _SEGMENT = ".segment"

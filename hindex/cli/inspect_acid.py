@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 
 import hindex
+from hindex.api.value_formatting import printable
 from hindex.cli.inspect_text import Document, columns
 from hindex.orc.acid.files import file_tail
 from hindex.orc.acid.names import AcidDirectory
 from hindex.scan.planning import plan_scan
-from hindex.scan.running import answered
+from hindex.scan.task_runner import answered
 from hindex.table.transactional import TransactionalDirectory
-from hindex.value_texts import printable
 
 
 def document(path: str, valid_write_ids: str = "") -> Document:

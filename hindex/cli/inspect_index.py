@@ -9,7 +9,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
 from hindex.cli.inspect_text import Document, columns
-from hindex.index.file import CODEC_NONE, VERSION, IndexFileReader, PageRef
+from hindex.index.index_file import CODEC_NONE, VERSION, IndexFileReader, PageRef
 from hindex.keys import key_value
 from hindex.orc.source import ByteSource
 from hindex.orc.types import OrcType

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from hindex.api.value_formatting import instant_text
 from hindex.cli.inspect_text import Document, columns
 from hindex.orc.source import ByteSource
 from hindex.store.format import MAX_BYTES, corrupt, decode
 from hindex.store.manifest import IndexEntry, Manifest
-from hindex.value_texts import instant_text
 
 
 def document(source: ByteSource) -> Document:

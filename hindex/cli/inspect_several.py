@@ -8,10 +8,10 @@ from typing import TextIO
 
 import pyarrow as pa
 
+from hindex.api.value_formatting import printable
 from hindex.cli.inspect import JSON_VERSION, Inspection
 from hindex.cli.inspect_text import Document
 from hindex.cli.output import TableOutput
-from hindex.value_texts import printable
 
 
 class SeveralTexts:

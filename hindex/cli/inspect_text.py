@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hindex.value_texts import printable
+from hindex.api.value_formatting import printable
 
 #: What is in a file, as values for JSON.
 Document = dict[str, Any]

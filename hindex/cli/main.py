@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import hindex
     from hindex.cli.inspect import Inspection
     from hindex.cli.output import Output
-    from hindex.lifecycle.results import CheckResult
-    from hindex.plan.explain import Explanation
+    from hindex.explain.explanation import Explanation
+    from hindex.maintain.results import CheckResult
 
 #: Exit code of everything that goes wrong.
 FAILURE = 2
@@ -136,8 +136,8 @@ class _Commands(click.Group):
     def resolve_command(
         self, context: click.Context, arguments: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        from hindex.arguments import meant
         from hindex.sql.help import HELP
+        from hindex.validation import meant
 
         name = arguments[0]
         if self.get_command(context, name) is not None or name[:1] == "-":
@@ -225,9 +225,9 @@ def sql(context: Context, statement: str) -> None:
 @click.argument("statement", nargs=-1)
 def show_help(statement: Sequence[str]) -> None:
     """Show what statements there are, or what one looks like: hindex help create index."""
-    from hindex.arguments import meant
     from hindex.cli.shell import statement_list
     from hindex.sql.help import HELP, statement_help
+    from hindex.validation import meant
 
     words = " ".join(statement)
     found = (

@@ -8,8 +8,8 @@ from typing import Protocol, TextIO
 
 import pyarrow as pa
 
+from hindex.api.value_formatting import is_number, json_texts, printable, texts
 from hindex.cli.table_rows import TableRows
-from hindex.value_texts import is_number, json_texts, printable, texts
 
 #: Rows turned into text at a time.
 SLICE_ROWS = 2000

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
+from hindex.api.index_statements import SHOWN
 from hindex.cli.output import Output
-from hindex.dispatch import SHOWN
-from hindex.lifecycle.results import CheckResult, Record, records_table
+from hindex.maintain.results import CheckResult, Record, records_table
 
 if TYPE_CHECKING:
-    from hindex.indexes import Index
-    from hindex.plan.explain import Explanation
-    from hindex.query_result import QueryResult
+    from hindex.api.index import Index
+    from hindex.api.query_result import QueryResult
+    from hindex.explain.explanation import Explanation
 
 _INDEX_SCHEMA = pa.schema(
     [

@@ -8,7 +8,7 @@ from itertools import chain
 from threading import Lock, Timer
 from typing import Protocol, TextIO
 
-from hindex.value_texts import text_width
+from hindex.api.value_formatting import text_width
 
 #: A table's column widths are those of its first rows, which are held back until they are so many, have so many
 #: characters, or this many seconds have passed since the first of them came.

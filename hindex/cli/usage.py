@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from hindex.arguments import closest, meant
+from hindex.validation import closest, meant
 
 
 def usage_told(error: click.ClickException) -> str:

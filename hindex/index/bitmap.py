@@ -1,6 +1,6 @@
 """The BITMAP index type: every key of a column with the exact rows that hold it, stripe by stripe.
 
-A stripe is a B+tree. Its leaves are pages of the file (:mod:`hindex.index.leaf`); its inner level is the
+A stripe is a B+tree. Its leaves are pages of the file (:mod:`hindex.index.leaf_page`); its inner level is the
 directory in the footer, which the reader (:mod:`hindex.index.bitmap_reader`) holds as a ``BTrees`` tree.
 """
 
@@ -14,21 +14,21 @@ import numpy as np
 import pyarrow as pa
 
 from hindex.domain import Key
-from hindex.index import rowsets
-from hindex.index.base import (
+from hindex.index import roaring
+from hindex.index.bitmap_reader import BitmapReader
+from hindex.index.column_stats import Extent
+from hindex.index.file_builder import VALUES_PER_PAGE, FileBuilder, page_message
+from hindex.index.index_file import MAGIC, BinarySink, IndexFileReader, IndexFileWriter, Page, PageRef
+from hindex.index.index_type import (
     IndexFileSummary,
     Level,
     Operator,
     StripeSummary,
     mean_key_bytes,
 )
-from hindex.index.bitmap_reader import BitmapReader
-from hindex.index.builder import VALUES_PER_PAGE, FileBuilder, page_message
-from hindex.index.extent import Extent
-from hindex.index.file import MAGIC, BinarySink, IndexFileReader, IndexFileWriter, Page, PageRef
-from hindex.index.joining import copy_pages, directory, move_pages
-from hindex.index.leaf import moved
-from hindex.index.pieces import group_pieces
+from hindex.index.key_ranges import group_pieces
+from hindex.index.leaf_page import moved
+from hindex.index.merge import copy_pages, directory, move_pages
 from hindex.index.tree_writer import HeldPages, TreeWriter, byte_keys, key_at, write_bitmap
 from hindex.keys import KeyKind, key_kind
 from hindex.orc.types import OrcType
@@ -39,7 +39,7 @@ _LEAVES_TOGETHER = 64
 
 
 class BitmapBuilder(FileBuilder):
-    """Writes a BITMAP index file; see :class:`~hindex.index.builder.FileBuilder` for the parameters."""
+    """Writes a BITMAP index file; see :class:`~hindex.index.file_builder.FileBuilder` for the parameters."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class BitmapBuilder(FileBuilder):
             keys = groups.keys if isinstance(groups.keys, np.ndarray) else byte_keys(groups.keys)
             if len(groups.nulls):
                 stripe.null_count = len(groups.nulls)
-                nulls = write_bitmap(self._writer, rowsets.from_sorted(groups.nulls))
+                nulls = write_bitmap(self._writer, roaring.from_sorted(groups.nulls))
                 stripe.nulls.CopyFrom(page_message(nulls))
             tree.add(keys, groups.starts, groups.rows)
             if len(keys):
@@ -99,7 +99,7 @@ class BitmapBuilder(FileBuilder):
 
 
 class BitmapIndex:
-    """The BITMAP type, as :class:`~hindex.index.base.IndexType` describes it."""
+    """The BITMAP type, as :class:`~hindex.index.index_type.IndexType` describes it."""
 
     name = "BITMAP"
     order = 30

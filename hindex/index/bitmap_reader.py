@@ -11,12 +11,12 @@ from pyroaring import BitMap
 
 from hindex.domain import Domain, Key, Range
 from hindex.errors import IndexFileError
-from hindex.index.base import Bounds, Effort, KeyCounts, KeyRows
-from hindex.index.builder import page_ref
-from hindex.index.file import IndexFileReader, PageRef
-from hindex.index.leaf import Outside
-from hindex.index.rowsets import MAX_ROWS
-from hindex.index.tree import Tree, clipped
+from hindex.index.file_builder import page_ref
+from hindex.index.index_file import IndexFileReader, PageRef
+from hindex.index.index_type import Bounds, Effort, KeyCounts, KeyRows
+from hindex.index.leaf_page import Outside
+from hindex.index.roaring import MAX_ROWS
+from hindex.index.tree_reader import Tree, clipped
 from hindex.keys import KeyKind, join_keys
 from hindex.proto import index_file_pb2 as pb
 
@@ -129,7 +129,7 @@ class BitmapReader:
         return self._nulls(self._stripes[stripe])
 
     def key_counts(self, stripe: int, rows: BitMap | None = None) -> KeyCounts:
-        """See :class:`~hindex.index.base.KeyedReader`."""
+        """See :class:`~hindex.index.index_type.KeyedReader`."""
         held = self._stripes[stripe]
         if rows is not None and len(rows) == held.rows:
             rows = None
@@ -141,14 +141,14 @@ class BitmapReader:
     def key_rows(
         self, stripe: int, rows: BitMap | None = None, *, descending: bool = False
     ) -> Iterator[KeyRows]:
-        """See :class:`~hindex.index.base.KeyedReader`."""
+        """See :class:`~hindex.index.index_type.KeyedReader`."""
         held = self._stripes[stripe]
         if rows is not None and len(rows) == held.rows:
             rows = None
         return held.tree.key_rows(rows, descending=descending)
 
     def effort(self, stripe: int, domain: Domain) -> Effort:
-        """See :class:`~hindex.index.base.EstimatingReader`."""
+        """See :class:`~hindex.index.index_type.EstimatingReader`."""
         held = self._stripes[stripe]
         filled = held.rows - held.null_count
         nulls = held.null_count if domain.null_allowed else 0

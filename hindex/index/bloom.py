@@ -15,15 +15,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hindex.index.base import IndexFileSummary, Level, Operator, Property, StripeSummary
 from hindex.index.bloom_reader import BloomReader, byte_length, probe
-from hindex.index.builder import FileBuilder, page_message
-from hindex.index.extent import Extent
-from hindex.index.file import BinarySink, IndexFileReader, IndexFileWriter
-from hindex.index.grouping import Groups, group
+from hindex.index.column_stats import Extent
+from hindex.index.file_builder import FileBuilder, page_message
 from hindex.index.hashing import UInt64s, hash_bytes, hash_integers
-from hindex.index.joining import copy_pages, directory, move_pages
-from hindex.index.rowsets import group_count
+from hindex.index.index_file import BinarySink, IndexFileReader, IndexFileWriter
+from hindex.index.index_type import IndexFileSummary, Level, Operator, Property, StripeSummary
+from hindex.index.merge import copy_pages, directory, move_pages
+from hindex.index.postings import Groups, group
+from hindex.index.roaring import group_count
 from hindex.keys import key_kind, nth_key
 from hindex.orc.types import OrcType
 from hindex.proto import index_file_pb2 as pb
@@ -72,7 +72,7 @@ def bit_count(keys: int, fpp: float) -> int:
 
 
 class BloomBuilder(FileBuilder):
-    """Writes a BLOOM index file; see :class:`~hindex.index.builder.FileBuilder` for the other parameters.
+    """Writes a BLOOM index file; see :class:`~hindex.index.file_builder.FileBuilder` for the other parameters.
 
     :param row_group_rows: rows of the data file's row groups; 0 where it has none.
     """
@@ -144,7 +144,7 @@ class BloomBuilder(FileBuilder):
 
 
 class BloomIndex:
-    """The BLOOM type, as :class:`~hindex.index.base.FileIndexType` describes it."""
+    """The BLOOM type, as :class:`~hindex.index.index_type.FileIndexType` describes it."""
 
     name = "BLOOM"
     order = 20

@@ -18,11 +18,11 @@ from pyroaring import BitMap
 
 from hindex.domain import Domain
 from hindex.errors import IndexFileError
-from hindex.index.base import Bounds, enumerable
-from hindex.index.builder import page_ref
-from hindex.index.file import IndexFileReader, Page, PageRef
+from hindex.index.file_builder import page_ref
 from hindex.index.hashing import UInt64s, hash_bytes, hash_integers
-from hindex.index.rowsets import MAX_ROWS, from_groups, group_count
+from hindex.index.index_file import IndexFileReader, Page, PageRef
+from hindex.index.index_type import Bounds, enumerable
+from hindex.index.roaring import MAX_ROWS, from_groups, group_count
 from hindex.keys import INT64_MAX, INT64_MIN, KeyKind
 from hindex.proto import index_file_pb2 as pb
 

@@ -16,19 +16,19 @@ import numpy as np
 import numpy.typing as npt
 
 from hindex.domain import Key
-from hindex.index import rowsets
-from hindex.index.base import (
+from hindex.index import roaring
+from hindex.index.btree_locations import IndexedFile, first_locations, write_locations
+from hindex.index.column_stats import Extent
+from hindex.index.file_builder import VALUES_PER_PAGE, page_message
+from hindex.index.index_file import BinarySink, Footer, IndexFileWriter
+from hindex.index.index_type import (
     Level,
     Operator,
     check_column,
     mean_key_bytes,
     resolve_properties,
 )
-from hindex.index.btree_locations import IndexedFile, first_locations, write_locations
-from hindex.index.builder import VALUES_PER_PAGE, page_message
-from hindex.index.extent import Extent
-from hindex.index.file import BinarySink, Footer, IndexFileWriter
-from hindex.index.leaf import ByteKeys
+from hindex.index.leaf_page import ByteKeys
 from hindex.index.tree_writer import Int64s, TreeWriter, UInt32s, key_at, write_bitmap
 from hindex.keys import KeyKind, key_kind
 from hindex.orc.types import OrcType
@@ -76,7 +76,7 @@ class BTreeWriter:
         self._properties = resolve_properties(BTREE, properties)
         self._files = files
         self._locations = first_locations(files)[-1]
-        if self._locations > rowsets.MAX_ROWS:
+        if self._locations > roaring.MAX_ROWS:
             raise ValueError(f"{self._locations} row groups are more than can be numbered")
         self._nulls: UInt32s = np.zeros(0, np.uint32)
         self._ends: tuple[Key, Key] | None = None
@@ -100,7 +100,7 @@ class BTreeWriter:
         tree = self._tree
         body = pb.BTreeBody(locations=self._locations, null_count=len(self._nulls), key_count=sum(tree.keys))
         if len(self._nulls):
-            body.nulls.CopyFrom(page_message(write_bitmap(self._writer, rowsets.from_sorted(self._nulls))))
+            body.nulls.CopyFrom(page_message(write_bitmap(self._writer, roaring.from_sorted(self._nulls))))
         for page, first in write_locations(self._writer, self._files):
             body.location_pages.add(page=page_message(page), first=first)
         end = 0
@@ -136,7 +136,7 @@ class BTreeWriter:
 
 
 class BTreeIndex:
-    """The BTREE type, as :class:`~hindex.index.base.IndexType` describes it."""
+    """The BTREE type, as :class:`~hindex.index.index_type.IndexType` describes it."""
 
     name = "BTREE"
     order = 25

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from hindex.index.grouping import Groups, group
+from hindex.index.postings import Groups, group
 from hindex.orc.types import OrcType
 
 

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from google.protobuf.message import DecodeError
 from pyroaring import BitMap
 
-from hindex.index.file import IndexFileWriter, Page, PageRef
-from hindex.index.rowsets import group_count
+from hindex.index.index_file import IndexFileWriter, Page, PageRef
+from hindex.index.roaring import group_count
 from hindex.proto import index_file_pb2 as pb
 from hindex.table.fingerprint import Fingerprint
 

@@ -18,11 +18,11 @@ from hindex.index.btree_locations import (
     read_locations,
     split_by_file,
 )
-from hindex.index.builder import page_ref
-from hindex.index.file import IndexFileReader, Page, PageRef
-from hindex.index.leaf import Leaf, Outside
-from hindex.index.rowsets import MAX_ROWS
-from hindex.index.tree import Tree
+from hindex.index.file_builder import page_ref
+from hindex.index.index_file import IndexFileReader, Page, PageRef
+from hindex.index.leaf_page import Leaf, Outside
+from hindex.index.roaring import MAX_ROWS
+from hindex.index.tree_reader import Tree
 from hindex.keys import KeyKind
 from hindex.proto import index_file_pb2 as pb
 

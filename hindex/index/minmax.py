@@ -9,14 +9,14 @@ import numpy as np
 import pyarrow as pa
 
 from hindex.errors import BuildError
-from hindex.index import planes
-from hindex.index.base import IndexFileSummary, Level, Operator, StripeSummary, mean_key_bytes
-from hindex.index.builder import FileBuilder, page_message
-from hindex.index.extent import Extent, around
-from hindex.index.file import BinarySink, Buffer, IndexFileReader, IndexFileWriter
-from hindex.index.joining import copy_pages, directory, move_pages
+from hindex.index import byte_shuffle
+from hindex.index.column_stats import Extent, around
+from hindex.index.file_builder import FileBuilder, page_message
+from hindex.index.index_file import BinarySink, Buffer, IndexFileReader, IndexFileWriter
+from hindex.index.index_type import IndexFileSummary, Level, Operator, StripeSummary, mean_key_bytes
+from hindex.index.merge import copy_pages, directory, move_pages
 from hindex.index.minmax_reader import GROUP_HEADER, MinMaxReader
-from hindex.index.rowsets import group_count
+from hindex.index.roaring import group_count
 from hindex.keys import array_keys, key_ends, key_kind
 from hindex.orc.types import OrcType
 from hindex.proto import index_file_pb2 as pb
@@ -26,7 +26,7 @@ LONG_KEY = 1024
 
 
 class MinMaxBuilder(FileBuilder):
-    """Writes a MINMAX index file; see :class:`~hindex.index.builder.FileBuilder` for the other parameters.
+    """Writes a MINMAX index file; see :class:`~hindex.index.file_builder.FileBuilder` for the other parameters.
 
     :param row_group_rows: rows of the data file's row groups; 0 where it has none.
     """
@@ -80,7 +80,7 @@ class MinMaxBuilder(FileBuilder):
 
 
 class MinMaxIndex:
-    """The MINMAX type, as :class:`~hindex.index.base.FileIndexType` describes it."""
+    """The MINMAX type, as :class:`~hindex.index.index_type.FileIndexType` describes it."""
 
     name = "MINMAX"
     order = 10
@@ -166,9 +166,9 @@ def _blocks(groups: Sequence[Extent]) -> list[Buffer]:
         low_numbers = low_keys - np.array(first, np.int64).view(np.uint64)
         high_numbers = high_keys - low_keys
     arrays = [nulls, low_numbers, high_numbers, prefixes]
-    widths = [planes.width_of(array) for array in arrays]
+    widths = [byte_shuffle.width_of(array) for array in arrays]
     header = GROUP_HEADER.pack(len(groups), len(held), *widths, first, second)
     blocks: list[Buffer] = [header]
     for array, width in zip(arrays, widths, strict=True):
-        blocks += planes.split(array, width)
+        blocks += byte_shuffle.split(array, width)
     return [*blocks, *data]

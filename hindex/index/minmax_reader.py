@@ -11,12 +11,12 @@ from google.protobuf.message import DecodeError
 from pyroaring import BitMap
 
 from hindex.domain import Domain, Key
-from hindex.index import planes
-from hindex.index.base import Bounds, Ends
-from hindex.index.builder import page_ref
-from hindex.index.extent import Extent
-from hindex.index.file import IndexFileReader, Page, PageRef
-from hindex.index.rowsets import MAX_ROWS, from_groups, group_count
+from hindex.index import byte_shuffle
+from hindex.index.column_stats import Extent
+from hindex.index.file_builder import page_ref
+from hindex.index.index_file import IndexFileReader, Page, PageRef
+from hindex.index.index_type import Bounds, Ends
+from hindex.index.roaring import MAX_ROWS, from_groups, group_count
 from hindex.keys import INT64_MAX, INT64_MIN, KeyKind
 from hindex.proto import index_file_pb2 as pb
 
@@ -124,7 +124,7 @@ class MinMaxReader:
         return Bounds(lower, from_groups(some, self._group_rows, rows))
 
     def ends(self, stripe: int) -> Ends:
-        """See :class:`~hindex.index.base.EndsReader`: bytes may be cut, or come from statistics that were."""
+        """See :class:`~hindex.index.index_type.EndsReader`: bytes may be cut, or come from statistics that were."""
         found = self._stripes[stripe].extent
         if self._kind is KeyKind.BYTES:
             return Ends(found.null_count, None, None)
@@ -150,7 +150,7 @@ class MinMaxReader:
         arrays = []
         for width, length in zip(widths, (count, filled, filled, filled), strict=True):
             parts = [page.block(at + plane, length) for plane in range(width)]
-            arrays.append(planes.join(parts, length, np.uint64))
+            arrays.append(byte_shuffle.join(parts, length, np.uint64))
             at += width
         nulls, lows, highs, prefixes = arrays
         rows = np.full(count, self._group_rows, np.int64)

@@ -11,9 +11,9 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from hindex.domain import Key
-from hindex.index import leaf, rowsets
-from hindex.index.file import Buffer, IndexFileWriter, PageRef, encode_page
-from hindex.index.leaf import ByteKeys
+from hindex.index import leaf_page, roaring
+from hindex.index.index_file import Buffer, IndexFileWriter, PageRef, encode_page
+from hindex.index.leaf_page import ByteKeys
 
 #: Bytes of pages that are put aside in memory.
 HELD_BYTES = 1 << 20
@@ -89,7 +89,7 @@ class TreeWriter:
             return
         counts = np.diff(starts)
         outside = {
-            number: write_bitmap(self._writer, rowsets.from_sorted(_part(rows, starts, number, number + 1)))
+            number: write_bitmap(self._writer, roaring.from_sorted(_part(rows, starts, number, number + 1)))
             for number in _outside(starts, rows, counts).tolist()
         }
         numbers = np.array(sorted(outside), np.int64)
@@ -103,7 +103,7 @@ class TreeWriter:
                 inner = inner[inline]
             part = keys.part(start, end) if isinstance(keys, ByteKeys) else keys[start:end]
             pages = {number - start: outside[number] for number in here.tolist()}
-            blocks = leaf.encode(part, counts[start:end], inner, pages)
+            blocks = leaf_page.encode(part, counts[start:end], inner, pages)
             if self._held is None:
                 self.pages.append(self._writer.write_page(blocks))
             else:

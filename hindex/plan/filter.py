@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from hindex.domain import Domain
+from hindex.expr import nodes
 from hindex.orc.types import OrcType
-from hindex.plan.residual import nodes
 
 T = TypeVar("T")
 

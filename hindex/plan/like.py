@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import takewhile
 
 from hindex.domain import Domain
-from hindex.plan.residual.patterns import like_parts
+from hindex.expr.patterns import like_parts
 
 
 def like_domain(pattern: str, escape: str) -> tuple[Domain, bool]:

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
-from hindex.arguments import is_utf8
 from hindex.domain import Domain, Key, Range
 from hindex.errors import PredicateError
+from hindex.expr import casts
+from hindex.expr.spark_types import Family, SparkType, column_type, exact_decimal, literal_type, wider
 from hindex.keys import (
     INT64_MAX,
     INT64_MIN,
@@ -29,10 +30,9 @@ from hindex.keys import (
     key_limits,
 )
 from hindex.orc.types import INTEGER_KINDS, Kind, OrcType
-from hindex.plan import casts
-from hindex.plan.coercion import Family, SparkType, column_type, exact_decimal, literal_type, wider
 from hindex.plan.like import prefix_domain
 from hindex.sql.predicate import ComparisonOp, Literal, LiteralKind
+from hindex.validation import is_utf8
 
 Span = tuple[int | None, int | None]
 

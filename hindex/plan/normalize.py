@@ -9,14 +9,14 @@ from typing import Protocol
 
 from hindex.domain import Domain
 from hindex.errors import ColumnError, PredicateError
+from hindex.expr.coerce import REMEDY
+from hindex.expr.typing import Resolve, check_depth, check_filling, typed, typed_condition
 from hindex.orc.types import Kind, OrcType
 from hindex.plan import simplify
 from hindex.plan.filter import ALWAYS, NEVER, Filter, Residual
 from hindex.plan.like import like_domain
 from hindex.plan.literals import casts_texts, comparison_domain, membership_domain
-from hindex.plan.residual.bound import settle
-from hindex.plan.residual.coerce import REMEDY
-from hindex.plan.residual.typing import Resolve, check_depth, check_filling, typed, typed_condition
+from hindex.plan.partial_evaluation import settle
 from hindex.plan.rules import all_of, any_of, leaf
 from hindex.plan.simplify import OPPOSITES
 from hindex.plan.time_zones import TIMESTAMP_KINDS, TimeZones, has_time, keyed_by_wall_clocks, makes_times

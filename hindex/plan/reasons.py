@@ -9,8 +9,8 @@ import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from hindex.amounts import plural
 from hindex.errors import HindexError, IndexFileError, NewerFormatError, OrcError, StoreError
+from hindex.formatting import plural
 
 
 class Reason(enum.Enum):

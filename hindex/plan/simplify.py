@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from hindex.domain import Domain
+from hindex.expr.casting import timestamp_text
+from hindex.expr.dates import days_from_civil
+from hindex.expr.nodes import DATE, TIMESTAMP, Apply, Column, Constant, Node
+from hindex.expr.spark_types import column_type
 from hindex.keys import MICROS_PER_DAY, key_limits
 from hindex.orc.types import INTEGER_KINDS, Kind, OrcType
-from hindex.plan.coercion import column_type
 from hindex.plan.like import prefix_domain
 from hindex.plan.literals import comparison_domain, membership_domain
-from hindex.plan.residual.casting import timestamp_text
-from hindex.plan.residual.dates import days_from_civil
-from hindex.plan.residual.nodes import DATE, TIMESTAMP, Apply, Column, Constant, Node
 from hindex.sql.dates import date_from_days
 from hindex.sql.predicate import ComparisonOp, Literal, LiteralKind
 

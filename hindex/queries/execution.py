@@ -21,6 +21,7 @@ from hindex.errors import ArgumentTypeError, HindexError, StatementError, TableE
 from hindex.plan.reasons import group_notes
 from hindex.queries.query_explanation import QueryExplanation, TableDecision
 from hindex.queries.query_plan import PlannedTable, plan_query
+from hindex.queries.table_resolution import TableResolver
 from hindex.queries.view_expansion import ExpandedQuery, expand_views, expansion_difference
 from hindex.queries.views import place_in_frame
 from hindex.spark.catalog import MISSING, first_line, is_path
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame, SparkSession
 
-    from hindex.connection import Connection
     from hindex.sql.parameters import Args
     from hindex.sql.queries import Query
 
@@ -59,7 +59,7 @@ class SparkSyntaxError(StatementError):
     """Spark cannot make sense of the text; the place that it names is one of it with other names for tables."""
 
 
-def run_query(connection: Connection, query: Query, cause: str | None = None) -> DataFrame:
+def run_query(resolver: TableResolver, query: Query, cause: str | None = None) -> DataFrame:
     """The rows of a query, as Spark gives them.
 
     Indexes are asked now, and so the rows of tables that they narrow are those of now.
@@ -67,9 +67,9 @@ def run_query(connection: Connection, query: Query, cause: str | None = None) ->
     :param cause: why hindex does not answer it by itself, for the log.
     :raises StatementError: if Spark cannot parse or resolve the query.
     """
-    spark = connection.spark()
-    expanded = expand_views(connection, query)
-    planned = plan_query(connection, expanded.query, expanded.tables)
+    spark = resolver.spark()
+    expanded = expand_views(resolver, query)
+    planned = plan_query(resolver, expanded.query, expanded.tables)
     if expanded.views:
         found = None
         if any(item.scan is not None for item in planned):
@@ -77,7 +77,7 @@ def run_query(connection: Connection, query: Query, cause: str | None = None) ->
         if found is not None:
             log_tables(query.text, planned, cause)
             return found
-        planned = plan_query(connection, query)
+        planned = plan_query(resolver, query)
     warn_of_indexes(planned)
     log_tables(query.text, planned, cause)
     if any(item.known.uri is None for item in planned):
@@ -85,7 +85,7 @@ def run_query(connection: Connection, query: Query, cause: str | None = None) ->
         for item in planned:
             if item.scan is not None:
                 item.known.refresh()
-    return _analysed(connection, query, planned, lambda item: item.frame(spark))
+    return _analysed(resolver, query, planned, lambda item: item.frame(spark))
 
 
 def _without_views(
@@ -112,16 +112,16 @@ def _without_views(
     return None
 
 
-def explain_query(connection: Connection, query: Query) -> QueryExplanation:
+def explain_query(resolver: TableResolver, query: Query) -> QueryExplanation:
     """How the tables of a query are read, and why. No rows are read.
 
     :raises StatementError: if Spark cannot parse or resolve the query.
     """
-    spark = connection.spark()
-    expanded = expand_views(connection, query, in_full=True)
-    planned = plan_query(connection, expanded.query, expanded.tables)
-    as_written = plan_query(connection, query, expanded.tables) if expanded.views else planned
-    _analysed(connection, query, as_written, lambda item: item.empty(spark))
+    spark = resolver.spark()
+    expanded = expand_views(resolver, query, in_full=True)
+    planned = plan_query(resolver, expanded.query, expanded.tables)
+    as_written = plan_query(resolver, query, expanded.tables) if expanded.views else planned
+    _analysed(resolver, query, as_written, lambda item: item.empty(spark))
     is_expanded = any(item.scan is not None for item in planned)
     if not is_expanded or expansion_difference(spark, expanded, spark_sql(spark)) is not None:
         planned = as_written
@@ -133,7 +133,7 @@ def explain_query(connection: Connection, query: Query) -> QueryExplanation:
 
 
 def _analysed(
-    connection: Connection,
+    resolver: TableResolver,
     query: Query,
     tables: Sequence[PlannedTable],
     frame: Callable[[PlannedTable], DataFrame],
@@ -141,7 +141,7 @@ def _analysed(
     """The query with frames in place of the tables that are read here."""
     from pyspark.errors import PySparkException
 
-    spark = connection.spark()
+    spark = resolver.spark()
     has_frames = any(item.scan is not None for item in tables)
     names = [item.known.spark_name() if item.scan is None else None for item in tables]
     frames = make_frames(tables, frame)

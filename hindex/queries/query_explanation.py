@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hindex.plan.explain import Explanation, Kept
+from hindex.explain.explanation import Explanation, Kept
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,11 @@ from hindex.queries.query_explanation import TableDecision
 from hindex.queries.selectivity_estimate import survey
 from hindex.queries.table_resolution import KnownTable, TableResolver, known_tables
 from hindex.scan.planning import ScanPlan, plan_scan
-from hindex.scan.running import Unit
-from hindex.scan.scan import Scan
-from hindex.spark.scan import scan_frame
+from hindex.scan.task_runner import Unit
+from hindex.spark.scan import RowScan, scan_frame
+from hindex.spark.session_time_zones import zones
 from hindex.spark.settings import is_ansi, is_of_one_type, is_set, strange_setting
 from hindex.spark.types import same_type
-from hindex.spark.zones import zones
 from hindex.sql.predicate import Predicate, all_of, columns
 from hindex.table.schema import TableSchema
 
@@ -54,7 +53,7 @@ class PlannedTable:
 
     known: KnownTable
     decision: TableDecision
-    scan: Scan | None = None
+    scan: RowScan | None = None
     plan: ScanPlan | None = None
     schema: StructType | None = None
     units: list[Unit] | None = None
@@ -236,7 +235,7 @@ class _Planner:
 
 def _planned(
     known: KnownTable, where: Predicate | None, names: Sequence[str], zones_of: ZonesOf
-) -> tuple[Scan, ScanPlan]:
+) -> tuple[RowScan, ScanPlan]:
     """A scan, and its plan against the table as it was listed for this query."""
     columns = [(name,) for name in names]
     # whatever the connection's: of tables that Spark reads alone, no mode tells anything either

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from threading import Lock
 
-from hindex.plan.explain import Kept
+from hindex.explain.explanation import Kept
 from hindex.plan.reasons import Note
-from hindex.scan.execute import OpenTask
+from hindex.scan.open_task import OpenTask
 from hindex.scan.planning import ScanPlan
-from hindex.scan.running import Unit
-from hindex.scan.scan import Scan
 from hindex.scan.task import ScanTask
+from hindex.scan.task_runner import Unit
+from hindex.spark.scan import RowScan
 from hindex.table.listing import DataFile
 
 #: Data files whose indexes are asked.
@@ -35,7 +35,7 @@ class Survey:
     fallbacks: tuple[Note, ...] = ()
 
 
-def survey(scan: Scan, plan: ScanPlan, most: float) -> Survey:
+def survey(scan: RowScan, plan: ScanPlan, most: float) -> Survey:
     """Ask the indexes: of few data files all, of many some. They are asked no further once too many rows are left.
 
     That too many were left is remembered, for the same question to the same files: such a table is read by Spark, so

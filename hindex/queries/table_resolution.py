@@ -16,18 +16,53 @@ from hindex.spark.catalog import described_columns, first_line, run
 from hindex.spark.session import java_session
 from hindex.spark.types import quoted, spark_ddl
 from hindex.sql.statements import TableRef, TableRefKind
-from hindex.table.snapshot import Snapshot
+from hindex.store.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-    from hindex.tables import Table
+    from hindex.plan.modes import Mode
+    from hindex.spark.scan import RowScan
+    from hindex.sql.predicate import Predicate
+    from hindex.table.schema import ColumnName
 
 #: Names that Spark's catalog is asked for at once.
 _LOOKUPS = 4
 #: What a path to Spark is a pattern for, of several places.
 _GLOB = re.compile(r"[\[\]{}*?\\]")
+
+
+class ResolvedTable(Protocol):
+    """The part of :class:`hindex.Table` that planning a query needs."""
+
+    @property
+    def name(self) -> str:
+        """Return the name as written."""
+
+    @property
+    def uri(self) -> str:
+        """Return the directory of the table."""
+
+    def is_transactional(self) -> bool:
+        """Return True if the table, or a part of it, is transactional."""
+
+    def index_names(self) -> list[str]:
+        """Return the names of the recorded indexes."""
+
+    def snapshot(self) -> Snapshot:
+        """List the files and check them against the catalog."""
+
+    def unchecked_snapshot(self) -> Snapshot:
+        """List the files."""
+
+    def check(self, snapshot: Snapshot) -> None:
+        """Raise TableError if a snapshot differs from the catalog's definition."""
+
+    def scan(
+        self, where: Predicate | None, columns: Sequence[ColumnName], *, mode: Mode | None = None
+    ) -> RowScan:
+        """Return a scan of some columns of the matching rows."""
 
 
 class TableResolver(Protocol):
@@ -39,10 +74,10 @@ class TableResolver(Protocol):
     def describe(self, ref: TableRef, *, in_full: bool = False) -> dict[str, Any] | None:
         """Read what the catalog says of a table; None for a path."""
 
-    def described_table(self, ref: TableRef, described: Mapping[str, Any] | None) -> Table:
+    def described_table(self, ref: TableRef, described: Mapping[str, Any] | None) -> ResolvedTable:
         """Make the table of a name and its description."""
 
-    def list_table(self, table: Table) -> Snapshot:
+    def list_table(self, table: ResolvedTable) -> Snapshot:
         """List the files of a table."""
 
 
@@ -74,11 +109,11 @@ class RememberingResolver:
             self._remembered[ref] = monotonic(), described
         return described
 
-    def described_table(self, ref: TableRef, described: Mapping[str, Any] | None) -> Table:
+    def described_table(self, ref: TableRef, described: Mapping[str, Any] | None) -> ResolvedTable:
         """Make the table of a name and its description."""
         return self._resolver.described_table(ref, described)
 
-    def list_table(self, table: Table) -> Snapshot:
+    def list_table(self, table: ResolvedTable) -> Snapshot:
         """Return the files of a table, or those of a short while ago, if the store still has the same indexes."""
         now = monotonic()
         self._snapshots = {
@@ -132,7 +167,7 @@ class KnownTable:
         self,
         resolver: TableResolver,
         ref: TableRef,
-        table: Table | None,
+        table: ResolvedTable | None,
         described: Mapping[str, Any] | None = None,
         problem: HindexError | None = None,
         *,
@@ -167,7 +202,7 @@ class KnownTable:
         return self._ref.kind is TableRefKind.PATH
 
     @property
-    def table(self) -> Table:
+    def table(self) -> ResolvedTable:
         """:raises HindexError: where it is none of ORC files that are here."""
         if self._table is None:
             assert self.problem is not None

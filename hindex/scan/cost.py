@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from hindex.index.base import Bounds, Effort
+from hindex.index.index_type import Bounds, Effort
 from hindex.keys import KeyKind
 
 #: How many rows can be decoded and compared while one is unpacked from an index: 45 ns against 13 of a bigint, and a

@@ -15,18 +15,18 @@ from pyroaring import BitMap
 
 from hindex.domain import Domain
 from hindex.errors import HindexError
-from hindex.index.base import Bounds, index_type
-from hindex.index.extent import are_of_kind
+from hindex.index.column_stats import are_of_kind
+from hindex.index.index_type import Bounds, index_type
 from hindex.keys import key_kind, same_keys
 from hindex.orc.types import OrcType
-from hindex.plan.evaluate import bounds
 from hindex.plan.filter import Filter, Leaf
-from hindex.scan.answers import LeafAnswer
+from hindex.plan.filter_evaluation import bounds
 from hindex.scan.orc_answers import Source
+from hindex.scan.stripe_results import LeafAnswer
 from hindex.store.extents import ExtentColumn, Mask, StoredExtents
 from hindex.store.manifest import FileEntry, IndexEntry
+from hindex.store.snapshot import FileView
 from hindex.table.paths import bind_paths
-from hindex.table.snapshot import FileView
 from hindex.table.type_text import parse_type
 
 _LAST = 1000

@@ -10,11 +10,11 @@ from pyroaring import BitMap
 
 from hindex.domain import Domain
 from hindex.errors import HindexError, IndexFileError
-from hindex.index.base import Bounds, IndexReader, KeyedReader, Operator
 from hindex.index.btree import BTREE
 from hindex.index.btree_locations import group_rows
-from hindex.index.cache import Cache
-from hindex.index.open_files import open_index_file
+from hindex.index.index_type import Bounds, IndexReader, KeyedReader, Operator
+from hindex.index.page_cache import Cache
+from hindex.index.reader_cache import open_index_file
 from hindex.keys import key_kind, same_keys
 from hindex.orc.types import OrcType
 from hindex.plan.filter import Leaf

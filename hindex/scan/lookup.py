@@ -12,18 +12,18 @@ from threading import Lock
 
 from pyroaring import BitMap
 
-from hindex.index.base import Bounds, Ends, EndsReader, EstimatingReader, Operator
+from hindex.index.index_type import Bounds, Ends, EndsReader, EstimatingReader, Operator
 from hindex.keys import key_kind
 from hindex.orc import OrcReader
-from hindex.plan.evaluate import bounds
 from hindex.plan.filter import AllOf, Filter, Leaf
+from hindex.plan.filter_evaluation import bounds
 from hindex.plan.reasons import Note, Reason
-from hindex.scan.answers import LeafAnswer, StripeAnswer
 from hindex.scan.cost import is_cheap, why_not_ask
 from hindex.scan.file_columns import FileColumns
-from hindex.scan.flat_keys import flat_key_bounds
 from hindex.scan.index_answers import Answerer, IndexAnswers
 from hindex.scan.orc_answers import OrcAnswer, OrcAnswers, Source
+from hindex.scan.original_file_row_ids import flat_key_bounds
+from hindex.scan.stripe_results import LeafAnswer, StripeAnswer
 from hindex.scan.task import OutputColumn, ScanTask
 
 #: What is known of each leaf in a stripe; None where nothing is.

@@ -15,8 +15,8 @@ from decimal import Decimal
 from pyroaring import BitMap
 
 from hindex.domain import Domain, Key
-from hindex.index.base import Bounds, Ends, enumerable
-from hindex.index.extent import Extent
+from hindex.index.column_stats import Extent
+from hindex.index.index_type import Bounds, Ends, enumerable
 from hindex.keys import (
     INT64_MAX,
     INT64_MIN,

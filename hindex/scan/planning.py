@@ -11,15 +11,15 @@ import pyarrow as pa
 
 from hindex.domain import Key
 from hindex.errors import ColumnError, HindexError, NewerFormatError, StoreError, UnsupportedError
-from hindex.index.cache import Cache
-from hindex.index.extent import are_of_kind
-from hindex.keys import array_keys, key_kind, nth_key, same_keys
+from hindex.index.column_stats import are_of_kind
+from hindex.index.page_cache import Cache
+from hindex.keys import are_values, array_keys, key_kind, nth_key, same_keys
 from hindex.orc.acid.schema import is_row_key, row_key
 from hindex.orc.types import Kind, OrcType
-from hindex.plan.evaluate import prune
 from hindex.plan.filter import ALWAYS, NEVER, Filter, Never, column_types, columns, leaves, residuals
+from hindex.plan.filter_evaluation import prune
 from hindex.plan.normalize import normalize
-from hindex.plan.quoted import quoted_names
+from hindex.plan.quoted_identifier_hints import quoted_names
 from hindex.plan.reasons import REPLACED, Note, Reason
 from hindex.plan.time_zones import TimeZones, ZonesOf, has_time, is_about_time, no_zones
 from hindex.scan.file_bounds import (
@@ -31,16 +31,16 @@ from hindex.scan.file_bounds import (
     tells_as_much,
 )
 from hindex.scan.file_columns import output_schema
-from hindex.scan.flat_keys import FilePlaces
-from hindex.scan.shared import SharedBounds
+from hindex.scan.global_index_pruning import SharedBounds
+from hindex.scan.original_file_row_ids import FilePlaces
 from hindex.scan.task import IndexUse, OutputColumn, ScanTask
 from hindex.sql.predicate import Predicate
 from hindex.store.extents import StoredExtents
 from hindex.store.manifest import IndexEntry, IndexFileEntry, Manifest
+from hindex.store.snapshot import FileView, Snapshot
 from hindex.table.declared import bind_file_columns, can_convert
 from hindex.table.paths import bind_paths
 from hindex.table.schema import ColumnName, ResolvedColumn, TableSchema, spelled
-from hindex.table.snapshot import FileView, Snapshot
 
 _OTHER_KEYS = "the manifest has keys of another type of it; ALTER INDEX ... REBUILD writes them again"
 
@@ -67,6 +67,12 @@ class ScanPlan:
     def are_keys(self, column: OutputColumn) -> bool:
         """True if what indexes store of a column is what the query compares and orders by."""
         return self.zones is None or column.is_partition or self.zones.are_keys(column.type)
+
+    @property
+    def is_all_keys(self) -> bool:
+        """True if the only output column is the first lookup's, and its keys are its values."""
+        column = self.lookups[0]
+        return bool(self.columns) and all(item == column for item in self.columns) and are_values(column.type)
 
     def output_schema(self) -> pa.Schema:
         """The Arrow schema of the rows; a partition's value, where known, gives its type."""

@@ -7,11 +7,11 @@ import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hindex.amounts import counted
 from hindex.errors import ColumnError
+from hindex.formatting import counted
 from hindex.plan.filter import columns, residuals
 from hindex.plan.reasons import Note, Reason, group_notes
-from hindex.scan.meter import QueryMeter
+from hindex.scan.metrics import QueryMeter
 from hindex.scan.planning import ScanPlan
 
 _LOG = logging.getLogger("hindex.scan")

@@ -14,7 +14,7 @@ from hindex.spark.types import quoted
 from hindex.sql.expression import quote_string
 from hindex.sql.words import WITH_SPARK
 from hindex.table.listing import normalize_uri
-from hindex.table.near import near_path
+from hindex.table.path_suggestions import near_path
 
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException

@@ -18,9 +18,9 @@ from hindex.orc.types import Kind, OrcType
 from hindex.plan.literals import comparison_domain
 from hindex.spark.catalog import ask_session_catalog, run
 from hindex.sql.predicate import Comparison, ComparisonOp, LiteralKind
+from hindex.store.snapshot import Snapshot
 from hindex.table.declared import DeclaredSchema
 from hindex.table.schema import TableColumn
-from hindex.table.snapshot import Snapshot
 from hindex.table.type_text import parse_type
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from hindex.spark.catalog import ask_session_catalog, place_of, run
-from hindex.table.elsewhere import CatalogPartitions, PartitionPlace
+from hindex.table.external_partitions import CatalogPartitions, PartitionPlace
 from hindex.table.listing import join_uri, normalize_uri
 from hindex.table.partitions import NULL_PARTITION, unescape
 

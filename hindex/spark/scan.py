@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
 import pyarrow as pa
 
-from hindex.amounts import counted
-from hindex.scan.execute import OpenTask
-from hindex.scan.running import Runner, Unit, run_units
+from hindex.formatting import counted
+from hindex.scan.open_task import OpenTask
+from hindex.scan.task_runner import Runner, Unit, run_units
 from hindex.spark.frames import cores, task_frame
 from hindex.spark.native import native_frame, split_native
+from hindex.spark.session_time_zones import zones
 from hindex.spark.tasks import group_units, numbered, numbered_schema, read_group
 from hindex.spark.types import spark_ddl
-from hindex.spark.zones import zones
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from hindex.explain.explanation import Explanation
+    from hindex.plan.modes import Mode
+    from hindex.plan.order import Order
+    from hindex.plan.time_zones import ZonesOf
     from hindex.scan.planning import ScanPlan
-    from hindex.scan.scan import Scan
 
 #: Up to so many values (rows times columns) are read here: starting a Spark job takes longer.
 MAX_LOCAL_VALUES = 1_000_000
@@ -30,9 +33,60 @@ MAX_LOCAL_VALUES = 1_000_000
 MAX_LOCAL_FILES = 400
 
 
+T = TypeVar("T")
+
+
+class RowScan(Protocol):
+    """The part of :class:`hindex.Scan` that reading it through Spark needs."""
+
+    @property
+    def mode(self) -> Mode:
+        """Return the mode of fallbacks."""
+
+    @property
+    def runner(self) -> Runner:
+        """Return the runner of scan tasks."""
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Return the names of the result columns; None for the table's own."""
+
+    @property
+    def order(self) -> Order | None:
+        """Return the order of the rows; None for file order."""
+
+    @property
+    def row_limit(self) -> int | None:
+        """Return the maximum number of rows; None for all."""
+
+    def with_zones(self, zones: ZonesOf) -> Self:
+        """Return the scan with timestamps as instants in other time zones."""
+
+    def plan(self) -> ScanPlan:
+        """Plan the scan against the current files."""
+
+    def proved(self, plan: ScanPlan) -> ScanPlan:
+        """Return the plan, or in prove mode the verified full scan."""
+
+    def attempt(self, run: Callable[[Runner], T]) -> T:
+        """Run a read, once more if a data file was deleted meanwhile."""
+
+    def count(self) -> int:
+        """Count the rows."""
+
+    def to_arrow(self) -> pa.Table:
+        """Read the rows."""
+
+    def explain(self) -> Explanation:
+        """Explain the scan."""
+
+    def log(self, plan: ScanPlan, runner: Runner, result: str, *, by_executors: bool = False) -> None:
+        """Log the scan in one line."""
+
+
 def scan_frame(
     spark: SparkSession,
-    scan: Scan,
+    scan: RowScan,
     plan: ScanPlan | None = None,
     units: Sequence[Unit] | None = None,
 ) -> DataFrame:
@@ -85,7 +139,7 @@ def _with_field_metadata(frame: DataFrame, plan: ScanPlan, names: Sequence[str])
 
 def _frame_of_plan(
     spark: SparkSession,
-    scan: Scan,
+    scan: RowScan,
     planned: ScanPlan,
     runner: Runner,
     units: Sequence[Unit] | None = None,

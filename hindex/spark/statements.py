@@ -19,8 +19,8 @@ from hindex.plan.time_zones import ZonesOf, has_time
 from hindex.spark.settings import Setting, infers_partitions, is_ansi, is_of_one_type
 from hindex.sql.predicate import ColumnRef, columns
 from hindex.sql.statements import AggregateCall, AggregateFunction, Select, SelectExists
+from hindex.store.snapshot import Snapshot
 from hindex.table.schema import ResolvedColumn, TableSchema
-from hindex.table.snapshot import Snapshot
 
 #: Where Spark keeps the type of a column that ORC does not have.
 _SPARK_TYPE = "spark.sql.catalyst.type"

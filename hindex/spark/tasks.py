@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from hindex.errors import DeletedFileError, HindexError
 from hindex.plan.modes import Mode
-from hindex.scan.execute import OpenTask
-from hindex.scan.running import is_deleted_file
+from hindex.scan.open_task import OpenTask
 from hindex.scan.task import ScanTask
+from hindex.scan.task_runner import is_deleted_file
 
 if TYPE_CHECKING:
     from hindex.scan.planning import ScanPlan

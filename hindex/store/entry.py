@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from hindex.index.extent import Extent
+from hindex.index.column_stats import Extent
 from hindex.table.fingerprint import Fingerprint
 
 

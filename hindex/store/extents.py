@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hindex.domain import MAX_KEY, MIN_KEY, Domain, Key, Range
-from hindex.index.extent import SHORT_KEY, Extent
-from hindex.index.tree import clipped
+from hindex.index.column_stats import SHORT_KEY, Extent
+from hindex.index.tree_reader import clipped
 from hindex.keys import KeyKind
 from hindex.proto import manifest_pb2 as pb
 

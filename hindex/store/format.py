@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError
 
 from hindex.domain import Key
 from hindex.errors import NewerFormatError, StoreError
-from hindex.index.extent import Extent
+from hindex.index.column_stats import Extent
 from hindex.proto import manifest_pb2 as pb
 from hindex.store.entries import FileEntries, Load, Segment
 from hindex.store.manifest import (

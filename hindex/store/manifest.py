@@ -10,10 +10,10 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from hindex.arguments import check_text, meant
 from hindex.errors import IndexExistsError, IndexNotFoundError
 from hindex.store.entries import FileEntries, Segment
 from hindex.store.entry import FileEntry, IndexFileEntry, SharedFileEntry, SharedIndexEntry, is_safe_path
+from hindex.validation import check_text, meant
 
 __all__ = [
     "FileEntry",

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hindex.index.extent import Extent
+from hindex.index.column_stats import Extent
 from hindex.store.arrow_stream import raw_bytes
 from hindex.store.entry import FileEntry, IndexFileEntry, SharedIndexEntry, is_safe_path
 from hindex.store.extents import LISTS, ExtentColumn, StoredExtents, encode_extents

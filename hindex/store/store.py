@@ -21,11 +21,11 @@ from weakref import WeakValueDictionary
 import google_crc32c
 
 from hindex.errors import CommitConflictError, NewerFormatError, StoreError
-from hindex.store.builds import BUILDS, MAX_NOTICE_BYTES, Builder, BuildNotice, builder_of, notice_name
+from hindex.store.build_markers import BUILDS, MAX_NOTICE_BYTES, Builder, BuildNotice, builder_of, notice_name
 from hindex.store.entries import Segment
 from hindex.store.format import MAX_BYTES, corrupt, decode, encode, unplaced
 from hindex.store.manifest import IndexEntry, Manifest, is_safe_path
-from hindex.store.recent import RECENT
+from hindex.store.manifest_cache import RECENT
 from hindex.store.segment import MAX_SEGMENT_BYTES, StoredSegment
 from hindex.store.storage import (
     TEMPORARY_PREFIX,

@@ -17,14 +17,12 @@ from urllib.parse import unquote
 
 import pyarrow.fs
 
-from hindex.arguments import is_utf8
 from hindex.errors import TableError, TableNotFoundError
 from hindex.orc.acid.files import AcidFile
 from hindex.orc.acid.names import METADATA_FILE, VERSION_FILE, looks_acid
 from hindex.orc.source import listed_mtime, one_line, resolve_filesystem
-from hindex.table.elsewhere import CatalogPartitions, PartitionPlace
+from hindex.table.external_partitions import CatalogPartitions, PartitionPlace
 from hindex.table.fingerprint import Fingerprint
-from hindex.table.near import missing_remedy
 from hindex.table.partitions import (
     PartitionColumn,
     Partitioning,
@@ -32,8 +30,10 @@ from hindex.table.partitions import (
     RawPartition,
     discover,
 )
+from hindex.table.path_suggestions import missing_remedy
 from hindex.table.transactional import AcidOptions, TransactionalDirectory, transactional_files
 from hindex.table.tree import FoundFile, Tree
+from hindex.validation import is_utf8
 
 __all__ = [
     "DataFile",

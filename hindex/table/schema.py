@@ -9,11 +9,11 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from hindex.arguments import closest, listed, meant, shown
 from hindex.errors import ColumnError, TableError, UnsupportedError
 from hindex.orc.acid.schema import row_key
 from hindex.orc.types import INTEGER_KINDS, STRING_KINDS, Kind, OrcType
 from hindex.sql.expression import quote_name
+from hindex.validation import closest, listed, meant, shown
 
 #: Names are listed in messages up to this many.
 _LISTED_NAMES = 12

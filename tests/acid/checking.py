@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 import pytest
 
+from hindex.api.table import Table
 from hindex.errors import TableError
 from hindex.orc.acid import deletes, rows
 from hindex.plan.reasons import Reason
-from hindex.tables import Table
 from tests.acid.history import History, Sight
 from tests.acid.writing import Key
 from tests.support.local_build import LocalConnection

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import hindex
-from hindex.tables import Table
+from hindex.api.table import Table
 from tests.acid.writing import Key, bucket_property, write_acid
 
 B0 = bucket_property(0)

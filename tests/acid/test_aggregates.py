@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hindex.tables import Table
+from hindex.api.table import Table
 from tests.acid.writing import bucket_property, write_acid, write_flat
 from tests.support import local_build
 from tests.support.local_build import LocalConnection

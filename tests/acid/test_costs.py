@@ -15,6 +15,7 @@ import pytest
 from pyroaring import BitMap
 
 from hindex.errors import TableError
+from hindex.explain.explanation import ReadPath
 from hindex.orc import OrcReader
 from hindex.orc.acid import deletes as acid_deletes
 from hindex.orc.acid import files as acid_files
@@ -24,9 +25,8 @@ from hindex.orc.acid.keys import FlatKeys, KeyRange, bucket_code
 from hindex.orc.acid.rows import DELETED
 from hindex.orc.acid.write_ids import ALL_VALID
 from hindex.orc.source import ByteSource, open_source
-from hindex.plan.explain import ReadPath
-from hindex.scan.running import answered
-from hindex.table import snapshot
+from hindex.scan.task_runner import answered
+from hindex.store import snapshot
 from tests.acid.tables import B0, MOST, delete, ids_of, insert, table_of
 from tests.acid.writing import write_acid, write_flat, write_marker
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from hindex.api.table import Table
 from hindex.errors import ColumnError
+from hindex.explain.explanation import ReadPath
 from hindex.orc.acid.files import StoredFile, file_tail
 from hindex.orc.tail import FileTail
-from hindex.plan.explain import ReadPath
 from hindex.plan.reasons import Reason
-from hindex.table import snapshot
-from hindex.tables import Table
+from hindex.store import snapshot
 from tests.acid.writing import ACID, Key, bucket_property, write_acid, write_flat
 from tests.support import local_build
 from tests.support.local_build import LocalConnection

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.orc
 import pytest
 
+from hindex.api.table import Table
 from hindex.orc import OrcReader
 from hindex.orc.acid import deletes as acid_deletes
 from hindex.orc.acid import files as acid_files
 from hindex.orc.acid import rows as acid_rows
 from hindex.orc.acid.counting import count_up
-from hindex.tables import Table
 from tests.acid.tables import B0, MOST, ids_of, insert
 from tests.acid.writing import Key, bucket_property, write_acid, write_flat
 from tests.support import local_build

@@ -9,14 +9,14 @@ import pyarrow as pa
 import pyarrow.orc
 import pytest
 
+from hindex.api.table import Table
 from hindex.errors import ColumnError, PredicateError
+from hindex.explain.explanation import Kept, ReadPath
 from hindex.orc import OrcReader
 from hindex.orc.acid import files as acid_files
 from hindex.orc.acid.files import StoredFile
-from hindex.plan.explain import Kept, ReadPath
 from hindex.plan.reasons import Reason
 from hindex.scan.planning import plan_full
-from hindex.tables import Table
 from tests.acid.tables import B0, delete, ids_of, insert, keys_of, table_of
 from tests.acid.writing import ACID, COLUMNS, Key, bucket_property, write_acid, write_flat
 from tests.support import local_build

@@ -27,10 +27,10 @@ import pyarrow.orc
 import hindex
 from hindex.cli.progress import progress_for
 from hindex.domain import Domain
-from hindex.index.open_files import open_btree_file, open_index_file
+from hindex.index.reader_cache import open_btree_file, open_index_file
 from hindex.keys import array_keys
 from hindex.progress import Progress
-from hindex.table.snapshot import Snapshot
+from hindex.store.snapshot import Snapshot
 from tests.bench.data import Dataset, data_files, spark_session
 from tests.bench.engines.base import orc_batches
 from tests.bench.making import made

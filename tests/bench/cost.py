@@ -24,9 +24,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import hindex
-from hindex.builder import Expr
-from hindex.indexes import IndexSpec
-from hindex.scan.scan import Scan
+from hindex.api.conditions import Expr
+from hindex.api.index import IndexSpec
+from hindex.api.scan import Scan
 from tests.support.work import forget, scan_counts
 
 FRACTIONS = (0.0001, 0.001, 0.01, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.99, 1.0)

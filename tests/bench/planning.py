@@ -21,14 +21,14 @@ from pathlib import Path
 from typing import Any
 
 from hindex.cli.progress import progress_for
-from hindex.index.extent import Extent
+from hindex.index.column_stats import Extent
 from hindex.scan.planning import plan_scan
 from hindex.sql import parse_predicate
 from hindex.store.manifest import FileEntry, IndexEntry, IndexFileEntry, Manifest, merge_build_result
+from hindex.store.snapshot import FileView, Snapshot
 from hindex.store.store import Store
 from hindex.table.listing import DataFile, Listing
 from hindex.table.schema import merge_schemas
-from hindex.table.snapshot import FileView, Snapshot
 from hindex.table.type_text import parse_type
 from tests.bench.processes import peak_bytes
 from tests.bench.section import Found, Section

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from hindex.index.open_files import open_btree_file
+from hindex.api.table import Table
+from hindex.index.reader_cache import open_btree_file
 from hindex.store.manifest import SharedIndexEntry
 from hindex.store.store import Store
-from hindex.tables import Table
 from tests.support.small import ids
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hindex.index.cache import shared_cache
-from hindex.tables import Table
+from hindex.api.table import Table
+from hindex.index.page_cache import shared_cache
 from tests.build.btree_sets import values
 from tests.support import local_build
 from tests.support.local_build import LocalConnection

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 
 import hindex
+from hindex.api.table import IndexSpec, Table
 from hindex.build import btree_job
 from hindex.build.job import plan_build, run_build
 from hindex.errors import BuildError
 from hindex.index.btree import BTreeWriter
 from hindex.progress import NullProgress
 from hindex.store.manifest import IndexEntry, new_index_id
-from hindex.tables import IndexSpec, Table
 from tests.build.btree_sets import contents, garbage, groups, sets, union, values
 from tests.support.local_build import LocalConnection
 from tests.support.small import ids, store_state, write_columns, write_rows

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from hindex.api.table import Table
 from hindex.build import btree_job
 from hindex.build.job import plan_build
 from hindex.errors import BuildError
-from hindex.index.cache import shared_cache
+from hindex.index.page_cache import shared_cache
+from hindex.store.snapshot import fresh_paths
 from hindex.store.store import Store
-from hindex.table.snapshot import fresh_paths
-from hindex.tables import Table
 from tests.build.btree_sets import check_one_set, contents, garbage, groups, sets, union, values
 from tests.support.local_build import LocalConnection
 from tests.support.small import ids, store_state, write_rows

@@ -11,15 +11,15 @@ import pyarrow as pa
 import pytest
 
 import hindex
+from hindex.api.table import IndexSpec
 from hindex.build import btree_job, btree_task
 from hindex.build.btree_task import BTreeJob, Part, write_parts
 from hindex.index.btree_locations import IndexedFile
-from hindex.index.grouping import Groups
-from hindex.index.open_files import open_btree_file
+from hindex.index.postings import Groups
+from hindex.index.reader_cache import open_btree_file
 from hindex.keys import KeyKind
 from hindex.orc.types import Kind, OrcType
 from hindex.table.fingerprint import Fingerprint
-from hindex.tables import IndexSpec
 from tests.build.btree_sets import contents, groups, sets, union
 from tests.support.oracle import spark_where
 from tests.support.small import ids, write_rows

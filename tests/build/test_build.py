@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 import hindex
+from hindex.api.table import IndexSpec, Table
 from hindex.build import task as build_task
 from hindex.build.job import plan_build, run_build
 from hindex.errors import BuildError, IndexExistsError, StoreError
@@ -24,7 +25,6 @@ from hindex.progress import NullProgress
 from hindex.spark.workers import check_workers
 from hindex.store.manifest import IndexEntry, Manifest, new_index_id
 from hindex.store.store import Store
-from hindex.tables import IndexSpec, Table
 from tests.support.oracle import spark_where
 from tests.support.small import ids, reasons, store_state, write_columns, write_rows
 from tests.support.writers import write_pyarrow

@@ -13,20 +13,28 @@ import pyarrow.orc
 import pytest
 
 import hindex
+from hindex.api.table import IndexSpec
 from hindex.build import stripes as cut_stripes
-from hindex.build.built import built_files, joined_files
-from hindex.build.cutting import CUT_FROM, FILE_BYTES, MOST_BYTES, TASK_BYTES_SETTING, Sized, cut, task_bytes
 from hindex.build.job import plan_build
-from hindex.build.joining import JOINED_SCHEMA, run_join_task
+from hindex.build.manifest_entries import built_files, joined_files
+from hindex.build.merge_parts import JOINED_SCHEMA, run_join_task
 from hindex.build.task import BuildTask, IndexTarget, run_build_task
+from hindex.build.task_splitting import (
+    CUT_FROM,
+    FILE_BYTES,
+    MOST_BYTES,
+    TASK_BYTES_SETTING,
+    Sized,
+    cut,
+    task_bytes,
+)
 from hindex.errors import BuildError, IndexFileError
-from hindex.index.file import IndexFileReader
-from hindex.index.joining import join_index_files
+from hindex.index.index_file import IndexFileReader
+from hindex.index.merge import join_index_files
 from hindex.orc import OrcReader
 from hindex.orc.source import open_source
 from hindex.store.manifest import FileEntry, IndexEntry, new_index_id
 from hindex.store.store import Store
-from hindex.tables import IndexSpec
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.oracle import spark_where

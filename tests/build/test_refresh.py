@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 import hindex
+from hindex.api.table import IndexSpec, Table
 from hindex.build.job import plan_build
 from hindex.errors import ColumnError, IndexNotFoundError
-from hindex.lifecycle.results import RefreshResult
-from hindex.table.snapshot import fresh_paths
-from hindex.tables import IndexSpec, Table
+from hindex.maintain.results import RefreshResult
+from hindex.store.snapshot import fresh_paths
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.small import (

@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from hindex.api.table import Table
 from hindex.build.statistics import StatisticsExtents
 from hindex.domain import Domain
-from hindex.index.extent import Extent
+from hindex.index.column_stats import Extent
 from hindex.index.minmax import array_extent
-from hindex.index.open_files import open_index_file
+from hindex.index.reader_cache import open_index_file
 from hindex.orc import OrcReader
-from hindex.tables import Table
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.values import TYPES, Column, random_column, random_pool

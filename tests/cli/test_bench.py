@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
+from hindex.api.connection import Connection
 from hindex.cli import bench, main
-from hindex.connection import Connection
 from hindex.errors import HindexError, PredicateError
 from hindex.scan.planning import plan_scan
 from tests.support import local_build

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from hindex.api.connection import Connection
 from hindex.cli.completion import DELIMITERS, Completer, Names, table_names
-from hindex.connection import Connection
 from hindex.errors import HindexError, TableError
 from hindex.sql import parse
 from hindex.sql.predicate import quote_string

@@ -15,17 +15,17 @@ import pytest
 import hindex
 import hindex.orc
 from hindex import errors
+from hindex.api.connection import STORE_VARIABLE
+from hindex.api.data_source import _OPTIONS
 from hindex.cli.main import _run, cli
-from hindex.connection import STORE_VARIABLE
 from hindex.errors import HindexError, StatementError
-from hindex.index.base import index_type, index_type_names
-from hindex.index.cache import VARIABLE as CACHE_VARIABLE
-from hindex.lifecycle.results import IndexState
+from hindex.explain.explanation import Explanation, ReadPath
+from hindex.index.index_type import index_type, index_type_names
+from hindex.index.page_cache import VARIABLE as CACHE_VARIABLE
+from hindex.maintain.results import IndexState
 from hindex.orc.known_files import VARIABLE as ORC_CACHE_VARIABLE
-from hindex.plan.explain import Explanation, ReadPath
 from hindex.plan.modes import Mode
 from hindex.plan.reasons import Reason
-from hindex.spark.source import _OPTIONS
 from hindex.sql import parse, parse_predicate, split
 from hindex.sql.functions import _CASTS, NAMES
 

@@ -55,7 +55,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             schema=_ORDERS,
         )
     local_build.install(monkeypatch)
-    monkeypatch.setattr("hindex.connection.connect", connect)
+    monkeypatch.setattr("hindex.api.connection.connect", connect)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -19,7 +19,7 @@ import pytest
 from hindex.cli import main as command
 from hindex.cli.inspect import Inspection, inspect_path
 from hindex.errors import TableError
-from hindex.index.base import file_index_type
+from hindex.index.index_type import file_index_type
 from hindex.orc import Kind, OrcReader, OrcType
 from hindex.store.format import encode
 from hindex.store.manifest import IndexEntry, Manifest

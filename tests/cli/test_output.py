@@ -11,11 +11,11 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
+from hindex.api.index_statements import SHOWN
+from hindex.api.value_formatting import json_texts, texts
 from hindex.cli.output import SLICE_ROWS, output_for
 from hindex.cli.results import write_result
-from hindex.dispatch import SHOWN
-from hindex.lifecycle.results import CheckResult, IndexState, RenameResult, VacuumedFile, VacuumResult
-from hindex.value_texts import json_texts, texts
+from hindex.maintain.results import CheckResult, IndexState, RenameResult, VacuumedFile, VacuumResult
 
 TABLE = pa.table(
     {

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import hindex
-from hindex.tables import Table
+from hindex.api.table import Table
 from tests.support.local_build import LocalConnection
 from tests.support.work import scan_counts
 from tests.support.writers import write_pyarrow

@@ -5,7 +5,7 @@ As with those of :mod:`tests.index.fixture_files`, never make the files of a rel
 
 from __future__ import annotations
 
-from hindex.index.file import VERSION
+from hindex.index.index_file import VERSION
 from tests.index.btree_support import ModelFile, build
 from tests.index.fixture_files import COLUMNS, DIRECTORY, ROW_GROUP_ROWS
 from tests.index.support import TYPES

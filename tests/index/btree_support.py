@@ -15,8 +15,8 @@ from hindex.index.btree import BTreeFileSummary, BTreeWriter
 from hindex.index.btree_entries import stripe_entries
 from hindex.index.btree_locations import IndexedFile, first_locations
 from hindex.index.btree_reader import BTreeReader
-from hindex.index.file import IndexFileReader
-from hindex.index.grouping import Groups, group_pairs
+from hindex.index.index_file import IndexFileReader
+from hindex.index.postings import Groups, group_pairs
 from hindex.index.tree_writer import byte_keys
 from hindex.orc.source import BytesSource
 from hindex.orc.types import OrcType

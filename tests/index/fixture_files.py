@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hindex.index.file import VERSION
+from hindex.index.index_file import VERSION
 from tests.index.support import FILE_TYPES, TYPES, build, to_array
 
 DIRECTORY = Path(__file__).parent / "fixtures"

@@ -13,10 +13,10 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from hindex.domain import Domain, Key, Range
-from hindex.index.base import IndexReader, file_index_type
 from hindex.index.bitmap_reader import BitmapReader
-from hindex.index.cache import Cache
-from hindex.index.file import OWN_CACHE_BYTES, IndexFileReader
+from hindex.index.index_file import OWN_CACHE_BYTES, IndexFileReader
+from hindex.index.index_type import IndexReader, file_index_type
+from hindex.index.page_cache import Cache
 from hindex.keys import array_keys
 from hindex.orc.source import BytesSource
 from hindex.orc.types import Kind, OrcType

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from pyroaring import BitMap
 
 from hindex.errors import HindexError
-from hindex.index import base
-from hindex.index.base import Bounds, IndexType, index_type, index_type_names
+from hindex.index import index_type as registry
 from hindex.index.bitmap import BITMAP
+from hindex.index.index_type import Bounds, IndexType, index_type, index_type_names
 
 ROWS = 12
 sets = st.frozensets(st.integers(0, ROWS - 1))
@@ -62,11 +62,15 @@ def test_an_unknown_name_lists_the_known() -> None:
 
 def test_types_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
     points = [
-        importlib.metadata.EntryPoint("length", "hindex.index.bitmap:BITMAP", base.ENTRY_POINT_GROUP),
-        importlib.metadata.EntryPoint("broken", "hindex.nowhere:X", base.ENTRY_POINT_GROUP),
-        importlib.metadata.EntryPoint("aclass", "hindex.index.bitmap:BitmapIndex", base.ENTRY_POINT_GROUP),
+        importlib.metadata.EntryPoint("length", "hindex.index.bitmap:BITMAP", registry.ENTRY_POINT_GROUP),
+        importlib.metadata.EntryPoint("broken", "hindex.nowhere:X", registry.ENTRY_POINT_GROUP),
+        importlib.metadata.EntryPoint(
+            "aclass", "hindex.index.bitmap:BitmapIndex", registry.ENTRY_POINT_GROUP
+        ),
     ]
-    monkeypatch.setattr(base, "entry_points", lambda group: points if group == base.ENTRY_POINT_GROUP else [])
+    monkeypatch.setattr(
+        registry, "entry_points", lambda group: points if group == registry.ENTRY_POINT_GROUP else []
+    )
     assert index_type("LENGTH") is BITMAP
     assert index_type("aclass").name == "BITMAP"
     with pytest.raises(HindexError, match=r"'broken' cannot be loaded from 'hindex.nowhere:X'"):

@@ -21,11 +21,11 @@ from pyroaring import BitMap
 
 from hindex.domain import Domain, Range
 from hindex.errors import BuildError, ColumnError, HindexError
-from hindex.index import pieces, rowsets, tree
-from hindex.index.base import StripeSummary
+from hindex.index import key_ranges, roaring, tree_reader
 from hindex.index.bitmap import BITMAP, BitmapBuilder
 from hindex.index.bitmap_reader import BitmapReader
-from hindex.index.extent import Extent
+from hindex.index.column_stats import Extent
+from hindex.index.index_type import StripeSummary
 from hindex.orc.types import Kind, OrcType
 from tests.index import peak_memory, support
 from tests.index.support import TYPES, build, read, rows
@@ -70,12 +70,12 @@ def test_random_domains_of_every_type(name: str, data: st.DataObject) -> None:
 
 def test_keys_of_one_leaf_that_have_many_rows_inline() -> None:
     """Their unpacked rows are kept, each for its own key, and for its own stripe."""
-    count = tree._MANY_ROWS * 20
+    count = tree_reader._MANY_ROWS * 20
     columns = [[(i * 7 + stripe) % 10 for i in range(count)] for stripe in range(2)]
     reader = read(build(LONG, [pa.array(column) for column in columns]))
     for stripe in range(2):
         (leaf,) = reader._stripes[stripe].tree.leaves([0])
-        assert min(leaf.inline_counts) >= tree._MANY_ROWS, "rows of other keys are read"
+        assert min(leaf.inline_counts) >= tree_reader._MANY_ROWS, "rows of other keys are read"
     for _ in range(2):
         for stripe, column in enumerate(columns):
             for key in range(10):
@@ -342,11 +342,11 @@ def test_a_stripe_grouped_in_pieces(
     else:
         array = numbers.cast(pa.decimal128(38, 0)).cast(of.to_arrow())
     whole = build(of, [array, array.slice(3000)], values_per_page=200)
-    monkeypatch.setattr(pieces, "HELD_LEAST", 60_000)
-    monkeypatch.setattr(pieces, "HELD_FACTOR", 0)
-    monkeypatch.setattr(pieces, "_BLOCK", 1000)
-    monkeypatch.setattr(pieces, "_SAMPLE", 1000)
-    found = list(pieces.group_pieces(of, array))
+    monkeypatch.setattr(key_ranges, "HELD_LEAST", 60_000)
+    monkeypatch.setattr(key_ranges, "HELD_FACTOR", 0)
+    monkeypatch.setattr(key_ranges, "_BLOCK", 1000)
+    monkeypatch.setattr(key_ranges, "_SAMPLE", 1000)
+    found = list(key_ranges.group_pieces(of, array))
     assert sum(len(item.rows) for item in found) == len(array) - array.null_count
     if shape in ("near-unique", "unique", "beyond 32 bits", "whole range"):
         assert len(found) > 1
@@ -371,7 +371,7 @@ def test_wide_ranges_read_leaves_and_no_bitmaps(share: float, monkeypatch: pytes
     leaves = leaf_count(reader)
     assert leaves <= count // 4096 + 8
     loads: list[int] = []
-    monkeypatch.setattr(rowsets, "load", lambda data, total, rows: loads.append(rows))
+    monkeypatch.setattr(roaring, "load", lambda data, total, rows: loads.append(rows))
     before = reader.file.pages_read
     low = count // 200
     found = reader.lookup(0, Domain.between(low, low + int(share * count) - 1))

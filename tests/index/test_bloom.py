@@ -15,8 +15,8 @@ from hindex.domain import Domain
 from hindex.errors import HindexError
 from hindex.index.bloom import bit_count, hash_count
 from hindex.index.bloom_reader import BloomReader
-from hindex.index.file import IndexFileReader
 from hindex.index.hashing import hash_bytes, hash_integers
+from hindex.index.index_file import IndexFileReader
 from hindex.orc.source import BytesSource, LocalSource
 from tests.index.support import TYPES, build, key_of, open_index
 

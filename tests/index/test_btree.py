@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 
 from hindex.domain import Domain
 from hindex.errors import ColumnError, HindexError, IndexFileError
-from hindex.index import btree_locations, rowsets
-from hindex.index.base import Level, index_type, resolve_properties
+from hindex.index import btree_locations, roaring
 from hindex.index.btree import BTREE, BTreeWriter
 from hindex.index.btree_locations import IndexedFile, first_locations
 from hindex.index.btree_reader import BTreeReader
-from hindex.index.builder import page_message
-from hindex.index.file import Footer, IndexFileReader, IndexFileWriter
-from hindex.index.grouping import group_pairs
+from hindex.index.file_builder import page_message
+from hindex.index.index_file import Footer, IndexFileReader, IndexFileWriter
+from hindex.index.index_type import Level, index_type, resolve_properties
+from hindex.index.postings import group_pairs
 from hindex.keys import KeyKind
 from hindex.orc.source import BytesSource
 from hindex.orc.types import Kind, OrcType
@@ -68,7 +68,7 @@ def test_many_row_groups_of_several_keys_among_very_many() -> None:
     data, _ = build(LONG, [file])
     reader = read(data)
     low, high = 20_001, 24_200
-    assert rowsets._FEW < high - low < groups // 32
+    assert roaring._FEW < high - low < groups // 32
     domain = Domain.between(low, high)
     assert found(reader, domain) == [("x.orc", number) for number in range(low // 2, high // 2 + 1)]
     points = Domain.points(range(low, high, 1))

@@ -9,7 +9,7 @@ import pytest
 from pyroaring import BitMap
 
 from hindex.domain import Domain
-from hindex.index.file import VERSION, IndexFileReader, PageRef
+from hindex.index.index_file import VERSION, IndexFileReader, PageRef
 from hindex.orc.source import BytesSource
 from hindex.proto import index_file_pb2 as pb
 from tests.index.btree_fixtures import files

@@ -10,10 +10,10 @@ import pytest
 
 from hindex.domain import Domain
 from hindex.errors import HindexError, IndexFileError
-from hindex.index import cache as cache_module
-from hindex.index.cache import MAX_FILES, Cache, CacheCounts, parse_bytes, shared_cache
-from hindex.index.file import IndexFileReader
-from hindex.index.open_files import open_index_file
+from hindex.index import page_cache as cache_module
+from hindex.index.index_file import IndexFileReader
+from hindex.index.page_cache import MAX_FILES, Cache, CacheCounts, parse_bytes, shared_cache
+from hindex.index.reader_cache import open_index_file
 from hindex.orc.source import BytesSource
 from tests.index.support import TYPES, build
 
@@ -97,7 +97,7 @@ def index_file(tmp_path: Path) -> tuple[Path, int, int]:
 def test_an_open_file_is_shared(index_file: tuple[Path, int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     path, length, crc = index_file
     own = Cache(1 << 20)
-    monkeypatch.setattr("hindex.index.open_files.shared_cache", lambda: own)
+    monkeypatch.setattr("hindex.index.reader_cache.shared_cache", lambda: own)
     opened = open_index_file(str(path), length, crc)
     assert list(opened.reader.lookup(0, Domain.points([7])).upper) == [7]
     assert open_index_file(str(path), length, crc) is opened

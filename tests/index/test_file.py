@@ -16,12 +16,11 @@ import pytest
 
 from hindex.domain import Domain
 from hindex.errors import HindexError, IndexFileError, NewerFormatError
-from hindex.index import file as file_module
-from hindex.index.base import file_index_type
+from hindex.index import index_file as file_module
 from hindex.index.bitmap import BitmapBuilder
 from hindex.index.bitmap_reader import BitmapReader
-from hindex.index.builder import page_message
-from hindex.index.file import (
+from hindex.index.file_builder import page_message
+from hindex.index.index_file import (
     CODEC_NONE,
     CODEC_ZSTD,
     Footer,
@@ -31,6 +30,7 @@ from hindex.index.file import (
     PageRef,
     encode_page,
 )
+from hindex.index.index_type import file_index_type
 from hindex.keys import KeyKind
 from hindex.orc.source import BytesSource, LocalSource
 from hindex.orc.types import OrcType

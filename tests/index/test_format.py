@@ -14,7 +14,7 @@ import pyarrow as pa
 import zstandard
 from pyroaring import BitMap
 
-from hindex.index.planes import join, split
+from hindex.index.byte_shuffle import join, split
 from hindex.proto import index_file_pb2 as pb
 from tests.index.support import TYPES, build
 

@@ -12,9 +12,9 @@ import pytest
 
 from hindex.domain import Domain
 from hindex.errors import IndexFileError
-from hindex.index import planes
-from hindex.index.file import Buffer, Page, PageRef, encode_page
-from hindex.index.leaf import MAX_KEY_BYTES, ByteKeys, Leaf, encode
+from hindex.index import byte_shuffle
+from hindex.index.index_file import Buffer, Page, PageRef, encode_page
+from hindex.index.leaf_page import MAX_KEY_BYTES, ByteKeys, Leaf, encode
 from hindex.keys import KeyKind
 from tests.index.support import TYPES, build, read, rows
 
@@ -137,7 +137,7 @@ def _page(counts: npt.NDArray[np.int64], inline: int) -> Page:
     struct.pack_into("<Q", header, 16, inline)
     header[25] = 4
     # keys in sequence and counts of one have no planes
-    return _as_page([bytes(header), *planes.split((counts - 1).astype(np.uint64), 4), *blocks[1:]])
+    return _as_page([bytes(header), *byte_shuffle.split((counts - 1).astype(np.uint64), 4), *blocks[1:]])
 
 
 def _as_page(blocks: Sequence[Buffer]) -> Page:

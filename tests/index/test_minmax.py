@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from hindex.domain import Domain, Range
 from hindex.errors import BuildError
-from hindex.index.extent import Extent
-from hindex.index.file import IndexFileReader
+from hindex.index.column_stats import Extent
+from hindex.index.index_file import IndexFileReader
 from hindex.index.minmax import LONG_KEY, MinMaxBuilder, array_extent
 from hindex.index.minmax_reader import MinMaxReader
 from hindex.orc.source import BytesSource

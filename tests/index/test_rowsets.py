@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from pyroaring import BitMap
 
-from hindex.index import rowsets
+from hindex.index import roaring
 
 
 @pytest.mark.parametrize("density", [0.0, 0.0001, 0.01, 0.05, 0.06, 0.0625, 0.07, 0.5, 1.0])
@@ -17,18 +17,18 @@ def test_all_ways_agree(total: int, density: float) -> None:
     mask = rng.random(total) < density
     rows = np.flatnonzero(mask).astype(np.uint32)
     expected = BitMap(rows.tolist())
-    assert rowsets.from_mask(mask) == expected, seed
-    assert rowsets.from_sorted(rows) == expected, seed
-    assert rowsets.from_rows(rng.permutation(rows), total) == expected, seed
+    assert roaring.from_mask(mask) == expected, seed
+    assert roaring.from_sorted(rows) == expected, seed
+    assert roaring.from_rows(rng.permutation(rows), total) == expected, seed
     # what was put together can be changed and serialised as any other
-    found = rowsets.from_mask(mask)
+    found = roaring.from_mask(mask)
     found.run_optimize()
     assert BitMap.deserialize(found.serialize()) == expected, seed
 
 
 def test_the_greatest_rows() -> None:
     rows = np.array([*range(200), (1 << 32) - 1], np.uint32)
-    assert rowsets.from_sorted(rows) == BitMap(rows.tolist())
+    assert roaring.from_sorted(rows) == BitMap(rows.tolist())
 
 
 @pytest.mark.parametrize("total", [0, 1, 65_536, 65_537, 400_000])
@@ -36,12 +36,12 @@ def test_no_bitmap_is_longer_than_is_allowed(total: int) -> None:
     """Not with runs of one row each, which take most, nor in any other form."""
     for step in (1, 2, 3, 20):
         rows = BitMap(range(0, total, step))
-        assert len(rows.serialize()) <= rowsets.most_bytes(total)
+        assert len(rows.serialize()) <= roaring.most_bytes(total)
         rows.run_optimize()
-        assert len(rows.serialize()) <= rowsets.most_bytes(total)
+        assert len(rows.serialize()) <= roaring.most_bytes(total)
     chunks = [min(1 << 16, total - start) for start in range(0, total, 1 << 16)]
     runs = sum(2 + 4 * -(-rows // 2) for rows in chunks)
-    assert 4 + -(-len(chunks) // 8) + 8 * len(chunks) + runs <= rowsets.most_bytes(total)
+    assert 4 + -(-len(chunks) // 8) + 8 * len(chunks) + runs <= roaring.most_bytes(total)
 
 
 @pytest.mark.parametrize(
@@ -55,4 +55,4 @@ def test_no_bitmap_is_longer_than_is_allowed(total: int) -> None:
 )
 def test_bytes_are_not_trusted(data: bytes, count: int, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        rowsets.load(memoryview(data), 50, count)
+        roaring.load(memoryview(data), 50, count)

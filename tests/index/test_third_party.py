@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from hindex.connection import Connection
+from hindex.api.connection import Connection
+from hindex.api.table import Index, Table
 from hindex.errors import ColumnError, HindexError
-from hindex.index.base import index_type, index_type_names
-from hindex.index.cache import shared_cache
+from hindex.index.index_type import index_type, index_type_names
+from hindex.index.page_cache import shared_cache
 from hindex.plan.reasons import Reason
-from hindex.tables import Index, Table
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.small import ids, reasons, write_rows
@@ -38,7 +38,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: hindex-prefix\nVersion: 1.0\n")
     group, line = _code("toml").splitlines()
     assert group == '[project.entry-points."hindex.indexes"]'
-    (metadata / "entry_points.txt").write_text(f"[hindex.indexes]\n{line.replace(chr(34), '')}\n")
+    (metadata / "entry_points.txt").write_text(f"[hindex.api.index]\n{line.replace(chr(34), '')}\n")
     monkeypatch.syspath_prepend(str(site))
     return site
 

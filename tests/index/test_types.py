@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from hindex.domain import Domain, Range
 from hindex.errors import BuildError, ColumnError, HindexError, IndexFileError, NewerFormatError
-from hindex.index.base import EstimatingReader, FileIndexType, Level, Operator, file_index_type
-from hindex.index.cache import Cache
-from hindex.index.file import IndexFileReader
+from hindex.index.index_file import IndexFileReader
+from hindex.index.index_type import EstimatingReader, FileIndexType, Level, Operator, file_index_type
+from hindex.index.page_cache import Cache
 from hindex.orc.source import BytesSource
 from hindex.orc.types import Kind, OrcType
 from tests.index import support

@@ -10,11 +10,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from hindex.api.index import Index
 from hindex.errors import BuildError
-from hindex.indexes import Index
-from hindex.lifecycle.results import IndexState
+from hindex.maintain.results import IndexState
 from hindex.progress import NullProgress
-from hindex.store.builds import BUILDS, Builder, notice_name
+from hindex.store.build_markers import BUILDS, Builder, notice_name
 from hindex.store.store import GarbageKind, Store
 from tests.support.local_build import LocalConnection
 

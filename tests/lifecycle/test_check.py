@@ -12,16 +12,16 @@ import pyarrow as pa
 import pytest
 from pyroaring import BitMap
 
-from hindex.index.base import Bounds
+from hindex.api.table import IndexSpec, Table
 from hindex.index.bitmap_reader import BitmapReader
-from hindex.index.cache import shared_cache
-from hindex.index.file import IndexFileReader
-from hindex.lifecycle.results import IndexState
+from hindex.index.index_file import IndexFileReader
+from hindex.index.index_type import Bounds
+from hindex.index.page_cache import shared_cache
+from hindex.maintain.results import IndexState
 from hindex.orc import OrcReader
 from hindex.orc.source import LocalSource
 from hindex.store.store import Store
 from hindex.table.listing import DataFile
-from hindex.tables import IndexSpec, Table
 from tests.lifecycle.conftest import add_file
 from tests.support.local_build import LocalConnection
 from tests.support.small import ids, keep_stat, write_columns, write_rows

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from hindex.api.table import Table
 from hindex.errors import ColumnError, IndexNotFoundError
-from hindex.lifecycle.coverage import named_partitions
+from hindex.maintain.coverage import named_partitions
 from hindex.plan.reasons import Reason
 from hindex.sql import parse_predicate
-from hindex.tables import Table
 from tests.lifecycle.conftest import ROWS, add_file
 from tests.support.local_build import LocalConnection
 from tests.support.small import ids, reasons, store_state

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from hindex.amounts import percent_down
+from hindex.api.table import IndexSpec, Table
 from hindex.build import job
 from hindex.build.task import BuildTask, run_build_task
 from hindex.cli.main import main
@@ -23,15 +23,15 @@ from hindex.errors import (
     StatementError,
     TableError,
 )
-from hindex.lifecycle import builds
-from hindex.lifecycle.results import BuildEstimate, IndexState
+from hindex.formatting import percent_down
+from hindex.maintain import builds
+from hindex.maintain.results import BuildEstimate, IndexState
 from hindex.plan.reasons import Reason
+from hindex.store import snapshot
 from hindex.store.manifest import FileEntry
 from hindex.store.store import Store
-from hindex.table import snapshot
-from hindex.table.elsewhere import CatalogPartitions, PartitionPlace
+from hindex.table.external_partitions import CatalogPartitions, PartitionPlace
 from hindex.table.listing import Listing, list_data_files
-from hindex.tables import IndexSpec, Table
 from tests.lifecycle.conftest import ROWS, add_file
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
@@ -317,7 +317,7 @@ def test_bare_names(tmp_path: Path, path: Path) -> None:
 def test_a_moment_that_no_clock_shows(
     path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], ms: int
 ) -> None:
-    monkeypatch.setattr("hindex.lifecycle.changes.now_ms", lambda: ms)
+    monkeypatch.setattr("hindex.maintain.manifest_changes.now_ms", lambda: ms)
     hx = LocalConnection()
     hx.sql(f"CREATE INDEX i USING bitmap ON '{path}' (a)")
     described = hx.sql(f"DESCRIBE INDEX i ON '{path}'")

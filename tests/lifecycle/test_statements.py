@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 import hindex
-from hindex.connection import Connection
+from hindex.api.connection import Connection
 from hindex.errors import HindexError
-from hindex.lifecycle.results import CheckResult
+from hindex.maintain.results import CheckResult
 from tests.support.small import write_rows
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from hindex.api.table import Table
 from hindex.plan.reasons import Reason
-from hindex.tables import Table
 from tests.support.chars import as_char
 from tests.support.local_build import LocalConnection
 from tests.support.small import ids, reasons, write_columns

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from hindex.api.table import IndexSpec, Table
 from hindex.errors import IndexNotFoundError, StoreError
-from hindex.lifecycle.results import VacuumResult
+from hindex.maintain.results import VacuumResult
 from hindex.store import entries, store
 from hindex.store.local import LocalStorage
-from hindex.store.recent import RecentManifests
+from hindex.store.manifest_cache import RecentManifests
 from hindex.store.store import Store
-from hindex.table.elsewhere import CatalogPartitions, PartitionPlace
-from hindex.tables import IndexSpec, Table
+from hindex.table.external_partitions import CatalogPartitions, PartitionPlace
 from tests.lifecycle.conftest import add_file
 from tests.support.local_build import LocalConnection
 from tests.support.small import store_state

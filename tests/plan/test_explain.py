@@ -11,8 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from hindex.domain import Domain
-from hindex.orc.types import Kind, OrcType
-from hindex.plan.explain import (
+from hindex.explain.explanation import (
     Analyzed,
     Explanation,
     Kept,
@@ -20,9 +19,10 @@ from hindex.plan.explain import (
     ReadPath,
     explain_filter,
 )
+from hindex.explain.table_map import MAX_CELLS, MAX_STRIPES, FileMap, StripeMap, table_map
+from hindex.orc.types import Kind, OrcType
 from hindex.plan.filter import ALWAYS, NEVER, AllOf, AnyOf, Filter, Leaf
 from hindex.plan.reasons import Note, Reason
-from hindex.plan.table_map import MAX_CELLS, MAX_STRIPES, FileMap, StripeMap, table_map
 
 FIXTURES = Path(__file__).parent / "fixtures"
 

@@ -16,7 +16,7 @@ import pytest
 
 from hindex.errors import PredicateError
 from hindex.orc.types import Kind, OrcType
-from hindex.plan.evaluate import mask
+from hindex.plan.filter_evaluation import mask
 from hindex.plan.normalize import normalize
 from hindex.plan.time_zones import TimeZones
 from hindex.sql import parse_predicate

@@ -10,14 +10,14 @@ import pytest
 from pyroaring import BitMap
 
 from hindex.errors import PredicateError
-from hindex.index.base import Bounds
+from hindex.expr import patterns, strings
+from hindex.expr.vector import Vector
+from hindex.index.index_type import Bounds
 from hindex.orc.types import Kind, OrcType
-from hindex.plan import evaluate as evaluation
-from hindex.plan.evaluate import bounds, mask, prune
+from hindex.plan import filter_evaluation as evaluation
 from hindex.plan.filter import ALWAYS, NEVER, Filter, Leaf, Residual, column_types, residuals
+from hindex.plan.filter_evaluation import bounds, mask, prune
 from hindex.plan.normalize import normalize
-from hindex.plan.residual import patterns, strings
-from hindex.plan.residual.vector import Vector
 from hindex.sql import parse_predicate
 from hindex.table.schema import TableColumn, TableSchema
 

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from hindex.errors import PredicateError
+from hindex.expr.evaluate import evaluate
+from hindex.expr.nodes import Node
+from hindex.expr.typing import typed
+from hindex.expr.vector import Vector
 from hindex.orc.types import Kind, OrcType
-from hindex.plan.residual.evaluate import evaluate
-from hindex.plan.residual.nodes import Node
-from hindex.plan.residual.typing import typed
-from hindex.plan.residual.vector import Vector
 from hindex.sql import parse_predicate
 from hindex.sql.predicate import Expression, ExpressionIsNull
 from tests.support.oracle import comparable

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import hindex
+from hindex.api import acceleration
 from hindex.errors import ArgumentError, ArgumentTypeError, IndexNotFoundError, StatementError
-from hindex.queries import acceleration, query_plan
+from hindex.queries import query_plan
 from hindex.queries.selectivity_estimate import TOO_MANY
 from tests.queries import script
 from tests.support.queries import counted, rows
@@ -427,7 +428,7 @@ def test_the_schema_is_compared(
 def test_the_catalog_is_asked_again_before_rows_are_read(
     spark: SparkSession, own_warehouse: str, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hindex.connection import Connection
+    from hindex.api.connection import Connection
 
     asked: list[str] = []
     own = Connection.describe
@@ -459,7 +460,7 @@ def test_the_catalog_is_asked_again_before_rows_are_read(
 def test_files_are_listed_again_before_rows_are_read(
     spark: SparkSession, own_warehouse: str, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hindex.connection import Connection
+    from hindex.api.connection import Connection
 
     listed = counted(monkeypatch, Connection, "list_table")
     with hindex.accelerate(spark):

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hindex
-from hindex.index.cache import shared_cache
+from hindex.api.table import IndexSpec, Table
+from hindex.index.page_cache import shared_cache
 from hindex.orc import OrcReader
-from hindex.scan import execute
-from hindex.tables import IndexSpec, Table
+from hindex.scan import open_task
 from tests.scan.wrong_indexes import constant_table
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
@@ -68,7 +68,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[OrcReader]:
         readers.append(OrcReader(source, timezone=timezone))
         return readers[-1]
 
-    monkeypatch.setattr(execute, "OrcReader", open_reader)
+    monkeypatch.setattr(open_task, "OrcReader", open_reader)
     return readers
 
 

@@ -6,8 +6,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from hindex.scan.scan import Scan
-from hindex.tables import IndexSpec, Table
+from hindex.api.scan import Scan
+from hindex.api.table import IndexSpec, Table
 from tests.support.local_build import LocalConnection
 from tests.support.small import write_rows
 

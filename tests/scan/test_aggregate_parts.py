@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hindex.index.base import KeyCounts
+from hindex.aggregate import groups
+from hindex.index.index_type import KeyCounts
 from hindex.orc.types import Kind, OrcType
-from hindex.scan import groups
 
 
 def test_groups_that_are_held_are_not_put_together_for_every_part(monkeypatch: pytest.MonkeyPatch) -> None:

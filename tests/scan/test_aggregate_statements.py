@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from hindex.aggregate.aggregation import Aggregate, Group, Item
+from hindex.api.table import Table
 from hindex.errors import ColumnError
+from hindex.explain.explanation import ReadPath
 from hindex.orc import OrcReader
-from hindex.plan.explain import ReadPath
-from hindex.scan import shared
-from hindex.scan.aggregate import Aggregate, Group, Item
+from hindex.scan import global_index_pruning
 from hindex.sql.statements import AggregateFunction
-from hindex.tables import Table
 from tests.scan.counted import TABLE, A, grouped, indexed_table
 from tests.support.local_build import LocalConnection
 from tests.support.small import write_columns
@@ -138,7 +138,7 @@ def test_a_limit_of_no_rows_asks_no_index_of_several_files(
     def opens(*_: Any) -> Any:
         raise AssertionError("an index file is opened")
 
-    monkeypatch.setattr(shared, "open_btree_file", opens)
+    monkeypatch.setattr(global_index_pruning, "open_btree_file", opens)
     found: Any = connection.sql(f"SELECT COUNT(*) FROM '{table.name}' WHERE id = 7 LIMIT 0")
     assert found.count() == 0
     told: Any = connection.sql(f"EXPLAIN SELECT a, s FROM '{table.name}' WHERE id = 7 GROUP BY a, s LIMIT 0")

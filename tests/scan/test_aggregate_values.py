@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hindex.index.extent import SHORT_KEY
+from hindex.api.table import IndexSpec
+from hindex.index.column_stats import SHORT_KEY
 from hindex.index.minmax import LONG_KEY
 from hindex.orc import OrcReader
-from hindex.tables import IndexSpec
 from tests.support.local_build import LocalConnection
 from tests.support.small import write_columns
 from tests.support.work import decoded

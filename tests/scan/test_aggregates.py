@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hindex.index import rowsets
+from hindex.aggregate import groups
+from hindex.api.table import IndexSpec, Table
+from hindex.explain.explanation import ReadPath
+from hindex.index import roaring
 from hindex.orc import OrcReader
-from hindex.plan.explain import ReadPath
-from hindex.scan import groups
-from hindex.tables import IndexSpec, Table
 from tests.scan.counted import ROWS, TABLE, A, Row, S, found_groups, grouped, indexed_table
 from tests.support.local_build import LocalConnection
 from tests.support.small import write_columns, write_rows
@@ -111,13 +111,13 @@ def test_keys_of_many_rows(
 ) -> None:
     """Their rows are bitmaps of their own, in pages beside those of the keys."""
     masks: list[int] = []
-    real = rowsets.to_mask
+    real = roaring.to_mask
 
     def told(rows: Any, total: int) -> Any:
         masks.append(total)
         return real(rows, total)
 
-    monkeypatch.setattr(rowsets, "to_mask", told)
+    monkeypatch.setattr(roaring, "to_mask", told)
     rng = np.random.default_rng(11)
     few, part = rng.integers(0, 3, 30_000), rng.integers(0, 40, 30_000)
     few_or_null = pa.array(few, mask=rng.random(30_000) < 0.1)

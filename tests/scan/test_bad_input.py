@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import hindex
+from hindex.api.table import IndexSpec, Table
 from hindex.errors import (
     BuildError,
     ColumnError,
@@ -23,7 +24,6 @@ from hindex.errors import (
     TableError,
 )
 from hindex.store.store import Store
-from hindex.tables import IndexSpec, Table
 from tests.support.small import ids, store_state, write_columns, write_rows
 
 if TYPE_CHECKING:

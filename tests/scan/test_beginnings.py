@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hindex.scan.beginnings import beginnings
-from hindex.value_texts import texts
+from hindex.api.truncation import beginnings
+from hindex.api.value_formatting import texts
 
 CHARACTERS = 'aä東😀"\n\\'
 

@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 from pyroaring import BitMap
 
+from hindex.api.table import IndexSpec, Table
 from hindex.build import btree_job
-from hindex.index.cache import shared_cache
+from hindex.index.page_cache import shared_cache
 from hindex.orc import OrcReader
 from hindex.plan.filter import leaves
 from hindex.plan.reasons import Reason
-from hindex.scan import execute, shared
+from hindex.scan import global_index_pruning, open_task
 from hindex.store.store import Store
 from hindex.table.listing import DataFile
-from hindex.tables import IndexSpec, Table
 from tests.support.local_build import LocalConnection
 from tests.support.small import ids, keep_stat, reasons, write_rows
 from tests.support.work import planned_rows
@@ -135,7 +135,7 @@ def test_files_without_a_match_are_not_opened(
 
     write_rows(path / "needle.orc", 50_000, [7_777, 8_888, None])
     table.index("by_a").refresh()
-    monkeypatch.setattr(execute, "OrcReader", open_reader)
+    monkeypatch.setattr(open_task, "OrcReader", open_reader)
     cases: list[tuple[str, list[int], list[str]]] = [
         ("a = 7777", [50_000], ["needle.orc"]),
         ("a > 1000 AND id >= 0", [50_000, 50_001], ["needle.orc"]),
@@ -307,7 +307,7 @@ def test_a_file_in_the_place_of_another(table: Table) -> None:
 def test_a_range_that_is_too_wide(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     table.drop_index("by_a")
     table.create_index("by_a", "a", "btree", properties={"values_per_page": "10"})
-    monkeypatch.setattr(shared, "MAX_LEAVES", 5)
+    monkeypatch.setattr(global_index_pruning, "MAX_LEAVES", 5)
     scan = table.scan("a > 500")
     assert ids(scan) == rows_where(lambda i, a: a is not None and a > 500)
     assert reasons(scan) == {Reason.NOT_SELECTIVE: ["by_a"]}

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from hindex.index.cache import shared_cache
-from hindex.index.file import IndexFileReader
+from hindex.index.index_file import IndexFileReader
+from hindex.index.page_cache import shared_cache
 from tests.support.local_build import LocalConnection
 from tests.support.small import ids, write_columns, write_rows
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from hindex.tables import IndexSpec
+from hindex.api.table import IndexSpec
 from tests.scan.test_property import change
 from tests.support import local_build
 from tests.support.local_build import LocalConnection

@@ -11,16 +11,16 @@ import pyarrow as pa
 import pytest
 from pyroaring import BitMap
 
-from hindex.index.base import Bounds
+from hindex.api.scan import Scan
+from hindex.api.table import IndexSpec, Table
 from hindex.index.bitmap_reader import BitmapReader
-from hindex.index.cache import shared_cache
-from hindex.lifecycle.results import IndexState
+from hindex.index.index_type import Bounds
+from hindex.index.page_cache import shared_cache
+from hindex.maintain.results import IndexState
+from hindex.maintain.verification import ProveWarning
 from hindex.plan.reasons import Reason
-from hindex.scan.execute import OpenTask
-from hindex.scan.proving import ProveWarning
-from hindex.scan.scan import Scan
+from hindex.scan.open_task import OpenTask
 from hindex.scan.task import ScanTask
-from hindex.tables import IndexSpec, Table
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.small import reasons

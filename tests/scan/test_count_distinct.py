@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from hindex.aggregate.aggregation import Aggregate, Group, GroupFilter
+from hindex.api.table import IndexSpec, Table
 from hindex.errors import ColumnError, PredicateError, StatementError
+from hindex.explain.explanation import ReadPath
 from hindex.orc import OrcReader
-from hindex.plan.explain import ReadPath
 from hindex.plan.reasons import Reason
-from hindex.scan.aggregate import Aggregate, Group, GroupFilter
 from hindex.sql import parse
 from hindex.sql.statements import AggregateFunction
-from hindex.tables import IndexSpec, Table
 from tests.support.local_build import LocalConnection
 from tests.support.small import reasons
 from tests.support.writers import write_pyarrow, write_pyorc

@@ -12,15 +12,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from hindex.aggregate import indexed_group_by
+from hindex.aggregate.aggregation import Aggregate, Group
+from hindex.api.table import IndexSpec, Table
 from hindex.errors import ColumnError, IndexFileError, PredicateError
+from hindex.explain.explanation import ReadPath
 from hindex.index.bitmap_reader import BitmapReader
 from hindex.orc import OrcReader
-from hindex.plan.explain import ReadPath
 from hindex.plan.reasons import Reason
-from hindex.scan import cost, execute, groups_index
-from hindex.scan.aggregate import Aggregate, Group
+from hindex.scan import cost, open_task
 from hindex.sql.statements import AggregateFunction
-from hindex.tables import IndexSpec, Table
 from tests.support.local_build import LocalConnection
 from tests.support.small import write_columns
 from tests.support.work import decoded
@@ -176,13 +177,13 @@ def test_columns_of_the_predicate_are_decoded_once(
     # as the table was when it was planned, but for a column that this file does not have
     write_columns(tmp_path / "t" / "p=2" / "b.orc", columns | {"gone": pa.array(np.arange(900))})
     reads: list[list[str]] = []
-    real = execute.OpenTask._read_columns
+    real = open_task.OpenTask._read_columns
 
     def told(self: Any, wanted: Any, *given: Any) -> Any:
         reads.append([column.name for column in wanted if self.has(column.name)])
         return real(self, wanted, *given)
 
-    monkeypatch.setattr(execute.OpenTask, "_read_columns", told)
+    monkeypatch.setattr(open_task.OpenTask, "_read_columns", told)
     found = connection.table(str(tmp_path / "t")).scan("a > 549755813888 AND p = 1").value_counts(*by)
     assert reads == read
     kept = [row for row in pa.table(columns).to_pylist() if row["a"] > 549755813888]
@@ -198,13 +199,13 @@ def test_columns_of_the_predicate_are_decoded_once(
 
 def test_sets_of_few_keys_are_crossed_first(crossed: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     crossings: list[int] = []
-    real = groups_index._crossed
+    real = indexed_group_by._crossed
 
     def counted(sets: Any, rows: Any) -> Any:
         crossings.append(len(sets[0]))
         return real(sets, rows)
 
-    monkeypatch.setattr(groups_index, "_crossed", counted)
+    monkeypatch.setattr(indexed_group_by, "_crossed", counted)
     expected = as_listed(crossed.scan("p = 0").value_counts("x", "y"))
     # "y" has two keys and NULL, "x" three: of those few, each is crossed with all of the others
     assert crossings == [3, 4, 4, 4]

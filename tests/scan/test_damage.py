@@ -13,20 +13,20 @@ import google_crc32c
 import pytest
 
 import hindex
+from hindex.api.table import Table
 from hindex.build import btree_job
 from hindex.errors import NewerFormatError, StoreError
-from hindex.index import base
-from hindex.index.extent import Extent
-from hindex.index.file import IndexFileReader, IndexFileWriter
+from hindex.index import index_type
+from hindex.index.column_stats import Extent
+from hindex.index.index_file import IndexFileReader, IndexFileWriter
 from hindex.keys import KeyKind
 from hindex.orc.source import LocalSource
 from hindex.plan.reasons import Reason
 from hindex.sql import parse_predicate
 from hindex.store import segment
 from hindex.store.manifest import Manifest
-from hindex.store.recent import RECENT
+from hindex.store.manifest_cache import RECENT
 from hindex.store.store import Store
-from hindex.tables import Table
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.small import ROWS, WHERE, expected, ids, reasons, store_state, write_rows
@@ -227,7 +227,7 @@ def test_an_index_file_that_is_a_link_out_of_the_store(path: Path, table: Table,
 
 
 def test_an_index_of_a_type_that_is_not_known_here(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "_BUILT_IN", {})
+    monkeypatch.setattr(index_type, "_BUILT_IN", {})
     scan = table.scan(WHERE)
     assert ids(scan) == expected()
     assert reasons(scan) == {Reason.UNKNOWN_INDEX_TYPE: ["by_a on one.orc", "by_a on two.orc"]}
@@ -330,7 +330,7 @@ def test_a_set_of_other_row_groups_than_the_manifest_says(
 def test_a_recorded_schema_that_cannot_be_read(
     path: Path, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hindex.table import snapshot
+    from hindex.store import snapshot
 
     def refuse(text: str) -> None:
         raise ValueError(f"{text[:5]} is of a later version")

@@ -10,12 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from hindex.aggregate.aggregation import Group
+from hindex.api.scan import Scan
+from hindex.api.table import Table
 from hindex.errors import DeletedFileError, HindexError
 from hindex.orc import OrcReader
-from hindex.scan.aggregate import Group
-from hindex.scan.scan import Scan
 from hindex.table.listing import list_data_files
-from hindex.tables import Table
 from tests.support.local_build import LocalConnection
 from tests.support.small import write_columns, write_rows
 
@@ -75,7 +75,7 @@ def openings(monkeypatch: pytest.MonkeyPatch) -> Openings:
         found.opened.append(name)
         return OrcReader(uri, **options)
 
-    monkeypatch.setattr("hindex.scan.execute.OrcReader", open_reader)
+    monkeypatch.setattr("hindex.scan.open_task.OrcReader", open_reader)
     return found
 
 
@@ -133,7 +133,7 @@ def test_the_plan_is_made_once_more_only(table: Table, path: Path, openings: Ope
 def test_a_stream_that_has_handed_out_rows_ends_with_the_error(
     table: Table, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hindex.scan.running.processors", lambda: 1)
+    monkeypatch.setattr("hindex.scan.task_runner.processors", lambda: 1)
     for number in range(3, 40):
         write_rows(path / f"{number:03}.orc", 10 * number, [1] * 10)
     batches = table.scan("id >= 0", ["id"]).to_batches()
@@ -177,7 +177,7 @@ def test_a_file_that_is_deleted_while_the_table_is_listed(
             (path / "3.orc").unlink()
         return found
 
-    monkeypatch.setattr("hindex.table.snapshot.list_data_files", list_once)
+    monkeypatch.setattr("hindex.store.snapshot.list_data_files", list_once)
     assert table.scan("a = 1").count() == 30
     assert len(times) == 2
 

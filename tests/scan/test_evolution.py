@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 import hindex
+from hindex.api.table import IndexSpec, Table
 from hindex.errors import ColumnError, TableError
 from hindex.orc import OrcReader
 from hindex.orc.types import Kind as OrcKind
 from hindex.plan.reasons import Reason
-from hindex.tables import IndexSpec, Table
 from tests.fuzz.parts import put_together, take_apart
 from tests.support.chars import as_char
 from tests.support.oracle import assert_same_rows, spark_answers

@@ -11,13 +11,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from hindex.aggregate.aggregation import Group
+from hindex.api.table import IndexSpec, Table
 from hindex.cli.main import cli
-from hindex.plan.explain import Explanation, Kept, ReadPath
+from hindex.explain.explanation import Explanation, Kept, ReadPath
 from hindex.plan.reasons import Reason
-from hindex.scan.aggregate import Group
-from hindex.scan.meter import Step
-from hindex.table.snapshot import Snapshot, take_snapshot
-from hindex.tables import IndexSpec, Table
+from hindex.scan.metrics import Step
+from hindex.store.snapshot import Snapshot, take_snapshot
 from tests.plan.test_explain import check_golden
 from tests.support.local_build import LocalConnection
 from tests.support.small import write_columns, write_rows
@@ -223,7 +223,7 @@ def test_a_statement_lists_its_table_once(
         listed.append(arguments)
         return take_snapshot(*arguments, **options)
 
-    monkeypatch.setattr("hindex.tables.take_snapshot", counted)
+    monkeypatch.setattr("hindex.api.table.take_snapshot", counted)
     # none is started: nothing of these is about time
     monkeypatch.setattr(connection, "_is_users", is_asked_for)
     of = f"FROM '{table.name}' WHERE a = 3"

@@ -12,16 +12,16 @@ import pytest
 
 import hindex
 from hindex import col
+from hindex.api.predicate_input import Where
+from hindex.api.table import IndexSpec, Table
 from hindex.errors import PredicateError
 from hindex.orc import OrcReader, RowSelection
 from hindex.orc.thread_pool import ThreadPool
-from hindex.plan import evaluate as evaluation
+from hindex.plan import filter_evaluation as evaluation
 from hindex.plan.filter import Residual
 from hindex.plan.reasons import Reason
-from hindex.scan import execute
+from hindex.scan import open_task
 from hindex.scan.task import OutputColumn
-from hindex.tables import IndexSpec, Table
-from hindex.where import Where
 from tests.support.small import ids, reasons
 from tests.support.writers import write_pyarrow
 
@@ -195,10 +195,10 @@ def test_columns_of_pyspark_are_conditions(table: Table) -> None:
 
 def test_columns_of_a_condition_are_read_first(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[tuple[str, ...], int]] = []
-    read_columns = execute.OpenTask._read_columns
+    read_columns = open_task.OpenTask._read_columns
 
     def spied(
-        self: execute.OpenTask,
+        self: open_task.OpenTask,
         columns: list[OutputColumn],
         stripe: int,
         selection: RowSelection,
@@ -208,7 +208,7 @@ def test_columns_of_a_condition_are_read_first(table: Table, monkeypatch: pytest
         asked.append((names, len(selection)))
         return read_columns(self, columns, stripe, selection, pool)
 
-    monkeypatch.setattr(execute.OpenTask, "_read_columns", spied)
+    monkeypatch.setattr(open_task.OpenTask, "_read_columns", spied)
     found = table.scan("a = 3 AND b * 2 = 6 AND p + 0 = 1", ["id", "s", "a"]).to_arrow()
     kept = [i for i in range(1000) if a_of(i) == 3 and i % 20 == 3]
     assert found.column("id").to_pylist() == kept
@@ -236,7 +236,7 @@ def test_counting_reads_no_more_than_the_expression(table: Table, monkeypatch: p
         readers.append(OrcReader(source, timezone=timezone))
         return readers[-1]
 
-    monkeypatch.setattr(execute, "OrcReader", open_reader)
+    monkeypatch.setattr(open_task, "OrcReader", open_reader)
     assert table.scan("p + 1 = 2").count() == 1000
     assert table.scan("a = 200 AND b + 1 = 2").count() == 0
     assert sum(reader.counts.row_groups + reader.counts.whole_columns for reader in readers) == 0

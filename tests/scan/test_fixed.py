@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyorc
 import pytest
 
+from hindex.api.scan import Scan
+from hindex.api.table import IndexSpec, Table
 from hindex.orc import OrcReader
 from hindex.plan.modes import Mode
-from hindex.scan import fixed
-from hindex.scan.scan import Scan
-from hindex.tables import IndexSpec, Table
+from hindex.scan import constant_columns
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.small import ROWS as SMALL
@@ -175,7 +175,7 @@ def test_what_is_too_large_for_an_array_is_read(
 
     assert asked().to_arrow().num_rows == ROWS // 4
     assert work(opened) == 0
-    monkeypatch.setattr(fixed, "_MOST_BYTES", 100)
+    monkeypatch.setattr(constant_columns, "_MOST_BYTES", 100)
     assert asked().to_arrow().column("text").to_pylist() == ["ä'b"] * (ROWS // 4)
     assert work(opened) > 0
 

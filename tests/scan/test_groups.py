@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from hindex.aggregate.groups import Groups, counts_of, distinct_of, joined, of_values, ordered, table_of
 from hindex.orc.types import Kind, OrcType
-from hindex.scan.groups import Groups, counts_of, distinct_of, joined, of_values, ordered, table_of
 
 Row = tuple[int | bytes | None, ...]
 TYPES = {"integer": OrcType(Kind.LONG), "text": OrcType(Kind.STRING)}

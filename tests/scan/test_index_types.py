@@ -13,16 +13,17 @@ import pyarrow as pa
 import pytest
 
 import hindex
+from hindex.api.table import IndexSpec, Table
 from hindex.errors import IndexFileError
-from hindex.index.cache import DEFAULT_BYTES, shared_cache
-from hindex.index.file import IndexFileReader
+from hindex.index.index_file import IndexFileReader
+from hindex.index.page_cache import DEFAULT_BYTES, shared_cache
 from hindex.orc import OrcReader
 from hindex.orc.source import LocalSource
 from hindex.plan.filter import leaves
 from hindex.plan.reasons import Reason
-from hindex.scan import execute
+from hindex.scan import open_task
+from hindex.scan.open_task import OpenTask
 from hindex.store.store import Store
-from hindex.tables import IndexSpec, Table
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.small import ids, keep_stat, reasons, write_columns, write_rows
@@ -66,7 +67,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append(Path(source).name)
         return real(source, timezone=timezone)
 
-    monkeypatch.setattr(execute, "OrcReader", open_reader)
+    monkeypatch.setattr(open_task, "OrcReader", open_reader)
     return found
 
 
@@ -132,7 +133,7 @@ def test_two_inexact_indexes_leave_what_both_leave(tmp_path: Path, monkeypatch: 
         scan = table.scan(where)
         expected = [i for i in range(2000) if values[i] == value]
         for task in scan.plan().tasks:
-            with execute.OpenTask(task) as opened:
+            with OpenTask(task) as opened:
                 (leaf,) = leaves(task.filter)
                 alone = {name: bounds.upper for name, bounds in opened.alone(0, leaf)}
                 assert set(alone) == {"a_minmax", "a_bloom"}
@@ -238,11 +239,11 @@ def test_bytes_of_an_index_file_flipped(tmp_path: Path, monkeypatch: pytest.Monk
         scan = table.scan(where, ["id"])
         plan = scan.plan()
         (task,) = plan.tasks
-        with execute.OpenTask(task) as open_task:
-            answers = [open_task.answer(stripe) for stripe in open_task.stripes]
-            found = [i for answer in answers for i in open_task.read(answer).column(0).to_pylist()]
+        with OpenTask(task) as opened:
+            answers = [opened.answer(stripe) for stripe in opened.stripes]
+            found = [i for answer in answers for i in opened.read(answer).column(0).to_pylist()]
         assert found == expected, at
-        damage = {note.reason for note in open_task.notes}
+        damage = {note.reason for note in opened.notes}
         assert damage <= {Reason.CORRUPT, Reason.NEWER_FORMAT}, at
         assert damage or at < pages_end, at
         told += bool(damage)

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 import hindex
+from hindex.api.scan import Scan
+from hindex.api.table import Table
 from hindex.errors import ColumnError, FallbackError, HindexError, PredicateError
-from hindex.plan.explain import ReadPath
+from hindex.explain.explanation import ReadPath
 from hindex.plan.modes import Mode
 from hindex.plan.reasons import Reason
-from hindex.scan import shared
-from hindex.scan.execute import OpenTask
-from hindex.scan.scan import Scan
-from hindex.tables import Table
+from hindex.scan import global_index_pruning
+from hindex.scan.open_task import OpenTask
 from tests.scan.wrong_indexes import (
     KNOWN,
     ROWS,
@@ -169,7 +169,7 @@ def test_no_rows_take_nothing(table: Table, mode: Mode, monkeypatch: pytest.Monk
 
     whole = table.scan("s = 's1'").schema
     monkeypatch.setattr(OpenTask, "__init__", opens)
-    monkeypatch.setattr(shared, "open_btree_file", opens)
+    monkeypatch.setattr(global_index_pruning, "open_btree_file", opens)
     where = "(id = 7 AND s = 's1' OR a > 3) AND a + 1 > 2"
     scan = table.scan(where, limit=0, mode=mode)
     assert scan.to_arrow().equals(whole.empty_table())

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 import pytest
 
+from hindex.aggregate.aggregation import Aggregate, Group
+from hindex.api.table import Table
 from hindex.errors import ColumnError
-from hindex.scan.aggregate import Aggregate, Group
-from hindex.scan.ordered import Order
+from hindex.plan.order import Order
 from hindex.sql.statements import AggregateFunction
-from hindex.tables import Table
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.small import write_columns

@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from hindex.api.table import IndexSpec, Table
 from hindex.errors import ColumnError
 from hindex.plan.reasons import Reason
-from hindex.tables import IndexSpec, Table
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.small import ids, write_columns

@@ -11,13 +11,13 @@ import pytest
 
 import hindex
 from hindex.domain import Domain, Range
-from hindex.index.extent import Extent
+from hindex.explain.explanation import Kept
+from hindex.index.column_stats import Extent
 from hindex.orc import OrcReader
 from hindex.orc.stripe import StreamKind
-from hindex.plan.explain import Kept
 from hindex.plan.filter import leaves
 from hindex.plan.reasons import Reason
-from hindex.scan import execute
+from hindex.scan import open_task
 from hindex.scan.orc_answers import OrcAnswers, Verdict, judge
 from tests.support.small import ids, reasons, scan_of
 from tests.support.work import decoded
@@ -175,7 +175,7 @@ def test_an_answer_that_another_thread_drops_is_given_all_the_same(tmp_path: Pat
     )
     plan = hindex.connect().table(str(tmp_path / "t")).scan("a < 15").plan()
     (leaf,) = leaves(plan.filter)
-    with execute.OpenTask(plan.tasks[0]) as opened:
+    with open_task.OpenTask(plan.tasks[0]) as opened:
         found = OrcAnswers(opened.reader, "0.orc", [])
 
         class Dropped(dict[Any, Any]):

@@ -11,13 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from hindex.api.scan import Scan
+from hindex.api.table import IndexSpec, Table
 from hindex.errors import ColumnError
-from hindex.index.cache import shared_cache
+from hindex.explain.explanation import ReadPath
+from hindex.index.page_cache import shared_cache
 from hindex.orc import OrcReader
-from hindex.plan.explain import ReadPath
-from hindex.scan.running import run_units
-from hindex.scan.scan import Scan
-from hindex.tables import IndexSpec, Table
+from hindex.scan.task_runner import run_units
 from tests.support.local_build import LocalConnection
 from tests.support.small import write_columns, write_rows
 from tests.support.work import forget
@@ -150,7 +150,7 @@ def test_files_that_are_certainly_as_indexed_are_not_even_opened(
 ) -> None:
     table.create_index("by_id", "id")
     monkeypatch.setattr(
-        "hindex.table.snapshot.FileView.is_certainly_fresh", property(lambda self: self.is_listed_fresh)
+        "hindex.store.snapshot.FileView.is_certainly_fresh", property(lambda self: self.is_listed_fresh)
     )
     opened.clear()
     assert ids(table.scan(None, ["id"], 5).order_by("id", descending=True)) == list(range(1199, 1194, -1))

@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 
 import hindex
+from hindex.api.table import IndexSpec, Table
 from hindex.orc import OrcReader, stripe_reader
 from hindex.plan.filter import residuals
-from hindex.scan import cost, execute
+from hindex.scan import cost, open_task
 from hindex.sql import parse_predicate
 from hindex.sql.predicate import columns as named_columns
-from hindex.tables import IndexSpec, Table
 from tests.support.aggregates import check_aggregates
 from tests.support.oracle import Ids, SparkAnswers, assert_same_rows, spark_answers, spark_where
 from tests.support.predicates import random_predicate
@@ -53,7 +53,7 @@ def readers(window: int) -> Iterator[list[OrcReader]]:
         return opened[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(execute, "OrcReader", open_reader)
+        patch.setattr(open_task, "OrcReader", open_reader)
         patch.setattr(stripe_reader, "WINDOW_BYTES", window)
         yield opened
 

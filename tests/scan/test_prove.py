@@ -10,18 +10,18 @@ import pyarrow as pa
 import pytest
 from pyroaring import BitMap
 
+from hindex.api.table import Table
 from hindex.build import job
 from hindex.domain import Domain
 from hindex.errors import FallbackError
-from hindex.index.base import Bounds
 from hindex.index.bitmap_reader import BitmapReader
-from hindex.lifecycle import builds
-from hindex.lifecycle.results import IndexState
+from hindex.index.index_type import Bounds
+from hindex.maintain import builds
+from hindex.maintain.index_verification import is_same
+from hindex.maintain.results import IndexState
+from hindex.maintain.verification import ProveReport, ProveWarning
 from hindex.plan.reasons import Reason
-from hindex.scan.proving import ProveReport, ProveWarning
-from hindex.scan.proving_values import is_same
 from hindex.store.manifest import FileEntry
-from hindex.tables import Table
 from tests.scan.wrong_indexes import (
     KNOWN,
     ROWS,
@@ -74,7 +74,7 @@ def test_prove_asks_every_index_of_the_predicate(
     constant: Table, monkeypatch: pytest.MonkeyPatch, is_certain: bool
 ) -> None:
     certain = property(lambda self: self.is_listed_fresh and is_certain)
-    monkeypatch.setattr("hindex.table.snapshot.FileView.is_certainly_fresh", certain)
+    monkeypatch.setattr("hindex.store.snapshot.FileView.is_certainly_fresh", certain)
     constant.create_index("by_a", "a")
     assert len(constant.scan("k = 8").plan().skipped) == is_certain
     with warnings.catch_warnings():
@@ -116,7 +116,7 @@ def test_prove_finds_the_index_that_is_wrong_and_sets_it_aside(
     where: str,
 ) -> None:
     certain = property(lambda self: self.is_listed_fresh and where == "manifest")
-    monkeypatch.setattr("hindex.table.snapshot.FileView.is_certainly_fresh", certain)
+    monkeypatch.setattr("hindex.store.snapshot.FileView.is_certainly_fresh", certain)
     table.drop_index("by_a")
     table.create_index("bad", "a", using)
     table.create_index("good", "a", "bloom")

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from hindex.lifecycle.results import IndexState
-from hindex.scan.proving import ProveWarning
+from hindex.api.table import Table
+from hindex.maintain.results import IndexState
+from hindex.maintain.verification import ProveWarning
 from hindex.store.store import Store
-from hindex.tables import Table
 from tests.scan.wrong_indexes import (
     TOLD,
     damage_pages,

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import hindex
-from hindex.index.cache import shared_cache
+from hindex.api.table import IndexSpec, Table
+from hindex.index.page_cache import shared_cache
 from hindex.scan.query_log import QueryLine
-from hindex.tables import IndexSpec, Table
 from tests.support.local_build import LocalConnection
 from tests.support.small import write_rows
 

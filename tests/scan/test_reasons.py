@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hindex.index import base
+from hindex.index import index_type
 from hindex.plan.reasons import Reason
 from tests.acid.writing import write_acid
 from tests.support import local_build
@@ -109,7 +109,7 @@ def newer_format(case: Case) -> None:
 
 def unknown_index_type(case: Case) -> None:
     case.index()
-    case.patch.setattr(base, "_BUILT_IN", {})
+    case.patch.setattr(index_type, "_BUILT_IN", {})
 
 
 def type_mismatch(case: Case) -> None:
@@ -234,7 +234,7 @@ def test_every_reason_has_something_that_brings_it_about(
     everything = scan.to_arrow()
     assert everything.num_rows == scan.count() > 0
     with monkeypatch.context() as patch:
-        patch.setattr(base, "_BUILT_IN", {})
+        patch.setattr(index_type, "_BUILT_IN", {})
         assert everything.equals(case.table.scan(case.where).to_arrow())
 
 

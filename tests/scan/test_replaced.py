@@ -13,15 +13,15 @@ import pyarrow.fs
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
+from hindex.api.table import Table
 from hindex.errors import OrcError
 from hindex.orc.source import FileSystemSource, FsspecSource, LocalSource
 from hindex.plan.reasons import REPLACED_SINCE, Note, Reason
-from hindex.scan.execute import OpenTask
+from hindex.scan.open_task import OpenTask
 from hindex.scan.planning import ScanPlan
-from hindex.scan.running import answered, run_units
 from hindex.scan.task import ScanTask
+from hindex.scan.task_runner import answered, run_units
 from hindex.spark import scan as scan_frame
-from hindex.tables import Table
 from tests.acid.writing import bucket_property, write_acid, write_flat, write_side_file
 from tests.support.local_build import LocalConnection
 from tests.support.small import APART, EXCHANGED, ids, reasons, write_columns

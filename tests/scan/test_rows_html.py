@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 import hindex
+from hindex.api.scan import Scan
+from hindex.api.value_formatting import texts
 from hindex.orc import OrcReader
 from hindex.plan.modes import Mode
-from hindex.scan.scan import Scan
-from hindex.value_texts import texts
 from tests.support.small import write_columns, write_rows
 
 _NULL = '<span class="why">NULL</span>'
@@ -116,7 +116,7 @@ def test_a_look_proves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     def no_proof(_: object) -> None:
         raise AssertionError("proved")
 
-    monkeypatch.setattr("hindex.scan.proving.prove_scan", no_proof)
+    monkeypatch.setattr("hindex.maintain.verification.prove_scan", no_proof)
     for scan in (table.scan("a > 3", mode=Mode.PROVE), table.scan("a > 3", mode=Mode.PROVE).order_by("id")):
         html = shown(scan)
         assert extent(html) == "first 10 rows, 3 columns, not proved"
@@ -155,7 +155,7 @@ def test_long_values_are_cut_before_they_are_text(tmp_path: Path, monkeypatch: p
         made.extend(len(text) for text in found if text is not None)
         return found
 
-    monkeypatch.setattr("hindex.scan.rows_html.texts", counted)
+    monkeypatch.setattr("hindex.api.rows_html.texts", counted)
     html = shown(hindex.connect().table(tmp_path).scan())
     assert len(made) < 100
     assert max(made) < 2000

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pytest
 
 import hindex
+from hindex.api.table import IndexSpec, Table
 from hindex.errors import PredicateError, TableError
+from hindex.explain.explanation import ReadPath
 from hindex.orc import OrcReader
-from hindex.plan.explain import ReadPath
 from hindex.plan.reasons import Reason
-from hindex.scan import execute, running
+from hindex.scan import open_task, task_runner
 from hindex.scan.task import ScanTask
-from hindex.tables import IndexSpec, Table
 from tests.support.small import ids, reasons, write_rows
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def opened(windows: str, monkeypatch: pytest.MonkeyPatch) -> list[OrcReader]:
         readers.append(OrcReader(source, timezone=timezone))
         return readers[-1]
 
-    monkeypatch.setattr(execute, "OrcReader", open_reader)
+    monkeypatch.setattr(open_task, "OrcReader", open_reader)
     return readers
 
 
@@ -257,9 +257,9 @@ def test_an_explanation_holds_one_file_open_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held: list[int] = []
-    alive: weakref.WeakSet[execute.OpenTask] = weakref.WeakSet()
+    alive: weakref.WeakSet[open_task.OpenTask] = weakref.WeakSet()
 
-    class Counted(execute.OpenTask):
+    class Counted(open_task.OpenTask):
         def __init__(self, task: ScanTask) -> None:
             super().__init__(task)
             alive.add(self)
@@ -267,7 +267,7 @@ def test_an_explanation_holds_one_file_open_at_a_time(
 
     for number in range(6):
         write_rows(tmp_path / f"{number}.orc", number, [number])
-    monkeypatch.setattr(running, "OpenTask", Counted)
+    monkeypatch.setattr(task_runner, "OpenTask", Counted)
     assert hindex.connect().table(str(tmp_path)).scan("a = 3").explain().files.total == 6
     assert len(held) == 6
     # the one before is let go once the next is open

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from hindex.index.extent import Extent
-from hindex.plan.explain import Kept
+from hindex.api.table import IndexSpec, Table
+from hindex.explain.explanation import Kept
+from hindex.index.column_stats import Extent
 from hindex.plan.reasons import Reason
 from hindex.scan.file_bounds import ManifestExtents
 from hindex.store.extents import ExtentColumn
-from hindex.store.recent import RECENT
-from hindex.tables import IndexSpec, Table
+from hindex.store.manifest_cache import RECENT
 from tests.support.local_build import LocalConnection
 from tests.support.small import ids, reasons, write_rows
 

@@ -16,16 +16,17 @@ import pyarrow.orc
 import pytest
 
 import hindex
+from hindex.api.table import Table
 from hindex.errors import ColumnError, OrcError, TableError
 from hindex.orc import OrcReader
 from hindex.orc.tail import FileTail
 from hindex.plan.reasons import Reason
-from hindex.scan.execute import OpenTask
-from hindex.scan.running import answered, run_units
-from hindex.table import listing, snapshot
-from hindex.table.snapshot import read_file_tail
+from hindex.scan.open_task import OpenTask
+from hindex.scan.task_runner import answered, run_units
+from hindex.store import snapshot
+from hindex.store.snapshot import read_file_tail
+from hindex.table import listing
 from hindex.table.tree import Tree
-from hindex.tables import Table
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.small import OLD, ROWS, WHERE, expected, ids, keep_stat, reasons, write_columns, write_rows

@@ -10,9 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from hindex.scan.scan import Scan
+from hindex.api.scan import Scan
+from hindex.api.table import IndexSpec, Table
 from hindex.store.store import Store
-from hindex.tables import IndexSpec, Table
 from tests.support.local_build import LocalConnection
 from tests.support.small import ids, write_columns, write_rows
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import hindex
-import hindex.tables
+import hindex.api.table
 from hindex.queries import query_plan
 from hindex.queries.selectivity_estimate import TOO_MANY
 from tests.support.queries import ROWS, column

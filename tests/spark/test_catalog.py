@@ -16,8 +16,8 @@ from hindex.errors import NotOrcError, TableError, UnsupportedError
 from hindex.plan.reasons import Reason
 from hindex.spark import partitions
 from hindex.spark.catalog import describe_table, described_columns, run
+from hindex.spark.session_time_zones import zones
 from hindex.spark.statements import check_same_rows
-from hindex.spark.zones import zones
 from hindex.sql import parse
 from hindex.sql.statements import Select
 from tests.support.queries import compare

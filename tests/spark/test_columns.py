@@ -14,9 +14,9 @@ import pytest
 from pyspark.sql import functions as f
 
 import hindex
+from hindex.api.predicate_input import parsed
 from hindex.errors import HindexError, PredicateError
 from hindex.sql import parse_predicate
-from hindex.where import parsed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

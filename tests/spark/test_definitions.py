@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import hindex
-from hindex.connection import Connection
+from hindex.api.connection import Connection
+from hindex.api.table import IndexSpec, Table
 from hindex.errors import IndexExistsError, IndexNotFoundError
-from hindex.lifecycle.results import IndexState, RefreshResult
+from hindex.maintain.results import IndexState, RefreshResult
 from hindex.spark.definitions import CatalogDefinitions
 from hindex.store.definitions import PREFIX, decode_definition, encode_definition
 from hindex.store.store import Store
-from hindex.tables import IndexSpec, Table
 from tests.spark import writes_run
 from tests.support.elsewhere import found_by
 from tests.support.small import ids

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import hindex
+from hindex.api.query_result import QueryResult
 from hindex.errors import DeletedFileError
 from hindex.orc import OrcReader
 from hindex.queries import query_plan
-from hindex.query_result import QueryResult
 from hindex.spark import scan as scan_frame
 from hindex.spark.jobs import failure_message
 from tests.support.small import write_rows
@@ -63,12 +63,12 @@ def test_a_frame_is_planned_once_more(
             table.refresh_indexes()
         return OrcReader(uri, **options)
 
-    monkeypatch.setattr("hindex.scan.execute.OrcReader", open_reader)
+    monkeypatch.setattr("hindex.scan.open_task.OrcReader", open_reader)
     caplog.set_level(logging.INFO, "hindex.scan")
     frame = table.scan("a = 1", ["id"]).to_spark(spark)
     assert done
     lines = [record.getMessage() for record in caplog.records]
-    monkeypatch.setattr("hindex.scan.execute.OrcReader", OrcReader)
+    monkeypatch.setattr("hindex.scan.open_task.OrcReader", OrcReader)
     assert ids(frame) == list(range(101, 120, 2))
     # of the attempt that failed, nothing is told
     (line,) = lines

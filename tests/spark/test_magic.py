@@ -14,9 +14,9 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 import hindex
-from hindex import magic
 from hindex.errors import OrcError, StatementError
-from hindex.plan.explain import Explanation
+from hindex.explain.explanation import Explanation
+from hindex.notebook import magic
 from tests.support.small import write_rows
 
 if TYPE_CHECKING:

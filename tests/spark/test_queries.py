@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 import hindex
-import hindex.tables
+import hindex.api.table
 from hindex.errors import StatementError
-from hindex.plan.explain import Explanation
+from hindex.explain.explanation import Explanation
 from hindex.queries import query_plan
 from hindex.queries.execution import QueryExplanation, explain_query, run_query
 from hindex.queries.query_plan import plan_query

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 
 import hindex
-import hindex.tables
+import hindex.api.table
 from hindex.errors import FallbackError, TableError
+from hindex.maintain import verification
 from hindex.queries import query_plan
 from hindex.queries.execution import explain_query, run_query
 from hindex.queries.query_plan import plan_query
-from hindex.scan import proving
-from hindex.scan.running import Runner
+from hindex.scan.task_runner import Runner
 from hindex.spark import catalog, catalog_schema
 from hindex.sql.queries import parse_query
 from tests.support.queries import ROWS, compare, counted
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("always")
 def test_a_query_asks_for_each_table_once(tables: hindex.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     described, listed = (
         counted(monkeypatch, catalog, "describe_for_query"),
-        counted(monkeypatch, hindex.tables, "take_snapshot"),
+        counted(monkeypatch, hindex.api.table, "take_snapshot"),
     )
     text = "SELECT * FROM qt p, qt q, qu, qv v WHERE p.a = 3 AND q.a = 4 AND qu.b = p.b AND v.a = p.a"
     query = parse_query(text)
@@ -46,7 +46,7 @@ def test_modes_are_not_those_of_queries(
     mode: str, tables: hindex.Connection, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A query that Spark runs is answered as ever: where no index is, too, and nothing is proved."""
-    proofs = counted(monkeypatch, proving, "prove_scan")
+    proofs = counted(monkeypatch, verification, "prove_scan")
     hx = hindex.connect(spark=spark, mode=mode)
     explained = compare(hx, "SELECT qt.id, z FROM qt JOIN qv ON qt.a = qv.a WHERE b = 1 AND qt.id > 5")
     assert [item.is_accelerated for item in explained.tables] == [True, False]

@@ -10,7 +10,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 import hindex
-import hindex.tables
+import hindex.api.table
 from hindex.errors import StatementError
 from hindex.spark.catalog import first_line
 from tests.support.queries import compare

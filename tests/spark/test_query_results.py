@@ -12,11 +12,11 @@ import pyarrow as pa
 import pytest
 
 import hindex
+from hindex.api.query_result import QueryResult
 from hindex.errors import ColumnError, HindexError, UnsupportedError
-from hindex.plan.explain import Explanation
+from hindex.explain.explanation import Explanation
 from hindex.queries.execution import shorten
 from hindex.queries.query_explanation import QueryExplanation
-from hindex.query_result import QueryResult
 from tests.support.small import write_columns
 
 if TYPE_CHECKING:

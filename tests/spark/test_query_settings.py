@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 import hindex
-import hindex.tables
+import hindex.api.table
 from hindex.errors import UnsupportedError
-from hindex.plan.explain import Explanation
+from hindex.explain.explanation import Explanation
 from hindex.queries.execution import explain_query, run_query
 from hindex.spark import catalog
 from hindex.spark.session import has_own_settings

@@ -12,7 +12,7 @@ import pytest
 import hindex
 from hindex.build.job import run_build
 from hindex.errors import BuildError, StoreError
-from hindex.lifecycle.results import IndexState
+from hindex.maintain.results import IndexState
 from hindex.plan.reasons import Reason
 from hindex.spark import scan as scan_frame
 from hindex.spark.jobs import failure_message
@@ -101,9 +101,9 @@ def test_a_table_that_is_overwritten_while_a_query_is_planned(
         return OrcReader(uri, **options)
 
     with hindex.accelerate(spark):
-        monkeypatch.setattr("hindex.scan.execute.OrcReader", open_reader)
+        monkeypatch.setattr("hindex.scan.open_task.OrcReader", open_reader)
         frame = spark.sql(QUERY)
-        monkeypatch.setattr("hindex.scan.execute.OrcReader", OrcReader)
+        monkeypatch.setattr("hindex.scan.open_task.OrcReader", OrcReader)
         assert done
         assert ids(frame) == expected(200, 300)
 
@@ -166,7 +166,7 @@ def build_between(
     monkeypatch: pytest.MonkeyPatch, before: Callable[[], object], after: Callable[[], object]
 ) -> None:
     """Run something before the job of the next build, and after it, that is before its commit."""
-    name, real = "hindex.lifecycle.builds.run_build", run_build
+    name, real = "hindex.maintain.builds.run_build", run_build
 
     def run(*arguments: Any) -> Any:
         monkeypatch.setattr(name, real)

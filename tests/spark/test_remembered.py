@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 
 import hindex
-import hindex.tables
+import hindex.api.table
 from hindex.queries import query_plan
 from hindex.queries.execution import run_query
 from hindex.queries.query_plan import plan_query
 from hindex.queries.selectivity_estimate import TOO_MANY
-from hindex.scan.running import Runner
+from hindex.scan.task_runner import Runner
 from hindex.sql.queries import parse_query
 from hindex.table.listing import DataFile
 from tests.support.queries import counted

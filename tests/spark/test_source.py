@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 import hindex
+from hindex.api.data_source import SourceScan, SourceTable
 from hindex.plan.time_zones import TimeZones
 from hindex.spark.jobs import failure_message
-from hindex.spark.source import SourceScan, SourceTable
 from hindex.spark.tasks import read_group
 from tests.acid.writing import bucket_property, write_acid
 from tests.support.small import write_columns

@@ -14,11 +14,11 @@ from hindex.domain import Domain
 from hindex.errors import HindexError, PredicateError
 from hindex.orc.decode.zones import FIRST_TRANSITIONS, instants, known_zone, wall_clock
 from hindex.orc.types import Kind, OrcType
-from hindex.plan.evaluate import mask, prune
 from hindex.plan.filter import Leaf
+from hindex.plan.filter_evaluation import mask, prune
 from hindex.plan.normalize import normalize
 from hindex.plan.time_zones import TimeZones, keyed_by_wall_clocks
-from hindex.spark.zones import zones
+from hindex.spark.session_time_zones import zones
 from hindex.sql import parse_predicate
 from hindex.table.schema import TableColumn, TableSchema
 from tests.spark.layouts import LAYOUTS, compare_layouts, drop_layouts, make_layouts

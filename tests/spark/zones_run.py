@@ -19,7 +19,7 @@ import pyorc
 import hindex
 import hindex.spark.scan as spark_scan
 from hindex.errors import HindexError
-from hindex.plan.explain import Explanation
+from hindex.explain.explanation import Explanation
 from hindex.queries import query_plan
 from tests.spark.layouts import compare_layouts, make_layouts
 from tests.spark.remote_run import connect_session

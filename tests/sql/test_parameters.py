@@ -59,7 +59,7 @@ def select(text: str, args: Any) -> Select:
 
 @pytest.mark.parametrize("value", VALUES, ids=repr)
 def test_a_value_is_its_literal(value: Any) -> None:
-    from hindex.builder import literal
+    from hindex.api.conditions import literal
 
     written = select(f"SELECT a FROM t WHERE a = {literal(value)} OR b IN ({literal(value)}, 1)", None).where
     for text, args in (

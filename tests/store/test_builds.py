@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from hindex.store.builds import Builder, builder_of, notice_name
+from hindex.store.build_markers import Builder, builder_of, notice_name
 
 
 def test_a_notice_names_its_process() -> None:

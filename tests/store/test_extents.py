@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hindex.domain import Domain, Range
-from hindex.index.extent import SHORT_KEY, Extent
+from hindex.index.column_stats import SHORT_KEY, Extent
 from hindex.keys import KeyKind
 from hindex.proto import manifest_pb2 as pb
 from hindex.store.extents import _MOST_RANGES, LISTS, ExtentColumn, decode_extents, encode_extents

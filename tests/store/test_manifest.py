@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hindex.errors import IndexExistsError, IndexNotFoundError, NewerFormatError, StoreError
-from hindex.index.extent import Extent
+from hindex.index.column_stats import Extent
 from hindex.proto import manifest_pb2 as pb
 from hindex.store.format import VERSION, decode, encode
 from hindex.store.manifest import (

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from hindex.store import format as formats
-from hindex.store import recent, store
+from hindex.store import manifest_cache, store
 from hindex.store.entries import Segment
 from hindex.store.manifest import FileEntry, IndexEntry, IndexFileEntry, Manifest
-from hindex.store.recent import RecentManifests
+from hindex.store.manifest_cache import RecentManifests
 from hindex.store.store import Store
 
 INDEX = IndexEntry("0" * 32, "i", "a", "bitmap", "int")
@@ -20,9 +20,9 @@ INDEX = IndexEntry("0" * 32, "i", "a", "bitmap", "int")
 
 @pytest.fixture(autouse=True)
 def nothing_kept() -> Iterator[None]:
-    recent.RECENT.clear()
+    manifest_cache.RECENT.clear()
     yield
-    recent.RECENT.clear()
+    manifest_cache.RECENT.clear()
 
 
 def manifest(files: int, number: int = 1) -> Manifest:
@@ -96,7 +96,7 @@ def test_bytes_that_another_thread_lets_go_of(
 ) -> None:
     """Threads share segments: one that decodes the entries drops the bytes while another one has just read them."""
     Store(str(tmp_path), "/t").commit(lambda old: replace(old, indexes=(INDEX,), files=manifest(2100).files))
-    recent.RECENT.clear()
+    manifest_cache.RECENT.clear()
     loaded = Store(str(tmp_path), "/t").load()
     assert loaded is not None
     segment = loaded.entries.segments[0]

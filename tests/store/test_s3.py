@@ -16,15 +16,15 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 import hindex
+from hindex.api.table import IndexSpec
 from hindex.errors import IndexExistsError, StoreError
 from hindex.plan.reasons import Reason
-from hindex.scan.execute import OpenTask
-from hindex.scan.running import answered, run_units
+from hindex.scan.open_task import OpenTask
+from hindex.scan.task_runner import answered, run_units
 from hindex.store.manifest import IndexEntry, Manifest, add_indexes, drop_index, new_index_id
 from hindex.store.remote import RemoteStorage
 from hindex.store.store import Store, list_stores
 from hindex.table import listing
-from hindex.tables import IndexSpec
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.s3 import S3Server

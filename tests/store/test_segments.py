@@ -15,7 +15,7 @@ import pytest
 
 from hindex.domain import Domain, Key, Range
 from hindex.errors import StoreError
-from hindex.index.extent import Extent, are_of_kind
+from hindex.index.column_stats import Extent, are_of_kind
 from hindex.keys import KeyKind
 from hindex.store import segment
 from hindex.store.arrow_stream import raw_bytes
@@ -34,7 +34,7 @@ from hindex.store.manifest import (
     merge_build_result,
     rename_index,
 )
-from hindex.store.recent import RECENT
+from hindex.store.manifest_cache import RECENT
 from hindex.store.segment import encode_segment
 from hindex.store.store import Store
 

@@ -11,7 +11,7 @@ import google_crc32c
 import pytest
 
 from hindex.errors import StoreError
-from hindex.index.extent import Extent
+from hindex.index.column_stats import Extent
 from hindex.proto import manifest_pb2 as pb
 from hindex.store.format import decode, encode
 from hindex.store.manifest import (

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hindex.scan.scan import Scan
-from hindex.tables import Table
+from hindex.api.scan import Scan
+from hindex.api.table import Table
 from tests.support.oracle import comparable
 
 

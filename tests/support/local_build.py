@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 import pytest
 
+from hindex.api.connection import Connection
 from hindex.build import btree_job, job
 from hindex.build.btree_task import WRITTEN_SCHEMA, BTreeJob, EntryTask, ReadTask, entry_chunks, write_parts
-from hindex.build.joining import JOINED_SCHEMA, JoinTask, run_join_task
+from hindex.build.merge_parts import JOINED_SCHEMA, JoinTask, run_join_task
 from hindex.build.task import RESULT_SCHEMA, BuildTask, run_build_task, run_build_tasks
-from hindex.connection import Connection
 from hindex.progress import Progress
 
 if TYPE_CHECKING:

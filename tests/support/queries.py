@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hindex
-import hindex.tables
+import hindex.api.table
 from hindex.queries.execution import QueryExplanation, explain_query, run_query
 from hindex.sql.queries import parse_query
 

@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 
 import hindex
+from hindex.api.query_result import QueryResult
+from hindex.api.scan import Scan
+from hindex.api.table import Table
 from hindex.plan.reasons import Reason
-from hindex.query_result import QueryResult
-from hindex.scan.scan import Scan
 from hindex.store.store import Store
-from hindex.tables import Table
 from tests.support.writers import write_pyarrow
 
 #: An mtime that no test's files have by themselves, in nanoseconds.

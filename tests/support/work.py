@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
-from hindex.index.cache import shared_cache
-from hindex.index.file import IndexFileReader
+from hindex.api.scan import Scan
+from hindex.api.table import Table
+from hindex.index.index_file import IndexFileReader
+from hindex.index.page_cache import shared_cache
 from hindex.orc import OrcReader, ReadCounts
 from hindex.orc.known_files import KNOWN_FILES
-from hindex.scan.execute import OpenTask
-from hindex.scan.running import answered
-from hindex.scan.scan import Scan
-from hindex.tables import Table
+from hindex.scan.open_task import OpenTask
+from hindex.scan.task_runner import answered
 
 
 def forget() -> None:

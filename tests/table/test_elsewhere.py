@@ -9,7 +9,7 @@ import pytest
 
 from hindex.errors import TableError, TableNotFoundError
 from hindex.store.entry import is_safe_path
-from hindex.table.elsewhere import CatalogPartitions, PartitionPlace, is_elsewhere
+from hindex.table.external_partitions import CatalogPartitions, PartitionPlace, is_elsewhere
 from hindex.table.listing import list_data_files
 
 

@@ -14,8 +14,8 @@ from tests.bench.predicates import sql
 from tests.bench.queries import Mode, Query
 
 if TYPE_CHECKING:
-    from hindex.scan.scan import Scan
-    from hindex.tables import Table
+    from hindex.api.scan import Scan
+    from hindex.api.table import Table
 
 
 class Hindex(Engine):
@@ -56,7 +56,7 @@ class Hindex(Engine):
         return scan.to_arrow()
 
     def run_here(self, query: Query) -> object:
-        from hindex.scan.running import answered
+        from hindex.scan.task_runner import answered
 
         if query.mode is not Mode.ROWS:
             return self.run(query)
@@ -67,7 +67,7 @@ class Hindex(Engine):
         return self._table.scan(where, query.columns)
 
     def forget(self) -> None:
-        from hindex.index.cache import shared_cache
+        from hindex.index.page_cache import shared_cache
         from hindex.orc.known_files import KNOWN_FILES
 
         shared_cache().clear()

@@ -1,0 +1,439 @@
+"""Aggregates of a scan's rows: from indexes and statistics alone where these tell, else from the columns read.
+
+Rows are counted and values told apart by their keys (:mod:`hindex.keys`), which are what Spark compares and groups
+by: NULL is a group of its own and no value, NaN is one value and the greatest, -0.0 is 0.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hindex.aggregate.groups import Groups, Joining, counts_of, distinct_of, values_of
+from hindex.aggregate.stripe_aggregation import ColumnValues, Part, StripePart, is_told, stripe_part
+from hindex.domain import Key
+from hindex.errors import ArgumentTypeError, ColumnError, PredicateError
+from hindex.formatting import counted
+from hindex.keys import key_array, key_kind
+from hindex.orc.decode.arrays import fixed_array
+from hindex.orc.types import Kind, OrcType
+from hindex.plan.filter import Filter
+from hindex.plan.filter_evaluation import mask
+from hindex.plan.normalize import normalize
+from hindex.plan.time_zones import ZonesOf, makes_times, no_zones
+from hindex.scan.metrics import Meter
+from hindex.scan.planning import ScanPlan, plan_nothing, plan_scan
+from hindex.scan.task import OutputColumn
+from hindex.scan.task_runner import Runner
+from hindex.sql.predicate import Predicate, quote_name
+from hindex.sql.statements import COUNTS, AggregateFunction
+from hindex.store.snapshot import Snapshot
+from hindex.table.schema import ColumnName, ResolvedColumn, column_name, spelled
+from hindex.validation import check_text
+
+if TYPE_CHECKING:
+    from hindex.explain.explanation import Explanation
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """An aggregate of a column; COUNT of rows where ``column`` is None. ``name`` is the result's column.
+
+    :raises ColumnError: for what is no name of a column.
+    :raises ArgumentTypeError: for what is no function, or no name of a result.
+    """
+
+    function: AggregateFunction
+    column: ColumnName | None
+    name: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(cast("object", self.function), AggregateFunction):
+            known = ", ".join(map(str, AggregateFunction))
+            raise ArgumentTypeError(f"function is {self.function!r}: it is one of {known}")
+        check_text(self.name, "name", "n")
+        if self.column is not None or self.function is not _COUNT:
+            object.__setattr__(self, "column", column_name(self.column))
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A column that rows are grouped by, as ``name``.
+
+    :raises ColumnError: for what is no name of a column.
+    :raises ArgumentTypeError: for what is no name of a result.
+    """
+
+    column: ColumnName
+    name: str
+
+    def __post_init__(self) -> None:
+        check_text(self.name, "name", "n")
+        object.__setattr__(self, "column", column_name(self.column))
+
+
+Item = Aggregate | Group
+
+
+def _count_array(count: int) -> pa.Array:
+    # pyarrow.array would import pandas, to look for its types
+    return fixed_array(pa.int64(), np.array([count], np.int64), None)
+
+
+def check_items(items: Sequence[Item]) -> tuple[Item, ...]:
+    """:raises ArgumentTypeError: for anything but a list of them."""
+    given: object = items
+    found = tuple(given) if isinstance(given, Iterable) else (given,)
+    if not all(isinstance(item, Item) for item in found):
+        raise ArgumentTypeError(
+            f"items is {items!r}: it is a list of {Aggregate.__module__}.Aggregate and Group, one for each column of "
+            "the result"
+        )
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFilter:
+    """A condition of groups: ``items`` are the columns that it is on, by the names that it has for them."""
+
+    predicate: Predicate
+    items: tuple[Item, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "items", check_items(self.items))
+
+
+@dataclass(frozen=True, slots=True)
+class ResultColumn:
+    """A column of a result: its Arrow field, and the type of its values."""
+
+    field: pa.Field
+    type: OrcType
+
+    @property
+    def name(self) -> str:
+        return str(self.field.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregation:
+    """Aggregates of the rows that ``where`` keeps: one row of them, or one for each of the values of ``groups``.
+
+    Groups come in the order of their values, NULL first, those of the first column before all else. Of groups, only
+    the columns that they are by can be counted or have a least or greatest value; distinct values are counted of any.
+
+    :param having: which of the groups are in the result.
+    :param limit: rows of the result; where it is 0, nothing is looked at.
+    :param proved: gives the plan to run in place of the one that was made.
+    :param zones: gives the time zones by which timestamps are instants; without, they are wall clocks.
+    """
+
+    snapshot: Callable[[], Snapshot]
+    where: Predicate | None
+    items: tuple[Item, ...]
+    groups: tuple[ColumnName, ...] = ()
+    having: GroupFilter | None = None
+    limit: int | None = None
+    runner: Runner = field(default_factory=Runner)
+    proved: Callable[[ScanPlan], ScanPlan] = field(default=lambda plan: plan, repr=False)
+    zones: ZonesOf = field(default=no_zones, repr=False)
+
+    def plan(self) -> ScanPlan:
+        """What answering will take, against the table as it is now.
+
+        :raises ColumnError: for an unknown column, or one whose values have no order.
+        :raises PredicateError: for a predicate that does not fit the columns' types.
+        """
+        return self._planned(self.runner)
+
+    def _planned(self, runner: Runner) -> ScanPlan:
+        names = [item.column for item in self._asked if item.column is not None]
+        wanted = tuple(dict.fromkeys((*names, *self.groups)))
+        plan = runner.plan(self.snapshot, lambda found: self._plan_of(found, wanted))
+        of = plan.snapshot.schema.resolve
+        self._check_groups([of(name).name for name in self.groups], of)
+        for item in self._asked:
+            if item.column is not None and _function(item) is not _COUNT:
+                _check_ordered(item.column, of(item.column).type)
+                _check_keys(plan, item.column, of(item.column))
+        for name in self.groups:
+            _check_ordered(name, of(name).type)
+            _check_keys(plan, name, of(name))
+        self._kept(plan)
+        return plan
+
+    def _plan_of(self, found: Snapshot, wanted: Sequence[ColumnName]) -> ScanPlan:
+        make = plan_nothing if self._is_empty else plan_scan
+        return make(found, self.where, [], wanted, zones=self.zones)
+
+    @property
+    def _is_empty(self) -> bool:
+        return self.limit is not None and self.limit <= 0
+
+    def _check_groups(self, groups: Sequence[str], of: Callable[[ColumnName], ResolvedColumn]) -> None:
+        for item in self._asked:
+            if not groups and isinstance(item, Group):
+                raise ColumnError(
+                    f"Column {spelled(item.column)!r} stands beside aggregates of all rows: group by it, or leave it "
+                    "out"
+                )
+            if _function(item) is _DISTINCT:
+                continue
+            if groups and item.column is not None and of(item.column).name not in groups:
+                only = "that column" if len(groups) == 1 else "those columns"
+                raise ColumnError(
+                    f"Column {spelled(item.column)!r} is asked of groups by {', '.join(map(repr, groups))}: only "
+                    f"{only} can be; leave it out, or use Spark on scan(...).to_spark()"
+                )
+
+    def to_arrow(self) -> pa.Table:
+        """The result: counts are int64, all else of its column's type."""
+
+        def run(runner: Runner) -> pa.Table:
+            plan = self._planned(runner)
+            plan = plan if self._is_empty else self.proved(plan)
+            table = self._result(plan, runner)
+            runner.log(lambda: self._text(plan), plan, counted(table.num_rows, "row"))
+            return table
+
+        return self.runner.attempt(run, self.snapshot)
+
+    def _text(self, plan: ScanPlan) -> str:
+        """The query for people."""
+        where = "" if self.where is None else f" WHERE {self.where}"
+        group = f" GROUP BY {', '.join(map(spelled, self.groups))}" if self.groups else ""
+        return f"SELECT {', '.join(self.labels)} FROM {plan.snapshot.name}{where}{group}"
+
+    def explain(self, *, analyze: bool = False) -> Explanation:
+        """How it would be answered, and from what; no data is read.
+
+        :param analyze: answer it, too, and tell what that took.
+        """
+
+        from hindex.explain.explain_analyze import measured
+
+        if not analyze:
+            return self._explained(self._planned(Runner()))
+        meter = Meter()
+        runner = Runner(meter=meter)
+
+        def run() -> tuple[ScanPlan, int]:
+            plan = self._planned(runner)
+            return plan, self._result(plan, runner).num_rows
+
+        return measured(meter, run, self._explained)
+
+    def _explained(self, plan: ScanPlan) -> Explanation:
+        from hindex.explain.scan_explanation import explain_plan
+
+        part, resolve = self.part_of(plan), plan.snapshot.schema.resolve
+        having = "" if self.having is None else f" HAVING {self.having.predicate}"
+        return explain_plan(
+            plan,
+            self.where,
+            labels=self.labels,
+            shown=[quote_name(item.name) if isinstance(item, Group) else item.name for item in self.items],
+            group=", ".join(dict.fromkeys(spelled(resolve(name).path) for name in self.groups)) + having,
+            limit=self.limit,
+            is_told=lambda task, answer: is_told(task, answer, part),
+        )
+
+    def _result(self, plan: ScanPlan, runner: Runner) -> pa.Table:
+        found = self._grouped(plan, runner) if self.groups else self._single(plan, runner)
+        kept = self._kept(plan)
+        if kept is not None:
+            columns = {
+                name: found.column(at) for at, name in enumerate(found.column_names) if at >= len(self.items)
+            }
+            found = found.filter(pa.array(mask(kept, columns, found.num_rows)))
+        schema = pa.schema([column.field for column in self.result_columns(plan)])
+        arrays = [
+            array.cast(part.type)
+            for array, part in zip(found.columns[: len(self.items)], schema, strict=True)
+        ]
+        return pa.Table.from_arrays(arrays, schema=schema).slice(0, self.limit)
+
+    def result_columns(self, plan: ScanPlan) -> tuple[ResultColumn, ...]:
+        """The columns of the result: a count is an int64 that is never null, all else is of its column's type."""
+        columns = []
+        for item in self.items:
+            is_count = item.column is None or _function(item) in COUNTS
+            data_type = (
+                OrcType(Kind.LONG)
+                if item.column is None or is_count
+                else plan.snapshot.schema.resolve(item.column).type
+            )
+            if plan.zones is not None:
+                data_type = data_type.with_instants()
+            columns.append(ResultColumn(pa.field(item.name, data_type.to_arrow(), not is_count), data_type))
+        return tuple(columns)
+
+    def _kept(self, plan: ScanPlan) -> Filter | None:
+        """The filter of groups; None where all of them are wanted.
+
+        :raises PredicateError: for a condition that does not fit the types.
+        """
+        if self.having is None:
+            return None
+        of = plan.snapshot.schema.resolve
+        types = {
+            item.name: OrcType(Kind.LONG)
+            if item.column is None or _function(item) in COUNTS
+            else _type_in_condition(item, of(item.column).type)
+            for item in self.having.items
+        }
+        condition = self.having.predicate
+        zones = self.zones() if plan.zones is None and makes_times(condition) else plan.zones
+        return normalize(condition, _GroupColumns(types), zones)
+
+    @property
+    def _asked(self) -> tuple[Item, ...]:
+        """What is asked of rows: the result's columns, and behind them those of the condition."""
+        return self.items if self.having is None else (*self.items, *self.having.items)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The result's columns."""
+        return tuple(item.name for item in self.items)
+
+    def part_of(self, plan: ScanPlan) -> Part:
+        """What is asked of each stripe."""
+        groups = self._groups(plan)
+        groupings = [groups] if groups else []
+        groupings += [self._with(plan, groups, item) for item in self._asked if _function(item) is _DISTINCT]
+        part = Part(groupings=tuple(dict.fromkeys(groupings)))
+        if groups:
+            return part
+        asked = {function: set[str]() for function in AggregateFunction}
+        for item in self.items:
+            if item.column is not None and isinstance(item, Aggregate):
+                asked[item.function].add(plan.snapshot.schema.resolve(item.column).name)
+        ended = asked[AggregateFunction.MIN] | asked[AggregateFunction.MAX]
+        return replace(part, counted=frozenset(asked[_COUNT]), ended=frozenset(ended))
+
+    def _groups(self, plan: ScanPlan) -> tuple[str, ...]:
+        """The columns that rows are grouped by, as the table has them."""
+        return tuple(dict.fromkeys(plan.snapshot.schema.resolve(name).name for name in self.groups))
+
+    def _with(self, plan: ScanPlan, groups: tuple[str, ...], item: Item) -> tuple[str, ...]:
+        """What tells how many values a column has in each of some groups."""
+        assert item.column is not None
+        return tuple(dict.fromkeys((*groups, plan.snapshot.schema.resolve(item.column).name)))
+
+    def _totals(self, plan: ScanPlan, runner: Runner) -> tuple[StripePart, dict[tuple[str, ...], Groups]]:
+        """What all stripes contribute, and the groups of it, in order."""
+        part, types = self.part_of(plan), {column.name: column.type for column in plan.lookups}
+        groups = {by: Joining([types[name] for name in by]) for by in part.groupings}
+        total = StripePart(0)
+        for found in runner.run(plan, lambda task, answer, _: stripe_part(task, answer, part)):
+            total.rows += found.rows
+            for name, values in found.columns.items():
+                held = total.columns.get(name)
+                total.columns[name] = values if held is None else held.joined(values)
+            for by, some in found.groups.items():
+                groups[by].add(some)
+        return total, {by: joining.groups() for by, joining in groups.items()}
+
+    def _single(self, plan: ScanPlan, runner: Runner) -> pa.Table:
+        total, groups = self._totals(plan, runner)
+        arrays = []
+        for item in self.items:
+            assert isinstance(item, Aggregate)
+            if item.column is None:
+                arrays.append(_count_array(total.rows))
+                continue
+            resolved = plan.snapshot.schema.resolve(item.column)
+            values = total.columns.get(resolved.name, ColumnValues())
+            if item.function is _COUNT:
+                arrays.append(_count_array(values.count))
+            elif item.function is _DISTINCT:
+                keys = groups[(resolved.name,)].column(0)
+                arrays.append(_count_array(len(keys) - keys.null_count))
+            else:
+                end = values.low if item.function is AggregateFunction.MIN else values.high
+                arrays.append(_end(resolved.type, end))
+        return pa.Table.from_arrays(arrays, names=list(self.labels))
+
+    def _grouped(self, plan: ScanPlan, runner: Runner) -> pa.Table:
+        names, of = self._groups(plan), plan.snapshot.schema.resolve
+        _, found = self._totals(plan, runner)
+        groups = found[names]
+        counts = counts_of(groups)
+        arrays = []
+        for item in self._asked:
+            if item.column is None:
+                arrays.append(counts)
+                continue
+            column = of(item.column)
+            if column.name not in names:
+                arrays.append(distinct_of(found[self._with(plan, names, item)]))
+                continue
+            values = values_of(column.type, groups, names.index(column.name))
+            # COUNT of a column passes over NULL, which is one group's value
+            if _function(item) is _COUNT:
+                values = pc.if_else(values.is_valid(), counts, 0)
+            elif _function(item) is _DISTINCT:
+                values = values.is_valid().cast(pa.int64())
+            arrays.append(values)
+        return pa.Table.from_arrays(arrays, names=[item.name for item in self._asked])
+
+
+def _check_keys(plan: ScanPlan, name: ColumnName, column: ResolvedColumn) -> None:
+    """Refuse to compare timestamps by their stored keys where these are not what the query compares.
+
+    :raises PredicateError: naming the column.
+    """
+    if not plan.are_keys(OutputColumn(column.name, column.type, column.is_partition)):
+        assert plan.zones is not None
+        raise PredicateError(
+            f"timestamps of {spelled(column_name(name))!r} cannot be grouped or compared here: indexes have wall "
+            f"clocks, which are no instants in {plan.zones.reader}, the time zone of Spark's Java; use Spark on "
+            "scan(...).to_spark()"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _GroupColumns:
+    """Resolves the columns of a condition of groups."""
+
+    types: Mapping[str, OrcType]
+
+    def resolve(self, name: Sequence[str], /) -> OutputColumn:
+        found = ".".join(name)
+        if found not in self.types:
+            raise ColumnError(
+                f"The condition of groups has {found!r}, which is not among its items: {', '.join(self.types)}"
+            )
+        return OutputColumn(found, self.types[found])
+
+
+_COUNT, _DISTINCT = AggregateFunction.COUNT, AggregateFunction.COUNT_DISTINCT
+
+
+def _function(item: Aggregate | Group) -> AggregateFunction | None:
+    return item.function if isinstance(item, Aggregate) else None
+
+
+def _type_in_condition(item: Item, of: OrcType) -> OrcType:
+    """Spark compares the ends of CHAR values as the texts, filled with blanks, that they are."""
+    return OrcType(Kind.STRING) if isinstance(item, Aggregate) and of.kind is Kind.CHAR else of
+
+
+def _end(of: OrcType, key: Key | None) -> pa.Array:
+    if key is None:
+        return pa.nulls(1, of.to_arrow())
+    keys = np.array([key], np.int64) if isinstance(key, int) else pa.array([key], pa.large_binary())
+    return key_array(of, keys)
+
+
+def _check_ordered(column: ColumnName, of: OrcType) -> None:
+    if key_kind(of) is None:
+        raise ColumnError(
+            f"Column {spelled(column)!r} is of type {of}: only values of primitive types are grouped or ordered; name "
+            "a primitive field of it, or use Spark on scan(...).to_spark()"
+        )

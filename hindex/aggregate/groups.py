@@ -1,0 +1,201 @@
+"""Groups of rows by the values of columns: how many rows have each combination of keys.
+
+Groups are an Arrow table: a column of keys (:mod:`hindex.keys`) for each column that rows are grouped by, called ``0``,
+``1`` and so on, null where the value is NULL, which is a group like any other; and ``count``, int64. No two of its
+rows have the same keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hindex.index.index_type import KeyCounts
+from hindex.keys import KeyArray, KeyKind, array_keys, key_array, key_kind
+from hindex.orc.types import OrcType
+
+Groups: TypeAlias = pa.Table
+
+_COUNT = "count"
+#: Groups of parts that are held before they are put together.
+_HELD_GROUPS = 1 << 20
+
+
+def table_of(keys: Sequence[pa.Array], counts: pa.Array) -> Groups:
+    """Groups of keys that are told apart already."""
+    return pa.Table.from_arrays([*keys, counts], names=[*map(str, range(len(keys))), _COUNT])
+
+
+def of_key_counts(found: KeyCounts) -> Groups:
+    """The groups of one column as an index tells them, in the order of their keys, NULL first."""
+    return _of_one(_arrow(found.keys), pa.array(found.counts, pa.int64()), found.null_count)
+
+
+def of_values(types: Sequence[OrcType], arrays: Sequence[pa.Array]) -> Groups:
+    """The groups of rows whose values are known, in any order."""
+    if len(types) == 1:
+        (of,), (array,) = types, arrays
+        keys = array_keys(of, array.drop_null())
+        if isinstance(keys, np.ndarray):
+            distinct, counts = np.unique(keys, return_counts=True)
+            return _of_one(pa.array(distinct, pa.int64()), pa.array(counts, pa.int64()), array.null_count)
+        counted = pc.value_counts(keys)
+        return _of_one(counted.field("values"), counted.field("counts").cast(pa.int64()), array.null_count)
+    names = [str(at) for at in range(len(types))]
+    rows = pa.Table.from_arrays([_keys(of, array) for of, array in zip(types, arrays, strict=True)], names)
+    found = rows.group_by(names, use_threads=False).aggregate([([], "count_all")])
+    return table_of(
+        [found.column(name).combine_chunks() for name in names], found.column("count_all").combine_chunks()
+    )
+
+
+def key_of(of: OrcType, value: pa.Scalar | None) -> pa.Array:
+    """The key of one value, or a null."""
+    return _keys(of, pa.nulls(1, of.to_arrow()) if value is None else pa.repeat(value, 1))
+
+
+class Joining:
+    """Groups of several parts, put together as they come."""
+
+    def __init__(self, types: Sequence[OrcType]) -> None:
+        self._waiting = [table_of([pa.array([], _key_type(of)) for of in types], pa.array([], pa.int64()))]
+        self._held, self._most = 0, _HELD_GROUPS
+
+    def add(self, part: Groups) -> None:
+        """One more part."""
+        self._waiting.append(part)
+        self._held += part.num_rows
+        if self._held > self._most:
+            self._waiting = [_joined(self._waiting)]
+            self._held = self._waiting[0].num_rows
+            # as many again must come first, or every part would be put together with all before it
+            self._most = max(_HELD_GROUPS, 2 * self._held)
+
+    def groups(self) -> Groups:
+        """All of them, in the order of their keys, NULL first."""
+        return ordered(_joined(self._waiting))
+
+
+def joined(types: Sequence[OrcType], parts: Iterable[Groups]) -> Groups:
+    """The groups of several parts, in the order of their keys, NULL first."""
+    found = Joining(types)
+    for part in parts:
+        found.add(part)
+    return found.groups()
+
+
+def ordered(groups: Groups) -> Groups:
+    """Groups in the order of their keys, NULL first, those of the first column before all else."""
+    columns = [column.combine_chunks() for column in groups.columns[:-1]]
+    by: list[npt.NDArray[np.generic]] = []
+    for column in reversed(columns):
+        by.append(_ranks(column, is_distinct=len(columns) == 1))
+        if column.null_count:
+            by.append(np.asarray(column.is_valid()))
+    return groups.take(pa.array(np.lexsort(by)))
+
+
+def counts_of(groups: Groups) -> pa.Array:
+    """How many rows each group has."""
+    return groups.column(_COUNT).combine_chunks()
+
+
+def distinct_of(groups: Groups) -> pa.Array:
+    """How many values of the last column, NULL not among them, each combination of the columns before it has.
+
+    :param groups: in order, as :func:`ordered` gives them; so are the combinations.
+    """
+    *others, last = [column.combine_chunks() for column in groups.columns[:-1]]
+    # a combination ends where the run of equal keys of any of its columns does; NULL equals NULL
+    runs = [np.asarray(pc.run_end_encode(keys, run_end_type=pa.int64()).run_ends) for keys in others]
+    ends = np.unique(np.concatenate(runs))
+    values = np.append(0, np.cumsum(np.asarray(last.is_valid())))
+    return pa.array(np.diff(values[ends], prepend=0), pa.int64())
+
+
+def values_of(of: OrcType, groups: Groups, column: int) -> pa.Array:
+    """The values of one of the columns that rows are grouped by, one a group, of ``of.to_arrow()``."""
+    keys = groups.column(column).combine_chunks()
+    valid = keys.drop_null()
+    found = key_array(of, np.asarray(valid) if key_kind(of) is KeyKind.INT64 else valid)
+    return _spread(found, keys) if keys.null_count else found
+
+
+def _joined(parts: Sequence[Groups]) -> Groups:
+    """The groups of several parts, in any order."""
+    table = pa.concat_tables(parts)
+    if sum(part.num_rows > 0 for part in parts) < 2:
+        return table
+    *names, _ = table.column_names
+    if len(names) == 1 and table.schema.field(0).type == pa.int64():
+        return _joined_integers(table)
+    found = table.group_by(names, use_threads=False).aggregate([(_COUNT, "sum")])
+    return table_of(
+        [found.column(name).combine_chunks() for name in names],
+        found.column(f"{_COUNT}_sum").combine_chunks(),
+    )
+
+
+def _joined_integers(table: pa.Table) -> Groups:
+    """One column of integers, which are sorted anyway."""
+    keys, counts = table.column(0).combine_chunks(), np.asarray(table.column(_COUNT).combine_chunks())
+    nulls = 0
+    if keys.null_count:
+        is_valid = np.asarray(keys.is_valid())
+        nulls, counts = int(counts[~is_valid].sum()), counts[is_valid]
+    valid = np.asarray(keys.drop_null())
+    order = np.argsort(valid, kind="stable")
+    valid, counts = valid[order], counts[order]
+    starts = np.flatnonzero(np.diff(valid, prepend=valid[:1] - 1)) if len(valid) else np.zeros(0, np.int64)
+    sums = np.add.reduceat(counts, starts) if len(starts) else counts
+    return _of_one(pa.array(valid[starts], pa.int64()), pa.array(sums, pa.int64()), nulls)
+
+
+def _of_one(keys: pa.Array, counts: pa.Array, null_count: int) -> Groups:
+    """The groups of one column, whose nulls come first."""
+    if null_count:
+        keys = pa.concat_arrays([pa.nulls(1, keys.type), keys])
+        counts = pa.concat_arrays([pa.array([null_count], pa.int64()), counts])
+    return table_of([keys], counts)
+
+
+def _ranks(keys: pa.Array, *, is_distinct: bool) -> npt.NDArray[np.generic]:
+    """Numbers in the order of keys; anything for nulls."""
+    if keys.type == pa.int64():
+        numbers: npt.NDArray[np.generic] = np.asarray(keys.fill_null(0))
+        return numbers
+    # bytes that occur in many groups are compared once
+    encoded = None if is_distinct else keys.dictionary_encode()
+    distinct = keys if encoded is None else encoded.dictionary
+    ranks = np.empty(len(distinct), np.int64)
+    ranks[np.asarray(pc.sort_indices(distinct))] = np.arange(len(distinct))
+    if encoded is None:
+        return ranks
+    # where all are null, no bytes have a rank
+    found: npt.NDArray[np.generic] = np.append(ranks, 0)[np.asarray(encoded.indices.fill_null(len(distinct)))]
+    return found
+
+
+def _keys(of: OrcType, array: pa.Array) -> pa.Array:
+    valid = array.drop_null()
+    found = _arrow(array_keys(of, valid))
+    return _spread(found, array) if array.null_count else found
+
+
+def _spread(values: pa.Array, like: pa.Array) -> pa.Array:
+    """Values in the places of an array that are not null, and nulls in the others."""
+    is_valid = np.asarray(like.is_valid())
+    return values.take(pa.array(np.cumsum(is_valid) - 1, pa.int64(), mask=~is_valid))
+
+
+def _arrow(keys: KeyArray) -> pa.Array:
+    return pa.array(keys, pa.int64()) if isinstance(keys, np.ndarray) else keys
+
+
+def _key_type(of: OrcType) -> pa.DataType:
+    return pa.int64() if key_kind(of) is KeyKind.INT64 else pa.large_binary()

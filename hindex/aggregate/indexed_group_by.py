@@ -1,0 +1,156 @@
+"""The groups of a stripe's rows by its indexes: the rows of each key of one column, among which those of the next.
+
+Where columns have so many keys that walking their combinations is more work than reading the rows, no index is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap
+
+from hindex.aggregate.groups import Groups, counts_of, joined, key_of, of_key_counts, table_of
+from hindex.domain import Domain
+from hindex.errors import IndexFileError
+from hindex.index.index_type import KeyedReader
+from hindex.keys import key_list
+from hindex.plan.reasons import Note, Reason
+from hindex.scan.cost import are_crossed, is_walked
+from hindex.scan.open_task import OpenTask
+from hindex.scan.stripe_results import StripeAnswer
+from hindex.scan.task import OutputColumn
+
+
+@dataclass(frozen=True, slots=True)
+class _Keyed:
+    """A column, and the index that knows the rows of every key of it."""
+
+    column: OutputColumn
+    index: str
+    reader: KeyedReader
+
+
+def is_constant(task: OpenTask, column: OutputColumn) -> bool:
+    """Whether a column has one value in all rows of a file: a partition's, or NULL where the file has no column."""
+    return column.is_partition or not task.has(column.name)
+
+
+def is_grouped_by_index(task: OpenTask, answer: StripeAnswer, columns: Sequence[OutputColumn]) -> bool:
+    """Whether :func:`groups_by_index` tells, as far as is known without the pages of indexes."""
+    return _keyed(task, answer, columns) is not None
+
+
+def groups_by_index(task: OpenTask, answer: StripeAnswer, columns: Sequence[OutputColumn]) -> Groups | None:
+    """How many of the rows that are certain have each combination of keys; None where indexes do not tell."""
+    rows = answer.bounds.lower
+    if not len(rows):
+        return joined([column.type for column in columns], ())
+    keyed = _keyed(task, answer, columns)
+    if keyed is None:
+        return None
+    stripe = answer.stripe
+    found = _grouped(task, stripe, keyed, rows) if keyed else table_of([], pa.array([len(rows)], pa.int64()))
+    if found is None:
+        return None
+    task.meter.add_indexes(item.index for item in keyed)
+    at = {item.column.name: number for number, item in enumerate(keyed)}
+    keys = [
+        found.column(at[column.name]).combine_chunks()
+        if column.name in at
+        else _repeated(key_of(column.type, column.partition_value), found.num_rows)
+        for column in columns
+    ]
+    return table_of(keys, counts_of(found))
+
+
+def _keyed(task: OpenTask, answer: StripeAnswer, columns: Sequence[OutputColumn]) -> list[_Keyed] | None:
+    """The indexes of the columns that vary, those of few keys first; None where they are not all to be walked."""
+    found: list[_Keyed] = []
+    for column in columns:
+        if is_constant(task, column):
+            continue
+        keyed = task.keyed(column.name)
+        if keyed is None:
+            return None
+        found.append(_Keyed(column, *keyed))
+    counts = {item.column.name: item.reader.key_count(answer.stripe) for item in found}
+    found.sort(key=lambda item: counts[item.column.name])
+    rows = len(answer.bounds.upper)
+    keys = [counts[item.column.name] for item in found]
+    is_told = (
+        are_crossed(keys, rows, answer.num_rows)
+        if len(found) > 1
+        else all(is_walked(count, rows) for count in keys)
+    )
+    if is_told:
+        return found
+    # an index of theirs may have told of the predicate: what is not used is no index, but one for the groups
+    by = ", ".join(column.name for column in columns)
+    names = ", ".join(item.index for item in found)
+    note = Note(
+        Reason.MANY_KEYS, f"{by} on {task.task.path}", f"{names}{' together' if len(found) > 1 else ''}"
+    )
+    if note not in task.notes:
+        task.notes.append(note)
+    return None
+
+
+def _grouped(task: OpenTask, stripe: int, columns: Sequence[_Keyed], rows: BitMap) -> Groups | None:
+    """The groups of some rows by all of the columns; None where an index cannot be read."""
+    keys: list[pa.Array] = []
+    sets: list[list[BitMap]] = []
+    for item in columns:
+        try:
+            if len(columns) == 1:
+                return of_key_counts(item.reader.key_counts(stripe, rows))
+            found = _sets(item.reader, stripe)
+        except IndexFileError as error:
+            task.give_up(item.column.name, item.index, error)
+            return None
+        if found is None:
+            return None
+        keys.append(found[0])
+        sets.append(found[1])
+    crossed = list(_crossed(sets, rows))
+    numbers = np.array([at for at, _ in crossed], np.int64).reshape(-1, len(columns))
+    return table_of(
+        [array.take(pa.array(column)) for array, column in zip(keys, numbers.T, strict=True)],
+        pa.array([count for _, count in crossed], pa.int64()),
+    )
+
+
+def _sets(reader: KeyedReader, stripe: int) -> tuple[pa.Array, list[BitMap]] | None:
+    """The keys of a stripe and the rows of each; None where the index is not exact."""
+    counts = reader.key_counts(stripe)
+    sets = [reader.null_rows(stripe)] if counts.null_count else []
+    for key in key_list(counts.keys):
+        said = reader.lookup(stripe, Domain.points([key]))
+        if not said.exact:
+            return None
+        sets.append(said.upper)
+    return of_key_counts(counts).column(0).combine_chunks(), sets
+
+
+def _crossed(sets: Sequence[Sequence[BitMap]], rows: BitMap) -> Iterator[tuple[tuple[int, ...], int]]:
+    """Which combinations of sets, one of each column's, some rows are in, and how many are in each."""
+    first, *others = sets
+    left = len(rows)
+    for number, held in enumerate(first):
+        if not left:
+            # each row is in one of the sets
+            return
+        if others:
+            inside = held & rows
+            left -= len(inside)
+            for at, count in _crossed(others, inside):
+                yield (number, *at), count
+        elif count := held.intersection_cardinality(rows):
+            left -= count
+            yield (number,), count
+
+
+def _repeated(key: pa.Array, times: int) -> pa.Array:
+    return key.take(pa.array(np.zeros(times, np.int64)))

@@ -1,0 +1,210 @@
+"""What one stripe contributes to aggregates: by its indexes and statistics where these tell, else by reading.
+
+Everything starts from the rows that the stripe's bounds leave: what is not among them (deleted, filtered away) counts
+nowhere. What is said of whole stripes serves only where every row is left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import chain
+
+import pyarrow as pa
+
+from hindex.aggregate.groups import Groups, key_of, of_values
+from hindex.aggregate.indexed_group_by import groups_by_index, is_constant, is_grouped_by_index
+from hindex.domain import Domain, Key
+from hindex.errors import IndexFileError
+from hindex.index.index_type import Bounds, Ends
+from hindex.keys import array_keys, key_ends, nth_key
+from hindex.scan.cost import is_walked
+from hindex.scan.open_task import OpenTask
+from hindex.scan.stripe_results import StripeAnswer
+from hindex.scan.task import OutputColumn
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What is wanted: columns whose values are counted, those whose ends are sought, and those that are grouped by.
+
+    Rows may be grouped several times, each time by other columns.
+    """
+
+    counted: frozenset[str] = frozenset()
+    ended: frozenset[str] = frozenset()
+    groupings: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnValues:
+    """Values of a column that are not null: how many, and the least and greatest key; None where not sought."""
+
+    count: int = 0
+    low: Key | None = None
+    high: Key | None = None
+
+    def joined(self, other: ColumnValues) -> ColumnValues:
+        lows = [key for key in (self.low, other.low) if key is not None]
+        highs = [key for key in (self.high, other.high) if key is not None]
+        return ColumnValues(
+            self.count + other.count,
+            min(lows, default=None),
+            max(highs, default=None),
+        )
+
+
+@dataclass(slots=True)
+class StripePart:
+    """What a stripe contributes."""
+
+    rows: int
+    columns: dict[str, ColumnValues] = field(default_factory=dict)
+    groups: dict[tuple[str, ...], Groups] = field(default_factory=dict)
+
+
+def stripe_part(task: OpenTask, answer: StripeAnswer, part: Part) -> StripePart:
+    """What the wanted rows of one stripe contribute."""
+    columns = {column.name: column for column in task.task.lookups}
+    asked = list(dict.fromkeys((*part.counted, *part.ended, *chain(*part.groupings))))
+    to_read = [name for name in asked if not is_constant(task, columns[name])]
+    decides = {column.name for column in task.task.filter_columns}
+    is_decided_by = bool(to_read) and decides.issuperset(to_read)
+    if answer.undecided and (is_decided_by or not _are_grouped_by_index(task, answer, part)):
+        # what decides is read anyway, and is what is asked for, or some of it
+        batch = task.read(answer, columns=[columns[name] for name in asked])
+        arrays = dict(zip(asked, batch.columns, strict=True))
+        found = StripePart(batch.num_rows)
+        for name in part.counted | part.ended:
+            found.columns[name] = _array_values(part, columns[name], arrays[name])
+        for by in part.groupings:
+            found.groups[by] = of_values([columns[name].type for name in by], [arrays[name] for name in by])
+        return found
+    answer = task.settled(answer)
+    rows = answer.bounds.lower
+    found = StripePart(len(rows))
+    for name in sorted(part.counted | part.ended):
+        column = columns[name]
+        found.columns[name] = _by_index(task, answer, part, column) or _by_reading(task, answer, part, column)
+    untold = []
+    for by in part.groupings:
+        told = groups_by_index(task, answer, [columns[name] for name in by])
+        if told is None:
+            untold.append(by)
+        else:
+            found.groups[by] = told
+    if untold:
+        # a column that is in several of them is read once
+        names = list(dict.fromkeys(chain(*untold)))
+        read = dict(
+            zip(names, task.read(answer, columns=[columns[name] for name in names]).columns, strict=True)
+        )
+        for by in untold:
+            found.groups[by] = of_values([columns[name].type for name in by], [read[name] for name in by])
+    return found
+
+
+def is_told(task: OpenTask, answer: StripeAnswer, part: Part) -> bool:
+    """Whether a stripe's part needs no data: what :func:`stripe_part` does, without the pages of indexes."""
+    if answer.undecided:
+        return False
+    rows = len(answer.bounds.lower)
+    columns = {column.name: column for column in task.task.lookups}
+    if not rows:
+        return True
+    for name in part.ended | part.counted:
+        ends = _whole(task, answer, columns[name])
+        if ends is not None and (name not in part.ended or _has_ends(ends, rows)):
+            continue
+        is_found = is_constant(task, columns[name]) or _walks(task, answer, columns[name])
+        if name in part.ended and not is_found:
+            return False
+        if name in part.counted and _not_null(task, answer, columns[name]) is None:
+            return False
+    return _are_grouped_by_index(task, answer, part)
+
+
+def _are_grouped_by_index(task: OpenTask, answer: StripeAnswer, part: Part) -> bool:
+    columns = {column.name: column for column in task.task.lookups}
+    return all(is_grouped_by_index(task, answer, [columns[name] for name in by]) for by in part.groupings)
+
+
+def _walks(task: OpenTask, answer: StripeAnswer, column: OutputColumn) -> bool:
+    """Whether an index's keys are to be walked for the rows that are left."""
+    keyed = task.keyed(column.name)
+    return keyed is not None and is_walked(keyed[1].key_count(answer.stripe), len(answer.bounds.upper))
+
+
+def _whole(task: OpenTask, answer: StripeAnswer, column: OutputColumn) -> Ends | None:
+    """The ends of a column where they are known and every row is left."""
+    if column.is_partition:
+        return _ends_of_partition(column, len(answer.bounds.lower))
+    if len(answer.bounds.lower) < answer.num_rows:
+        return None
+    found = task.ends(answer.stripe, column)
+    return None if found is None else found[1]
+
+
+def _has_ends(ends: Ends, rows: int) -> bool:
+    return ends.low is not None or ends.null_count == rows
+
+
+def _ends_of_partition(column: OutputColumn, rows: int) -> Ends:
+    key: Key | None = key_of(column.type, column.partition_value)[0].as_py()
+    return Ends(rows if key is None else 0, key, key)
+
+
+def _by_index(task: OpenTask, answer: StripeAnswer, part: Part, column: OutputColumn) -> ColumnValues | None:
+    """What is known of a column without reading it; None where that is not all that is wanted."""
+    rows = answer.bounds.lower
+    if not len(rows):
+        return ColumnValues()
+    wants_ends = column.name in part.ended
+    whole = _whole(task, answer, column)
+    if whole is not None and (not wants_ends or _has_ends(whole, len(rows))):
+        return ColumnValues(len(rows) - whole.null_count, whole.low, whole.high)
+    count = 0
+    if column.name in part.counted:
+        known = _not_null(task, answer, column)
+        if known is None:
+            return None
+        count = known
+    if not wants_ends:
+        return ColumnValues(count)
+    if not is_constant(task, column) and not _walks(task, answer, column):
+        return None
+    keyed = task.keyed(column.name)
+    if keyed is None:
+        return ColumnValues() if is_constant(task, column) else None
+    name, reader = keyed
+    try:
+        low = next(
+            (nth_key(item.keys, 0) for item in reader.key_rows(answer.stripe, rows) if len(item.keys)), None
+        )
+        if low is None:
+            return ColumnValues(count)
+        downwards = reader.key_rows(answer.stripe, rows, descending=True)
+        high = next(nth_key(item.keys, len(item.keys) - 1) for item in downwards if len(item.keys))
+    except IndexFileError as error:
+        task.give_up(column.name, name, error)
+        return None
+    task.meter.add_indexes([name])
+    return ColumnValues(count, low, high)
+
+
+def _not_null(task: OpenTask, answer: StripeAnswer, column: OutputColumn) -> int | None:
+    """How many of the rows that are left have a value, where indexes and statistics decide it."""
+    rows = answer.bounds.lower
+    found: Bounds = task.bounds_of(answer.stripe, column, Domain.not_null())
+    lower = rows & found.lower
+    return len(lower) if found.exact or lower == rows & found.upper else None
+
+
+def _by_reading(task: OpenTask, answer: StripeAnswer, part: Part, column: OutputColumn) -> ColumnValues:
+    return _array_values(part, column, task.read(answer, columns=[column]).column(0))
+
+
+def _array_values(part: Part, column: OutputColumn, array: pa.Array) -> ColumnValues:
+    count = len(array) - array.null_count
+    if column.name not in part.ended or not count:
+        return ColumnValues(count)
+    return ColumnValues(count, *key_ends(array_keys(column.type, array.drop_null())))

@@ -1,0 +1,322 @@
+"""The first rows of an order: the trees of an index are walked from their end, and left where enough is found.
+
+Stripes come in the order of the best value that they may hold, as manifests, index files and statistics tell, so that
+those that cannot hold one of the first rows are not opened. Rows of one value come in the order of files and rows.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import total_ordering
+from itertools import groupby
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap
+
+from hindex.domain import Key
+from hindex.errors import ColumnError, IndexFileError
+from hindex.index.column_stats import Extent, are_of_kind
+from hindex.index.index_type import Bounds, KeyedReader
+from hindex.keys import (
+    KeyKind,
+    array_keys,
+    join_keys,
+    key_array,
+    key_kind,
+    key_list,
+    nth_key,
+    same_keys,
+)
+from hindex.plan.order import Order
+from hindex.scan.cost import is_walked
+from hindex.scan.file_bounds import recorded_type
+from hindex.scan.open_task import OpenTask
+from hindex.scan.planning import ScanPlan
+from hindex.scan.stripe_results import StripeAnswer
+from hindex.scan.task import OutputColumn, ScanTask
+from hindex.scan.task_runner import Runner
+from hindex.store.snapshot import FileView
+from hindex.table.schema import spelled
+
+#: Data files that are held open while stripes of several are looked at in turn.
+_OPEN_FILES = 32
+
+
+@total_ordering
+@dataclass(frozen=True, slots=True)
+class _Reversed:
+    """Bytes of which the greater comes first."""
+
+    key: bytes
+
+    def __lt__(self, other: _Reversed) -> bool:
+        return self.key > other.key
+
+
+#: What a row is ordered by: whether it is in the first or second part (of nulls and values), then its value.
+_Rank = tuple[int, int | bytes | _Reversed]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Place:
+    """A row, in the order asked for: by rank, then as files, stripes and rows come."""
+
+    rank: _Rank
+    task: int
+    stripe: int
+    row: int
+
+
+def check_order(plan: ScanPlan, order: Order) -> None:
+    """Refuse a column whose values have no order.
+
+    :raises ColumnError: naming it.
+    """
+    of = plan.snapshot.schema.resolve(order.column).type
+    if key_kind(of) is None:
+        raise ColumnError(
+            f"Column {spelled(order.column)!r} is of type {of}, whose values have no order: name a field of it"
+        )
+
+
+def first_rows(plan: ScanPlan, order: Order, limit: int, runner: Runner) -> pa.Table:
+    """The first ``limit`` rows of an order.
+
+    :param plan: its first lookup is the order's column.
+    """
+    files = _Files(plan, runner)
+    places = _first_places(plan, order, limit, files) if limit > 0 else []
+    parts: list[pa.RecordBatch] = []
+    at: dict[_Place, int] = {}
+    in_file = sorted(places, key=lambda place: (place.task, place.stripe, place.row))
+    if plan.is_all_keys:
+        return _from_keys(plan, places, order)
+    for (number, stripe), group in groupby(in_file, key=lambda place: (place.task, place.stripe)):
+        task = files.open(number)
+        wanted = list(group)
+        rows = BitMap([place.row for place in wanted])
+        held = task.reader.stripes[stripe].num_rows
+        parts.append(task.read(StripeAnswer(stripe, held, Bounds.exactly(rows))))
+        for place in wanted:
+            at[place] = len(at)
+    schema = plan.output_schema()
+    found = pa.Table.from_batches(parts, schema)
+    return found.take(pa.array([at[place] for place in places], pa.int64()))
+
+
+def sorted_rows(table: pa.Table, keys: pa.ChunkedArray, column: OutputColumn, order: Order) -> pa.Table:
+    """All rows of a table in an order.
+
+    :param keys: the values of the order's column, one a row.
+    """
+    array = keys.combine_chunks()
+    array = pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array
+    ranks = array_keys(column.type, array)
+    placed = (
+        ranks
+        if isinstance(ranks, pa.Array)
+        else pa.array(ranks, pa.int64(), mask=np.asarray(array.is_null()))
+    )
+    chosen = pc.array_sort_indices(
+        placed,
+        order="descending" if order.descending else "ascending",
+        null_placement="at_start" if order.has_nulls_first else "at_end",
+    )
+    return table.take(chosen)
+
+
+class _Files:
+    """Tasks, opened when they are asked for; those not asked for in a while are let go."""
+
+    def __init__(self, plan: ScanPlan, runner: Runner) -> None:
+        self._plan = plan
+        self.runner = runner
+        self._open: OrderedDict[int, OpenTask] = OrderedDict()
+
+    def open(self, number: int) -> OpenTask:
+        found = self._open.get(number)
+        if found is None:
+            found = self._open[number] = self.runner.open(self._plan.tasks[number])
+            if len(self._open) > _OPEN_FILES:
+                self._open.popitem(last=False)
+        self._open.move_to_end(number)
+        return found
+
+
+def _first_places(plan: ScanPlan, order: Order, limit: int, files: _Files) -> list[_Place]:
+    stripes = sorted(_stripes(plan, order, files), key=lambda item: (item[0] is not None, item))
+    found: list[_Place] = []
+    for best, number, stripe in stripes:
+        if len(found) == limit and best is not None and _Place(best, number, stripe, 0) > found[-1]:
+            break
+        task = files.open(number)
+        if stripe >= len(task.stripes):
+            continue
+        answer = files.runner.answer(task, stripe)
+        if not len(answer.bounds.upper):
+            continue
+        more = _of_stripe(task, task.settled(answer), task.task.lookups[0], order, limit)
+        files.runner.mode.check(task.notes)
+        found = sorted([*found, *(_Place(rank, number, stripe, row) for rank, row in more)])[:limit]
+    return found
+
+
+def _stripes(plan: ScanPlan, order: Order, files: _Files) -> Iterator[tuple[_Rank | None, int, int]]:
+    """Each stripe with the best rank that a row of it may have; None where that is not known."""
+    views = {view.file.path: view for view in plan.snapshot.files}
+    column = plan.lookups[0]
+    for number, task in enumerate(plan.tasks):
+        view = views[task.path]
+        extents = next((found for _, found in recorded_extents(plan, view, task, column)), ())
+        if extents and (view.is_certainly_fresh or files.open(number).is_fresh):
+            for stripe, extent in enumerate(extents):
+                yield _best(order, extent), number, stripe
+            continue
+        opened = files.open(number)
+        for stripe in opened.stripes:
+            yield _best_told(opened, stripe, task.lookups[0], order), number, stripe
+
+
+def recorded_extents(
+    plan: ScanPlan, view: FileView, task: ScanTask, column: OutputColumn
+) -> Iterator[tuple[str, Sequence[Extent]]]:
+    """What a manifest says of a column in each stripe of a file, by the index that told it."""
+    entry = view.entry
+    if entry is None or column.is_partition:
+        return
+    binding = tuple(item.name for item in plan.snapshot.schema.data_columns)
+    of = recorded_type(entry.schema, binding, column.name, view.file.acid is not None)
+    if of is None or not same_keys(of, column.type):
+        return
+    used = {use.name for use in task.indexes}
+    for index in plan.snapshot.manifest.indexes:
+        file = entry.index_file(index.id)
+        if file is None or index.name not in used or not _is_on(plan, index.column, column):
+            continue
+        if file.extents and are_of_kind(file.extents, key_kind(column.type)):
+            yield index.name, file.extents
+
+
+def _is_on(plan: ScanPlan, indexed: str, column: OutputColumn) -> bool:
+    try:
+        return plan.snapshot.schema.resolve(indexed, is_stored=True).name == column.name
+    except ColumnError:
+        return False
+
+
+def _best_told(task: OpenTask, stripe: int, column: OutputColumn, order: Order) -> _Rank | None:
+    rows = task.reader.stripes[stripe].num_rows
+    if column.is_partition:
+        keys = _value_keys(column)
+        return _rank(order, keys[0]) if len(keys) else _null_rank(order)
+    told = task.ends(stripe, column)
+    if told is None:
+        return None
+    ends = told[1]
+    if ends.low is None and ends.null_count < rows:
+        return _null_rank(order) if ends.null_count and order.has_nulls_first else None
+    return _best(order, Extent(rows, ends.null_count, ends.low, ends.high))
+
+
+def _best(order: Order, extent: Extent) -> _Rank | None:
+    if (order.has_nulls_first and extent.null_count) or not extent.has_values:
+        return _null_rank(order)
+    key = extent.max_key if order.descending else extent.min_key
+    assert key is not None
+    return None if order.descending and extent.max_is_prefix else _rank(order, key)
+
+
+def _null_rank(order: Order) -> _Rank:
+    return (0 if order.has_nulls_first else 1), 0
+
+
+def _rank(order: Order, key: Key) -> _Rank:
+    part = 1 if order.has_nulls_first else 0
+    if not order.descending:
+        return part, key
+    return part, (-key if isinstance(key, int) else _Reversed(key))
+
+
+def _of_stripe(
+    task: OpenTask, answer: StripeAnswer, column: OutputColumn, order: Order, limit: int
+) -> list[tuple[_Rank, int]]:
+    """The first rows of a stripe, in their order."""
+    rows = answer.bounds.lower
+    if column.is_partition or not task.has(column.name):
+        keys = _value_keys(column)
+        rank = _rank(order, keys[0]) if len(keys) else _null_rank(order)
+        return [(rank, row) for row in rows[:limit]]
+    keyed = task.keyed(column.name)
+    if keyed is not None and is_walked(keyed[1].key_count(answer.stripe), len(rows)):
+        name, reader = keyed
+        try:
+            walked = _walked(reader, answer, order, limit)
+        except IndexFileError as error:
+            task.give_up(column.name, name, error)
+        else:
+            task.meter.add_indexes([name])
+            return walked
+    return _read(task, answer, column, order, limit)
+
+
+def _walked(reader: KeyedReader, answer: StripeAnswer, order: Order, limit: int) -> list[tuple[_Rank, int]]:
+    rows = answer.bounds.lower
+    null_rank = _null_rank(order)
+
+    def nulls(most: int) -> list[tuple[_Rank, int]]:
+        return [(null_rank, row) for row in (rows & reader.null_rows(answer.stripe))[:most]]
+
+    found = nulls(limit) if order.has_nulls_first else []
+    if len(found) < limit:
+        for item in reader.key_rows(answer.stripe, rows, descending=order.descending):
+            ends = np.cumsum(item.counts)
+            numbers = range(len(ends))
+            for at in reversed(numbers) if order.descending else numbers:
+                rank = _rank(order, nth_key(item.keys, at))
+                some = item.rows[ends[at] - item.counts[at] : ends[at]]
+                found += [(rank, row) for row in some[: limit - len(found)].tolist()]
+                if len(found) >= limit:
+                    return found
+    return found if order.has_nulls_first else found + nulls(limit - len(found))
+
+
+def _read(
+    task: OpenTask, answer: StripeAnswer, column: OutputColumn, order: Order, limit: int
+) -> list[tuple[_Rank, int]]:
+    numbers = np.asarray(answer.bounds.lower.to_array())
+    table = pa.table({"value": task.read(answer, columns=[column]).column(0), "row": numbers})
+    first = sorted_rows(table, table.column("value"), column, order).slice(0, limit)
+    values = first.column("value").combine_chunks()
+    values = pa.concat_arrays(values.chunks) if isinstance(values, pa.ChunkedArray) else values
+    keys, valid = key_list(array_keys(column.type, values)), values.is_valid().to_pylist()
+    return [
+        (_rank(order, key) if is_valid else _null_rank(order), row)
+        for key, is_valid, row in zip(keys, valid, first.column("row").to_pylist(), strict=True)
+    ]
+
+
+def _value_keys(column: OutputColumn) -> list[Key]:
+    """The key of a partition's value; none where it is NULL, or the file has no such column."""
+    if column.partition_value is None or not column.partition_value.is_valid:
+        return []
+    return key_list(array_keys(column.type, pa.repeat(column.partition_value, 1)))
+
+
+def _from_keys(plan: ScanPlan, places: Sequence[_Place], order: Order) -> pa.Table:
+    of = plan.columns[0].type
+    null = _null_rank(order)[0]
+    held = [place.rank[1] for place in places if place.rank[0] != null]
+    plain = [item.key if isinstance(item, _Reversed) else item for item in held]
+    if key_kind(of) is KeyKind.INT64:
+        signed = np.array([-key if order.descending else key for key in plain], np.int64)  # type: ignore[operator]
+        values = key_array(of, signed)
+    else:
+        values = key_array(of, join_keys(KeyKind.BYTES, [pa.array(plain, pa.large_binary())]))
+    nulls = pa.nulls(len(places) - len(plain), values.type)
+    whole = pa.concat_arrays([nulls, values] if order.has_nulls_first else [values, nulls])
+    schema = plan.output_schema()
+    return pa.Table.from_arrays([whole.cast(field.type) for field in schema], schema=schema)

@@ -1,0 +1,1 @@
+"""The Python interface: connections, tables, indexes, scans, and conditions."""

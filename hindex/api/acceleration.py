@@ -1,0 +1,411 @@
+"""``spark.sql`` of a session, with tables read through their indexes where that leaves few rows.
+
+Every decision falls back to one thing: the user's own text goes to Spark, unchanged and once. A query is read through
+indexes only if Spark has analysed the text as it is written, and gives the rewritten one the same schema.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import re
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from hindex.api.index import Index
+from hindex.api.index_statements import IndexResult, indexes_table, run_index_statement
+from hindex.errors import ArgumentError, HindexError, StatementError
+from hindex.maintain.results import CheckResult, records_table
+from hindex.queries.execution import SPARK_SQL, log_tables, make_frames, shorten, submit, warn_of_indexes
+from hindex.queries.query_plan import PlannedTable, plan_query
+from hindex.queries.table_resolution import KnownTable, RememberingResolver
+from hindex.queries.view_expansion import ExpandedQuery, expand_views, expansion_difference
+from hindex.queries.views import read_locations, table_locations
+from hindex.spark.catalog import describe_for_query, first_line, place_of
+from hindex.spark.session import java_session
+from hindex.spark.settings import is_set
+from hindex.validation import check_session
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from hindex.api.connection import Connection
+    from hindex.sql.parameters import Args
+    from hindex.sql.queries import Query
+    from hindex.sql.writes import WriteStatement
+
+_LOG = logging.getLogger("hindex.queries")
+
+#: What a query, or a statement that writes the rows of one, begins with.
+_BLANKS = r"(?:\s|--[^\n]*\n|/\*.*?\*/)*"
+_QUERY = re.compile(rf"{_BLANKS}(?:SELECT|WITH|FROM)\b|{_BLANKS}\(", re.IGNORECASE | re.DOTALL)
+_WRITE = re.compile(rf"{_BLANKS}(?:INSERT\b|CREATE\s+(?:EXTERNAL\s+)?TABLE\b)", re.IGNORECASE | re.DOTALL)
+#: With it on, CREATE TABLE ... AS may write into a directory that has files.
+_WRITES_OVER_FILES = "spark.sql.legacy.allowNonEmptyLocationInCTAS"
+_MISSING = object()
+
+
+class NotAcceleratedError(Exception):
+    """A query is left to Spark; the message is the reason."""
+
+
+def accelerate(spark: SparkSession, store: str | os.PathLike[str] | None = None) -> Acceleration:
+    """Read the tables of ``spark.sql`` through their indexes, in this session object.
+
+    From then on ``spark.sql(sqlQuery, args=None, **kwargs)`` reads tables through indexes where these leave few rows,
+    and gives a DataFrame with the rows and the schema that Spark gives. Statements about indexes (``CREATE INDEX ...``,
+    ``SHOW INDEXES``) run there too. What is read through indexes is read as it is at the call, not at an action on the
+    DataFrame. ``spark.table(...)``, ``spark.read`` and sessions made by ``spark.newSession()`` are as before.
+
+    :param store: where the indexes are, if not beside the tables; ``HINDEX_STORE`` gives another default.
+    :returns: a handle whose :meth:`~Acceleration.stop`, or the end of its ``with`` block, restores ``spark.sql``.
+        Accelerating a session twice gives the same handle.
+    :raises ArgumentTypeError: if it is no Spark session.
+    :raises ArgumentError: if the session is accelerated with another store.
+    """
+    from hindex.api.connection import connect
+
+    check_session(spark)
+    connection = connect(store, spark)
+    running = getattr(vars(spark).get("sql"), _HANDLE, None)
+    if isinstance(running, Acceleration):
+        if running.store != connection.store:
+            raise ArgumentError(
+                f"The session is accelerated with the store {running.store!r}: stop() that acceleration first"
+            )
+        return running
+    _LOG.info(
+        "spark.sql(...) of this session reads tables through indexes from now on; spark.table(...).where(...) and "
+        "spark.read.orc(...) do not: use spark.sql(...) or hx.table(...).scan(where=...).to_spark(spark)"
+    )
+    return Acceleration(connection)
+
+
+_HANDLE = "__hindex_acceleration__"
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """How the tables of a query are read, without the views that were replaced."""
+
+    query: Query
+    tables: list[PlannedTable]
+    expanded: ExpandedQuery
+
+    @property
+    def is_accelerated(self) -> bool:
+        """True if a table is read through its indexes."""
+        return any(item.scan is not None for item in self.tables)
+
+
+class Acceleration:
+    """An accelerated session. Make one with :func:`hindex.accelerate`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._spark = connection.spark()
+        self._resolver = RememberingResolver(connection)
+        self._previous = vars(self._spark).get("sql", _MISSING)
+        self._original: Callable[..., DataFrame] = self._spark.sql
+        self._state = threading.local()
+        self._is_stopped = False
+
+        @functools.wraps(self._original)
+        def sql(
+            sqlQuery: str,  # noqa: N803 as PySpark has it
+            args: dict[str, Any] | list[Any] | None = None,
+            **kwargs: Any,  # noqa: ANN401
+        ) -> DataFrame:
+            return self._sql(sqlQuery, args, kwargs)
+
+        setattr(sql, _HANDLE, self)
+        setattr(sql, SPARK_SQL, self._original)
+        self._replacement = sql
+        vars(self._spark)["sql"] = sql
+
+    @property
+    def store(self) -> str | None:
+        """Where the indexes are, if not beside the tables."""
+        return self._connection.store
+
+    def stop(self) -> None:
+        """Restore ``spark.sql``; done twice, it does nothing."""
+        self._is_stopped = True
+        if vars(self._spark).get("sql") is not self._replacement:
+            return
+        if self._previous is _MISSING:
+            del vars(self._spark)["sql"]
+        else:
+            vars(self._spark)["sql"] = self._previous
+
+    def __enter__(self) -> Acceleration:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        return f"<Acceleration{' (stopped)' if self._is_stopped else ''} of {self._spark!r}>"
+
+    def _sql(self, text: str, args: Args | None, kwargs: Mapping[str, Any]) -> DataFrame:
+        is_inside = getattr(self._state, "is_inside", False)
+        if self._is_stopped or is_inside or kwargs or not isinstance(text, str):
+            if kwargs and not is_inside:
+                _LOG.info("not accelerated: the query is given objects for its braces | %s", shorten(text))
+            return self._original(text, args, **kwargs)
+        # hindex's own statements about tables
+        self._state.is_inside = True
+        try:
+            return self._run(text, args)
+        finally:
+            self._state.is_inside = False
+
+    def _run(self, text: str, args: Args | None) -> DataFrame:
+        from hindex.sql import parse_index_statement
+        from hindex.sql.queries import parse_query
+        from hindex.sql.writes import parse_write
+
+        if args is not None and not isinstance(args, dict | list):
+            return self._original(text, args)  # Spark says what it takes
+        if _QUERY.match(text):
+            try:
+                query = parse_query(text, args)
+            except StatementError:
+                query = None
+            return self._original(text, args) if query is None else self._run_query(text, query, args)
+        # it may change what names mean
+        self._resolver.forget()
+        if _WRITE.match(text):
+            write = parse_write(text, args)
+            if write is not None:
+                return self._run_write(text, write, args)
+            _LOG.info(
+                "not accelerated: only INSERT ... SELECT and CREATE TABLE ... AS are | %s", shorten(text)
+            )
+            return self._original(text, args)
+        try:
+            statement = parse_index_statement(text)
+        except StatementError as error:
+            return self._run_by_spark(text, args, error)
+        if statement is None:
+            return self._original(text, args)
+        return self._rows(run_index_statement(self._connection, statement))
+
+    def _run_query(self, text: str, query: Query, args: Args | None) -> DataFrame:
+        plan = self._plan(text, query)
+        # the schema, or Spark's own error, of the query as the user wrote it
+        original = self._original(text, args)
+        if plan is None:
+            return original
+        try:
+            frames = self._frames(plan, original)
+            accelerated = self._checked(plan, frames, original, args)
+        except Exception as error:  # noqa: BLE001 whatever fails here, Spark has the answer
+            _log_left(text, error)
+            return original
+        log_tables(text, plan.tables)
+        return accelerated
+
+    def _run_write(self, text: str, write: WriteStatement, args: Args | None) -> DataFrame:
+        """Run a statement that writes a table. Spark gets it once: all that may fail before does so on its query."""
+        query = write.query
+        plan = self._plan(text, query)
+        # it may write what was listed for that
+        self._resolver.forget()
+        if plan is None:
+            return self._original(text, args)
+        try:
+            body = self._original(query.with_tables([None] * len(query.tables)), write.query_args)
+            self._check_target(write, plan, body)
+            frames = self._frames(plan, body)
+            self._checked(plan, frames, body, write.query_args)
+        except Exception as error:  # noqa: BLE001 nothing is written so far
+            _log_left(text, error)
+            return self._original(text, args)
+        log_tables(text, plan.tables)
+        return submit(self._spark, plan.query, frames, args=args, head=write.head)
+
+    def _plan(self, text: str, query: Query) -> _Plan | None:
+        """Plan the tables of a query; None if Spark is to read all of them."""
+        if not query.tables:
+            if query.problem is not None:
+                _LOG.info("not accelerated: %s | %s", query.problem, shorten(text))
+            return None
+        try:
+            if any(query.text[table.start] in "'\"" for table in query.tables):
+                raise NotAcceleratedError("a table is named by a path in quotes, which Spark does not read")
+            started = monotonic()
+            plan = self._planned(query)
+            # most queries are not accelerated, and neither look tables up nor list them
+            listed = [item.known for item in plan.tables if item.scan is not None]
+            if listed and not self._resolver.is_current(plan.expanded.tables, listed, started):
+                plan = self._planned(query)
+        except Exception as error:  # noqa: BLE001 whatever fails here, Spark has the answer
+            _log_left(text, error)
+            return None
+        warn_of_indexes(plan.tables)
+        if plan.is_accelerated:
+            return plan
+        log_tables(text, plan.tables)
+        return None
+
+    def _planned(self, query: Query) -> _Plan:
+        expanded = expand_views(self._resolver, query, as_spark=True)
+        return _Plan(expanded.query, plan_query(self._resolver, expanded.query, expanded.tables), expanded)
+
+    def _frames(self, plan: _Plan, original: DataFrame) -> list[DataFrame | None]:
+        """Make the frames that stand for tables, after the last look at whether they may.
+
+        :raises NotAcceleratedError: if they may not.
+        """
+        original.schema  # noqa: B018 Spark Connect has not looked at the text so far
+        difference = expansion_difference(self._spark, plan.expanded, self._original)
+        if difference is not None:
+            raise NotAcceleratedError(difference)
+        self._check_caches(plan.tables)
+        self._check_views(plan.tables)
+        return make_frames(plan.tables, lambda item: item.frame(self._spark))
+
+    def _checked(
+        self,
+        plan: _Plan,
+        frames: Sequence[DataFrame | None],
+        original: DataFrame,
+        args: Args | None,
+    ) -> DataFrame:
+        """Return the query with frames in place of tables. :raises NotAcceleratedError: if its schema is another."""
+        found = submit(self._spark, plan.query, frames, args=args)
+        if found.schema.jsonValue() != original.schema.jsonValue():
+            raise NotAcceleratedError("its columns would differ from Spark's")
+        return found
+
+    def _check_caches(self, tables: Sequence[PlannedTable]) -> None:
+        """Refuse a query of a table that Spark has cached, whose rows are those of an earlier time."""
+        session = java_session(self._spark)
+        if session is not None and session.sharedState().cacheManager().isEmpty():
+            return  # one call, where each table takes an analysis
+        for item in tables:
+            is_named = item.scan is not None and item.known.described is not None
+            if is_named and self._spark.catalog.isCached(item.known.name):
+                raise NotAcceleratedError(f"Spark has cached table {item.known.name}")
+
+    def _check_views(self, tables: Sequence[PlannedTable]) -> None:
+        """Refuse a query in which a view may read a table that is read here: they could be of two states."""
+        read_here = {item.known.uri for item in tables if item.scan is not None}
+        for item in tables:
+            if item.scan is not None or item.known.uri is not None or not _is_view(item.known):
+                continue
+            if java_session(self._spark) is None:
+                raise NotAcceleratedError(f"Spark Connect does not show what view {item.known.name} reads")
+            places = read_locations(self._spark, self._spark.table(item.known.name))
+            if places is None or any(overlap(place, uri) for place in places for uri in read_here if uri):
+                raise NotAcceleratedError(
+                    f"view {item.known.name} may read the same table, in an earlier state"
+                )
+
+    def _check_target(self, write: WriteStatement, plan: _Plan, body: DataFrame) -> None:
+        """Refuse a statement that may write what it reads. :raises NotAcceleratedError: with the reason."""
+        name = str(write.target)
+        if write.is_create:
+            if is_set(self._spark, _WRITES_OVER_FILES, False):
+                raise NotAcceleratedError(f"the session has {_WRITES_OVER_FILES}")
+            if write.location is None:
+                return  # a new directory: Spark refuses one with files
+            if not re.match(r"/|[A-Za-z][\w+.-]*:/", write.location):
+                raise NotAcceleratedError(f"the location {write.location!r} is relative")
+            written = {place_of(write.location)}
+        else:
+            written = table_locations(self._spark, name, describe_for_query(self._spark, name)) or set()
+            if not written:
+                raise NotAcceleratedError(f"the location of {name} is not known")
+        read = self._read_locations(plan.query, plan.tables, body)
+        if read is None:
+            raise NotAcceleratedError("the locations of all that it reads are not known")
+        if any(overlap(one, other) for one in written for other in read):
+            raise NotAcceleratedError(f"it writes {name}, which it also reads")
+
+    def _read_locations(
+        self, query: Query, tables: Sequence[PlannedTable], body: DataFrame
+    ) -> set[str] | None:
+        """Return the places of all that a query reads; None where they are not certain."""
+        found: set[str] = set()
+        for item in tables:
+            if item.scan is not None:
+                files = item.known.snapshot.files
+                found |= {item.known.table.uri, *(view.file.uri.rpartition("/")[0] for view in files)}
+        if java_session(self._spark) is not None:
+            places = read_locations(self._spark, body)
+            return None if places is None else found | places
+        if query.has_other_functions:
+            return None  # those written in SQL may read tables
+        for item in tables:
+            if item.known.is_path:
+                found.add(item.known.table.uri)
+                continue
+            described = item.known.described
+            places = None if described is None else table_locations(self._spark, item.known.name, described)
+            if places is None:
+                return None
+            found |= places
+        return found
+
+    def _run_by_spark(self, text: str, args: Args | None, problem: StatementError) -> DataFrame:
+        """Run a statement about indexes that hindex cannot parse: other catalogs have indexes, too."""
+        from pyspark.errors import PySparkException
+
+        try:
+            return self._original(text, args)
+        except PySparkException as error:
+            raise problem from error
+
+    def _rows(self, result: IndexResult) -> DataFrame:
+        """Return the result of a statement about indexes as a DataFrame."""
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        table = _arrow(result)
+        schema = from_arrow_schema(table.schema)
+        if not table.num_rows:
+            return self._spark.createDataFrame([], schema)
+        return self._spark.createDataFrame(table, schema)
+
+
+def overlap(one: str, other: str) -> bool:
+    """True if one place is the other, or within it."""
+    shorter, longer = sorted((one.rstrip("/") + "/", other.rstrip("/") + "/"), key=len)
+    return longer.startswith(shorter)
+
+
+def _arrow(result: IndexResult) -> pa.Table:
+    if isinstance(result, Index):
+        return indexes_table([result])
+    if isinstance(result, list):
+        return records_table(CheckResult, result)
+    return getattr(result, "to_arrow", lambda: result)()
+
+
+def _is_view(known: KnownTable) -> bool:
+    return known.described is None or str(known.described.get("type", "")).upper() == "VIEW"
+
+
+def _log_left(text: str, error: Exception) -> None:
+    """Log why a query is left to Spark."""
+    from pyspark.errors import PySparkException
+
+    if isinstance(error, NotAcceleratedError | HindexError):
+        _LOG.info("not accelerated: %s | %s", error, shorten(text))
+    elif isinstance(error, PySparkException):
+        _LOG.info("not accelerated: %s | %s", first_line(error), shorten(text))
+    else:
+        _LOG.warning("not accelerated: hindex failed | %s", shorten(text), exc_info=error)

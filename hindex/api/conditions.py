@@ -1,0 +1,359 @@
+"""Conditions in Python: ``hindex.col("age").between(20, 25) & hindex.col("name").startswith("A")``.
+
+They build the same nodes that SQL text is parsed to, so everything that is said of predicates holds for them.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
+from typing import Any, TypeAlias
+
+from hindex.errors import ArgumentError, ArgumentTypeError, UnknownNameError
+from hindex.sql.functions import NAMES
+from hindex.sql.functions import call as sql_call
+from hindex.sql.literals import of_value
+from hindex.sql.predicate import (
+    Arithmetic,
+    ArithmeticOp,
+    Call,
+    Cast,
+    ColumnRef,
+    ComparisonOp,
+    Expression,
+    ExpressionComparison,
+    Literal,
+    Not,
+    Predicate,
+    RLike,
+    all_of,
+    any_of,
+    as_predicate,
+    as_value,
+    compare,
+    is_in,
+    is_like,
+    is_null,
+)
+from hindex.validation import listed, meant, shown
+
+Value: TypeAlias = (
+    "Expr | bool | int | float | str | bytes | Decimal | datetime.date | datetime.datetime | None"
+)
+
+_PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
+_TYPE_NAMES = {
+    "BYTE": "TINYINT",
+    "SHORT": "SMALLINT",
+    "INTEGER": "INT",
+    "LONG": "BIGINT",
+    "REAL": "FLOAT",
+    "DEC": "DECIMAL",
+    "NUMERIC": "DECIMAL",
+}
+_DECIMAL = re.compile(r"(?:DECIMAL|DEC|NUMERIC)(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?")
+
+_EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 a time on the wall
+
+
+class Expr:
+    """A value or a condition on the columns of a table. Make one with :func:`col`, :func:`lit` or :func:`call`.
+
+    Operators and methods give new ones; every function of SQL that :data:`hindex.sql.functions.NAMES` lists is a method
+    too: ``col("s").lower()``. ``str()`` of it is SQL.
+
+    >>> str((col("a") + 1 > col("b")) & ~col("s").is_null())
+    'a + 1 > b AND s IS NOT NULL'
+    """
+
+    __slots__ = ("_node",)
+
+    #: numpy's values beside an expression leave the operator to it, instead of turning into plain numbers.
+    __array_ufunc__ = None
+
+    def __init__(self, node: Expression) -> None:
+        self._node = node
+
+    @property
+    def node(self) -> Expression:
+        """The value: what SQL text of it would be parsed to."""
+        return self._node
+
+    @property
+    def predicate(self) -> Predicate:
+        """The condition.
+
+        :raises ArgumentError: for a literal that is no boolean.
+        """
+        return as_predicate(self._node)
+
+    def __str__(self) -> str:
+        return str(self._node)
+
+    def __repr__(self) -> str:
+        return f"Expr({self})"
+
+    def __bool__(self) -> bool:
+        raise ArgumentTypeError(
+            f"{self} is a condition, neither true nor false in Python: write & for `and`, | for `or` and ~ for `not`, "
+            "each side in parentheses; and .between(low, high) for a < b < c"
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    # Comparisons
+
+    def __eq__(self, other: Value) -> Expr:  # type: ignore[override]
+        return _compared(ComparisonOp.EQ, self, other)
+
+    def __ne__(self, other: Value) -> Expr:  # type: ignore[override]
+        return _compared(ComparisonOp.NE, self, other)
+
+    def __lt__(self, other: Value) -> Expr:
+        return _compared(ComparisonOp.LT, self, other)
+
+    def __le__(self, other: Value) -> Expr:
+        return _compared(ComparisonOp.LE, self, other)
+
+    def __gt__(self, other: Value) -> Expr:
+        return _compared(ComparisonOp.GT, self, other)
+
+    def __ge__(self, other: Value) -> Expr:
+        return _compared(ComparisonOp.GE, self, other)
+
+    def eq_null_safe(self, other: Value) -> Expr:
+        """``<=>``: NULL equals NULL, and the answer is never NULL."""
+        return _compared(ComparisonOp.NULL_SAFE_EQ, self, other)
+
+    def between(self, low: Value, high: Value) -> Expr:
+        """Both ends included. As in SQL, beside an end that is None no row is certain, but the other one may rule rows
+        out: ``~col("a").between(None, 3)`` is ``a > 3``.
+        """
+        return (self >= _of(low)) & (self <= _of(high))
+
+    def isin(self, *values: Value | Iterable[Value]) -> Expr:
+        """Equal to one of some values, given one by one or as a list."""
+        alone = listed(values[0]) if len(values) == 1 else None
+        given: Sequence[Any] = values if alone is None else alone
+        items = [_node(value) for value in given]
+        if not items:
+            raise ArgumentError(f"isin of {self} needs at least one value")
+        return _condition(is_in(self._node, items))
+
+    def is_null(self) -> Expr:
+        return _condition(is_null(self._node))
+
+    def is_not_null(self) -> Expr:
+        return ~self.is_null()
+
+    def like(self, pattern: str, escape: str = "\\") -> Expr:
+        """``%`` is any text and ``_`` one character, each itself after ``escape``."""
+        return _condition(is_like(self._node, _text(pattern, "like"), _text(escape, "the escape of like")))
+
+    def rlike(self, pattern: str) -> Expr:
+        """A regular expression of Java that is found anywhere in the value."""
+        return _condition(RLike(self._node, _text(pattern, "rlike")))
+
+    # Connectives
+
+    def __and__(self, other: Value) -> Expr:
+        return _condition(all_of([_side(self), _side(_of(other))]))
+
+    def __rand__(self, other: Value) -> Expr:
+        return _of(other) & self
+
+    def __or__(self, other: Value) -> Expr:
+        return _condition(any_of([_side(self), _side(_of(other))]))
+
+    def __ror__(self, other: Value) -> Expr:
+        return _of(other) | self
+
+    def __invert__(self) -> Expr:
+        return _condition(Not(_side(self)))
+
+    # Arithmetic
+
+    def __add__(self, other: Value) -> Expr:
+        return _computed(ArithmeticOp.ADD, self, other)
+
+    def __radd__(self, other: Value) -> Expr:
+        return _computed(ArithmeticOp.ADD, other, self)
+
+    def __sub__(self, other: Value) -> Expr:
+        return _computed(ArithmeticOp.SUBTRACT, self, other)
+
+    def __rsub__(self, other: Value) -> Expr:
+        return _computed(ArithmeticOp.SUBTRACT, other, self)
+
+    def __mul__(self, other: Value) -> Expr:
+        return _computed(ArithmeticOp.MULTIPLY, self, other)
+
+    def __rmul__(self, other: Value) -> Expr:
+        return _computed(ArithmeticOp.MULTIPLY, other, self)
+
+    def __truediv__(self, other: Value) -> Expr:
+        return _computed(ArithmeticOp.DIVIDE, self, other)
+
+    def __rtruediv__(self, other: Value) -> Expr:
+        return _computed(ArithmeticOp.DIVIDE, other, self)
+
+    def __mod__(self, other: Value) -> Expr:
+        return _computed(ArithmeticOp.REMAINDER, self, other)
+
+    def __rmod__(self, other: Value) -> Expr:
+        return _computed(ArithmeticOp.REMAINDER, other, self)
+
+    def __neg__(self) -> Expr:
+        return Expr(Call("negative", (self._node,)))
+
+    def __abs__(self) -> Expr:
+        return call("abs", self)
+
+    # Types and functions
+
+    def cast(self, to: str) -> Expr:
+        """The value as another type, such as ``bigint`` or ``decimal(10, 2)``; what cannot be cast is an error."""
+        return Expr(Cast(self._node, _type_name(to)))
+
+    def try_cast(self, to: str) -> Expr:
+        """As :meth:`cast`; what cannot be cast is NULL."""
+        return Expr(Cast(self._node, _type_name(to), is_try=True))
+
+    def __getattr__(self, name: str) -> Callable[..., Expr]:
+        if name.startswith("_") or name not in NAMES:
+            public = [method for method in dir(type(self)) if not method.startswith("_")]
+            hint = "" if name.startswith("_") else meant(name, [*public, *NAMES])
+            raise UnknownNameError(
+                f"an expression has no method {name!r}; {hint}functions that are methods are {', '.join(NAMES)}"
+            )
+        return lambda *args: call(name, self, *args)
+
+
+def col(name: str, *fields: str) -> Expr:
+    """A column by its name; fields within structs follow as dotted steps, ``address.city``, or as further names.
+
+    A step with dots in it goes into backquotes, as in SQL.
+    """
+    parts = [*_steps(_text(name, "col")), *(_text(field, "col") for field in fields)]
+    return Expr(ColumnRef(tuple(parts)))
+
+
+def lit(value: Value) -> Expr:
+    """A literal of a Python value; methods take plain values too.
+
+    :raises ArgumentTypeError: for a value of another type.
+    """
+    return _of(value)
+
+
+def call(name: str, *args: Value) -> Expr:
+    """A function of SQL by its name: ``call("lower", col("s"))``, ``call("if", col("a") > 1, "x", "y")``.
+
+    :raises ArgumentError: if it is not known, or not with so many arguments.
+    """
+    return Expr(sql_call(_text(name, "call"), [_node(arg) for arg in args]))
+
+
+def literal(value: object) -> Literal:
+    """The literal of a Python value.
+
+    :raises ArgumentTypeError: for a value of a type that SQL has no literals of.
+    :raises ArgumentError: for a number that is too long.
+    """
+    known = of_value(value)
+    if known is not None:
+        return known
+    if isinstance(value, Decimal):
+        raise ArgumentTypeError(f"{value} is not a decimal of SQL; use a float")
+    if type(value).__module__ == "numpy" and hasattr(value, "item"):
+        found = value.item()
+        # times finer than microseconds become plain numbers, and long doubles stay what they are
+        is_time = type(value).__name__ in ("datetime64", "timedelta64")
+        if (
+            str(getattr(value, "dtype", "")) == "datetime64[ns]"
+            and isinstance(found, int)
+            and not found % 1000
+        ):
+            found = _EPOCH + datetime.timedelta(microseconds=found // 1000)
+        if type(found) is not type(value) and (not is_time or isinstance(found, datetime.date)):
+            return literal(found)
+    raise ArgumentTypeError(
+        f"{shown(value)} of type {type(value).__name__} is not a value of SQL: use None, bool, int, float, Decimal, "
+        "str, bytes, date or datetime"
+    )
+
+
+def _of(value: Value) -> Expr:
+    return value if isinstance(value, Expr) else Expr(literal(value))
+
+
+def _node(value: Value) -> Expression:
+    return value.node if isinstance(value, Expr) else literal(value)
+
+
+def _condition(predicate: Predicate) -> Expr:
+    return Expr(as_value(predicate))
+
+
+def _side(of: Expr) -> Predicate:
+    """What stands beside a connective.
+
+    :raises ArgumentError: for a literal, which is there because the connective binds more tightly than a comparison
+        does.
+    """
+    try:
+        return of.predicate
+    except ValueError as error:
+        raise ArgumentError(
+            f"{error}: & | ~ bind more tightly than == and < in Python, so each condition needs its own parentheses: "
+            '(col("a") == 1) & (col("b") < 2)'
+        ) from None
+
+
+def _compared(op: ComparisonOp, left: Expr, right: Value) -> Expr:
+    if right is None and op is not ComparisonOp.NULL_SAFE_EQ:
+        test = "is_not_null()" if op is ComparisonOp.NE else "is_null()"
+        raise ArgumentError(
+            f"{left} {op.value} None is true of no row, as NULL is in SQL: write .{test}, .eq_null_safe(value) where a "
+            "value may be None, or lit(None) for that NULL"
+        )
+    a, b = left.node, _node(right)
+    if isinstance(a, Literal) and isinstance(b, Literal):
+        return _condition(ExpressionComparison(op, a, b))
+    return _condition(compare(op, a, b))
+
+
+def _computed(op: ArithmeticOp, left: Value, right: Value) -> Expr:
+    return Expr(Arithmetic(op, _node(left), _node(right)))
+
+
+def _text(value: object, what: str) -> str:
+    if not isinstance(value, str):
+        raise ArgumentTypeError(f"{what} takes a text, not {shown(value)}")
+    return value
+
+
+def _steps(name: str) -> list[str]:
+    parts: list[str] = []
+    at = 0
+    while match := _PART.match(name, at):
+        parts.append(match[2] if match[1] is None else match[1].replace("``", "`"))
+        at = match.end()
+        if at == len(name):
+            return parts
+        if name[at] != ".":
+            break
+        at += 1
+    raise ArgumentError(
+        f"{name!r} is not the name of a column; put a step with dots or backquotes in it into backquotes"
+    )
+
+
+def _type_name(to: str) -> str:
+    name = _text(to, "cast").strip().upper()
+    match = _DECIMAL.fullmatch(name)
+    if match is not None:
+        return f"DECIMAL({match[1] or 10}, {match[2] or 0})"
+    return _TYPE_NAMES.get(name, name)

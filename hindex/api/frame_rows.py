@@ -1,0 +1,184 @@
+"""The rows of a query that Spark runs, and rows computed here as a DataFrame."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow as pa
+
+from hindex.api.result_rows import find_column, python_value
+from hindex.errors import UnsupportedError
+from hindex.plan.order import Order
+from hindex.spark.jobs import described, raised_in_task
+from hindex.spark.session_time_zones import zones
+from hindex.table.schema import ColumnName
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from hindex.api.result_rows import ComputedRows
+    from hindex.maintain.verification import ProveReport
+    from hindex.queries.query_explanation import QueryExplanation
+
+
+T = TypeVar("T")
+
+#: Characters of a query in the description of its jobs.
+_DESCRIBED = 100
+
+
+class FrameRows:
+    """The rows of a DataFrame.
+
+    :param explanation: says how the tables of its query are read.
+    :param query: the text of the query, by which its jobs are described.
+    """
+
+    proof: ProveReport | None = None
+
+    def __init__(
+        self, frame: DataFrame, explanation: Callable[[], QueryExplanation], query: str = ""
+    ) -> None:
+        self._frame = frame
+        self._explanation = explanation
+        self._query = query
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        # of no rows, so that Spark runs no job, and whatever version it is
+        found: pa.Schema = self._frame.limit(0).toArrow().schema
+        return pa.schema([field.remove_metadata() for field in found])
+
+    def to_arrow(self) -> pa.Table:
+        return self._collected(self._frame)
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        return self.to_arrow().to_reader()
+
+    def head(self, rows: int) -> pa.Table:
+        return self._collected(self._frame.limit(rows))
+
+    def preview(self, rows: int) -> tuple[pa.Table, str]:
+        return self.head(rows), ""
+
+    def count(self, column: ColumnName | None = None) -> int:
+        if column is None:
+            return self._run(self._frame.count)
+        from pyspark.sql import functions as f
+
+        found: int = self._aggregated(column, f.count)
+        return found
+
+    def exists(self) -> bool:
+        return not self._run(self._frame.isEmpty)
+
+    def min(self, column: ColumnName) -> Any:  # noqa: ANN401 a value of the column's type
+        from pyspark.sql import functions as f
+
+        return self._aggregated(column, f.min)
+
+    def max(self, column: ColumnName) -> Any:  # noqa: ANN401 a value of the column's type
+        from pyspark.sql import functions as f
+
+        return self._aggregated(column, f.max)
+
+    def count_distinct(self, column: ColumnName) -> int:
+        from pyspark.sql import functions as f
+
+        found: int = self._aggregated(column, f.count_distinct)
+        return found
+
+    def distinct(self, column: ColumnName) -> pa.Array:
+        values = self._numbered.select(self._column(column).alias("c")).distinct()
+        return self._run(values.orderBy(values["c"].asc_nulls_first()).toArrow).column(0).combine_chunks()
+
+    def value_counts(self, columns: Sequence[ColumnName]) -> pa.Table:
+        chosen = [self._column(column).alias(f"g{at}") for at, column in enumerate(columns)]
+        groups = self._numbered.groupBy(*chosen).count()
+        order = [groups[f"g{at}"].asc_nulls_first() for at in range(len(columns))]
+        found = self._run(groups.orderBy(*order).toArrow)
+        names = [".".join(self._path(column)) for column in columns]
+        return found.rename_columns([*names, "count"])
+
+    def order_by(self, column: ColumnName, order: Order) -> FrameRows:
+        key = self._column(column)
+        if order.descending:
+            key = key.desc_nulls_first() if order.has_nulls_first else key.desc_nulls_last()
+        else:
+            key = key.asc_nulls_first() if order.has_nulls_first else key.asc_nulls_last()
+        ordered = self._numbered.orderBy(key).toDF(*self._frame.columns)
+        return FrameRows(ordered, self._explanation, self._query)
+
+    def explain(self, *, analyze: bool = False) -> QueryExplanation:
+        if analyze:
+            raise UnsupportedError(
+                "Spark runs this query, and hindex measures only what it reads itself: leave analyze out, or use "
+                ".to_spark().explain('extended') for Spark's own plan"
+            )
+        return self._explanation()
+
+    def to_spark(self, spark: SparkSession) -> DataFrame:
+        if spark is self._frame.sparkSession:
+            return self._frame
+        return spark.createDataFrame(self._run(self._frame.toArrow), self._frame.schema)
+
+    @cached_property
+    def _numbered(self) -> DataFrame:
+        """The same rows; columns are named by their position, so that any names, and equal ones, can be asked for."""
+        return self._frame.toDF(*(f"c{at}" for at in range(len(self._frame.columns))))
+
+    def _path(self, column: ColumnName) -> tuple[str, ...]:
+        at, fields = find_column(self._frame.columns, column)
+        return (self._frame.columns[at], *fields)
+
+    def _column(self, column: ColumnName) -> Column:
+        at, fields = find_column(self._frame.columns, column)
+        found = self._numbered[f"c{at}"]
+        for field in fields:
+            found = found.getField(field)
+        return found
+
+    def _aggregated(self, column: ColumnName, function: Callable[[Column], Column]) -> Any:  # noqa: ANN401
+        found = self._run(self._numbered.select(function(self._column(column)).alias("c")).toArrow)
+        return python_value(found.column(0).combine_chunks())
+
+    def _run(self, action: Callable[[], T]) -> T:
+        """The result of an action of Spark, whose jobs are described by the query.
+
+        :raises HindexError: as a task of hindex raised it, in one line.
+        """
+        with described(
+            self._frame.sparkSession, textwrap.shorten(self._query, _DESCRIBED, placeholder=" ...")
+        ):
+            try:
+                return action()
+            except Exception as error:  # of PySpark or Py4J
+                raised = raised_in_task(error)
+                if raised is None:
+                    raise
+                raise raised from None
+
+    def _collected(self, frame: DataFrame) -> pa.Table:
+        found = self._run(frame.toArrow)
+        schema = pa.schema([field.remove_metadata() for field in found.schema])
+        return pa.Table.from_batches(
+            [pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in found.to_batches()], schema
+        )
+
+
+def computed_frame(spark: SparkSession, rows: ComputedRows) -> DataFrame:
+    """Rows that are computed here as a DataFrame; timestamps are the session's instants."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    rows = rows.with_zones(lambda: zones(spark))
+    found, columns = rows.to_arrow(), rows.columns
+    fields = [
+        pa.field(f"c{at}", array.type, column.field.nullable)
+        for at, (array, column) in enumerate(zip(found.columns, columns, strict=True))
+    ]
+    table = pa.Table.from_arrays(found.columns, schema=pa.schema(fields))
+    frame = spark.createDataFrame(table, from_arrow_schema(table.schema))
+    return frame.toDF(*(column.name for column in columns))

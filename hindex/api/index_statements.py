@@ -1,0 +1,236 @@
+"""Statements about indexes, run on the tables of a connection."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+import pyarrow as pa
+
+from hindex.api.index import Index
+from hindex.api.value_formatting import instant_text
+from hindex.errors import ColumnError, IndexNotFoundError, StatementError
+from hindex.maintain.results import (
+    BuildEstimate,
+    CheckResult,
+    DropResult,
+    RefreshResult,
+    RenameResult,
+    VacuumResult,
+)
+from hindex.sql.predicate import all_of
+from hindex.sql.statements import (
+    CheckIndexes,
+    CreateIndex,
+    DescribeIndex,
+    DropIndex,
+    IndexStatement,
+    RebuildIndex,
+    RefreshIndex,
+    RenameIndex,
+    ShowIndexes,
+    TableRef,
+    VacuumIndexes,
+)
+from hindex.validation import meant
+
+if TYPE_CHECKING:
+    from hindex.api.connection import Connection
+    from hindex.api.table import Table
+
+IndexResult: TypeAlias = (
+    Index
+    | pa.Table
+    | BuildEstimate
+    | RefreshResult
+    | DropResult
+    | RenameResult
+    | VacuumResult
+    | list[CheckResult]
+)
+
+_TIME = pa.timestamp("ms", tz="UTC")
+#: What SHOW INDEXES gives.
+SHOWN = pa.schema(
+    [
+        ("name", pa.string()),
+        ("table", pa.string()),
+        ("column", pa.string()),
+        ("type", pa.string()),
+        ("level", pa.string()),
+        ("status", pa.string()),
+        ("size_bytes", pa.int64()),
+        ("partitions", pa.string()),
+        ("properties", pa.string()),
+        ("column_type", pa.string()),
+        ("creator", pa.string()),
+        ("created", _TIME),
+        ("refreshed", _TIME),
+        ("comment", pa.string()),
+    ]
+)
+
+
+def run_index_statement(connection: Connection, statement: IndexStatement) -> IndexResult:
+    """Run one statement; what it returns is what :meth:`hindex.Connection.sql` documents."""
+    match statement:
+        case CreateIndex():
+            return _create(connection, statement)
+        case ShowIndexes(name, ref):
+            return indexes_table(
+                [index for _, index in _found(connection, name, ref, "SHOW INDEXES", building=True)]
+            )
+        case DescribeIndex(name, ref):
+            table = _table_of(connection, name, ref, "DESCRIBE INDEX")
+            known = table.recorded_indexes(building=True)
+            found = (index for index in known if index.name.lower() == name.lower())
+            return described(next(found, None) or table.index(name))
+        case RefreshIndex(name, ref, where, dry_run):
+            table = _table_of(connection, name, ref, "REFRESH INDEX")
+            return table.refresh_indexes(None if name is None else [name], where=where, dry_run=dry_run)
+        case RebuildIndex(name, ref, partition):
+            where = all_of(partition) if partition else None
+            return _table_of(connection, name, ref, "ALTER INDEX").rebuild_index(name, where=where)
+        case RenameIndex(name, new_name, ref):
+            return _table_of(connection, name, ref, "ALTER INDEX").rename_index(name, new_name)
+        case DropIndex():
+            return _drop(connection, statement)
+        case CheckIndexes(name, ref, verify):
+            tables: dict[str, tuple[Table, list[str]]] = {}
+            for table, index in _found(connection, name, ref, "CHECK INDEXES"):
+                tables.setdefault(table.uri, (table, []))[1].append(index.name)
+            return [
+                result
+                for table, names in tables.values()
+                for result in table.check_indexes(names, verify=verify)
+            ]
+        case VacuumIndexes(ref, hours, dry_run):
+            table = connection.resolve(ref)
+            return (
+                table.vacuum(dry_run=dry_run)
+                if hours is None
+                else table.vacuum(retain_hours=hours, dry_run=dry_run)
+            )
+
+
+def indexes_table(indexes: Sequence[Index]) -> pa.Table:
+    """Indexes as SHOW INDEXES gives them."""
+    return pa.Table.from_pylist([_shown(index) for index in indexes], schema=SHOWN)
+
+
+def described(index: Index) -> pa.Table:
+    """Everything about one index, a name and a text each, as DESCRIBE INDEX gives it."""
+    facts = {name: None if value is None else str(value) for name, value in _shown(index).items()}
+    facts |= {
+        "created": _instant(index.created_ms),
+        "refreshed": _instant(index.refreshed_ms),
+        "annotations": _pairs(index.annotations),
+        "files": str(index.num_files),
+        "files fresh": str(index.num_fresh_files),
+        "files changed": str(index.num_changed_files),
+        "files added": str(index.num_added_files),
+        "files gone": str(index.num_gone_files),
+        "rows covered": f"{index.rows_covered:g} %",
+    }
+    return pa.table({"fact": list(facts), "value": pa.array(facts.values(), pa.string())})
+
+
+def _shown(index: Index) -> dict[str, object]:
+    return {
+        "name": index.name,
+        "table": index.table,
+        "column": index.column,
+        "type": index.type,
+        "level": index.level,
+        "status": index.status,
+        "size_bytes": index.size_bytes,
+        "partitions": index.where,
+        "properties": _pairs(index.properties),
+        "column_type": index.column_type,
+        "creator": index.creator,
+        "created": index.created_ms,
+        "refreshed": index.refreshed_ms,
+        "comment": index.comment,
+    }
+
+
+def _instant(ms: int | None) -> str | None:
+    return None if ms is None else instant_text(ms, "s")
+
+
+def _pairs(pairs: dict[str, str]) -> str | None:
+    """Properties as a JSON object, so that no value is taken for two."""
+    return json.dumps(pairs, ensure_ascii=False) if pairs else None
+
+
+def _create(connection: Connection, statement: CreateIndex) -> Index | BuildEstimate:
+    if len(statement.columns) != 1:
+        raise ColumnError(
+            f"an index is on one column, and {statement.name!r} names {len(statement.columns)}: create one for "
+            "each; a scan combines them"
+        )
+    return connection.resolve(statement.table).create_index(
+        statement.name,
+        statement.columns[0].parts,
+        statement.using,
+        statement.where,
+        dict(statement.properties),
+        comment=statement.comment,
+        annotations=dict(statement.annotations),
+        deferred=statement.deferred,
+        if_not_exists=statement.if_not_exists,
+        dry_run=statement.dry_run,
+    )
+
+
+def _drop(connection: Connection, statement: DropIndex) -> DropResult:
+    try:
+        table = _table_of(connection, statement.name, statement.table, "DROP INDEX")
+    except IndexNotFoundError:
+        if statement.if_exists:
+            return DropResult(statement.name, None, None, 0, False)
+        raise
+    return table.drop_index(statement.name, if_exists=statement.if_exists, where=statement.where)
+
+
+def _found(
+    connection: Connection, name: str | None, ref: TableRef | None, statement: str, *, building: bool = False
+) -> list[tuple[Table, Index]]:
+    """The indexes that a statement names, and those ``building`` for the first time; with a name there must be one."""
+    if ref is not None:
+        tables = [connection.resolve(ref)]
+        found = [(table, index) for table in tables for index in table.indexes()]
+        if building:
+            found += [(table, index) for table in tables for index in table.indexes_being_built()]
+    else:
+        tables = connection.known_tables(statement)
+        found = [(table, index) for table in tables for index in table.recorded_indexes(building=building)]
+    if not found:
+        connection.check_store()
+    if name is None:
+        return found
+    wanted = [(table, index) for table, index in found if index.name.lower() == name.lower()]
+    if not wanted:
+        hint = meant(name, [index.name for _, index in found])
+        raise IndexNotFoundError(f"Index {name!r} does not exist; {hint}SHOW INDEXES lists those that do")
+    return wanted
+
+
+def _table_of(connection: Connection, index: str | None, ref: TableRef | None, statement: str) -> Table:
+    """The table that a statement names with ON, or the only known one that has the index."""
+    if ref is not None:
+        return connection.resolve(ref)
+    if index is None:
+        raise StatementError(f"{statement} without a name needs ON and a table")
+    known = connection.known_tables(f"{statement} {index}")
+    tables = [table for table in known if table.has_index(index)]
+    if len(tables) > 1:
+        names = ", ".join(repr(table.name) for table in tables)
+        raise StatementError(f"Index {index!r} is on several tables, name one with ON: {names}")
+    if not tables:
+        hint = meant(index, [name for table in known for name in table.index_names()])
+        raise IndexNotFoundError(
+            f"Index {index!r} does not exist in {connection.place}{f'; {hint}'.rstrip() if hint else ''}"
+        )
+    return tables[0]

@@ -1,0 +1,216 @@
+"""The result of a query: rows, whoever gives them, read on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pyarrow as pa
+
+from hindex.api.attribute_hints import RESULT_NAMES, missing
+from hindex.api.result_rows import ResultRows
+from hindex.api.scan import check_limit
+from hindex.api.value_formatting import text_grid
+from hindex.errors import ArgumentError, ArgumentTypeError, HindexError
+from hindex.table.schema import ColumnName, column_names
+from hindex.validation import check_session, is_whole
+
+if TYPE_CHECKING:
+    import pandas
+    from pyspark.sql import DataFrame, SparkSession
+
+    from hindex.explain.explanation import Explanation
+    from hindex.maintain.verification import ProveReport
+    from hindex.queries.query_explanation import QueryExplanation
+
+#: So many characters of a query, and so many columns, are in the ``repr()`` of its result.
+_QUERY_CHARACTERS, _COLUMNS = 200, 20
+#: So many characters of a value are shown where long ones are cut.
+_CELL_CHARACTERS = 20
+
+
+class QueryResult:
+    """The rows of a query: what :meth:`Connection.sql <hindex.Connection.sql>` returns for every SELECT.
+
+    Mistakes in the query are raised when it is made; its rows are read when they are asked for. The rows of one table
+    are read anew each time, from the table as it is then. A query that Spark runs asks the indexes of its tables once,
+    at the call.
+
+    Columns are named as in the result. Several may have one name: those can be read, and not be asked for by it.
+    """
+
+    def __init__(
+        self, query: str, rows: ResultRows, session: Callable[[], SparkSession | None] = lambda: None
+    ) -> None:
+        self._query = query
+        self._rows = rows
+        self._session = session
+
+    if not TYPE_CHECKING:  # else type checkers would take every name for one that there is
+
+        def __getattr__(self, name: str) -> object:
+            return missing(self, name, "a query's result", RESULT_NAMES)
+
+    def __repr__(self) -> str:
+        schema = self.schema
+        columns = [f"{field.name}: {field.type}" for field in schema][:_COLUMNS]
+        if len(schema) > _COLUMNS:
+            columns.append(f"... {len(schema) - _COLUMNS} more")
+        query = " ".join(self._query.split())
+        if len(query) > _QUERY_CHARACTERS:
+            query = f"{query[: _QUERY_CHARACTERS - 3]}..."
+        return f"QueryResult[{', '.join(columns)}]({query})"
+
+    def _repr_html_(self) -> str:
+        """The first rows, for notebooks; an error as text."""
+
+        from hindex.api.rows_html import rows_html
+
+        return rows_html(repr(self), self._rows.preview)
+
+    def __iter__(self) -> NoReturn:
+        raise ArgumentTypeError(
+            "a query's result is not iterated over: .to_batches() gives its rows in batches, and "
+            ".to_arrow().to_pylist() all of them as dicts"
+        )
+
+    @property
+    def query(self) -> str:
+        """The query, as it was written."""
+        return self._query
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of the rows. It does not depend on the rows, nor on whether there are any."""
+        return self._rows.schema
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        return list(self.schema.names)
+
+    @property
+    def proof(self) -> ProveReport | None:
+        """The report of the last proof, where the connection's mode is ``prove`` and hindex has read the rows."""
+        return self._rows.proof
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """Read the rows, batch by batch."""
+        return iter(self.to_reader())
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """Read the rows as a stream that knows its schema, for writers and engines of Arrow."""
+        return self._rows.to_reader()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Read the rows through Arrow's PyCapsule interface: DuckDB, Polars and pyarrow take a result as it is."""
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def to_arrow(self) -> pa.Table:
+        """Read the rows as one table."""
+        return self._rows.to_arrow()
+
+    def to_pandas(self, **options: Any) -> pandas.DataFrame:  # noqa: ANN401 options of pyarrow's
+        """Read the rows as a pandas DataFrame.
+
+        :param options: of ``pyarrow.Table.to_pandas``.
+        """
+        return self.to_arrow().to_pandas(**options)
+
+    def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
+        """The rows as a Spark DataFrame: of a query that Spark runs, the one that it made.
+
+        :param spark: the session; that of the connection if None.
+        :raises HindexError: if there is none.
+        :raises ArgumentTypeError: for what is no session.
+        """
+        session = self._session() if spark is None else spark
+        if session is None:
+            raise HindexError(
+                "there is no Spark session for the rows: give one, to_spark(spark), or hindex.connect(spark=spark)"
+            )
+        check_session(session)
+        return self._rows.to_spark(session)
+
+    def head(self, rows: int = 5) -> pa.Table:
+        """Read the first rows as one table, and as little else as possible.
+
+        :raises ArgumentError: if ``rows`` is not a number of rows.
+        """
+        check_limit(rows, "the number of rows", "to_arrow() gives them all")
+        return self._rows.head(int(rows))
+
+    def show(self, n: int = 20, truncate: bool | int = True) -> None:
+        """Print the first rows.
+
+        :param n: how many rows.
+        :param truncate: cut values to so many characters; to 20 if True, not at all if False.
+        :raises ArgumentError: if ``n`` is not a number of rows, or ``truncate`` a negative number.
+        :raises ArgumentTypeError: if ``truncate`` is neither a boolean nor a whole number.
+        """
+        check_limit(n, "n", "to_arrow() gives all rows")
+        if not isinstance(truncate, bool) and not is_whole(truncate):
+            raise ArgumentTypeError(f"truncate is {truncate!r}: it is True, False, or a number of characters")
+        if truncate < 0:
+            raise ArgumentError(f"truncate is {truncate}: it cannot be negative")
+        most = _CELL_CHARACTERS if truncate is True else int(truncate) or None
+        # one row more tells whether there are more
+        found = self.head(n + 1)
+        print(text_grid(found.slice(0, n), most))
+        if found.num_rows > n:
+            print(f"only showing top {n} row{'' if n == 1 else 's'}")
+
+    def count(self, column: ColumnName | None = None) -> int:
+        """Count the rows, or those that have a value in a column."""
+        return self._rows.count(column)
+
+    def exists(self) -> bool:
+        """True if there is any row."""
+        return self._rows.exists()
+
+    def min(self, column: ColumnName) -> Any:  # noqa: ANN401 a value of the column's type
+        """The least value of a column that is not NULL; None if there is none.
+
+        :raises ColumnError: for an unknown or ambiguous column, or one whose values have no order.
+        """
+        return self._rows.min(column)
+
+    def max(self, column: ColumnName) -> Any:  # noqa: ANN401 a value of the column's type
+        """The greatest value of a column that is not NULL, NaN if it occurs; None if there is none."""
+        return self._rows.max(column)
+
+    def count_distinct(self, column: ColumnName) -> int:
+        """Count the distinct values of a column, NULL not among them."""
+        return self._rows.count_distinct(column)
+
+    def distinct(self, column: ColumnName) -> pa.Array:
+        """The distinct values of a column, ascending; NULL, where it occurs, comes first."""
+        return self._rows.distinct(column)
+
+    def value_counts(self, column: ColumnName, *others: ColumnName) -> pa.Table:
+        """Count the rows that have each value of a column (NULL too), or each combination of values of several.
+
+        :returns: the values, ascending, NULL first, and their ``count``.
+        """
+        return self._rows.value_counts(column_names((column, *others), "value_counts"))
+
+    def order_by(
+        self, column: ColumnName, *, descending: bool = False, nulls_first: bool | None = None
+    ) -> QueryResult:
+        """The same rows in the order of a column's values.
+
+        :param nulls_first: whether NULL comes before all values; if None, it does in ascending order.
+        """
+
+        from hindex.plan.order import Order
+
+        rows = self._rows.order_by(column, Order(column, descending, nulls_first))
+        return QueryResult(self._query, rows, self._session)
+
+    def explain(self, *, analyze: bool = False) -> Explanation | QueryExplanation:
+        """Say what is read through which indexes, and why anything is not. No rows are read.
+
+        :param analyze: read the rows, too, and say what that took.
+        :raises UnsupportedError: for ``analyze``, of a query that Spark runs.
+        """
+        return self._rows.explain(analyze=analyze)

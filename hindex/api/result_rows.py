@@ -1,0 +1,356 @@
+"""The rows of a result, whoever computes them: read on demand, and looked into by the names of their columns."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+
+from hindex.aggregate.aggregation import ResultColumn
+from hindex.aggregate.groups import Groups, counts_of, of_values, ordered, values_of
+from hindex.aggregate.top_n import sorted_rows
+from hindex.api.scan import Scan
+from hindex.api.value_formatting import texts
+from hindex.errors import ColumnError
+from hindex.keys import key_kind
+from hindex.plan.order import Order
+from hindex.plan.time_zones import ZonesOf
+from hindex.scan.task import OutputColumn
+from hindex.sql.predicate import quote_name
+from hindex.table.schema import ColumnName, column_name, spelled
+from hindex.validation import meant
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from hindex.explain.explanation import Explanation
+    from hindex.maintain.verification import ProveReport
+    from hindex.queries.query_explanation import QueryExplanation
+    from hindex.scan.planning import ScanPlan
+
+
+class ResultRows(Protocol):
+    """The rows of a result. :class:`~hindex.api.query_result.QueryResult` says what each of the methods gives."""
+
+    @property
+    def schema(self) -> pa.Schema: ...
+
+    @property
+    def proof(self) -> ProveReport | None: ...
+
+    def to_arrow(self) -> pa.Table: ...
+
+    def to_reader(self) -> pa.RecordBatchReader: ...
+
+    def head(self, rows: int) -> pa.Table: ...
+
+    def preview(self, rows: int) -> tuple[pa.Table, str]:
+        """Read the first rows for a look at them; the text is a remark about them."""
+        ...
+
+    def count(self, column: ColumnName | None = None) -> int: ...
+
+    def exists(self) -> bool: ...
+
+    def min(self, column: ColumnName) -> Any: ...  # noqa: ANN401 a value of the column's type
+
+    def max(self, column: ColumnName) -> Any: ...  # noqa: ANN401 a value of the column's type
+
+    def count_distinct(self, column: ColumnName) -> int: ...
+
+    def distinct(self, column: ColumnName) -> pa.Array: ...
+
+    def value_counts(self, columns: Sequence[ColumnName]) -> pa.Table: ...
+
+    def order_by(self, column: ColumnName, order: Order) -> ResultRows: ...
+
+    def explain(self, *, analyze: bool = False) -> Explanation | QueryExplanation: ...
+
+    def to_spark(self, spark: SparkSession) -> DataFrame: ...
+
+
+def find_column(names: Sequence[str], column: ColumnName) -> tuple[int, tuple[str, ...]]:
+    """Find a column of a result: its position, and the names on the way to a field of it.
+
+    Letter case matters only where it tells two columns apart.
+
+    :raises ColumnError: if there is none, or more than one.
+    """
+    column = column_name(column)
+    readings = [(column,), tuple(column.split("."))] if isinstance(column, str) else [column]
+    for first, *fields in readings:
+        matches = [at for at, name in enumerate(names) if name == first]
+        matches = matches or [at for at, name in enumerate(names) if name.lower() == first.lower()]
+        if len(matches) > 1:
+            raise ColumnError(
+                f"Column {first!r} is ambiguous: {len(matches)} columns of the result have the name; give each an "
+                "alias in the query"
+            )
+        if matches:
+            return matches[0], tuple(fields)
+    listed = ", ".join(map(quote_name, names))
+    raise ColumnError(
+        f"Column {spelled(column)!r} cannot be resolved; {meant(spelled(column), names)}the result has {listed}"
+    )
+
+
+def python_value(values: pa.Array) -> Any:  # noqa: ANN401 a value of any type
+    """The first value as Python has it; as a string if its year, or its bytes, are outside Python's types."""
+    try:
+        return values[0].as_py()
+    except (OverflowError, ValueError):
+        return texts(values.slice(0, 1))[0]
+
+
+class ComputedRows(ABC):
+    """Rows that are computed as a whole, such as those of aggregates. Each method computes them anew."""
+
+    @property
+    @abstractmethod
+    def columns(self) -> Sequence[ResultColumn]:
+        """The columns, without computing their values."""
+
+    @abstractmethod
+    def to_arrow(self) -> pa.Table:
+        """Compute the rows."""
+
+    @abstractmethod
+    def explain(self, *, analyze: bool = False) -> Explanation:
+        """Say how the rows are computed, and from what."""
+
+    @abstractmethod
+    def with_zones(self, zones: ZonesOf) -> ComputedRows:
+        """Compute the same rows with timestamps as instants by other time zones."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([column.field for column in self.columns])
+
+    @property
+    def proof(self) -> ProveReport | None:
+        return None
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        return self.to_arrow().to_reader()
+
+    def head(self, rows: int) -> pa.Table:
+        return self.to_arrow().slice(0, rows)
+
+    def preview(self, rows: int) -> tuple[pa.Table, str]:
+        return self.head(rows), ""
+
+    def count(self, column: ColumnName | None = None) -> int:
+        at = None if column is None else self._position(column)
+        found = self.to_arrow()
+        return int(found.num_rows if at is None else found.num_rows - found.column(at).null_count)
+
+    def exists(self) -> bool:
+        return bool(self.to_arrow().num_rows)
+
+    def min(self, column: ColumnName) -> Any:  # noqa: ANN401 a value of the column's type
+        values = self.distinct(column).drop_null()
+        return python_value(values) if len(values) else None
+
+    def max(self, column: ColumnName) -> Any:  # noqa: ANN401 a value of the column's type
+        values = self.distinct(column).drop_null()
+        return python_value(values.slice(len(values) - 1)) if len(values) else None
+
+    def count_distinct(self, column: ColumnName) -> int:
+        return len(self.distinct(column).drop_null())
+
+    def distinct(self, column: ColumnName) -> pa.Array:
+        return self.value_counts([column]).column(0).combine_chunks()
+
+    def value_counts(self, columns: Sequence[ColumnName]) -> pa.Table:
+        chosen = [self._position(column, with_order=True) for column in columns]
+        rows = self.to_arrow()
+        types = [self.columns[at].type for at in chosen]
+        values = [rows.column(at).combine_chunks() for at in chosen]
+        groups: Groups = ordered(of_values(types, values))
+        arrays = [
+            # the keys of a timestamp do not say whether it is an instant
+            values_of(data_type, groups, at).cast(array.type)
+            for at, (data_type, array) in enumerate(zip(types, values, strict=True))
+        ]
+        names = [self.columns[at].name for at in chosen]
+        return pa.Table.from_arrays([*arrays, counts_of(groups)], schema=_counts_schema(names, arrays))
+
+    def order_by(self, column: ColumnName, order: Order) -> SortedRows:
+        return SortedRows(self, self._position(column, with_order=True), order)
+
+    def to_spark(self, spark: SparkSession) -> DataFrame:
+        from hindex.api.frame_rows import computed_frame
+
+        return computed_frame(spark, self)
+
+    def _position(self, column: ColumnName, *, with_order: bool = False) -> int:
+        """
+        :raises ColumnError: if there is no such column, or, ``with_order``, its values have none.
+        """
+        at, fields = find_column([item.name for item in self.columns], column)
+        data_type = self.columns[at].type
+        if fields or (with_order and key_kind(data_type) is None):
+            raise ColumnError(
+                f"Column {spelled(column)!r} is of type {data_type}: select a primitive field of it in the query"
+                if not fields or data_type.children
+                else f"Column {spelled(column)!r} cannot be resolved: a value of type {data_type} has no fields"
+            )
+        return at
+
+
+def _counts_schema(names: Sequence[str], arrays: Sequence[pa.Array]) -> pa.Schema:
+    fields = [pa.field(name, array.type) for name, array in zip(names, arrays, strict=True)]
+    return pa.schema([*fields, pa.field("count", pa.int64(), nullable=False)])
+
+
+@dataclass(frozen=True, slots=True)
+class SortedRows(ComputedRows):
+    """Computed rows, in the order of the column at a position."""
+
+    rows: ComputedRows
+    position: int
+    order: Order
+
+    @property
+    def columns(self) -> Sequence[ResultColumn]:
+        return self.rows.columns
+
+    def to_arrow(self) -> pa.Table:
+        found = self.rows.to_arrow()
+        column = OutputColumn("", self.columns[self.position].type)
+        return sorted_rows(found, found.column(self.position), column, self.order)
+
+    def explain(self, *, analyze: bool = False) -> Explanation:
+        return self.rows.explain(analyze=analyze)
+
+    def with_zones(self, zones: ZonesOf) -> SortedRows:
+        return replace(self, rows=self.rows.with_zones(zones))
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadRows(ComputedRows):
+    """All rows of a scan, read before anything is done with them."""
+
+    scan: Scan
+
+    @property
+    def columns(self) -> Sequence[ResultColumn]:
+        outputs = self.scan.output_columns()
+        return [ResultColumn(*pair) for pair in zip(self.scan.schema, (o.type for o in outputs), strict=True)]
+
+    def to_arrow(self) -> pa.Table:
+        return self.scan.to_arrow()
+
+    def explain(self, *, analyze: bool = False) -> Explanation:
+        return self.scan.explain(analyze=analyze)
+
+    def with_zones(self, zones: ZonesOf) -> _ReadRows:
+        return _ReadRows(self.scan.with_zones(zones))
+
+
+@dataclass(frozen=True, slots=True)
+class ScanRows:
+    """The rows of a scan; its columns go by the names that they have in the result.
+
+    A limit cuts the rows before anything else: what is asked of the rows is computed from those that are left.
+    """
+
+    scan: Scan
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.scan.schema
+
+    @property
+    def proof(self) -> ProveReport | None:
+        return self.scan.proof
+
+    def to_arrow(self) -> pa.Table:
+        # not by batches: nothing is handed out before the end, so that the plan can be made anew
+        return self.scan.to_arrow()
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        return self.scan.to_reader()
+
+    def head(self, rows: int) -> pa.Table:
+        return self.scan.head(rows)
+
+    def preview(self, rows: int) -> tuple[pa.Table, str]:
+        unproved = self.scan.unproved()
+        return unproved.head(rows), "" if unproved is self.scan else "not proved"
+
+    def count(self, column: ColumnName | None = None) -> int:
+        if column is None:
+            return self.scan.count()
+        return self._cut.count(column) if self._is_cut else self.scan.count(self._path(column))
+
+    def exists(self) -> bool:
+        return self.scan.exists()
+
+    def plan(self) -> ScanPlan:
+        """Plan the scan against the table as it is now."""
+        return self.scan.plan()
+
+    def min(self, column: ColumnName) -> Any:  # noqa: ANN401 a value of the column's type
+        return self._cut.min(column) if self._is_read([column]) else self.scan.min(self._path(column))
+
+    def max(self, column: ColumnName) -> Any:  # noqa: ANN401 a value of the column's type
+        return self._cut.max(column) if self._is_read([column]) else self.scan.max(self._path(column))
+
+    def count_distinct(self, column: ColumnName) -> int:
+        return (
+            self._cut.count_distinct(column)
+            if self._is_read([column])
+            else self.scan.count_distinct(self._path(column))
+        )
+
+    def distinct(self, column: ColumnName) -> pa.Array:
+        return (
+            self._cut.distinct(column) if self._is_read([column]) else self.scan.distinct(self._path(column))
+        )
+
+    def value_counts(self, columns: Sequence[ColumnName]) -> pa.Table:
+        if self._is_read(columns):
+            return self._cut.value_counts(columns)
+        paths = list(map(self._path, columns))
+        found = self.scan.value_counts(*paths)
+        names = [self._name(column) for column in columns]
+        return found.rename_columns([*names, "count"])
+
+    def order_by(self, column: ColumnName, order: Order) -> ScanRows | SortedRows:
+        if self._is_cut:
+            return self._cut.order_by(column, order)
+        path = self._path(column)
+        return ScanRows(self.scan.order_by(path, descending=order.descending, nulls_first=order.nulls_first))
+
+    def explain(self, *, analyze: bool = False) -> Explanation:
+        return self.scan.explain(analyze=analyze)
+
+    def to_spark(self, spark: SparkSession) -> DataFrame:
+        return self.scan.to_spark(spark)
+
+    @property
+    def _is_cut(self) -> bool:
+        return self.scan.row_limit is not None
+
+    def _is_read(self, columns: Sequence[ColumnName]) -> bool:
+        """True if the rows are read before columns of them are aggregated."""
+        return self._is_cut or not all(self.scan.has_keys(self._path(column)) for column in columns)
+
+    @property
+    def _cut(self) -> _ReadRows:
+        return _ReadRows(self.scan)
+
+    def _path(self, column: ColumnName) -> tuple[str, ...]:
+        """The way to a column of the result in the table."""
+        at, fields = find_column(self.schema.names, column)
+        selected = self.scan.selected_columns
+        source = self.schema.names[at] if selected is None else selected[at]
+        return (*((source,) if isinstance(source, str) else source), *fields)
+
+    def _name(self, column: ColumnName) -> str:
+        at, fields = find_column(self.schema.names, column)
+        return ".".join((self.schema.names[at], *fields))

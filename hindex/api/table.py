@@ -1,0 +1,644 @@
+"""A table and its indexes, as users handle them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Literal, overload
+
+from hindex.api.attribute_hints import TABLE_NAMES, missing
+from hindex.api.index import Index, IndexSpec, new_entry
+from hindex.api.predicate_input import Where, parsed
+from hindex.api.scan import Scan, check_limit
+from hindex.errors import (
+    ArgumentTypeError,
+    ColumnError,
+    IndexNotFoundError,
+    OrcError,
+    TableError,
+    TableNotFoundError,
+)
+from hindex.orc.acid.write_ids import ValidWriteIds
+from hindex.plan.modes import Mode
+from hindex.store.definitions import Definitions, changed_definitions, lost_indexes, with_indexes
+from hindex.store.manifest import (
+    IndexEntry,
+    Manifest,
+    check_new_index,
+    drop_index,
+    merge_build_result,
+    no_such_index,
+    rename_index,
+    update_index,
+)
+from hindex.store.snapshot import Snapshot, fresh_paths, take_snapshot
+from hindex.store.store import RETAIN_HOURS, Store
+from hindex.table.declared import DeclaredSchema
+from hindex.table.external_partitions import CatalogPartitions
+from hindex.table.listing import Listing, list_data_files
+from hindex.table.schema import ColumnName, TableSchema
+from hindex.table.transactional import AcidOptions
+from hindex.validation import check_names, check_text
+
+if TYPE_CHECKING:
+    from hindex.maintain.builds import Builds, Session
+    from hindex.maintain.results import (
+        BuildEstimate,
+        CheckResult,
+        DropResult,
+        RefreshResult,
+        RenameResult,
+        VacuumResult,
+    )
+
+#: Characters that are kept of why an index is in quarantine.
+_MOST_TOLD = 500
+
+#: Definitions are written to the catalog at most so many times, until they are there beside what other writers set.
+_MAX_WRITES = 5
+
+__all__ = ["Index", "IndexSpec", "Table"]
+
+
+class Table:
+    """A table of ORC files, by path, URI or Spark catalog name.
+
+    ``check`` is told every snapshot, and raises where it must not be used. ``options`` are of transactional tables.
+    ``partitions`` asks the catalog that has the table for those of now, ``declared`` for its schema.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        name: str,
+        uri: str,
+        store: Store,
+        check: Callable[[Snapshot], None] | None = None,
+        options: AcidOptions | None = None,
+        partitions: Callable[[], CatalogPartitions] | None = None,
+        declared: Callable[[], DeclaredSchema] | None = None,
+    ) -> None:
+        self._session = session
+        self.name = name
+        self.uri = uri
+        self._store = store
+        self._check = check
+        self._options = options
+        self._partitions = partitions
+        self._declared = declared
+        #: The definitions of its indexes in the catalog that has it, which outlive a store beside its files.
+        self.definitions: Definitions | None = None
+
+    @cached_property
+    def _builds(self) -> Builds:
+        from hindex.maintain.builds import Builds
+
+        return Builds(self.name, self._store, self._session)
+
+    if not TYPE_CHECKING:  # else type checkers would take every name for one that there is
+
+        def __getattr__(self, name: str) -> object:
+            return missing(self, name, "a table", TABLE_NAMES, [("table.scan()", Scan)])
+
+    def __repr__(self) -> str:
+        return f"Table({self.name!r})" if self.name == self.uri else f"Table({self.name!r}, uri={self.uri!r})"
+
+    def snapshot(self, options: AcidOptions | None = None, *, compare: bool = False) -> Snapshot:
+        """The table as it is now: files, schema, and what its indexes cover.
+
+        :param options: how it is read if it is transactional; None for the table's own.
+        :param compare: look into all files that seem to be as they were indexed.
+        """
+        found = self.unchecked_snapshot(options, compare=compare)
+        self.check(found)
+        return found
+
+    def unchecked_snapshot(self, options: AcidOptions | None = None, *, compare: bool = False) -> Snapshot:
+        """As :meth:`snapshot`, but :meth:`check` has to be asked before rows are read by it."""
+        return take_snapshot(
+            self.uri,
+            self._store,
+            name=self.name,
+            options=options or self._options,
+            partitions=self.catalog_partitions(),
+            declared=self.declared_schema(),
+            compare=compare,
+        )
+
+    def check(self, snapshot: Snapshot) -> None:
+        """Compare a snapshot with what the catalog that has the table says of it.
+
+        :raises TableError: naming the first difference.
+        """
+        if self._check is not None:
+            self._check(snapshot)
+
+    def catalog_partitions(self) -> CatalogPartitions | None:
+        """The partitions that a catalog has of the table now; None where it was not found in one, or has none."""
+        return None if self._partitions is None else self._partitions()
+
+    def declared_schema(self) -> DeclaredSchema | None:
+        """Return the schema that a catalog has of the table now; None where it was not found in one."""
+        return None if self._declared is None else self._declared()
+
+    @property
+    def schema(self) -> TableSchema:
+        """The columns with their types, and which of them are partitions, as the table is now."""
+        return self.snapshot().schema
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns, in Spark's order: those of partitions are last."""
+        return self.schema.names
+
+    def scan(
+        self,
+        where: Where | None = None,
+        columns: Sequence[ColumnName] | None = None,
+        limit: int | None = None,
+        *,
+        mode: str | Mode | None = None,
+        valid_write_ids: str | None = None,
+    ) -> Scan:
+        """A scan of ``columns`` (all if None) of the rows that ``where`` keeps, at most ``limit``.
+
+        :param where: SQL text, ``hindex.col(...)`` with a comparison, a PySpark column, or a predicate from
+            :func:`hindex.sql.parse_predicate`.
+        :param mode: ``lenient``, ``strict`` or ``prove``, see :func:`hindex.connect`; the connection's if None.
+        :param valid_write_ids: what is seen of a transactional table; None for what the table was found with.
+        :raises StatementError: if the text is not a predicate.
+        """
+        if limit is not None:
+            check_limit(limit)
+        snapshot = self.snapshot
+        if valid_write_ids is not None:
+            options = replace(self._options or AcidOptions(), valid=ValidWriteIds.parse(valid_write_ids))
+            snapshot = partial(self.snapshot, options)
+        return Scan(
+            snapshot,
+            parsed(where),
+            columns,
+            limit,
+            mode=self._session.mode if mode is None else Mode.of(mode),
+            quarantine=self.quarantine_indexes,
+            table=self.name,
+            session=self._session.session,
+            zones=self._session.zones,
+        )
+
+    def indexes(self) -> list[Index]:
+        """The table's indexes in order of creation, with how fresh they are.
+
+        :raises TableError: if the table does not exist.
+        :raises StoreError: if the manifest cannot be read.
+        """
+        return self._indexes(*self._defined(self._writable()))
+
+    def indexes_being_built(self) -> list[Index]:
+        """Indexes that are being built for the first time, as their builders tell; the table has none of them yet.
+
+        :raises StoreError: if the store cannot be read.
+        """
+        snapshot = self._writable()
+        known = {entry.id for entry in self._defined(snapshot)[0].manifest.indexes}
+        return [
+            Index(self, entry, snapshot, building=notice)
+            for notice in self._store.builds()
+            for entry in notice.indexes
+            if entry.id not in known
+        ]
+
+    def _indexes(
+        self, snapshot: Snapshot, lost: Collection[str] = (), entries: Sequence[IndexEntry] | None = None
+    ) -> list[Index]:
+        """Some indexes, all if None. ``lost`` are the ids of those that only the catalog defines."""
+        building = {entry.id: notice for notice in self._store.builds() for entry in notice.indexes}
+        return [
+            Index(self, entry, snapshot, building=building.get(entry.id), is_lost=entry.id in lost)
+            for entry in (snapshot.manifest.indexes if entries is None else entries)
+        ]
+
+    def _defined(self, snapshot: Snapshot) -> tuple[Snapshot, frozenset[str]]:
+        """Return a snapshot with the indexes that only the catalog defines, too, and the ids of these.
+
+        Their files were deleted with the table's, by a write that replaces the table's directory.
+        """
+        lost = self._lost(snapshot.manifest)
+        found = replace(snapshot, manifest=with_indexes(snapshot.manifest, lost))
+        return found, frozenset(entry.id for entry in lost)
+
+    def _lost(self, manifest: Manifest) -> tuple[IndexEntry, ...]:
+        return () if self.definitions is None else lost_indexes(manifest, self.definitions.read())
+
+    def _recorded(self) -> Manifest:
+        """Return the store's latest manifest, without a look at the table.
+
+        :raises StoreError: if it cannot be read.
+        """
+        return self._store.load() or Manifest.empty(self.uri)
+
+    def _keep_definitions(self, dropped: str | None = None) -> None:
+        """Let the catalog keep what the store's indexes are, and forget an index by its id.
+
+        Spark sets all properties of a table, those that it read a moment before among them: of two writers at once, one
+        may undo the other's change. So each looks again when it has written, and the last one repairs it.
+        """
+        if self.definitions is None:
+            return
+        definitions = self.definitions.read()
+        removed = {dropped} if dropped else set()
+        for _ in range(_MAX_WRITES):
+            changed, superseded = changed_definitions(self._recorded(), definitions)
+            if not self.definitions.write(changed, [*removed.union(superseded)]):
+                return
+            definitions = self.definitions.read()
+            removed &= {entry.id for entry in definitions}
+
+    def recorded_indexes(self, *, building: bool = False) -> list[Index]:
+        """As :meth:`indexes`; where the table is gone or cannot be read, their status says so.
+
+        :param building: also those of :meth:`indexes_being_built`.
+        """
+        try:
+            return self.indexes() + (self.indexes_being_built() if building else [])
+        except (TableError, OrcError) as error:
+            nothing = Snapshot(
+                self.name, self._store, Listing(self.uri, False, ()), self._recorded(), TableSchema(()), ()
+            )
+            nothing, _ = self._defined(nothing)
+            is_gone = isinstance(error, TableNotFoundError)
+            return [
+                Index(self, entry, nothing, str(error), is_gone=is_gone) for entry in nothing.manifest.indexes
+            ]
+
+    def has_index(self, name: str) -> bool:
+        """Whether the table's store, or its catalog, records an index of a name; the table itself is not looked at.
+
+        :raises StoreError: if the manifest cannot be read.
+        """
+        manifest = self._recorded()
+        return with_indexes(manifest, self._lost(manifest)).find_index(name) is not None
+
+    def index_names(self) -> list[str]:
+        """The names of the indexes that the table's store records; the table itself is not looked at.
+
+        :raises StoreError: if the manifest cannot be read.
+        """
+        manifest = self._store.load()
+        return [] if manifest is None else [entry.name for entry in manifest.indexes]
+
+    def is_transactional(self) -> bool:
+        """Whether the table, or a part of it, is transactional; its files are listed, and not looked into."""
+        return bool(list_data_files(self.uri, name=self.name, options=self._options).transactional)
+
+    def index(self, name: str) -> Index:
+        """One index.
+
+        :raises IndexNotFoundError: if there is none of that name.
+        :raises StoreError: if the manifest cannot be read.
+        """
+        snapshot, lost = self._defined(self._writable())
+        return self._indexes(snapshot, lost, [snapshot.manifest.index(name)])[0]
+
+    @overload
+    def create_index(
+        self,
+        name: str,
+        column: ColumnName,
+        using: str = ...,
+        where: Where | None = ...,
+        properties: Mapping[str, str] | None = ...,
+        *,
+        comment: str | None = ...,
+        annotations: Mapping[str, str] | None = ...,
+        deferred: bool = ...,
+        if_not_exists: bool = ...,
+        dry_run: Literal[False] = ...,
+    ) -> Index: ...
+
+    @overload
+    def create_index(
+        self,
+        name: str,
+        column: ColumnName,
+        using: str = ...,
+        where: Where | None = ...,
+        properties: Mapping[str, str] | None = ...,
+        *,
+        comment: str | None = ...,
+        annotations: Mapping[str, str] | None = ...,
+        deferred: bool = ...,
+        if_not_exists: bool = ...,
+        dry_run: bool,
+    ) -> Index | BuildEstimate: ...
+
+    def create_index(
+        self,
+        name: str,
+        column: ColumnName,
+        using: str = "bitmap",
+        where: Where | None = None,
+        properties: Mapping[str, str] | None = None,
+        *,
+        comment: str | None = None,
+        annotations: Mapping[str, str] | None = None,
+        deferred: bool = False,
+        if_not_exists: bool = False,
+        dry_run: bool = False,
+    ) -> Index | BuildEstimate:
+        """Build an index with Spark and commit it. See :meth:`create_indexes` and :class:`IndexSpec`.
+
+        :param dry_run: build nothing: return what would be read and about how large the index would be.
+        """
+
+        from hindex.maintain.estimate import estimate_build
+
+        spec = IndexSpec(name, column, using, where, properties, comment, annotations, deferred)
+        if dry_run:
+            snapshot = self._filled()
+            there = snapshot.manifest.find_index(name)
+            if if_not_exists and there is not None:
+                return Index(self, there, snapshot)
+            entry = new_entry(spec, snapshot)
+            check_new_index(snapshot.manifest, entry)
+            return estimate_build(self.name, snapshot, entry, self._builds.planned(snapshot, [entry]))
+        return self.create_indexes([spec], if_not_exists=if_not_exists)[0]
+
+    def create_indexes(self, specs: Sequence[IndexSpec], *, if_not_exists: bool = False) -> list[Index]:
+        """Build several indexes in one pass over the data and commit them together.
+
+        :param if_not_exists: leave out those whose name is taken.
+        :raises IndexExistsError: if an index of the name, or of the same column and type, exists.
+        :raises ColumnError: if a column cannot be resolved, or its type cannot be indexed.
+        :raises BuildError: if the Spark job fails; the table's indexes are then as they were.
+        :raises StoreError: if the manifest cannot be read or written.
+        """
+        given: object = specs
+        if not isinstance(given, Sequence) or not all(isinstance(spec, IndexSpec) for spec in given):
+            raise ArgumentTypeError(f"specs is {specs!r}: it is a list of hindex.IndexSpec")
+        snapshot = self._filled()
+        entries, manifest = [], snapshot.manifest
+        for spec in specs:
+            if if_not_exists and manifest.find_index(spec.name) is not None:
+                continue
+            entry = new_entry(spec, snapshot)
+            check_new_index(manifest, entry)
+            manifest = merge_build_result(manifest, new_indexes=[entry])
+            entries.append(entry)
+        if entries:
+            self._builds.create(snapshot, entries, if_not_exists=if_not_exists)
+            self._keep_definitions()
+        after = self.snapshot()
+        return [Index(self, after.manifest.index(spec.name), after) for spec in specs]
+
+    def refresh_indexes(
+        self,
+        names: Sequence[str] | None = None,
+        *,
+        where: Where | None = None,
+        dry_run: bool = False,
+    ) -> RefreshResult:
+        """Bring indexes (all if None) up to date in one pass over the files that changed or were added.
+
+        Entries of files that are gone are forgotten. Where nothing changed, nothing is written and Spark is
+        not started.
+
+        :param where: only files of these partitions, a predicate on partition columns.
+        :param dry_run: only tell what would be done.
+        :raises IndexNotFoundError: if there is no index of a name, or it does not cover these partitions.
+        :raises BuildError: if the Spark job fails; the indexes are then as they were.
+        """
+
+        from hindex.build.job import plan_build
+
+        names = None if names is None else check_names(names, "names")
+        # of other files of the same length and time, the columns are not those that are recorded
+        snapshot, lost = self._defined(self._writable(compare=where is None))
+        manifest = snapshot.manifest
+        if not manifest.indexes:
+            raise IndexNotFoundError(
+                f"Table {self.name!r} has no indexes, so there is nothing to refresh: create them, again if a write "
+                "that replaces the table's directory (INSERT OVERWRITE, TRUNCATE, mode('overwrite')) deleted them; "
+                "such writes keep those of a store elsewhere (store= of connect(), --store or HINDEX_STORE)"
+            )
+        named = (manifest.index(name) for name in names or ())
+        entries = (
+            list(manifest.indexes) if names is None else list({item.id: item for item in named}.values())
+        )
+        part = self._part(snapshot, entries if names is not None else [], where, "refresh")
+        plan = plan_build(part, entries, fresh=fresh_paths(part))
+        # the plan has every file of those that are in quarantine
+        anew = {entry.id for entry in entries if entry.quarantined is not None and where is None}
+        listed = ", ".join(entry.name for entry in entries)
+        result = self._builds.bring_up_to_date(
+            snapshot,
+            plan,
+            entries,
+            anew=anew,
+            restored=[entry for entry in entries if entry.id in lost],
+            statement=f"REFRESH INDEX {listed} ON {self.name}",
+            is_whole=where is None,
+            dry_run=dry_run,
+        )
+        if not dry_run:
+            self._keep_definitions()
+        return result
+
+    def rebuild_index(self, name: str, *, where: Where | None = None) -> RefreshResult:
+        """Build an index anew from every file, or from those of some partitions; until then the old one serves.
+
+        Parameters and errors are those of :meth:`refresh_indexes`.
+        """
+
+        from hindex.build.job import plan_build
+
+        snapshot, lost = self._defined(self._writable(compare=where is None))
+        entry = snapshot.manifest.index(name)
+        part = self._part(snapshot, [entry], where, "rebuild")
+        anew = {entry.id} if where is None else ()
+        plan = plan_build(part, [entry])
+        statement = f"ALTER INDEX {entry.name} ON {self.name} REBUILD"
+        result = self._builds.bring_up_to_date(
+            snapshot,
+            plan,
+            [entry],
+            anew=anew,
+            restored=[entry] if entry.id in lost else [],
+            statement=statement,
+            is_whole=where is None,
+        )
+        self._keep_definitions()
+        return result
+
+    def drop_index(self, name: str, *, if_exists: bool = False, where: Where | None = None) -> DropResult:
+        """Remove an index, or its part for some partitions.
+
+        :param where: partitions by their values, such as ``p = 1`` or ``p IN (1, 2)``.
+        :raises IndexNotFoundError: if there is none of that name, unless ``if_exists``; if it was not created with
+            ``where``, or does not cover these partitions.
+        :raises TableError: if there is none because there is no such table.
+        """
+
+        from hindex.maintain.manifest_changes import dropped
+        from hindex.maintain.results import DropResult
+
+        predicate = parsed(where)
+        snapshot = None if predicate is None else self._writable()
+        result = DropResult(name, self.name, None, 0, False)
+        dropped_id: str | None = None
+
+        def change(manifest: Manifest) -> Manifest:
+            nonlocal result, dropped_id
+            dropped_id = None
+            entry = manifest.find_index(name)
+            lost = entry is None and with_indexes(manifest, self._lost(manifest)).find_index(name)
+            if lost:
+                if predicate is not None:
+                    raise IndexNotFoundError(
+                        f"Index {name!r} was deleted with the table's files, so no part of it can be dropped: REFRESH "
+                        "INDEX builds it again, DROP INDEX without partitions removes it"
+                    )
+                result, dropped_id = DropResult(lost.name, self.name, None, 0, True), lost.id
+                return manifest
+            if entry is None:
+                result = DropResult(name, self.name, None, 0, False)
+                if if_exists:
+                    return manifest
+                self._check_there()  # a table that is not there is the mistake to tell
+                return drop_index(manifest, name)
+            new, result = dropped(manifest, entry, predicate, snapshot, self.name)
+            dropped_id = entry.id if new.find_index(name) is None else None
+            return new
+
+        self._store.commit(change)
+        self._keep_definitions(dropped_id)
+        return result
+
+    def quarantine_indexes(self, names: Sequence[str], why: str) -> None:
+        """Use indexes no more until they are built anew by a refresh or a rebuild.
+
+        :param why: shown with their status.
+        """
+
+        def change(manifest: Manifest) -> Manifest:
+            for name in names:
+                entry = manifest.find_index(name)
+                if entry is not None:
+                    manifest = update_index(manifest, replace(entry, quarantined=why[:_MOST_TOLD]))
+            return manifest
+
+        self._store.commit(change)
+
+    def rename_index(self, name: str, new_name: str) -> RenameResult:
+        """Give an index another name.
+
+        :raises IndexNotFoundError: if there is none of that name.
+        :raises IndexExistsError: if the new name is taken.
+        """
+
+        from hindex.maintain.results import RenameResult
+
+        if not new_name:
+            raise ColumnError("an index needs a name")
+        check_text(new_name, "the name of an index", "by_id")
+        lost: IndexEntry | None = None
+
+        def change(manifest: Manifest) -> Manifest:
+            nonlocal lost
+            everything = with_indexes(manifest, self._lost(manifest))
+            renamed = rename_index(everything, name, new_name).index(new_name)
+            lost = renamed if all(entry.id != renamed.id for entry in manifest.indexes) else None
+            return manifest if lost is not None else update_index(manifest, renamed)
+
+        self._store.commit(change)
+        if lost is not None and self.definitions is not None:
+            self.definitions.write([lost])
+        else:
+            self._keep_definitions()
+        return RenameResult(name, new_name, self.name)
+
+    def check_indexes(self, names: Sequence[str] | None = None, *, verify: bool = False) -> list[CheckResult]:
+        """How indexes (all if None) stand to the table: stale, and whether their files are there.
+
+        :param verify: also read a sample of stripes, and compare what the index says with their values.
+        :raises IndexNotFoundError: if there is no index of a name.
+        :raises StoreError: if the manifest cannot be read.
+        """
+
+        from hindex.maintain.checks import check_index
+
+        found = self.recorded_indexes()
+        if names is not None:
+            names = check_names(names, "names")
+            known = {index.name.lower(): index for index in found}
+            missing = [name for name in names if name.lower() not in known]
+            if missing:
+                raise no_such_index(missing[0], [index.name for index in found])
+            found = [known[name.lower()] for name in names]
+        return [check_index(index, self._store, self.snapshot if verify else None) for index in found]
+
+    def vacuum(self, *, retain_hours: float = RETAIN_HOURS, dry_run: bool = False) -> VacuumResult:
+        """Delete what the store does not need: files of failed builds and dropped indexes, superseded manifests.
+
+        Where the table is gone, the whole store is deleted.
+
+        :param retain_hours: how long what is not needed stays. A file that a running build has written is not
+            named by any manifest yet, so use less than the longest build takes only where none runs.
+        :param dry_run: only tell what would be deleted.
+        :raises TableNotFoundError: if the table is gone and has no store.
+        :raises StoreError: if the store cannot be read, or something cannot be deleted.
+        """
+
+        from hindex.maintain.vacuum import vacuum_store
+
+        gone: TableNotFoundError | None = None
+        try:
+            self._check_there()
+        except TableNotFoundError as error:
+            gone = error
+        return vacuum_store(self.name, self._store, retain_hours, dry_run=dry_run, table_gone=gone)
+
+    def _check_there(self) -> None:
+        """List the table, whose partitions may all be elsewhere.
+
+        :raises TableNotFoundError: if there is none.
+        """
+        declared = self.declared_schema()
+        list_data_files(
+            self.uri,
+            name=self.name,
+            partitions=self.catalog_partitions(),
+            declared=None if declared is None else declared.partitions,
+        )
+
+    def _writable(self, *, compare: bool = False) -> Snapshot:
+        """The table now; an error where its manifest cannot be read. ``compare`` is that of :meth:`snapshot`."""
+        snapshot = self.snapshot(compare=compare)
+        snapshot.check_store()
+        return snapshot
+
+    def _filled(self) -> Snapshot:
+        snapshot = self._writable()
+        if not snapshot.files and snapshot.declared is None:
+            raise TableError(f"The table is empty. No index will be created. No data files in {self.uri!r}")
+        return snapshot
+
+    def _part(
+        self,
+        snapshot: Snapshot,
+        entries: Sequence[IndexEntry],
+        where: Where | None,
+        statement: str,
+    ) -> Snapshot:
+        """The table's files in the partitions of a predicate, all of which the indexes must cover."""
+
+        from hindex.maintain.coverage import check_contains, partition_filter, within
+
+        predicate = parsed(where)
+        if predicate is None:
+            return snapshot
+        found = partition_filter(predicate, snapshot.schema, statement)
+        for entry in entries:
+            check_contains(entry, predicate, snapshot)
+        return within(snapshot, found)

@@ -1,0 +1,435 @@
+"""Explanations: what a scan decided, as a value, as text and as JSON.
+
+Whoever plans a scan fills in an :class:`Explanation`; nothing here looks at data, files or indexes.
+"""
+
+from __future__ import annotations
+
+import enum
+import textwrap
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from hindex.explain.explanation_html import explanation_html
+from hindex.explain.table_map import TableMap
+from hindex.index.page_cache import CacheCounts
+from hindex.plan.filter import AllOf, AnyOf, Filter, Leaf, Residual
+from hindex.plan.reasons import Note, NoteGroup, Reason, group_notes
+
+#: Version of the JSON form: it grows when a key's meaning changes, not when keys are added.
+JSON_VERSION = 1
+
+_WIDTH = 100
+_INDENT = "  "
+#: The predicate as written is cut to so many characters; its tree follows anyway.
+_HEADER_PREDICATE = 300
+#: Widest a predicate is shown before the columns to its right.
+_PREDICATE_WIDTH = 48
+
+
+class ReadPath(enum.Enum):
+    """How the rows were, or will be, read; the value is shown to people."""
+
+    NOTHING = "nothing: no row can match"
+    INDEX_ONLY = "indexes only: no data file is read"
+    INDEX_AND_KEYS = "indexes, and the row keys that deletes go by: no column of the table is read"
+    SELECTED_ROWS = "selected rows: only the rows that are needed are decoded"
+    FULL_SCAN = "full scan: no index is used"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """How many of something remain out of how many; None where it is not known."""
+
+    kept: int | None
+    total: int | None
+
+    def __str__(self) -> str:
+        kept = "?" if self.kept is None else f"{self.kept:,}"
+        total = "?" if self.total is None else f"{self.total:,}"
+        return f"{kept} of {total}"
+
+    @property
+    def share(self) -> float | None:
+        """From 0.0 to 1.0; None where unknown or of nothing."""
+        return None if self.kept is None or not self.total else self.kept / self.total
+
+    @property
+    def percent(self) -> str:
+        """The share with two digits after the point, but never 0 % of something or 100 % of less than all."""
+        share = self.share
+        if share is None:
+            return ""
+        if 0 < share < 0.00005:
+            return "<0.01%"
+        return ">99.99%" if 0.99995 <= share < 1 else f"{share:.2%}"
+
+
+@dataclass(frozen=True, slots=True)
+class AskedIndex:
+    """One of those that were asked about a leaf, and the rows that it and those before it leave.
+
+    ``index`` is None where it is what the data files say of themselves: ``index_type`` then names that, and
+    ``row_groups`` are those left of the row groups that it was asked about, if it was about any.
+    """
+
+    index: str | None
+    index_type: str | None
+    rows: int
+    row_groups: Kept | None = None
+
+    def __str__(self) -> str:
+        words = " ".join(word for word in (self.index_type, self.index) if word)
+        if self.row_groups is None or self.row_groups.kept is None or self.row_groups.total is None:
+            return words
+        out = self.row_groups.total - self.row_groups.kept
+        return f"{words} (rules out {out:,} of {self.row_groups.total:,} row groups)"
+
+
+@dataclass(frozen=True, slots=True)
+class LeafAnswer:
+    """What decided one leaf of the predicate: an index, partition values, or nothing for a reason.
+
+    :param index: name of the index, or None; the last one of several.
+    :param index_type: ``BITMAP`` and so on, ``PARTITION`` where directory names decided, or what of the data file
+        itself did.
+    :param exact: whether the rows are certain, so that nothing is left to check on the data.
+    :param rows: rows that may match, where known.
+    :param reason: why no index, or not only an index, was used.
+    :param asked: those that were asked, in their order; may be empty where there is at most one.
+    """
+
+    index: str | None = None
+    index_type: str | None = None
+    exact: bool = False
+    rows: int | None = None
+    reason: Reason | None = None
+    asked: tuple[AskedIndex, ...] = ()
+
+    @property
+    def by(self) -> str:
+        """What was asked, in words."""
+        if self.asked:
+            return ", ".join(map(str, self.asked))
+        return " ".join(word for word in (self.index_type, self.index) if word) or "no index"
+
+    def __str__(self) -> str:
+        parts = [self.by]
+        if self.index_type:
+            parts.append("exact" if self.exact else "may match")
+        if self.rows is not None:
+            parts.append(f"{self.rows:,} {'row' if self.rows == 1 else 'rows'}")
+        if self.reason is not None:
+            parts.append(self.reason.name)
+        return "  ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedNode:
+    """A node of the predicate's tree: ``kind`` is AND, OR, LEAF, TRUE or FALSE.
+
+    ``text`` and ``answer`` are of leaves, ``children`` of AND and OR.
+    """
+
+    kind: str
+    text: str = ""
+    children: tuple[ExplainedNode, ...] = ()
+    answer: LeafAnswer | None = None
+
+
+def explain_filter(
+    root: Filter, answers: Mapping[Leaf | Residual, LeafAnswer] | None = None
+) -> ExplainedNode:
+    """The tree of a filter. Leaves without an answer have none because the rest of the tree decided.
+
+    :param answers: what decided each leaf; leaves of equal column and domain share an answer. Expressions without one
+        are checked on rows.
+    """
+    known = answers or {}
+    if isinstance(root, Leaf):
+        return ExplainedNode("LEAF", str(root), (), known.get(root))
+    if isinstance(root, Residual):
+        unsupported = LeafAnswer(reason=Reason.UNSUPPORTED_PREDICATE)
+        return ExplainedNode("LEAF", str(root), (), known.get(root, unsupported))
+    if isinstance(root, AllOf | AnyOf):
+        kind = "AND" if isinstance(root, AllOf) else "OR"
+        return ExplainedNode(kind, "", tuple(explain_filter(child, known) for child in root.children))
+    return ExplainedNode(str(root))
+
+
+@dataclass(frozen=True, slots=True)
+class Analyzed:
+    """What running a query took.
+
+    :param seconds: from beginning to end; ``steps`` are summed over threads, so that together they may be more.
+    :param ranges: requests to data files, which brought ``bytes_fetched``; of these, so many ``chunks`` were
+        decompressed to ``bytes_decompressed``.
+    :param row_groups: decoded through the row index, each counted once a column.
+    :param whole_columns: columns of stripes that were decoded from their first row on.
+    :param index_pages: read from index files, ``index_bytes`` together; ``cache_hits`` were in memory.
+    """
+
+    rows: int
+    seconds: float
+    steps: tuple[tuple[str, float], ...]
+    ranges: int
+    bytes_fetched: int
+    chunks: int
+    bytes_decompressed: int
+    row_groups: int
+    whole_columns: int
+    index_pages: int
+    index_bytes: int
+    cache_hits: int
+    cache_misses: int
+
+    def lines(self) -> list[tuple[str, str]]:
+        """Names and texts, for people."""
+        return [
+            ("rows", f"{self.rows:,} returned"),
+            ("time", f"{1000 * self.seconds:,.1f} ms"),
+            *((f"- {name}", f"{1000 * seconds:,.1f} ms") for name, seconds in self.steps),
+            ("data files", f"{self.bytes_fetched:,} bytes in {self.ranges:,} ranges"),
+            (
+                "decoded",
+                (
+                    f"{self.chunks:,} chunks to {self.bytes_decompressed:,} bytes: "
+                    f"{self.row_groups:,} row groups, {self.whole_columns:,} whole columns"
+                ),
+            ),
+            ("index files", f"{self.index_bytes:,} bytes in {self.index_pages:,} pages"),
+            ("cache", f"{self.cache_hits:,} found in memory, {self.cache_misses:,} not"),
+        ]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Explanation:
+    """What a scan of one table decided.
+
+    :param table: the table as the user wrote it.
+    :param predicate: the WHERE clause as understood, or "" without one.
+    :param tree: :func:`explain_filter` of its filter.
+    :param columns: the columns returned.
+    :param files, stripes, row_groups, rows, bytes: what is left to read, out of the table's.
+    :param path: how it is read.
+    :param exact: whether indexes alone decided every row, so that no predicate is checked on data.
+    :param fixed: the columns that are not read, as the predicate leaves them one value.
+    :param notes: everything that was not used, in any order, duplicates allowed.
+    :param cache: what of the index files was found in memory, and what was read; in JSON only, as it changes from one
+        time to the next.
+    :param group: the column that rows are grouped by, or "".
+    :param order: what rows are ordered by and how, or "".
+    :param limit: the greatest number of rows; None for all.
+    :param analyzed: what running it took, where it was run.
+    :param table_map: what becomes of each row group; in HTML only.
+    :param shown: the columns returned as SQL writes them; as they are called where empty.
+    :param spelled: columns of the table that SQL writes otherwise than they are called, each with how.
+    :param deleted, invisible: rows of a transactional table that indexes leave, and that are deleted or of a
+        transaction which is not seen.
+    """
+
+    table: str
+    predicate: str
+    tree: ExplainedNode
+    path: ReadPath
+    files: Kept
+    stripes: Kept
+    row_groups: Kept | None = None
+    rows: Kept | None = None
+    bytes: Kept | None = None
+    columns: tuple[str, ...] = ()
+    exact: bool = False
+    notes: tuple[Note, ...] = field(default=())
+    cache: CacheCounts | None = None
+    group: str = ""
+    order: str = ""
+    limit: int | None = None
+    analyzed: Analyzed | None = None
+    table_map: TableMap | None = field(default=None, repr=False)
+    deleted: int = 0
+    invisible: int = 0
+    fixed: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
+    spelled: tuple[tuple[str, str], ...] = ()
+
+    def header(self) -> list[tuple[str, str]]:
+        """What was asked: names and texts."""
+        shown = textwrap.shorten(self.predicate, _HEADER_PREDICATE, placeholder=" …")
+        found = [
+            ("columns", ", ".join(self.shown or self.columns)),
+            ("where", shown),
+            ("group by", self.group),
+            ("order by", self.order),
+            ("limit", "" if self.limit is None else f"{self.limit:,}"),
+        ]
+        return [(name, text) for name, text in found if text]
+
+    @property
+    def reading(self) -> str:
+        """How rows are read, in words."""
+        if self.limit == 0:
+            return "nothing: no row is asked for"
+        return "nothing: the table has no ORC files" if self.files.total == 0 else self.path.value
+
+    @property
+    def checked(self) -> str:
+        """Whether anything is left to check, in words."""
+        return (
+            "exact: nothing is left to check" if self.exact else "the predicate is checked on undecided rows"
+        )
+
+    @property
+    def told(self) -> str:
+        """What is not read because the predicate tells it, in words; "" where there is nothing."""
+        spelled = dict(self.spelled)
+        fixed = ", ".join(spelled.get(name, name) for name in self.fixed)
+        return f"not read, as the predicate tells it: {fixed}" if fixed else ""
+
+    def note_groups(self) -> tuple[NoteGroup, ...]:
+        """The notes by their reasons, for people."""
+        spelled = dict(self.spelled)
+        return group_notes(
+            replace(note, subject=spelled.get(note.subject, note.subject))
+            if note.reason.noun == "column"
+            else note
+            for note in self.notes
+        )
+
+    def to_html(self) -> str:
+        """HTML without scripts, with a map of the table; notebooks show it by themselves."""
+        return explanation_html(self)
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+    def to_text(self) -> str:
+        """Plain text, at most 100 characters wide where no name is longer."""
+        lines = [f"Scan of {self.table}"]
+        for name, text in self.header():
+            lines += _wrapped(f"{name:<10} {text}", hang=11)
+        lines += ["", "Predicate"]
+        rows = _tree_rows(self.tree, 0)
+        width = min(_PREDICATE_WIDTH, max(len(text) for text, _ in rows))
+        for text, answer in rows:
+            shown = text if len(text) <= width or not answer else f"{text[: width - 1]}…"
+            lines.append(f"{_INDENT}{shown:<{width}}  {answer}".rstrip())
+        lines += ["", "Kept"]
+        counts = [(name, count) for name, count in self.counts() if count is not None]
+        number_width = max(len(str(count)) for _, count in counts)
+        for name, count in counts:
+            share = "" if count.share is None else f"{count.percent:>8}"
+            lines.append(f"{_INDENT}{name:<11}{count!s:>{number_width}}{share}")
+        for name, gone in (("deleted", self.deleted), ("not seen", self.invisible)):
+            if gone:
+                lines.append(f"{_INDENT}{name:<11}{gone:>{number_width},}")
+        lines += ["", "Read", f"{_INDENT}{self.reading}", f"{_INDENT}{self.checked}"]
+        if self.told:
+            lines += _wrapped(self.told, hang=4)
+        if self.analyzed is not None:
+            told = self.analyzed.lines()
+            wide = max(len(name) for name, _ in told)
+            lines += ["", "Ran", *(f"{_INDENT}{name:<{wide}}  {text}" for name, text in told)]
+        groups = self.note_groups()
+        if groups:
+            lines += ["", "Not used"]
+        for group in groups:
+            lines += _wrapped(str(group), hang=4)
+            lines += [f"{_INDENT}{line}" for line in _wrapped(group.reason.sentence, hang=2)]
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for ``json.dumps``: stable keys, None where not known; every note is listed."""
+        return {
+            "version": JSON_VERSION,
+            "table": self.table,
+            "columns": list(self.columns),
+            "predicate": self.predicate or None,
+            "tree": _node_json(self.tree),
+            "kept": {name.replace(" ", "_"): _kept_json(count) for name, count in self.counts()},
+            "deleted": self.deleted,
+            "invisible": self.invisible,
+            "exact": self.exact,
+            "fixed": list(self.fixed),
+            "path": self.path.name,
+            "group_by": self.group or None,
+            "order_by": self.order or None,
+            "limit": self.limit,
+            "analyzed": None if self.analyzed is None else _analyzed_json(self.analyzed),
+            "cache": None
+            if self.cache is None
+            else {"hits": self.cache.hits, "misses": self.cache.misses, "bytes": self.cache.bytes},
+            "notes": [
+                {"reason": note.reason.name, "subject": note.subject, "detail": note.detail}
+                for note in dict.fromkeys(self.notes)
+            ],
+        }
+
+    def __repr__(self) -> str:
+        return self.to_text()
+
+    def counts(self) -> tuple[tuple[str, Kept | None], ...]:
+        """What is left to read, by name."""
+        return (
+            ("files", self.files),
+            ("stripes", self.stripes),
+            ("row groups", self.row_groups),
+            ("rows", self.rows),
+            ("bytes", self.bytes),
+        )
+
+
+def _tree_rows(node: ExplainedNode, depth: int) -> list[tuple[str, str]]:
+    indent = _INDENT * depth
+    if node.kind != "LEAF":
+        rows = [(indent + node.kind, "")]
+        for child in node.children:
+            rows += _tree_rows(child, depth + 1)
+        return rows
+    return [(indent + " ".join(node.text.split()), "" if node.answer is None else str(node.answer))]
+
+
+def _kept_json(count: Kept | None) -> dict[str, int | None] | None:
+    return None if count is None else {"kept": count.kept, "total": count.total}
+
+
+def _node_json(node: ExplainedNode) -> dict[str, Any]:
+    if node.kind != "LEAF":
+        shape: dict[str, Any] = {"kind": node.kind}
+        if node.children:
+            shape["children"] = [_node_json(child) for child in node.children]
+        return shape
+    answer = node.answer
+    return {
+        "kind": "LEAF",
+        "text": node.text,
+        "index": None if answer is None else answer.index,
+        "index_type": None if answer is None else answer.index_type,
+        "exact": None if answer is None else answer.exact,
+        "rows": None if answer is None else answer.rows,
+        "reason": None if answer is None or answer.reason is None else answer.reason.name,
+        "asked": [
+            {
+                "index": item.index,
+                "index_type": item.index_type,
+                "rows": item.rows,
+                "row_groups": _kept_json(item.row_groups),
+            }
+            for item in (answer.asked if answer is not None else ())
+        ],
+    }
+
+
+def _analyzed_json(analyzed: Analyzed) -> dict[str, Any]:
+    return {**asdict(analyzed), "steps": dict(analyzed.steps)}
+
+
+def _wrapped(text: str, hang: int) -> list[str]:
+    return textwrap.wrap(
+        text,
+        _WIDTH,
+        initial_indent=_INDENT,
+        subsequent_indent=_INDENT + " " * hang,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -1,0 +1,316 @@
+"""Filling in an explanation: ask the indexes as a scan would, and read no rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hindex.errors import ColumnError
+from hindex.explain.explanation import (
+    AskedIndex,
+    ExplainedNode,
+    Explanation,
+    Kept,
+    LeafAnswer,
+    ReadPath,
+    explain_filter,
+)
+from hindex.explain.table_map import BY_INDEX, SELECTED, SKIPPED, WHOLE, FileMap, StripeMap, table_map
+from hindex.index.page_cache import shared_cache
+from hindex.plan.filter import Leaf, Residual, columns, leaves, residuals
+from hindex.plan.order import Order
+from hindex.plan.reasons import Note, Reason
+from hindex.scan.cost import is_walked
+from hindex.scan.open_task import OpenTask
+from hindex.scan.orc_answers import Source
+from hindex.scan.planning import ScanPlan
+from hindex.scan.stripe_results import LeafAnswer as Answered
+from hindex.scan.stripe_results import StripeAnswer
+from hindex.scan.task import OutputColumn
+from hindex.scan.task_runner import answered
+from hindex.sql.predicate import Predicate
+from hindex.table.schema import spelled
+
+#: What says nothing of a leaf.
+_NO_ANSWER = (Reason.FILE_GONE, Reason.QUOTED_NAME)
+#: Why a column has no index.
+_NO_INDEX = (Reason.NO_INDEX, Reason.UNSUPPORTED_TYPE, Reason.ROW_KEY)
+
+
+@dataclass(slots=True)
+class _Totals:
+    """Sums over the stripes that were looked at."""
+
+    files: set[str] = field(default_factory=set)
+    stripes: int = 0
+    all_stripes: int = 0
+    groups: int = 0
+    all_groups: int = 0
+    rows: int = 0
+    all_rows: int = 0
+    undecided: int = 0
+    notes: list[Note] = field(default_factory=list)
+    leaf_rows: dict[Leaf, int] = field(default_factory=dict)
+    # what was said of each leaf by each index, and by what the files say of themselves, in the order of asking
+    leaf_asked: dict[Leaf, dict[str | Source, _Said]] = field(default_factory=dict)
+    uses_index: bool = False
+    inexact_leaves: set[Leaf] = field(default_factory=set)
+    unanswered_leaves: set[Leaf] = field(default_factory=set)
+    blind_leaves: set[Leaf] = field(default_factory=set)
+    # stripes whose data is read, and what that is in bytes at most
+    untold: int = 0
+    # rows that indexes leave, and that a transactional table's deletes and visibility take
+    deleted: int = 0
+    invisible: int = 0
+    by_keys: bool = False
+    bytes: int = 0
+    walked: dict[str, None] = field(default_factory=dict)
+    # columns whose values the predicate tells
+    fixed: set[str] = field(default_factory=set)
+    maps: dict[str, list[StripeMap]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Said:
+    """Rows left, and row groups left of so many."""
+
+    rows: int = 0
+    kept: int = 0
+    groups: int = 0
+
+
+def explain_plan(
+    plan: ScanPlan,
+    where: Predicate | None,
+    *,
+    labels: Sequence[str] = (),
+    shown: Sequence[str] = (),
+    group: str | None = None,
+    order: Order | None = None,
+    limit: int | None = None,
+    is_told: Callable[[OpenTask, StripeAnswer], bool] | None = None,
+) -> Explanation:
+    """What a scan decides and why: indexes are asked stripe by stripe, data is not read.
+
+    :param labels: what the result's columns are called, where they are not the plan's; ``shown`` as SQL writes them.
+    :param is_told: whether a stripe's part of an aggregate needs no data; None where rows are wanted.
+    """
+    totals = _Totals()
+    before = shared_cache().counts
+    last: OpenTask | None = None
+    for skipped in plan.skipped:
+        _add_answers(totals, skipped.answers)
+    wanted = plan.columns if is_told is None else plan.lookups
+
+    for task, answer in answered(plan.tasks, every=True):
+        if last is not None and task is not last:
+            totals.notes += last.notes
+        last = task  # one at a time: a table may have more files than a process may hold open
+        read = _read(task, wanted)
+        # an order's column is read, too, where no index is walked for it
+        sorts = order is not None and bool(plan.columns)
+        told = not (answer.undecided or read or (sorts and _read(task, plan.lookups)))
+        if is_told is not None:
+            told = is_told(task, answer) or (told and bool(wanted))
+        walked = None if order is None or limit is None or not plan.columns else _walked(plan, task, answer)
+        if walked is not None:
+            totals.walked[walked] = None
+            totals.uses_index = True
+            told = not answer.undecided and (plan.is_all_keys or not read)
+        _add(totals, task, answer, told=told)
+        if len(answer.bounds.upper):
+            totals.fixed.update(column.name for column in wanted if task.fixes(column.name))
+    if last is not None:
+        totals.notes += last.notes
+    pruned = _Pruned.of(plan)
+    files = {view.file.path: view.file.length for view in plan.snapshot.files}
+    names = _spelled(plan)
+    return Explanation(
+        table=plan.snapshot.name,
+        predicate="" if where is None else str(where),
+        tree=_tree(plan, totals),
+        path=_path(plan, totals),
+        files=Kept(len(totals.files), len(plan.snapshot.files)),
+        stripes=Kept(totals.stripes, totals.all_stripes + pruned.stripes),
+        row_groups=Kept(totals.groups, _sum(totals.all_groups, pruned.row_groups)),
+        rows=Kept(totals.rows, totals.all_rows + pruned.rows),
+        bytes=Kept(totals.bytes, sum(files.values())),
+        columns=tuple(labels or (column.name for column in plan.columns)),
+        shown=tuple(shown or (names.get(column.name, column.name) for column in plan.columns)),
+        spelled=tuple(names.items()),
+        exact=not totals.undecided,
+        # what is checked on data is read
+        fixed=()
+        if totals.undecided
+        else tuple(column.name for column in wanted if column.name in totals.fixed),
+        notes=(*plan.notes, *totals.notes),
+        cache=shared_cache().counts.since(before),
+        group=group or "",
+        order="" if order is None else _order_text(order, totals),
+        limit=limit,
+        deleted=totals.deleted,
+        invisible=totals.invisible,
+        table_map=table_map(
+            FileMap(path, tuple(totals.maps.get(path, ())), is_skipped=path not in totals.maps)
+            for path in files
+        ),
+    )
+
+
+def _spelled(plan: ScanPlan) -> dict[str, str]:
+    """How SQL writes the columns of a plan that need backquotes."""
+    found = {}
+    for name in (*(column.name for column in (*plan.columns, *plan.lookups)), *columns(plan.filter)):
+        with suppress(ColumnError):  # a row key, which needs none
+            text = spelled(plan.snapshot.schema.resolve(name, is_stored=True).path)
+            if text != name:
+                found[name] = text
+    return found
+
+
+def _read(task: OpenTask, columns: Sequence[OutputColumn]) -> list[str]:
+    """The columns that are neither the partition's nor told by the predicate."""
+    return [column.name for column in columns if not (column.is_partition or task.fixes(column.name))]
+
+
+def _walked(plan: ScanPlan, task: OpenTask, answer: StripeAnswer) -> str | None:
+    """The index that the order's first rows of a stripe are taken from."""
+    keyed = task.keyed(plan.lookups[0].name) if plan.are_keys(plan.lookups[0]) else None
+    rows = len(answer.bounds.upper)
+    if keyed is None or not rows or not is_walked(keyed[1].key_count(answer.stripe), rows):
+        return None
+    return keyed[0]
+
+
+def _order_text(order: Order, totals: _Totals) -> str:
+    by = f"walks the index {', '.join(totals.walked)}" if totals.walked else "the column is read and sorted"
+    return f"{order}: {by}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Pruned:
+    """What the files that are not looked at hold; row groups are None where a manifest does not tell."""
+
+    stripes: int
+    row_groups: int | None
+    rows: int
+
+    @classmethod
+    def of(cls, plan: ScanPlan) -> _Pruned:
+        planned = {task.path for task in plan.tasks}
+        gone = [view for view in plan.snapshot.files if view.file.path not in planned]
+        # older builds did not record row groups
+        known = all(view.num_row_groups or not view.num_rows for view in gone)
+        return cls(
+            sum(view.num_stripes for view in gone),
+            sum(view.num_row_groups for view in gone) if known else None,
+            sum(view.num_rows for view in gone),
+        )
+
+
+def _add(totals: _Totals, task: OpenTask, answer: StripeAnswer, *, told: bool) -> None:
+    upper = answer.bounds.upper
+    groups = task.row_groups(answer.num_rows)
+    stride = task.reader.tail.row_index_stride or max(answer.num_rows, 1)
+    kept = np.unique(np.asarray(upper.to_array()) // stride)
+    totals.all_stripes += 1
+    totals.deleted += answer.deleted
+    totals.invisible += answer.invisible
+    totals.by_keys |= bool(answer.key_columns)
+    totals.all_rows += answer.num_rows
+    totals.all_groups += groups
+    if 0 < len(upper) < answer.num_rows and not told and not task.reader.tail.row_index_stride:
+        totals.notes.append(Note(Reason.NO_ROW_INDEX, task.task.path))
+    if len(upper):
+        totals.files.add(task.task.path)
+        totals.stripes += 1
+        totals.rows += len(upper)
+        totals.undecided += answer.undecided
+        totals.groups += len(kept)
+        totals.untold += not told
+        totals.bytes += task.key_bytes(answer) if told else task.reader.stripes[answer.stripe].data_length
+    state = BY_INDEX if told else SELECTED if len(upper) < answer.num_rows else WHOLE
+    cells = [SKIPPED] * groups
+    for number in kept.tolist():
+        cells[number] = state
+    totals.maps.setdefault(task.task.path, []).append(StripeMap(answer.stripe, "".join(cells)))
+    _add_answers(totals, answer.answers)
+    totals.unanswered_leaves.update(answer.unanswered)
+    said = {item.leaf for item in answer.answers}
+    totals.blind_leaves.update(leaf for leaf in answer.unanswered if leaf not in said)
+
+
+def _add_answers(totals: _Totals, answers: Sequence[Answered]) -> None:
+    last = {item.leaf: item for item in answers}
+    for leaf, item in last.items():
+        totals.leaf_rows[leaf] = totals.leaf_rows.get(leaf, 0) + item.rows
+        if not item.exact:
+            totals.inexact_leaves.add(leaf)
+    for item in answers:
+        by = item.source or item.index
+        if by is not None:
+            said = totals.leaf_asked.setdefault(item.leaf, {}).setdefault(by, _Said())
+            said.rows += item.rows
+            said.kept += item.groups_kept
+            said.groups += item.groups
+            totals.uses_index |= item.index is not None
+
+
+def _tree(plan: ScanPlan, totals: _Totals) -> ExplainedNode:
+    reasons: dict[str, Reason] = {
+        note.subject: note.reason for note in plan.notes if note.reason in _NO_INDEX
+    }
+    others = [note.reason for note in (*plan.notes, *totals.notes) if note.reason not in _NO_ANSWER]
+    types = {entry.name: entry.type for entry in plan.snapshot.manifest.indexes}
+    answers: dict[Leaf | Residual, LeafAnswer] = {}
+    for residual in residuals(plan.filter):
+        if all(plan.snapshot.schema.is_partition(name) for name in columns(residual)):
+            answers[residual] = LeafAnswer(None, "PARTITION", exact=True)
+    for leaf in leaves(plan.filter):
+        if plan.snapshot.schema.is_partition(leaf.column):
+            answers[leaf] = LeafAnswer(None, "PARTITION", exact=True)
+            continue
+        asked = [_asked(by, said, types) for by, said in totals.leaf_asked.get(leaf, {}).items()]
+        blind = leaf in totals.blind_leaves
+        reason = None
+        if leaf in totals.unanswered_leaves:
+            reason = reasons.get(leaf.column) or next((r for r in others if r not in _NO_INDEX), None)
+        if not asked and not blind and leaf not in totals.leaf_rows:
+            continue
+        indexes = [item for item in asked if item.index is not None]
+        last = next(reversed(indexes or asked), None)
+        answers[leaf] = LeafAnswer(
+            last.index if last else None,
+            last.index_type if last else None,
+            exact=not blind and not leaf.is_superset and leaf not in totals.inexact_leaves,
+            rows=None if blind else totals.leaf_rows.get(leaf),
+            reason=reason,
+            asked=tuple(asked),
+        )
+    return explain_filter(plan.filter, answers)
+
+
+def _asked(by: str | Source, said: _Said, types: Mapping[str, str]) -> AskedIndex:
+    if isinstance(by, Source):
+        groups = Kept(said.kept, said.groups) if by is not Source.PLACE else None
+        return AskedIndex(None, by.value, said.rows, groups)
+    return AskedIndex(by, types.get(by), said.rows)
+
+
+def _path(plan: ScanPlan, totals: _Totals) -> ReadPath:
+    if not totals.rows:
+        return ReadPath.NOTHING
+    if not totals.untold:
+        return ReadPath.INDEX_AND_KEYS if totals.by_keys else ReadPath.INDEX_ONLY
+    removed = totals.deleted + totals.invisible
+    is_alone = totals.untold == totals.stripes and not totals.uses_index and not plan.skipped
+    if totals.rows + removed == totals.all_rows and is_alone:
+        return ReadPath.FULL_SCAN
+    return ReadPath.SELECTED_ROWS
+
+
+def _sum(known: int, more: int | None) -> int | None:
+    return None if more is None else known + more

@@ -1,0 +1,1 @@
+"""Evaluate Spark's expressions over Arrow arrays: types, coercion, casts, and functions."""

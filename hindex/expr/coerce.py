@@ -1,0 +1,283 @@
+"""The types that Spark gives to operators and functions in ANSI mode, and the casts that it puts in for them.
+
+Source: Spark's ``AnsiTypeCoercion`` and ``DecimalPrecision``. What it would cast in a way that is not evaluated here is
+refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from decimal import Decimal
+
+import pyarrow as pa
+
+from hindex.errors import PredicateError
+from hindex.expr import casts
+from hindex.expr.casting import can_cast
+from hindex.expr.evaluate import evaluate
+from hindex.expr.nodes import (
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    STRING,
+    TIMESTAMP,
+    Apply,
+    Column,
+    Constant,
+    ConstantValue,
+    Node,
+    decimal_type,
+)
+from hindex.expr.spark_types import MAX_PRECISION, Family, SparkType, column_type, wider
+from hindex.keys import INT64_MAX, INT64_MIN
+from hindex.orc.types import INTEGER_KINDS, Kind, OrcType
+
+REMEDY = "filter with Spark on scan(...).to_spark()"
+
+_INTEGERS = {3: OrcType(Kind.BYTE), 5: OrcType(Kind.SHORT), 10: OrcType(Kind.INT), 20: OrcType(Kind.LONG)}
+_TYPES = {
+    Family.BOOLEAN: BOOLEAN,
+    Family.FLOAT: FLOAT,
+    Family.DOUBLE: DOUBLE,
+    Family.STRING: STRING,
+    Family.BINARY: BINARY,
+    Family.DATE: DATE,
+    Family.TIMESTAMP: TIMESTAMP,
+}
+FLOATING = frozenset({Kind.FLOAT, Kind.DOUBLE})
+NUMERIC = INTEGER_KINDS | FLOATING | {Kind.DECIMAL}
+_TIMES = frozenset({Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT})
+_MIN_SCALE = 6
+
+
+def apply(function: str, args: Sequence[Node], of: OrcType, options: tuple[str, ...] = ()) -> Node:
+    """A function of values, or its result where all of them are constants."""
+    node = Apply(function, tuple(args), of, options)
+    if not all(isinstance(arg, Constant) for arg in args):
+        return node
+    found = evaluate(node, {}, 1)
+    # an error is left to the rows that need the value, if any does
+    return node if found.errors is not None else Constant(_constant(found.array), of)
+
+
+def _constant(array: pa.Array) -> ConstantValue:
+    if pa.types.is_date32(array.type):
+        array = array.cast(pa.int32())
+    elif pa.types.is_timestamp(array.type):
+        array = array.cast(pa.int64())
+    value: ConstantValue = array[0].as_py()
+    return value
+
+
+def type_of(node: Node) -> OrcType:
+    """The type of a value; a NULL of no type is a boolean where nothing else asks for one."""
+    return node.type or BOOLEAN
+
+
+def is_null_literal(node: Node) -> bool:
+    return isinstance(node, Constant) and node.type is None
+
+
+def cast_to(node: Node, to: OrcType, *, is_try: bool = False) -> Node:
+    """A value cast to a type.
+
+    :raises PredicateError: for a cast that is not evaluated here.
+    """
+    if isinstance(node, Constant) and node.value is None:
+        return Constant(None, to)
+    of = type_of(node)
+    if of == to:
+        return replace(node, is_literal=False) if isinstance(node, Constant) else node
+    if (
+        to in (DATE, TIMESTAMP)
+        and isinstance(node, Constant)
+        and isinstance(node.value, str)
+        and casts.is_named_time(node.value)
+    ):
+        # Spark's optimizer reads these names where it knows the text; in the values of a column they are no times
+        if casts.is_epoch(node.value):
+            return Constant(0, to)
+        raise PredicateError(f"{node.value[:60]!r} is not read as a time here; write a date, or {REMEDY}")
+    if not can_cast(of, to):
+        raise PredicateError(f"the cast from {of} to {to} is not evaluated here; {REMEDY}")
+    if to == DOUBLE and isinstance(node, Apply) and node.function.endswith("CAST") and of == FLOAT:
+        source = type_of(node.args[0])
+        if source.kind in (Kind.INT, Kind.LONG):
+            # Spark's optimizer leaves the inner cast out, and with it its rounding
+            raise PredicateError(
+                f"a cast from {source} to float, taken as a double, is not evaluated here; cast it to double"
+            )
+    return apply("TRY_CAST" if is_try else "CAST", (node,), to)
+
+
+def common_type(
+    nodes: Sequence[Node], what: str, *, is_comparison: bool = False, narrow: bool = False
+) -> OrcType:
+    """The type that all values are cast to.
+
+    :param is_comparison: whether texts take the other values' type.
+    :param narrow: whether whole literals have as many digits as are written, beside a decimal.
+    :raises PredicateError: if there is none, or it is not that of Spark for sure.
+    """
+    kinds = {type_of(node).kind for node in nodes if not is_null_literal(node)}
+    if kinds >= _TIMES or (Kind.TIMESTAMP_INSTANT in kinds and len(kinds) > 1):
+        raise PredicateError(
+            f"{what} mixes timestamps with and without a time zone, which depends on the session's; {REMEDY}"
+        )
+    if not is_comparison and Kind.STRING in kinds and len(kinds) > 1:
+        raise PredicateError(f"{what} mixes texts with other types; cast them to one type, or {REMEDY}")
+    narrow = narrow and Kind.DECIMAL in kinds
+    # in their order, as Spark does: a text beside 1 and then 2.5 is a decimal, beside 2.5 and then 1 a double
+    common: SparkType | None = None
+    for node in nodes:
+        if is_null_literal(node):
+            continue
+        own = _narrow(node) if narrow else column_type(type_of(node))
+        if own is None:
+            raise PredicateError(f"{what} of a value of type {type_of(node)} is not evaluated; {REMEDY}")
+        common = own if common is None else wider(common, own)
+        if common is None:
+            shown = " and ".join(dict.fromkeys(str(type_of(node)) for node in nodes))
+            raise PredicateError(f"{what} of {shown} is refused, in Spark too; cast them to one type")
+    if common is None:
+        return BOOLEAN
+    if kinds == {Kind.TIMESTAMP_INSTANT}:
+        return OrcType(Kind.TIMESTAMP_INSTANT)
+    return _orc_type(common)
+
+
+def coerced(nodes: Sequence[Node], of: OrcType) -> tuple[Node, ...]:
+    return tuple(cast_to(node, of) for node in nodes)
+
+
+def as_text(node: Node) -> Node:
+    """An argument that is a string; other values are cast, as Spark does."""
+    return cast_to(node, STRING)
+
+
+def as_date(node: Node) -> Node:
+    return cast_to(node, DATE)
+
+
+def as_timestamp(node: Node) -> Node:
+    if type_of(node).kind is Kind.TIMESTAMP_INSTANT:
+        raise PredicateError(f"parts of an instant depend on the session's time zone; {REMEDY}")
+    return cast_to(node, TIMESTAMP)
+
+
+def as_int(node: Node, what: str) -> Node:
+    """An argument that is a number of characters or days."""
+    of = type_of(node)
+    if not is_null_literal(node) and of.kind not in INTEGER_KINDS:
+        raise PredicateError(f"{what} takes a whole number here, not a value of type {of}; cast it to int")
+    return cast_to(node, OrcType(Kind.INT))
+
+
+def arithmetic_sides(op: str, left: Node, right: Node) -> tuple[Node, Node]:
+    """Both sides of an operator, a text cast to the type that Spark gives it beside the other side."""
+    for mine, other in ((left, right), (right, left)):
+        if type_of(other).kind is Kind.STRING and not is_null_literal(other):
+            if type_of(mine).kind not in NUMERIC or is_null_literal(mine):
+                break
+            to = OrcType(Kind.LONG) if type_of(mine).kind in INTEGER_KINDS else DOUBLE
+            return (mine, cast_to(other, to)) if mine is left else (cast_to(other, to), mine)
+    for side in (left, right):
+        if not is_null_literal(side) and type_of(side).kind not in NUMERIC:
+            raise PredicateError(
+                f"{op} of values of type {type_of(left)} and {type_of(right)} is not evaluated; {REMEDY}"
+            )
+    if is_null_literal(left):
+        left = Constant(None, type_of(right) if not is_null_literal(right) else DOUBLE)
+    if is_null_literal(right):
+        right = Constant(None, type_of(left))
+    return left, right
+
+
+def decimal_sides(left: Node, right: Node) -> tuple[Node, Node] | None:
+    """Both sides as decimals, where one is and the other is no floating-point number."""
+    kinds = {type_of(left).kind, type_of(right).kind}
+    if Kind.DECIMAL not in kinds or kinds & FLOATING:
+        return None
+    sides = []
+    for side in (left, right):
+        own = _narrow(side)
+        assert own is not None
+        of = own if own.family is Family.DECIMAL else SparkType(Family.DECIMAL, own.precision, 0)
+        sides.append(cast_to(side, decimal_type(of.precision, of.scale)))
+    return sides[0], sides[1]
+
+
+def bounded_decimal(precision: int, scale: int) -> OrcType:
+    """A result's type within 38 digits: fraction digits beyond the sixth give way to whole ones."""
+    if precision <= MAX_PRECISION:
+        return decimal_type(precision, scale)
+    whole = precision - scale
+    return decimal_type(MAX_PRECISION, max(MAX_PRECISION - whole, min(scale, _MIN_SCALE)))
+
+
+def decimal_result(op: str, a: OrcType, b: OrcType) -> OrcType:
+    """The type of an operator's result on two decimals."""
+    whole = (a.precision - a.scale, b.precision - b.scale)
+    match op:
+        case "+" | "-":
+            scale = max(a.scale, b.scale)
+            return bounded_decimal(max(whole) + scale + 1, scale)
+        case "*":
+            return bounded_decimal(a.precision + b.precision + 1, a.scale + b.scale)
+        case "/":
+            scale = max(_MIN_SCALE, a.scale + b.precision + 1)
+            return bounded_decimal(whole[0] + b.scale + scale, scale)
+        case _:
+            scale = max(a.scale, b.scale)
+            return bounded_decimal(min(whole) + scale, scale)
+
+
+def _narrow(node: Node) -> SparkType | None:
+    """The type of a side beside a decimal: a whole literal has as many digits as are written."""
+    if isinstance(node, Constant) and node.is_literal and type_of(node).kind in INTEGER_KINDS:
+        assert isinstance(node.value, int)
+        return SparkType(Family.DECIMAL, len(str(abs(node.value))), 0)
+    return column_type(type_of(node))
+
+
+def _orc_type(of: SparkType) -> OrcType:
+    if of.family is Family.INTEGER:
+        return _INTEGERS[of.precision]
+    if of.family is Family.DECIMAL:
+        return decimal_type(of.precision, of.scale)
+    return _TYPES[of.family]
+
+
+def literal_constant(value: ConstantValue, of: OrcType | None) -> Constant:
+    return Constant(value, of, is_literal=True)
+
+
+def decimal_constant(value: int | Decimal) -> Constant:
+    """A decimal literal of its narrowest type.
+
+    :raises PredicateError: if it has more than 38 digits.
+    """
+    exact = Decimal(value)
+    exponent = exact.as_tuple().exponent
+    assert isinstance(exponent, int)
+    scale = max(0, -exponent)
+    precision = max(len(exact.as_tuple().digits), scale)
+    if precision > MAX_PRECISION:
+        raise PredicateError(
+            f"the number {value} has more than {MAX_PRECISION} digits; write a double such as 1e40"
+        )
+    return literal_constant(exact, decimal_type(precision, scale))
+
+
+def fits_bigint(value: int) -> bool:
+    return INT64_MIN <= value <= INT64_MAX
+
+
+def column(name: str, of: OrcType) -> Column:
+    """:raises PredicateError: for a composite type."""
+    if column_type(of) is None:
+        raise PredicateError(f"a column of type {of} can only be tested for NULL, not evaluated")
+    return Column(name, of)

@@ -1,0 +1,285 @@
+"""Evaluating typed expressions on Arrow arrays.
+
+Most functions are strict: NULL in gives NULL out, and arguments are evaluated from left to right until one is NULL. The
+others decide here which of their arguments count, and so whose errors do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hindex.expr import arithmetic, dates, strings
+from hindex.expr.casting import cast
+from hindex.expr.nodes import Apply, Column, Constant, Node
+from hindex.expr.vector import (
+    Errors,
+    Mask,
+    Vector,
+    joined,
+    of_constant,
+    of_truth,
+)
+from hindex.keys import array_keys
+from hindex.orc.types import Kind, OrcType
+
+Evaluator = Callable[..., Vector]
+Columns = Mapping[str, pa.Array]
+
+
+def evaluate(node: Node, columns: Columns, n: int) -> Vector:
+    """The values of an expression.
+
+    :param columns: an array of ``n`` values of ``column_type.to_arrow()`` for each column it names.
+    :raises PredicateError: for a value that is not evaluated as Spark does.
+    """
+    if isinstance(node, Column):
+        array = columns[node.name]
+        if node.column_type.kind is Kind.CHAR:
+            array = pc.utf8_rpad(array, width=node.column_type.max_length, padding=" ")
+        return Vector(node.type, array)
+    if isinstance(node, Constant):
+        return of_constant(node, n)
+    lazy = _LAZY.get(node.function)
+    if lazy is not None:
+        return lazy(node, columns, n)
+    args = [evaluate(arg, columns, n) for arg in node.args]
+    # the right side of a division is evaluated first
+    order = reversed(args) if node.function in ("/", "DIV", "%") else args
+    errors: Errors | None = None
+    wanted = np.ones(n, np.bool_)
+    for arg in order:
+        if arg.errors is not None:
+            errors = joined(errors, arg.errors.among(wanted))
+        if node.function not in _EAGER:
+            wanted &= arg.valid
+    found = STRICT[node.function](node.type, *args, *node.options)
+    return _with_errors(found, joined(errors, found.errors))
+
+
+def _with_errors(value: Vector, errors: Errors | None) -> Vector:
+    if errors is None or errors is value.errors:
+        return value
+    nothing = pa.scalar(None, value.array.type)
+    return Vector(value.type, pc.if_else(pa.array(errors.rows), nothing, value.array), errors)
+
+
+# What is not strict
+
+
+def _and(node: Apply, columns: Columns, n: int) -> Vector:
+    """FALSE on the left decides; the right side is not evaluated there."""
+    return _connected(node, columns, n, decides=False)
+
+
+def _or(node: Apply, columns: Columns, n: int) -> Vector:
+    return _connected(node, columns, n, decides=True)
+
+
+def _connected(node: Apply, columns: Columns, n: int, *, decides: bool) -> Vector:
+    decided = np.zeros(n, np.bool_)
+    unknown = np.zeros(n, np.bool_)
+    errors: Errors | None = None
+    for arg in node.args:
+        failed = np.zeros(n, np.bool_) if errors is None else errors.rows
+        value = evaluate(arg, columns, n)
+        if value.errors is not None:
+            errors = joined(errors, value.errors.among(~decided & ~failed))
+        valid = value.valid
+        decided |= valid & (value.numbers == decides) & ~failed
+        unknown |= ~valid
+    truth = decided if decides else ~decided
+    return of_truth(truth, decided | ~unknown, errors)
+
+
+def _not(node: Apply, columns: Columns, n: int) -> Vector:
+    value = evaluate(node.args[0], columns, n)
+    return of_truth(~value.numbers, value.valid, value.errors)
+
+
+def _is_null(node: Apply, columns: Columns, n: int) -> Vector:
+    value = evaluate(node.args[0], columns, n)
+    return of_truth(~value.valid, np.ones(n, np.bool_), value.errors)
+
+
+def _null_safe_equal(node: Apply, columns: Columns, n: int) -> Vector:
+    left, right = (evaluate(arg, columns, n) for arg in node.args)
+    equal = _sign(left, right) == 0
+    truth = np.where(left.valid & right.valid, equal, left.valid == right.valid)
+    return of_truth(truth, np.ones(n, np.bool_), joined(left.errors, right.errors))
+
+
+def _in(node: Apply, columns: Columns, n: int) -> Vector:
+    """The list is gone through until a value is found: those behind it are not evaluated."""
+    value = evaluate(node.args[0], columns, n)
+    found = np.zeros(n, np.bool_)
+    unknown = np.zeros(n, np.bool_)
+    errors = value.errors
+    for arg in node.args[1:]:
+        item = evaluate(arg, columns, n)
+        if item.errors is not None:
+            failed = np.zeros(n, np.bool_) if errors is None else errors.rows
+            errors = joined(errors, item.errors.among(value.valid & ~found & ~failed))
+        both = value.valid & item.valid
+        found |= both & (_sign(value, item) == 0)
+        unknown |= ~item.valid
+    return of_truth(found, value.valid & (found | ~unknown), errors)
+
+
+def _case(node: Apply, columns: Columns, n: int) -> Vector:
+    """Arguments are conditions and values in turn, and last the value of ELSE."""
+    open_ = np.ones(n, np.bool_)
+    picks = np.full(n, len(node.args) // 2, np.int64)
+    errors: Errors | None = None
+    values: list[Vector] = []
+    for at in range(0, len(node.args) - 1, 2):
+        condition = evaluate(node.args[at], columns, n)
+        if condition.errors is not None:
+            errors = joined(errors, condition.errors.among(open_))
+            open_ = open_ & ~condition.errors.rows
+        chosen = open_ & condition.valid & condition.numbers
+        values.append(evaluate(node.args[at + 1], columns, n))
+        errors = _chosen_errors(errors, values[-1], chosen)
+        picks[chosen] = at // 2
+        open_ = open_ & ~chosen
+    values.append(evaluate(node.args[-1], columns, n))
+    errors = _chosen_errors(errors, values[-1], open_)
+    return _picked(node.type, values, picks, errors)
+
+
+def _coalesce(node: Apply, columns: Columns, n: int) -> Vector:
+    open_ = np.ones(n, np.bool_)
+    picks = np.zeros(n, np.int64)
+    errors: Errors | None = None
+    values: list[Vector] = []
+    for at, arg in enumerate(node.args):
+        value = evaluate(arg, columns, n)
+        values.append(value)
+        errors = _chosen_errors(errors, value, open_)
+        if value.errors is not None:
+            open_ = open_ & ~value.errors.rows
+        chosen = open_ & value.valid
+        picks[chosen] = at
+        open_ = open_ & ~chosen
+    return _picked(node.type, values, picks, errors)
+
+
+def _extreme(node: Apply, columns: Columns, n: int) -> Vector:
+    """greatest and least: NULLs are skipped."""
+    sign = 1 if node.function == "greatest" else -1
+    values = [evaluate(arg, columns, n) for arg in node.args]
+    best = values[0]
+    errors = best.errors
+    for value in values[1:]:
+        errors = joined(errors, value.errors)
+        better = value.valid & (~best.valid | (_sign(value, best) == sign))
+        best = _picked(node.type, [best, value], better.astype(np.int64), None)
+    return _with_errors(best, errors)
+
+
+def _try_cast(node: Apply, columns: Columns, n: int) -> Vector:
+    """What cannot be cast is NULL; an error of the value stays one."""
+    value = evaluate(node.args[0], columns, n)
+    return Vector(node.type, cast(node.type, value).array, value.errors)
+
+
+def _chosen_errors(errors: Errors | None, value: Vector, chosen: Mask) -> Errors | None:
+    return errors if value.errors is None else joined(errors, value.errors.among(chosen))
+
+
+def _picked(of: OrcType, values: Sequence[Vector], picks: np.ndarray, errors: Errors | None) -> Vector:
+    array = pc.choose(pa.array(picks), *(value.array for value in values))
+    return _with_errors(Vector(of, array), errors)
+
+
+# Comparisons
+
+
+def _sign(left: Vector, right: Vector) -> np.ndarray:
+    """-1, 0 or 1 where both have a value."""
+    a, b = array_keys(left.type, left.array), array_keys(right.type, right.array)
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return (a > b).astype(np.int8) - (a < b).astype(np.int8)
+    greater, less = (np.asarray(f(a, b).fill_null(False)) for f in (pc.greater, pc.less))
+    return greater.astype(np.int8) - less.astype(np.int8)
+
+
+def _comparison(holds: Callable[[np.ndarray], Mask]) -> Evaluator:
+    def compare(_: OrcType, left: Vector, right: Vector) -> Vector:
+        return of_truth(holds(_sign(left, right)), left.valid & right.valid)
+
+    return compare
+
+
+_LAZY: dict[str, Callable[[Apply, Columns, int], Vector]] = {
+    "AND": _and,
+    "OR": _or,
+    "NOT": _not,
+    "IS NULL": _is_null,
+    "<=>": _null_safe_equal,
+    "IN": _in,
+    "CASE": _case,
+    "coalesce": _coalesce,
+    "greatest": _extreme,
+    "least": _extreme,
+    "TRY_CAST": _try_cast,
+}
+#: Those of the strict ones that evaluate every argument whatever the others are.
+_EAGER = frozenset({"concat", "isnan"})
+
+#: What takes the result's type, its arguments' values and its options.
+STRICT: dict[str, Evaluator] = {
+    "=": _comparison(lambda sign: sign == 0),
+    "<>": _comparison(lambda sign: sign != 0),
+    "<": _comparison(lambda sign: sign < 0),
+    "<=": _comparison(lambda sign: sign <= 0),
+    ">": _comparison(lambda sign: sign > 0),
+    ">=": _comparison(lambda sign: sign >= 0),
+    "CAST": cast,
+    "MATCHES": strings.matches,
+    "PAD": strings.padded,
+    "+": arithmetic.add,
+    "-": arithmetic.subtract,
+    "*": arithmetic.multiply,
+    "/": arithmetic.divide,
+    "DIV": arithmetic.divide_whole,
+    "%": arithmetic.remainder,
+    "negative": arithmetic.negative,
+    "abs": arithmetic.absolute,
+    "ceil": arithmetic.ceil,
+    "floor": arithmetic.floor,
+    "round": arithmetic.round_half_up,
+    "isnan": arithmetic.isnan,
+    "lower": strings.lower,
+    "upper": strings.upper,
+    "length": strings.length,
+    "trim": strings.trim,
+    "ltrim": strings.ltrim,
+    "rtrim": strings.rtrim,
+    "substring": strings.substring,
+    "left": strings.left,
+    "right": strings.right,
+    "concat": strings.concat,
+    "replace": strings.replace,
+    "startswith": strings.startswith,
+    "endswith": strings.endswith,
+    "contains": strings.contains,
+    "year": dates.year,
+    "month": dates.month,
+    "day": dates.day,
+    "quarter": dates.quarter,
+    "dayofweek": dates.dayofweek,
+    "dayofyear": dates.dayofyear,
+    "weekday": dates.weekday,
+    "weekofyear": dates.weekofyear,
+    "last_day": dates.last_day,
+    "hour": dates.hour,
+    "minute": dates.minute,
+    "second": dates.second,
+    "date_add": dates.date_add,
+    "date_sub": dates.date_sub,
+    "datediff": dates.datediff,
+}

@@ -1,0 +1,163 @@
+"""Functions of strings, by characters (code points), as Spark's ``UTF8String`` counts them.
+
+Source: Spark's ``UTF8String.java`` and ``stringExpressions.scala``. A string that is not UTF-8 is refused by whatever
+looks into it.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hindex.errors import PredicateError
+from hindex.expr.vector import Vector, by_value, not_utf8, of_truth
+from hindex.orc.types import Kind, OrcType
+
+#: Beyond these only characters without letter case are mapped: Java and Python know other versions of Unicode.
+_LAST_CASED = 0x0530
+#: Characters below it whose mapping depends on what stands around them, or is of a newer Unicode.
+_IRREGULAR = frozenset("Σƛɤ")
+
+
+def lower(of: OrcType, text: Vector) -> Vector:
+    return _mapped(of, text, to_upper=False)
+
+
+def upper(of: OrcType, text: Vector) -> Vector:
+    return _mapped(of, text, to_upper=True)
+
+
+def _mapped(of: OrcType, text: Vector, *, to_upper: bool) -> Vector:
+    if pc.all(pc.string_is_ascii(_checked(text.array)), min_count=0).as_py():
+        return Vector(of, pc.ascii_upper(text.array) if to_upper else pc.ascii_lower(text.array), text.errors)
+    return by_value(of, (text,), lambda value: "".join(_map_character(c, to_upper) for c in value))
+
+
+@lru_cache(maxsize=4096)
+def _map_character(character: str, to_upper: bool) -> str:
+    mapped = character.upper() if to_upper else character.lower()
+    if character.isascii():
+        return mapped
+    category = unicodedata.category(character)
+    if ord(character) < _LAST_CASED:
+        is_regular = len(mapped) == 1 and category != "Cn" and character not in _IRREGULAR
+    else:
+        has_case = character.lower() != character or character.upper() != character
+        is_regular = not has_case and (
+            category not in ("Ll", "Lu", "Lt", "Lm", "Cn") or _is_noncharacter(character)
+        )
+    if not is_regular:
+        raise PredicateError(
+            f"lower and upper of {character!r} (U+{ord(character):04X}) are not the same in all versions of Unicode; "
+            "filter with Spark on scan(...).to_spark()"
+        )
+    return mapped
+
+
+def _is_noncharacter(character: str) -> bool:
+    """Whether no version of Unicode will ever assign it."""
+    code = ord(character)
+    return code & 0xFFFE == 0xFFFE or 0xFDD0 <= code <= 0xFDEF
+
+
+def length(of: OrcType, value: Vector) -> Vector:
+    """Characters of a string, bytes of a binary value."""
+    if value.type.kind is Kind.BINARY:
+        return Vector(of, pc.binary_length(value.array).cast(pa.int32()))
+    return Vector(of, pc.utf8_length(_checked(value.array)).cast(pa.int32()))
+
+
+def trim(of: OrcType, text: Vector) -> Vector:
+    """Blanks go, and no other white space."""
+    return Vector(of, pc.utf8_trim(_checked(text.array), characters=" "))
+
+
+def ltrim(of: OrcType, text: Vector) -> Vector:
+    return Vector(of, pc.utf8_ltrim(_checked(text.array), characters=" "))
+
+
+def rtrim(of: OrcType, text: Vector) -> Vector:
+    return Vector(of, pc.utf8_rtrim(_checked(text.array), characters=" "))
+
+
+def substring(of: OrcType, *args: Vector) -> Vector:
+    """From a position counted from 1, or from the end where negative; 0 is as 1."""
+    return by_value(of, args, _substring)
+
+
+def _substring(text: str, position: int, count: int = 1 << 31) -> str:
+    start = position - 1 if position > 0 else len(text) + position if position < 0 else 0
+    end = start + count
+    return text[max(start, 0) : end] if end > max(start, 0) else ""
+
+
+def left(of: OrcType, text: Vector, count: Vector) -> Vector:
+    return by_value(of, (text, count), lambda value, n: value[: max(n, 0)])
+
+
+def right(of: OrcType, text: Vector, count: Vector) -> Vector:
+    return by_value(of, (text, count), lambda value, n: value[-n:] if n > 0 else "")
+
+
+def concat(of: OrcType, *parts: Vector) -> Vector:
+    empty: Any = b"" if of.kind is Kind.BINARY else ""
+    return by_value(of, parts, lambda *values: empty.join(values))
+
+
+def replace(of: OrcType, *args: Vector) -> Vector:
+    return by_value(of, args, _replace)
+
+
+def _replace(text: str, old: str, new: str = "") -> str:
+    return text.replace(old, new) if old else text
+
+
+def startswith(of: OrcType, text: Vector, part: Vector) -> Vector:
+    return by_value(of, (text, part), str.startswith)
+
+
+def endswith(of: OrcType, text: Vector, part: Vector) -> Vector:
+    return by_value(of, (text, part), str.endswith)
+
+
+def contains(of: OrcType, text: Vector, part: Vector) -> Vector:
+    return by_value(of, (text, part), lambda value, one: one in value)
+
+
+def padded(of: OrcType, text: Vector, width: str) -> Vector:
+    """Fill with blanks, or cut, to so many characters."""
+    filled = pc.utf8_rpad(_checked(text.array), width=int(width), padding=" ")
+    return Vector(of, pc.utf8_slice_codeunits(filled, 0, int(width)))
+
+
+def matches(of: OrcType, text: Vector, *patterns: str) -> Vector:
+    """Whether RE2 finds one of two patterns: the second in a value without the line end that it may have."""
+    array = _checked(text.array)
+    try:
+        found = pc.match_substring_regex(array, patterns[0])
+        if len(patterns) > 1:
+            without = pc.replace_substring_regex(array, LINE_END, "")
+            found = pc.or_(found, pc.match_substring_regex(without, patterns[1]))
+    except pa.ArrowInvalid as error:
+        raise PredicateError(
+            f"the pattern cannot be evaluated here ({str(error)[:100]}); filter with Spark on scan(...).to_spark()"
+        ) from error
+    return of_truth(np.asarray(found.fill_null(False)), text.valid)
+
+
+#: What ``$`` of a Java pattern leaves out at the end of a value.
+LINE_END = "(?:\\r\\n|[\\n\\r\\x{85}\\x{2028}\\x{2029}])\\z"
+
+
+def _checked(array: pa.Array) -> pa.Array:
+    """:raises PredicateError: for a string that is not UTF-8."""
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        raise not_utf8() from None
+    return array

@@ -1,0 +1,376 @@
+"""Expressions as written to typed expressions."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from typing import assert_never
+
+from hindex.errors import PredicateError
+from hindex.expr import casts, functions, patterns
+from hindex.expr.coerce import (
+    apply,
+    as_text,
+    cast_to,
+    coerced,
+    column,
+    common_type,
+    decimal_constant,
+    fits_bigint,
+    is_null_literal,
+    literal_constant,
+    type_of,
+)
+from hindex.expr.nodes import (
+    BIGINT,
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INT,
+    SMALLINT,
+    STRING,
+    TIMESTAMP,
+    TINYINT,
+    Apply,
+    Column,
+    Constant,
+    Node,
+    decimal_type,
+)
+from hindex.keys import INT64_MAX, INT64_MIN
+from hindex.orc.types import INTEGER_KINDS, Kind, OrcType
+from hindex.sql.predicate import (
+    And,
+    Arithmetic,
+    BooleanColumn,
+    BooleanExpression,
+    Call,
+    Case,
+    Cast,
+    ColumnRef,
+    Comparison,
+    ComparisonOp,
+    Expression,
+    ExpressionComparison,
+    ExpressionIn,
+    ExpressionIsNull,
+    ExpressionLike,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    LiteralKind,
+    Not,
+    Or,
+    Predicate,
+    RLike,
+    operands,
+)
+from hindex.sql.predicate import (
+    Constant as Truth,
+)
+from hindex.validation import is_utf8
+
+#: Deeper expressions could exhaust the stack.
+MAX_DEPTH = 150
+
+#: To which side Spark rounds a decimal literal beside a whole number.
+_ROUNDED = {
+    ComparisonOp.GT: ROUND_FLOOR,
+    ComparisonOp.LE: ROUND_FLOOR,
+    ComparisonOp.GE: ROUND_CEILING,
+    ComparisonOp.LT: ROUND_CEILING,
+}
+
+_TYPES = {
+    "BOOLEAN": BOOLEAN,
+    "TINYINT": TINYINT,
+    "SMALLINT": SMALLINT,
+    "INT": INT,
+    "BIGINT": BIGINT,
+    "FLOAT": FLOAT,
+    "DOUBLE": DOUBLE,
+    "STRING": STRING,
+    "BINARY": BINARY,
+    "DATE": DATE,
+    "TIMESTAMP": TIMESTAMP,
+}
+
+#: A column of the table by the parts of its name: its name there, and its type.
+Resolve = Callable[[tuple[str, ...]], tuple[str, OrcType]]
+
+
+def typed(expression: Expression, resolve: Resolve) -> Node:
+    """A value with the types that Spark's analyzer gives it, in ANSI mode.
+
+    :raises PredicateError: if Spark refuses it, or it is not evaluated here; the message says which.
+    :raises ColumnError: if a column cannot be resolved.
+    """
+    return _Typer(resolve).value(expression, 0)
+
+
+def typed_condition(predicate: Predicate, resolve: Resolve) -> Node:
+    """A condition with its types; errors are those of :func:`typed`."""
+    return _Typer(resolve).condition(predicate, 0)
+
+
+def too_deep() -> PredicateError:
+    return PredicateError(f"an expression is deeper than {MAX_DEPTH} levels; write a shorter one")
+
+
+def check_depth(root: Expression) -> None:
+    """:raises PredicateError: for an expression that could exhaust the stack."""
+    stack = [(root, 0)]
+    while stack:
+        node, depth = stack.pop()
+        if depth > MAX_DEPTH:
+            raise too_deep()
+        stack.extend((child, depth + 1) for child in operands(node))
+
+
+def check_filling(node: Comparison | ExpressionComparison, resolve: Resolve) -> None:
+    """:raises PredicateError: for a comparison of CHAR columns that Spark does not fill."""
+    sides = (node.column,) if isinstance(node, Comparison) else (node.left, node.right)
+    if not node.is_filled and any(
+        isinstance(side, ColumnRef) and resolve(side.parts)[1].kind is Kind.CHAR for side in sides
+    ):
+        typed_condition(node, resolve)
+
+
+class _Typer:
+    def __init__(self, resolve: Resolve) -> None:
+        self._resolve = resolve
+
+    def value(self, node: Expression, depth: int) -> Node:
+        if depth > MAX_DEPTH:
+            raise too_deep()
+        below = depth + 1
+        match node:
+            case ColumnRef(parts):
+                return column(*self._resolve(parts))
+            case Literal():
+                return constant(node)
+            case Arithmetic(op, left, right):
+                return functions.arithmetic(op.value, (self.value(left, below), self.value(right, below)))
+            case Call(name, args):
+                rule = functions.RULES.get(name)
+                if rule is None:
+                    raise PredicateError(
+                        f"function {name} is not evaluated here; those that are: {', '.join(functions.RULES)}"
+                    )
+                return rule(name, [self.value(arg, below) for arg in args])
+            case Cast(Literal(int() as number), to, is_literal=True):
+                return literal_constant(number, _TYPES[to])
+            case Cast(child, to, is_try):
+                found = cast_to(self.value(child, below), _cast_type(to), is_try=is_try)
+                # as any value that is computed, and unlike the column, it is not filled beside others
+                return apply("concat", (found,), STRING) if _char_length(found) else found
+            case Case(whens, otherwise):
+                return self._case(whens, otherwise, below)
+            case _:
+                return self.condition(node, depth)
+
+    def condition(self, node: Predicate, depth: int) -> Node:
+        if depth > MAX_DEPTH:
+            raise too_deep()
+        below = depth + 1
+        match node:
+            case Truth(truth):
+                return Constant(truth, BOOLEAN)
+            case And(children) | Or(children):
+                sides = [self.condition(child, below) for child in children]
+                return apply("AND" if isinstance(node, And) else "OR", sides, BOOLEAN)
+            case Not(child):
+                return apply("NOT", (self.condition(child, below),), BOOLEAN)
+            case BooleanColumn(value) | BooleanExpression(value):
+                return _condition(self.value(value, below))
+            case Comparison(op, left, right) | ExpressionComparison(op, left, right):
+                sides = [self.value(left, below), self.value(right, below)]
+                if not node.is_filled and list(_padded(sides)) != sides:
+                    raise PredicateError(
+                        "BETWEEN and nullif of a CHAR column compare it without filling texts with blanks in Spark, "
+                        "which is not evaluated here; write >= and <=, or CASE"
+                    )
+                return comparison(op, *sides)
+            case In(value, items) | ExpressionIn(value, items):
+                return membership([self.value(item, below) for item in (value, *items)])
+            case IsNull(value) | ExpressionIsNull(value):
+                return apply("IS NULL", (self.value(value, below),), BOOLEAN)
+            case Like(value, pattern, escape) | ExpressionLike(value, pattern, escape):
+                return like(self.value(value, below), pattern, escape)
+            case RLike(value, pattern):
+                return rlike(self.value(value, below), pattern)
+            case _:
+                assert_never(node)
+
+    def _case(
+        self, whens: tuple[tuple[Predicate, Expression], ...], otherwise: Expression | None, depth: int
+    ) -> Node:
+        conditions = [self.condition(condition, depth) for condition, _ in whens]
+        values = [self.value(value, depth) for _, value in whens]
+        values.append(Constant(None, None) if otherwise is None else self.value(otherwise, depth))
+        of = common_type(values, "CASE")
+        cast = coerced(values, of)
+        args = [arg for pair in zip(conditions, cast[:-1], strict=True) for arg in pair]
+        return apply("CASE", (*args, cast[-1]), of)
+
+
+def comparison(op: ComparisonOp, left: Node, right: Node) -> Node:
+    """``left op right``.
+
+    A whole number beside a decimal literal that no bigint reaches is decided by Spark's analyzer, even for NULL; beside
+    another, what is less or greater is decided by the next whole number.
+    """
+    for wanted, value, other in ((op, left, right), (op.flipped, right, left)):
+        number = _decimal_literal(other)
+        if type_of(value).kind not in INTEGER_KINDS or number is None or wanted not in _ROUNDED:
+            continue
+        if not INT64_MIN <= number <= INT64_MAX:
+            is_less = wanted in (ComparisonOp.LT, ComparisonOp.LE)
+            return Constant((number > 0) is is_less, BOOLEAN)
+        whole = int(number.to_integral_value(_ROUNDED[wanted]))
+        return comparison(wanted, value, literal_constant(whole, BIGINT))
+    return apply(op.value, _comparable((left, right), f"the comparison {op.value}", narrow=True), BOOLEAN)
+
+
+def _decimal_literal(node: Node) -> Decimal | None:
+    is_literal = isinstance(node, Constant) and node.is_literal
+    return (
+        node.value if is_literal and isinstance(node, Constant) and isinstance(node.value, Decimal) else None
+    )
+
+
+def membership(nodes: Sequence[Node]) -> Node:
+    """``nodes[0] IN (the others)``."""
+    value, *items = nodes
+    texts = [item for item in items if isinstance(item, Constant) and item.type == STRING]
+    if _char_length(value) and len(texts) == len(items) and any(item.value is None for item in texts):
+        # Spark fills such a list, and leaves as many of its last members out as there are NULLs
+        raise PredicateError(
+            "IN of a CHAR column with a NULL that is computed is not evaluated here; write NULL"
+        )
+    is_filled = _char_length(value) and all(_literal_length(item) is not None for item in items)
+    return apply("IN", _comparable(nodes, "IN", filled=bool(is_filled)), BOOLEAN)
+
+
+def like(value: Node, pattern: str, escape: str) -> Node:
+    """``value LIKE pattern``."""
+    regex = patterns.like_regex(patterns.like_parts(pattern, escape))
+    return apply("MATCHES", (_text(value, "LIKE"),), BOOLEAN, (regex,))
+
+
+def rlike(value: Node, pattern: str) -> Node:
+    """``value RLIKE pattern``."""
+    return apply("MATCHES", (_text(value, "RLIKE"),), BOOLEAN, patterns.java_regex(pattern))
+
+
+def _text(value: Node, what: str) -> Node:
+    if type_of(value).kind is Kind.BINARY:
+        raise PredicateError(f"{what} is for strings, not for binary values; cast it to string")
+    return as_text(value)
+
+
+def _comparable(
+    nodes: Sequence[Node], what: str, *, filled: bool = True, narrow: bool = False
+) -> tuple[Node, ...]:
+    padded = _padded(nodes) if filled else nodes
+    of = common_type(padded, what, is_comparison=True, narrow=narrow)
+    for node in padded:
+        if (
+            isinstance(node, Apply)
+            and node.type.kind is of.kind is Kind.DECIMAL
+            and of.scale < node.type.scale
+        ):
+            beyond = 10 ** (node.type.precision - node.type.scale)
+            if any(_number(other) >= beyond for other in padded):
+                # Spark's optimizer may cast the constant to the type of the other side, an error, or may not
+                raise PredicateError(
+                    f"{what} rounds a value of type {node.type} to {of}, beside a number that its type does not hold; "
+                    "cast it to double or to fewer digits"
+                )
+    return coerced(padded, of)
+
+
+def _number(node: Node) -> Decimal:
+    """The size of a constant number; 0 for what is none."""
+    value = node.value if isinstance(node, Constant) else None
+    return Decimal(value).copy_abs() if isinstance(value, int | Decimal) else Decimal(0)
+
+
+def _padded(nodes: Sequence[Node]) -> Sequence[Node]:
+    """CHAR columns beside others, and beside literals, are compared with all filled to the length of the longest."""
+    lengths = [_char_length(node) for node in nodes]
+    written = [_literal_length(node) for node in nodes]
+    if not any(lengths) or not all(a or b is not None for a, b in zip(lengths, written, strict=True)):
+        return nodes
+    most = max(*lengths, *(length or 0 for length in written))
+    return [
+        apply("PAD", (node,), STRING, (str(most),)) if length != most else node
+        for node, length in zip(nodes, lengths, strict=True)
+    ]
+
+
+def _char_length(node: Node) -> int:
+    return (
+        node.column_type.max_length if isinstance(node, Column) and node.column_type.kind is Kind.CHAR else 0
+    )
+
+
+def _literal_length(node: Node) -> int | None:
+    """The length of a constant text, computed or not."""
+    return len(node.value) if isinstance(node, Constant) and isinstance(node.value, str) else None
+
+
+def _condition(node: Node) -> Node:
+    if is_null_literal(node):
+        return Constant(None, BOOLEAN)
+    if type_of(node) != BOOLEAN:
+        raise PredicateError(f"a value of type {type_of(node)} is not a condition; compare it with a value")
+    return node
+
+
+def constant(literal: Literal) -> Constant:
+    """A literal with its type: an integer that bigint cannot hold is a decimal."""
+    value = literal.value
+    match literal.kind, value:
+        case LiteralKind.NULL, _:
+            return literal_constant(None, None)
+        case LiteralKind.BOOLEAN, bool():
+            return literal_constant(value, BOOLEAN)
+        case LiteralKind.INTEGER, int():
+            if not fits_bigint(value):
+                return decimal_constant(value)
+            return literal_constant(value, INT if -(1 << 31) <= value < 1 << 31 else BIGINT)
+        case LiteralKind.DECIMAL, Decimal():
+            return decimal_constant(value)
+        case LiteralKind.DOUBLE, float():
+            return literal_constant(value, DOUBLE)
+        case LiteralKind.STRING, str():
+            if not is_utf8(value):
+                raise PredicateError(f"the literal {literal!s:.60} is not Unicode text")
+            return literal_constant(value, STRING)
+        case LiteralKind.BINARY, bytes():
+            return literal_constant(value, BINARY)
+        case LiteralKind.DATE, int() | datetime.date():
+            return literal_constant(casts.days_of(value), DATE)
+        case LiteralKind.TIMESTAMP, str():
+            clock = casts.WallClock(0) if casts.is_epoch(value) else casts.to_wall_clock(value)
+            if clock is None or clock.zone is not None:
+                raise PredicateError(
+                    f"the literal {literal} is not a wall clock time, which timestamps within expressions are; write "
+                    "date and time without a zone"
+                )
+            return literal_constant(clock.micros, TIMESTAMP)
+        case _:
+            raise AssertionError(literal)
+
+
+def _cast_type(text: str) -> OrcType:
+    found = _TYPES.get(text)
+    if found is not None:
+        return found
+    precision, scale = (int(part) for part in text.removeprefix("DECIMAL(").removesuffix(")").split(","))
+    return decimal_type(precision, scale)

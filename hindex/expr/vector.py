@@ -1,0 +1,170 @@
+"""Values of one expression for many rows, with the rows for which it has none because Spark would raise an error.
+
+Whether an error is raised depends on what the value is used for: ``b <> 0 AND a / b > 1`` has none where b is 0. So
+errors are carried along row by row, and whoever asks for the truth of a predicate raises those that are left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hindex.errors import PredicateError
+from hindex.expr.nodes import BOOLEAN, Constant
+from hindex.orc.types import Kind, OrcType
+
+Mask = npt.NDArray[np.bool_]
+Numbers = npt.NDArray[Any]
+
+_DTYPES: dict[Kind, str] = {
+    Kind.BOOLEAN: "?",
+    Kind.BYTE: "i1",
+    Kind.SHORT: "i2",
+    Kind.INT: "i4",
+    Kind.LONG: "i8",
+    Kind.FLOAT: "f4",
+    Kind.DOUBLE: "f8",
+    Kind.DATE: "i4",
+    Kind.TIMESTAMP: "i8",
+    Kind.TIMESTAMP_INSTANT: "i8",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """The rows without a value, and what Spark says of the first of them."""
+
+    rows: Mask
+    problem: str
+
+    def among(self, rows: Mask) -> Errors | None:
+        """Those of some rows."""
+        found = self.rows & rows
+        return Errors(found, self.problem) if found.any() else None
+
+
+def joined(a: Errors | None, b: Errors | None) -> Errors | None:
+    """The rows of both."""
+    if a is None or b is None:
+        return a or b
+    return Errors(a.rows | b.rows, a.problem)
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """An array of ``type.to_arrow()``. Rows with an error are null in it."""
+
+    type: OrcType
+    array: pa.Array
+    errors: Errors | None = None
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    @property
+    def valid(self) -> Mask:
+        """Rows that are not NULL, and have no error."""
+        return np.asarray(self.array.is_valid())
+
+    @property
+    def numbers(self) -> Numbers:
+        """The values of a fixed-width type other than decimal; anything where there is none."""
+        dtype = np.dtype(_DTYPES[self.type.kind])
+        if self.type.kind is Kind.BOOLEAN:
+            return np.asarray(self.array.fill_null(False))
+        buffer = self.array.buffers()[1]
+        if buffer is None or not len(self.array):
+            return np.zeros(len(self.array), dtype)
+        return np.frombuffer(buffer, dtype, count=len(self.array), offset=self.array.offset * dtype.itemsize)
+
+    @property
+    def values(self) -> list[Any]:
+        """Python values, for types that numpy does not have: str, bytes, Decimal.
+
+        :raises PredicateError: for a string that is not UTF-8.
+        """
+        try:
+            found: list[Any] = self.array.to_pylist()
+        except UnicodeDecodeError:
+            raise not_utf8() from None
+        return found
+
+
+def of_numbers(of: OrcType, numbers: Numbers, valid: Mask, errors: Errors | None = None) -> Vector:
+    """A vector of a fixed-width type."""
+    if errors is not None:
+        valid = valid & ~errors.rows
+    plain = pa.array(np.ascontiguousarray(numbers, dtype=np.dtype(_DTYPES[of.kind])), mask=~valid)
+    return Vector(of, plain.cast(of.to_arrow()) if plain.type != of.to_arrow() else plain, errors)
+
+
+def of_truth(truth: Mask, valid: Mask, errors: Errors | None = None) -> Vector:
+    """A vector of booleans."""
+    return of_numbers(BOOLEAN, truth, valid, errors)
+
+
+def of_values(of: OrcType, values: Sequence[Any], errors: Errors | None = None) -> Vector:
+    """A vector of Python values, None for NULL."""
+    return Vector(of, pa.array(values, of.to_arrow()), errors)
+
+
+def of_constant(constant: Constant, n: int) -> Vector:
+    """The same value in every row."""
+    of = constant.type or BOOLEAN
+    wanted = of.to_arrow()
+    value = constant.value
+    if value is not None and of.kind in (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT):
+        one = pa.array([value], pa.int32() if of.kind is Kind.DATE else pa.int64()).cast(wanted)
+    else:
+        one = pa.array([value], wanted)
+    return Vector(of, pa.concat_arrays([one] * n) if n < 2 else one.take(pa.array(np.zeros(n, np.int64))))
+
+
+def not_utf8() -> PredicateError:
+    """The refusal of a string that is not UTF-8, by whatever looks into it."""
+    return PredicateError(
+        "a value is not UTF-8, and functions of strings are evaluated here only where all are; filter with Spark on "
+        "scan(...).to_spark()"
+    )
+
+
+class CannotEvaluate(Exception):  # noqa: N818
+    """One value that Spark would refuse; the message says which and why."""
+
+
+def by_value(of: OrcType, args: Sequence[Vector], function: Callable[..., Any]) -> Vector:
+    """A function of Python values, applied once to each combination; NULL in gives NULL out.
+
+    The function raises :class:`CannotEvaluate` where Spark raises an error.
+    """
+    known: dict[tuple[Any, ...], tuple[Any, str]] = {}
+    results: list[Any] = []
+    failed: list[int] = []
+    problem = ""
+    for at, row in enumerate(zip(*(arg.values for arg in args), strict=True)):
+        if None in row:
+            results.append(None)
+            continue
+        found = known.get(row)
+        if found is None:
+            try:
+                found = function(*row), ""
+            except CannotEvaluate as error:
+                found = None, str(error)
+            known[row] = found
+        value, error_text = found
+        results.append(value)
+        if error_text:
+            failed.append(at)
+            problem = problem or error_text
+    errors = None
+    if failed:
+        rows = np.zeros(len(results), np.bool_)
+        rows[failed] = True
+        errors = Errors(rows, problem)
+    return of_values(of, results, errors)

@@ -1,0 +1,110 @@
+"""What the builders of index files share: the type's checks, the file being written, the footer at its end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from hindex.errors import BuildError
+from hindex.index.index_file import BinarySink, Footer, IndexFileWriter, PageRef
+from hindex.index.index_type import (
+    IndexFileSummary,
+    IndexType,
+    Property,
+    StripeSummary,
+    check_array,
+    check_column,
+    resolve_properties,
+)
+from hindex.index.leaf_page import MAX_KEYS
+from hindex.index.roaring import MAX_ROWS
+from hindex.orc.types import OrcType
+from hindex.proto import index_file_pb2 as pb
+
+
+def _values_per_page(text: str) -> str:
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if not 1 <= value <= MAX_KEYS:
+        raise ValueError(f"a whole number from 1 to {MAX_KEYS} is expected")
+    return str(value)
+
+
+#: The property of the types whose files are B+trees.
+VALUES_PER_PAGE = Property("values_per_page", "4096", _values_per_page, "most distinct values of a leaf page")
+
+
+class FileBuilder:
+    """The base of builders: they add stripes to ``stripes`` and pages to ``writer``, and finish with a directory.
+
+    :param sink: a path that must not exist, or something to write to that the caller closes.
+    :param of: the column's type.
+    :param column: its dotted path, for people who look into the file.
+    :param metadata: kept in the footer as it is, such as the data file's fingerprint.
+    :raises ColumnError: if columns of this type cannot be indexed.
+    :raises HindexError: if a property is unknown or ill-formed.
+    """
+
+    def __init__(
+        self,
+        index: IndexType,
+        sink: str | os.PathLike[str] | BinarySink,
+        of: OrcType,
+        *,
+        column: str = "",
+        properties: Mapping[str, str] | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> None:
+        self._index = index
+        self._type = of
+        self._kind = check_column(index, column, of)
+        self._column = column
+        self._metadata = dict(metadata or {})
+        self._properties = resolve_properties(index, properties)
+        self._stripes: list[StripeSummary] = []
+        self._writer = IndexFileWriter(sink)
+
+    def abort(self) -> None:
+        """Give up; an own file is removed."""
+        self._writer.abort()
+
+    def _one_array(self, array: pa.Array | pa.ChunkedArray) -> pa.Array:
+        """The values of a stripe in one piece, of the right type.
+
+        :raises BuildError: if they are of another type, or more than rows can be numbered.
+        """
+        if isinstance(array, pa.ChunkedArray):
+            array = array.combine_chunks()
+        check_array(self._type, array.type)
+        if len(array) > MAX_ROWS:
+            raise BuildError(f"a stripe of {len(array)} rows cannot be indexed: the most is {MAX_ROWS}")
+        return array
+
+    def _finish(self, body: bytes) -> IndexFileSummary:
+        """Write the footer with the type's own directory; an own file is made durable and closed."""
+        footer = Footer(
+            index_type=self._index.name,
+            column=self._column,
+            column_type=str(self._type),
+            key_kind=self._kind,
+            properties=self._properties,
+            metadata=self._metadata,
+            body=body,
+            writer="hindex",
+        )
+        length, crc = self._writer.finish(footer)
+        return IndexFileSummary(length, crc, tuple(self._stripes))
+
+
+def page_message(page: PageRef) -> pb.PageRef:
+    """A page's place as the footer records it."""
+    return pb.PageRef(offset=page.offset, length=page.length, crc32c=page.crc32c)
+
+
+def page_ref(message: pb.PageRef) -> PageRef:
+    """The place of a page that a footer records."""
+    return PageRef(message.offset, message.length, message.crc32c)

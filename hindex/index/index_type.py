@@ -1,0 +1,502 @@
+"""What every index type offers, and where types are found by name.
+
+An index type answers a leaf of a predicate, which is a :class:`~hindex.domain.Domain` of one column, with
+:class:`Bounds`: two sets of row numbers of one stripe. The planner combines bounds and never looks inside
+an index. A type is found by its name: the built-in ones are listed here, others register an object that
+satisfies :class:`IndexType` under the entry-point group ``hindex.api.index``. ``docs/index-types.md`` shows how.
+
+Where a column has several indexes, all are asked, those of the least :attr:`IndexType.order` first: what one says
+narrows what the others say, until nothing is left to decide.
+"""
+
+from __future__ import annotations
+
+import enum
+import importlib
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import Protocol, cast, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyroaring import BitMap
+
+from hindex.domain import Domain, Key
+from hindex.errors import BuildError, ColumnError, HindexError
+from hindex.index.column_stats import Extent
+from hindex.index.index_file import BinarySink, IndexFileReader
+from hindex.keys import KeyArray, KeyKind, key_kind
+from hindex.orc.types import OrcType
+from hindex.validation import meant
+
+ENTRY_POINT_GROUP = "hindex.indexes"
+
+#: Built-in types: upper-case name to ``module:attribute``, imported when first asked for.
+_BUILT_IN = {
+    "BITMAP": "hindex.index.bitmap:BITMAP",
+    "BLOOM": "hindex.index.bloom:BLOOM",
+    "BTREE": "hindex.index.btree:BTREE",
+    "MINMAX": "hindex.index.minmax:MINMAX",
+}
+
+#: What other systems call the types: Hive's short names and handler classes, in upper case.
+SYNONYMS = {
+    "COMPACT": "BTREE",
+    "ORG.APACHE.HADOOP.HIVE.QL.INDEX.COMPACT.COMPACTINDEXHANDLER": "BTREE",
+    "ORG.APACHE.HADOOP.HIVE.QL.INDEX.BITMAP.BITMAPINDEXHANDLER": "BITMAP",
+}
+
+#: Ranges of more integers than this are not looked up one by one.
+MAX_ENUMERATED = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Row numbers of one stripe, counted from 0: certainly TRUE and possibly TRUE.
+
+    Invariant: ``lower`` ⊆ rows for which the predicate is TRUE ⊆ ``upper``. The bitmaps are shared: copy one
+    before changing it.
+    """
+
+    lower: BitMap
+    upper: BitMap
+
+    @classmethod
+    def exactly(cls, rows: BitMap) -> Bounds:
+        """The answer itself."""
+        return cls(rows, rows)
+
+    @classmethod
+    def all(cls, rows: int) -> Bounds:
+        """Every one of ``rows`` rows, certainly."""
+        return cls.exactly(BitMap(range(rows)))
+
+    @classmethod
+    def none(cls) -> Bounds:
+        """No row, certainly."""
+        return cls.exactly(BitMap())
+
+    @classmethod
+    def unknown(cls, rows: int) -> Bounds:
+        """Nothing is known of any of ``rows`` rows."""
+        return cls(BitMap(), BitMap(range(rows)))
+
+    @property
+    def exact(self) -> bool:
+        """Whether nothing is left to check: the bounds are equal."""
+        return self.lower is self.upper or self.lower == self.upper
+
+    def __and__(self, other: Bounds) -> Bounds:
+        return self._combine(other, BitMap.__and__)
+
+    def __or__(self, other: Bounds) -> Bounds:
+        return self._combine(other, BitMap.__or__)
+
+    def narrowed(self, other: Bounds) -> Bounds:
+        """What two answers to one question say together: what either is sure of, and neither rules out."""
+        if self.exact:
+            return self
+        if other.exact:
+            return other
+        return Bounds(self.lower | other.lower, self.upper & other.upper)
+
+    def _combine(self, other: Bounds, operation: Callable[[BitMap, BitMap], BitMap]) -> Bounds:
+        lower = operation(self.lower, other.lower)
+        if self.lower is self.upper and other.lower is other.upper:
+            return Bounds(lower, lower)
+        return Bounds(lower, operation(self.upper, other.upper))
+
+
+class Level(enum.Enum):
+    """What one index file covers."""
+
+    STRIPE = "stripe"
+    PARTITION = "partition"
+    TABLE = "table"
+
+
+class Operator(enum.Enum):
+    """What part of a predicate an index type can help with; the value is shown to people."""
+
+    EQUAL = "= IN"
+    RANGE = "<> < <= > >= BETWEEN NOT IN LIKE 'prefix%'"
+    NULL = "IS [NOT] NULL"
+
+    @classmethod
+    def of(cls, domain: Domain) -> frozenset[Operator]:
+        """The operators with any of which an index may narrow a domain down."""
+        found = {cls.NULL} if domain.null_allowed or domain.has_every_value else set()
+        if any(not item.is_point for item in domain.ranges):
+            found.add(cls.RANGE)
+        if any(item.is_point for item in domain.ranges) or (domain.ranges and enumerable(domain)):
+            found.add(cls.EQUAL)
+        return frozenset(found)
+
+
+def enumerable(domain: Domain) -> bool:
+    """Whether the non-null members are few enough to be looked up one by one: points, and short integer ranges.
+
+    Neighboring integers of an IN list are one range of a domain.
+    """
+    total = 0
+    for item in domain.ranges:
+        if item.is_point:
+            total += 1
+        elif isinstance(item.low, int) and isinstance(item.high, int):
+            total += item.high - item.low + 1
+        else:
+            return False
+        if total > MAX_ENUMERATED:
+            return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class StripeSummary:
+    """What a builder learnt of one stripe.
+
+    Its keys are whole, however long. ``key_count`` is None where the builder does not count distinct keys.
+    """
+
+    extent: Extent
+    key_count: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFileSummary:
+    """A finished index file: what the manifest records of it. ``length`` is in bytes."""
+
+    length: int
+    footer_crc32c: int
+    stripes: tuple[StripeSummary, ...]
+
+
+class IndexBuilder(Protocol):
+    """Writes one index file, stripe after stripe of the data file."""
+
+    def add_stripe(self, array: pa.Array) -> None:
+        """Index the column's values of the next stripe: one per row, of ``OrcType.to_arrow()``.
+
+        :raises BuildError: if the array is of another type.
+        """
+        ...
+
+    def finish(self) -> IndexFileSummary:
+        """Write the footer and, where the builder opened the file, make it durable and close it."""
+        ...
+
+    def abort(self) -> None:
+        """Give up; a file that the builder opened is removed."""
+        ...
+
+
+@runtime_checkable
+class ExtentBuilder(IndexBuilder, Protocol):
+    """A builder that needs no values where it is told what they span, as ORC files often do."""
+
+    def add_extents(self, rows: int, groups: Sequence[Extent]) -> None:
+        """Index the next stripe, of which the extents of its row groups are known."""
+        ...
+
+
+class IndexReader(Protocol):
+    """Answers domains from one index file. May be shared by threads."""
+
+    @property
+    def stripe_rows(self) -> tuple[int, ...]:
+        """Rows of each stripe."""
+        ...
+
+    def lookup(self, stripe: int, domain: Domain) -> Bounds:
+        """The rows of a stripe whose value is in ``domain``.
+
+        :raises IndexFileError: if what must be read is corrupt.
+        """
+        ...
+
+    def close(self) -> None:
+        """Close the source."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class KeyCounts:
+    """How many of some rows have each key: keys that none has are left out, the others ascend."""
+
+    keys: KeyArray
+    counts: npt.NDArray[np.int64]
+    null_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRows:
+    """Some neighboring keys in ascending order, how many rows each has, and these rows: key after key, ascending."""
+
+    keys: KeyArray
+    counts: npt.NDArray[np.int64]
+    rows: npt.NDArray[np.uint32]
+
+
+@runtime_checkable
+class KeyedReader(IndexReader, Protocol):
+    """A reader that knows the rows of every key, so that what asks for values alone needs no data.
+
+    :raises IndexFileError: all of it, if what must be read is corrupt.
+    """
+
+    def key_count(self, stripe: int) -> int:
+        """Distinct keys of a stripe, NULL not among them."""
+        ...
+
+    def null_rows(self, stripe: int) -> BitMap:
+        """The rows of a stripe that are null; shared, so not to be changed."""
+        ...
+
+    def key_counts(self, stripe: int, rows: BitMap | None = None) -> KeyCounts:
+        """Of some rows of a stripe (all if None), how many have each key."""
+        ...
+
+    def key_rows(
+        self, stripe: int, rows: BitMap | None = None, *, descending: bool = False
+    ) -> Iterator[KeyRows]:
+        """The same with the rows, page by page, from the least key or the greatest; pages are read as they come."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Of all rows of a stripe: how many are null, and the least and greatest key.
+
+    A key is None where every row is null, and where it is not known exactly.
+    """
+
+    null_count: int
+    low: Key | None
+    high: Key | None
+
+
+@runtime_checkable
+class EndsReader(IndexReader, Protocol):
+    """A reader that knows the ends of whole stripes."""
+
+    def ends(self, stripe: int) -> Ends:
+        """The ends of a stripe, without reading a page."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """What a lookup would take, by the index's directory alone.
+
+    ``rows`` are about how many belong to the domain, ``walked`` how many have to be unpacked to tell, from so many
+    ``pages``.
+    """
+
+    rows: int
+    walked: int
+    pages: int = 0
+
+
+@runtime_checkable
+class EstimatingReader(IndexReader, Protocol):
+    """A reader that can say what a lookup would take without reading a page."""
+
+    def effort(self, stripe: int, domain: Domain) -> Effort:
+        """What :meth:`~IndexReader.lookup` would take."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """One property that ``CREATE INDEX`` may set.
+
+    ``parse`` turns the text into its normal form, or raises ``ValueError`` with what is expected.
+    """
+
+    name: str
+    default: str
+    parse: Callable[[str], str]
+    help: str = ""
+
+
+class IndexType(Protocol):
+    """An index type: a stateless object.
+
+    ``name`` is upper case. ``order`` says when the type is asked among the indexes of a column: the cheaper, the
+    lower (MINMAX 10, BLOOM 20, BTREE 25, BITMAP 30). ``levels`` are what one index file may cover, ``operators`` what
+    the type can help with: it is not asked about domains that need others.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def order(self) -> int: ...
+
+    @property
+    def levels(self) -> frozenset[Level]: ...
+
+    @property
+    def operators(self) -> frozenset[Operator]: ...
+
+    @property
+    def properties(self) -> tuple[Property, ...]: ...
+
+    def supports(self, of: OrcType) -> bool:
+        """Whether columns of this type can be indexed."""
+        ...
+
+    def estimate_bytes(self, of: OrcType, rows: int, distinct: int) -> int:
+        """About how many bytes an index takes on ``rows`` rows with so many distinct values, for advice only."""
+        ...
+
+
+class FileIndexType(IndexType, Protocol):
+    """An index type of :attr:`Level.STRIPE`: one index file for each data file, answers stripe by stripe.
+
+    With ``summarizes``, the extents of the stripes go into the manifest too, and whole files are skipped by them
+    before anything is opened.
+    """
+
+    @property
+    def summarizes(self) -> bool: ...
+
+    def builder(
+        self,
+        sink: str | os.PathLike[str] | BinarySink,
+        of: OrcType,
+        *,
+        column: str = "",
+        properties: Mapping[str, str] | None = None,
+        metadata: Mapping[str, str] | None = None,
+        row_group_rows: int = 0,
+    ) -> IndexBuilder:
+        """Start an index file.
+
+        :param sink: a path that must not exist, or something to write to that the caller closes.
+        :param metadata: kept in the footer as it is, such as the data file's fingerprint.
+        :param row_group_rows: rows of the data file's row groups, of which the last in a stripe may have fewer; 0
+            where the file has no row index.
+        :raises ColumnError: if the type is not supported.
+        :raises HindexError: if a property is unknown or ill-formed.
+        """
+        ...
+
+    def reader(self, file: IndexFileReader) -> IndexReader:
+        """Read an index file of this type.
+
+        :raises IndexFileError: if its directory is corrupt.
+        """
+        ...
+
+
+def index_type(name: str) -> IndexType:
+    """The index type of a name or synonym, in any case.
+
+    :raises HindexError: if there is none; the message lists those that there are.
+    """
+    wanted = SYNONYMS.get(name.upper(), name.upper())
+    if wanted in _BUILT_IN:
+        module, attribute = _BUILT_IN[wanted].split(":")
+        return cast("IndexType", getattr(importlib.import_module(module), attribute))
+    found = {point.name.upper(): point for point in entry_points(group=ENTRY_POINT_GROUP)}
+    if wanted not in found:
+        known = index_type_names()
+        hint = meant(wanted, known, str)
+        raise HindexError(f"Unknown index type {name!r}: {hint}known types are {', '.join(known)}")
+    try:
+        loaded = found[wanted].load()
+    except (ImportError, AttributeError) as error:
+        raise HindexError(
+            f"Index type {name!r} cannot be loaded from {found[wanted].value!r}: {error}"
+        ) from error
+    return cast("IndexType", loaded() if isinstance(loaded, type) else loaded)
+
+
+def file_index_type(name: str) -> FileIndexType:
+    """The index type of a name, if it is one of index files that each belong to one data file.
+
+    :raises HindexError: if there is none, or it is of another level.
+    """
+    found = index_type(name)
+    if Level.STRIPE not in found.levels:
+        raise HindexError(f"Index type {found.name} does not make an index file for each data file")
+    return cast("FileIndexType", found)
+
+
+def index_type_names() -> tuple[str, ...]:
+    """The names that :func:`index_type` knows, sorted."""
+    others = (point.name.upper() for point in entry_points(group=ENTRY_POINT_GROUP))
+    return tuple(sorted({*_BUILT_IN, *others}))
+
+
+def check_column(of: IndexType, column: str, type_: OrcType) -> KeyKind:
+    """The kind of a column's keys; a column whose values have none is refused.
+
+    :raises ColumnError: naming it.
+    """
+    kind = key_kind(type_)
+    if kind is None:
+        named = f"Column {column!r}" if column else "A column"
+        raise ColumnError(
+            f"{named} of type {type_} cannot have {_article(of.name)} {of.name} index: index a primitive field of it"
+        )
+    return kind
+
+
+def _article(word: str) -> str:
+    return "an" if word[:1] in "AEIOU" else "a"
+
+
+def check_array(of: OrcType, given: pa.DataType) -> None:
+    """Refuse values that would be indexed as others: a timestamp of another unit, a decimal of another scale.
+
+    :raises BuildError: naming both types.
+    """
+    expected = of.to_arrow()
+    if pa.types.is_dictionary(given):
+        given = given.value_type
+    if given == expected:
+        return
+    textual = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
+    if expected in textual and given in textual:
+        return
+    raise BuildError(
+        f"values of Arrow type {given} were given for a column of type {of}: {expected} is expected"
+    )
+
+
+def mean_key_bytes(of: OrcType) -> int:
+    """About how many bytes a distinct key takes, for estimates: of strings nothing better is known."""
+    return 3 if key_kind(of) is KeyKind.INT64 else 12
+
+
+def resolve_properties(of: IndexType, given: Mapping[str, str] | None) -> dict[str, str]:
+    """Every property of a type with its value in normal form, sorted by name.
+
+    Names are taken in any case, with or without the type's name before them: ``bitmap.values_per_page``.
+
+    :raises HindexError: if a name is unknown, given twice, or its value ill-formed.
+    """
+    known = {item.name: item for item in of.properties}
+    prefix = f"{of.name.lower()}."
+    values = {name: item.default for name, item in known.items()}
+    seen: set[str] = set()
+    for spelled, text in (given or {}).items():
+        name = spelled.lower().removeprefix(prefix)
+        if name not in known:
+            have = f"known properties are {', '.join(sorted(known))}" if known else "it has none of its own"
+            raise HindexError(
+                f"Unknown property {spelled!r} of index type {of.name}: {meant(name, known)}{have}"
+            )
+        if name in seen:
+            raise HindexError(f"Property {name!r} of index type {of.name} is given twice")
+        seen.add(name)
+        try:
+            values[name] = known[name].parse(str(text))
+        except ValueError as error:
+            raise HindexError(f"Property {spelled!r} of index type {of.name} is {text!r}: {error}") from error
+    return dict(sorted(values.items()))

@@ -1,0 +1,387 @@
+"""Leaf pages of a BITMAP index: sorted keys with their rows inline, or a pointer to a bitmap outside.
+
+The bytes are specified in ``docs/format.md``, "Leaf page". Blocks, in order: the header, the keys, the
+counts, the first inline row of each key, the gaps between the other inline rows, the pointers.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hindex.domain import Key, Range
+from hindex.index import byte_shuffle
+from hindex.index.index_file import Buffer, Page, PageRef
+from hindex.keys import KeyArray, KeyKind
+from hindex.orc.decode.arrays import bool_array
+
+_HEADER = struct.Struct("<IIqQBBBBB")
+_OUTSIDE = np.dtype([("key", "<u4"), ("offset", "<u8"), ("length", "<u4"), ("crc32c", "<u4")])
+
+_FIRSTS_ABSOLUTE = 0
+_FIRSTS_DELTA = 1
+#: Most keys of a leaf, and most of its rows that are inline: what is decoded at once.
+MAX_KEYS = 1 << 20
+MAX_INLINE_ROWS = 1 << 20
+#: Most bytes that its keys have together, where it has more than one: a single one may be as long as values are.
+MAX_KEY_BYTES = 1 << 20
+# a delta must be shorter than the row number by this many bits to be worth the prefix sum
+_DELTA_GAIN = 2.0
+
+Int32s = npt.NDArray[np.int32]
+Int64s = npt.NDArray[np.int64]
+Ints = npt.NDArray[np.int32 | np.int64]
+UInt32s = npt.NDArray[np.uint32]
+
+
+@dataclass(frozen=True, slots=True)
+class ByteKeys:
+    """Bytes keys in one buffer: key ``i`` is ``data[offsets[i]:offsets[i + 1]]``."""
+
+    offsets: Int64s
+    data: Buffer
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, number: int) -> bytes:
+        return bytes(self.data[self.offsets[number] : self.offsets[number + 1]])
+
+    def part(self, start: int, end: int) -> ByteKeys:
+        """Keys ``start`` to ``end`` (exclusive)."""
+        low, high = int(self.offsets[start]), int(self.offsets[end])
+        return ByteKeys(self.offsets[start : end + 1] - low, memoryview(self.data)[low:high])
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """A key of a leaf whose ``count`` rows are a bitmap page of their own."""
+
+    count: int
+    page: PageRef
+
+
+def encode(
+    keys: Int64s | ByteKeys, counts: Int64s, rows: UInt32s, outside: dict[int, PageRef]
+) -> list[Buffer]:
+    """The blocks of a leaf page.
+
+    :param counts: rows of each key.
+    :param rows: the rows of the keys that are not ``outside``, in key order, ascending within a key.
+    :param outside: bitmap pages by the key's number in this leaf.
+    """
+    if isinstance(keys, ByteKeys):
+        lengths = (keys.offsets[1:] - keys.offsets[:-1]).astype(np.uint32)
+        first_key, key_width = len(keys.data), byte_shuffle.width_of(lengths)
+        key_blocks: list[Buffer] = [*byte_shuffle.split(lengths, key_width), keys.data]
+    else:
+        words = keys.view(np.uint64)
+        steps = np.zeros(len(words), np.uint64)
+        steps[1:] = words[1:] - words[:-1] - np.uint64(1)
+        first_key, key_width = int(keys[0]), byte_shuffle.width_of(steps)
+        key_blocks = list(byte_shuffle.split(steps, key_width))
+    more = (counts - 1).astype(np.uint64)
+    count_width = byte_shuffle.width_of(more)
+    inline = counts
+    if outside:
+        inline = counts.copy()
+        inline[list(outside)] = 0
+        inline = inline[inline > 0]
+    starts = np.cumsum(inline) - inline
+    firsts, mode = _encode_firsts(rows[starts])
+    between = np.diff(rows, prepend=np.uint32(0)) - np.uint32(1)
+    inner = np.ones(len(rows), np.bool_)
+    inner[starts] = False
+    gaps = between[inner]
+    first_width, gap_width = byte_shuffle.width_of(firsts), byte_shuffle.width_of(gaps)
+    header = _HEADER.pack(
+        len(counts), len(outside), first_key, len(rows), key_width, count_width, mode, first_width, gap_width
+    )
+    pointers = np.zeros(len(outside), _OUTSIDE)
+    for at, (number, page) in enumerate(sorted(outside.items())):
+        pointers[at] = (number, page.offset, page.length, page.crc32c)
+    return [
+        header,
+        *key_blocks,
+        *byte_shuffle.split(more, count_width),
+        *byte_shuffle.split(firsts, first_width),
+        *byte_shuffle.split(gaps, gap_width),
+        *([pointers.tobytes()] if outside else []),
+    ]
+
+
+def _encode_firsts(firsts: UInt32s) -> tuple[UInt32s, int]:
+    """First rows as they are, or as differences where they follow one another closely."""
+    steps = firsts.astype(np.int64)
+    steps[1:] -= steps[:-1].copy()
+    folded = ((steps << 1) ^ (steps >> 63)).astype(np.uint64)
+    sample = slice(None, None, max(1, len(firsts) // 256))
+    gain = np.log2(firsts[sample] + 1.0) - np.log2(folded[sample] + 1.0)
+    # a folded difference of two 32-bit numbers may need 33 bits
+    if len(firsts) and gain.mean() > _DELTA_GAIN and int(folded.max()) < 1 << 32:
+        return folded.astype(np.uint32), _FIRSTS_DELTA
+    return np.ascontiguousarray(firsts), _FIRSTS_ABSOLUTE
+
+
+def moved(page: Page, shift: int) -> list[Buffer] | None:
+    """The blocks of a leaf page whose outside pages lie so many bytes further on; None where it has none.
+
+    :raises IndexFileError: if the page contradicts itself.
+    """
+    outside = _HEADER.unpack(page.block(0, _HEADER.size))[1]
+    if not outside:
+        return None
+    blocks: list[Buffer] = [page.block(number) for number in range(len(page) - 1)]
+    pointers = np.frombuffer(page.block(len(page) - 1, outside * _OUTSIDE.itemsize), _OUTSIDE).copy()
+    pointers["offset"] += np.uint64(shift)
+    return [*blocks, pointers.tobytes()]
+
+
+class Leaf:
+    """A decoded leaf page. Rows stay packed until they are asked for.
+
+    :param total: rows of the stripe.
+    :raises IndexFileError: if the page contradicts itself or the directory (``key_count``, ``row_count``).
+    """
+
+    def __init__(self, page: Page, kind: KeyKind, *, total: int, key_count: int, row_count: int) -> None:
+        self._page = page
+        self._total = total
+        header = page.block(0, _HEADER.size)
+        (
+            count,
+            outside_count,
+            first_key,
+            self._inline,
+            key_width,
+            count_width,
+            self._mode,
+            first_width,
+            gap_width,
+        ) = _HEADER.unpack(header)
+        if count != key_count or outside_count > count or self._inline > row_count:
+            raise page.error("it does not hold the keys and rows of its directory entry")
+        if count > MAX_KEYS or self._inline > MAX_INLINE_ROWS:
+            raise page.error(f"it says that it holds {count} keys and {self._inline} inline rows")
+        if key_width > 8 or count_width > 4 or first_width > 4 or gap_width > 4:
+            raise page.error("an integer wider than its field is promised")
+        if self._mode not in (_FIRSTS_ABSOLUTE, _FIRSTS_DELTA):
+            raise page.error(f"mode {self._mode} of first rows is unknown")
+        self._at = 1
+        self.keys: Int64s | ByteKeys
+        if kind is KeyKind.INT64:
+            self.keys = self._integer_keys(count, first_key, key_width)
+        else:
+            self.keys = self._byte_keys(count, first_key, key_width)
+        counts = self._planes(count_width, count, np.int64) + 1
+        if int(counts.sum()) != row_count:
+            raise page.error("its counts do not add up to its directory entry")
+        #: rows of each key
+        self.counts: Ints = counts
+        self._firsts_at, self._first_width, self._gap_width = self._at, first_width, gap_width
+        self._at += first_width + gap_width
+        self._pointers = np.frombuffer(
+            page.block(self._at, outside_count * _OUTSIDE.itemsize) if outside_count else b"", _OUTSIDE
+        )
+        if len(page) != self._at + (1 if outside_count else 0):
+            raise page.error(f"it has {len(page)} blocks")
+        self._outside_keys = self._pointers["key"].astype(np.int64)
+        if outside_count:
+            numbers = self._outside_keys
+            if int(numbers.max()) >= count or bool((np.diff(numbers) <= 0).any()):
+                raise page.error("its pointers are not in order")
+            counts = counts.copy()
+            counts[numbers] = 0
+        if int(counts.sum()) != self._inline:
+            raise page.error("its inline rows do not add up")
+        #: inline rows of each key: 0 for a key outside. Leaves are kept by the thousand, and so few rows need 32 bits.
+        self.inline_counts: Int32s = counts.astype(np.int32)
+        if not outside_count:
+            self.counts = self.inline_counts
+        self._starts = _starts(self.inline_counts)
+
+    @property
+    def nbytes(self) -> int:
+        """Size in memory, in bytes, once its rows were asked for; the page that they are unpacked from included."""
+        held = self.keys
+        keys = held.nbytes if isinstance(held, np.ndarray) else len(held.data) + held.offsets.nbytes
+        counts = self.inline_counts.nbytes + (0 if self.counts is self.inline_counts else self.counts.nbytes)
+        page = sum(stored for _, stored, _ in self._page.sizes)
+        # the first row of each key, where its rows and its gaps start, and the gaps: one less for each key inline
+        gaps = self._inline - int(np.count_nonzero(self.inline_counts))
+        return int(keys + counts + page + 12 * len(self.counts) + 4 * gaps)
+
+    def _planes(self, width: int, count: int, dtype: npt.DTypeLike) -> npt.NDArray[np.int64]:
+        blocks = [self._page.block(self._at + plane, count) for plane in range(width)]
+        self._at += width
+        return byte_shuffle.join(blocks, count, dtype)
+
+    def _integer_keys(self, count: int, first_key: int, width: int) -> Int64s:
+        steps = self._planes(width, count, np.uint64).view(np.uint64)
+        steps[1:] += np.uint64(1)
+        steps[0] = np.array(first_key, np.int64).view(np.uint64)
+        keys = np.cumsum(steps, dtype=np.uint64).view(np.int64)
+        if bool((keys[1:] <= keys[:-1]).any()):
+            raise self._page.error("its keys are not in order")
+        return keys
+
+    def _byte_keys(self, count: int, length: int, width: int) -> ByteKeys:
+        if width > 4:
+            raise self._page.error("a key length wider than 32 bits is promised")
+        lengths = self._planes(width, count, np.int64)
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        if int(offsets[-1]) != length:
+            raise self._page.error("its key lengths do not add up")
+        if count > 1 and length > MAX_KEY_BYTES:
+            raise self._page.error(
+                f"its {count} keys have {length} bytes, and {MAX_KEY_BYTES} are the most there can be"
+            )
+        data = self._page.block(self._at, length)
+        self._at += 1
+        return ByteKeys(offsets, data)
+
+    @cached_property
+    def _packed(self) -> tuple[UInt32s, Int32s, UInt32s]:
+        """First rows, the position of each key's first gap, and the gaps."""
+        keep = self.inline_counts > 0
+        keys = int(np.count_nonzero(keep))
+        width = self._first_width
+        blocks = [self._page.block(self._firsts_at + plane, keys) for plane in range(width)]
+        found = byte_shuffle.join(blocks, keys, np.int64)
+        if self._mode == _FIRSTS_DELTA:
+            found = np.cumsum((found >> 1) ^ -(found & 1))
+        if keys and (int(found.min()) < 0 or int(found.max()) >= self._total):
+            raise self._page.error("a row lies outside the stripe")
+        firsts = np.zeros(len(self.counts), np.uint32)
+        firsts[keep] = found
+        inner = self._inline - keys
+        blocks = [
+            self._page.block(self._firsts_at + width + plane, inner) for plane in range(self._gap_width)
+        ]
+        return firsts, _starts(self.inline_counts - keep), byte_shuffle.join(blocks, inner, np.uint32)
+
+    def owners(self) -> Int64s:
+        """The key, by its number in this leaf, of each inline row, as :meth:`rows` has them."""
+        return np.repeat(np.arange(len(self.counts)), self.inline_counts)
+
+    def key_array(self, kept: npt.NDArray[np.bool_] | None = None) -> KeyArray:
+        """The keys, or those that are kept."""
+        held = self.keys
+        if isinstance(held, np.ndarray):
+            return held if kept is None else held[kept]
+        buffers = [None, pa.py_buffer(np.ascontiguousarray(held.offsets)), pa.py_buffer(held.data)]
+        found = pa.Array.from_buffers(pa.large_binary(), len(held), buffers)
+        return found if kept is None else found.filter(bool_array(kept, None))
+
+    def rows(self, start: int, end: int) -> UInt32s:
+        """The inline rows of keys ``start`` to ``end`` (exclusive), key after key."""
+        firsts, gap_starts, gaps = self._packed
+        inner = gaps[gap_starts[start] : gap_starts[end]]
+        if end - start == 1:
+            count = int(self._starts[end] - self._starts[start])
+            # one key's rows ascend: the last is the greatest, and where it fits so do all
+            if count and int(firsts[start]) + int(inner.sum(dtype=np.int64)) + len(inner) >= self._total:
+                raise self._page.error("a row lies outside the stripe")
+            ascending = np.empty(count, np.uint32)
+            if count:
+                ascending[0] = firsts[start]
+                np.add(inner, 1, out=ascending[1:])
+            return np.cumsum(ascending, dtype=np.uint32, out=ascending)
+        return self._unpacked(firsts[start:end], self.inline_counts[start:end], inner)
+
+    def rows_of(self, numbers: Int64s) -> list[UInt32s]:
+        """The inline rows of some keys, given by their ascending numbers in this leaf."""
+        if len(numbers) <= 4:
+            return [self.rows(number, number + 1) for number in numbers.tolist()]
+        firsts, gap_starts, gaps = self._packed
+        counts, begins = self.inline_counts[numbers], gap_starts[numbers]
+        held = gap_starts[numbers + 1] - begins
+        # where the gaps of these keys are: what lies between is left packed
+        at = np.repeat(begins - (np.cumsum(held) - held), held)
+        at += np.arange(len(at))
+        return [self._unpacked(firsts[numbers], counts, gaps[at])]
+
+    def _unpacked(self, firsts: UInt32s, counts: Int32s, inner: UInt32s) -> UInt32s:
+        """The inline rows of some keys, key after key, by their first rows, their counts and all gaps that they have.
+
+        :raises IndexFileError: if one lies outside the stripe.
+        """
+        count = int(counts.sum())
+        if not len(inner):
+            found = firsts[counts > 0].astype(np.int64)
+        else:
+            # one running sum over all keys; each key's is brought back to its own first row
+            heads = np.cumsum(counts) - counts
+            steps = np.zeros(count + 1, np.int64)
+            inside = np.ones(count + 1, np.bool_)
+            inside[heads[counts > 0]] = False
+            inside[count] = False
+            steps[inside] = inner
+            steps[inside] += 1
+            np.cumsum(steps, out=steps)
+            found = steps[:count] + np.repeat(firsts - steps[heads], counts)
+        if count and int(found.max()) >= self._total:
+            raise self._page.error("a row lies outside the stripe")
+        return found.astype(np.uint32)
+
+    def outside(self, numbers: Int64s) -> list[Outside]:
+        """The outside bitmaps of some keys, given by their ascending numbers in this leaf."""
+        keys = self._outside_keys
+        if not len(keys):
+            return []
+        places = np.minimum(np.searchsorted(keys, numbers), len(keys) - 1)
+        chosen = self._pointers[places[keys[places] == numbers]]
+        return [
+            Outside(int(self.counts[number]), PageRef(offset, length, crc32c))
+            for number, offset, length, crc32c in chosen.tolist()
+        ]
+
+    def find(self, keys: list[Key]) -> Int64s:
+        """The numbers of those of the ascending ``keys`` that are here."""
+        if isinstance(self.keys, np.ndarray):
+            if len(keys) == 1:
+                at = int(self.keys.searchsorted(keys[0]))
+                return np.arange(at, at + int(at < len(self.keys) and self.keys[at] == keys[0]))
+            wanted = np.array(keys, np.int64)
+            places = np.searchsorted(self.keys, wanted)
+            inside = places < len(self.keys)
+            places = places[inside]
+            hits: Int64s = places[self.keys[places] == wanted[inside]].astype(np.int64)
+            return hits
+        found: list[int] = []
+        at = 0
+        for key in keys:
+            at = self._bisect(key, right=False, start=at)
+            if at < len(self.keys) and self.keys[at] == key:
+                found.append(at)
+        return np.array(found, np.int64)
+
+    def spans(self, ranges: list[Range]) -> list[tuple[int, int]]:
+        """The keys that are in each of some ranges: from a number to another (exclusive), none empty."""
+        found = []
+        for item in ranges:
+            start = 0 if item.low is None else self._bisect(item.low, right=not item.low_inclusive)
+            end = len(self.keys) if item.high is None else self._bisect(item.high, right=item.high_inclusive)
+            if start < end:
+                found.append((start, end))
+        return found
+
+    def _bisect(self, key: Key, *, right: bool, start: int = 0) -> int:
+        """The number of keys below ``key``; with ``right``, of those not above it."""
+        if isinstance(self.keys, np.ndarray):
+            return int(np.searchsorted(self.keys, np.int64(key), side="right" if right else "left"))
+        held = self.keys
+        return (bisect_right if right else bisect_left)(range(len(held)), key, lo=start, key=held.__getitem__)
+
+
+def _starts(counts: Ints) -> Int32s:
+    """Where those of each key start among all inline rows of a leaf, and where the last ones end."""
+    found = np.zeros(len(counts) + 1, np.int32)
+    np.cumsum(counts, out=found[1:])
+    return found

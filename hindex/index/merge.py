@@ -1,0 +1,112 @@
+"""One index file of several that hold the stripes of one data file in turn.
+
+A large data file is indexed by several tasks, each of which writes an index file of some neighboring stripes. Put
+together, these are byte for byte what one task would have written: pages are copied, and what points to them is moved.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Protocol, TypeVar, runtime_checkable
+
+from google.protobuf.message import DecodeError, Message
+
+from hindex.errors import IndexFileError
+from hindex.index.index_file import MAGIC, BinarySink, Footer, IndexFileReader, IndexFileWriter
+from hindex.index.index_type import file_index_type
+
+#: Bytes that are copied at a time.
+COPIED_BYTES = 4 << 20
+
+M = TypeVar("M", bound=Message)
+
+
+@runtime_checkable
+class JoiningType(Protocol):
+    """An index type whose files can be put together; data files are indexed whole by types that are none."""
+
+    def join(self, writer: IndexFileWriter, parts: Iterable[IndexFileReader]) -> bytes:
+        """Copy the pages of some files, which differ in nothing but their stripes.
+
+        :param parts: one after the other; each is open until the next is asked for.
+        :returns: the directory (:attr:`Footer.body`) of all their stripes.
+        :raises IndexFileError: if a part is corrupt.
+        """
+        ...
+
+
+def is_joining(name: str) -> bool:
+    """Whether the files of an index type can be put together.
+
+    :raises HindexError: if there is no such type.
+    """
+    return isinstance(file_index_type(name), JoiningType)
+
+
+def join_index_files(
+    sink: str | os.PathLike[str] | BinarySink, parts: Iterable[IndexFileReader]
+) -> tuple[int, int]:
+    """Write one index file of the stripes of several, one at least, in their order.
+
+    :param sink: a path that must not exist, or something to write to that the caller closes.
+    :param parts: each needs to be open only until the next is asked for.
+    :returns: the file's length in bytes, and the crc32c of its footer.
+    :raises IndexFileError: if the parts are not of one index on one version of a data file, or one is corrupt.
+    """
+    rest = iter(parts)
+    first = next(rest)
+    footer = replace(first.footer, body=b"")
+    of = file_index_type(footer.index_type)
+    if not isinstance(of, JoiningType):
+        raise IndexFileError(f"Index files of type {footer.index_type} cannot be put together")
+    writer = IndexFileWriter(sink)
+    try:
+        return writer.finish(replace(footer, body=of.join(writer, _of_one(first, footer, rest))))
+    except BaseException:
+        writer.abort()
+        raise
+
+
+def _of_one(
+    first: IndexFileReader, footer: Footer, rest: Iterable[IndexFileReader]
+) -> Iterator[IndexFileReader]:
+    """All parts, of which each has the footer of the first but for its directory."""
+    yield first
+    for part in rest:
+        if replace(part.footer, body=b"") != footer:
+            raise IndexFileError(
+                f"Index files {first.path!r} and {part.path!r} are not parts of one; run the statement again"
+            )
+        yield part
+
+
+def copy_pages(
+    writer: IndexFileWriter, part: IndexFileReader, start: int = len(MAGIC), end: int | None = None
+) -> int:
+    """Append the pages between two offsets of a file, by default all; whoever reads them checks their checksums.
+
+    :returns: how many bytes further on they are now.
+    """
+    end = part.pages_end if end is None else end
+    shift = writer.length - start
+    for at in range(start, end, COPIED_BYTES):
+        writer.append_bytes(part.read_bytes(at, min(COPIED_BYTES, end - at)))
+    return shift
+
+
+def directory(part: IndexFileReader, of: type[M]) -> M:
+    """The directory of a part. :raises IndexFileError: if it is corrupt."""
+    try:
+        return of.FromString(part.footer.body)
+    except DecodeError as error:
+        raise part.error(f"its directory cannot be parsed ({error})") from error
+
+
+def move_pages(stripes: Iterable[Message], fields: Sequence[str], shift: int) -> None:
+    """Move what stripes of a directory say of pages, in some fields that may be there, by so many bytes."""
+    for stripe in stripes:
+        for field in fields:
+            if stripe.HasField(field):
+                getattr(stripe, field).offset += shift

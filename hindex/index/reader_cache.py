@@ -1,0 +1,80 @@
+"""Open index files shared by the scans of one process.
+
+Index files never change once written, so an open one, with the pages it has decoded, serves every later scan.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hindex.errors import IndexFileError, OrcError, TableError
+from hindex.index.btree_reader import BTreeReader
+from hindex.index.index_file import Footer, IndexFileReader
+from hindex.index.index_type import FileIndexType, IndexReader, file_index_type
+from hindex.index.page_cache import Cache, shared_cache
+from hindex.orc.source import open_source
+
+# the memory that a reader takes beside its directory, which is about four times as long once it is parsed
+_OPEN_BYTES = 8 * 1024
+_DIRECTORY_FACTOR = 4
+
+
+@dataclass(frozen=True, slots=True)
+class OpenIndex:
+    """An index file that is open: its type, its footer, and who answers from it."""
+
+    type: FileIndexType
+    footer: Footer
+    reader: IndexReader
+
+
+def open_index_file(path: str, length: int, footer_checksum: int, cache: Cache | None = None) -> OpenIndex:
+    """An index file of one data file; opened once.
+
+    :param length: bytes, as recorded when it was written.
+    :param footer_checksum: crc32c of its footer, as recorded.
+    :param cache: where it and its pages are kept; the process's by default.
+    :raises IndexFileError: if the file is missing, corrupt or not the one recorded.
+    :raises NewerFormatError: if a newer version wrote it.
+    :raises HindexError: if its type is unknown here.
+    """
+    key = (path, length, footer_checksum)
+    cache = shared_cache() if cache is None else cache
+    found = cache.get(key)
+    if isinstance(found, OpenIndex):
+        return found
+    file = _opened(path, length, footer_checksum, cache)
+    of = file_index_type(file.footer.index_type)
+    opened = OpenIndex(of, file.footer, of.reader(file))
+    cache.put(key, opened, _OPEN_BYTES + _DIRECTORY_FACTOR * len(file.footer.body), files=1)
+    return opened
+
+
+def open_btree_file(path: str, length: int, footer_checksum: int, cache: Cache | None = None) -> BTreeReader:
+    """A BTREE index file; opened once. Parameters are those of :func:`open_index_file`.
+
+    :raises IndexFileError: if the file is missing, corrupt or not the one recorded.
+    :raises NewerFormatError: if a newer version wrote it.
+    """
+    key = (path, length, footer_checksum)
+    cache = shared_cache() if cache is None else cache
+    found = cache.get(key)
+    if isinstance(found, BTreeReader):
+        return found
+    reader = BTreeReader(_opened(path, length, footer_checksum, cache))
+    cache.put(key, reader, _OPEN_BYTES + _DIRECTORY_FACTOR * len(reader.file.footer.body), files=1)
+    return reader
+
+
+def _opened(path: str, length: int, footer_checksum: int, cache: Cache) -> IndexFileReader:
+    try:
+        file = IndexFileReader(open_source(path), cache)
+    except (OrcError, TableError) as error:
+        told = error.message if isinstance(error, OrcError) else error
+        raise IndexFileError(f"Index file {path!r} cannot be opened: {told}; rebuild the index") from error
+    if (file.length, file.footer_crc32c) != (length, footer_checksum):
+        file.close()
+        raise IndexFileError(
+            f"Index file {path!r} is not the one that the manifest records; rebuild the index"
+        )
+    return file

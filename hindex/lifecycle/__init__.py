@@ -1,1 +1,0 @@
-"""The life of indexes: which partitions they cover, estimates, checks, clean-up, and what statements return."""

@@ -1,0 +1,1 @@
+"""Maintain indexes: refresh, coverage, checks, verification, vacuum, and size estimates."""

@@ -1,0 +1,163 @@
+"""Which partitions an index covers, and what is left of that when some are dropped.
+
+An index that was created with WHERE covers the partitions for which its predicate is TRUE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+
+from hindex.domain import Key
+from hindex.errors import ColumnError, IndexNotFoundError
+from hindex.plan.filter import NEVER, Always, Filter, Never, columns, leaves
+from hindex.plan.filter_evaluation import prune
+from hindex.plan.normalize import normalize
+from hindex.scan.planning import index_filter
+from hindex.sql.predicate import (
+    And,
+    Comparison,
+    ComparisonOp,
+    In,
+    IsNull,
+    Not,
+    Or,
+    Predicate,
+    all_of,
+    any_of,
+)
+from hindex.store.manifest import IndexEntry
+from hindex.store.snapshot import FileView, Snapshot
+from hindex.table.schema import TableSchema
+
+
+def partition_filter(where: Predicate, schema: TableSchema, statement: str) -> Filter:
+    """The filter of a predicate that names partition columns only.
+
+    :param statement: what the message calls it, such as ``index creation``.
+    :raises ColumnError: for any other column.
+    """
+    found = normalize(where, schema)
+    outside = [name for name in columns(found) if not schema.is_partition(name)]
+    if outside:
+        known = ", ".join(column.name for column in schema.partition_columns)
+        why = f"{outside[0]!r} is not one of {known}" if known else "the table has none, so leave WHERE out"
+        raise ColumnError(f"{statement} is only supported for predicates on partition columns: {why}")
+    return found
+
+
+def keys_of(view: FileView, snapshot: Snapshot) -> dict[str, Key | None]:
+    """The partition values of a file, by column."""
+    partitioning = snapshot.listing.partitioning
+    return {c.name: v.key for c, v in zip(partitioning.columns, view.partition, strict=True)}
+
+
+def within(snapshot: Snapshot, found: Filter) -> Snapshot:
+    """The snapshot with the files of some partitions only."""
+    kept = tuple(v for v in snapshot.files if not isinstance(prune(found, keys_of(v, snapshot)), Never))
+    return replace(snapshot, files=kept)
+
+
+def check_contains(entry: IndexEntry, where: Predicate, snapshot: Snapshot) -> None:
+    """Refuse partitions that an index does not cover.
+
+    :raises IndexNotFoundError: naming them.
+    """
+    named = named_partitions(where)
+    covered = index_filter(entry, snapshot.schema)
+    if named is None:
+        wanted = normalize(where, snapshot.schema)
+        keys = [keys_of(view, snapshot) for view in within(snapshot, wanted).files]
+        missing = [] if any(not isinstance(prune(covered, k), Never) for k in keys) else [where]
+    else:
+        missing = [one for one in named if not _covers(covered, _values(one, snapshot.schema))]
+    if missing:
+        raise IndexNotFoundError(
+            f"Index {entry.name!r} does not contain partitions: {', '.join(map(str, missing))}; it covers {entry.where}"
+        )
+
+
+def without(entry: IndexEntry, dropped: Predicate, snapshot: Snapshot) -> str | None:
+    """The predicate of what an index covers after some partitions are dropped; None where nothing is left.
+
+    :raises IndexNotFoundError: if the index was not created with WHERE, or does not cover a partition.
+    :raises ColumnError: if the predicate does not name partitions by their values.
+    """
+    from hindex.sql import parse_predicate
+
+    gone = partition_filter(dropped, snapshot.schema, "partial drop")
+    if entry.where is None:
+        raise IndexNotFoundError(
+            f"Index {entry.name!r} was not created with explicit partitions. Partial drop by partition is not "
+            "supported. Drop it whole, or create it again with WHERE"
+        )
+    named = named_partitions(dropped)
+    if named is None:
+        raise ColumnError(
+            f"partial drop takes partitions by their values, such as p = 1 or p IN (1, 2), not {dropped}"
+        )
+    check_contains(entry, dropped, snapshot)
+    where = parse_predicate(entry.where)
+    listed = named_partitions(where)
+    if listed is not None:
+        left: list[Predicate] = []
+        for one in listed:
+            values = _values(one, snapshot.schema)
+            rest = NEVER if values is None else prune(gone, values)
+            if not isinstance(rest, Always | Never):
+                break
+            if isinstance(rest, Never):
+                left.append(one)
+        else:
+            return str(_joined(left)) if left else None
+    # a partition of NULL must stay: with <=> the negation is never NULL
+    exactly = any_of(all_of(map(_null_safe, _conjuncts(one))) for one in named)
+    return str(all_of([where, Not(exactly)]))
+
+
+def named_partitions(where: Predicate) -> list[Predicate] | None:
+    """The partitions that a predicate names by their values, each ``p = 1 AND q = 2``; None where it does not."""
+    match where:
+        case Comparison(ComparisonOp.EQ | ComparisonOp.NULL_SAFE_EQ) | IsNull():
+            return [where]
+        case In(column, literals):
+            return [Comparison(ComparisonOp.EQ, column, literal) for literal in dict.fromkeys(literals)]
+        case Or(children):
+            parts = [named_partitions(child) for child in children]
+            return None if None in parts else [one for part in parts for one in part or ()]
+        case And(children):
+            parts = [named_partitions(child) for child in children]
+            if None in parts:
+                return None
+            return [all_of(chosen) for chosen in product(*(part or () for part in parts))]
+        case _:
+            return None
+
+
+def _conjuncts(one: Predicate) -> Sequence[Predicate]:
+    return one.children if isinstance(one, And) else (one,)
+
+
+def _null_safe(one: Predicate) -> Predicate:
+    return replace(one, op=ComparisonOp.NULL_SAFE_EQ) if isinstance(one, Comparison) else one
+
+
+def _values(one: Predicate, schema: TableSchema) -> dict[str, Key | None] | None:
+    """The keys of a partition that is named by values; None where its columns cannot hold them."""
+    found = normalize(one, schema)
+    if isinstance(found, Never):
+        return None
+    return {leaf.column: leaf.domain.ranges[0].low if leaf.domain.ranges else None for leaf in leaves(found)}
+
+
+def _covers(covered: Filter, values: dict[str, Key | None] | None) -> bool:
+    return values is not None and not isinstance(prune(covered, values), Never)
+
+
+def _joined(partitions: Sequence[Predicate]) -> Predicate:
+    """``p IN (1, 2)`` where that says it, otherwise ``p = 1 OR ...``."""
+    simple = [one for one in partitions if isinstance(one, Comparison) and one.op is ComparisonOp.EQ]
+    if len(simple) == len(partitions) > 1 and len({one.column for one in simple}) == 1:
+        return In(simple[0].column, tuple(one.literal for one in simple))
+    return any_of(partitions)

@@ -1,0 +1,225 @@
+"""What statements did, or would do: small frozen values, each one sentence as text and columns as Arrow."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hindex.formatting import counted, megabytes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class IndexState(enum.Enum):
+    """How far an index covers its table as it is now."""
+
+    FRESH = "fresh"
+    STALE = "stale"
+    DEFERRED = "deferred"
+    BUILDING = "building"
+    QUARANTINED = "quarantined"
+    TABLE_GONE = "table gone"
+    UNUSABLE = "unusable"
+
+
+class Record:
+    """A dataclass of plain values whose fields are the columns of its Arrow row."""
+
+    __slots__ = ()
+
+    def to_arrow(self) -> pa.Table:
+        """This result as one row."""
+        return records_table(type(self), [self])
+
+
+def records_table(kind: type[Record], records: Sequence[Record]) -> pa.Table:
+    """Results of one kind as the rows of a table."""
+    import pyarrow as pa
+
+    kinds = {"int": pa.int64(), "bool": pa.bool_(), "float": pa.float64()}
+    fields = dataclasses.fields(kind)  # type: ignore[arg-type]
+    arrays = {}
+    for field in fields:
+        text = str(field.type)
+        of = pa.list_(pa.string()) if text.startswith("tuple") else kinds.get(text, pa.string())
+        values = [getattr(record, field.name) for record in records]
+        arrays[field.name] = pa.array([v.value if isinstance(v, enum.Enum) else v for v in values], of)
+    return pa.table(arrays)
+
+
+@dataclass(frozen=True, slots=True)
+class BuildEstimate(Record):
+    """What building an index would read and write; nothing was done.
+
+    :param files: data files that would be read.
+    :param stripes: how many stripes and ``rows`` they have, in all.
+    :param read_bytes: about how many bytes would be read: the column's share of the stripes.
+    :param index_bytes: about how many bytes the index would take.
+    :param sampled_stripes: how many stripes both numbers are projected from.
+    """
+
+    index: str
+    table: str
+    column: str
+    type: str
+    files: int
+    stripes: int
+    rows: int
+    read_bytes: int
+    index_bytes: int
+    sampled_stripes: int
+
+    def __str__(self) -> str:
+        return (
+            f"Index {self.index!r} would read {counted(self.files, 'file')} of {self.table!r} "
+            f"({counted(self.stripes, 'stripe')}, {counted(self.rows, 'row')}, about {megabytes(self.read_bytes)}) "
+            f"and take about {megabytes(self.index_bytes)}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshResult(Record):
+    """What a refresh or a rebuild did to the indexes of one table, or would do if ``dry_run``.
+
+    :param files_read: data files read: those that changed, were added, or (in a rebuild) all.
+    :param files_forgotten: data files that are gone, or of which the index covers no part any more.
+    :param rows: rows of the files read.
+    :param changed: whether a new state was committed; without any change nothing is written.
+    """
+
+    indexes: tuple[str, ...]
+    table: str
+    files_read: int
+    files_forgotten: int
+    rows: int
+    changed: bool
+    dry_run: bool = False
+
+    def __str__(self) -> str:
+        names = ", ".join(map(repr, self.indexes))
+        subject = f"{'Index' if len(self.indexes) == 1 else 'Indexes'} {names} of {self.table!r}"
+        if not (self.files_read or self.files_forgotten or self.changed):
+            return f"{subject}: nothing to do"
+        would = "would read" if self.dry_run else "read"
+        return (
+            f"{subject}: {would} {counted(self.files_read, 'file')} ({counted(self.rows, 'row')}), "
+            f"{'forget' if self.dry_run else 'forgot'} {self.files_forgotten:,}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DropResult(Record):
+    """What DROP INDEX removed.
+
+    :param partitions: the predicate of a partial drop; None where the whole index was dropped.
+    :param files: data files whose part of the index went.
+    :param dropped: False where there was no such index and IF EXISTS allowed it.
+    """
+
+    index: str
+    table: str | None
+    partitions: str | None
+    files: int
+    dropped: bool
+
+    def __str__(self) -> str:
+        if not self.dropped:
+            return f"Index {self.index!r} does not exist, nothing was dropped"
+        what = "dropped" if self.partitions is None else f"dropped for {self.partitions}"
+        return f"Index {self.index!r} of {self.table!r} {what}; VACUUM INDEXES frees its space"
+
+
+@dataclass(frozen=True, slots=True)
+class RenameResult(Record):
+    """A new name."""
+
+    index: str
+    new_name: str
+    table: str
+
+    def __str__(self) -> str:
+        return f"Index {self.index!r} of {self.table!r} is now {self.new_name!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult(Record):
+    """How an index stands to its table.
+
+    :param files: data files that it should cover; of these ``fresh`` are covered as they are now, ``changed``
+        were since, ``added`` are not indexed. ``gone`` are indexed and no part of the table any more.
+    :param rows_covered: percentage of the rows, rounded down.
+    :param verified_stripes: stripes whose data was read and compared with what the index says; 0 without VERIFY.
+    :param problems: what is damaged or wrong, a sentence each.
+    :param notes: what VERIFY left out, and why, a sentence each.
+    """
+
+    index: str
+    table: str
+    state: IndexState
+    files: int
+    fresh: int
+    changed: int
+    added: int
+    gone: int
+    rows_covered: float
+    verified_stripes: int
+    problems: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is damaged or wrong; a stale index is neither."""
+        return not self.problems
+
+    def __str__(self) -> str:
+        covered = (
+            f"Index {self.index!r} of {self.table!r} is {self.state.value}: {self.fresh:,} of "
+            f"{counted(self.files, 'file')} indexed, {self.rows_covered:g} % of the rows"
+        )
+        verified = [f"{counted(self.verified_stripes, 'stripe')} verified"] if self.verified_stripes else []
+        return "; ".join([covered, *verified, *self.problems, *self.notes])
+
+
+@dataclass(frozen=True, slots=True)
+class VacuumedFile(Record):
+    """One file that VACUUM removed, relative to the store."""
+
+    path: str
+    bytes: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class VacuumResult(Record):
+    """What VACUUM removed from one table's store, or would remove if ``dry_run``.
+
+    :param kept_young: files that the present state does not need and that stay for the retention.
+    """
+
+    table: str
+    files: tuple[VacuumedFile, ...]
+    bytes: int
+    kept_young: int
+    retain_hours: float
+    dry_run: bool
+    removed_store: bool
+
+    def to_arrow(self) -> pa.Table:
+        """The files, a row each."""
+        return records_table(VacuumedFile, self.files)
+
+    def __str__(self) -> str:
+        what = "the store" if self.removed_store else counted(len(self.files), "file")
+        young = (
+            f"; {self.kept_young:,} more not needed, kept for {self.retain_hours:g} h"
+            if self.kept_young
+            else ""
+        )
+        return (
+            f"{'Would remove' if self.dry_run else 'Removed'} {what} of {self.table!r} "
+            f"({megabytes(self.bytes)}){young}"
+        )

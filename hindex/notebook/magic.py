@@ -1,0 +1,148 @@
+"""Statements in notebooks: ``%load_ext hindex``, then ``%hindex`` for a line and ``%%hindex`` for a cell.
+
+Nothing of IPython is imported: it hands over its shell.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+
+from hindex.api.query_result import QueryResult
+from hindex.errors import HindexError, StatementError
+
+if TYPE_CHECKING:
+    from hindex.api.connection import Connection
+
+#: Rows that are shown of a query.
+SHOWN_ROWS = 1000
+
+_USAGE = "%%hindex [--into NAME] [--store URI]"
+
+
+class Shell(Protocol):
+    """What is needed of IPython's shell."""
+
+    user_ns: dict[str, Any]
+
+    def register_magic_function(self, function: Any, magic_kind: str, magic_name: str) -> None:  # noqa: ANN401
+        """Make a function known as a magic."""
+        ...
+
+
+def load_ipython_extension(shell: Shell) -> None:
+    """What ``%load_ext hindex`` calls."""
+    shell.register_magic_function(HindexMagic(shell).run, "line_cell", "hindex")
+
+
+class HindexMagic:
+    """Runs statements on the connection ``hx`` of the notebook.
+
+    Where there is none it is made, with the session ``spark`` if the notebook has one.
+    """
+
+    def __init__(self, shell: Shell) -> None:
+        self._shell = shell
+
+    def run(self, line: str, cell: str | None = None, local_ns: Mapping[str, Any] | None = None) -> object:
+        """Run a line, or the statements of a cell; the last one's result is shown.
+
+        In front of a cell's statements, ``--into NAME`` keeps that result in a variable instead, as ``hx.sql`` gives
+        it, and ``--store URI`` says where the indexes are. ``{name}`` stands for the value of a variable, as
+        :func:`hindex.notebook.statement_values.filled` puts it.
+
+        :param local_ns: the variables of where the magic is called.
+        :raises HindexError: shown without the traceback, which says nothing of a mistake in a statement; ``%tb`` shows
+            it.
+        """
+        try:
+            return self._run(line, cell, {**self._shell.user_ns, **(local_ns or {})})
+        except HindexError as error:
+            error._render_traceback_ = _ShownOnce(error)  # type: ignore[attr-defined]
+            raise
+
+    # IPython's own way would insert values as they are, into lines only, and take `[0-9]{3}` for the number 3
+    run._ipython_magic_no_var_expand = True  # type: ignore[attr-defined]
+    run.needs_local_scope = True  # type: ignore[attr-defined]
+
+    def _run(self, line: str, cell: str | None, known: Mapping[str, Any]) -> object:
+        from hindex.notebook.statement_values import filled
+        from hindex.sql import split
+        from hindex.sql.help import HELP
+
+        into, store = (None, None) if cell is None else _options(line, known)
+        statements = split(filled(line if cell is None else cell, known))
+        if not statements:
+            if cell is None and line.lstrip().startswith("--"):  # a comment
+                raise StatementError(
+                    f"there is no statement; options are those of a cell, {_USAGE}: of a line, name = %hindex SELECT "
+                    "..."
+                )
+            raise StatementError(f"there is no statement: try {', '.join(HELP)}")
+        connection = self._connection(store)
+        result: object = None
+        for number, statement in enumerate(statements, 1):
+            try:
+                result = connection.sql(statement)
+            except HindexError as error:
+                if len(statements) > 1:
+                    error.add_note(f"in statement {number} of {len(statements)} of the cell")
+                raise
+        if into is not None:
+            self._shell.user_ns[into] = result
+            return None
+        return _shown(result)
+
+    def _connection(self, store: str | None) -> Connection:
+        from hindex.api.connection import Connection, connect
+        from hindex.validation import is_session
+
+        known = self._shell.user_ns.get("hx")
+        if store is None and isinstance(known, Connection):
+            return known
+        session = self._shell.user_ns.get("spark")
+        made = connect(store, session if is_session(session) else None)
+        self._shell.user_ns["hx"] = made
+        return made
+
+
+class _ShownOnce:
+    """What IPython shows in place of an error's traceback, where the error has it: the first time the message alone."""
+
+    def __init__(self, error: HindexError) -> None:
+        self._error = error
+
+    def __call__(self) -> list[str]:
+        """The lines to show."""
+        del self._error._render_traceback_  # type: ignore[attr-defined]
+        notes = getattr(self._error, "__notes__", [])
+        return [f"{type(self._error).__name__}: {self._error}", *notes]
+
+
+def _options(line: str, known: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    from hindex.notebook.statement_values import inserted
+
+    try:
+        words = [inserted(word, known) for word in shlex.split(line)]
+    except ValueError as error:
+        raise StatementError(f"expected {_USAGE}: {str(error).lower()} in {line!r}") from error
+    found: dict[str, str] = {}
+    while words:
+        if words[0] not in ("--into", "--store") or len(words) < 2:
+            raise StatementError(f"expected {_USAGE}, found {words[0]!r}; statements begin on the next line")
+        found[words[0]] = words[1]
+        words = words[2:]
+    into = found.get("--into")
+    if into is not None and not into.isidentifier():
+        raise StatementError(f"expected the name of a variable after --into, found {into!r}")
+    return into, found.get("--store")
+
+
+def _shown(result: object) -> object:
+    """Rows as pandas shows them, of queries the first ones; anything else as it is."""
+    if isinstance(result, QueryResult):
+        result = result.head(SHOWN_ROWS)
+    return result.to_pandas() if isinstance(result, pa.Table) else result

@@ -1,0 +1,227 @@
+"""Answering filters: on decoded columns, on partition values, and from the bounds of indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap
+
+from hindex.domain import Domain, Key
+from hindex.errors import PredicateError
+from hindex.expr.vector import Errors, joined
+from hindex.index.index_type import Bounds
+from hindex.keys import INT64_MAX, INT64_MIN, KeyArray, array_keys
+from hindex.plan.filter import (
+    ALWAYS,
+    NEVER,
+    AllOf,
+    Always,
+    AnyOf,
+    Atom,
+    Filter,
+    Leaf,
+    Never,
+    Residual,
+    fold,
+    residuals,
+)
+from hindex.plan.partial_evaluation import evaluate_truth, settle
+from hindex.plan.rules import transform
+
+Mask = npt.NDArray[np.bool_]
+
+#: Up to so many int64 ranges are tested one by one; more are searched.
+_FEW_RANGES = 3
+#: Up to so many ranges of bytes that are not points are tested one by one on every value.
+_FEW_BYTE_RANGES = 8
+
+
+def mask(root: Filter, columns: Mapping[str, pa.Array | pa.ChunkedArray], n: int) -> Mask:
+    """Which rows a filter keeps, given its columns decoded.
+
+    :param columns: an array of ``n`` values of ``leaf.type.to_arrow()`` for every column the filter names.
+    :returns: ``n`` booleans.
+    :raises KeyError: if a column is missing.
+    :raises ValueError: if a column does not hold ``n`` values.
+    :raises PredicateError: if an expression has no value in a row that nothing else decides, because Spark would
+        raise an error too, or the value is not evaluated as Spark does.
+    """
+    if next(residuals(root), None) is None:
+        return _leaf_mask(root, columns, n, unknown=False)
+    # expressions are evaluated on the rows only that the rest of the filter leaves open
+    lower = _leaf_mask(root, columns, n, unknown=False)
+    undecided = np.flatnonzero(_leaf_mask(root, columns, n, unknown=True) & ~lower)
+    if len(undecided):
+        rows = pa.array(undecided)
+        some = {name: _one_array(array).take(rows) for name, array in columns.items()}
+        lower[undecided] = _full_mask(root, some, len(undecided))
+    return lower
+
+
+def _full_mask(root: Filter, columns: Mapping[str, pa.Array | pa.ChunkedArray], n: int) -> Mask:
+    """The rows that a filter with expressions keeps. An error counts unless another part decides its row."""
+    nothing = np.zeros(n, np.bool_)
+
+    def atom(node: Atom) -> tuple[Mask, Errors | None]:
+        if isinstance(node, Residual):
+            return evaluate_truth(node, columns, n)
+        return _leaf_mask(node, columns, n, unknown=False), None
+
+    def combine(
+        group: type[AllOf] | type[AnyOf],
+        so_far: tuple[Mask, Errors | None],
+        next_: tuple[Mask, Errors | None],
+    ) -> tuple[Mask, Errors | None]:
+        (a, a_errors), (b, b_errors) = so_far, next_
+        a_failed = nothing if a_errors is None else a_errors.rows
+        b_failed = nothing if b_errors is None else b_errors.rows
+        wanted = (a | a_failed) & (b | b_failed) if group is AllOf else ~a & ~b
+        errors = joined(a_errors and a_errors.among(wanted), b_errors and b_errors.among(wanted))
+        found = a & b if group is AllOf else a | b
+        return found, errors
+
+    found, errors = fold(root, atom, combine, lambda *_: False)
+    if errors is not None:
+        raise PredicateError(
+            f"cannot evaluate {str(root)[:300]}: {errors.problem}, which is an error in Spark too; leave such rows out "
+            "by a condition, or use TRY_CAST"
+        )
+    return found
+
+
+def _leaf_mask(
+    root: Filter, columns: Mapping[str, pa.Array | pa.ChunkedArray], n: int, *, unknown: bool
+) -> Mask:
+    """The rows that a filter keeps, if all of its expressions were TRUE, or FALSE: ``unknown`` says which."""
+    arrays: dict[str, tuple[pa.Array, Mask | None]] = {}
+    keys: dict[str, KeyArray] = {}
+
+    def atom(node: Atom) -> Mask:
+        if not isinstance(node, Leaf):
+            return np.full(n, unknown if isinstance(node, Residual) else isinstance(node, Always))
+        name, domain = node.column, node.decoded
+        if name not in arrays:
+            array = _one_array(columns[name])
+            if len(array) != n:
+                raise ValueError(f"column {name!r} holds {len(array)} values, not {n}")
+            arrays[name] = array, np.asarray(array.is_valid()) if array.null_count else None
+        array, valid = arrays[name]
+        if domain.has_every_value or not domain.ranges:
+            # a test for NULL: composite types pass it too, and they have no keys
+            found = np.full(n, domain.has_every_value)
+        else:
+            if name not in keys:
+                keys[name] = array_keys(node.type, array)
+            found = _members(domain, keys[name])
+        if valid is None:
+            return found
+        return found | ~valid if domain.null_allowed else found & valid
+
+    def combine(group: type[AllOf] | type[AnyOf], so_far: Mask, next_: Mask) -> Mask:
+        return so_far & next_ if group is AllOf else so_far | next_
+
+    def settled(group: type[AllOf] | type[AnyOf], so_far: Mask) -> bool:
+        return not so_far.any() if group is AllOf else bool(so_far.all())
+
+    return fold(root, atom, combine, settled)
+
+
+def prune(root: Filter, values: Mapping[str, Key | None]) -> Filter:
+    """The filter with columns of known value (a partition's) decided and the rest kept.
+
+    An expression of nothing but such columns is decided too, unless it has no value: then it is left to the rows.
+
+    :param values: the key, or None for NULL, of each known column.
+    """
+
+    def atom(node: Atom) -> Filter:
+        if isinstance(node, Leaf) and node.column in values:
+            return ALWAYS if node.decoded.contains(values[node.column]) else NEVER
+        return settle(node, values) if isinstance(node, Residual) else node
+
+    return transform(root, atom)
+
+
+def bounds(root: Filter, lookup: Callable[[Leaf], Bounds | None], n: int) -> Bounds:
+    """The rows of a stripe that a filter certainly, and possibly, keeps.
+
+    :param lookup: the answer of an index to a leaf, or None where none has one. Not asked for leaves that
+        cannot change the result any more: the rest of an AND that is empty, or of an OR that is full.
+    :param n: rows in the stripe.
+    """
+
+    def atom(node: Atom) -> Bounds:
+        if isinstance(node, Always):
+            return Bounds.all(n)
+        if isinstance(node, Never):
+            return Bounds.none()
+        if isinstance(node, Residual):
+            return Bounds.unknown(n)
+        found = lookup(node)
+        if found is None:
+            return Bounds.unknown(n)
+        return Bounds(BitMap(), found.upper) if node.is_superset else found
+
+    def combine(group: type[AllOf] | type[AnyOf], so_far: Bounds, next_: Bounds) -> Bounds:
+        return so_far & next_ if group is AllOf else so_far | next_
+
+    def settled(group: type[AllOf] | type[AnyOf], so_far: Bounds) -> bool:
+        return not so_far.upper if group is AllOf else len(so_far.lower) == n
+
+    return fold(root, atom, combine, settled)
+
+
+def _one_array(array: pa.Array | pa.ChunkedArray) -> pa.Array:
+    if not isinstance(array, pa.ChunkedArray):
+        return array
+    combined = array.combine_chunks()
+    return pa.concat_arrays(combined.chunks) if isinstance(combined, pa.ChunkedArray) else combined
+
+
+def _members(domain: Domain, keys: KeyArray) -> Mask:
+    return _integer_members(domain, keys) if isinstance(keys, np.ndarray) else _bytes_members(domain, keys)
+
+
+def _integer_members(domain: Domain, keys: npt.NDArray[np.int64]) -> Mask:
+    lows = [item.low if isinstance(item.low, int) else INT64_MIN for item in domain.ranges]
+    highs = [item.high if isinstance(item.high, int) else INT64_MAX for item in domain.ranges]
+    if len(lows) <= _FEW_RANGES:
+        found = np.zeros(len(keys), np.bool_)
+        for low, high in zip(lows, highs, strict=True):
+            found |= keys == low if low == high else (keys >= low) & (keys <= high)
+        return found
+    # the last range that starts at or before a key is the only one that can hold it
+    at = np.searchsorted(np.array(lows, np.int64), keys, side="right") - 1
+    inside: Mask = (at >= 0) & (keys <= np.array(highs, np.int64)[at])
+    return inside
+
+
+def _bytes_members(domain: Domain, keys: pa.LargeBinaryArray) -> Mask:
+    points = [item.low for item in domain.ranges if item.is_point]
+    spans = [item for item in domain.ranges if not item.is_point]
+    if len(spans) > _FEW_BYTE_RANGES:
+        distinct = keys.dictionary_encode()
+        members = np.fromiter(map(domain.contains, distinct.dictionary.to_pylist()), np.bool_)
+        codes = np.asarray(distinct.indices.fill_null(0))
+        return members[codes] if len(members) else np.zeros(len(keys), np.bool_)
+    found = np.zeros(len(keys), np.bool_)
+    if points:
+        found |= _truth(pc.is_in(keys, value_set=pa.array(points, pa.large_binary())))
+    for item in spans:
+        inside = np.ones(len(keys), np.bool_)
+        if item.low is not None:
+            compare = pc.greater_equal if item.low_inclusive else pc.greater
+            inside &= _truth(compare(keys, pa.scalar(item.low, pa.large_binary())))
+        if item.high is not None:
+            compare = pc.less_equal if item.high_inclusive else pc.less
+            inside &= _truth(compare(keys, pa.scalar(item.high, pa.large_binary())))
+        found |= inside
+    return found
+
+
+def _truth(answers: pa.BooleanArray) -> Mask:
+    return np.asarray(answers.fill_null(False))

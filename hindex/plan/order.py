@@ -1,0 +1,28 @@
+"""The order of a query's rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hindex.table.schema import ColumnName, column_name, spelled
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Rows by the values of a column. NULL comes first in ascending order and last in descending, as in Spark."""
+
+    column: ColumnName
+    descending: bool = False
+    nulls_first: bool | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "column", column_name(self.column))
+
+    @property
+    def has_nulls_first(self) -> bool:
+        return not self.descending if self.nulls_first is None else self.nulls_first
+
+    def __str__(self) -> str:
+        direction = " DESC" if self.descending else ""
+        nulls = "" if self.nulls_first is None else f" NULLS {'FIRST' if self.nulls_first else 'LAST'}"
+        return f"{spelled(self.column)}{direction}{nulls}"

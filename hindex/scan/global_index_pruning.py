@@ -1,0 +1,162 @@
+"""What indexes that cover many data files say on the driver: which row groups of each file may have a wanted row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from pyroaring import BitMap
+
+from hindex.errors import HindexError, IndexFileError
+from hindex.index.btree_locations import FileGroups, IndexedFile
+from hindex.index.column_stats import are_of_kind
+from hindex.index.index_type import Bounds
+from hindex.index.page_cache import Cache
+from hindex.index.reader_cache import open_btree_file
+from hindex.keys import key_kind, same_keys
+from hindex.orc.types import OrcType
+from hindex.plan.filter import Filter, Leaf, leaves
+from hindex.plan.reasons import Note, Reason, failure_reason
+from hindex.scan.file_bounds import StripeBounds, recorded_type
+from hindex.scan.task import LocatedGroups
+from hindex.store.manifest import IndexEntry, SharedIndexEntry
+from hindex.store.snapshot import FileView, Snapshot
+from hindex.table.type_text import parse_type
+
+#: Leaf pages of one index file beyond which a range is too wide to look at.
+MAX_LEAVES = 4096
+
+_NO_GROUPS = np.zeros(0, np.uint32)
+_REMEDY = "ALTER INDEX ... REBUILD writes it again"
+
+
+class SharedBounds:
+    """Asks an index once for each leaf of a predicate, whatever the number of data files.
+
+    :param indexes: the table's indexes by column.
+    :param cache: where index files are kept; the process's by default.
+    """
+
+    needs_entry = True
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        indexes: Mapping[str, Sequence[IndexEntry]],
+        cache: Cache | None = None,
+    ) -> None:
+        self._store = snapshot.store
+        self._binding = tuple(column.name for column in snapshot.schema.data_columns)
+        self._indexes = indexes
+        self._cache = cache
+        self._answers: dict[tuple[str, Leaf], dict[str, FileGroups] | None] = {}
+        #: What could not be used.
+        self.notes: list[Note] = []
+
+    def lookup(self, view: FileView, leaf: Leaf) -> Iterator[StripeBounds]:
+        """The stripes of a file that may have a row of a leaf, by each index that covers it."""
+        for index, groups in self._groups(view, leaf):
+            ends = np.cumsum(groups.file.stripe_groups)
+            stripes = BitMap(np.unique(np.searchsorted(ends, groups.groups, side="right")).astype(np.uint32))
+            yield StripeBounds(index.name, Bounds(BitMap(), stripes))
+
+    def located(self, view: FileView, root: Filter) -> tuple[LocatedGroups, ...]:
+        """What a file's task is told: the row groups of each leaf that an index knows of."""
+        return tuple(
+            LocatedGroups(
+                index.name,
+                leaf.column,
+                leaf.domain,
+                groups.file.row_group_rows,
+                BitMap(groups.groups).serialize(),
+            )
+            for leaf in dict.fromkeys(leaves(root))
+            for index, groups in self._groups(view, leaf)
+        )
+
+    def _groups(self, view: FileView, leaf: Leaf) -> Iterator[tuple[IndexEntry, FileGroups]]:
+        entry = view.entry
+        if entry is None or not view.is_listed_fresh or not entry.shared:
+            return
+        transactional = view.file.acid is not None
+        if recorded_type(entry.schema, self._binding, leaf.column, transactional) is None:
+            # what was indexed under that name is by now another column of the table, and this one is null in every row
+            return
+        for index in self._indexes.get(leaf.column, ()):
+            held = entry.shared_index(index.id)
+            found = None if held is None else self._answer(index, held, leaf)
+            if found is None:
+                continue
+            hit = found.get(view.file.path)
+            if hit is None:
+                # covered, and no row group of it was found
+                nowhere = IndexedFile(entry.path, entry.fingerprint, 0, entry.stripe_rows)
+                yield index, FileGroups(nowhere, _NO_GROUPS)
+            elif (hit.file.fingerprint, hit.file.stripe_rows) == (entry.fingerprint, entry.stripe_rows):
+                yield index, hit
+            else:
+                what = f"it describes another version of the file than the manifest; {_REMEDY}"
+                self._note(Reason.CORRUPT, f"{index.name} on {view.file.path}", what)
+
+    def _answer(self, index: IndexEntry, held: SharedIndexEntry, leaf: Leaf) -> dict[str, FileGroups] | None:
+        """The row groups that may have a row of a leaf, by file; None where the index does not tell."""
+        key = held.id, leaf
+        if key not in self._answers:
+            self._answers[key] = self._asked(index, held, leaf)
+        return self._answers[key]
+
+    def _asked(self, index: IndexEntry, held: SharedIndexEntry, leaf: Leaf) -> dict[str, FileGroups] | None:
+        subject = index.name if held.partition is None else f"{index.name} on {held.partition}"
+        found: dict[str, FileGroups] = {}
+        try:
+            if not same_keys(_recorded_type(held), leaf.type):
+                what = f"it indexes {held.column_type} and the table's column is {leaf.type}"
+                self._note(Reason.TYPE_MISMATCH, subject, what)
+                return None
+            for file in held.files:
+                if not are_of_kind([file.extent], key_kind(leaf.type)):
+                    raise IndexFileError(f"the manifest has keys of no such type of {file.path!r}; {_REMEDY}")
+                if not file.extent.can_match(leaf.domain):
+                    continue
+                path = self._store.absolute(file.path)
+                reader = open_btree_file(path, file.length, file.footer_checksum, self._cache)
+                if reader.file.footer.key_kind is not key_kind(leaf.type):
+                    raise IndexFileError(f"Index file {path!r} has keys of no such type; {_REMEDY}")
+                if reader.num_locations != held.num_row_groups:
+                    raise IndexFileError(
+                        f"Index file {path!r} is of {reader.num_locations} row groups, and by the manifest of "
+                        f"{held.num_row_groups}; {_REMEDY}"
+                    )
+                locations = reader.locate(leaf.domain, most_leaves=MAX_LEAVES)
+                if locations is None:
+                    self._note(Reason.NOT_SELECTIVE, subject, f"too many values are in the range of {leaf}")
+                    return None
+                for some in reader.files(locations):
+                    _add(found, some)
+        except HindexError as error:
+            self._note(failure_reason(error), subject, str(error))
+            return None
+        return found
+
+    def _note(self, reason: Reason, subject: str, detail: str) -> None:
+        self.notes.append(Note(reason, subject, detail))
+
+
+def _add(found: dict[str, FileGroups], some: FileGroups) -> None:
+    before = found.get(some.file.path)
+    if before is not None:
+        if before.file != some.file:
+            raise IndexFileError(
+                f"the files of the index describe two versions of {some.file.path!r}; {_REMEDY}"
+            )
+        some = FileGroups(some.file, np.union1d(before.groups, some.groups))
+    found[some.file.path] = some
+
+
+def _recorded_type(held: SharedIndexEntry) -> OrcType:
+    try:
+        return parse_type(held.column_type)
+    except ValueError as error:
+        raise IndexFileError(
+            f"the column type {held.column_type!r} cannot be read ({error}); {_REMEDY}"
+        ) from error

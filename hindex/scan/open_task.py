@@ -1,0 +1,271 @@
+"""Running a scan task: index lookups to row sets, row sets to rows.
+
+Nothing here knows Spark or SQL: executors import it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap
+
+from hindex.domain import Domain
+from hindex.errors import DeletedFileError, HindexError, OrcError
+from hindex.index.index_type import Bounds, Ends, KeyedReader
+from hindex.index.page_cache import Cache
+from hindex.index.roaring import group_count
+from hindex.orc import OrcReader, RowSelection
+from hindex.orc.acid.schema import ROW_ID
+from hindex.orc.decode.arrays import bool_array
+from hindex.orc.selection import Rows
+from hindex.orc.thread_pool import SERIAL, ThreadPool
+from hindex.plan.filter import Leaf
+from hindex.plan.filter_evaluation import Mask, mask
+from hindex.plan.reasons import REPLACED, REPLACED_SINCE, Note, Reason
+from hindex.scan.constant_columns import fixed_values, repeated
+from hindex.scan.file_columns import FileColumns, assembled
+from hindex.scan.index_answers import IndexAnswers
+from hindex.scan.lookup import Lookup
+from hindex.scan.metrics import NO_METER, Step
+from hindex.scan.orc_answers import Source
+from hindex.scan.stripe_results import StripeAnswer
+from hindex.scan.task import OutputColumn, ScanTask
+
+
+class OpenTask:
+    """A scan task with its data file and index files open. Its stripes may be read from several threads.
+
+    ``notes`` tell of every index that was planned but could not be used.
+
+    :param cache: where index files are kept; the process's by default.
+    :raises DeletedFileError: if the data file is gone.
+    :raises OrcError: if it cannot be read.
+    """
+
+    def __init__(self, task: ScanTask, cache: Cache | None = None) -> None:
+        from hindex.orc.acid.files import open_file
+        from hindex.orc.acid.rows import LiveRows
+
+        self.task = task
+        self._cache = cache
+        self.notes: list[Note] = []
+        try:
+            self.reader = (
+                OrcReader(task.uri, timezone=task.timezone)
+                if task.acid is None
+                else open_file(task.acid.file, timezone=task.timezone)
+            )
+        except OrcError as error:
+            if isinstance(error.__cause__, FileNotFoundError):
+                raise DeletedFileError(
+                    f"data file {task.path!r} was deleted after the scan was planned: run the query again"
+                ) from error
+            raise
+        tail = self.reader.tail
+        #: How the file differs from the one that was planned and indexed; empty if it does not.
+        self.difference = ""
+        if tail.file_length != task.length or tail.checksum != task.tail_checksum:
+            self.difference = REPLACED
+        elif self.reader.has_other_mtime(task.mtime_ns):
+            self.difference = REPLACED_SINCE
+        try:
+            self._columns = FileColumns(self.reader, task)
+            self._live = None if task.acid is None else LiveRows(self.reader, task.acid)
+        except HindexError:
+            self.reader.close()
+            raise
+        # who reads all compares, and reads these, too
+        self._fixed = {} if task.reads_all else fixed_values(task.filter)
+        #: Is told how long reading takes.
+        self.meter = NO_METER
+        self._indexes = self._open_indexes()
+        self._lookup = Lookup(task, self.reader, self._columns, self._indexes, self.notes)
+
+    def close(self) -> None:
+        if self._live is not None:
+            self._live.close()
+        self.reader.close()
+
+    def __enter__(self) -> OpenTask:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def is_fresh(self) -> bool:
+        """True if the file is the one that was planned and indexed, as far as its tail and its time show."""
+        return not self.difference
+
+    @property
+    def stripes(self) -> range:
+        return range(len(self.reader.stripes))
+
+    def row_groups(self, rows: int) -> int:
+        """How many row groups a stripe of so many rows has."""
+        return group_count(self.reader.tail.row_index_stride, rows)
+
+    def answer(self, stripe: int) -> StripeAnswer:
+        """Ask the indexes for the wanted rows of a stripe, then the file itself; no data is read.
+
+        Each is asked about everything before the next one is, which the rest may then not need.
+        """
+        found = self._lookup.answer(stripe, self.task.filter)
+        self._remove(found)
+        return found
+
+    def bounds_of(self, stripe: int, column: OutputColumn, domain: Domain) -> Bounds:
+        """The rows of a stripe, deleted ones among them, whose value of a column of the file is in a domain.
+
+        No data is read.
+        """
+        found = self._lookup.answer(stripe, Leaf(column.name, column.type, domain))
+        self.meter.add_indexes(found.indexes)
+        return found.bounds
+
+    def fixes(self, column: str) -> bool:
+        """Whether the filter leaves a column one value, so that it is not read of rows that match."""
+        return column in self._fixed
+
+    def has(self, column: str) -> bool:
+        """Whether the file has a column of the table; in one that does not, it is null in every row."""
+        return self._columns.has(column)
+
+    def keyed(self, column: str) -> tuple[str, KeyedReader] | None:
+        """An index that knows the rows of every key of a column, and its name."""
+        return None if self._indexes is None else self._indexes.keyed(column)
+
+    def ends(self, stripe: int, column: OutputColumn) -> tuple[str | Source, Ends] | None:
+        """The ends of a whole stripe's values, and the index, or what of the file, that tells them."""
+        found = next(self.every_ends(stripe, column), None)
+        if found is not None and isinstance(found[0], str):
+            self.meter.add_indexes([found[0]])
+        return found
+
+    def every_ends(self, stripe: int, column: OutputColumn) -> Iterator[tuple[str | Source, Ends]]:
+        """What each of them tells, the one first that :meth:`ends` goes by."""
+        return self._lookup.ends(stripe, column)
+
+    def alone(self, stripe: int, leaf: Leaf) -> Iterator[tuple[str, Bounds]]:
+        """What each index says of a leaf by itself, by its name."""
+        return iter(()) if self._indexes is None else self._indexes.alone(stripe, leaf)
+
+    def give_up(self, column: str, index: str, error: HindexError) -> None:
+        """Use an index of a column no more."""
+        if self._indexes is not None:
+            self._indexes.give_up(column, index, error)
+
+    def settled(self, answer: StripeAnswer) -> StripeAnswer:
+        """The answer with its undecided rows decided, for which the columns of the filter are read."""
+        if not answer.undecided:
+            return answer
+        matching, _, _ = self._decide(answer, SERIAL)
+        rows = answer.bounds.lower | BitMap(matching.astype(np.uint32))
+        return replace(answer, bounds=Bounds.exactly(rows))
+
+    def read(
+        self,
+        answer: StripeAnswer,
+        pool: ThreadPool = SERIAL,
+        columns: Sequence[OutputColumn] | None = None,
+    ) -> pa.RecordBatch:
+        """The wanted rows of a stripe: those certain by index, and of the undecided those that match.
+
+        :param pool: whose idle threads may help.
+        :param columns: those of the task if None.
+        """
+        columns = self.task.columns if columns is None else columns
+        selection, arrays = self._choose(answer, {column.name for column in columns}, pool)
+        with self.meter.step(Step.COLUMNS):
+            missing = [column for column in columns if column.name not in arrays and not column.is_partition]
+            arrays |= self._fixed_columns(missing, len(selection))
+            missing = [column for column in missing if column.name not in arrays]
+            arrays |= self._read_columns(missing, answer.stripe, selection, pool)
+        return assembled(columns, len(selection), arrays, has_instants=self.task.timezone is not None)
+
+    def count(self, answer: StripeAnswer, pool: ThreadPool = SERIAL) -> int:
+        """How many rows of a stripe are wanted: no data is read where the indexes decide."""
+        return self.read(answer, pool, ()).num_rows if answer.undecided else len(answer.bounds.lower)
+
+    def key_bytes(self, answer: StripeAnswer) -> int:
+        """The bytes of the columns that tell which rows of a stripe are not there."""
+        if not answer.key_columns:
+            return 0
+        stripe = self.reader.stripe(answer.stripe)
+        return sum(stripe.data_length(self.reader.column_type(name).column) for name in answer.key_columns)
+
+    def _remove(self, found: StripeAnswer) -> None:
+        """Take out the rows of a transactional table that are not there: whatever an answer is made of goes by it."""
+        if self._live is None or not found.bounds.upper:
+            return
+        removed = self._live.removed(found.stripe, found.bounds.upper)
+        found.deleted, found.invisible = len(removed.deleted), len(removed.invisible)
+        found.key_columns = removed.columns
+        if found.deleted or found.invisible:
+            gone, before = removed.deleted | removed.invisible, found.bounds
+            upper = before.upper - gone
+            found.bounds = Bounds.exactly(upper) if before.exact else Bounds(before.lower - gone, upper)
+
+    def _choose(
+        self, answer: StripeAnswer, wanted: Set[str], pool: ThreadPool
+    ) -> tuple[RowSelection, dict[str, pa.Array]]:
+        """Which rows are wanted of a stripe; for that, the columns of the filter are read where it is undecided.
+
+        :returns: the rows, and the wanted columns that have been read at them.
+        """
+        rows: Rows | BitMap = answer.bounds.lower
+        decoded: dict[str, pa.Array] = {}
+        if answer.undecided:
+            matching, matches, read = self._decide(answer, pool)
+            if len(rows):
+                rows = answer.bounds.lower | BitMap(matching.astype(np.uint32))
+            else:
+                rows, kept = matching, bool_array(matches, None)
+                decoded = {name: array.filter(kept) for name, array in read.items() if name in wanted}
+        return RowSelection.of(rows, answer.num_rows), decoded
+
+    def _decide(self, answer: StripeAnswer, pool: ThreadPool) -> tuple[Rows, Mask, dict[str, pa.Array]]:
+        """The undecided rows that match; which of the undecided these are; and the filter's columns at all of them."""
+        bounds = answer.bounds
+        undecided = bounds.upper - bounds.lower if len(bounds.lower) else bounds.upper
+        rows = RowSelection.of(undecided, answer.num_rows)
+        with self.meter.step(Step.PREDICATE):
+            decoded = self._read_columns(self.task.filter_columns, answer.stripe, rows, pool)
+        matches = mask(self.task.filter, decoded, len(rows))
+        return rows.to_array()[matches], matches, decoded
+
+    def _fixed_columns(self, columns: Sequence[OutputColumn], rows: int) -> dict[str, pa.Array]:
+        """Those that have one value in all rows that match."""
+        found = {
+            column.name: repeated(self._fixed[column.name], rows)
+            for column in columns
+            if self.fixes(column.name)
+        }
+        return {name: array for name, array in found.items() if array is not None}
+
+    def _read_columns(
+        self, columns: Sequence[OutputColumn], stripe: int, selection: RowSelection, pool: ThreadPool
+    ) -> dict[str, pa.Array]:
+        if any(self._columns.has(column.name) for column in columns):
+            self.meter.add_read(self.task.path, [stripe] if len(selection) else [])
+        arrays = self._columns.read(columns, stripe, selection, pool)
+        keys = [column.name for column in columns if self._columns.is_key(column.name)]
+        if keys and self._live is not None:
+            row_ids = self._live.row_ids(stripe, selection)
+            arrays |= {
+                name: row_ids if name == ROW_ID else row_ids.field(name.rpartition(".")[2]) for name in keys
+            }
+        return arrays
+
+    def _open_indexes(self) -> IndexAnswers | None:
+        """The task's indexes; None where it has none, or the data file is not the one that was indexed."""
+        if not self.task.indexes and not self.task.located:
+            return None
+        if not self.is_fresh:
+            self.notes.append(Note(Reason.STALE_FILE, self.task.path, self.difference))
+            return None
+        rows = tuple(stripe.num_rows for stripe in self.reader.stripes)
+        return IndexAnswers(self.task, self._columns, rows, self.notes, self._cache)

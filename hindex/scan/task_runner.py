@@ -1,0 +1,258 @@
+"""Running scan tasks in this process: indexes are asked one after the other, rows are read on a few threads."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from typing import Concatenate, ParamSpec, TypeVar
+
+from hindex.errors import DeletedFileError, HindexError, OrcError
+from hindex.orc.thread_pool import ThreadPool, processors
+from hindex.plan.modes import Mode
+from hindex.scan.metrics import NO_METER, Meter, QueryMeter, Step
+from hindex.scan.open_task import OpenTask
+from hindex.scan.planning import ScanPlan
+from hindex.scan.query_log import log_query
+from hindex.scan.stripe_results import StripeAnswer
+from hindex.scan.task import ScanTask
+from hindex.store.snapshot import Snapshot
+
+T = TypeVar("T")
+Found = TypeVar("Found")
+P = ParamSpec("P")
+
+#: One stripe of an open task, with what the indexes say of it.
+Unit = tuple[OpenTask, StripeAnswer]
+
+#: Work on a unit, which idle threads of a pool may help with.
+UnitWork = Callable[[OpenTask, StripeAnswer, ThreadPool], T]
+
+#: Data files of a remote store that are opened at once.
+_REMOTE_OPENS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """How tasks are run: what a fallback is taken for, and what is told how long things take."""
+
+    mode: Mode = Mode.LENIENT
+    meter: Meter = NO_METER
+
+    def plan(self, snapshot: Callable[[], Snapshot], make: Callable[[Snapshot], ScanPlan]) -> ScanPlan:
+        """A plan of a table as it is now.
+
+        :raises FallbackError: in strict mode, where it tells of an index that cannot be used.
+        """
+        with self.meter.step(Step.LISTING):
+            found = snapshot()
+        with self.meter.step(Step.PLAN):
+            plan = make(found)
+        self.mode.check(plan.notes)
+        return plan
+
+    def logged(self) -> Runner:
+        """A runner of one query, which collects what :meth:`log` says of it."""
+        return replace(self, meter=QueryMeter())
+
+    def log(
+        self, query: Callable[[], str], plan: ScanPlan, result: str, *, by_executors: bool = False
+    ) -> None:
+        """Log a query that has been run, in one line, if this runner is one of :meth:`logged`.
+
+        :param query: gives the text of the query.
+        :param result: such as ``37 rows``.
+        :param by_executors: Spark's executors are going to read the rows.
+        """
+        if isinstance(self.meter, QueryMeter):
+            log_query(query, plan, self.meter, result, by_executors=by_executors)
+
+    def attempt(self, run: Callable[[Runner], T], snapshot: Callable[[], Snapshot]) -> T:
+        """The result of a query, which is planned and run once more if a data file is deleted in between.
+
+        :param run: plans and runs the query with the runner that it gets, and hands out nothing before its end.
+        :param snapshot: gives the table to the plan.
+        :raises DeletedFileError: if a data file is deleted again.
+        """
+        try:
+            return run(self.logged())
+        except HindexError as error:
+            if not is_deleted_file(error):
+                raise
+        drop_snapshot(snapshot)
+        try:
+            return run(self.logged())
+        except HindexError as error:
+            raise deleted_again(error) from error.__cause__
+
+    def answered(self, tasks: Sequence[ScanTask], *, every: bool = False) -> Iterator[Unit]:
+        """Each stripe that may have wanted rows (each at all, if ``every``), in order; no rows are read.
+
+        In this thread alone: asking an index is a little Python work, which threads would only hinder.
+
+        :raises FallbackError: in strict mode, where an index turns out not to be usable.
+        """
+        opened = self._opened(tasks)
+        while (task := next(opened, None)) is not None:
+            for stripe in task.stripes:
+                answer = self.answer(task, stripe)
+                if every or len(answer.bounds.upper):
+                    yield task, answer
+
+    def open(self, task: ScanTask) -> OpenTask:
+        """A task opened here.
+
+        :raises FallbackError: as :meth:`answered`.
+        """
+        with self.meter.step(Step.OPEN):
+            return self._told(OpenTask(task))
+
+    def answer(self, task: OpenTask, stripe: int) -> StripeAnswer:
+        """What indexes say of one stripe.
+
+        :raises FallbackError: as :meth:`answered`.
+        """
+        with self.meter.step(Step.INDEXES):
+            found = task.answer(stripe)
+        self.meter.add_indexes(found.indexes)
+        self.mode.check(task.notes)
+        return found
+
+    def run(self, plan: ScanPlan, work: UnitWork[T]) -> Iterator[T]:
+        """The results of some work on each stripe that may have wanted rows, in order.
+
+        :raises FallbackError: as :meth:`answered`, and where the work finds an index not to be usable.
+        """
+        return run_units(self.answered(plan.tasks), self._checked(work))
+
+    def _checked(
+        self, work: Callable[Concatenate[OpenTask, P], Found]
+    ) -> Callable[Concatenate[OpenTask, P], Found]:
+        """Work that looks afterwards whether all indexes could be used."""
+
+        def checked(task: OpenTask, /, *args: P.args, **options: P.kwargs) -> Found:
+            found = work(task, *args, **options)
+            self.mode.check(task.notes)
+            return found
+
+        return checked
+
+    def _opened(self, tasks: Sequence[ScanTask]) -> Iterator[OpenTask]:
+        opened = _opened(tasks)
+        while True:
+            with self.meter.step(Step.OPEN):
+                task = next(opened, None)
+            if task is None:
+                return
+            yield self._told(task)
+
+    def _told(self, task: OpenTask) -> OpenTask:
+        task.meter = self.meter
+        self.meter.add_reader(task.reader.counts)
+        self.meter.add_notes(task.notes)
+        self.mode.check(task.notes)
+        return task
+
+
+class KnownSnapshot:
+    """Gives a snapshot that was taken already, and others after it was dropped.
+
+    :param take: takes the table as it is now.
+    """
+
+    def __init__(self, snapshot: Snapshot, take: Callable[[], Snapshot]) -> None:
+        self._snapshot = snapshot
+        self._take = take
+        self._is_dropped = False
+
+    def __call__(self) -> Snapshot:
+        if not self._is_dropped:
+            return self._snapshot
+        taken = self._take()
+        if taken.schema != self._snapshot.schema:
+            raise DeletedFileError(
+                f"table {taken.name!r} was replaced by one with other columns after the query was planned: run it again"
+            )
+        return taken
+
+    def drop(self) -> None:
+        """Give no more what was taken before: a data file of it was deleted."""
+        self._is_dropped = True
+
+
+def drop_snapshot(snapshot: Callable[[], Snapshot]) -> None:
+    """Drop a known snapshot, so that the next plan is of the table as it is then."""
+    if isinstance(snapshot, KnownSnapshot):
+        snapshot.drop()
+
+
+def is_deleted_file(error: HindexError) -> bool:
+    """True if a data file, or a file of deletes, was deleted after the query was planned or the table listed."""
+    if isinstance(error, DeletedFileError):
+        return True
+    cause = error.__cause__
+    while cause is not None and not isinstance(cause, FileNotFoundError):
+        cause = cause.__cause__
+    return cause is not None and isinstance(error, OrcError)
+
+
+def deleted_again(error: HindexError) -> HindexError:
+    """The error of a query that was planned anew because a data file was deleted, and failed again."""
+    if not is_deleted_file(error):
+        return error
+    return DeletedFileError(
+        f"data files are deleted faster than the query reads them, also after it was planned anew ({error}): run it "
+        "again when the writer has finished"
+    )
+
+
+def answered(tasks: Sequence[ScanTask], *, every: bool = False) -> Iterator[Unit]:
+    """What :meth:`Runner.answered` gives, in no mode and not measured."""
+    return Runner().answered(tasks, every=every)
+
+
+def run_units(units: Iterable[Unit], work: UnitWork[T], *, cautious: bool = False) -> Iterator[T]:
+    """The results of some work on each unit, in order, on as many threads as there are processors.
+
+    A single unit is worked on here. Only a few are worked on ahead of their use.
+
+    :param cautious: the first results may be enough: work on one unit first, then on twice as many each time.
+    """
+    units = iter(units)
+    threads = processors()
+    head = list(islice(units, 1 if cautious else 2))
+    if len(head) < 2:
+        for task, answer in head:
+            with ThreadPool(threads - 1) as pool:
+                result = work(task, answer, pool)
+            yield result
+        if not head or not cautious:
+            return
+        head = []
+    most = 2 * threads
+    ahead = 1 if cautious else most
+    pending: deque[Future[T]] = deque()
+    with ThreadPool(threads) as pool:
+        for task, answer in chain(head, units):
+            pending.append(pool.submit(work, task, answer, pool))
+            if len(pending) > ahead:
+                yield pending.popleft().result()
+                ahead = min(2 * ahead, most)
+        while pending:
+            yield pending.popleft().result()
+
+
+def _opened(tasks: Sequence[ScanTask]) -> Iterator[OpenTask]:
+    """The tasks opened, in order; those of a remote store a few ahead of their use."""
+    if len(tasks) < 2 or "://" not in tasks[0].uri:
+        yield from map(OpenTask, tasks)
+        return
+    waiting = iter(tasks)
+    with ThreadPoolExecutor(_REMOTE_OPENS) as pool:
+        pending = deque(pool.submit(OpenTask, task) for task in islice(waiting, _REMOTE_OPENS))
+        while pending:
+            task = pending.popleft().result()
+            pending.extend(pool.submit(OpenTask, following) for following in islice(waiting, 1))
+            yield task

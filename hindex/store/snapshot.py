@@ -1,0 +1,403 @@
+"""What a table is at one moment: its files, its schema, and which files its indexes describe."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
+from typing import TypeVar
+
+from hindex.errors import HindexError, NewerFormatError, OrcError, StoreError, TableError
+from hindex.index.roaring import group_count
+from hindex.orc.acid.files import AcidFile, file_tail
+from hindex.orc.acid.schema import acid_columns
+from hindex.orc.source import open_source
+from hindex.orc.tail import FileTail, read_tail
+from hindex.orc.types import OrcType
+from hindex.store.manifest import FileEntry, Manifest
+from hindex.store.store import Store
+from hindex.table.declared import DeclaredSchema, bind_file_columns, file_schema
+from hindex.table.external_partitions import CatalogPartitions, is_elsewhere
+from hindex.table.listing import DataFile, Listing, list_data_files
+from hindex.table.partitions import PartitionValue
+from hindex.table.schema import TableColumn, TableSchema, merge_schemas
+from hindex.table.transactional import AcidOptions, with_row_ids
+from hindex.table.type_text import parse_type
+
+#: Files whose tails are read at once.
+_TAIL_READERS = 8
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class FileView:
+    """One data file as it is now.
+
+    ``entry`` is its manifest entry, whether or not it still fits; ``is_listed_fresh`` says that length and
+    time are those recorded, and that nothing else is known (the tail's checksum is compared by whoever opens the file).
+    ``names`` are the file's own columns and ``columns`` these with their types, ``num_rows``, ``num_stripes`` and
+    ``num_row_groups`` are how many rows, stripes and row groups it has; of the last, 0 also where an older build
+    recorded the file. ``tail_checksum`` is that of its tail now, where this was read to compare it.
+    """
+
+    file: DataFile
+    entry: FileEntry | None
+    partition: tuple[PartitionValue, ...]
+    names: tuple[str, ...] = ()
+    num_rows: int = 0
+    num_stripes: int = 0
+    num_row_groups: int = 0
+    columns: tuple[tuple[str, OrcType], ...] = field(default=(), repr=False)
+    tail_checksum: int | None = None
+
+    @property
+    def is_listed_fresh(self) -> bool:
+        return self.entry is not None and self.file.may_match(self.entry.fingerprint) and not self.is_replaced
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether its tail tells it from the file that was indexed."""
+        return self.entry is not None and self.tail_checksum not in (None, self.entry.tail_checksum)
+
+    @property
+    def is_certainly_fresh(self) -> bool:
+        """Whether the file need not be opened to know that it is the one recorded."""
+        return (
+            self.entry is not None
+            and self.is_listed_fresh
+            and (self.tail_checksum is not None or self.file.is_untouched_since(self.entry.changed_ns))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A table at one moment. ``files`` have rows, are sorted by path; ``vanished`` are recorded but gone.
+
+    ``store_problem`` says why the manifest could not be read; ``manifest`` is empty then, so that queries read
+    the files, and whatever changes or lists indexes raises it. ``declared`` is the catalog's schema, from which
+    ``schema`` is; None where it is inferred from the files.
+    """
+
+    name: str
+    store: Store
+    listing: Listing
+    manifest: Manifest
+    schema: TableSchema
+    files: tuple[FileView, ...] = field(repr=False)
+    vanished: tuple[str, ...] = ()
+    store_problem: HindexError | None = None
+    declared: DeclaredSchema | None = None
+
+    def is_same_state(self, other: Snapshot) -> bool:
+        """True if a snapshot of the same table has the same files, columns and indexes."""
+        return (self.listing, self.manifest.number, self.declared) == (
+            other.listing,
+            other.manifest.number,
+            other.declared,
+        )
+
+    def has_latest_indexes(self) -> bool:
+        """True if nothing was committed to the store since; the table is not listed for that."""
+        try:
+            latest = self.store.load()
+        except (StoreError, NewerFormatError):
+            return False
+        return self.manifest.number == (0 if latest is None else latest.number)
+
+    def check_store(self) -> None:
+        """Raise what kept the manifest from being read, if anything did."""
+        if self.store_problem is not None:
+            raise self.store_problem
+
+
+def take_snapshot(
+    table: str,
+    store: Store,
+    *,
+    name: str | None = None,
+    options: AcidOptions | None = None,
+    partitions: CatalogPartitions | None = None,
+    declared: DeclaredSchema | None = None,
+    compare: bool = False,
+) -> Snapshot:
+    """List a table, load its manifest and derive its schema.
+
+    The schema is the declared one, or else that of all files. What is in files that have not changed comes from the
+    manifest; the tails of the others are read, and of those that may have changed although length and time are as they
+    were.
+    A manifest that cannot be read is no error here: it becomes ``store_problem``.
+
+    :param options: how transactional directories are read.
+    :param partitions: those of a catalog. Without them nothing is known of partitions elsewhere: entries of files
+        there are neither used nor taken for vanished.
+    :param declared: the schema that a catalog has of the table.
+    :param compare: read the tails of all files that look as they were indexed.
+    :raises TableError: if the table does not exist or its files' schemas do not fit each other.
+    :raises OrcError: if a file is not readable as ORC.
+    """
+    problem: HindexError | None = None
+    latest: Manifest | None = None
+    entries: dict[str, FileEntry] = {}
+    try:
+        # first, so that it knows of no file that came after the listing, and would be taken for gone
+        latest = store.load()
+        if latest is not None:
+            # reads what is in files of its own, so that nothing of it can fail later
+            entries = latest.files_by_path()
+    except (StoreError, NewerFormatError) as error:
+        problem, latest = error, None
+    listing = list_data_files(
+        table,
+        name=name,
+        options=options,
+        partitions=partitions,
+        declared=None if declared is None else declared.partitions,
+    )
+    manifest = Manifest.empty(listing.uri) if latest is None else latest
+    views = _compared(
+        [
+            FileView(file, entries.get(file.path), listing.partition_values(file))
+            for file in listing.files
+            if not file.is_empty
+        ],
+        every=compare,
+    )
+    contents = _file_contents(views)
+    columns = [content.columns for content in contents]
+    flat = _flat_files(views, contents)
+    names = {id(item): tuple(name for name, _ in item) for item in columns}
+    # what others may see is not gone
+    present = {file.path for file in listing.files} | listing.unseen
+    transactional = bool(listing.transactional)
+    partition_columns = [TableColumn(c.name, c.type) for c in listing.partitioning.columns]
+    if declared is not None:
+        schema = TableSchema(
+            (*declared.columns, *declared.partition_columns), declared.partition_columns, transactional
+        )
+    else:
+        schema = merge_schemas(
+            zip((view.file.path for view in views), columns, strict=True)
+            if views or not transactional
+            else _columns_before(entries, partition_columns),
+            partition_columns,
+            transactional=transactional,
+        )
+    binding = tuple(column.name for column in schema.data_columns)
+    unsure = {key for key, own in names.items() if _may_be_bound_otherwise(binding, own)}
+    return Snapshot(
+        name=name or table,
+        store=store,
+        listing=listing,
+        manifest=manifest,
+        schema=schema,
+        files=tuple(
+            replace(
+                view,
+                entry=None if id(content.columns) in unsure else view.entry,
+                file=replace(view.file, acid=flat[view.file.path]) if view.file.path in flat else view.file,
+                names=names[id(content.columns)],
+                num_rows=content.num_rows,
+                num_stripes=content.num_stripes,
+                num_row_groups=content.num_row_groups,
+                columns=content.columns,
+            )
+            for view, content in zip(views, contents, strict=True)
+        ),
+        vanished=tuple(
+            path
+            for path in entries
+            if path not in present and (partitions is not None or not is_elsewhere(path))
+        ),
+        store_problem=problem,
+        declared=declared,
+    )
+
+
+def _may_be_bound_otherwise(binding: Sequence[str], own: Sequence[str]) -> bool:
+    """Whether which of a file's columns a name stands for depends on what other names the table has.
+
+    That is where a file has several that differ in letter case only, and the table calls one of them otherwise: it may
+    have been another one when the file was indexed.
+    """
+    folded = Counter(name.lower() for name in own)
+    if len(folded) == len(own):
+        return False
+    bound = bind_file_columns(binding, own)
+    return any(
+        at is not None and own[at] != name and folded[name.lower()] > 1
+        for name, at in zip(binding, bound, strict=True)
+    )
+
+
+def _columns_before(
+    entries: Mapping[str, FileEntry], partition_columns: Sequence[TableColumn]
+) -> list[tuple[str, _Columns]]:
+    """What the files had that were indexed, of a transactional table whose rows were all deleted and compacted away.
+
+    Newest first, without those whose types do not fit newer ones: they are remembered only, and nobody reads them.
+    """
+    newest: dict[str, FileEntry] = {}
+    for entry in sorted(entries.values(), key=lambda entry: (entry.mtime_ns, entry.path), reverse=True):
+        newest.setdefault(entry.schema, entry)
+    kept: list[tuple[str, _Columns]] = []
+    for entry in newest.values():
+        found = _recorded_columns(entry.schema, True)
+        if found is None:
+            continue
+        more = [*kept, (entry.path, found[0])]
+        try:
+            merge_schemas(more, partition_columns)
+        except TableError:
+            # the table was made anew with other types since; a refresh forgets the old files
+            continue
+        kept = more
+    return kept
+
+
+def fresh_paths(snapshot: Snapshot) -> frozenset[str]:
+    """The files that are as they were indexed: length, time and the checksum of the ORC tail.
+
+    Reads the tail of every file that is listed as fresh, where the snapshot has not.
+
+    :raises OrcError: if one is not readable as ORC.
+    """
+    listed = [view for view in snapshot.files if view.is_listed_fresh]
+    sums = _of_each(
+        [view for view in listed if view.tail_checksum is None],
+        lambda view: read_file_tail(view.file).checksum,
+    )
+    return frozenset(
+        view.file.path
+        for view in listed
+        if view.entry is not None
+        and sums.get(view.file.path, view.entry.tail_checksum) == view.entry.tail_checksum
+    )
+
+
+def _compared(views: list[FileView], *, every: bool) -> list[FileView]:
+    """Files with their tails' checksums where they are listed as fresh and nothing else says that they are.
+
+    :param every: also where something does.
+    """
+    doubted = [view for view in views if view.is_listed_fresh and (every or not view.is_certainly_fresh)]
+    if not doubted:
+        return views
+    # who wants to know of every file trusts no status
+    sums = _of_each(doubted, partial(_tail_checksum, known=not every))
+    return [replace(view, tail_checksum=sums.get(view.file.path)) for view in views]
+
+
+def _tail_checksum(view: FileView, *, known: bool) -> int | None:
+    """The checksum of a file's tail; None where it cannot be read, which is told whoever needs the file.
+
+    :param known: whether that of a local file whose status is as it was need not be read again.
+    """
+    try:
+        if known and view.file.changed_ns is not None:
+            return _known_checksum(view.file)
+        return read_file_tail(view.file).checksum
+    except (OrcError, TableError):
+        return None
+
+
+# as many as large tables have: of one that has more, none would be known the next time
+@lru_cache(maxsize=1 << 18)
+def _known_checksum(file: DataFile) -> int:
+    """The checksum of a local file's tail; of one whose status changed in any way, it is read again."""
+    return read_file_tail(file).checksum
+
+
+def _of_each(views: Sequence[FileView], read: Callable[[FileView], T]) -> dict[str, T]:
+    """What is read of some files, by their paths, of several at once."""
+    if len(views) < 2:
+        return {view.file.path: read(view) for view in views}
+    with ThreadPoolExecutor(_TAIL_READERS) as pool:
+        return dict(zip((view.file.path for view in views), pool.map(read, views), strict=True))
+
+
+def _flat_files(views: Sequence[FileView], contents: Sequence[_Content]) -> dict[str, AcidFile]:
+    """The flat files of transactional directories, which know then how many rows are before theirs."""
+    return with_row_ids(
+        (view.file.acid, view.file.path, content.num_rows)
+        for view, content in zip(views, contents, strict=True)
+        if view.file.acid is not None and content.is_flat
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Content:
+    """What a file's tail says of it. Files of the ACID schema are not flat, and their columns are the user's."""
+
+    columns: tuple[tuple[str, OrcType], ...]
+    num_rows: int
+    num_stripes: int
+    num_row_groups: int
+    is_flat: bool = True
+
+
+def _file_contents(views: Sequence[FileView]) -> list[_Content]:
+    """Each file's columns and rows; files of one recorded schema share one tuple of columns."""
+    recorded = {
+        view.file.path: _Content(
+            columns, view.entry.num_rows, len(view.entry.stripe_rows), view.entry.num_row_groups, is_flat
+        )
+        for view in views
+        if _is_recorded(view)
+        and view.entry
+        and (found := _recorded_columns(view.entry.schema, view.file.acid is not None)) is not None
+        for columns, is_flat in [found]
+    }
+    unknown = [view for view in views if view.file.path not in recorded]
+    known = recorded | _of_each(unknown, lambda view: _read_content(view.file))
+    return [known[view.file.path] for view in views]
+
+
+def _is_recorded(view: FileView) -> bool:
+    """Whether a file's entry tells what is in it: a scan that opens it compares the checksum of its tail.
+
+    That helps no other file, and row keys depend on the rows of the files before.
+    """
+    return view.is_listed_fresh if view.file.acid is None else view.is_certainly_fresh
+
+
+def _read_content(file: DataFile) -> _Content:
+    tail = read_file_tail(file)
+    columns, is_flat = _columns(file_schema(tail), file.acid is not None)
+    groups = sum(group_count(tail.row_index_stride, stripe.num_rows) for stripe in tail.stripes)
+    return _Content(columns, tail.num_rows, len(tail.stripes), groups, is_flat)
+
+
+def read_file_tail(file: DataFile) -> FileTail:
+    """The tail of a data file, read now.
+
+    :raises OrcError: if it is not readable as ORC.
+    """
+    if file.acid is not None:
+        return file_tail(file.acid.file)
+    source = open_source(file.uri)
+    try:
+        return read_tail(source)
+    finally:
+        source.close()
+
+
+_Columns = tuple[tuple[str, OrcType], ...]
+
+
+@lru_cache(maxsize=256)
+def _recorded_columns(schema: str, is_transactional: bool) -> tuple[_Columns, bool] | None:
+    """The columns of a schema as a manifest records it; None where this version cannot read it."""
+    try:
+        return _columns(parse_type(schema), is_transactional)
+    except ValueError:
+        return None
+
+
+def _columns(root: OrcType, is_transactional: bool) -> tuple[_Columns, bool]:
+    """The user's columns of a file, and whether it is flat."""
+    acid = acid_columns(root) if is_transactional else None
+    user = root if acid is None else acid.user
+    return tuple(zip(user.field_names, user.children, strict=True)), acid is None
