@@ -3,7 +3,7 @@
 An index type answers a leaf of a predicate, which is a :class:`~hindex.domain.Domain` of one column, with
 :class:`Bounds`: two sets of row numbers of one stripe. The planner combines bounds and never looks inside
 an index. A type is found by its name: the built-in ones are listed here, others register an object that
-satisfies :class:`IndexType` under the entry-point group ``hindex.api.index``. ``docs/index-types.md`` shows how.
+satisfies :class:`IndexType` under the entry-point group ``hindex.indexes``. ``docs/index-types.md`` shows how.
 
 Where a column has several indexes, all are asked, those of the least :attr:`IndexType.order` first: what one says
 narrows what the others say, until nothing is left to decide.

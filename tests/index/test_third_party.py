@@ -38,7 +38,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: hindex-prefix\nVersion: 1.0\n")
     group, line = _code("toml").splitlines()
     assert group == '[project.entry-points."hindex.indexes"]'
-    (metadata / "entry_points.txt").write_text(f"[hindex.api.index]\n{line.replace(chr(34), '')}\n")
+    (metadata / "entry_points.txt").write_text(f"[hindex.indexes]\n{line.replace(chr(34), '')}\n")
     monkeypatch.syspath_prepend(str(site))
     return site
 
