@@ -69,9 +69,9 @@ proto: $(STAMP) ## make the code in proto/ again from its .proto sources
 	$(BIN)/python -m grpc_tools.protoc -Ihindex/proto=proto --python_out=build/proto --pyi_out=build/proto $(addprefix hindex/proto/,$(PROTOS))
 	mv build/proto/hindex/proto/*_pb2.py build/proto/hindex/proto/*_pb2.pyi proto/
 
-wheel: $(STAMP) ## build the wheel into dist/
+wheel: $(STAMP) ## build the sdist, and the wheel from it, into dist/
 	rm -rf dist build/lib build/lib.* build/temp.*
-	$(BIN)/python -m build --wheel --outdir dist .
+	$(BIN)/python -m build --outdir dist .
 
 bench: $(BENCH_STAMP) java ## measure hindex beside Spark, chDB, DuckDB, Lance and others (QUICK=1: some of it)
 	$(BIN)/python -m tests.bench all $(if $(QUICK),--quick)

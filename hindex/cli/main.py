@@ -184,7 +184,7 @@ def _quoted(words: Sequence[str]) -> str:
     help="strict: what no index answers is an error. prove: read everything, too, and compare.",
 )
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
-@click.version_option(package_name="hindex")
+@click.version_option(package_name="hindex-orc")
 @click.pass_context
 def cli(
     context: click.Context,
