@@ -1,4 +1,4 @@
-"""What every test may ask for: one quiet Spark session, and random numbers whose seed is told; and which go first."""
+"""Fixtures of all tests, and the order of test files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,12 @@ import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import SparkSession
+
+    from hindex import Table
+    from tests.support.local_build import LocalConnection
 
 hypothesis.settings.register_profile("hindex", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("hindex")
@@ -50,6 +55,23 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     )
     yield session
     session.stop()
+
+
+@pytest.fixture
+def connection(monkeypatch: pytest.MonkeyPatch) -> LocalConnection:
+    """A connection that builds indexes in this process."""
+    from tests.support import local_build
+
+    local_build.install(monkeypatch)
+    return local_build.LocalConnection()
+
+
+@pytest.fixture
+def constant(connection: LocalConnection, tmp_path: Path) -> Table:
+    """A table whose file statistics give all values of the indexed column."""
+    from tests.scan.wrong_indexes import constant_table
+
+    return constant_table(connection, tmp_path / "k")
 
 
 @pytest.fixture(params=["large", "small"])

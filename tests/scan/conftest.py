@@ -1,4 +1,4 @@
-"""A small table with indexes on ``a`` and ``s``, a connection without Spark, and what scans open."""
+"""A small table with indexes on ``a`` and ``s``, and the data files that scans open."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from hindex.api.table import IndexSpec, Table
 from hindex.index.page_cache import shared_cache
 from hindex.orc import OrcReader
 from hindex.scan import open_task
-from tests.scan.wrong_indexes import constant_table
 from tests.support import local_build
-from tests.support.local_build import LocalConnection
 from tests.support.small import ROWS, write_rows
 
 if TYPE_CHECKING:
@@ -44,19 +42,6 @@ def path(indexed_tens: Path, tmp_path: Path) -> Path:
 def table(path: Path) -> Table:
     """The copy, by a connection without Spark."""
     return hindex.connect().table(str(path))
-
-
-@pytest.fixture
-def connection(monkeypatch: pytest.MonkeyPatch) -> LocalConnection:
-    """One that builds indexes in this process."""
-    local_build.install(monkeypatch)
-    return LocalConnection()
-
-
-@pytest.fixture
-def constant(connection: LocalConnection, tmp_path: Path) -> Table:
-    """A table of which the file's own statistics tell all of the indexed column."""
-    return constant_table(connection, tmp_path / "k")
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ from hindex.store.manifest import FileEntry
 from hindex.store.store import Store
 from hindex.table.external_partitions import CatalogPartitions, PartitionPlace
 from hindex.table.listing import Listing, list_data_files
-from tests.lifecycle.conftest import ROWS, add_file
+from tests.maintain.conftest import ROWS, add_file
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.small import ids, reasons, store_state, write_columns, write_rows

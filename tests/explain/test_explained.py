@@ -18,7 +18,7 @@ from hindex.explain.explanation import Explanation, Kept, ReadPath
 from hindex.plan.reasons import Reason
 from hindex.scan.metrics import Step
 from hindex.store.snapshot import Snapshot, take_snapshot
-from tests.plan.test_explain import check_golden
+from tests.explain.test_explanation import check_golden
 from tests.support.local_build import LocalConnection
 from tests.support.small import write_columns, write_rows
 from tests.support.work import forget, scan_counts
@@ -130,14 +130,12 @@ def test_statements_and_their_forms(
     found = connection.sql(f"EXPLAIN ANALYZE {select}")
     assert isinstance(found, Explanation)
     assert found.analyzed is not None
-    check_golden("../../scan/fixtures/analyzed.txt", masked(found.to_text()) + "\n")
-    check_golden("../../scan/fixtures/analyzed.html", masked(found.to_html()))
+    check_golden("analyzed.txt", masked(found.to_text()) + "\n")
+    check_golden("analyzed.html", masked(found.to_html()))
     document = json.loads(json.dumps(found.to_json()))
     assert document["analyzed"]["rows"] == 5
     assert set(document["analyzed"]["steps"]) == {step.value for step in Step}
-    check_golden(
-        "../../scan/fixtures/analyzed.json", masked(json.dumps(document, indent=1, ensure_ascii=False)) + "\n"
-    )
+    check_golden("analyzed.json", masked(json.dumps(document, indent=1, ensure_ascii=False)) + "\n")
     grouped = connection.sql("EXPLAIN SELECT a, COUNT(*) FROM 't' WHERE id < 1000 GROUP BY a")
     assert isinstance(grouped, Explanation)
     assert (grouped.path, grouped.group, grouped.columns) == (ReadPath.INDEX_ONLY, "a", ("a", "count(1)"))

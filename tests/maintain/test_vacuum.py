@@ -17,7 +17,7 @@ from hindex.store.local import LocalStorage
 from hindex.store.manifest_cache import RecentManifests
 from hindex.store.store import Store
 from hindex.table.external_partitions import CatalogPartitions, PartitionPlace
-from tests.lifecycle.conftest import add_file
+from tests.maintain.conftest import add_file
 from tests.support.local_build import LocalConnection
 from tests.support.small import store_state
 

@@ -11,7 +11,7 @@ from hindex.errors import ColumnError, IndexNotFoundError
 from hindex.maintain.coverage import named_partitions
 from hindex.plan.reasons import Reason
 from hindex.sql import parse_predicate
-from tests.lifecycle.conftest import ROWS, add_file
+from tests.maintain.conftest import ROWS, add_file
 from tests.support.local_build import LocalConnection
 from tests.support.small import ids, reasons, store_state
 

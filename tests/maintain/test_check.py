@@ -22,7 +22,7 @@ from hindex.orc import OrcReader
 from hindex.orc.source import LocalSource
 from hindex.store.store import Store
 from hindex.table.listing import DataFile
-from tests.lifecycle.conftest import add_file
+from tests.maintain.conftest import add_file
 from tests.support.local_build import LocalConnection
 from tests.support.small import ids, keep_stat, write_columns, write_rows
 from tests.support.writers import write_pyarrow

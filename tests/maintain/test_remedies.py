@@ -13,7 +13,7 @@ import hindex
 from hindex.errors import IndexNotFoundError, StoreError
 from hindex.plan.reasons import Reason
 from hindex.store.storage import write_remedy
-from tests.lifecycle.conftest import ROWS, add_file
+from tests.maintain.conftest import ROWS, add_file
 from tests.support.local_build import LocalConnection
 from tests.support.small import ids, reasons, store_state
 
