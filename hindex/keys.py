@@ -61,9 +61,9 @@ class KeyKind(enum.Enum):
     BYTES = "bytes"
 
 
-def key_kind(of: OrcType) -> KeyKind | None:
+def key_kind(data_type: OrcType) -> KeyKind | None:
     """The kind of a type's keys, or None where the type has none (composite types)."""
-    if of.kind in INTEGER_KINDS or of.kind in (
+    if data_type.kind in INTEGER_KINDS or data_type.kind in (
         Kind.BOOLEAN,
         Kind.DATE,
         Kind.TIMESTAMP,
@@ -73,22 +73,22 @@ def key_kind(of: OrcType) -> KeyKind | None:
         Kind.DOUBLE,
     ):
         return KeyKind.INT64
-    if of.kind == Kind.DECIMAL:
-        return KeyKind.INT64 if 0 < of.precision <= SHORT_DECIMAL_PRECISION else KeyKind.BYTES
-    if of.kind in STRING_KINDS or of.kind == Kind.BINARY:
+    if data_type.kind == Kind.DECIMAL:
+        return KeyKind.INT64 if 0 < data_type.precision <= SHORT_DECIMAL_PRECISION else KeyKind.BYTES
+    if data_type.kind in STRING_KINDS or data_type.kind == Kind.BINARY:
         return KeyKind.BYTES
     return None
 
 
-def key_limits(of: OrcType) -> tuple[int, int] | None:
+def key_limits(data_type: OrcType) -> tuple[int, int] | None:
     """The least and greatest key of a type, or None where its keys are bytes."""
-    if key_kind(of) is not KeyKind.INT64:
+    if key_kind(data_type) is not KeyKind.INT64:
         return None
-    match of.kind:
+    match data_type.kind:
         case Kind.BOOLEAN:
             return 0, 1
         case Kind.BYTE | Kind.SHORT | Kind.INT | Kind.DATE:
-            half = 1 << (_WIDTHS.get(of.kind, 32) - 1)
+            half = 1 << (_WIDTHS.get(data_type.kind, 32) - 1)
             return -half, half - 1
         case Kind.FLOAT | Kind.DOUBLE:
             return float_key(-math.inf), float_key(math.nan)
@@ -132,14 +132,14 @@ def same_keys(a: OrcType, b: OrcType) -> bool:
     return any(a.kind in family and b.kind in family for family in families)
 
 
-def are_values(of: OrcType) -> bool:
+def are_values(data_type: OrcType) -> bool:
     """Whether a key tells the value bit by bit, which it does not where different values are equal."""
-    return key_kind(of) is not None and of.kind not in _LOSSY
+    return key_kind(data_type) is not None and data_type.kind not in _LOSSY
 
 
-def decimal_key(unscaled: int, of: OrcType) -> Key:
+def decimal_key(unscaled: int, data_type: OrcType) -> Key:
     """The key of a decimal given as its unscaled integer at the type's scale."""
-    if key_kind(of) is KeyKind.INT64:
+    if key_kind(data_type) is KeyKind.INT64:
         return unscaled
     return (unscaled + _DECIMAL_BIAS).to_bytes(16, "big")
 
@@ -155,36 +155,36 @@ def pad_char(value: bytes, length: int) -> bytes:
     return value + b" " * (length - characters)
 
 
-def array_keys(of: OrcType, array: pa.Array) -> KeyArray:
+def array_keys(data_type: OrcType, array: pa.Array) -> KeyArray:
     """The keys of an Arrow array of ``of.to_arrow()``, one a value.
 
     :returns: int64 numpy array, or a large binary array. At null slots the integer is arbitrary; a
         binary array keeps its nulls.
     :raises TypeError: if the type has no keys.
     """
-    kind = key_kind(of)
+    kind = key_kind(data_type)
     if kind is None:
-        raise TypeError(f"values of type {of} have no keys")
+        raise TypeError(f"values of type {data_type} have no keys")
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     if isinstance(array, pa.DictionaryArray):
         array = array.dictionary_decode()
-    if of.kind == Kind.DECIMAL:
-        return _decimal_keys(of, array)
+    if data_type.kind == Kind.DECIMAL:
+        return _decimal_keys(data_type, array)
     if kind is KeyKind.BYTES:
-        if of.kind == Kind.CHAR:
-            array = pc.utf8_rpad(array, width=of.max_length, padding=" ")
+        if data_type.kind == Kind.CHAR:
+            array = pc.utf8_rpad(array, width=data_type.max_length, padding=" ")
         if pa.types.is_string(array.type):
             array = array.cast(pa.binary())  # a view; straight to large_binary would check the UTF-8
         return array.cast(pa.large_binary())
-    if of.kind in (Kind.FLOAT, Kind.DOUBLE):
+    if data_type.kind in (Kind.FLOAT, Kind.DOUBLE):
         return _float_keys(array)
-    if of.kind == Kind.BOOLEAN:
+    if data_type.kind == Kind.BOOLEAN:
         return np.asarray(pc.fill_null(array, False).cast(pa.int64()))
     return _fixed_width(array, np.dtype(f"i{array.type.bit_width // 8}")).astype(np.int64, copy=False)
 
 
-def key_array(of: OrcType, keys: KeyArray) -> pa.Array:
+def key_array(data_type: OrcType, keys: KeyArray) -> pa.Array:
     """The values of keys, one a key, none null: the inverse of :func:`array_keys`.
 
     What have one key are one value to Spark, and it is given as Spark groups by it: 0.0 for -0.0, one NaN for all, and
@@ -192,13 +192,13 @@ def key_array(of: OrcType, keys: KeyArray) -> pa.Array:
 
     :returns: an array of ``of.to_arrow()``.
     """
-    wanted = of.to_arrow()
-    if of.kind == Kind.DECIMAL:
+    wanted = data_type.to_arrow()
+    if data_type.kind == Kind.DECIMAL:
         return _decimals(wanted, keys)
     if not isinstance(keys, np.ndarray):
         narrow = keys.cast(pa.binary())
         return narrow.view(wanted) if pa.types.is_string(wanted) else narrow
-    if of.kind in (Kind.FLOAT, Kind.DOUBLE):
+    if data_type.kind in (Kind.FLOAT, Kind.DOUBLE):
         doubles = np.where(keys >= 0, keys, keys ^ np.int64(INT64_MAX)).view(np.float64)
         return pa.array(doubles, pa.float64()).cast(wanted, safe=False)
     # pa.array would import pandas
@@ -260,25 +260,25 @@ def _decimals(wanted: pa.DataType, keys: KeyArray) -> pa.Array:
 PythonValue = bool | int | float | str | bytes | decimal.Decimal | datetime.date | datetime.datetime
 
 
-def key_value(of: OrcType, key: Key) -> PythonValue:
+def key_value(data_type: OrcType, key: Key) -> PythonValue:
     """The Python value that Arrow would give for a key: for messages, and answers from an index alone.
 
     A date or time in a year that Python cannot hold is its text.
     """
-    if of.kind == Kind.DECIMAL:
+    if data_type.kind == Kind.DECIMAL:
         with decimal.localcontext(decimal.Context(prec=60)):
-            return decimal.Decimal(key_decimal(key)).scaleb(-(of.scale if of.precision else 18))
+            return decimal.Decimal(key_decimal(key)).scaleb(-(data_type.scale if data_type.precision else 18))
     if isinstance(key, bytes):
-        return key if of.kind == Kind.BINARY else key.decode("utf-8", "surrogateescape")
-    if of.kind in (Kind.FLOAT, Kind.DOUBLE):
+        return key if data_type.kind == Kind.BINARY else key.decode("utf-8", "surrogateescape")
+    if data_type.kind in (Kind.FLOAT, Kind.DOUBLE):
         return key_float(key)
-    if of.kind == Kind.BOOLEAN:
+    if data_type.kind == Kind.BOOLEAN:
         return bool(key)
-    if of.kind == Kind.DATE:
+    if data_type.kind == Kind.DATE:
         date = date_from_days(key)
         return date if isinstance(date, datetime.date) else format_date(key)
-    if of.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT, Kind.TIMESTAMP_NTZ):
-        zone = datetime.UTC if of.kind == Kind.TIMESTAMP_INSTANT else None
+    if data_type.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT, Kind.TIMESTAMP_NTZ):
+        zone = datetime.UTC if data_type.kind == Kind.TIMESTAMP_INSTANT else None
         days, micros = divmod(key, MICROS_PER_DAY)
         date = date_from_days(days)
         time = datetime.timedelta(microseconds=micros)
@@ -308,9 +308,9 @@ def _float_keys(array: pa.Array) -> npt.NDArray[np.int64]:
     return np.where(bits >= 0, bits, bits ^ np.int64(INT64_MAX))
 
 
-def _decimal_keys(of: OrcType, array: pa.Array) -> KeyArray:
+def _decimal_keys(data_type: OrcType, array: pa.Array) -> KeyArray:
     words = _fixed_width(array, np.dtype([("low", "<u8"), ("high", "<i8")]))
-    if key_kind(of) is KeyKind.INT64:
+    if key_kind(data_type) is KeyKind.INT64:
         return np.ascontiguousarray(words["low"]).view(np.int64)
     big = np.empty(len(array), dtype=[("high", ">u8"), ("low", ">u8")])
     big["high"] = np.ascontiguousarray(words["high"]).view(np.uint64) ^ np.uint64(1 << 63)

@@ -101,45 +101,45 @@ def integer_hash(value: int, *, unsigned_shifts: bool = False) -> int:
 
 
 def usable_filters(
-    kinds: Iterable[StreamKind], of: OrcType, tail: FileTail, *, encoding: int, zone: str
+    kinds: Iterable[StreamKind], data_type: OrcType, tail: FileTail, *, encoding: int, zone: str
 ) -> StreamKind | Distrust | None:
     """Which stream of bloom filters of a column can be relied on, why none, or None where there is none.
 
     :param kinds: the kinds of streams that the column has in the stripe.
-    :param of: the column's type in the file.
+    :param data_type: the column's type in the file.
     :param encoding: the stripe's ``bloom_encoding`` of the column.
     :param zone: the stripe's writer time zone.
     """
     present = set(kinds)
     if not present & {StreamKind.BLOOM_FILTER, StreamKind.BLOOM_FILTER_UTF8}:
         return None
-    if of.column in tail.encrypted_columns:
+    if data_type.column in tail.encrypted_columns:
         return Distrust.ENCRYPTED
-    if of.kind not in _TYPES and of.kind not in _TIMES:
+    if data_type.kind not in _TYPES and data_type.kind not in _TIMES:
         return Distrust.NO_FILTER_KIND
-    if of.kind == Kind.BYTE and not tail.is_by_java:
+    if data_type.kind == Kind.BYTE and not tail.is_by_java:
         # it overwrites a batch with its bytes, and then goes on to hash what is left of the batch
         return Distrust.CPP_BYTES
-    if of.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT):
+    if data_type.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT):
         if tail.writer_version < WRITER_ORC_135:
             return Distrust.OLD_TIMESTAMPS
         # filters hold what a clock in the writer's zone showed by the writer's own edition of the zones' rules
-        sure = of.kind == Kind.TIMESTAMP_INSTANT or is_utc(zone)
+        sure = data_type.kind == Kind.TIMESTAMP_INSTANT or is_utc(zone)
         if StreamKind.BLOOM_FILTER_UTF8 not in present or encoding != _ENCODING_UTC or not sure:
             return Distrust.LOCAL_FILTER
     if StreamKind.BLOOM_FILTER_UTF8 in present:
-        if of.kind == Kind.DECIMAL and _may_have_more_digits(of, tail):
+        if data_type.kind == Kind.DECIMAL and _may_have_more_digits(data_type, tail):
             return Distrust.MORE_DIGITS
-        if of.kind == Kind.CHAR and not tail.is_by_java:
+        if data_type.kind == Kind.CHAR and not tail.is_by_java:
             # in place of the blanks that fill a value, it hashes what stands behind the value in memory
             return Distrust.CPP_BYTES
         return StreamKind.BLOOM_FILTER_UTF8
-    if of.kind in STRING_KINDS and tail.writer_version < WRITER_ORC_101:
+    if data_type.kind in STRING_KINDS and tail.writer_version < WRITER_ORC_101:
         return Distrust.OLD_CHARSET
-    return Distrust.OLD_DECIMALS if of.kind == Kind.DECIMAL else StreamKind.BLOOM_FILTER
+    return Distrust.OLD_DECIMALS if data_type.kind == Kind.DECIMAL else StreamKind.BLOOM_FILTER
 
 
-def _may_have_more_digits(of: OrcType, tail: FileTail) -> bool:
+def _may_have_more_digits(data_type: OrcType, tail: FileTail) -> bool:
     """Whether decimals may have a greater scale than their column: filters then hold other texts than readers' values.
 
     The Java library writes what it is handed; since version 1.5, from which on footers name the writer, it fails on
@@ -147,29 +147,29 @@ def _may_have_more_digits(of: OrcType, tail: FileTail) -> bool:
     """
     if not tail.footer.HasField("writer"):
         return True
-    is_short = 0 < of.precision <= _SHORT_PRECISION
+    is_short = 0 < data_type.precision <= _SHORT_PRECISION
     return tail.footer.writer == _ORC_JAVA and not is_short and not tail.is_by_spark
 
 
-def value_hashes(value: Value, of: OrcType, tail: FileTail) -> list[int] | None:
+def value_hashes(value: Value, data_type: OrcType, tail: FileTail) -> list[int] | None:
     """The hashes under which a writer may have put a value into a filter; None where it cannot be told.
 
     :param value: as :class:`~hindex.orc.trust.ValueRange` has it.
-    :param of: the column's type in the file.
+    :param data_type: the column's type in the file.
     """
     match value:
         case float():
             return _double_hashes(value, tail)
         case bytes():
             forms = {value}
-            if of.kind == Kind.CHAR:
+            if data_type.kind == Kind.CHAR:
                 characters = sum(byte & 0xC0 != 0x80 for byte in value)
-                forms |= {value.rstrip(b" "), value + b" " * max(of.max_length - characters, 0)}
+                forms |= {value.rstrip(b" "), value + b" " * max(data_type.max_length - characters, 0)}
             return [bytes_hash(form) for form in forms]
         case Decimal():
-            return [bytes_hash(text.encode()) for text in _decimal_texts(value, of.scale)]
+            return [bytes_hash(text.encode()) for text in _decimal_texts(value, data_type.scale)]
         case int():
-            return _integer_hashes(value, of, tail)
+            return _integer_hashes(value, data_type, tail)
 
 
 def _double_hashes(value: float, tail: FileTail) -> list[int] | None:
@@ -179,8 +179,8 @@ def _double_hashes(value: float, tail: FileTail) -> list[int] | None:
     return [h for sign in signs for h in _long_hashes(struct.unpack("<q", struct.pack("<d", sign))[0], tail)]
 
 
-def _integer_hashes(value: int, of: OrcType, tail: FileTail) -> list[int] | None:
-    match of.kind:
+def _integer_hashes(value: int, data_type: OrcType, tail: FileTail) -> list[int] | None:
+    match data_type.kind:
         case Kind.DATE if value < GREGORIAN_START and not tail.is_proleptic:
             return None
         case Kind.TIMESTAMP | Kind.TIMESTAMP_INSTANT:

@@ -80,21 +80,21 @@ class BuiltInIndexes:
         """The time zone that a stripe's timestamps were written in."""
         return self._stripe(stripe).writer_timezone
 
-    def bloom_stream(self, stripe: int, of: OrcType) -> tuple[StreamKind, int] | Distrust | None:
+    def bloom_stream(self, stripe: int, data_type: OrcType) -> tuple[StreamKind, int] | Distrust | None:
         """The stream of a column's filters that can be relied on and its length in bytes, why none can, or None."""
-        if self._is_misplaced(of.column):
+        if self._is_misplaced(data_type.column):
             return Distrust.MISPLACED
         found = self._stripe(stripe)
         encodings = found.bloom_encodings
         kind = usable_filters(
-            [kind for column, kind in found.streams if column == of.column],
-            of,
+            [kind for column, kind in found.streams if column == data_type.column],
+            data_type,
             self._tail,
-            encoding=encodings[of.column] if of.column < len(encodings) else 0,
+            encoding=encodings[data_type.column] if data_type.column < len(encodings) else 0,
             zone=found.writer_timezone,
         )
         if isinstance(kind, StreamKind):
-            return kind, found.streams[of.column, kind].length
+            return kind, found.streams[data_type.column, kind].length
         return kind
 
     def bloom_filters(self, stripe: int, column: int, kind: StreamKind) -> BloomFilters | Distrust:

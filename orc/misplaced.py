@@ -32,14 +32,14 @@ def misplacing_above(root: OrcType, column: int) -> list[OrcType]:
     return found
 
 
-def _below(of: OrcType, structs: int) -> Iterator[OrcType]:
+def _below(data_type: OrcType, structs: int) -> Iterator[OrcType]:
     """A node and those below it, which is within so many structs besides the root."""
-    structs += of.kind == Kind.STRUCT
-    if _misplaces(of, structs):
-        yield of
-    for child in of.children:
+    structs += data_type.kind == Kind.STRUCT
+    if _misplaces(data_type, structs):
+        yield data_type
+    for child in data_type.children:
         yield from _below(child, structs)
 
 
-def _misplaces(of: OrcType, structs: int) -> bool:
-    return of.kind == Kind.UNION or (of.kind == Kind.STRUCT and structs > 1)
+def _misplaces(data_type: OrcType, structs: int) -> bool:
+    return data_type.kind == Kind.UNION or (data_type.kind == Kind.STRUCT and structs > 1)

@@ -165,9 +165,9 @@ def _encoding(kind: int, has_data: bool, path: str, stripe: int) -> EncodingKind
         return EncodingKind.DIRECT
 
 
-def is_decimal64(of: OrcType, version: tuple[int, int]) -> bool:
+def is_decimal64(data_type: OrcType, version: tuple[int, int]) -> bool:
     """Whether a decimal is held as plain integers, as pre-releases of version 2.0 write short ones."""
-    return version == _WITH_DECIMAL64 and of.kind == Kind.DECIMAL and 0 < of.precision <= 18
+    return version == _WITH_DECIMAL64 and data_type.kind == Kind.DECIMAL and 0 < data_type.precision <= 18
 
 
 def read_row_indexes(

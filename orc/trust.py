@@ -82,14 +82,14 @@ class Distrust(enum.Enum):
 
 
 def value_range(
-    statistics: ColumnStatistics, of: OrcType, tail: FileTail, *, zone: str | None = None
+    statistics: ColumnStatistics, data_type: OrcType, tail: FileTail, *, zone: str | None = None
 ) -> ValueRange | Distrust:
     """The range that a column's values lie in, by statistics of that column.
 
-    :param of: the column's type in the file.
+    :param data_type: the column's type in the file.
     :param zone: the stripe's writer time zone; None where it is not known.
     """
-    if of.column in tail.encrypted_columns:
+    if data_type.column in tail.encrypted_columns:
         return Distrust.ENCRYPTED
     detail = statistics.detail
     if detail is None or statistics.number_of_values == 0:
@@ -100,32 +100,36 @@ def value_range(
     ):
         return Distrust.OLD_WRITER
     match detail:
-        case IntegerStatistics() if of.kind in INTEGER_KINDS:
-            return _integers(detail, of)
-        case DoubleStatistics() if of.kind in (Kind.FLOAT, Kind.DOUBLE):
+        case IntegerStatistics() if data_type.kind in INTEGER_KINDS:
+            return _integers(detail, data_type)
+        case DoubleStatistics() if data_type.kind in (Kind.FLOAT, Kind.DOUBLE):
             return _doubles(detail)
-        case StringStatistics() if of.kind in STRING_KINDS:
-            return _strings(detail, of)
-        case BooleanStatistics() if of.kind == Kind.BOOLEAN:
+        case StringStatistics() if data_type.kind in STRING_KINDS:
+            return _strings(detail, data_type)
+        case BooleanStatistics() if data_type.kind == Kind.BOOLEAN:
             return _booleans(detail, statistics.number_of_values)
-        case DecimalStatistics() if of.kind == Kind.DECIMAL:
-            return _decimals(detail, of, tail)
-        case DateStatistics() if of.kind == Kind.DATE:
+        case DecimalStatistics() if data_type.kind == Kind.DECIMAL:
+            return _decimals(detail, data_type, tail)
+        case DateStatistics() if data_type.kind == Kind.DATE:
             return _dates(detail, tail)
-        case TimestampStatistics() if of.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT):
-            return _timestamps(detail, tail, "UTC" if of.kind == Kind.TIMESTAMP_INSTANT else zone)
-    return Distrust.NOTHING if of.kind in BINARY_KINDS or not of.is_primitive else Distrust.OTHER_KIND
+        case TimestampStatistics() if data_type.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT):
+            return _timestamps(detail, tail, "UTC" if data_type.kind == Kind.TIMESTAMP_INSTANT else zone)
+    return (
+        Distrust.NOTHING
+        if data_type.kind in BINARY_KINDS or not data_type.is_primitive
+        else Distrust.OTHER_KIND
+    )
 
 
 _BITS = {Kind.BYTE: 8, Kind.SHORT: 16, Kind.INT: 32, Kind.LONG: 64}
 
 
-def _integers(detail: IntegerStatistics, of: OrcType) -> ValueRange | Distrust:
+def _integers(detail: IntegerStatistics, data_type: OrcType) -> ValueRange | Distrust:
     low, high = detail.minimum, detail.maximum
     if low is None or high is None:
         return Distrust.NOTHING
     # a C++ writer on a machine whose char is unsigned counts tinyint -1 as 255
-    half = 1 << (_BITS[of.kind] - 1)
+    half = 1 << (_BITS[data_type.kind] - 1)
     return ValueRange(low, high) if -half <= low <= high < half else Distrust.NOT_A_RANGE
 
 
@@ -143,7 +147,7 @@ def _doubles(detail: DoubleStatistics) -> ValueRange | Distrust:
     return ValueRange(low, high) if low <= high else Distrust.NOT_A_RANGE
 
 
-def _strings(detail: StringStatistics, of: OrcType) -> ValueRange | Distrust:
+def _strings(detail: StringStatistics, data_type: OrcType) -> ValueRange | Distrust:
     low = detail.minimum if detail.minimum is not None else detail.lower_bound
     high, is_prefix = detail.maximum, False
     if high is None and detail.upper_bound is not None:
@@ -156,13 +160,13 @@ def _strings(detail: StringStatistics, of: OrcType) -> ValueRange | Distrust:
         return Distrust.NOTHING
     if low is not None and high is not None and low > high and not low.startswith(high):
         return Distrust.NOT_A_RANGE
-    if of.kind == Kind.CHAR:
+    if data_type.kind == Kind.CHAR:
         # some readers give values with the blanks at their end and some writers count them without
         if any(byte < 0x20 for bound in (low, high) if bound is not None for byte in bound):
             return Distrust.PADDING
         low = None if low is None else low.rstrip(b" ")
         if high is not None and not is_prefix:
-            high = high.rstrip(b" ") + b" " * of.max_length
+            high = high.rstrip(b" ") + b" " * data_type.max_length
     return ValueRange(low, high, is_prefix)
 
 
@@ -195,9 +199,13 @@ _DECIMAL64_PRECISION = 18
 _MAX_DECIMAL_TEXT = 128
 
 
-def _decimals(detail: DecimalStatistics, of: OrcType, tail: FileTail) -> ValueRange | Distrust:
+def _decimals(detail: DecimalStatistics, data_type: OrcType, tail: FileTail) -> ValueRange | Distrust:
     is_by_others = tail.footer.HasField("writer") and tail.footer.writer != 0
-    if tail.writer_version == WRITER_ORC_135 and of.precision <= _DECIMAL64_PRECISION and not is_by_others:
+    if (
+        tail.writer_version == WRITER_ORC_135
+        and data_type.precision <= _DECIMAL64_PRECISION
+        and not is_by_others
+    ):
         return Distrust.OLD_DECIMAL64
     if detail.minimum is None or detail.maximum is None:
         return Distrust.NOTHING

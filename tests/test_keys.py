@@ -44,16 +44,18 @@ def spark_order(value: float) -> tuple[bool, float]:
     return (True, 0.0) if math.isnan(value) else (False, value)
 
 
-def scalar_key(of: OrcType, value: Any) -> Key:
+def scalar_key(data_type: OrcType, value: Any) -> Key:
     """One value's key, from the definitions."""
-    match of.kind:
+    match data_type.kind:
         case Kind.FLOAT | Kind.DOUBLE:
             return float_key(value)
         case Kind.DECIMAL:
             with decimal.localcontext(decimal.Context(prec=60)):
-                return decimal_key(int(value.scaleb(of.scale if of.precision else 18)), of)
+                return decimal_key(
+                    int(value.scaleb(data_type.scale if data_type.precision else 18)), data_type
+                )
         case Kind.CHAR:
-            return pad_char(value.encode(), of.max_length)
+            return pad_char(value.encode(), data_type.max_length)
         case Kind.STRING | Kind.VARCHAR:
             return bytes(value, "utf-8")
         case Kind.BINARY:
@@ -68,8 +70,8 @@ def scalar_key(of: OrcType, value: Any) -> Key:
             return int(value)
 
 
-def decimals(of: OrcType) -> st.SearchStrategy[Decimal]:
-    digits, scale = (of.precision, of.scale) if of.precision else (38, 18)
+def decimals(data_type: OrcType) -> st.SearchStrategy[Decimal]:
+    digits, scale = (data_type.precision, data_type.scale) if data_type.precision else (38, 18)
     return st.integers(1 - 10**digits, 10**digits - 1).map(lambda v: Decimal(f"{v}e-{scale}"))
 
 
@@ -96,8 +98,8 @@ VALUES: list[tuple[OrcType, st.SearchStrategy[Any]]] = [
 by_type = pytest.mark.parametrize(("of", "values"), VALUES, ids=[str(of) for of, _ in VALUES])
 
 
-def keys_list(of: OrcType, array: pa.Array) -> list[Key | None]:
-    found = array_keys(of, array)
+def keys_list(data_type: OrcType, array: pa.Array) -> list[Key | None]:
+    found = array_keys(data_type, array)
     listed: list[Key] = found.tolist() if isinstance(found, np.ndarray) else found.to_pylist()
     assert len(listed) == len(array)
     return [key if valid else None for key, valid in zip(listed, array.is_valid().to_pylist(), strict=True)]
@@ -105,28 +107,31 @@ def keys_list(of: OrcType, array: pa.Array) -> list[Key | None]:
 
 @by_type
 @given(data=st.data())
-def test_arrays_and_scalars_agree(of: OrcType, values: st.SearchStrategy[Any], data: st.DataObject) -> None:
+def test_arrays_and_scalars_agree(
+    data_type: OrcType, values: st.SearchStrategy[Any], data: st.DataObject
+) -> None:
     listed = data.draw(st.lists(st.one_of(st.none(), values), max_size=8))
-    array = pa.array(listed, of.to_arrow())
-    expected = [None if value is None else scalar_key(of, value) for value in listed]
-    assert keys_list(of, array) == expected
-    assert keys_list(of, array[1:]) == expected[1:]
-    assert keys_list(of, array[:-1]) == expected[:-1]
+    array = pa.array(listed, data_type.to_arrow())
+    expected = [None if value is None else scalar_key(data_type, value) for value in listed]
+    assert keys_list(data_type, array) == expected
+    assert keys_list(data_type, array[1:]) == expected[1:]
+    assert keys_list(data_type, array[:-1]) == expected[:-1]
     assert isinstance(
-        array_keys(of, array), np.ndarray if key_kind(of) is KeyKind.INT64 else pa.LargeBinaryArray
+        array_keys(data_type, array),
+        np.ndarray if key_kind(data_type) is KeyKind.INT64 else pa.LargeBinaryArray,
     )
 
 
 @by_type
 @given(data=st.data())
 def test_order_of_keys_is_order_of_values(
-    of: OrcType, values: st.SearchStrategy[Any], data: st.DataObject
+    data_type: OrcType, values: st.SearchStrategy[Any], data: st.DataObject
 ) -> None:
     one, other = data.draw(values), data.draw(values)
-    left, right = scalar_key(of, one), scalar_key(of, other)
-    if of.kind in (Kind.FLOAT, Kind.DOUBLE):
+    left, right = scalar_key(data_type, one), scalar_key(data_type, other)
+    if data_type.kind in (Kind.FLOAT, Kind.DOUBLE):
         one, other = spark_order(one), spark_order(other)
-    elif of.kind is Kind.CHAR:
+    elif data_type.kind is Kind.CHAR:
         one, other = one.ljust(3), other.ljust(3)
     if isinstance(one, str):
         one, other = one.encode(), other.encode()
@@ -135,33 +140,35 @@ def test_order_of_keys_is_order_of_values(
 
 @by_type
 @given(data=st.data())
-def test_key_value_is_the_value(of: OrcType, values: st.SearchStrategy[Any], data: st.DataObject) -> None:
+def test_key_value_is_the_value(
+    data_type: OrcType, values: st.SearchStrategy[Any], data: st.DataObject
+) -> None:
     value = data.draw(values)
-    found = key_value(of, scalar_key(of, value))
-    if of.kind is Kind.CHAR:
+    found = key_value(data_type, scalar_key(data_type, value))
+    if data_type.kind is Kind.CHAR:
         value = value.ljust(3)
     assert found == value or (found != found and value != value)
 
 
 @by_type
 @given(data=st.data())
-def test_values_of_keys(of: OrcType, values: st.SearchStrategy[Any], data: st.DataObject) -> None:
+def test_values_of_keys(data_type: OrcType, values: st.SearchStrategy[Any], data: st.DataObject) -> None:
     """An array of values comes back from its keys, but for what has one key."""
-    array = pa.array(data.draw(st.lists(values, max_size=8)), of.to_arrow())
-    keys = array_keys(of, array)
-    found = key_array(of, keys)
+    array = pa.array(data.draw(st.lists(values, max_size=8)), data_type.to_arrow())
+    keys = array_keys(data_type, array)
+    found = key_array(data_type, keys)
     found.validate(full=True)
-    assert found.type == of.to_arrow()
-    assert keys_list(of, found) == keys_list(of, array)
-    if of.kind in (Kind.FLOAT, Kind.DOUBLE):
+    assert found.type == data_type.to_arrow()
+    assert keys_list(data_type, found) == keys_list(data_type, array)
+    if data_type.kind in (Kind.FLOAT, Kind.DOUBLE):
         # zero has no sign
         assert not any(value == 0 and math.copysign(1, value) < 0 for value in found.to_pylist())
-    elif of.kind is not Kind.CHAR:
+    elif data_type.kind is not Kind.CHAR:
         assert found.equals(array)
-    kind = key_kind(of)
+    kind = key_kind(data_type)
     assert kind is not None
     joined = join_keys(kind, [keys, keys])
-    assert key_array(of, joined).equals(pa.concat_arrays([found, found])) or of.kind in (
+    assert key_array(data_type, joined).equals(pa.concat_arrays([found, found])) or data_type.kind in (
         Kind.FLOAT,
         Kind.DOUBLE,
     )
@@ -228,11 +235,11 @@ def test_other_layouts_of_strings() -> None:
 
 
 @pytest.mark.parametrize("of", [OrcType(Kind.STRING), CHAR], ids=str)
-def test_invalid_utf8_is_kept_as_bytes(of: OrcType) -> None:
+def test_invalid_utf8_is_kept_as_bytes(data_type: OrcType) -> None:
     array = pa.array([b"\xff\xfe", b"\xc3"]).view(pa.string())
-    expected = [b"\xff\xfe", b"\xc3"] if of.kind is Kind.STRING else [b"\xff\xfe ", b"\xc3  "]
-    assert keys_list(of, array) == expected
-    if of.kind is Kind.CHAR:
+    expected = [b"\xff\xfe", b"\xc3"] if data_type.kind is Kind.STRING else [b"\xff\xfe ", b"\xc3  "]
+    assert keys_list(data_type, array) == expected
+    if data_type.kind is Kind.CHAR:
         assert [pad_char(raw, 3) for raw in (b"\xff\xfe", b"\xc3")] == expected
 
 

@@ -419,21 +419,21 @@ def _function(item: Aggregate | Group) -> AggregateFunction | None:
     return item.function if isinstance(item, Aggregate) else None
 
 
-def _type_in_condition(item: Item, of: OrcType) -> OrcType:
+def _type_in_condition(item: Item, data_type: OrcType) -> OrcType:
     """Spark compares the ends of CHAR values as the texts, filled with blanks, that they are."""
-    return OrcType(Kind.STRING) if isinstance(item, Aggregate) and of.kind is Kind.CHAR else of
+    return OrcType(Kind.STRING) if isinstance(item, Aggregate) and data_type.kind is Kind.CHAR else data_type
 
 
-def _end(of: OrcType, key: Key | None) -> pa.Array:
+def _end(data_type: OrcType, key: Key | None) -> pa.Array:
     if key is None:
-        return pa.nulls(1, of.to_arrow())
+        return pa.nulls(1, data_type.to_arrow())
     keys = np.array([key], np.int64) if isinstance(key, int) else pa.array([key], pa.large_binary())
-    return key_array(of, keys)
+    return key_array(data_type, keys)
 
 
-def _check_ordered(column: ColumnName, of: OrcType) -> None:
-    if key_kind(of) is None:
+def _check_ordered(column: ColumnName, data_type: OrcType) -> None:
+    if key_kind(data_type) is None:
         raise ColumnError(
-            f"Column {spelled(column)!r} is of type {of}: only values of primitive types are grouped or ordered; name "
-            "a primitive field of it, or use Spark on scan(...).to_spark()"
+            f"Column {spelled(column)!r} is of type {data_type}: only values of primitive types are grouped or "
+            "ordered; name a primitive field of it, or use Spark on scan(...).to_spark()"
         )

@@ -54,9 +54,9 @@ def of_values(types: Sequence[OrcType], arrays: Sequence[pa.Array]) -> Groups:
     )
 
 
-def key_of(of: OrcType, value: pa.Scalar | None) -> pa.Array:
+def key_of(data_type: OrcType, value: pa.Scalar | None) -> pa.Array:
     """The key of one value, or a null."""
-    return _keys(of, pa.nulls(1, of.to_arrow()) if value is None else pa.repeat(value, 1))
+    return _keys(data_type, pa.nulls(1, data_type.to_arrow()) if value is None else pa.repeat(value, 1))
 
 
 class Joining:
@@ -118,11 +118,11 @@ def distinct_of(groups: Groups) -> pa.Array:
     return pa.array(np.diff(values[ends], prepend=0), pa.int64())
 
 
-def values_of(of: OrcType, groups: Groups, column: int) -> pa.Array:
+def values_of(data_type: OrcType, groups: Groups, column: int) -> pa.Array:
     """The values of one of the columns that rows are grouped by, one a group, of ``of.to_arrow()``."""
     keys = groups.column(column).combine_chunks()
     valid = keys.drop_null()
-    found = key_array(of, np.asarray(valid) if key_kind(of) is KeyKind.INT64 else valid)
+    found = key_array(data_type, np.asarray(valid) if key_kind(data_type) is KeyKind.INT64 else valid)
     return _spread(found, keys) if keys.null_count else found
 
 
@@ -181,9 +181,9 @@ def _ranks(keys: pa.Array, *, is_distinct: bool) -> npt.NDArray[np.generic]:
     return found
 
 
-def _keys(of: OrcType, array: pa.Array) -> pa.Array:
+def _keys(data_type: OrcType, array: pa.Array) -> pa.Array:
     valid = array.drop_null()
-    found = _arrow(array_keys(of, valid))
+    found = _arrow(array_keys(data_type, valid))
     return _spread(found, array) if array.null_count else found
 
 
@@ -197,5 +197,5 @@ def _arrow(keys: KeyArray) -> pa.Array:
     return pa.array(keys, pa.int64()) if isinstance(keys, np.ndarray) else keys
 
 
-def _key_type(of: OrcType) -> pa.DataType:
-    return pa.int64() if key_kind(of) is KeyKind.INT64 else pa.large_binary()
+def _key_type(data_type: OrcType) -> pa.DataType:
+    return pa.int64() if key_kind(data_type) is KeyKind.INT64 else pa.large_binary()

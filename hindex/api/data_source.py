@@ -195,11 +195,11 @@ def _cast(array: pa.Array, field: pa.Field) -> pa.Array:
     )
 
 
-def _zoned(of: pa.DataType) -> list[bool]:
+def _zoned(data_type: pa.DataType) -> list[bool]:
     """Of each timestamp in a type, whether it is an instant; nothing where it has none."""
-    if pa.types.is_timestamp(of):
-        return [of.tz is not None]
-    return [zoned for at in range(of.num_fields) for zoned in _zoned(of.field(at).type)]
+    if pa.types.is_timestamp(data_type):
+        return [data_type.tz is not None]
+    return [zoned for at in range(data_type.num_fields) for zoned in _zoned(data_type.field(at).type)]
 
 
 def _source_class(

@@ -168,7 +168,7 @@ def _plan_group(
     name: str | None,
     views: Sequence[FileView],
     index: IndexEntry,
-    of: OrcType,
+    data_type: OrcType,
     referring: dict[str, set[str]],
     fresh: Collection[str],
 ) -> BTreeGroup | None:
@@ -177,7 +177,7 @@ def _plan_group(
     read = []
     for view in views:
         held = view.entry.shared_index(index.id) if view.entry is not None else None
-        if held is None or view.file.path not in fresh or not has_keys_of(held, of):
+        if held is None or view.file.path not in fresh or not has_keys_of(held, data_type):
             read.append(view)
         else:
             sets[held.id] = held

@@ -171,9 +171,9 @@ def _column(index: IndexEntry, schema: TableSchema) -> ResolvedColumn:
     return found
 
 
-def _is_supported(index: IndexEntry, of: OrcType) -> bool:
+def _is_supported(index: IndexEntry, data_type: OrcType) -> bool:
     try:
-        return index_type(index.type).supports(of)
+        return index_type(index.type).supports(data_type)
     except HindexError:
         return True  # of an index type that is not known here: who builds it tells
 

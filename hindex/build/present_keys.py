@@ -17,7 +17,7 @@ from hindex.table.type_text import parse_type
 
 
 def has_present_keys(
-    view: FileView, index: IndexEntry, column: str, of: OrcType, binding: tuple[str, ...], store: Store
+    view: FileView, index: IndexEntry, column: str, data_type: OrcType, binding: tuple[str, ...], store: Store
 ) -> bool:
     """Whether an index answers for a column of the type ``of`` in a file that it has.
 
@@ -30,29 +30,33 @@ def has_present_keys(
         return True
     shared = view.entry.shared_index(index.id)
     if shared is not None:
-        return has_keys_of(shared, of)
+        return has_keys_of(shared, data_type)
     file = view.entry.index_file(index.id)
     in_file = recorded_type(view.entry.schema, binding, column, view.file.acid is not None)
-    if file is None or in_file is None or (same_keys(in_file, of) and _says(index.column_type, of)):
+    if (
+        file is None
+        or in_file is None
+        or (same_keys(in_file, data_type) and _says(index.column_type, data_type))
+    ):
         return True
     try:
         opened = open_index_file(store.absolute(file.path), file.length, file.footer_checksum)
     except HindexError:
         return True
-    return _says(opened.footer.column_type, of)
+    return _says(opened.footer.column_type, data_type)
 
 
-def has_keys_of(held: SharedIndexEntry, of: OrcType) -> bool:
+def has_keys_of(held: SharedIndexEntry, data_type: OrcType) -> bool:
     """Whether the keys of a set of files are those of a type, and what the manifest has of them, too."""
-    if not _says(held.column_type, of):
+    if not _says(held.column_type, data_type):
         return False
-    return all(are_of_kind([file.extent], key_kind(of)) for file in held.files)
+    return all(are_of_kind([file.extent], key_kind(data_type)) for file in held.files)
 
 
 @lru_cache(maxsize=256)
-def _says(text: str, of: OrcType) -> bool:
+def _says(text: str, data_type: OrcType) -> bool:
     """Whether the text of a type says one of the same keys; that of a later version does not."""
     try:
-        return same_keys(parse_type(text), of)
+        return same_keys(parse_type(text), data_type)
     except ValueError:
         return False

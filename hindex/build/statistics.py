@@ -26,36 +26,36 @@ class StatisticsExtents:
         self._reader = reader
         self._built_in = BuiltInIndexes(reader)
 
-    def extents(self, stripe: int, of: OrcType) -> list[Extent] | None:
+    def extents(self, stripe: int, data_type: OrcType) -> list[Extent] | None:
         """The extent of each row group of a stripe; None where the file does not tell all of them surely."""
-        if of.kind in _WIDENED or of.column in self._reader.tail.encrypted_columns:
+        if data_type.kind in _WIDENED or data_type.column in self._reader.tail.encrypted_columns:
             return None
-        statistics = self._built_in.group_statistics(stripe, of.column)
+        statistics = self._built_in.group_statistics(stripe, data_type.column)
         if not isinstance(statistics, list):
             return None
-        return self._all(statistics, self._built_in.group_rows(stripe), of)
+        return self._all(statistics, self._built_in.group_rows(stripe), data_type)
 
     def _all(
-        self, statistics: Sequence[ColumnStatistics], rows: Sequence[int], of: OrcType
+        self, statistics: Sequence[ColumnStatistics], rows: Sequence[int], data_type: OrcType
     ) -> list[Extent] | None:
         found = []
         for item, count in zip(statistics, rows, strict=True):
-            extent = self._one(item, count, of)
+            extent = self._one(item, count, data_type)
             if extent is None:
                 return None
             found.append(extent)
         return found
 
-    def _one(self, statistics: ColumnStatistics, rows: int, of: OrcType) -> Extent | None:
+    def _one(self, statistics: ColumnStatistics, rows: int, data_type: OrcType) -> Extent | None:
         nulls = statistics.nulls(rows)
         if nulls is Nulls.UNKNOWN or statistics.number_of_values is None:
             return None
         if nulls is Nulls.ALL:
             return Extent(rows, rows, None, None)
-        values = value_range(statistics, of, self._reader.tail)
+        values = value_range(statistics, data_type, self._reader.tail)
         if isinstance(values, Distrust) or values.low is None or values.high is None:
             return None
-        low, high = _key(values.low, of), _key(values.high, of)
+        low, high = _key(values.low, data_type), _key(values.high, data_type)
         if low is None or high is None:
             return None
         if values.high_is_prefix:
@@ -64,14 +64,14 @@ class StatisticsExtents:
         return Extent(rows, rows - statistics.number_of_values, low, high, values.high_is_prefix)
 
 
-def _key(value: Value, of: OrcType) -> Key | None:
+def _key(value: Value, data_type: OrcType) -> Key | None:
     """The key of a value; None where the column's type cannot hold it."""
     if isinstance(value, float):
         return float_key(value)
     if isinstance(value, Decimal):
         with decimal.localcontext(decimal.Context(prec=200)):
-            unscaled = value.scaleb(of.scale if of.precision else 18)
-            if unscaled != unscaled.to_integral_value() or abs(unscaled) >= 10 ** (of.precision or 38):
+            unscaled = value.scaleb(data_type.scale if data_type.precision else 18)
+            if unscaled != unscaled.to_integral_value() or abs(unscaled) >= 10 ** (data_type.precision or 38):
                 return None
-            return decimal_key(int(unscaled), of)
+            return decimal_key(int(unscaled), data_type)
     return value

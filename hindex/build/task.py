@@ -257,11 +257,13 @@ def index_file_name(build_id: str, *, is_part: bool = False) -> str:
     return f"{build_id}-{'part-' if is_part else ''}{uuid.uuid4().hex}.hidx"
 
 
-def _told(builder: IndexBuilder, statistics: StatisticsExtents, stripe: int, rows: int, of: OrcType) -> bool:
+def _told(
+    builder: IndexBuilder, statistics: StatisticsExtents, stripe: int, rows: int, data_type: OrcType
+) -> bool:
     """Whether the file's own statistics told a builder all that it needs of a stripe."""
     if not isinstance(builder, ExtentBuilder):
         return False
-    extents = statistics.extents(stripe, of)
+    extents = statistics.extents(stripe, data_type)
     if extents is None:
         return False
     builder.add_extents(rows, extents)

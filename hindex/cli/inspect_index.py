@@ -118,7 +118,7 @@ def _page_sums(file: IndexFileReader, refs: list[PageRef]) -> Document:
     }
 
 
-def _shown(message: Message, of: OrcType) -> Document:
+def _shown(message: Message, data_type: OrcType) -> Document:
     """A message's plain fields; pages are told by their lengths, lists of numbers by their sums, keys as values."""
     found: Document = {}
     for field in message.DESCRIPTOR.fields:
@@ -132,25 +132,25 @@ def _shown(message: Message, of: OrcType) -> Document:
         elif isinstance(value, pb.PageRef):
             found[f"{field.name}_bytes"] = value.length if message.HasField(field.name) else 0
         elif isinstance(value, pb.Extent):
-            found |= _extent(value, of)
+            found |= _extent(value, data_type)
         else:
             found[field.name] = value
     return found
 
 
-def _extent(value: pb.Extent, of: OrcType) -> Document:
+def _extent(value: pb.Extent, data_type: OrcType) -> Document:
     has_ints, has_bytes = value.HasField("int_min"), value.HasField("byte_min")
     low = value.int_min if has_ints else value.byte_min if has_bytes else None
     high = value.int_max if has_ints else value.byte_max if has_bytes else None
     return {
         "null_count": value.null_count,
-        "minimum": None if low is None else _text_of(low, of),
-        "maximum": None if high is None else _text_of(high, of) + "…" * value.max_is_prefix,
+        "minimum": None if low is None else _text_of(low, data_type),
+        "maximum": None if high is None else _text_of(high, data_type) + "…" * value.max_is_prefix,
     }
 
 
-def _text_of(key: int | bytes, of: OrcType) -> str:
-    value = key_value(of, key)
+def _text_of(key: int | bytes, data_type: OrcType) -> str:
+    value = key_value(data_type, key)
     shown = value.hex() if isinstance(value, bytes) else str(value)
     return shown.encode(errors="backslashreplace").decode()
 

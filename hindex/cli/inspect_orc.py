@@ -143,26 +143,26 @@ def _stripe_column(
     stripe: Stripe,
     index: int,
     name: str,
-    of: OrcType,
+    data_type: OrcType,
     *,
     row_groups: bool,
 ) -> Document:
-    encoding = stripe.encodings[of.column]
-    found = indexes.stripe_statistics(index, of.column)
+    encoding = stripe.encodings[data_type.column]
+    found = indexes.stripe_statistics(index, data_type.column)
     shown: Document = {
-        "id": of.column,
+        "id": data_type.column,
         "name": name,
         "encoding": encoding.name,
-        "dictionary_size": stripe.dictionary_sizes[of.column] if encoding.is_dictionary else None,
-        "statistics": _statistics(found, of, tail, stripe.writer_timezone)
+        "dictionary_size": stripe.dictionary_sizes[data_type.column] if encoding.is_dictionary else None,
+        "statistics": _statistics(found, data_type, tail, stripe.writer_timezone)
         if isinstance(found, ColumnStatistics)
         else None,
-        "bloom_filters": _bloom_filters(indexes, stripe, index, of),
+        "bloom_filters": _bloom_filters(indexes, stripe, index, data_type),
     }
     if row_groups:
-        groups = indexes.group_statistics(index, of.column)
+        groups = indexes.group_statistics(index, data_type.column)
         shown["row_groups"] = [
-            {"rows": rows, "statistics": _statistics(item, of, tail, stripe.writer_timezone)}
+            {"rows": rows, "statistics": _statistics(item, data_type, tail, stripe.writer_timezone)}
             for rows, item in zip(
                 indexes.group_rows(index) if isinstance(groups, list) else [],
                 groups if isinstance(groups, list) else [],
@@ -172,14 +172,16 @@ def _stripe_column(
     return shown
 
 
-def _bloom_filters(indexes: BuiltInIndexes, stripe: Stripe, index: int, of: OrcType) -> list[Document] | None:
+def _bloom_filters(
+    indexes: BuiltInIndexes, stripe: Stripe, index: int, data_type: OrcType
+) -> list[Document] | None:
     found = []
-    usable = indexes.bloom_stream(index, of)
+    usable = indexes.bloom_stream(index, data_type)
     for kind in (StreamKind.BLOOM_FILTER, StreamKind.BLOOM_FILTER_UTF8):
-        stream = stripe.streams.get((of.column, kind))
+        stream = stripe.streams.get((data_type.column, kind))
         if stream is None:
             continue
-        filters = indexes.bloom_filters(index, of.column, kind)
+        filters = indexes.bloom_filters(index, data_type.column, kind)
         well_formed = filters if isinstance(filters, BloomFilters) else None
         ignored = (
             filters if isinstance(filters, Distrust) else usable if isinstance(usable, Distrust) else None
@@ -200,20 +202,22 @@ def _bloom_filters(indexes: BuiltInIndexes, stripe: Stripe, index: int, of: OrcT
     return found or None
 
 
-def _named(of: OrcType, path: str) -> Iterator[tuple[str, OrcType]]:
+def _named(data_type: OrcType, path: str) -> Iterator[tuple[str, OrcType]]:
     """Every node of the type tree with its dotted path; the root's is empty."""
-    yield path, of
+    yield path, data_type
     names = {
-        Kind.STRUCT: of.field_names,
+        Kind.STRUCT: data_type.field_names,
         Kind.LIST: ("item",),
         Kind.MAP: ("key", "value"),
-        Kind.UNION: tuple(map(str, range(len(of.children)))),
-    }.get(of.kind, ())
-    for name, child in zip(names, of.children, strict=True):
+        Kind.UNION: tuple(map(str, range(len(data_type.children)))),
+    }.get(data_type.kind, ())
+    for name, child in zip(names, data_type.children, strict=True):
         yield from _named(child, f"{path}.{name}" if path else name)
 
 
-def _statistics(found: ColumnStatistics, of: OrcType, tail: FileTail, zone: str | None = None) -> Document:
+def _statistics(
+    found: ColumnStatistics, data_type: OrcType, tail: FileTail, zone: str | None = None
+) -> Document:
     """Statistics as the writer left them, and why their range is not relied on."""
     shown: Document = {
         "values": found.number_of_values,
@@ -236,7 +240,7 @@ def _statistics(found: ColumnStatistics, of: OrcType, tail: FileTail, zone: str 
         shown |= {field.name: _value(getattr(detail, field.name)) for field in fields(detail)}
         if isinstance(detail, BooleanStatistics) and None not in (detail.true_count, found.number_of_values):
             shown["false_count"] = found.number_of_values - detail.true_count  # type: ignore[operator]
-    why = value_range(found, of, tail, zone=zone)
+    why = value_range(found, data_type, tail, zone=zone)
     shown["ignored"] = why.value if isinstance(why, Distrust) and why.is_fault else None
     return shown
 

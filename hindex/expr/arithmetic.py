@@ -39,50 +39,52 @@ _OVERFLOW = "the result overflows {}"
 BY_ZERO = "division by zero"
 
 
-def limits(of: OrcType) -> tuple[int, int]:
+def limits(data_type: OrcType) -> tuple[int, int]:
     """The least and greatest value of an integer type."""
-    return _LIMITS[of.kind]
+    return _LIMITS[data_type.kind]
 
 
-def fitted(value: Decimal, of: OrcType) -> Decimal:
+def fitted(value: Decimal, data_type: OrcType) -> Decimal:
     """A decimal rounded half up to a type's scale.
 
     :raises CannotEvaluate: if it has too many digits for the type.
     """
-    rounded = value.quantize(Decimal((0, (1,), -of.scale)), context=_EXACT)
-    if rounded and rounded.adjusted() + 1 > of.precision - of.scale:
-        raise CannotEvaluate(f"{value:f} does not fit {of}")
+    rounded = value.quantize(Decimal((0, (1,), -data_type.scale)), context=_EXACT)
+    if rounded and rounded.adjusted() + 1 > data_type.precision - data_type.scale:
+        raise CannotEvaluate(f"{value:f} does not fit {data_type}")
     return rounded
 
 
-def add(of: OrcType, left: Vector, right: Vector) -> Vector:
-    return _arithmetic(of, left, right, np.add, _EXACT.add)
+def add(data_type: OrcType, left: Vector, right: Vector) -> Vector:
+    return _arithmetic(data_type, left, right, np.add, _EXACT.add)
 
 
-def subtract(of: OrcType, left: Vector, right: Vector) -> Vector:
-    return _arithmetic(of, left, right, np.subtract, _EXACT.subtract)
+def subtract(data_type: OrcType, left: Vector, right: Vector) -> Vector:
+    return _arithmetic(data_type, left, right, np.subtract, _EXACT.subtract)
 
 
-def multiply(of: OrcType, left: Vector, right: Vector) -> Vector:
-    return _arithmetic(of, left, right, np.multiply, _EXACT.multiply)
+def multiply(data_type: OrcType, left: Vector, right: Vector) -> Vector:
+    return _arithmetic(data_type, left, right, np.multiply, _EXACT.multiply)
 
 
-def divide(of: OrcType, left: Vector, right: Vector) -> Vector:
+def divide(data_type: OrcType, left: Vector, right: Vector) -> Vector:
     """``/`` of two doubles or two decimals."""
-    if of.kind is Kind.DECIMAL:
+    if data_type.kind is Kind.DECIMAL:
 
         def quotient(a: Decimal, b: Decimal) -> Decimal:
             if not b:
                 raise CannotEvaluate(BY_ZERO)
-            return fitted(_EXACT.divide(a, b).quantize(_QUOTIENT_SCALE, context=_EXACT), of)
+            return fitted(_EXACT.divide(a, b).quantize(_QUOTIENT_SCALE, context=_EXACT), data_type)
 
-        return by_value(of, (left, right), quotient)
+        return by_value(data_type, (left, right), quotient)
     valid, zeros = _divisible(left, right)
     with np.errstate(all="ignore"):
-        return of_numbers(of, left.numbers / np.where(right.numbers == 0, 1, right.numbers), valid, zeros)
+        return of_numbers(
+            data_type, left.numbers / np.where(right.numbers == 0, 1, right.numbers), valid, zeros
+        )
 
 
-def divide_whole(of: OrcType, left: Vector, right: Vector) -> Vector:
+def divide_whole(data_type: OrcType, left: Vector, right: Vector) -> Vector:
     """``DIV``: a bigint, rounded towards zero."""
     if left.type.kind is Kind.DECIMAL:
 
@@ -94,112 +96,114 @@ def divide_whole(of: OrcType, left: Vector, right: Vector) -> Vector:
                 raise CannotEvaluate(_OVERFLOW.format("bigint"))
             return whole
 
-        return by_value(of, (left, right), quotient)
+        return by_value(data_type, (left, right), quotient)
     valid, errors = _divisible(left, right)
     a, b = left.numbers, np.where(right.numbers == 0, 1, right.numbers)
     overflow = (a == INT64_MIN) & (b == -1)
     b = np.where(overflow, 1, b)
     whole = a // b
     whole += (a % b != 0) & ((a < 0) != (b < 0))
-    return of_numbers(of, whole, valid, _joined_overflow(errors, overflow & valid, of))
+    return of_numbers(data_type, whole, valid, _joined_overflow(errors, overflow & valid, data_type))
 
 
-def remainder(of: OrcType, left: Vector, right: Vector) -> Vector:
+def remainder(data_type: OrcType, left: Vector, right: Vector) -> Vector:
     """``%``: it has the sign of the left side."""
-    if of.kind is Kind.DECIMAL:
+    if data_type.kind is Kind.DECIMAL:
 
         def rest(a: Decimal, b: Decimal) -> Decimal:
             if not b:
                 raise CannotEvaluate(BY_ZERO)
-            return fitted(_EXACT.remainder(a, b), of)
+            return fitted(_EXACT.remainder(a, b), data_type)
 
-        return by_value(of, (left, right), rest)
+        return by_value(data_type, (left, right), rest)
     valid, zeros = _divisible(left, right)
     divisor = np.where(right.numbers == 0, 1, right.numbers)
-    if of.kind in INTEGER_KINDS:
+    if data_type.kind in INTEGER_KINDS:
         # -1 divides everything, and the least number by -1 overflows on the way
         divisor = np.where(divisor == -1, 1, divisor)
     with np.errstate(all="ignore"):
-        return of_numbers(of, np.fmod(left.numbers, divisor), valid, zeros)
+        return of_numbers(data_type, np.fmod(left.numbers, divisor), valid, zeros)
 
 
-def negative(of: OrcType, value: Vector) -> Vector:
-    if of.kind is Kind.DECIMAL:
-        return by_value(of, (value,), lambda a: a.copy_negate() if a else a)
-    if of.kind in INTEGER_KINDS:
-        errors = _overflow(value.valid & (value.numbers == limits(of)[0]), of)
+def negative(data_type: OrcType, value: Vector) -> Vector:
+    if data_type.kind is Kind.DECIMAL:
+        return by_value(data_type, (value,), lambda a: a.copy_negate() if a else a)
+    if data_type.kind in INTEGER_KINDS:
+        errors = _overflow(value.valid & (value.numbers == limits(data_type)[0]), data_type)
         with np.errstate(over="ignore"):
-            return of_numbers(of, -value.numbers, value.valid, errors)
-    return of_numbers(of, -value.numbers, value.valid)
+            return of_numbers(data_type, -value.numbers, value.valid, errors)
+    return of_numbers(data_type, -value.numbers, value.valid)
 
 
-def absolute(of: OrcType, value: Vector) -> Vector:
-    if of.kind is Kind.DECIMAL:
-        return by_value(of, (value,), lambda a: a.copy_abs())
+def absolute(data_type: OrcType, value: Vector) -> Vector:
+    if data_type.kind is Kind.DECIMAL:
+        return by_value(data_type, (value,), lambda a: a.copy_abs())
     errors = None
-    if of.kind in INTEGER_KINDS:
-        errors = _overflow(value.valid & (value.numbers == limits(of)[0]), of)
+    if data_type.kind in INTEGER_KINDS:
+        errors = _overflow(value.valid & (value.numbers == limits(data_type)[0]), data_type)
     with np.errstate(over="ignore"):
-        return of_numbers(of, np.abs(value.numbers), value.valid, errors)
+        return of_numbers(data_type, np.abs(value.numbers), value.valid, errors)
 
 
-def floor(of: OrcType, value: Vector) -> Vector:
-    return _whole(of, value, np.floor, decimal.ROUND_FLOOR)
+def floor(data_type: OrcType, value: Vector) -> Vector:
+    return _whole(data_type, value, np.floor, decimal.ROUND_FLOOR)
 
 
-def ceil(of: OrcType, value: Vector) -> Vector:
-    return _whole(of, value, np.ceil, decimal.ROUND_CEILING)
+def ceil(data_type: OrcType, value: Vector) -> Vector:
+    return _whole(data_type, value, np.ceil, decimal.ROUND_CEILING)
 
 
-def round_half_up(of: OrcType, value: Vector) -> Vector:
+def round_half_up(data_type: OrcType, value: Vector) -> Vector:
     """A decimal rounded to the scale of the result; an integer stays what it is."""
-    if of.kind in INTEGER_KINDS:
+    if data_type.kind in INTEGER_KINDS:
         return value
-    return by_value(of, (value,), lambda a: fitted(a, of))
+    return by_value(data_type, (value,), lambda a: fitted(a, data_type))
 
 
-def isnan(of: OrcType, value: Vector) -> Vector:
+def isnan(data_type: OrcType, value: Vector) -> Vector:
     """FALSE for NULL."""
-    return of_numbers(of, np.isnan(value.numbers) & value.valid, np.ones(len(value), np.bool_))
+    return of_numbers(data_type, np.isnan(value.numbers) & value.valid, np.ones(len(value), np.bool_))
 
 
-def _whole(of: OrcType, value: Vector, whole: Callable[[Numbers], Numbers], rounding: str) -> Vector:
-    if of.kind is Kind.DECIMAL:
-        return by_value(of, (value,), lambda a: fitted(a.to_integral_value(rounding, _EXACT), of))
+def _whole(data_type: OrcType, value: Vector, whole: Callable[[Numbers], Numbers], rounding: str) -> Vector:
+    if data_type.kind is Kind.DECIMAL:
+        return by_value(
+            data_type, (value,), lambda a: fitted(a.to_integral_value(rounding, _EXACT), data_type)
+        )
     if value.type.kind in INTEGER_KINDS:
-        return of_numbers(of, value.numbers, value.valid)
+        return of_numbers(data_type, value.numbers, value.valid)
     # NaN becomes 0; the greatest bigint is no double, so the bound is the next one
     found = np.where(np.isnan(value.numbers), 0, whole(value.numbers))
     beyond = value.valid & ~((found >= -(2.0**63)) & (found < 2.0**63))
-    errors = _overflow(beyond, of)
-    return of_numbers(of, np.where(beyond | ~value.valid, 0, found), value.valid, errors)
+    errors = _overflow(beyond, data_type)
+    return of_numbers(data_type, np.where(beyond | ~value.valid, 0, found), value.valid, errors)
 
 
 def _arithmetic(
-    of: OrcType,
+    data_type: OrcType,
     left: Vector,
     right: Vector,
     function: Callable[[Numbers, Numbers], Numbers],
     exact: Callable[[Decimal, Decimal], Decimal],
 ) -> Vector:
-    if of.kind is Kind.DECIMAL:
-        return by_value(of, (left, right), lambda a, b: fitted(exact(a, b), of))
+    if data_type.kind is Kind.DECIMAL:
+        return by_value(data_type, (left, right), lambda a, b: fitted(exact(a, b), data_type))
     valid = left.valid & right.valid
     a, b = left.numbers, right.numbers
-    if of.kind not in INTEGER_KINDS:
+    if data_type.kind not in INTEGER_KINDS:
         with np.errstate(all="ignore"):
-            return of_numbers(of, function(a, b), valid)
+            return of_numbers(data_type, function(a, b), valid)
     with np.errstate(over="ignore"):
         found = function(a.astype(np.int64), b.astype(np.int64))
-    least, greatest = limits(of)
+    least, greatest = limits(data_type)
     overflow = (found < least) | (found > greatest)
-    if of.kind is Kind.LONG:
+    if data_type.kind is Kind.LONG:
         # doubles tell where the result may not be what 64 bits hold; there it is computed exactly
         doubtful = np.abs(function(a.astype(np.float64), b.astype(np.float64))) >= 2.0**62
         for at in np.flatnonzero(doubtful & valid).tolist():
             whole = int(exact(Decimal(int(a[at])), Decimal(int(b[at]))))
             overflow[at] = not least <= whole <= greatest
-    return of_numbers(of, np.where(overflow, 0, found), valid, _overflow(overflow & valid, of))
+    return of_numbers(data_type, np.where(overflow, 0, found), valid, _overflow(overflow & valid, data_type))
 
 
 def _divisible(left: Vector, right: Vector) -> tuple[Mask, Errors | None]:
@@ -208,11 +212,11 @@ def _divisible(left: Vector, right: Vector) -> tuple[Mask, Errors | None]:
     return valid, Errors(zeros, BY_ZERO) if zeros.any() else None
 
 
-def _overflow(rows: Mask, of: OrcType) -> Errors | None:
-    return Errors(rows, _OVERFLOW.format(of)) if rows.any() else None
+def _overflow(rows: Mask, data_type: OrcType) -> Errors | None:
+    return Errors(rows, _OVERFLOW.format(data_type)) if rows.any() else None
 
 
-def _joined_overflow(errors: Errors | None, rows: Mask, of: OrcType) -> Errors | None:
+def _joined_overflow(errors: Errors | None, rows: Mask, data_type: OrcType) -> Errors | None:
     if not rows.any():
         return errors
-    return Errors(rows if errors is None else rows | errors.rows, _OVERFLOW.format(of))
+    return Errors(rows if errors is None else rows | errors.rows, _OVERFLOW.format(data_type))

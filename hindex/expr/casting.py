@@ -32,11 +32,11 @@ _FLOATING = frozenset({Kind.FLOAT, Kind.DOUBLE})
 _NUMBERS = INTEGER_KINDS | _FLOATING
 
 
-def can_cast(of: OrcType, to: OrcType) -> bool:
+def can_cast(data_type: OrcType, to: OrcType) -> bool:
     """Whether values of one type are cast to another here."""
-    a, b = of.kind, to.kind
-    if of == to or b is Kind.DECIMAL:
-        return of == to or a in INTEGER_KINDS or a in (Kind.DECIMAL, Kind.STRING, Kind.BOOLEAN)
+    a, b = data_type.kind, to.kind
+    if data_type == to or b is Kind.DECIMAL:
+        return data_type == to or a in INTEGER_KINDS or a in (Kind.DECIMAL, Kind.STRING, Kind.BOOLEAN)
     if b in INTEGER_KINDS:
         return a in _NUMBERS or a in (Kind.BOOLEAN, Kind.DECIMAL, Kind.STRING)
     if b in _FLOATING:

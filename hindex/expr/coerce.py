@@ -53,14 +53,14 @@ _TIMES = frozenset({Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT})
 _MIN_SCALE = 6
 
 
-def apply(function: str, args: Sequence[Node], of: OrcType, options: tuple[str, ...] = ()) -> Node:
+def apply(function: str, args: Sequence[Node], data_type: OrcType, options: tuple[str, ...] = ()) -> Node:
     """A function of values, or its result where all of them are constants."""
-    node = Apply(function, tuple(args), of, options)
+    node = Apply(function, tuple(args), data_type, options)
     if not all(isinstance(arg, Constant) for arg in args):
         return node
     found = evaluate(node, {}, 1)
     # an error is left to the rows that need the value, if any does
-    return node if found.errors is not None else Constant(_constant(found.array), of)
+    return node if found.errors is not None else Constant(_constant(found.array), data_type)
 
 
 def _constant(array: pa.Array) -> ConstantValue:
@@ -149,8 +149,8 @@ def common_type(
     return _orc_type(common)
 
 
-def coerced(nodes: Sequence[Node], of: OrcType) -> tuple[Node, ...]:
-    return tuple(cast_to(node, of) for node in nodes)
+def coerced(nodes: Sequence[Node], data_type: OrcType) -> tuple[Node, ...]:
+    return tuple(cast_to(node, data_type) for node in nodes)
 
 
 def as_text(node: Node) -> Node:
@@ -243,16 +243,16 @@ def _narrow(node: Node) -> SparkType | None:
     return column_type(type_of(node))
 
 
-def _orc_type(of: SparkType) -> OrcType:
-    if of.family is Family.INTEGER:
-        return _INTEGERS[of.precision]
-    if of.family is Family.DECIMAL:
-        return decimal_type(of.precision, of.scale)
-    return _TYPES[of.family]
+def _orc_type(data_type: SparkType) -> OrcType:
+    if data_type.family is Family.INTEGER:
+        return _INTEGERS[data_type.precision]
+    if data_type.family is Family.DECIMAL:
+        return decimal_type(data_type.precision, data_type.scale)
+    return _TYPES[data_type.family]
 
 
-def literal_constant(value: ConstantValue, of: OrcType | None) -> Constant:
-    return Constant(value, of, is_literal=True)
+def literal_constant(value: ConstantValue, data_type: OrcType | None) -> Constant:
+    return Constant(value, data_type, is_literal=True)
 
 
 def decimal_constant(value: int | Decimal) -> Constant:
@@ -276,8 +276,8 @@ def fits_bigint(value: int) -> bool:
     return INT64_MIN <= value <= INT64_MAX
 
 
-def column(name: str, of: OrcType) -> Column:
+def column(name: str, data_type: OrcType) -> Column:
     """:raises PredicateError: for a composite type."""
-    if column_type(of) is None:
-        raise PredicateError(f"a column of type {of} can only be tested for NULL, not evaluated")
-    return Column(name, of)
+    if column_type(data_type) is None:
+        raise PredicateError(f"a column of type {data_type} can only be tested for NULL, not evaluated")
+    return Column(name, data_type)

@@ -45,81 +45,81 @@ def _first_of_year(year: Numbers) -> Numbers:
     return days_from_civil(year, np.ones_like(year), np.ones_like(year))
 
 
-def year(of: OrcType, date: Vector) -> Vector:
-    return of_numbers(of, civil(date.numbers)[0], date.valid)
+def year(data_type: OrcType, date: Vector) -> Vector:
+    return of_numbers(data_type, civil(date.numbers)[0], date.valid)
 
 
-def month(of: OrcType, date: Vector) -> Vector:
-    return of_numbers(of, civil(date.numbers)[1], date.valid)
+def month(data_type: OrcType, date: Vector) -> Vector:
+    return of_numbers(data_type, civil(date.numbers)[1], date.valid)
 
 
-def day(of: OrcType, date: Vector) -> Vector:
-    return of_numbers(of, civil(date.numbers)[2], date.valid)
+def day(data_type: OrcType, date: Vector) -> Vector:
+    return of_numbers(data_type, civil(date.numbers)[2], date.valid)
 
 
-def quarter(of: OrcType, date: Vector) -> Vector:
-    return of_numbers(of, (civil(date.numbers)[1] + 2) // 3, date.valid)
+def quarter(data_type: OrcType, date: Vector) -> Vector:
+    return of_numbers(data_type, (civil(date.numbers)[1] + 2) // 3, date.valid)
 
 
-def dayofyear(of: OrcType, date: Vector) -> Vector:
+def dayofyear(data_type: OrcType, date: Vector) -> Vector:
     days = date.numbers.astype(np.int64)
-    return of_numbers(of, days - _first_of_year(civil(days)[0]) + 1, date.valid)
+    return of_numbers(data_type, days - _first_of_year(civil(days)[0]) + 1, date.valid)
 
 
-def weekday(of: OrcType, date: Vector) -> Vector:
+def weekday(data_type: OrcType, date: Vector) -> Vector:
     """0 is Monday; 1970-01-01 was a Thursday."""
-    return of_numbers(of, _weekday(date.numbers), date.valid)
+    return of_numbers(data_type, _weekday(date.numbers), date.valid)
 
 
-def dayofweek(of: OrcType, date: Vector) -> Vector:
+def dayofweek(data_type: OrcType, date: Vector) -> Vector:
     """1 is Sunday."""
-    return of_numbers(of, (_weekday(date.numbers) + 1) % 7 + 1, date.valid)
+    return of_numbers(data_type, (_weekday(date.numbers) + 1) % 7 + 1, date.valid)
 
 
-def weekofyear(of: OrcType, date: Vector) -> Vector:
+def weekofyear(data_type: OrcType, date: Vector) -> Vector:
     """The ISO week: that of the Thursday of the same week."""
     days = date.numbers.astype(np.int64)
     thursday = days - _weekday(days) + 3
-    return of_numbers(of, (thursday - _first_of_year(civil(thursday)[0])) // 7 + 1, date.valid)
+    return of_numbers(data_type, (thursday - _first_of_year(civil(thursday)[0])) // 7 + 1, date.valid)
 
 
-def last_day(of: OrcType, date: Vector) -> Vector:
+def last_day(data_type: OrcType, date: Vector) -> Vector:
     years, months, _ = civil(date.numbers)
     following = days_from_civil(
         years + (months == 12), np.where(months == 12, 1, months + 1), np.ones_like(years)
     )
-    return of_numbers(of, following - 1, date.valid)
+    return of_numbers(data_type, following - 1, date.valid)
 
 
-def hour(of: OrcType, time: Vector) -> Vector:
-    return of_numbers(of, time.numbers % MICROS_PER_DAY // (3600 * _MICROS_PER_SECOND), time.valid)
+def hour(data_type: OrcType, time: Vector) -> Vector:
+    return of_numbers(data_type, time.numbers % MICROS_PER_DAY // (3600 * _MICROS_PER_SECOND), time.valid)
 
 
-def minute(of: OrcType, time: Vector) -> Vector:
-    return of_numbers(of, time.numbers // (60 * _MICROS_PER_SECOND) % 60, time.valid)
+def minute(data_type: OrcType, time: Vector) -> Vector:
+    return of_numbers(data_type, time.numbers // (60 * _MICROS_PER_SECOND) % 60, time.valid)
 
 
-def second(of: OrcType, time: Vector) -> Vector:
-    return of_numbers(of, time.numbers // _MICROS_PER_SECOND % 60, time.valid)
+def second(data_type: OrcType, time: Vector) -> Vector:
+    return of_numbers(data_type, time.numbers // _MICROS_PER_SECOND % 60, time.valid)
 
 
-def date_add(of: OrcType, date: Vector, days: Vector) -> Vector:
-    return _moved(of, date, days.numbers.astype(np.int64), days)
+def date_add(data_type: OrcType, date: Vector, days: Vector) -> Vector:
+    return _moved(data_type, date, days.numbers.astype(np.int64), days)
 
 
-def date_sub(of: OrcType, date: Vector, days: Vector) -> Vector:
-    return _moved(of, date, -days.numbers.astype(np.int64), days)
+def date_sub(data_type: OrcType, date: Vector, days: Vector) -> Vector:
+    return _moved(data_type, date, -days.numbers.astype(np.int64), days)
 
 
-def _moved(of: OrcType, date: Vector, by: Numbers, days: Vector) -> Vector:
+def _moved(data_type: OrcType, date: Vector, by: Numbers, days: Vector) -> Vector:
     # what is beyond 32 bits wraps around, as in Spark
     found = date.numbers.astype(np.int64) + by
-    return of_numbers(of, found.astype(np.int32), date.valid & days.valid)
+    return of_numbers(data_type, found.astype(np.int32), date.valid & days.valid)
 
 
-def datediff(of: OrcType, end: Vector, start: Vector) -> Vector:
+def datediff(data_type: OrcType, end: Vector, start: Vector) -> Vector:
     found = end.numbers.astype(np.int64) - start.numbers
-    return of_numbers(of, found.astype(np.int32), end.valid & start.valid)
+    return of_numbers(data_type, found.astype(np.int32), end.valid & start.valid)
 
 
 def _weekday(days: Numbers) -> Numbers:

@@ -190,9 +190,9 @@ def _chosen_errors(errors: Errors | None, value: Vector, chosen: Mask) -> Errors
     return errors if value.errors is None else joined(errors, value.errors.among(chosen))
 
 
-def _picked(of: OrcType, values: Sequence[Vector], picks: np.ndarray, errors: Errors | None) -> Vector:
+def _picked(data_type: OrcType, values: Sequence[Vector], picks: np.ndarray, errors: Errors | None) -> Vector:
     array = pc.choose(pa.array(picks), *(value.array for value in values))
-    return _with_errors(Vector(of, array), errors)
+    return _with_errors(Vector(data_type, array), errors)
 
 
 # Comparisons

@@ -119,8 +119,8 @@ def _same(name: str, args: Sequence[Node]) -> Node:
     return apply(name, coerced(args, of), of)
 
 
-def _texts(of: OrcType) -> Rule:
-    return lambda name, args: apply(name, tuple(map(_text(name), args)), of)
+def _texts(data_type: OrcType) -> Rule:
+    return lambda name, args: apply(name, tuple(map(_text(name), args)), data_type)
 
 
 def _text(name: str) -> Callable[[Node], Node]:
@@ -147,8 +147,8 @@ def _concat(name: str, args: Sequence[Node]) -> Node:
     return _texts(STRING)(name, args)
 
 
-def _of_date(of: OrcType) -> Rule:
-    return lambda name, args: apply(name, tuple(map(as_date, args)), of)
+def _of_date(data_type: OrcType) -> Rule:
+    return lambda name, args: apply(name, tuple(map(as_date, args)), data_type)
 
 
 def _of_time(name: str, args: Sequence[Node]) -> Node:

@@ -83,11 +83,13 @@ _BY_LITERAL_KIND = {
 }
 
 
-def column_type(of: OrcType) -> SparkType | None:
+def column_type(data_type: OrcType) -> SparkType | None:
     """The type of a column, or None where its values cannot be compared with literals (composite types)."""
-    if of.kind is Kind.DECIMAL:
-        return SparkType(Family.DECIMAL, of.precision or 38, of.scale if of.precision else 18)
-    return _BY_KIND.get(of.kind)
+    if data_type.kind is Kind.DECIMAL:
+        return SparkType(
+            Family.DECIMAL, data_type.precision or 38, data_type.scale if data_type.precision else 18
+        )
+    return _BY_KIND.get(data_type.kind)
 
 
 def literal_type(literal: Literal) -> SparkType:

@@ -24,18 +24,20 @@ _LAST_CASED = 0x0530
 _IRREGULAR = frozenset("Σƛɤ")
 
 
-def lower(of: OrcType, text: Vector) -> Vector:
-    return _mapped(of, text, to_upper=False)
+def lower(data_type: OrcType, text: Vector) -> Vector:
+    return _mapped(data_type, text, to_upper=False)
 
 
-def upper(of: OrcType, text: Vector) -> Vector:
-    return _mapped(of, text, to_upper=True)
+def upper(data_type: OrcType, text: Vector) -> Vector:
+    return _mapped(data_type, text, to_upper=True)
 
 
-def _mapped(of: OrcType, text: Vector, *, to_upper: bool) -> Vector:
+def _mapped(data_type: OrcType, text: Vector, *, to_upper: bool) -> Vector:
     if pc.all(pc.string_is_ascii(_checked(text.array)), min_count=0).as_py():
-        return Vector(of, pc.ascii_upper(text.array) if to_upper else pc.ascii_lower(text.array), text.errors)
-    return by_value(of, (text,), lambda value: "".join(_map_character(c, to_upper) for c in value))
+        return Vector(
+            data_type, pc.ascii_upper(text.array) if to_upper else pc.ascii_lower(text.array), text.errors
+        )
+    return by_value(data_type, (text,), lambda value: "".join(_map_character(c, to_upper) for c in value))
 
 
 @lru_cache(maxsize=4096)
@@ -65,29 +67,29 @@ def _is_noncharacter(character: str) -> bool:
     return code & 0xFFFE == 0xFFFE or 0xFDD0 <= code <= 0xFDEF
 
 
-def length(of: OrcType, value: Vector) -> Vector:
+def length(data_type: OrcType, value: Vector) -> Vector:
     """Characters of a string, bytes of a binary value."""
     if value.type.kind is Kind.BINARY:
-        return Vector(of, pc.binary_length(value.array).cast(pa.int32()))
-    return Vector(of, pc.utf8_length(_checked(value.array)).cast(pa.int32()))
+        return Vector(data_type, pc.binary_length(value.array).cast(pa.int32()))
+    return Vector(data_type, pc.utf8_length(_checked(value.array)).cast(pa.int32()))
 
 
-def trim(of: OrcType, text: Vector) -> Vector:
+def trim(data_type: OrcType, text: Vector) -> Vector:
     """Blanks go, and no other white space."""
-    return Vector(of, pc.utf8_trim(_checked(text.array), characters=" "))
+    return Vector(data_type, pc.utf8_trim(_checked(text.array), characters=" "))
 
 
-def ltrim(of: OrcType, text: Vector) -> Vector:
-    return Vector(of, pc.utf8_ltrim(_checked(text.array), characters=" "))
+def ltrim(data_type: OrcType, text: Vector) -> Vector:
+    return Vector(data_type, pc.utf8_ltrim(_checked(text.array), characters=" "))
 
 
-def rtrim(of: OrcType, text: Vector) -> Vector:
-    return Vector(of, pc.utf8_rtrim(_checked(text.array), characters=" "))
+def rtrim(data_type: OrcType, text: Vector) -> Vector:
+    return Vector(data_type, pc.utf8_rtrim(_checked(text.array), characters=" "))
 
 
-def substring(of: OrcType, *args: Vector) -> Vector:
+def substring(data_type: OrcType, *args: Vector) -> Vector:
     """From a position counted from 1, or from the end where negative; 0 is as 1."""
-    return by_value(of, args, _substring)
+    return by_value(data_type, args, _substring)
 
 
 def _substring(text: str, position: int, count: int = 1 << 31) -> str:
@@ -96,46 +98,46 @@ def _substring(text: str, position: int, count: int = 1 << 31) -> str:
     return text[max(start, 0) : end] if end > max(start, 0) else ""
 
 
-def left(of: OrcType, text: Vector, count: Vector) -> Vector:
-    return by_value(of, (text, count), lambda value, n: value[: max(n, 0)])
+def left(data_type: OrcType, text: Vector, count: Vector) -> Vector:
+    return by_value(data_type, (text, count), lambda value, n: value[: max(n, 0)])
 
 
-def right(of: OrcType, text: Vector, count: Vector) -> Vector:
-    return by_value(of, (text, count), lambda value, n: value[-n:] if n > 0 else "")
+def right(data_type: OrcType, text: Vector, count: Vector) -> Vector:
+    return by_value(data_type, (text, count), lambda value, n: value[-n:] if n > 0 else "")
 
 
-def concat(of: OrcType, *parts: Vector) -> Vector:
-    empty: Any = b"" if of.kind is Kind.BINARY else ""
-    return by_value(of, parts, lambda *values: empty.join(values))
+def concat(data_type: OrcType, *parts: Vector) -> Vector:
+    empty: Any = b"" if data_type.kind is Kind.BINARY else ""
+    return by_value(data_type, parts, lambda *values: empty.join(values))
 
 
-def replace(of: OrcType, *args: Vector) -> Vector:
-    return by_value(of, args, _replace)
+def replace(data_type: OrcType, *args: Vector) -> Vector:
+    return by_value(data_type, args, _replace)
 
 
 def _replace(text: str, old: str, new: str = "") -> str:
     return text.replace(old, new) if old else text
 
 
-def startswith(of: OrcType, text: Vector, part: Vector) -> Vector:
-    return by_value(of, (text, part), str.startswith)
+def startswith(data_type: OrcType, text: Vector, part: Vector) -> Vector:
+    return by_value(data_type, (text, part), str.startswith)
 
 
-def endswith(of: OrcType, text: Vector, part: Vector) -> Vector:
-    return by_value(of, (text, part), str.endswith)
+def endswith(data_type: OrcType, text: Vector, part: Vector) -> Vector:
+    return by_value(data_type, (text, part), str.endswith)
 
 
-def contains(of: OrcType, text: Vector, part: Vector) -> Vector:
-    return by_value(of, (text, part), lambda value, one: one in value)
+def contains(data_type: OrcType, text: Vector, part: Vector) -> Vector:
+    return by_value(data_type, (text, part), lambda value, one: one in value)
 
 
-def padded(of: OrcType, text: Vector, width: str) -> Vector:
+def padded(data_type: OrcType, text: Vector, width: str) -> Vector:
     """Fill with blanks, or cut, to so many characters."""
     filled = pc.utf8_rpad(_checked(text.array), width=int(width), padding=" ")
-    return Vector(of, pc.utf8_slice_codeunits(filled, 0, int(width)))
+    return Vector(data_type, pc.utf8_slice_codeunits(filled, 0, int(width)))
 
 
-def matches(of: OrcType, text: Vector, *patterns: str) -> Vector:
+def matches(data_type: OrcType, text: Vector, *patterns: str) -> Vector:
     """Whether RE2 finds one of two patterns: the second in a value without the line end that it may have."""
     array = _checked(text.array)
     try:

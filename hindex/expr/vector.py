@@ -95,12 +95,14 @@ class Vector:
         return found
 
 
-def of_numbers(of: OrcType, numbers: Numbers, valid: Mask, errors: Errors | None = None) -> Vector:
+def of_numbers(data_type: OrcType, numbers: Numbers, valid: Mask, errors: Errors | None = None) -> Vector:
     """A vector of a fixed-width type."""
     if errors is not None:
         valid = valid & ~errors.rows
-    plain = pa.array(np.ascontiguousarray(numbers, dtype=np.dtype(_DTYPES[of.kind])), mask=~valid)
-    return Vector(of, plain.cast(of.to_arrow()) if plain.type != of.to_arrow() else plain, errors)
+    plain = pa.array(np.ascontiguousarray(numbers, dtype=np.dtype(_DTYPES[data_type.kind])), mask=~valid)
+    return Vector(
+        data_type, plain.cast(data_type.to_arrow()) if plain.type != data_type.to_arrow() else plain, errors
+    )
 
 
 def of_truth(truth: Mask, valid: Mask, errors: Errors | None = None) -> Vector:
@@ -108,9 +110,9 @@ def of_truth(truth: Mask, valid: Mask, errors: Errors | None = None) -> Vector:
     return of_numbers(BOOLEAN, truth, valid, errors)
 
 
-def of_values(of: OrcType, values: Sequence[Any], errors: Errors | None = None) -> Vector:
+def of_values(data_type: OrcType, values: Sequence[Any], errors: Errors | None = None) -> Vector:
     """A vector of Python values, None for NULL."""
-    return Vector(of, pa.array(values, of.to_arrow()), errors)
+    return Vector(data_type, pa.array(values, data_type.to_arrow()), errors)
 
 
 def of_constant(constant: Constant, n: int) -> Vector:
@@ -137,7 +139,7 @@ class CannotEvaluate(Exception):  # noqa: N818
     """One value that Spark would refuse; the message says which and why."""
 
 
-def by_value(of: OrcType, args: Sequence[Vector], function: Callable[..., Any]) -> Vector:
+def by_value(data_type: OrcType, args: Sequence[Vector], function: Callable[..., Any]) -> Vector:
     """A function of Python values, applied once to each combination; NULL in gives NULL out.
 
     The function raises :class:`CannotEvaluate` where Spark raises an error.
@@ -167,4 +169,4 @@ def by_value(of: OrcType, args: Sequence[Vector], function: Callable[..., Any]) 
         rows = np.zeros(len(results), np.bool_)
         rows[failed] = True
         errors = Errors(rows, problem)
-    return of_values(of, results, errors)
+    return of_values(data_type, results, errors)

@@ -44,13 +44,13 @@ class BitmapBuilder(FileBuilder):
     def __init__(
         self,
         sink: str | os.PathLike[str] | BinarySink,
-        of: OrcType,
+        data_type: OrcType,
         properties: Mapping[str, str] | None = None,
         *,
         column: str = "",
         metadata: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(BITMAP, sink, of, column=column, properties=properties, metadata=metadata)
+        super().__init__(BITMAP, sink, data_type, column=column, properties=properties, metadata=metadata)
         self._values_per_page = int(self._properties["values_per_page"])
         self._body = pb.BitmapBody()
 
@@ -108,26 +108,26 @@ class BitmapIndex:
     summarizes = True
     properties = (VALUES_PER_PAGE,)
 
-    def supports(self, of: OrcType) -> bool:
-        return key_kind(of) is not None
+    def supports(self, data_type: OrcType) -> bool:
+        return key_kind(data_type) is not None
 
-    def estimate_bytes(self, of: OrcType, rows: int, distinct: int) -> int:
+    def estimate_bytes(self, data_type: OrcType, rows: int, distinct: int) -> int:
         distinct = max(min(distinct, rows), 1)
         # gaps of rows cost their entropy: what tells one of so many values
         row_bytes = rows * (math.log2(distinct) + 1) / 8
-        return int(row_bytes + distinct * mean_key_bytes(of))
+        return int(row_bytes + distinct * mean_key_bytes(data_type))
 
     def builder(
         self,
         sink: str | os.PathLike[str] | BinarySink,
-        of: OrcType,
+        data_type: OrcType,
         *,
         column: str = "",
         properties: Mapping[str, str] | None = None,
         metadata: Mapping[str, str] | None = None,
         row_group_rows: int = 0,
     ) -> BitmapBuilder:
-        return BitmapBuilder(sink, of, properties, column=column, metadata=metadata)
+        return BitmapBuilder(sink, data_type, properties, column=column, metadata=metadata)
 
     def reader(self, file: IndexFileReader) -> BitmapReader:
         return BitmapReader(file)

@@ -80,14 +80,14 @@ class BloomBuilder(FileBuilder):
     def __init__(
         self,
         sink: str | os.PathLike[str] | BinarySink,
-        of: OrcType,
+        data_type: OrcType,
         properties: Mapping[str, str] | None = None,
         *,
         column: str = "",
         metadata: Mapping[str, str] | None = None,
         row_group_rows: int = 0,
     ) -> None:
-        super().__init__(BLOOM, sink, of, column=column, properties=properties, metadata=metadata)
+        super().__init__(BLOOM, sink, data_type, column=column, properties=properties, metadata=metadata)
         self._fpp = float(self._properties["fpp"])
         self._group_rows = row_group_rows
         self._body = pb.BloomBody(row_group_rows=row_group_rows, hashes=hash_count(self._fpp))
@@ -157,10 +157,10 @@ class BloomIndex:
         ),
     )
 
-    def supports(self, of: OrcType) -> bool:
-        return key_kind(of) is not None
+    def supports(self, data_type: OrcType) -> bool:
+        return key_kind(data_type) is not None
 
-    def estimate_bytes(self, of: OrcType, rows: int, distinct: int) -> int:
+    def estimate_bytes(self, data_type: OrcType, rows: int, distinct: int) -> int:
         groups = max(group_count(10_000, rows), 1)
         # each row group has its share of the values, but not more than its rows
         return (
@@ -170,7 +170,7 @@ class BloomIndex:
     def builder(
         self,
         sink: str | os.PathLike[str] | BinarySink,
-        of: OrcType,
+        data_type: OrcType,
         *,
         column: str = "",
         properties: Mapping[str, str] | None = None,
@@ -178,7 +178,7 @@ class BloomIndex:
         row_group_rows: int = 0,
     ) -> BloomBuilder:
         return BloomBuilder(
-            sink, of, properties, column=column, metadata=metadata, row_group_rows=row_group_rows
+            sink, data_type, properties, column=column, metadata=metadata, row_group_rows=row_group_rows
         )
 
     def reader(self, file: IndexFileReader) -> BloomReader:

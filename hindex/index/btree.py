@@ -52,7 +52,7 @@ class BTreeWriter:
     """Writes one BTREE index file, its keys ascending. What is added is not held back.
 
     :param sink: a path that must not exist, or something to write to that the caller closes.
-    :param of: the column's type in the table, whose keys are given.
+    :param data_type: the column's type in the table, whose keys are given.
     :param files: the data files whose row groups are numbered.
     :raises ColumnError: if columns of this type cannot be indexed.
     :raises HindexError: if a property is unknown or ill-formed.
@@ -62,15 +62,15 @@ class BTreeWriter:
     def __init__(
         self,
         sink: str | os.PathLike[str] | BinarySink,
-        of: OrcType,
+        data_type: OrcType,
         files: Sequence[IndexedFile],
         *,
         column: str = "",
         properties: Mapping[str, str] | None = None,
         metadata: Mapping[str, str] | None = None,
     ) -> None:
-        self._type = of
-        self._kind = check_column(BTREE, column, of)
+        self._type = data_type
+        self._kind = check_column(BTREE, column, data_type)
         self._column = column
         self._metadata = dict(metadata or {})
         self._properties = resolve_properties(BTREE, properties)
@@ -144,15 +144,15 @@ class BTreeIndex:
     operators = frozenset(Operator)
     properties = (VALUES_PER_PAGE,)
 
-    def supports(self, of: OrcType) -> bool:
-        return key_kind(of) is not None
+    def supports(self, data_type: OrcType) -> bool:
+        return key_kind(data_type) is not None
 
-    def estimate_bytes(self, of: OrcType, rows: int, distinct: int) -> int:
+    def estimate_bytes(self, data_type: OrcType, rows: int, distinct: int) -> int:
         distinct = max(min(distinct, rows), 1)
         # each key is in a row group of 10,000 rows, or in so many as it has rows
         entries = min(rows, distinct * max(rows // 10_000, 1))
         bits = math.log2(max(rows / 10_000, 2)) + 1
-        return int(entries * bits / 8 + distinct * mean_key_bytes(of))
+        return int(entries * bits / 8 + distinct * mean_key_bytes(data_type))
 
 
 BTREE = BTreeIndex()

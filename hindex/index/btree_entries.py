@@ -11,14 +11,14 @@ from hindex.index.postings import Groups, group
 from hindex.orc.types import OrcType
 
 
-def stripe_entries(of: OrcType, array: pa.Array, *, row_group_rows: int, first: int) -> Groups:
+def stripe_entries(data_type: OrcType, array: pa.Array, *, row_group_rows: int, first: int) -> Groups:
     """The keys of a stripe, ascending, each with the numbers of the row groups that hold it in the place of rows.
 
     :param array: of ``of.to_arrow()``, or a dictionary of it.
     :param row_group_rows: rows of a row group; 0 where the stripe is one.
     :param first: the number of the stripe's first row group.
     """
-    found = group(of, array)
+    found = group(data_type, array)
     step = np.uint32(row_group_rows or max(len(array), 1))
     nulls = np.unique(found.nulls // step) + np.uint32(first)
     if not len(found.rows):

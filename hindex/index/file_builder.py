@@ -42,7 +42,7 @@ class FileBuilder:
     """The base of builders: they add stripes to ``stripes`` and pages to ``writer``, and finish with a directory.
 
     :param sink: a path that must not exist, or something to write to that the caller closes.
-    :param of: the column's type.
+    :param data_type: the column's type.
     :param column: its dotted path, for people who look into the file.
     :param metadata: kept in the footer as it is, such as the data file's fingerprint.
     :raises ColumnError: if columns of this type cannot be indexed.
@@ -53,15 +53,15 @@ class FileBuilder:
         self,
         index: IndexType,
         sink: str | os.PathLike[str] | BinarySink,
-        of: OrcType,
+        data_type: OrcType,
         *,
         column: str = "",
         properties: Mapping[str, str] | None = None,
         metadata: Mapping[str, str] | None = None,
     ) -> None:
         self._index = index
-        self._type = of
-        self._kind = check_column(index, column, of)
+        self._type = data_type
+        self._kind = check_column(index, column, data_type)
         self._column = column
         self._metadata = dict(metadata or {})
         self._properties = resolve_properties(index, properties)

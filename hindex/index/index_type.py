@@ -345,11 +345,11 @@ class IndexType(Protocol):
     @property
     def properties(self) -> tuple[Property, ...]: ...
 
-    def supports(self, of: OrcType) -> bool:
+    def supports(self, data_type: OrcType) -> bool:
         """Whether columns of this type can be indexed."""
         ...
 
-    def estimate_bytes(self, of: OrcType, rows: int, distinct: int) -> int:
+    def estimate_bytes(self, data_type: OrcType, rows: int, distinct: int) -> int:
         """About how many bytes an index takes on ``rows`` rows with so many distinct values, for advice only."""
         ...
 
@@ -367,7 +367,7 @@ class FileIndexType(IndexType, Protocol):
     def builder(
         self,
         sink: str | os.PathLike[str] | BinarySink,
-        of: OrcType,
+        data_type: OrcType,
         *,
         column: str = "",
         properties: Mapping[str, str] | None = None,
@@ -451,12 +451,12 @@ def _article(word: str) -> str:
     return "an" if word[:1] in "AEIOU" else "a"
 
 
-def check_array(of: OrcType, given: pa.DataType) -> None:
+def check_array(data_type: OrcType, given: pa.DataType) -> None:
     """Refuse values that would be indexed as others: a timestamp of another unit, a decimal of another scale.
 
     :raises BuildError: naming both types.
     """
-    expected = of.to_arrow()
+    expected = data_type.to_arrow()
     if pa.types.is_dictionary(given):
         given = given.value_type
     if given == expected:
@@ -465,13 +465,13 @@ def check_array(of: OrcType, given: pa.DataType) -> None:
     if expected in textual and given in textual:
         return
     raise BuildError(
-        f"values of Arrow type {given} were given for a column of type {of}: {expected} is expected"
+        f"values of Arrow type {given} were given for a column of type {data_type}: {expected} is expected"
     )
 
 
-def mean_key_bytes(of: OrcType) -> int:
+def mean_key_bytes(data_type: OrcType) -> int:
     """About how many bytes a distinct key takes, for estimates: of strings nothing better is known."""
-    return 3 if key_kind(of) is KeyKind.INT64 else 12
+    return 3 if key_kind(data_type) is KeyKind.INT64 else 12
 
 
 def resolve_properties(of: IndexType, given: Mapping[str, str] | None) -> dict[str, str]:

@@ -35,7 +35,7 @@ _RANGE_BYTES = 110
 _BYTES_KEY_BYTES = 420
 
 
-def group_pieces(of: OrcType, array: pa.Array) -> Iterator[Groups]:
+def group_pieces(data_type: OrcType, array: pa.Array) -> Iterator[Groups]:
     """The rows of a stripe grouped by key, in one piece or several of ascending keys; the first has the null rows.
 
     A dictionary is grouped at once: it has few keys, or would not be one.
@@ -43,36 +43,36 @@ def group_pieces(of: OrcType, array: pa.Array) -> Iterator[Groups]:
     count = len(array)
     budget = max(HELD_LEAST, HELD_FACTOR * array.nbytes)
     if pa.types.is_dictionary(array.type) or count * _MANY_KEYS_BYTES <= budget:
-        yield group(of, array)
+        yield group(data_type, array)
         return
-    sample = _sample(of, array)
-    need = _needed(of, sample, count)
+    sample = _sample(data_type, array)
+    need = _needed(data_type, sample, count)
     if need <= budget or _is_one_key_frequent(sample):
-        yield group(of, array)
+        yield group(data_type, array)
         return
     row_bytes = _RANGE_BYTES
-    if key_kind(of) is KeyKind.BYTES:
+    if key_kind(data_type) is KeyKind.BYTES:
         row_bytes = _BYTES_KEY_BYTES + 2 * sum(map(len, sample)) // len(sample)  # type: ignore[arg-type]
     pieces = -(-count * row_bytes // int(budget))
     cuts = sorted({sample[len(sample) * n // pieces] for n in range(1, pieces)})
     nulls = np.zeros(0, np.uint32)
     if array.null_count:
         nulls = np.flatnonzero(np.asarray(array.is_null())).astype(np.uint32)
-    numbers = _piece_numbers(of, array, cuts)
+    numbers = _piece_numbers(data_type, array, cuts)
     for piece in range(len(cuts) + 1):
         rows = np.flatnonzero(numbers == piece).astype(np.uint32)
-        keys = array_keys(of, array.take(pa.array(rows)))
+        keys = array_keys(data_type, array.take(pa.array(rows)))
         found = group_pairs(keys, rows)
         del keys, rows
         yield Groups(found.keys, found.starts, found.rows, nulls)
         nulls = np.zeros(0, np.uint32)
 
 
-def _sample(of: OrcType, array: pa.Array) -> Sequence[Key]:
+def _sample(data_type: OrcType, array: pa.Array) -> Sequence[Key]:
     """The keys of some rows, ascending."""
     # always the same rows, so that the same values give the same bytes
     at = np.sort(np.random.default_rng(0).integers(0, len(array), _SAMPLE))
-    return sorted(key_list(array_keys(of, array.take(pa.array(at)).drop_null())))
+    return sorted(key_list(array_keys(data_type, array.take(pa.array(at)).drop_null())))
 
 
 def _is_one_key_frequent(sample: Sequence[Key]) -> bool:
@@ -81,18 +81,18 @@ def _is_one_key_frequent(sample: Sequence[Key]) -> bool:
     return not runs or (len(runs) < _FEW_KEYS and max(runs) > len(sample) // 4)
 
 
-def _needed(of: OrcType, sample: Sequence[Key], count: int) -> float:
+def _needed(data_type: OrcType, sample: Sequence[Key], count: int) -> float:
     """About how many bytes grouping all rows at once takes."""
     distinct = len(set(sample))
     # where most keys of a sample are different, most keys of all are; else there are few more than it shows
     many = distinct > len(sample) // 4
-    if key_kind(of) is KeyKind.BYTES:
+    if key_kind(data_type) is KeyKind.BYTES:
         width = sum(map(len, sample)) / len(sample) if sample else 0  # type: ignore[arg-type]
         return float(count * ((_BYTES_KEY_BYTES + 2 * width) if many else 16 + width / 2))
     return float(count * (_MANY_KEYS_BYTES if many else _FEW_KEYS_BYTES))
 
 
-def _piece_numbers(of: OrcType, array: pa.Array, cuts: Sequence[Key]) -> npt.NDArray[Any]:
+def _piece_numbers(data_type: OrcType, array: pa.Array, cuts: Sequence[Key]) -> npt.NDArray[Any]:
     """The piece that each row belongs to: how many of the ascending ``cuts`` are not above its key.
 
     A null's is the number behind the last one.
@@ -100,7 +100,7 @@ def _piece_numbers(of: OrcType, array: pa.Array, cuts: Sequence[Key]) -> npt.NDA
     found = np.zeros(len(array), np.min_scalar_type(len(cuts) + 1))
     for start in range(0, len(array), _BLOCK):
         part = array.slice(start, _BLOCK)
-        keys = array_keys(of, part)
+        keys = array_keys(data_type, part)
         here = found[start : start + _BLOCK]
         for cut in cuts:
             if isinstance(keys, np.ndarray) and isinstance(cut, int):

@@ -34,14 +34,14 @@ class MinMaxBuilder(FileBuilder):
     def __init__(
         self,
         sink: str | os.PathLike[str] | BinarySink,
-        of: OrcType,
+        data_type: OrcType,
         properties: Mapping[str, str] | None = None,
         *,
         column: str = "",
         metadata: Mapping[str, str] | None = None,
         row_group_rows: int = 0,
     ) -> None:
-        super().__init__(MINMAX, sink, of, column=column, properties=properties, metadata=metadata)
+        super().__init__(MINMAX, sink, data_type, column=column, properties=properties, metadata=metadata)
         self._group_rows = row_group_rows
         self._body = pb.MinMaxBody(row_group_rows=row_group_rows)
 
@@ -89,16 +89,16 @@ class MinMaxIndex:
     summarizes = True
     properties = ()
 
-    def supports(self, of: OrcType) -> bool:
-        return key_kind(of) is not None
+    def supports(self, data_type: OrcType) -> bool:
+        return key_kind(data_type) is not None
 
-    def estimate_bytes(self, of: OrcType, rows: int, distinct: int) -> int:
-        return 120 + (rows // 10_000 + 1) * 2 * (mean_key_bytes(of) + 2)
+    def estimate_bytes(self, data_type: OrcType, rows: int, distinct: int) -> int:
+        return 120 + (rows // 10_000 + 1) * 2 * (mean_key_bytes(data_type) + 2)
 
     def builder(
         self,
         sink: str | os.PathLike[str] | BinarySink,
-        of: OrcType,
+        data_type: OrcType,
         *,
         column: str = "",
         properties: Mapping[str, str] | None = None,
@@ -106,7 +106,7 @@ class MinMaxIndex:
         row_group_rows: int = 0,
     ) -> MinMaxBuilder:
         return MinMaxBuilder(
-            sink, of, properties, column=column, metadata=metadata, row_group_rows=row_group_rows
+            sink, data_type, properties, column=column, metadata=metadata, row_group_rows=row_group_rows
         )
 
     def reader(self, file: IndexFileReader) -> MinMaxReader:
@@ -124,14 +124,14 @@ class MinMaxIndex:
 MINMAX = MinMaxIndex()
 
 
-def array_extent(of: OrcType, array: pa.Array) -> Extent:
+def array_extent(data_type: OrcType, array: pa.Array) -> Extent:
     """The extent of the values of an Arrow array of ``of.to_arrow()``."""
     if isinstance(array, pa.DictionaryArray):
         array = array.dictionary_decode()
     nulls = array.null_count
     if nulls == len(array):
         return Extent(len(array), nulls, None, None)
-    keys = array_keys(of, array)
+    keys = array_keys(data_type, array)
     if isinstance(keys, np.ndarray) and nulls:
         keys = keys[np.asarray(array.is_valid())]
     return Extent(len(array), nulls, *key_ends(keys))

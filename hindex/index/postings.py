@@ -42,11 +42,11 @@ class Groups:
     nulls: npt.NDArray[np.uint32]
 
 
-def group(of: OrcType, array: pa.Array) -> Groups:
+def group(data_type: OrcType, array: pa.Array) -> Groups:
     """Group the rows of an Arrow array of ``of.to_arrow()``, or of a dictionary of it, by key."""
-    if key_kind(of) is KeyKind.INT64:
-        return _group_integers(of, array)
-    return _group_bytes(of, array)
+    if key_kind(data_type) is KeyKind.INT64:
+        return _group_integers(data_type, array)
+    return _group_bytes(data_type, array)
 
 
 def group_pairs(
@@ -101,7 +101,7 @@ def _null_rows(valid: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.uint32]:
     return np.zeros(0, np.uint32) if valid is None else np.flatnonzero(~valid).astype(np.uint32)
 
 
-def _group_integers(of: OrcType, array: pa.Array) -> Groups:
+def _group_integers(data_type: OrcType, array: pa.Array) -> Groups:
     if isinstance(array, pa.DictionaryArray):
         array = array.dictionary_decode()
     valid = _validity(array)
@@ -111,7 +111,7 @@ def _group_integers(of: OrcType, array: pa.Array) -> Groups:
         return Groups(np.zeros(0, np.int64), np.zeros(1, np.int64), np.zeros(0, np.uint32), nulls)
 
     def keys_of(block: slice) -> Int64s:
-        keys: Int64s = array_keys(of, array.slice(block.start, block.stop - block.start))
+        keys: Int64s = array_keys(data_type, array.slice(block.start, block.stop - block.start))
         return keys if valid is None else keys[valid[block]]
 
     low, high = _extent(keys_of, len(array))
@@ -204,12 +204,12 @@ def _group_wide(keys: Int64s, rows_of: npt.NDArray[np.uint32]) -> Groups:
     return Groups(distinct, starts, rows, np.zeros(0, np.uint32))
 
 
-def _group_bytes(of: OrcType, array: pa.Array) -> Groups:
+def _group_bytes(data_type: OrcType, array: pa.Array) -> Groups:
     if not isinstance(array, pa.DictionaryArray):
         # first, so that keys are made of different values only
         array = array.dictionary_encode()
     # the values' keys may repeat, be null, or be used by no row
-    encoded = cast("pa.LargeBinaryArray", array_keys(of, array.dictionary)).dictionary_encode()
+    encoded = cast("pa.LargeBinaryArray", array_keys(data_type, array.dictionary)).dictionary_encode()
     codes = array.indices
     if len(encoded.dictionary) < len(array.dictionary):
         codes = pc.take(encoded.indices, codes)

@@ -74,13 +74,13 @@ def _sample(view: FileView, turn: int, entry: IndexEntry, binding: tuple[str, ..
         )
 
 
-def _index_bytes(entry: IndexEntry, of: OrcType, values: pa.Array, row_group_rows: int) -> int:
+def _index_bytes(entry: IndexEntry, data_type: OrcType, values: pa.Array, row_group_rows: int) -> int:
     """The length of an index on one stripe: built in memory where that can be done for a stripe alone."""
     kind = index_type(entry.type)
     if Level.STRIPE not in kind.levels:
-        return kind.estimate_bytes(of, len(values), pc.count_distinct(values).as_py())
+        return kind.estimate_bytes(data_type, len(values), pc.count_distinct(values).as_py())
     builder = file_index_type(entry.type).builder(
-        io.BytesIO(), of, properties=dict(entry.properties), row_group_rows=row_group_rows
+        io.BytesIO(), data_type, properties=dict(entry.properties), row_group_rows=row_group_rows
     )
     builder.add_stripe(values)
     return builder.finish().length

@@ -130,16 +130,19 @@ def _bits(array: pa.Array) -> pa.Array:
     return array if of == array.type else array.view(of)
 
 
-def _as_integers(of: pa.DataType) -> pa.DataType:
+def _as_integers(data_type: pa.DataType) -> pa.DataType:
     """A type of the same layout with integers for floating-point numbers."""
-    if pa.types.is_float32(of):
+    if pa.types.is_float32(data_type):
         return pa.int32()
-    if pa.types.is_float64(of):
+    if pa.types.is_float64(data_type):
         return pa.int64()
-    if pa.types.is_struct(of):
-        return pa.struct([field.with_type(_as_integers(field.type)) for field in of])
-    if pa.types.is_list(of):
-        return pa.list_(of.value_field.with_type(_as_integers(of.value_type)))
-    if pa.types.is_map(of):
-        return pa.map_(_as_integers(of.key_type), of.item_field.with_type(_as_integers(of.item_type)))
-    return of
+    if pa.types.is_struct(data_type):
+        return pa.struct([field.with_type(_as_integers(field.type)) for field in data_type])
+    if pa.types.is_list(data_type):
+        return pa.list_(data_type.value_field.with_type(_as_integers(data_type.value_type)))
+    if pa.types.is_map(data_type):
+        return pa.map_(
+            _as_integers(data_type.key_type),
+            data_type.item_field.with_type(_as_integers(data_type.item_type)),
+        )
+    return data_type

@@ -44,7 +44,7 @@ _LESS_OPS = frozenset({ComparisonOp.LT, ComparisonOp.LE})
 
 
 def comparison_domain(
-    of: OrcType, op: ComparisonOp, literal: Literal, zone: datetime.tzinfo = datetime.UTC
+    data_type: OrcType, op: ComparisonOp, literal: Literal, zone: datetime.tzinfo = datetime.UTC
 ) -> Domain:
     """The values of a column for which ``column op literal`` is TRUE.
 
@@ -56,35 +56,35 @@ def comparison_domain(
     :raises PredicateError: if Spark refuses the comparison, or ranges of keys cannot answer it: names the
         type and the literal.
     """
-    common = _common_type(of, (literal,), op)
+    common = _common_type(data_type, (literal,), op)
     if literal.kind is LiteralKind.NULL:
         return Domain.only_null() if op is ComparisonOp.NULL_SAFE_EQ else Domain.none()
-    if _beyond_bigint(of, literal) and op in _RANGE_OPS:
+    if _beyond_bigint(data_type, literal) and op in _RANGE_OPS:
         # Spark's analyzer replaces this comparison by a constant, so that even NULL is kept
         return Domain.all() if (op in _LESS_OPS) == _is_positive(literal) else Domain.none()
-    if _is_text(of):
-        if of.kind is Kind.CHAR and isinstance(literal.value, str):
-            return _char_domain(op, _fill_literal(of, literal.value))
+    if _is_text(data_type):
+        if data_type.kind is Kind.CHAR and isinstance(literal.value, str):
+            return _char_domain(op, _fill_literal(data_type, literal.value))
         return _text_domain(op, _text_key(literal))
-    own = _own_type(of)
-    low, above = _equal_span(of, own, common, _cast_literal(of, common, literal, zone))
+    own = _own_type(data_type)
+    low, above = _equal_span(data_type, own, common, _cast_literal(data_type, common, literal, zone))
     match op:
         case ComparisonOp.EQ | ComparisonOp.NULL_SAFE_EQ:
-            return _spans_domain(of, [(low, above)])
+            return _spans_domain(data_type, [(low, above)])
         case ComparisonOp.NE:
-            return _spans_domain(of, [(None, low), (above, None)])
+            return _spans_domain(data_type, [(None, low), (above, None)])
         case ComparisonOp.LT:
-            return _spans_domain(of, [(None, low)])
+            return _spans_domain(data_type, [(None, low)])
         case ComparisonOp.LE:
-            return _spans_domain(of, [(None, above)])
+            return _spans_domain(data_type, [(None, above)])
         case ComparisonOp.GT:
-            return _spans_domain(of, [(above, None)])
+            return _spans_domain(data_type, [(above, None)])
         case ComparisonOp.GE:
-            return _spans_domain(of, [(low, None)])
+            return _spans_domain(data_type, [(low, None)])
 
 
 def membership_domain(
-    of: OrcType, literals: Iterable[Literal], zone: datetime.tzinfo = datetime.UTC
+    data_type: OrcType, literals: Iterable[Literal], zone: datetime.tzinfo = datetime.UTC
 ) -> Domain:
     """The values of a column for which ``column IN (literals)`` is TRUE; NULL among them matches nothing.
 
@@ -93,48 +93,48 @@ def membership_domain(
     :raises PredicateError: as :func:`comparison_domain` does.
     """
     listed = tuple(literals)
-    common = _common_type(of, listed, None)
+    common = _common_type(data_type, listed, None)
     values = [literal for literal in listed if literal.kind is not LiteralKind.NULL]
-    if _is_text(of):
+    if _is_text(data_type):
         # Spark fills CHAR values and literals to one length only where every literal is a string
         texts = [literal.value for literal in values if isinstance(literal.value, str)]
-        if of.kind is not Kind.CHAR or common.family is not Family.STRING or len(texts) < len(listed):
+        if data_type.kind is not Kind.CHAR or common.family is not Family.STRING or len(texts) < len(listed):
             return Domain.points({_text_key(literal) for literal in values})
-        length = max(of.max_length, *map(len, texts)) if texts else of.max_length
-        equal = [_equal_domain(_fill_literal(of, text, length)) for text in texts]
+        length = max(data_type.max_length, *map(len, texts)) if texts else data_type.max_length
+        equal = [_equal_domain(_fill_literal(data_type, text, length)) for text in texts]
         return Domain.of([item for domain in equal for item in domain.ranges])
-    own = _own_type(of)
-    targets = {_cast_literal(of, common, literal, zone) for literal in values}
-    return _spans_domain(of, (_equal_span(of, own, common, target) for target in targets))
+    own = _own_type(data_type)
+    targets = {_cast_literal(data_type, common, literal, zone) for literal in values}
+    return _spans_domain(data_type, (_equal_span(data_type, own, common, target) for target in targets))
 
 
-def casts_texts(of: OrcType, literals: Iterable[Literal]) -> bool:
+def casts_texts(data_type: OrcType, literals: Iterable[Literal]) -> bool:
     """Whether Spark casts every text of a string column to compare it with literals: no range of texts answers that."""
-    if column_type(of) is None or _own_type(of).family is not Family.STRING:
+    if column_type(data_type) is None or _own_type(data_type).family is not Family.STRING:
         return False
     texts = (LiteralKind.STRING, LiteralKind.BINARY, LiteralKind.NULL)
     return any(literal.kind not in texts for literal in literals)
 
 
-def _own_type(of: OrcType) -> SparkType:
-    own = column_type(of)
+def _own_type(data_type: OrcType) -> SparkType:
+    own = column_type(data_type)
     if own is None:
-        raise PredicateError(f"a column of type {of} can only be tested for NULL, not compared")
+        raise PredicateError(f"a column of type {data_type} can only be tested for NULL, not compared")
     return own
 
 
-def _common_type(of: OrcType, literals: tuple[Literal, ...], op: ComparisonOp | None) -> SparkType:
+def _common_type(data_type: OrcType, literals: tuple[Literal, ...], op: ComparisonOp | None) -> SparkType:
     """What the column and all literals are cast to. ``op`` is None for IN.
 
     :raises PredicateError: if there is none.
     """
-    own = _own_type(of)
+    own = _own_type(data_type)
     common = own
     for literal in literals:
         found = wider(common, _literal_type(own, literal, op))
         if found is None:
             raise PredicateError(
-                f"a column of type {of} cannot be compared with the {literal.kind.value} literal "
+                f"a column of type {data_type} cannot be compared with the {literal.kind.value} literal "
                 f"{_shown(literal)}, in Spark neither; write a literal of a type that matches the column's"
             )
         common = found
@@ -150,10 +150,10 @@ def _literal_type(own: SparkType, literal: Literal, op: ComparisonOp | None) -> 
     return literal_type(literal)
 
 
-def _beyond_bigint(of: OrcType, literal: Literal) -> bool:
+def _beyond_bigint(data_type: OrcType, literal: Literal) -> bool:
     value = literal.value
     return (
-        of.kind in INTEGER_KINDS
+        data_type.kind in INTEGER_KINDS
         and literal.kind in (LiteralKind.INTEGER, LiteralKind.DECIMAL)
         and isinstance(value, int | Decimal)
         and not INT64_MIN <= value <= INT64_MAX
@@ -172,8 +172,8 @@ def _shown(literal: Literal) -> str:
 # Columns of bytes
 
 
-def _is_text(of: OrcType) -> bool:
-    return key_kind(of) is KeyKind.BYTES and of.kind is not Kind.DECIMAL
+def _is_text(data_type: OrcType) -> bool:
+    return key_kind(data_type) is KeyKind.BYTES and data_type.kind is not Kind.DECIMAL
 
 
 def _text_key(literal: Literal) -> bytes:
@@ -268,7 +268,7 @@ def _char_domain(op: ComparisonOp, literal: _FilledLiteral) -> Domain:
 # Columns of numbers and times
 
 
-def _equal_span(of: OrcType, own: SparkType, common: SparkType, target: int) -> tuple[int, int]:
+def _equal_span(data_type: OrcType, own: SparkType, common: SparkType, target: int) -> tuple[int, int]:
     """The ordinals whose cast equals a literal's: the first, and the first above them."""
     match common.family:
         case Family.TIMESTAMP if own.family is Family.DATE:
@@ -277,12 +277,12 @@ def _equal_span(of: OrcType, own: SparkType, common: SparkType, target: int) -> 
             return _scaled_span(target, 10 ** (common.scale - own.scale))
         case Family.DECIMAL:
             factor = 10 ** (own.scale - common.scale)
-            return _searched_span(of, lambda at: _divided(at, factor), target, target * factor)
+            return _searched_span(data_type, lambda at: _divided(at, factor), target, target * factor)
         case Family.DOUBLE if own.family in (Family.INTEGER, Family.DECIMAL):
             # integers divide to the nearest double, as Java casts
             unit = 10**own.scale
             guess = _nearest(key_float(target), unit)
-            return _searched_span(of, lambda at: float_key(at / unit), target, guess)
+            return _searched_span(data_type, lambda at: float_key(at / unit), target, guess)
     return target, target + 1
 
 
@@ -291,8 +291,10 @@ def _scaled_span(target: int, factor: int) -> tuple[int, int]:
     return -(-target // factor), target // factor + 1
 
 
-def _searched_span(of: OrcType, cast: Callable[[int], int], target: int, guess: int) -> tuple[int, int]:
-    low, high = _limits(of)
+def _searched_span(
+    data_type: OrcType, cast: Callable[[int], int], target: int, guess: int
+) -> tuple[int, int]:
+    low, high = _limits(data_type)
     guess = min(max(guess, low), high)
     return (
         _first(lambda at: cast(at) >= target, guess, low, high),
@@ -349,7 +351,7 @@ def _divided(unscaled: int, factor: int) -> int:
     return magnitude if unscaled >= 0 else -magnitude
 
 
-def _cast_literal(of: OrcType, common: SparkType, literal: Literal, zone: datetime.tzinfo) -> int:
+def _cast_literal(data_type: OrcType, common: SparkType, literal: Literal, zone: datetime.tzinfo) -> int:
     """The ordinal of a literal cast to the common type.
 
     :raises PredicateError: if it is a text that Spark cannot cast, or a time that cannot be placed.
@@ -380,18 +382,18 @@ def _cast_literal(of: OrcType, common: SparkType, literal: Literal, zone: dateti
                 found = casts.days_of(value)
         case Family.TIMESTAMP:
             assert isinstance(value, str | int | datetime.date)
-            found = _cast_timestamp(of, literal, value, zone)
+            found = _cast_timestamp(data_type, literal, value, zone)
     if found is None:
         wanted = "bigint" if common.family is Family.INTEGER else common.family.value
         raise PredicateError(
             f"the literal {_shown(literal)} cannot be cast to {wanted}, as Spark would to compare it with "
-            f"a column of type {of}; write a {wanted} literal"
+            f"a column of type {data_type}; write a {wanted} literal"
         )
     return found
 
 
 def _cast_timestamp(
-    of: OrcType, literal: Literal, value: str | int | datetime.date, zone: datetime.tzinfo
+    data_type: OrcType, literal: Literal, value: str | int | datetime.date, zone: datetime.tzinfo
 ) -> int | None:
     if isinstance(value, str):
         clock = casts.WallClock(0) if casts.is_epoch(value) else casts.to_wall_clock(value)
@@ -399,15 +401,15 @@ def _cast_timestamp(
             return None
     else:
         clock = casts.WallClock(casts.days_of(value) * MICROS_PER_DAY)
-        if of.kind is Kind.TIMESTAMP_INSTANT and not casts.has_midnight(clock.micros, zone):
+        if data_type.kind is Kind.TIMESTAMP_INSTANT and not casts.has_midnight(clock.micros, zone):
             raise PredicateError(
                 f"the day of the literal {_shown(literal)} does not begin at midnight in the time zone {str(zone)!r}; "
                 "write a timestamp literal"
             )
-    if of.kind is not Kind.TIMESTAMP_INSTANT:
+    if data_type.kind is not Kind.TIMESTAMP_INSTANT:
         if clock.zone is not None:
             raise PredicateError(
-                f"the literal {_shown(literal)} names the time zone {clock.zone!r}, but a {of} column holds "
+                f"the literal {_shown(literal)} names the time zone {clock.zone!r}, but a {data_type} column holds "
                 "wall clock times without one; write the wall clock time without the zone"
             )
         return clock.micros
@@ -436,14 +438,14 @@ def _unscaled(value: int | Decimal, scale: int) -> int:
     return exact.numerator if exact.denominator == 1 else _divided(exact.numerator * 2, exact.denominator * 2)
 
 
-def _limits(of: OrcType) -> tuple[int, int]:
+def _limits(data_type: OrcType) -> tuple[int, int]:
     """The least and greatest ordinal of a type."""
-    return key_limits(of) or (-(1 << 127), (1 << 127) - 1)
+    return key_limits(data_type) or (-(1 << 127), (1 << 127) - 1)
 
 
-def _spans_domain(of: OrcType, spans: Iterable[Span]) -> Domain:
+def _spans_domain(data_type: OrcType, spans: Iterable[Span]) -> Domain:
     """The union of spans of ordinals as a domain of keys; ends at the type's limits are left open."""
-    least, greatest = _limits(of)
+    least, greatest = _limits(data_type)
     limit = greatest + 1
     whole = sorted(
         (least if low is None or low < least else low, limit if above is None or above > limit else above)
@@ -457,7 +459,9 @@ def _spans_domain(of: OrcType, spans: Iterable[Span]) -> Domain:
             merged[-1] = (merged[-1][0], max(above, merged[-1][1]))
         else:
             merged.append((low, above))
-    key: Callable[[int], Key] = (lambda at: decimal_key(at, of)) if of.kind is Kind.DECIMAL else int
+    key: Callable[[int], Key] = (
+        (lambda at: decimal_key(at, data_type)) if data_type.kind is Kind.DECIMAL else int
+    )
     return Domain(
         tuple(
             Range(

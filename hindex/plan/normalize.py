@@ -181,29 +181,34 @@ def _word_beside_column(node: PredicateLeaf, schema: SchemaLookup) -> str:
 
 
 def _domain(
-    node: Comparison | In | IsNull | BooleanColumn | Like, of: OrcType, negated: bool, zone: datetime.tzinfo
+    node: Comparison | In | IsNull | BooleanColumn | Like,
+    data_type: OrcType,
+    negated: bool,
+    zone: datetime.tzinfo,
 ) -> tuple[Domain | None, bool]:
     """The values of a column for which a leaf may be TRUE, None for any; and whether it is TRUE for all of them."""
     match node:
         case IsNull():
             return Domain.not_null() if negated else Domain.only_null(), True
         case BooleanColumn():
-            if of.kind is not Kind.BOOLEAN:
-                raise PredicateError(f"a column of type {of} is not a condition; compare it with a value")
+            if data_type.kind is not Kind.BOOLEAN:
+                raise PredicateError(
+                    f"a column of type {data_type} is not a condition; compare it with a value"
+                )
             return Domain.points([0 if negated else 1]), True
-        case Comparison(op, _, literal) if not casts_texts(of, (literal,)):
+        case Comparison(op, _, literal) if not casts_texts(data_type, (literal,)):
             if negated and op is not ComparisonOp.NULL_SAFE_EQ:
-                return comparison_domain(of, OPPOSITES[op], literal, zone), True
-            found = comparison_domain(of, op, literal, zone)
+                return comparison_domain(data_type, OPPOSITES[op], literal, zone), True
+            found = comparison_domain(data_type, op, literal, zone)
             return found.complement(null_allowed=not found.null_allowed) if negated else found, True
-        case In(_, literals) if not casts_texts(of, literals):
-            members = membership_domain(of, literals, zone)
+        case In(_, literals) if not casts_texts(data_type, literals):
+            members = membership_domain(data_type, literals, zone)
             if not negated:
                 return members, True
             if any(literal.kind is LiteralKind.NULL for literal in literals):
                 return Domain.none(), True
             return members.complement(null_allowed=False), True
-        case Like(_, pattern, escape) if of.kind in (Kind.STRING, Kind.VARCHAR):
+        case Like(_, pattern, escape) if data_type.kind in (Kind.STRING, Kind.VARCHAR):
             matching, is_exact = like_domain(pattern, escape)
             if negated:
                 return matching.complement(null_allowed=False) if is_exact else None, is_exact

@@ -52,17 +52,17 @@ def settle(residual: Residual, values: Mapping[str, Key | None] | None = None) -
     return ALWAYS if truth[0] else NEVER
 
 
-def _constant(key: Key | None, of: OrcType, typed: OrcType) -> Constant:
+def _constant(key: Key | None, data_type: OrcType, typed: OrcType) -> Constant:
     """The value of a key. That of CHAR(n) is filled with blanks, as the key is."""
     value: ConstantValue
     if key is None:
         value = None
-    elif of.kind is Kind.DECIMAL:
+    elif data_type.kind is Kind.DECIMAL:
         value = nodes.unscaled(key_decimal(key), typed.scale)
     elif isinstance(key, bytes):
-        value = key if of.kind is Kind.BINARY else key.decode("utf-8")
-    elif of.kind in (Kind.FLOAT, Kind.DOUBLE):
+        value = key if data_type.kind is Kind.BINARY else key.decode("utf-8")
+    elif data_type.kind in (Kind.FLOAT, Kind.DOUBLE):
         value = key_float(key)
     else:
-        value = bool(key) if of.kind is Kind.BOOLEAN else key
+        value = bool(key) if data_type.kind is Kind.BOOLEAN else key
     return Constant(value, typed)

@@ -49,22 +49,22 @@ def any_of(children: Iterable[Filter]) -> Filter:
     return _simplified(AnyOf(tuple(children)))
 
 
-def leaf(column: str, of: OrcType, domain: Domain, text: str = "") -> Filter:
+def leaf(column: str, data_type: OrcType, domain: Domain, text: str = "") -> Filter:
     """A leaf, or the constant that its domain amounts to."""
-    domain = open_ends(of, domain)
+    domain = open_ends(data_type, domain)
     if domain.is_none:
         return NEVER
     if domain.is_all:
         return ALWAYS
-    return Leaf(column, of, domain, text)
+    return Leaf(column, data_type, domain, text)
 
 
-def open_ends(of: OrcType, domain: Domain) -> Domain:
+def open_ends(data_type: OrcType, domain: Domain) -> Domain:
     """The same values, with ranges that reach a type's least or greatest key left open at that end.
 
     So `flag OR NOT flag` is seen to be every value. Points stay points.
     """
-    limits = key_limits(of)
+    limits = key_limits(data_type)
     if limits is None or not domain.ranges:
         return domain
     first = domain.ranges[0]

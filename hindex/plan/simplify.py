@@ -167,8 +167,8 @@ def _literal(constant: Constant) -> Literal | None:
     return None if kind is None else Literal(value, kind)
 
 
-def _width(of: OrcType) -> int:
-    return (Kind.BYTE, Kind.SHORT, Kind.INT, Kind.LONG).index(of.kind)
+def _width(data_type: OrcType) -> int:
+    return (Kind.BYTE, Kind.SHORT, Kind.INT, Kind.LONG).index(data_type.kind)
 
 
 # Steps: functions that never fall, and change at certain values only
@@ -200,7 +200,7 @@ def _first_day(year: int) -> int:
 
 
 def _step_domain(
-    of: OrcType, op: ComparisonOp, constant: Constant, start: Callable[[int], int], *, negated: bool
+    data_type: OrcType, op: ComparisonOp, constant: Constant, start: Callable[[int], int], *, negated: bool
 ) -> Domain:
     value = constant.value
     if value is None:
@@ -209,7 +209,7 @@ def _step_domain(
         return Domain.not_null() if negated else Domain.only_null()
     assert isinstance(value, int)
     low, above = start(value), start(value + 1)
-    equal = _between(of, low, above)
+    equal = _between(data_type, low, above)
     if op is ComparisonOp.NULL_SAFE_EQ:
         return equal.complement(null_allowed=True) if negated else equal
     match OPPOSITES[op] if negated else op:
@@ -218,18 +218,18 @@ def _step_domain(
         case ComparisonOp.NE:
             return equal.complement(null_allowed=False)
         case ComparisonOp.LT:
-            return _between(of, None, low)
+            return _between(data_type, None, low)
         case ComparisonOp.LE:
-            return _between(of, None, above)
+            return _between(data_type, None, above)
         case ComparisonOp.GT:
-            return _between(of, above, None)
+            return _between(data_type, above, None)
         case _:
-            return _between(of, low, None)
+            return _between(data_type, low, None)
 
 
-def _between(of: OrcType, low: int | None, above: int | None) -> Domain:
+def _between(data_type: OrcType, low: int | None, above: int | None) -> Domain:
     """The keys from the first up to, but not including, the second, of those that the type has."""
-    limits = key_limits(of)
+    limits = key_limits(data_type)
     assert limits is not None
     least, greatest = limits
     if (low is not None and low > greatest) or (above is not None and above <= least):

@@ -98,35 +98,35 @@ class OrcAnswers:
         # of a few stripes: a lookup may ask twice, first to find out whether an index tells more
         self._recent: dict[tuple[int, Leaf], OrcAnswer | None] = {}
 
-    def of_file(self, stripe: int, leaf: Leaf, of: OrcType) -> OrcAnswer | None:
+    def of_file(self, stripe: int, leaf: Leaf, data_type: OrcType) -> OrcAnswer | None:
         """What the statistics of the whole file decide of a stripe's rows, for which nothing is read; None if nothing.
 
-        :param of: the type of the leaf's column in the file.
+        :param data_type: the type of the leaf's column in the file.
         """
-        if not _comparable(of, leaf.type):
+        if not _comparable(data_type, leaf.type):
             return None
-        return self._decided(stripe, self._of_file(_Column(leaf.column, of, leaf.type), leaf.domain))
+        return self._decided(stripe, self._of_file(_Column(leaf.column, data_type, leaf.type), leaf.domain))
 
-    def statistics(self, stripe: int, leaf: Leaf, of: OrcType) -> OrcAnswer | None:
+    def statistics(self, stripe: int, leaf: Leaf, data_type: OrcType) -> OrcAnswer | None:
         """What statistics say of a stripe's rows; None where they say nothing.
 
-        :param of: the type of the leaf's column in the file.
+        :param data_type: the type of the leaf's column in the file.
         """
         key = stripe, leaf
         # another thread may begin a new dictionary at any time
         recent = self._recent
         if key in recent:
             return recent[key]
-        answer = self._statistics(stripe, leaf, of)
+        answer = self._statistics(stripe, leaf, data_type)
         if len(recent) >= _MOST_RECENT:
             self._recent = recent = {}
         recent[key] = answer
         return answer
 
-    def _statistics(self, stripe: int, leaf: Leaf, of: OrcType) -> OrcAnswer | None:
-        if not _comparable(of, leaf.type):
+    def _statistics(self, stripe: int, leaf: Leaf, data_type: OrcType) -> OrcAnswer | None:
+        if not _comparable(data_type, leaf.type):
             return None
-        column, domain = _Column(leaf.column, of, leaf.type), leaf.domain
+        column, domain = _Column(leaf.column, data_type, leaf.type), leaf.domain
         verdict = self._of_file(column, domain)
         if verdict is Verdict.ROWS_MIGHT_MATCH:
             verdict = self._of_stripe(stripe, column, domain)
@@ -136,7 +136,7 @@ class OrcAnswers:
         verdicts = self._of_groups(stripe, column, domain)
         return self._answer(stripe, verdicts) if verdicts else None
 
-    def filters(self, stripe: int, leaf: Leaf, of: OrcType, candidates: BitMap) -> OrcAnswer | None:
+    def filters(self, stripe: int, leaf: Leaf, data_type: OrcType, candidates: BitMap) -> OrcAnswer | None:
         """What bloom filters say of a stripe's rows; None where they say nothing, or are not worth reading.
 
         :param candidates: the rows that the answer may still make a difference to.
@@ -146,10 +146,10 @@ class OrcAnswers:
         if domain.null_allowed or not domain.ranges or not enumerable(domain):
             return None
         sizes = self._built_in.group_rows(stripe)
-        if not sizes or not _comparable(of, leaf.type):
+        if not sizes or not _comparable(data_type, leaf.type):
             return None
-        column = _Column(leaf.column, of, leaf.type)
-        stream = self._built_in.bloom_stream(stripe, of)
+        column = _Column(leaf.column, data_type, leaf.type)
+        stream = self._built_in.bloom_stream(stripe, data_type)
         if isinstance(stream, Distrust):
             self._note(column, stream)
         if not isinstance(stream, tuple) or stream[1] > _FILTER_BYTES_PER_ROW * len(candidates):
@@ -157,7 +157,7 @@ class OrcAnswers:
         hashes = self._hashes(column, domain)
         if hashes is None:
             return None
-        filters = self._built_in.bloom_filters(stripe, of.column, stream[0])
+        filters = self._built_in.bloom_filters(stripe, data_type.column, stream[0])
         if isinstance(filters, Distrust):
             self._note(column, filters)
             return None
@@ -175,20 +175,20 @@ class OrcAnswers:
         bounds = Bounds(BitMap(), upper) if len(upper) else Bounds.none()
         return OrcAnswer(Source.BLOOM_FILTER, bounds, kept, asked)
 
-    def ends(self, stripe: int, of: OrcType, wanted: OrcType) -> Ends | None:
+    def ends(self, stripe: int, data_type: OrcType, wanted: OrcType) -> Ends | None:
         """The ends of a stripe's values by its statistics; None where they do not tell how many are null.
 
         Keys are given of types whose statistics are the values themselves, whoever wrote them.
         """
-        statistics = self._built_in.stripe_statistics(stripe, of.column)
+        statistics = self._built_in.stripe_statistics(stripe, data_type.column)
         rows = self._tail.stripes[stripe].num_rows
-        if not isinstance(statistics, ColumnStatistics) or of.column in self._tail.encrypted_columns:
+        if not isinstance(statistics, ColumnStatistics) or data_type.column in self._tail.encrypted_columns:
             return None
         if statistics.nulls(rows) is Nulls.UNKNOWN or statistics.number_of_values is None:
             return None
         null_count = rows - statistics.number_of_values
-        found = value_range(statistics, of, self._tail) if of.kind in _EXACT_KINDS else None
-        if not isinstance(found, ValueRange) or not same_keys(of, wanted):
+        found = value_range(statistics, data_type, self._tail) if data_type.kind in _EXACT_KINDS else None
+        if not isinstance(found, ValueRange) or not same_keys(data_type, wanted):
             return Ends(null_count, None, None)
         low, high = found.low, found.high
         if not isinstance(low, int) or not isinstance(high, int):
@@ -291,15 +291,15 @@ def judge(domain: Domain, extent: Extent) -> Verdict:
     return Verdict.EVERY_ROW_MATCHES if extent.all_match(domain) else Verdict.ROWS_MIGHT_MATCH
 
 
-def _comparable(of: OrcType, wanted: OrcType) -> bool:
+def _comparable(data_type: OrcType, wanted: OrcType) -> bool:
     """Whether values of the file's type have keys, and these are of the kind that the table's type asks for."""
     kind = key_kind(wanted)
-    if kind is None or key_kind(of) is None:
+    if kind is None or key_kind(data_type) is None:
         return False
-    if Kind.CHAR in (of.kind, wanted.kind) and not of.same_as(wanted):
+    if Kind.CHAR in (data_type.kind, wanted.kind) and not data_type.same_as(wanted):
         # keys are filled with blanks to the length of the one, and what the file says is of values that are not
         return False
-    return of.kind == Kind.DECIMAL if wanted.kind == Kind.DECIMAL else key_kind(of) is kind
+    return data_type.kind == Kind.DECIMAL if wanted.kind == Kind.DECIMAL else key_kind(data_type) is kind
 
 
 def _members(domain: Domain) -> Iterable[Key]:
@@ -361,5 +361,5 @@ _DECIMALS = decimal.Context(prec=400)
 _MOST_UNSCALED = 1 << 127
 
 
-def _scale(of: OrcType) -> int:
-    return of.scale if of.precision else 18
+def _scale(data_type: OrcType) -> int:
+    return data_type.scale if data_type.precision else 18

@@ -85,5 +85,5 @@ def native_frame(spark: SparkSession, plan: ScanPlan, tasks: Sequence[ScanTask])
     return frame.select(*(frame[quoted(c.name)].alias(f"c{at}") for at, c in enumerate(plan.columns)))
 
 
-def _is_safe(of: OrcType) -> bool:
-    return all(part.kind in _SAFE for part in of.walk())
+def _is_safe(data_type: OrcType) -> bool:
+    return all(part.kind in _SAFE for part in data_type.walk())

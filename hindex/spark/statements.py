@@ -134,8 +134,8 @@ def _sorted_by(select: Select) -> list[ColumnRef]:
     ]
 
 
-def _has(of: OrcType, kinds: frozenset[Kind]) -> bool:
-    return any(part.kind in kinds for part in of.walk())
+def _has(data_type: OrcType, kinds: frozenset[Kind]) -> bool:
+    return any(part.kind in kinds for part in data_type.walk())
 
 
 def _other_types(snapshot: Snapshot) -> dict[str, str]:

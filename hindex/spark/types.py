@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 
-def spark_ddl(of: OrcType, *, wall_clock: str = "timestamp") -> str:
+def spark_ddl(data_type: OrcType, *, wall_clock: str = "timestamp") -> str:
     """A type as Spark writes it in DDL.
 
     An ORC timestamp, a wall clock without a zone, is Spark's ``timestamp``: the instant at which a clock in the
@@ -27,29 +27,35 @@ def spark_ddl(of: OrcType, *, wall_clock: str = "timestamp") -> str:
 
     :raises ColumnError: for a union, which Spark does not have.
     """
-    if of.kind in STRING_KINDS:
+    if data_type.kind in STRING_KINDS:
         return "string"
-    inner = [spark_ddl(child, wall_clock=wall_clock) for child in of.children if of.kind is not Kind.UNION]
-    match of.kind:
+    inner = [
+        spark_ddl(child, wall_clock=wall_clock)
+        for child in data_type.children
+        if data_type.kind is not Kind.UNION
+    ]
+    match data_type.kind:
         case Kind.TIMESTAMP:
             return wall_clock
         case Kind.TIMESTAMP_INSTANT:
             return "timestamp_ltz"
         case Kind.LIST | Kind.MAP:
-            return f"{str(of).partition('<')[0]}<{','.join(inner)}>"
+            return f"{str(data_type).partition('<')[0]}<{','.join(inner)}>"
         case Kind.STRUCT:
-            fields = zip(of.field_names, inner, strict=True)
+            fields = zip(data_type.field_names, inner, strict=True)
             return f"struct<{','.join(f'{quoted(name)}:{child}' for name, child in fields)}>"
         case Kind.UNION:
-            raise ColumnError(f"Spark has no type for {of}: read the column with to_arrow(), or leave it out")
+            raise ColumnError(
+                f"Spark has no type for {data_type}: read the column with to_arrow(), or leave it out"
+            )
         case _:
-            return str(of)
+            return str(data_type)
 
 
-def same_type(of: OrcType, in_spark: DataType) -> bool:
+def same_type(data_type: OrcType, in_spark: DataType) -> bool:
     """Whether a type, as :func:`spark_ddl` gives it, is one of Spark's."""
     try:
-        ddl = spark_ddl(of)
+        ddl = spark_ddl(data_type)
     except ColumnError:
         return False
     return ddl.replace("`", "").replace("timestamp_ltz", "timestamp") == in_spark.simpleString().replace(

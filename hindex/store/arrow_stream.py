@@ -96,10 +96,10 @@ class _Table:
     def has(self, field: int) -> bool:
         return self._place(field) is not None
 
-    def number(self, field: int, of: struct.Struct) -> int:
+    def number(self, field: int, layout: struct.Struct) -> int:
         """A field that is a number; 0 where it is not there."""
         place = self._place(field)
-        return 0 if place is None else self._read(of, place)
+        return 0 if place is None else self._read(layout, place)
 
     def table(self, field: int) -> _Table | None:
         place = self._place(field)
@@ -123,12 +123,12 @@ class _Table:
         offset = self._read(_U16, self._fields + slot)
         return self._at + offset if offset else None
 
-    def _read(self, of: struct.Struct, at: int) -> int:
-        return _unpacked(of, self._data, at)
+    def _read(self, layout: struct.Struct, at: int) -> int:
+        return _unpacked(layout, self._data, at)
 
 
-def _unpacked(of: struct.Struct, data: memoryview, at: int) -> int:
+def _unpacked(layout: struct.Struct, data: memoryview, at: int) -> int:
     if at < 0:  # struct would count from the end
         raise ValueError("an offset leads out of its message")
-    found: int = of.unpack_from(data, at)[0]
+    found: int = layout.unpack_from(data, at)[0]
     return found

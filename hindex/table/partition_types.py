@@ -75,20 +75,20 @@ def common_partition_type(a: OrcType | None, b: OrcType) -> OrcType:
     return STRING
 
 
-def typed_value(raw: str, unescaped: str, of: OrcType) -> tuple[Any, Key]:
+def typed_value(raw: str, unescaped: str, data_type: OrcType) -> tuple[Any, Key]:
     """One value of a column of type ``of``, and its key.
 
     :raises ValueError: if the text is no value of that type.
     """
-    match of.kind:
+    match data_type.kind:
         case Kind.STRING | Kind.VARCHAR:
             return unescaped, unescaped.encode()
         case Kind.CHAR:
-            padded = pad_char(unescaped.encode(), of.max_length)
+            padded = pad_char(unescaped.encode(), data_type.max_length)
             return padded.decode(), padded
         case kind if kind in INTEGER_KINDS:
             number = _wanted(_integer(raw))
-            limits = _wanted(key_limits(of))
+            limits = _wanted(key_limits(data_type))
             if not limits[0] <= number <= limits[1]:
                 raise ValueError("not a value of the type")
             return number, number
@@ -96,11 +96,11 @@ def typed_value(raw: str, unescaped: str, of: OrcType) -> tuple[Any, Key]:
             truth = _wanted({"true": True, "false": False}.get(raw.lower()))
             return truth, int(truth)
         case Kind.DECIMAL:
-            unscaled = _wanted(_unscaled(raw, of))
-            return Decimal(unscaled).scaleb(-of.scale, _DECIMALS), decimal_key(unscaled, of)
+            unscaled = _wanted(_unscaled(raw, data_type))
+            return Decimal(unscaled).scaleb(-data_type.scale, _DECIMALS), decimal_key(unscaled, data_type)
         case Kind.FLOAT | Kind.DOUBLE:
             double = _wanted(_double(raw))
-            if of.kind is Kind.FLOAT:
+            if data_type.kind is Kind.FLOAT:
                 double = float(np.float32(double))
             return double, float_key(double)
         case Kind.DATE:
@@ -111,17 +111,17 @@ def typed_value(raw: str, unescaped: str, of: OrcType) -> tuple[Any, Key]:
             if us is None:
                 us = _wanted(_date_days(raw)) * _DAY_US
             return _python_datetime(us), us
-    raise ValueError(f"no partition column has type {of}")
+    raise ValueError(f"no partition column has type {data_type}")
 
 
-def _unscaled(text: str, of: OrcType) -> int | None:
+def _unscaled(text: str, data_type: OrcType) -> int | None:
     """The digits of a decimal at the scale of a type; None where it has other digits than fit there."""
     match = _DECIMAL.fullmatch(text)
     if match is None or len(text) > 1000 or max(text) > "\uffff":
         return None
     sign, whole, fraction, lone_fraction, exponent = match.groups()
     fraction = fraction or lone_fraction or ""
-    shift = of.scale - len(fraction) + int(exponent or 0)
+    shift = data_type.scale - len(fraction) + int(exponent or 0)
     digits = int((whole or "") + fraction)
     if not digits:
         return 0
@@ -129,7 +129,7 @@ def _unscaled(text: str, of: OrcType) -> int | None:
         return None
     factor = int(10 ** abs(shift))
     unscaled, rest = (digits * factor, 0) if shift >= 0 else divmod(digits, factor)
-    if rest or len(str(unscaled)) > of.precision:
+    if rest or len(str(unscaled)) > data_type.precision:
         return None
     return -unscaled if sign == "-" else unscaled
 
@@ -151,8 +151,8 @@ def _wanted(value: _T | None) -> _T:
     return value
 
 
-def _digits(of: OrcType) -> int:
-    return {Kind.INT: 10, Kind.LONG: 20}.get(of.kind, of.precision)
+def _digits(data_type: OrcType) -> int:
+    return {Kind.INT: 10, Kind.LONG: 20}.get(data_type.kind, data_type.precision)
 
 
 def _integer(text: str) -> int | None:

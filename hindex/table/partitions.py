@@ -205,17 +205,17 @@ def _column_type(values: set[str | None]) -> OrcType:
     return STRING if found is None else found
 
 
-def _value(table: str, name: str, text: str, of: OrcType, *, is_declared: bool) -> PartitionValue:
+def _value(table: str, name: str, text: str, data_type: OrcType, *, is_declared: bool) -> PartitionValue:
     try:
         # a catalog has the values themselves, which only directories escape
         raw = unescape(text) if is_declared else text
-        value, key = typed_value(raw, unescape(text), of)
+        value, key = typed_value(raw, unescape(text), data_type)
     except ValueError as error:
         if is_declared:
             raise UnsupportedError(
-                f"Table {table!r} is left to Spark: partition {name}={text} is not read as {of} here"
+                f"Table {table!r} is left to Spark: partition {name}={text} is not read as {data_type} here"
             ) from error
         raise TableError(
-            f"Table {table!r} is invalid: partition {name}={text} is not of the column's type {of}; rename it"
+            f"Table {table!r} is invalid: partition {name}={text} is not of the column's type {data_type}; rename it"
         ) from error
     return PartitionValue(value, key)

@@ -228,20 +228,20 @@ def spelled(name: ColumnName) -> str:
     return name if isinstance(name, str) else ".".join(map(quote_name, name))
 
 
-def _readings(wanted: str, path: tuple[str, ...], of: OrcType) -> Iterator[tuple[str, ...]]:
+def _readings(wanted: str, path: tuple[str, ...], data_type: OrcType) -> Iterator[tuple[str, ...]]:
     """The paths of a column and the fields within it that give such a dotted text, in lower case."""
     text = ".".join(path).lower()
     if text == wanted:
         yield path
-    elif of.kind is Kind.STRUCT and wanted.startswith(f"{text}."):
-        for name, child in zip(of.field_names, of.children, strict=True):
+    elif data_type.kind is Kind.STRUCT and wanted.startswith(f"{text}."):
+        for name, child in zip(data_type.field_names, data_type.children, strict=True):
             yield from _readings(wanted, (*path, name), child)
 
 
-def _fields(wanted: str, path: tuple[str, ...], of: OrcType) -> Iterator[tuple[str, ...]]:
+def _fields(wanted: str, path: tuple[str, ...], data_type: OrcType) -> Iterator[tuple[str, ...]]:
     """The paths of the fields of a name, in lower case, within a column."""
-    if of.kind is Kind.STRUCT:
-        for name, child in zip(of.field_names, of.children, strict=True):
+    if data_type.kind is Kind.STRUCT:
+        for name, child in zip(data_type.field_names, data_type.children, strict=True):
             if name.lower() == wanted:
                 yield (*path, name)
             yield from _fields(wanted, (*path, name), child)
@@ -377,29 +377,31 @@ def _common_struct(a: OrcType, b: OrcType) -> OrcType | None:
     return _with_children(grown, [*children, *(b.children[at] for at in added)])
 
 
-def _with_children(of: OrcType, children: Sequence[OrcType | None]) -> OrcType | None:
+def _with_children(data_type: OrcType, children: Sequence[OrcType | None]) -> OrcType | None:
     kept = tuple(child for child in children if child is not None)
     if len(kept) < len(children):
         return None
-    if len(kept) == len(of.children) and all(a is b for a, b in zip(kept, of.children, strict=True)):
-        return of
-    return replace(of, column=-1, children=kept)
+    if len(kept) == len(data_type.children) and all(
+        a is b for a, b in zip(kept, data_type.children, strict=True)
+    ):
+        return data_type
+    return replace(data_type, column=-1, children=kept)
 
 
 def _distinct_names(columns: Sequence[tuple[str, OrcType]]) -> list[str]:
     return list(dict.fromkeys(name for name, _ in columns))
 
 
-def _field_name(written: str, of: OrcType, part: str, show: Callable[[str], str]) -> str:
-    if of.kind is not Kind.STRUCT:
+def _field_name(written: str, data_type: OrcType, part: str, show: Callable[[str], str]) -> str:
+    if data_type.kind is not Kind.STRUCT:
         raise ColumnError(
-            f"Column {written!r} cannot be resolved: a value of type {_brief(of)} has no fields"
+            f"Column {written!r} cannot be resolved: a value of type {_brief(data_type)} has no fields"
         )
-    if part in of.field_names:
+    if part in data_type.field_names:
         return part
-    found = [name for name in of.field_names if name.lower() == part.lower()]
+    found = [name for name in data_type.field_names if name.lower() == part.lower()]
     if len(found) != 1:
-        remedy = _remedy(part, of.field_names, "fields", show)
+        remedy = _remedy(part, data_type.field_names, "fields", show)
         raise ColumnError(f"Column {written!r} cannot be resolved; {remedy}")
     return found[0]
 
@@ -409,6 +411,6 @@ def _remedy(name: str, names: Sequence[str], what: str, show: Callable[[str], st
     return f"{meant(name, names, show, 3)}the {what} are: {known}" if names else f"there are no {what}"
 
 
-def _brief(of: OrcType) -> str:
-    text = str(of)
+def _brief(data_type: OrcType) -> str:
+    text = str(data_type)
     return text if len(text) <= 80 else text[:77] + "..."

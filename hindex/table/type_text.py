@@ -36,18 +36,18 @@ _WORD = re.compile(r"[A-Za-z0-9_]+", re.ASCII)
 _NUMBER = re.compile(r"[0-9]{1,10}")
 
 
-def type_text(of: OrcType) -> str:
+def type_text(data_type: OrcType) -> str:
     """The text of a type; :func:`parse_type` gives an equal type back (but for column numbers).
 
     >>> str(parse_type("struct<a:int,b:array<decimal(10,2)>>"))
     'struct<a:int,b:array<decimal(10,2)>>'
     """
-    if of.kind is Kind.STRUCT:
-        fields = zip(of.field_names, of.children, strict=True)
+    if data_type.kind is Kind.STRUCT:
+        fields = zip(data_type.field_names, data_type.children, strict=True)
         return f"struct<{','.join(f'{_quoted(name)}:{type_text(child)}' for name, child in fields)}>"
-    if of.kind in (Kind.LIST, Kind.MAP, Kind.UNION):
-        return f"{str(of).partition('<')[0]}<{','.join(map(type_text, of.children))}>"
-    return str(of)
+    if data_type.kind in (Kind.LIST, Kind.MAP, Kind.UNION):
+        return f"{str(data_type).partition('<')[0]}<{','.join(map(type_text, data_type.children))}>"
+    return str(data_type)
 
 
 def parse_type(text: str) -> OrcType:

@@ -171,5 +171,5 @@ def arrow_mask(root: Predicate, batch: pa.RecordBatch) -> pa.BooleanArray:
             return found
 
 
-def _scalar(value: Value, of: pa.DataType) -> pa.Scalar:
-    return pa.scalar(Decimal(value) if pa.types.is_decimal(of) else value, of)  # type: ignore[arg-type]
+def _scalar(value: Value, data_type: pa.DataType) -> pa.Scalar:
+    return pa.scalar(Decimal(value) if pa.types.is_decimal(data_type) else value, data_type)  # type: ignore[arg-type]

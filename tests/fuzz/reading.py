@@ -123,10 +123,10 @@ def _ways(
     yield "indexes", lambda: _indexes(reader(), schema)
 
 
-def _fields(of: OrcType, prefix: str = "") -> Iterator[str]:
+def _fields(data_type: OrcType, prefix: str = "") -> Iterator[str]:
     """The dotted paths of a struct's fields, as far as names tell them apart."""
-    for name, child in zip(of.field_names, of.children, strict=True):
-        if name and "." not in name and list(of.field_names).count(name) == 1:
+    for name, child in zip(data_type.field_names, data_type.children, strict=True):
+        if name and "." not in name and list(data_type.field_names).count(name) == 1:
             yield prefix + name
             if child.kind == Kind.STRUCT:
                 yield from _fields(child, f"{prefix}{name}.")

@@ -62,13 +62,13 @@ def places(files: Sequence[ModelFile], member: Any) -> list[Place]:
     ]
 
 
-def entries(of: OrcType, files: Sequence[ModelFile]) -> Groups:
+def entries(data_type: OrcType, files: Sequence[ModelFile]) -> Groups:
     """All entries of some files, as a build brings them together."""
     found = []
     for file, first in zip(files, first_locations(f.indexed for f in files), strict=False):
         for stripe, groups in zip(file.stripes, file.indexed.stripe_groups, strict=True):
-            array = pa.array(stripe, of.to_arrow())
-            found.append(stripe_entries(of, array, row_group_rows=file.row_group_rows, first=first))
+            array = pa.array(stripe, data_type.to_arrow())
+            found.append(stripe_entries(data_type, array, row_group_rows=file.row_group_rows, first=first))
             first += groups
     nulls = np.concatenate([np.zeros(0, np.uint32), *(item.nulls for item in found)])
     locations = np.concatenate([np.zeros(0, np.uint32), *(item.rows for item in found)])
@@ -91,18 +91,18 @@ def entries(of: OrcType, files: Sequence[ModelFile]) -> Groups:
 
 
 def build(
-    of: OrcType, files: Sequence[ModelFile], *, pieces: int = 1, **properties: object
+    data_type: OrcType, files: Sequence[ModelFile], *, pieces: int = 1, **properties: object
 ) -> tuple[bytes, BTreeFileSummary]:
     """An index file in memory, its keys given in some pieces."""
     sink = io.BytesIO()
     writer = BTreeWriter(
         sink,
-        of,
+        data_type,
         [file.indexed for file in files],
         column="c",
         properties={name: str(value) for name, value in properties.items()},
     )
-    found = entries(of, files)
+    found = entries(data_type, files)
     keys = found.keys if isinstance(found.keys, np.ndarray) else byte_keys(found.keys)
     cuts = np.linspace(0, len(keys), pieces + 1).astype(int).tolist()
     for start, end in pairwise(cuts):

@@ -47,17 +47,17 @@ TYPES = {
 }
 
 
-def values(of: OrcType) -> st.SearchStrategy[Any]:
+def values(data_type: OrcType) -> st.SearchStrategy[Any]:
     """Values of a type, with many collisions and every extreme."""
     few = st.integers(-3, 3)
-    match of.kind:
+    match data_type.kind:
         case Kind.BOOLEAN:
             return st.booleans()
         case Kind.BYTE | Kind.SHORT | Kind.INT | Kind.LONG:
-            bits = {Kind.BYTE: 7, Kind.SHORT: 15, Kind.INT: 31, Kind.LONG: 63}[of.kind]
+            bits = {Kind.BYTE: 7, Kind.SHORT: 15, Kind.INT: 31, Kind.LONG: 63}[data_type.kind]
             return few | st.integers(-(1 << bits), (1 << bits) - 1)
         case Kind.FLOAT | Kind.DOUBLE:
-            width: Literal[32, 64] = 32 if of.kind == Kind.FLOAT else 64
+            width: Literal[32, 64] = 32 if data_type.kind == Kind.FLOAT else 64
             special = st.sampled_from([math.nan, -math.nan, 0.0, -0.0, math.inf, -math.inf, 1.0])
             return special | st.floats(width=width)
         case Kind.DATE:
@@ -66,10 +66,10 @@ def values(of: OrcType) -> st.SearchStrategy[Any]:
             wide = few | st.integers(-62_000_000_000_000_000, 250_000_000_000_000_000)
             return wide.map(lambda n: EPOCH + datetime.timedelta(microseconds=n))
         case Kind.DECIMAL:
-            most = 10**of.precision - 1
+            most = 10**data_type.precision - 1
             wide = few | st.integers(-most, most)
             context = decimal.Context(prec=60)
-            return wide.map(lambda n: decimal.Decimal(n).scaleb(-of.scale, context))
+            return wide.map(lambda n: decimal.Decimal(n).scaleb(-data_type.scale, context))
         case Kind.BINARY:
             return st.sampled_from([b"", b"\0", b"a", b"a\0", b"\xff"]) | st.binary(max_size=6)
         case _:
@@ -77,48 +77,51 @@ def values(of: OrcType) -> st.SearchStrategy[Any]:
             return special | st.text(max_size=6)
 
 
-def to_array(of: OrcType, column: Sequence[Any]) -> pa.Array:
-    return pa.array(column, of.to_arrow())
+def to_array(data_type: OrcType, column: Sequence[Any]) -> pa.Array:
+    return pa.array(column, data_type.to_arrow())
 
 
-def order(value: Any, of: OrcType) -> tuple[int, Any]:
+def order(value: Any, data_type: OrcType) -> tuple[int, Any]:
     """Something that compares as Spark compares the values."""
-    if of.kind == Kind.CHAR:
-        value = value.ljust(of.max_length)
+    if data_type.kind == Kind.CHAR:
+        value = value.ljust(data_type.max_length)
     if isinstance(value, float):
         return (1, 0.0) if math.isnan(value) else (0, value + 0.0)
     return (0, value.encode()) if isinstance(value, str) else (0, value)
 
 
-def key_of(of: OrcType, value: Any) -> Key:
-    keys = array_keys(of, to_array(of, [value]))
+def key_of(data_type: OrcType, value: Any) -> Key:
+    keys = array_keys(data_type, to_array(data_type, [value]))
     key = keys[0]
     return key.as_py() if isinstance(key, pa.Scalar) else int(key)
 
 
 def expected(
-    of: OrcType, column: Sequence[Any], pieces: Sequence[tuple[Any, Any, bool, bool]], null_allowed: bool
+    data_type: OrcType,
+    column: Sequence[Any],
+    pieces: Sequence[tuple[Any, Any, bool, bool]],
+    null_allowed: bool,
 ) -> list[int]:
     """The rows whose value lies in any of the pieces ``(low, high, low_inclusive, high_inclusive)``."""
-    if of.kind == Kind.FLOAT:
+    if data_type.kind == Kind.FLOAT:
         column = pa.array(column, pa.float32()).to_pylist()
 
     def member(value: Any) -> bool:
-        at = order(value, of)
+        at = order(value, data_type)
         return any(
-            (low is None or at > order(low, of) or (low_in and at == order(low, of)))
-            and (high is None or at < order(high, of) or (high_in and at == order(high, of)))
+            (low is None or at > order(low, data_type) or (low_in and at == order(low, data_type)))
+            and (high is None or at < order(high, data_type) or (high_in and at == order(high, data_type)))
             for low, high, low_in, high_in in pieces
         )
 
     return [row for row, value in enumerate(column) if (null_allowed if value is None else member(value))]
 
 
-def domain(of: OrcType, pieces: Sequence[tuple[Any, Any, bool, bool]], null_allowed: bool) -> Domain:
+def domain(data_type: OrcType, pieces: Sequence[tuple[Any, Any, bool, bool]], null_allowed: bool) -> Domain:
     found: list[Range] = []
     for low, high, low_in, high_in in pieces:
-        low_key = None if low is None else key_of(of, low)
-        high_key = None if high is None else key_of(of, high)
+        low_key = None if low is None else key_of(data_type, low)
+        high_key = None if high is None else key_of(data_type, high)
         found += Domain.between(low_key, high_key, low_inclusive=low_in, high_inclusive=high_in).ranges
     return Domain.of(found, null_allowed=null_allowed)
 
@@ -128,7 +131,7 @@ FILE_TYPES = ("BITMAP", "BLOOM", "MINMAX")
 
 
 def build(
-    of: OrcType,
+    data_type: OrcType,
     stripes: Sequence[pa.Array],
     metadata: Mapping[str, str] | None = None,
     *,
@@ -140,7 +143,7 @@ def build(
     sink = io.BytesIO()
     builder = file_index_type(using).builder(
         sink,
-        of,
+        data_type,
         column="c",
         properties={name: str(value) for name, value in properties.items()},
         metadata=metadata,

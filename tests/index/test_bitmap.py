@@ -183,11 +183,11 @@ def test_long_bounds_stay_out_of_the_footer() -> None:
 
 
 @pytest.mark.parametrize("of", [LONG, STRING, TYPES["decimal_38_4"], TYPES["boolean"]], ids=str)
-def test_stripes_without_values(of: OrcType) -> None:
-    empty, blank = pa.array([], of.to_arrow()), pa.nulls(5, of.to_arrow())
-    reader = read(build(of, [empty, blank, empty]))
+def test_stripes_without_values(data_type: OrcType) -> None:
+    empty, blank = pa.array([], data_type.to_arrow()), pa.nulls(5, data_type.to_arrow())
+    reader = read(build(data_type, [empty, blank, empty]))
     assert reader.stripe_rows == (0, 5, 0)
-    point = Domain.points([b"1" if of in (STRING, TYPES["decimal_38_4"]) else 1])
+    point = Domain.points([b"1" if data_type in (STRING, TYPES["decimal_38_4"]) else 1])
     for stripe, null_rows in ((0, []), (1, [0, 1, 2, 3, 4]), (2, [])):
         assert rows(reader, stripe, Domain.all()) == null_rows
         assert rows(reader, stripe, Domain.only_null()) == null_rows
@@ -330,30 +330,30 @@ def test_building_holds_at_most_four_times_the_column(column: str) -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("of", [LONG, STRING, TYPES["decimal_38_4"]], ids=str)
 def test_a_stripe_grouped_in_pieces(
-    of: OrcType, shape: str, nulls: float, monkeypatch: pytest.MonkeyPatch
+    data_type: OrcType, shape: str, nulls: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = np.random.default_rng(5)
     keys = SHAPES[shape](rng, 6000).astype(np.int64)
     numbers = pa.array(keys, pa.int64(), mask=rng.random(len(keys)) < nulls)
-    if of is LONG:
+    if data_type is LONG:
         array = numbers
-    elif of is STRING:
+    elif data_type is STRING:
         array = numbers.cast(pa.string())
     else:
-        array = numbers.cast(pa.decimal128(38, 0)).cast(of.to_arrow())
-    whole = build(of, [array, array.slice(3000)], values_per_page=200)
+        array = numbers.cast(pa.decimal128(38, 0)).cast(data_type.to_arrow())
+    whole = build(data_type, [array, array.slice(3000)], values_per_page=200)
     monkeypatch.setattr(key_ranges, "HELD_LEAST", 60_000)
     monkeypatch.setattr(key_ranges, "HELD_FACTOR", 0)
     monkeypatch.setattr(key_ranges, "_BLOCK", 1000)
     monkeypatch.setattr(key_ranges, "_SAMPLE", 1000)
-    found = list(key_ranges.group_pieces(of, array))
+    found = list(key_ranges.group_pieces(data_type, array))
     assert sum(len(item.rows) for item in found) == len(array) - array.null_count
     if shape in ("near-unique", "unique", "beyond 32 bits", "whole range"):
         assert len(found) > 1
-    in_pieces = read(build(of, [array, array.slice(3000)], values_per_page=200))
+    in_pieces = read(build(data_type, [array, array.slice(3000)], values_per_page=200))
     at_once = read(whole)
     assert in_pieces.key_count(0) == at_once.key_count(0)
-    some = [support.key_of(of, value) for value in rng.choice(array.drop_null().to_numpy(False), 30)]
+    some = [support.key_of(data_type, value) for value in rng.choice(array.drop_null().to_numpy(False), 30)]
     domains = [Domain.points([key]) for key in some]
     domains += [Domain.between(low, high) for low, high in pairwise(some)]
     domains += [Domain.only_null(), Domain.not_null()]
@@ -428,9 +428,9 @@ def test_the_same_values_give_the_same_bytes() -> None:
         (STRING, pa.array([1], pa.int64())),
     ],
 )
-def test_values_of_another_type_are_refused(of: OrcType, array: pa.Array) -> None:
+def test_values_of_another_type_are_refused(data_type: OrcType, array: pa.Array) -> None:
     with pytest.raises(BuildError, match="is expected"):
-        build(of, [array])
+        build(data_type, [array])
 
 
 @pytest.mark.parametrize(
@@ -438,10 +438,10 @@ def test_values_of_another_type_are_refused(of: OrcType, array: pa.Array) -> Non
     [OrcType(Kind.STRUCT), OrcType(Kind.LIST, children=(LONG,)), OrcType(Kind.MAP, children=(LONG, LONG))],
     ids=str,
 )
-def test_composite_columns_are_refused(of: OrcType) -> None:
-    assert not BITMAP.supports(of)
+def test_composite_columns_are_refused(data_type: OrcType) -> None:
+    assert not BITMAP.supports(data_type)
     with pytest.raises(ColumnError, match=r"Column 'c' of type .* cannot have a BITMAP index"):
-        build(of, [])
+        build(data_type, [])
 
 
 @pytest.mark.parametrize(

@@ -61,9 +61,9 @@ def test_bounds_hold_what_is_true(using: str, name: str, data: st.DataObject) ->
                     _check_minmax(of, stripe, group, domain, found)
 
 
-def _check_minmax(of: OrcType, stripe: list[Any], group: range, domain: Domain, found: Any) -> None:
+def _check_minmax(data_type: OrcType, stripe: list[Any], group: range, domain: Domain, found: Any) -> None:
     """A group is out, in, or open exactly as its extent says."""
-    keys = [support.key_of(of, stripe[row]) for row in group if stripe[row] is not None]
+    keys = [support.key_of(data_type, stripe[row]) for row in group if stripe[row] is not None]
     nulls = len(group) - len(keys)
     span = Range(min(keys), max(keys)) if keys else None
     touched = span is not None and bool(domain.intersect(Domain((span,))).ranges)
@@ -79,18 +79,18 @@ def _check_minmax(of: OrcType, stripe: list[Any], group: range, domain: Domain, 
 
 @pytest.mark.parametrize("using", FILE_TYPES)
 @pytest.mark.parametrize("of", [LONG, STRING, TYPES["decimal_38_4"], TYPES["boolean"]], ids=str)
-def test_stripes_without_values(using: str, of: OrcType) -> None:
-    empty, blank = pa.array([], of.to_arrow()), pa.nulls(5, of.to_arrow())
-    reader = open_index(build(of, [empty, blank, empty], using=using, row_group_rows=2))
+def test_stripes_without_values(using: str, data_type: OrcType) -> None:
+    empty, blank = pa.array([], data_type.to_arrow()), pa.nulls(5, data_type.to_arrow())
+    reader = open_index(build(data_type, [empty, blank, empty], using=using, row_group_rows=2))
     assert reader.stripe_rows == (0, 5, 0)
-    point = Domain.points([b"1" if of in (STRING, TYPES["decimal_38_4"]) else 1])
+    point = Domain.points([b"1" if data_type in (STRING, TYPES["decimal_38_4"]) else 1])
     for stripe, null_rows in ((0, []), (1, [0, 1, 2, 3, 4]), (2, [])):
         assert list(reader.lookup(stripe, point).upper) == []
         for domain in (Domain.only_null(), Domain(point.ranges, True), Domain.all()):
             found = reader.lookup(stripe, domain)
             assert list(found.upper) == null_rows
             assert using == "BLOOM" or list(found.lower) == null_rows
-    assert open_index(build(of, [], using=using)).stripe_rows == ()
+    assert open_index(build(data_type, [], using=using)).stripe_rows == ()
 
 
 @pytest.mark.parametrize("using", FILE_TYPES)
@@ -116,17 +116,17 @@ def test_bounds_beyond_64_bits(using: str) -> None:
             assert true == set(found.lower) == set(found.upper)
 
 
-def small_file(using: str, of: OrcType) -> bytes:
-    values: list[Any] = [5, None, 7, 5, 9, 1] if of is LONG else ["b", None, "ab" * 20, "b", "", "zz"]
-    array = pa.array(values, of.to_arrow())
-    return build(of, [array, array.slice(1)], {"data_file": "x.orc"}, using=using, row_group_rows=2)
+def small_file(using: str, data_type: OrcType) -> bytes:
+    values: list[Any] = [5, None, 7, 5, 9, 1] if data_type is LONG else ["b", None, "ab" * 20, "b", "", "zz"]
+    array = pa.array(values, data_type.to_arrow())
+    return build(data_type, [array, array.slice(1)], {"data_file": "x.orc"}, using=using, row_group_rows=2)
 
 
-def answers(data: bytes, of: OrcType) -> list[Any]:
+def answers(data: bytes, data_type: OrcType) -> list[Any]:
     """What a file says of everything that this test asks."""
     reader = open_index(data)
     found: list[Any] = [reader.stripe_rows]
-    points = [5, 9] if of is LONG else [b"b", b"zz"]
+    points = [5, 9] if data_type is LONG else [b"b", b"zz"]
     for stripe in range(len(reader.stripe_rows)):
         for domain in (Domain.points(points), Domain.between(points[0], None), Domain.only_null()):
             bounds = reader.lookup(stripe, domain)
@@ -136,9 +136,9 @@ def answers(data: bytes, of: OrcType) -> list[Any]:
 
 @pytest.mark.parametrize("of", [LONG, STRING], ids=str)
 @pytest.mark.parametrize("using", FILE_TYPES)
-def test_every_byte_flipped(using: str, of: OrcType) -> None:
-    data = small_file(using, of)
-    right = answers(data, of)
+def test_every_byte_flipped(using: str, data_type: OrcType) -> None:
+    data = small_file(using, data_type)
+    right = answers(data, data_type)
     pages_end = IndexFileReader(BytesSource(data)).pages_end
     named = set()
     for at in range(len(data)):
@@ -147,7 +147,7 @@ def test_every_byte_flipped(using: str, of: OrcType) -> None:
             broken[at] ^= bit
             # pages that the questions do not touch may hide damage, but never change an answer
             try:
-                found = answers(bytes(broken), of)
+                found = answers(bytes(broken), data_type)
             except IndexFileError as error:
                 named.add("test.hidx" in str(error))
             else:
@@ -175,13 +175,13 @@ def test_every_page_is_checked(using: str) -> None:
 
 @pytest.mark.parametrize("of", [LONG, STRING], ids=str)
 @pytest.mark.parametrize("using", FILE_TYPES)
-def test_every_truncation(using: str, of: OrcType) -> None:
-    data = small_file(using, of)
+def test_every_truncation(using: str, data_type: OrcType) -> None:
+    data = small_file(using, data_type)
     for length in range(len(data)):
         with pytest.raises(IndexFileError, match=r"test\.hidx"):
-            answers(data[:length], of)
+            answers(data[:length], data_type)
     with pytest.raises(IndexFileError, match=r"test\.hidx"):
-        answers(data + b"\0", of)
+        answers(data + b"\0", data_type)
 
 
 @pytest.mark.parametrize("using", FILE_TYPES)
@@ -203,10 +203,10 @@ def test_the_same_values_give_the_same_bytes(using: str) -> None:
     [OrcType(Kind.STRUCT), OrcType(Kind.LIST, children=(LONG,)), OrcType(Kind.MAP, children=(LONG, LONG))],
     ids=str,
 )
-def test_composite_columns_are_refused(using: str, of: OrcType) -> None:
-    assert not file_index_type(using).supports(of)
+def test_composite_columns_are_refused(using: str, data_type: OrcType) -> None:
+    assert not file_index_type(using).supports(data_type)
     with pytest.raises(ColumnError, match=rf"Column 'c' of type .* cannot have an? {using} index"):
-        build(of, [], using=using)
+        build(data_type, [], using=using)
 
 
 @pytest.mark.parametrize("using", FILE_TYPES)

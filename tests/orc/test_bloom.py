@@ -235,8 +235,8 @@ DECIMAL = OrcType(Kind.DECIMAL, 1, precision=9, scale=2)
         (Decimal("1" * 36 + ".25"), OrcType(Kind.DECIMAL, 1, precision=38, scale=2), [b"1" * 36 + b".25"]),
     ],
 )  # fmt: skip
-def test_texts_that_are_hashed(value: Value, of: OrcType, texts: list[bytes]) -> None:
-    assert sorted(value_hashes(value, of, java()) or []) == sorted(map(bytes_hash, texts))
+def test_texts_that_are_hashed(value: Value, data_type: OrcType, texts: list[bytes]) -> None:
+    assert sorted(value_hashes(value, data_type, java()) or []) == sorted(map(bytes_hash, texts))
 
 
 @pytest.mark.parametrize(

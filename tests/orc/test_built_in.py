@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 ROWS = 4000
 
 
-def values_of(of: OrcType, array: pa.Array) -> list[Value | None]:
+def values_of(data_type: OrcType, array: pa.Array) -> list[Value | None]:
     """Values in the form that ranges and filters have."""
-    keys = array_keys(of, array)
+    keys = array_keys(data_type, array)
     listed = keys.tolist() if isinstance(keys, np.ndarray) else keys.to_pylist()
-    valued = of.kind in (Kind.DECIMAL, Kind.FLOAT, Kind.DOUBLE)
+    valued = data_type.kind in (Kind.DECIMAL, Kind.FLOAT, Kind.DOUBLE)
     return [
-        None if not valid else key_value(of, key) if valued else key  # type: ignore[misc]
+        None if not valid else key_value(data_type, key) if valued else key  # type: ignore[misc]
         for key, valid in zip(listed, array.is_valid().to_pylist(), strict=True)
     ]
 

@@ -81,9 +81,11 @@ def field(table: pa.Table, path: str) -> pa.ChunkedArray:
 def has_inner_struct(table: pa.Table, path: str) -> bool:
     """Whether there is a struct within a struct on the way to a field, or in it."""
 
-    def below(of: pa.DataType, structs: int) -> bool:
-        structs += pa.types.is_struct(of)
-        return structs > 1 or any(below(of.field(at).type, structs) for at in range(of.num_fields))
+    def below(data_type: pa.DataType, structs: int) -> bool:
+        structs += pa.types.is_struct(data_type)
+        return structs > 1 or any(
+            below(data_type.field(at).type, structs) for at in range(data_type.num_fields)
+        )
 
     return path.count(".") > 1 or below(field(table, path).type, path.count("."))
 

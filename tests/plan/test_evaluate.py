@@ -177,13 +177,13 @@ def test_and_with_an_unknown_side_is_not_exact() -> None:
 
 @pytest.mark.parametrize("negated", [False, True])
 @pytest.mark.parametrize("of", [INT, STRING, OrcType(Kind.DECIMAL, precision=38, scale=2)], ids=str)
-def test_long_lists(of: OrcType, negated: bool, rng: np.random.Generator) -> None:
+def test_long_lists(data_type: OrcType, negated: bool, rng: np.random.Generator) -> None:
     values = rng.integers(0, 100_000, 2_000)
     listed = rng.choice(100_000, 10_000, replace=False)
-    if of is INT:
+    if data_type is INT:
         keys: list[Key] = listed.tolist()
         array = pa.array(values, pa.int32())
-    elif of is STRING:
+    elif data_type is STRING:
         keys = [str(v).encode() for v in listed]
         array = pa.array([str(v) for v in values])
     else:
@@ -193,7 +193,7 @@ def test_long_lists(of: OrcType, negated: bool, rng: np.random.Generator) -> Non
     if negated:
         domain = domain.complement(null_allowed=False)
     expected = np.isin(values, listed) ^ negated
-    assert np.array_equal(mask(Leaf("c", of, domain), {"c": array}, len(array)), expected)
+    assert np.array_equal(mask(Leaf("c", data_type, domain), {"c": array}, len(array)), expected)
 
 
 def test_null_slots_hold_any_bits() -> None:

@@ -119,14 +119,14 @@ def spark_column(spark: SparkSession, section: Section, folder: Path) -> DataFra
     return spark.read.orc(str(path))
 
 
-def arrow_column(frame: DataFrame, of: OrcType) -> pa.ChunkedArray:
+def arrow_column(frame: DataFrame, data_type: OrcType) -> pa.ChunkedArray:
     column = frame.toArrow()["c"]
-    if of.kind is Kind.CHAR:
+    if data_type.kind is Kind.CHAR:
         # files of other writers hold the values without the blanks
         column = pa.chunked_array(
             [[None if v is None else v.rstrip(" ") for v in column.to_pylist()]], pa.string()
         )
-    return column.cast(of.to_arrow())
+    return column.cast(data_type.to_arrow())
 
 
 @by_section

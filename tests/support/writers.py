@@ -116,12 +116,12 @@ def writer(name: str, spark: SparkSession) -> Callable[..., None]:
     return write_pyarrow if name == "pyarrow" else write_pyorc
 
 
-def type_name(of: pa.DataType) -> str:
+def type_name(data_type: pa.DataType) -> str:
     """An Arrow type as ORC and SQL name it."""
-    if pa.types.is_decimal(of):
-        return f"decimal({of.precision},{of.scale})"
-    if pa.types.is_struct(of):
-        return f"struct<{','.join(f'{field.name}:{type_name(field.type)}' for field in of)}>"
+    if pa.types.is_decimal(data_type):
+        return f"decimal({data_type.precision},{data_type.scale})"
+    if pa.types.is_struct(data_type):
+        return f"struct<{','.join(f'{field.name}:{type_name(field.type)}' for field in data_type)}>"
     return {
         pa.bool_(): "boolean",
         pa.int8(): "tinyint",
@@ -134,7 +134,7 @@ def type_name(of: pa.DataType) -> str:
         pa.binary(): "binary",
         pa.date32(): "date",
         pa.timestamp("us"): "timestamp",
-    }[of]
+    }[data_type]
 
 
 def _without_old_fractions(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -241,13 +241,13 @@ def composite(inner: st.SearchStrategy[OrcType]) -> st.SearchStrategy[OrcType]:
 
 
 @given(st.recursive(PRIMITIVES, composite, max_leaves=12))
-def test_type_text_round_trip(of: OrcType) -> None:
-    text = type_text(of)
+def test_type_text_round_trip(data_type: OrcType) -> None:
+    text = type_text(data_type)
     back = parse_type(text)
-    assert back.same_as(of)
+    assert back.same_as(data_type)
     assert type_text(back) == text
-    assert [node.field_names for node in back.walk()] == [node.field_names for node in of.walk()]
-    assert [node.column for node in back.walk()] == list(range(len(list(of.walk()))))
+    assert [node.field_names for node in back.walk()] == [node.field_names for node in data_type.walk()]
+    assert [node.column for node in back.walk()] == list(range(len(list(data_type.walk()))))
 
 
 @pytest.mark.parametrize(
