@@ -15,11 +15,11 @@ except ImportError as error:
         "make venv); it cannot be in an archive, as those of --py-files"
     ) from None
 
-from hindex.orc.counts import ReadCounts
-from hindex.orc.reader import OrcReader
-from hindex.orc.selection import RowSelection
-from hindex.orc.source import ByteSource, open_source
-from hindex.orc.types import Kind, OrcType
+from hindex.orc.io.metrics import ReadCounts
+from hindex.orc.io.source import ByteSource, open_source
+from hindex.orc.metadata.types import Kind, OrcType
+from hindex.orc.reader.orc_reader import OrcReader
+from hindex.orc.reader.row_selection import RowSelection
 
 __all__ = [
     "ByteSource",

@@ -100,6 +100,10 @@ ORDER = (
 )
 
 
+#: The packages and modules of ``hindex.orc``, lowest first.
+ORC_ORDER = ("kernel", "codec", "calendars", "io", "metadata", "decode", "reader", "acid")
+
+
 def test_every_package_is_in_the_order() -> None:
     packages = {name.split(".")[1] for name, _ in SOURCES if name != "hindex"}
     assert packages == set(ORDER)
@@ -134,6 +138,17 @@ def is_only_for_types(tree: ast.AST, module: str) -> bool:
         and module in set(imports(ast.Module([node], []), run=False))
     ]
     return all(node in typed for node in places)
+
+
+def test_imports_within_orc_follow_its_order() -> None:
+    for name, path in SOURCES:
+        if not of(name, "hindex.orc") or name == "hindex.orc":
+            continue
+        position = ORC_ORDER.index(name.split(".")[2])
+        for other in imports(ast.parse(path.read_text()), run=False):
+            parts = other.split(".")
+            if of(other, "hindex.orc") and len(parts) > 2:
+                assert ORC_ORDER.index(parts[2]) <= position, f"{name} may not import {other}"
 
 
 @pytest.mark.parametrize(

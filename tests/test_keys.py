@@ -29,7 +29,7 @@ from hindex.keys import (
     key_value,
     pad_char,
 )
-from hindex.orc.types import Kind, OrcType
+from hindex.orc.metadata.types import Kind, OrcType
 
 EPOCH = datetime.datetime(1970, 1, 1)
 SHORT = OrcType(Kind.DECIMAL, precision=18, scale=4)

@@ -20,8 +20,8 @@ from hindex.domain import Key
 from hindex.errors import ArgumentTypeError, ColumnError, PredicateError
 from hindex.formatting import counted
 from hindex.keys import key_array, key_kind
-from hindex.orc.decode.arrays import fixed_array
-from hindex.orc.types import Kind, OrcType
+from hindex.orc.decode.arrow_arrays import fixed_array
+from hindex.orc.metadata.types import Kind, OrcType
 from hindex.plan.filter import Filter
 from hindex.plan.filter_evaluation import mask
 from hindex.plan.normalize import normalize

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from hindex.index.index_type import KeyCounts
 from hindex.keys import KeyArray, KeyKind, array_keys, key_array, key_kind
-from hindex.orc.types import OrcType
+from hindex.orc.metadata.types import OrcType
 
 Groups: TypeAlias = pa.Table
 

@@ -30,7 +30,7 @@ from hindex.errors import (
 )
 from hindex.index.page_cache import shared_cache
 from hindex.orc.acid.write_ids import ValidWriteIds
-from hindex.orc.known_files import check_bound
+from hindex.orc.reader.file_cache import check_bound
 from hindex.plan.modes import Mode
 from hindex.plan.time_zones import TimeZones
 from hindex.progress import NullProgress, Progress

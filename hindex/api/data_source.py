@@ -17,7 +17,7 @@ import pyarrow as pa
 from hindex.api.predicate_input import parsed
 from hindex.errors import StatementError, TableError, UnsupportedError
 from hindex.orc.acid.write_ids import ValidWriteIds
-from hindex.orc.source import one_line
+from hindex.orc.io.source import one_line
 from hindex.plan.time_zones import TimeZones
 from hindex.scan.planning import ScanPlan, output_columns, plan_nothing, plan_scan
 from hindex.spark.frames import cores

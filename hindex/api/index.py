@@ -13,7 +13,7 @@ from hindex.api.predicate_input import Where, parsed
 from hindex.errors import ArgumentError, ArgumentTypeError, ColumnError, HindexError
 from hindex.formatting import counted, percent_down
 from hindex.index.index_type import IndexType, Level, index_type, resolve_properties
-from hindex.orc.types import OrcType
+from hindex.orc.metadata.types import OrcType
 from hindex.plan.filter import ALWAYS, Filter, Never
 from hindex.plan.filter_evaluation import prune
 from hindex.scan.planning import check_path, holds, index_filter, is_indexable

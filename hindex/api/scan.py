@@ -14,7 +14,7 @@ from hindex.api.attribute_hints import SCAN_NAMES, missing
 from hindex.errors import ArgumentError, ArgumentTypeError, DeletedFileError, HindexError
 from hindex.formatting import counted
 from hindex.keys import array_keys, key_value, nth_key
-from hindex.orc.thread_pool import ThreadPool
+from hindex.orc.io.thread_pool import ThreadPool
 from hindex.plan.modes import Mode
 from hindex.plan.time_zones import ZonesOf, no_zones
 from hindex.scan.metrics import Meter

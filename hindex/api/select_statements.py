@@ -13,7 +13,7 @@ from hindex.aggregate.top_n import sorted_rows
 from hindex.api.result_rows import ComputedRows, ScanRows
 from hindex.api.scan import Scan
 from hindex.errors import ColumnError
-from hindex.orc.types import Kind, OrcType
+from hindex.orc.metadata.types import Kind, OrcType
 from hindex.plan.order import Order
 from hindex.plan.time_zones import ZonesOf
 from hindex.scan.planning import ScanPlan

@@ -41,9 +41,9 @@ from hindex.index.column_stats import Extent
 from hindex.index.reader_cache import open_btree_file
 from hindex.keys import array_keys, key_list
 from hindex.orc import RowSelection
-from hindex.orc.acid.files import AcidFile
-from hindex.orc.tail import FileTail
-from hindex.orc.types import OrcType
+from hindex.orc.acid.delta_files import AcidFile
+from hindex.orc.metadata.file_tail import FileTail
+from hindex.orc.metadata.types import OrcType
 from hindex.progress import Progress
 from hindex.spark.frames import cores, task_frame
 from hindex.store.manifest import FileEntry, IndexEntry, SharedFileEntry, SharedIndexEntry

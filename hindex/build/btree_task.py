@@ -32,8 +32,8 @@ from hindex.index.postings import Groups, group_pairs
 from hindex.index.reader_cache import open_btree_file
 from hindex.index.tree_writer import Int64s, byte_keys, key_at
 from hindex.keys import KeyKind, key_kind
-from hindex.orc.acid.files import AcidFile
-from hindex.orc.types import OrcType
+from hindex.orc.acid.delta_files import AcidFile
+from hindex.orc.metadata.types import OrcType
 from hindex.store.staged_files import NewFile
 from hindex.table.paths import bind_paths
 from hindex.table.transactional import open_data_file

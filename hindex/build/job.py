@@ -25,7 +25,7 @@ from hindex.build.task_splitting import task_bytes
 from hindex.errors import ColumnError, HindexError
 from hindex.formatting import megabytes
 from hindex.index.index_type import Level, index_type
-from hindex.orc.types import OrcType
+from hindex.orc.metadata.types import OrcType
 from hindex.plan.filter import Never
 from hindex.plan.filter_evaluation import prune
 from hindex.progress import Progress

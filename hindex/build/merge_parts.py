@@ -17,7 +17,7 @@ from hindex.errors import IndexFileError
 from hindex.index.index_file import IndexFileReader
 from hindex.index.merge import join_index_files
 from hindex.index.page_cache import Cache
-from hindex.orc.source import open_source
+from hindex.orc.io.source import open_source
 from hindex.store.staged_files import NewFile
 from hindex.store.storage import open_storage
 

@@ -8,7 +8,7 @@ from hindex.errors import HindexError
 from hindex.index.column_stats import are_of_kind
 from hindex.index.reader_cache import open_index_file
 from hindex.keys import key_kind, same_keys
-from hindex.orc.types import OrcType
+from hindex.orc.metadata.types import OrcType
 from hindex.scan.file_bounds import recorded_type
 from hindex.store.manifest import IndexEntry, SharedIndexEntry
 from hindex.store.snapshot import FileView

@@ -10,10 +10,10 @@ from hindex.domain import Key
 from hindex.index.column_stats import Extent
 from hindex.keys import decimal_key, float_key
 from hindex.orc import OrcReader
-from hindex.orc.built_in import BuiltInIndexes
-from hindex.orc.statistics import ColumnStatistics, Nulls
-from hindex.orc.trust import Distrust, Value, value_range
-from hindex.orc.types import Kind, OrcType
+from hindex.orc.metadata.statistics import ColumnStatistics, Nulls
+from hindex.orc.metadata.statistics_validity import Distrust, Value, value_range
+from hindex.orc.metadata.types import Kind, OrcType
+from hindex.orc.reader.file_indexes import BuiltInIndexes
 
 #: Types whose bounds are widened, because writers disagree about zones, fractions and blanks: their values are read.
 _WIDENED = frozenset({Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT, Kind.CHAR, Kind.BINARY})

@@ -11,8 +11,8 @@ from hindex.build.task import BuildTask
 from hindex.build.task_errors import FAILURES, Place
 from hindex.build.task_splitting import CUT_FROM, Piece, Sized, cut
 from hindex.index.merge import is_joining
-from hindex.orc.acid.files import AcidFile
-from hindex.orc.tail import FileTail
+from hindex.orc.acid.delta_files import AcidFile
+from hindex.orc.metadata.file_tail import FileTail
 from hindex.table.paths import bind_paths
 from hindex.table.transactional import open_data_file
 

@@ -18,7 +18,7 @@ from hindex.errors import BuildError
 from hindex.index.index_type import ExtentBuilder, IndexBuilder, file_index_type
 from hindex.keys import same_keys
 from hindex.orc import OrcReader, OrcType
-from hindex.orc.acid.files import AcidFile
+from hindex.orc.acid.delta_files import AcidFile
 from hindex.store.extents import encode_extents
 from hindex.store.staged_files import NewFile
 from hindex.table.declared import file_schema

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from hindex.errors import BuildError
-from hindex.orc.types import OrcType
+from hindex.orc.metadata.types import OrcType
 from hindex.table.values import in_table
 
 

@@ -21,8 +21,8 @@ import pyarrow.orc
 from hindex.cli.comparing import same_rows
 from hindex.errors import HindexError
 from hindex.orc import Kind, OrcReader, OrcType
-from hindex.orc.source import resolve_filesystem
-from hindex.orc.types import INTEGER_KINDS
+from hindex.orc.io.source import resolve_filesystem
+from hindex.orc.metadata.types import INTEGER_KINDS
 from hindex.plan.filter_evaluation import mask
 from hindex.scan.file_columns import output_schema
 from hindex.scan.planning import ScanPlan, plan_scan

@@ -11,8 +11,8 @@ from google.protobuf.message import DecodeError, Message
 from hindex.cli.inspect_text import Document, columns
 from hindex.index.index_file import CODEC_NONE, VERSION, IndexFileReader, PageRef
 from hindex.keys import key_value
-from hindex.orc.source import ByteSource
-from hindex.orc.types import OrcType
+from hindex.orc.io.source import ByteSource
+from hindex.orc.metadata.types import OrcType
 from hindex.proto import index_file_pb2 as pb
 from hindex.table.type_text import parse_type
 

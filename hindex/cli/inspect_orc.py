@@ -10,19 +10,19 @@ import numpy as np
 
 from hindex.cli.inspect_text import Document
 from hindex.orc import Kind, OrcReader, OrcType
-from hindex.orc.bloom import BloomFilters
-from hindex.orc.built_in import BuiltInIndexes
-from hindex.orc.decode.timestamps import julian_to_gregorian
-from hindex.orc.source import ByteSource
-from hindex.orc.statistics import (
+from hindex.orc.calendars import julian_to_gregorian
+from hindex.orc.io.source import ByteSource
+from hindex.orc.metadata.bloom_filters import BloomFilters
+from hindex.orc.metadata.file_tail import FileTail
+from hindex.orc.metadata.statistics import (
     BooleanStatistics,
     ColumnStatistics,
     DateStatistics,
     TimestampStatistics,
 )
-from hindex.orc.stripe import StreamKind, Stripe
-from hindex.orc.tail import FileTail
-from hindex.orc.trust import Distrust, value_range
+from hindex.orc.metadata.statistics_validity import Distrust, value_range
+from hindex.orc.metadata.stripe import StreamKind, Stripe
+from hindex.orc.reader.file_indexes import BuiltInIndexes
 from hindex.proto import orc_metadata_pb2 as pb
 from hindex.sql.dates import format_date
 

@@ -22,7 +22,7 @@ from hindex.expr.vector import (
     of_numbers,
 )
 from hindex.keys import INT64_MAX, INT64_MIN
-from hindex.orc.types import INTEGER_KINDS, Kind, OrcType
+from hindex.orc.metadata.types import INTEGER_KINDS, Kind, OrcType
 
 #: Digits enough for the exact product and quotient of two decimals of 38.
 _EXACT = decimal.Context(prec=160, rounding=decimal.ROUND_HALF_UP, Emin=-10000, Emax=10000)

@@ -25,7 +25,7 @@ from hindex.expr.vector import (
     of_truth,
 )
 from hindex.keys import MICROS_PER_DAY
-from hindex.orc.types import INTEGER_KINDS, Kind, OrcType
+from hindex.orc.metadata.types import INTEGER_KINDS, Kind, OrcType
 from hindex.sql.dates import date_from_days, format_date
 
 _FLOATING = frozenset({Kind.FLOAT, Kind.DOUBLE})

@@ -33,7 +33,7 @@ from hindex.expr.nodes import (
 )
 from hindex.expr.spark_types import MAX_PRECISION, Family, SparkType, column_type, wider
 from hindex.keys import INT64_MAX, INT64_MIN
-from hindex.orc.types import INTEGER_KINDS, Kind, OrcType
+from hindex.orc.metadata.types import INTEGER_KINDS, Kind, OrcType
 
 REMEDY = "filter with Spark on scan(...).to_spark()"
 

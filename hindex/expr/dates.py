@@ -6,7 +6,7 @@ import numpy as np
 
 from hindex.expr.vector import Numbers, Vector, of_numbers
 from hindex.keys import MICROS_PER_DAY
-from hindex.orc.types import OrcType
+from hindex.orc.metadata.types import OrcType
 
 _MICROS_PER_SECOND = 1_000_000
 #: Days from 0000-03-01, where the leap day ends a year, to 1970-01-01.

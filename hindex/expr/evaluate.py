@@ -24,7 +24,7 @@ from hindex.expr.vector import (
     of_truth,
 )
 from hindex.keys import array_keys
-from hindex.orc.types import Kind, OrcType
+from hindex.orc.metadata.types import Kind, OrcType
 
 Evaluator = Callable[..., Vector]
 Columns = Mapping[str, pa.Array]

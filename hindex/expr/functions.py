@@ -34,7 +34,7 @@ from hindex.expr.nodes import (
     Node,
     decimal_type,
 )
-from hindex.orc.types import INTEGER_KINDS, Kind, OrcType
+from hindex.orc.metadata.types import INTEGER_KINDS, Kind, OrcType
 
 Rule = Callable[[str, Sequence[Node]], Node]
 

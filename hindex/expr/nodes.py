@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from decimal import Context, Decimal
 from typing import TypeAlias
 
-from hindex.orc.types import Kind, OrcType
+from hindex.orc.metadata.types import Kind, OrcType
 
 BOOLEAN = OrcType(Kind.BOOLEAN)
 TINYINT = OrcType(Kind.BYTE)

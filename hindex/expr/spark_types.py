@@ -13,7 +13,7 @@ from decimal import Decimal
 
 from hindex.errors import PredicateError
 from hindex.keys import INT64_MAX, INT64_MIN
-from hindex.orc.types import Kind, OrcType
+from hindex.orc.metadata.types import Kind, OrcType
 from hindex.sql.predicate import Literal, LiteralKind
 
 MAX_PRECISION = 38

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from hindex.errors import PredicateError
 from hindex.expr.vector import Vector, by_value, not_utf8, of_truth
-from hindex.orc.types import Kind, OrcType
+from hindex.orc.metadata.types import Kind, OrcType
 
 #: Beyond these only characters without letter case are mapped: Java and Python know other versions of Unicode.
 _LAST_CASED = 0x0530

@@ -41,7 +41,7 @@ from hindex.expr.nodes import (
     decimal_type,
 )
 from hindex.keys import INT64_MAX, INT64_MIN
-from hindex.orc.types import INTEGER_KINDS, Kind, OrcType
+from hindex.orc.metadata.types import INTEGER_KINDS, Kind, OrcType
 from hindex.sql.predicate import (
     And,
     Arithmetic,

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from hindex.errors import PredicateError
 from hindex.expr.nodes import BOOLEAN, Constant
-from hindex.orc.types import Kind, OrcType
+from hindex.orc.metadata.types import Kind, OrcType
 
 Mask = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[Any]

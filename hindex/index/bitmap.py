@@ -31,7 +31,7 @@ from hindex.index.leaf_page import moved
 from hindex.index.merge import copy_pages, directory, move_pages
 from hindex.index.tree_writer import HeldPages, TreeWriter, byte_keys, key_at, write_bitmap
 from hindex.keys import KeyKind, key_kind
-from hindex.orc.types import OrcType
+from hindex.orc.metadata.types import OrcType
 from hindex.proto import index_file_pb2 as pb
 
 # leaf pages that are copied at a time

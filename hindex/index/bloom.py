@@ -25,7 +25,7 @@ from hindex.index.merge import copy_pages, directory, move_pages
 from hindex.index.postings import Groups, group
 from hindex.index.roaring import group_count
 from hindex.keys import key_kind, nth_key
-from hindex.orc.types import OrcType
+from hindex.orc.metadata.types import OrcType
 from hindex.proto import index_file_pb2 as pb
 
 DEFAULT_FPP = 0.001

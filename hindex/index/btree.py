@@ -31,7 +31,7 @@ from hindex.index.index_type import (
 from hindex.index.leaf_page import ByteKeys
 from hindex.index.tree_writer import Int64s, TreeWriter, UInt32s, key_at, write_bitmap
 from hindex.keys import KeyKind, key_kind
-from hindex.orc.types import OrcType
+from hindex.orc.metadata.types import OrcType
 from hindex.proto import index_file_pb2 as pb
 
 

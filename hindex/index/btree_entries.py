@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from hindex.index.postings import Groups, group
-from hindex.orc.types import OrcType
+from hindex.orc.metadata.types import OrcType
 
 
 def stripe_entries(data_type: OrcType, array: pa.Array, *, row_group_rows: int, first: int) -> Groups:

@@ -20,7 +20,7 @@ from hindex.index.index_type import (
 )
 from hindex.index.leaf_page import MAX_KEYS
 from hindex.index.roaring import MAX_ROWS
-from hindex.orc.types import OrcType
+from hindex.orc.metadata.types import OrcType
 from hindex.proto import index_file_pb2 as pb
 
 

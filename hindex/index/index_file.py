@@ -22,7 +22,7 @@ from google.protobuf.message import DecodeError
 from hindex.errors import IndexFileError, NewerFormatError, OrcError
 from hindex.index.page_cache import Cache
 from hindex.keys import KeyKind
-from hindex.orc.source import ByteSource
+from hindex.orc.io.source import ByteSource
 from hindex.proto import index_file_pb2 as pb
 
 MAGIC = b"HIDX\r\n\x1a\n"

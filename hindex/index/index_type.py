@@ -29,7 +29,7 @@ from hindex.errors import BuildError, ColumnError, HindexError
 from hindex.index.column_stats import Extent
 from hindex.index.index_file import BinarySink, IndexFileReader
 from hindex.keys import KeyArray, KeyKind, key_kind
-from hindex.orc.types import OrcType
+from hindex.orc.metadata.types import OrcType
 from hindex.validation import meant
 
 ENTRY_POINT_GROUP = "hindex.indexes"

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from hindex.domain import Key
 from hindex.index.postings import Groups, group, group_pairs
 from hindex.keys import KeyKind, array_keys, key_kind, key_list
-from hindex.orc.types import OrcType
+from hindex.orc.metadata.types import OrcType
 
 #: Beside the column itself, so many times its bytes may be held; and so many bytes however small it is.
 HELD_FACTOR = 2.2

@@ -19,7 +19,7 @@ from hindex.domain import Key, Range
 from hindex.index import byte_shuffle
 from hindex.index.index_file import Buffer, Page, PageRef
 from hindex.keys import KeyArray, KeyKind
-from hindex.orc.decode.arrays import bool_array
+from hindex.orc.decode.arrow_arrays import bool_array
 
 _HEADER = struct.Struct("<IIqQBBBBB")
 _OUTSIDE = np.dtype([("key", "<u4"), ("offset", "<u8"), ("length", "<u4"), ("crc32c", "<u4")])

@@ -18,7 +18,7 @@ from hindex.index.merge import copy_pages, directory, move_pages
 from hindex.index.minmax_reader import GROUP_HEADER, MinMaxReader
 from hindex.index.roaring import group_count
 from hindex.keys import array_keys, key_ends, key_kind
-from hindex.orc.types import OrcType
+from hindex.orc.metadata.types import OrcType
 from hindex.proto import index_file_pb2 as pb
 
 #: Bytes of a key that the file keeps: longer ones become safe bounds.

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hindex.keys import KeyKind, array_keys, key_kind
-from hindex.orc.types import OrcType
+from hindex.orc.metadata.types import OrcType
 
 _BLOCK = 1 << 16
 

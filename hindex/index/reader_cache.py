@@ -12,7 +12,7 @@ from hindex.index.btree_reader import BTreeReader
 from hindex.index.index_file import Footer, IndexFileReader
 from hindex.index.index_type import FileIndexType, IndexReader, file_index_type
 from hindex.index.page_cache import Cache, shared_cache
-from hindex.orc.source import open_source
+from hindex.orc.io.source import open_source
 
 # the memory that a reader takes beside its directory, which is about four times as long once it is parsed
 _OPEN_BYTES = 8 * 1024

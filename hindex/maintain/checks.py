@@ -20,7 +20,7 @@ from hindex.index.index_file import OWN_CACHE_BYTES
 from hindex.index.index_type import Bounds
 from hindex.index.page_cache import Cache
 from hindex.maintain.results import CheckResult, IndexState
-from hindex.orc.known_files import KnownFiles
+from hindex.orc.reader.file_cache import KnownFiles
 from hindex.plan.filter import Leaf, leaves
 from hindex.plan.filter_evaluation import mask
 from hindex.plan.reasons import Note, Reason

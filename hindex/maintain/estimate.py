@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from hindex.build.job import BuildPlan
 from hindex.index.index_type import Level, file_index_type, index_type
 from hindex.maintain.results import BuildEstimate
-from hindex.orc.types import OrcType
+from hindex.orc.metadata.types import OrcType
 from hindex.store.manifest import IndexEntry
 from hindex.store.snapshot import FileView, Snapshot
 from hindex.table.paths import bind_paths

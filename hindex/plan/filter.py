@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from hindex.domain import Domain
 from hindex.expr import nodes
-from hindex.orc.types import OrcType
+from hindex.orc.metadata.types import OrcType
 
 T = TypeVar("T")
 

@@ -29,7 +29,7 @@ from hindex.keys import (
     key_kind,
     key_limits,
 )
-from hindex.orc.types import INTEGER_KINDS, Kind, OrcType
+from hindex.orc.metadata.types import INTEGER_KINDS, Kind, OrcType
 from hindex.plan.like import prefix_domain
 from hindex.sql.predicate import ComparisonOp, Literal, LiteralKind
 from hindex.validation import is_utf8

@@ -11,7 +11,7 @@ from hindex.domain import Domain
 from hindex.errors import ColumnError, PredicateError
 from hindex.expr.coerce import REMEDY
 from hindex.expr.typing import Resolve, check_depth, check_filling, typed, typed_condition
-from hindex.orc.types import Kind, OrcType
+from hindex.orc.metadata.types import Kind, OrcType
 from hindex.plan import simplify
 from hindex.plan.filter import ALWAYS, NEVER, Filter, Residual
 from hindex.plan.like import like_domain

@@ -15,7 +15,7 @@ from hindex.expr.evaluate import evaluate
 from hindex.expr.nodes import Column, Constant
 from hindex.expr.vector import Errors, Mask
 from hindex.keys import key_decimal, key_float
-from hindex.orc.types import Kind, OrcType
+from hindex.orc.metadata.types import Kind, OrcType
 from hindex.plan.filter import ALWAYS, NEVER, Filter, Residual
 
 if TYPE_CHECKING:

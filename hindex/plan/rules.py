@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from hindex.domain import Domain
 from hindex.keys import key_limits
-from hindex.orc.types import OrcType
+from hindex.orc.metadata.types import OrcType
 from hindex.plan.filter import ALWAYS, NEVER, AllOf, AnyOf, Atom, Filter, Group, Leaf
 
 #: How many texts of merged leaves are spelled out.

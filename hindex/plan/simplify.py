@@ -16,7 +16,7 @@ from hindex.expr.dates import days_from_civil
 from hindex.expr.nodes import DATE, TIMESTAMP, Apply, Column, Constant, Node
 from hindex.expr.spark_types import column_type
 from hindex.keys import MICROS_PER_DAY, key_limits
-from hindex.orc.types import INTEGER_KINDS, Kind, OrcType
+from hindex.orc.metadata.types import INTEGER_KINDS, Kind, OrcType
 from hindex.plan.like import prefix_domain
 from hindex.plan.literals import comparison_domain, membership_domain
 from hindex.sql.dates import date_from_days

@@ -18,7 +18,7 @@ from hindex.errors import HindexError
 from hindex.index.column_stats import are_of_kind
 from hindex.index.index_type import Bounds, index_type
 from hindex.keys import key_kind, same_keys
-from hindex.orc.types import OrcType
+from hindex.orc.metadata.types import OrcType
 from hindex.plan.filter import Filter, Leaf
 from hindex.plan.filter_evaluation import bounds
 from hindex.scan.orc_answers import Source

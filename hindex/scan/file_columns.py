@@ -9,8 +9,8 @@ import pyarrow as pa
 from hindex.errors import OrcError, TableError
 from hindex.orc import OrcReader, RowSelection
 from hindex.orc.acid.schema import acid_columns, is_row_key
-from hindex.orc.thread_pool import ThreadPool
-from hindex.orc.types import OrcType
+from hindex.orc.io.thread_pool import ThreadPool
+from hindex.orc.metadata.types import OrcType
 from hindex.scan.task import OutputColumn, ScanTask
 from hindex.table.declared import can_convert
 from hindex.table.paths import bind_paths

@@ -14,7 +14,7 @@ from hindex.index.index_type import Bounds
 from hindex.index.page_cache import Cache
 from hindex.index.reader_cache import open_btree_file
 from hindex.keys import key_kind, same_keys
-from hindex.orc.types import OrcType
+from hindex.orc.metadata.types import OrcType
 from hindex.plan.filter import Filter, Leaf, leaves
 from hindex.plan.reasons import Note, Reason, failure_reason
 from hindex.scan.file_bounds import StripeBounds, recorded_type

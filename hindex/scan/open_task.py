@@ -19,9 +19,9 @@ from hindex.index.page_cache import Cache
 from hindex.index.roaring import group_count
 from hindex.orc import OrcReader, RowSelection
 from hindex.orc.acid.schema import ROW_ID
-from hindex.orc.decode.arrays import bool_array
-from hindex.orc.selection import Rows
-from hindex.orc.thread_pool import SERIAL, ThreadPool
+from hindex.orc.decode.arrow_arrays import bool_array
+from hindex.orc.io.thread_pool import SERIAL, ThreadPool
+from hindex.orc.reader.row_selection import Rows
 from hindex.plan.filter import Leaf
 from hindex.plan.filter_evaluation import Mask, mask
 from hindex.plan.reasons import REPLACED, REPLACED_SINCE, Note, Reason
@@ -46,8 +46,8 @@ class OpenTask:
     """
 
     def __init__(self, task: ScanTask, cache: Cache | None = None) -> None:
-        from hindex.orc.acid.files import open_file
-        from hindex.orc.acid.rows import LiveRows
+        from hindex.orc.acid.delta_files import open_file
+        from hindex.orc.acid.live_rows import LiveRows
 
         self.task = task
         self._cache = cache

@@ -30,11 +30,11 @@ from hindex.keys import (
     same_keys,
 )
 from hindex.orc import OrcReader
-from hindex.orc.bloom import value_hashes
-from hindex.orc.built_in import BuiltInIndexes
-from hindex.orc.statistics import ColumnStatistics, Nulls
-from hindex.orc.trust import Distrust, Value, ValueRange, value_range
-from hindex.orc.types import INTEGER_KINDS, Kind, OrcType
+from hindex.orc.metadata.bloom_filters import value_hashes
+from hindex.orc.metadata.statistics import ColumnStatistics, Nulls
+from hindex.orc.metadata.statistics_validity import Distrust, Value, ValueRange, value_range
+from hindex.orc.metadata.types import INTEGER_KINDS, Kind, OrcType
+from hindex.orc.reader.file_indexes import BuiltInIndexes
 from hindex.plan.filter import Leaf
 from hindex.plan.reasons import Note, Reason
 

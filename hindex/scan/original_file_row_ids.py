@@ -12,8 +12,8 @@ from pyroaring import BitMap
 
 from hindex.domain import Domain
 from hindex.index.index_type import Bounds
-from hindex.orc.acid.files import AcidFile
-from hindex.orc.acid.keys import bucket_property
+from hindex.orc.acid.delta_files import AcidFile
+from hindex.orc.acid.row_keys import bucket_property
 from hindex.orc.acid.schema import ROW_ID, ROW_ID_TYPE, is_row_key
 from hindex.plan.filter import Leaf
 from hindex.scan.file_bounds import StripeBounds

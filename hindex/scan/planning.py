@@ -15,7 +15,7 @@ from hindex.index.column_stats import are_of_kind
 from hindex.index.page_cache import Cache
 from hindex.keys import are_values, array_keys, key_kind, nth_key, same_keys
 from hindex.orc.acid.schema import is_row_key, row_key
-from hindex.orc.types import Kind, OrcType
+from hindex.orc.metadata.types import Kind, OrcType
 from hindex.plan.filter import ALWAYS, NEVER, Filter, Never, column_types, columns, leaves, residuals
 from hindex.plan.filter_evaluation import prune
 from hindex.plan.normalize import normalize

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from hindex.domain import Domain
-from hindex.orc.acid.files import AcidFile
-from hindex.orc.types import OrcType
+from hindex.orc.acid.delta_files import AcidFile
+from hindex.orc.metadata.types import OrcType
 from hindex.plan.filter import Filter
 
 

@@ -10,7 +10,7 @@ from itertools import chain, islice
 from typing import Concatenate, ParamSpec, TypeVar
 
 from hindex.errors import DeletedFileError, HindexError, OrcError
-from hindex.orc.thread_pool import ThreadPool, processors
+from hindex.orc.io.thread_pool import ThreadPool, processors
 from hindex.plan.modes import Mode
 from hindex.scan.metrics import NO_METER, Meter, QueryMeter, Step
 from hindex.scan.open_task import OpenTask

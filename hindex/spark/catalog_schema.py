@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from hindex.errors import HindexError, UnsupportedError
 from hindex.keys import key_array, key_kind, single_key
-from hindex.orc.types import Kind, OrcType
+from hindex.orc.metadata.types import Kind, OrcType
 from hindex.plan.literals import comparison_domain
 from hindex.spark.catalog import ask_session_catalog, run
 from hindex.sql.predicate import Comparison, ComparisonOp, LiteralKind

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hindex.orc.types import Kind, OrcType
+from hindex.orc.metadata.types import Kind, OrcType
 from hindex.plan.filter import Always
 from hindex.scan.planning import ScanPlan
 from hindex.scan.task import ScanTask

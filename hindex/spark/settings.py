@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
-from hindex.orc.types import INTEGER_KINDS, STRING_KINDS, Kind
+from hindex.orc.metadata.types import INTEGER_KINDS, STRING_KINDS, Kind
 from hindex.sql.predicate import Comparison, ExpressionLeaf, In, LiteralKind, Predicate, leaves
 from hindex.table.schema import TableSchema
 

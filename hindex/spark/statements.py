@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from hindex.errors import ColumnError, OrcError, UnsupportedError
 from hindex.orc import OrcReader
-from hindex.orc.types import INTEGER_KINDS, Kind, OrcType
+from hindex.orc.metadata.types import INTEGER_KINDS, Kind, OrcType
 from hindex.plan.time_zones import ZonesOf, has_time
 from hindex.spark.settings import Setting, infers_partitions, is_ansi, is_of_one_type
 from hindex.sql.predicate import ColumnRef, columns

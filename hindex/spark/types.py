@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hindex.errors import ColumnError
-from hindex.orc.types import STRING_KINDS, Kind, OrcType
+from hindex.orc.metadata.types import STRING_KINDS, Kind, OrcType
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType

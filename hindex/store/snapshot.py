@@ -11,11 +11,11 @@ from typing import TypeVar
 
 from hindex.errors import HindexError, NewerFormatError, OrcError, StoreError, TableError
 from hindex.index.roaring import group_count
-from hindex.orc.acid.files import AcidFile, file_tail
+from hindex.orc.acid.delta_files import AcidFile, file_tail
 from hindex.orc.acid.schema import acid_columns
-from hindex.orc.source import open_source
-from hindex.orc.tail import FileTail, read_tail
-from hindex.orc.types import OrcType
+from hindex.orc.io.source import open_source
+from hindex.orc.metadata.file_tail import FileTail, read_tail
+from hindex.orc.metadata.types import OrcType
 from hindex.store.manifest import FileEntry, Manifest
 from hindex.store.store import Store
 from hindex.table.declared import DeclaredSchema, bind_file_columns, file_schema

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from hindex.orc.tail import FileTail
-from hindex.orc.types import INTEGER_KINDS, STRING_KINDS, Kind, OrcType
+from hindex.orc.metadata.file_tail import FileTail
+from hindex.orc.metadata.types import INTEGER_KINDS, STRING_KINDS, Kind, OrcType
 from hindex.table.partitions import PartitionColumn
 from hindex.table.schema import TableColumn, bind_columns
 

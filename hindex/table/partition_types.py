@@ -15,7 +15,7 @@ import numpy as np
 
 from hindex.domain import Key
 from hindex.keys import INT64_MAX, INT64_MIN, decimal_key, float_key, key_limits, pad_char
-from hindex.orc.types import INTEGER_KINDS, Kind, OrcType
+from hindex.orc.metadata.types import INTEGER_KINDS, Kind, OrcType
 
 INT = OrcType(Kind.INT)
 LONG = OrcType(Kind.LONG)

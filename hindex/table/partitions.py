@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from hindex.domain import Key
 from hindex.errors import TableError, UnsupportedError
-from hindex.orc.types import OrcType
+from hindex.orc.metadata.types import OrcType
 from hindex.table.partition_types import STRING, common_partition_type, infer_type, typed_value
 
 #: The directory value that stands for NULL.

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from hindex.orc.acid.schema import acid_columns, is_row_key
-from hindex.orc.types import Kind, OrcType
+from hindex.orc.metadata.types import Kind, OrcType
 from hindex.table.declared import bind_file_columns
 
 

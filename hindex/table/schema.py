@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from hindex.errors import ColumnError, TableError, UnsupportedError
 from hindex.orc.acid.schema import row_key
-from hindex.orc.types import INTEGER_KINDS, STRING_KINDS, Kind, OrcType
+from hindex.orc.metadata.types import INTEGER_KINDS, STRING_KINDS, Kind, OrcType
 from hindex.sql.expression import quote_name
 from hindex.validation import closest, listed, meant, shown
 

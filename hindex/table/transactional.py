@@ -8,10 +8,16 @@ from functools import partial
 
 from hindex.errors import DeletedFileError, OrcError, TableError
 from hindex.orc import OrcReader
+from hindex.orc.acid.delta_files import (
+    AcidFile,
+    DeleteFile,
+    StoredFile,
+    flush_length,
+    is_compacted,
+    open_file,
+)
 from hindex.orc.acid.directory import AcidState, ListedDirectory, acid_state
-from hindex.orc.acid.files import AcidFile, DeleteFile, StoredFile, flush_length, is_compacted, open_file
-from hindex.orc.acid.keys import first_row_ids
-from hindex.orc.acid.names import (
+from hindex.orc.acid.directory_names import (
     FLUSH_LENGTH,
     METADATA_FILE,
     VERSION_FILE,
@@ -20,9 +26,10 @@ from hindex.orc.acid.names import (
     bucket_of,
     is_bucket_file,
 )
+from hindex.orc.acid.row_keys import first_row_ids
 from hindex.orc.acid.write_ids import ALL_VALID, ValidWriteIds
-from hindex.orc.known_files import KNOWN_FILES, KnownFiles
-from hindex.orc.source import open_source
+from hindex.orc.io.source import open_source
+from hindex.orc.reader.file_cache import KNOWN_FILES, KnownFiles
 from hindex.table.tree import FoundFile, Tree
 
 #: Bytes of a marker that are read; Hive writes some fifty.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from hindex.orc.types import Kind, OrcType
+from hindex.orc.metadata.types import Kind, OrcType
 
 #: Deeper types are refused: no table has them, and the parser recurses.
 MAX_DEPTH = 200

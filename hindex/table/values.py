@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hindex.orc.types import STRING_KINDS, Kind, OrcType
+from hindex.orc.metadata.types import STRING_KINDS, Kind, OrcType
 from hindex.table.schema import bind_columns
 
 

@@ -15,13 +15,13 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from hindex.errors import DeletedFileError, OrcError
-from hindex.orc.acid.files import DeleteFile, open_file
-from hindex.orc.acid.held import Held
-from hindex.orc.acid.keys import Ints, KeyRange, KeySet, PackedKeys, RowKeys, bucket_codes, row_set
-from hindex.orc.acid.ranges import KeyStatistics, Range
+from hindex.orc.acid.delete_cache import Held
+from hindex.orc.acid.delta_files import DeleteFile, open_file
+from hindex.orc.acid.key_statistics import KeyStatistics, Range
+from hindex.orc.acid.row_keys import Ints, KeyRange, KeySet, PackedKeys, RowKeys, bucket_codes, row_set
 from hindex.orc.acid.schema import AcidColumns, acid_columns
 from hindex.orc.acid.write_ids import ValidWriteIds
-from hindex.orc.reader import OrcReader
+from hindex.orc.reader.orc_reader import OrcReader
 
 #: Delete rows that are held at once.
 BATCH_ROWS = 1 << 16

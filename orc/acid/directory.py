@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from hindex.errors import TableError
-from hindex.orc.acid.names import AcidDirectory, DirectoryKind, parse_directory
+from hindex.orc.acid.directory_names import AcidDirectory, DirectoryKind, parse_directory
 from hindex.orc.acid.write_ids import ALL_VALID, ValidWriteIds
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hindex.errors import ColumnError, OrcError
-from hindex.orc.types import INTEGER_KINDS, Kind, OrcType
+from hindex.orc.metadata.types import INTEGER_KINDS, Kind, OrcType
 
 _FIELDS = ("operation", "originaltransaction", "bucket", "rowid", "currenttransaction", "row")
 

@@ -6,11 +6,11 @@ import numpy as np
 from pyroaring import BitMap
 
 from hindex.orc.acid.deletes import int64s
-from hindex.orc.acid.ranges import KeyStatistics
+from hindex.orc.acid.key_statistics import KeyStatistics
 from hindex.orc.acid.schema import AcidColumns
 from hindex.orc.acid.write_ids import ValidWriteIds
-from hindex.orc.reader import OrcReader
-from hindex.orc.selection import RowSelection, as_rows
+from hindex.orc.reader.orc_reader import OrcReader
+from hindex.orc.reader.row_selection import RowSelection, as_rows
 
 
 class InvisibleRows:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from hindex.errors import OrcError
 from hindex.orc import kernel
-from hindex.orc.decode.arrays import (
+from hindex.orc.decode.arrow_arrays import (
     MAX_ARRAY_BYTES,
     allocate,
     bool_array,
@@ -30,9 +30,9 @@ from hindex.orc.decode.arrays import (
 from hindex.orc.decode.positions import has_present
 from hindex.orc.decode.streams import Segments, StreamReader, max_run_bytes
 from hindex.orc.decode.timestamps import date_array, timestamp_array
-from hindex.orc.stripe import StreamKind, Stripe, is_decimal64
-from hindex.orc.tail import FileTail
-from hindex.orc.types import BINARY_KINDS, STRING_KINDS, Kind, OrcType
+from hindex.orc.metadata.file_tail import FileTail
+from hindex.orc.metadata.stripe import StreamKind, Stripe, is_decimal64
+from hindex.orc.metadata.types import BINARY_KINDS, STRING_KINDS, Kind, OrcType
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]

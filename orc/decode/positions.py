@@ -14,8 +14,8 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 
-from hindex.orc.stripe import EncodingKind, StreamKind, Stripe, is_decimal64
-from hindex.orc.types import BINARY_KINDS, INTEGER_KINDS, STRING_KINDS, Kind, OrcType
+from hindex.orc.metadata.stripe import EncodingKind, StreamKind, Stripe, is_decimal64
+from hindex.orc.metadata.types import BINARY_KINDS, INTEGER_KINDS, STRING_KINDS, Kind, OrcType
 
 Ints = npt.NDArray[np.int64]
 

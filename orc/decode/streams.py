@@ -12,11 +12,11 @@ import numpy.typing as npt
 from hindex.errors import OrcError
 from hindex.orc import kernel
 from hindex.orc.codec import HEADER_LENGTH, Chunks, Decompressor
-from hindex.orc.counts import CountedSource
-from hindex.orc.decode.arrays import allocate
+from hindex.orc.decode.arrow_arrays import allocate
 from hindex.orc.decode.positions import StreamPositions
-from hindex.orc.source import Range
-from hindex.orc.stripe import StreamInformation
+from hindex.orc.io.metrics import CountedSource
+from hindex.orc.io.source import Range
+from hindex.orc.metadata.stripe import StreamInformation
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]

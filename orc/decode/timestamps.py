@@ -10,8 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hindex.errors import OrcError
-from hindex.orc.decode.arrays import fixed_array
-from hindex.orc.decode.zones import (
+from hindex.orc.calendars import GREGORIAN_START, MICROS_PER_DAY, MICROS_PER_SECOND, julian_to_gregorian
+from hindex.orc.decode.arrow_arrays import fixed_array
+from hindex.orc.decode.time_zones import (
     FIRST_TRANSITIONS,
     UTC_NAMES,
     base_seconds,
@@ -19,45 +20,12 @@ from hindex.orc.decode.zones import (
     known_zone,
     wall_clock,
 )
-from hindex.orc.types import Kind
+from hindex.orc.metadata.types import Kind
 
 Ints = npt.NDArray[np.int64]
 
-MICROS_PER_SECOND = 1_000_000
-MICROS_PER_DAY = 86_400 * MICROS_PER_SECOND
-
-#: 1582-10-15, the first day of the Gregorian calendar, in days since 1970-01-01.
-GREGORIAN_START = -141427
-
-_DAYS_TO_EPOCH = 2_440_588  # the Julian day number of 1970-01-01
-
 #: Seconds from 1970 that are read, some 292,000 years: so what zones and the older calendar add fits, too.
 _MOST_SECONDS = ((1 << 63) - 1) // MICROS_PER_SECOND - 10_000 * 86_400
-
-
-def julian_to_gregorian(days: Ints) -> Ints:
-    """Days that count in the Julian calendar before 1582-10-15, recounted so that the proleptic Gregorian
-    calendar shows the same year, month and day.
-
-    The 29th of February of a year that only the Julian calendar makes a leap year becomes the 1st of March.
-    """
-    old = days < GREGORIAN_START
-    if not old.any():
-        return days
-    # Richards' algorithm for the Julian calendar, then its inverse for the Gregorian
-    f = days[old] + _DAYS_TO_EPOCH + 1401
-    e = 4 * f + 3
-    h = 5 * ((e % 1461) // 4) + 2
-    day = (h % 153) // 5 + 1
-    month = (h // 153 + 2) % 12 + 1
-    year = e // 1461 - 4716 + (14 - month) // 12
-    a = (14 - month) // 12
-    y = year + 4800 - a
-    m = month + 12 * a - 3
-    number = day + (153 * m + 2) // 5 + 365 * y + y // 4 - y // 100 + y // 400 - 32045
-    found = days.copy()
-    found[old] = number - _DAYS_TO_EPOCH
-    return found
 
 
 def date_array(days: Ints, valid: npt.NDArray[np.uint8] | None, *, is_proleptic: bool) -> pa.Array:

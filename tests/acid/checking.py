@@ -13,7 +13,7 @@ import pytest
 
 from hindex.api.table import Table
 from hindex.errors import TableError
-from hindex.orc.acid import deletes, rows
+from hindex.orc.acid import deletes, live_rows
 from hindex.plan.reasons import Reason
 from tests.acid.history import History, Sight
 from tests.acid.writing import Key
@@ -35,8 +35,8 @@ def run_history(root: Path, seed: int) -> str:
     history = History(root, seed)
     rng = random.Random(seed)
     # as large files are read, and as small ones are; and stripes of which few rows matter, or many
-    usual = deletes.SMALL_ROWS, rows._FEW_ROWS
-    deletes.SMALL_ROWS, rows._FEW_ROWS = rng.choice([0, 30, 1 << 16]), rng.choice([0, 10, 4096])
+    usual = deletes.SMALL_ROWS, live_rows._FEW_ROWS
+    deletes.SMALL_ROWS, live_rows._FEW_ROWS = rng.choice([0, 30, 1 << 16]), rng.choice([0, 10, 4096])
     sights: list[Sight] = []
     is_indexed = False
     connection = LocalConnection()
@@ -60,7 +60,7 @@ def run_history(root: Path, seed: int) -> str:
         lines = "\n".join(history.log)
         raise AssertionError(f"seed {seed}, after\n{lines}\n{type(error).__name__}: {error}") from error
     finally:
-        deletes.SMALL_ROWS, rows._FEW_ROWS = usual
+        deletes.SMALL_ROWS, live_rows._FEW_ROWS = usual
     return f"{history.watermark} write ids, {'indexed' if is_indexed else 'no index'}"
 
 

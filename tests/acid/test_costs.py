@@ -18,13 +18,13 @@ from hindex.errors import TableError
 from hindex.explain.explanation import ReadPath
 from hindex.orc import OrcReader
 from hindex.orc.acid import deletes as acid_deletes
-from hindex.orc.acid import files as acid_files
+from hindex.orc.acid import delta_files as acid_files
 from hindex.orc.acid.deletes import DeletedRows
-from hindex.orc.acid.files import DeleteFile, StoredFile
-from hindex.orc.acid.keys import FlatKeys, KeyRange, bucket_code
-from hindex.orc.acid.rows import DELETED
+from hindex.orc.acid.delta_files import DeleteFile, StoredFile
+from hindex.orc.acid.live_rows import DELETED
+from hindex.orc.acid.row_keys import FlatKeys, KeyRange, bucket_code
 from hindex.orc.acid.write_ids import ALL_VALID
-from hindex.orc.source import ByteSource, open_source
+from hindex.orc.io.source import ByteSource, open_source
 from hindex.scan.task_runner import answered
 from hindex.store import snapshot
 from tests.acid.tables import B0, MOST, delete, ids_of, insert, table_of

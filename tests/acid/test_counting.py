@@ -10,9 +10,9 @@ import pyarrow.orc
 import pytest
 
 from hindex.orc import OrcReader
-from hindex.orc.acid.counting import count_up
-from hindex.orc.source import BytesSource
-from hindex.orc.stripe import StreamKind
+from hindex.orc.acid.row_id_runs import count_up
+from hindex.orc.io.source import BytesSource
+from hindex.orc.metadata.stripe import StreamKind
 
 
 def _reader(values: pa.Array, compression: str = "zlib") -> OrcReader:

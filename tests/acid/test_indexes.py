@@ -12,8 +12,8 @@ import pytest
 from hindex.api.table import Table
 from hindex.errors import ColumnError
 from hindex.explain.explanation import ReadPath
-from hindex.orc.acid.files import StoredFile, file_tail
-from hindex.orc.tail import FileTail
+from hindex.orc.acid.delta_files import StoredFile, file_tail
+from hindex.orc.metadata.file_tail import FileTail
 from hindex.plan.reasons import Reason
 from hindex.store import snapshot
 from tests.acid.writing import ACID, Key, bucket_property, write_acid, write_flat

@@ -7,8 +7,8 @@ import pytest
 from pyroaring import BitMap
 
 from hindex.errors import OrcError
-from hindex.orc.acid.held import Held
-from hindex.orc.acid.keys import (
+from hindex.orc.acid.delete_cache import Held
+from hindex.orc.acid.row_keys import (
     FlatKeys,
     KeyRange,
     PackedKeys,

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from hindex.errors import TableError
-from hindex.orc.acid.names import AcidDirectory, DirectoryKind, bucket_of, looks_acid, parse_directory
+from hindex.orc.acid.directory_names import (
+    AcidDirectory,
+    DirectoryKind,
+    bucket_of,
+    looks_acid,
+    parse_directory,
+)
 
 BASE, DELTA, DELETE = DirectoryKind.BASE, DirectoryKind.DELTA, DirectoryKind.DELETE_DELTA
 

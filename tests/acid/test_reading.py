@@ -11,7 +11,7 @@ import pytest
 
 import hindex
 from hindex.errors import OrcError, TableError
-from hindex.orc.acid.files import flush_length
+from hindex.orc.acid.delta_files import flush_length
 from hindex.table import listing
 from hindex.table.listing import list_data_files
 from hindex.table.transactional import AcidOptions

@@ -13,8 +13,8 @@ from hindex.api.table import Table
 from hindex.errors import ColumnError, PredicateError
 from hindex.explain.explanation import Kept, ReadPath
 from hindex.orc import OrcReader
-from hindex.orc.acid import files as acid_files
-from hindex.orc.acid.files import StoredFile
+from hindex.orc.acid import delta_files as acid_files
+from hindex.orc.acid.delta_files import StoredFile
 from hindex.plan.reasons import Reason
 from hindex.scan.planning import plan_full
 from tests.acid.tables import B0, delete, ids_of, insert, keys_of, table_of

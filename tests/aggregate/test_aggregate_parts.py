@@ -11,7 +11,7 @@ import pytest
 
 from hindex.aggregate import groups
 from hindex.index.index_type import KeyCounts
-from hindex.orc.types import Kind, OrcType
+from hindex.orc.metadata.types import Kind, OrcType
 
 
 def test_groups_that_are_held_are_not_put_together_for_every_part(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from hindex.aggregate.groups import Groups, counts_of, distinct_of, joined, of_values, ordered, table_of
-from hindex.orc.types import Kind, OrcType
+from hindex.orc.metadata.types import Kind, OrcType
 
 Row = tuple[int | bytes | None, ...]
 TYPES = {"integer": OrcType(Kind.LONG), "text": OrcType(Kind.STRING)}

@@ -22,7 +22,7 @@ import pyarrow.orc
 
 import hindex
 from hindex.orc.acid.deletes import KEYS, RANGES
-from hindex.orc.acid.rows import COUNTED, DELETED
+from hindex.orc.acid.live_rows import COUNTED, DELETED
 
 _BUCKET = 1 << 29
 _COLUMNS = ("id", "amount", "day", "mode", "comment")

@@ -18,7 +18,7 @@ from hindex.index.btree_locations import IndexedFile
 from hindex.index.postings import Groups
 from hindex.index.reader_cache import open_btree_file
 from hindex.keys import KeyKind
-from hindex.orc.types import Kind, OrcType
+from hindex.orc.metadata.types import Kind, OrcType
 from hindex.table.fingerprint import Fingerprint
 from tests.build.btree_sets import contents, groups, sets, union
 from tests.support.oracle import spark_where

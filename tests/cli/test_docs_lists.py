@@ -23,7 +23,7 @@ from hindex.explain.explanation import Explanation, ReadPath
 from hindex.index.index_type import index_type, index_type_names
 from hindex.index.page_cache import VARIABLE as CACHE_VARIABLE
 from hindex.maintain.results import IndexState
-from hindex.orc.known_files import VARIABLE as ORC_CACHE_VARIABLE
+from hindex.orc.reader.file_cache import VARIABLE as ORC_CACHE_VARIABLE
 from hindex.plan.modes import Mode
 from hindex.plan.reasons import Reason
 from hindex.sql import parse, parse_predicate, split

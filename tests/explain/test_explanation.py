@@ -20,7 +20,7 @@ from hindex.explain.explanation import (
     explain_filter,
 )
 from hindex.explain.table_map import MAX_CELLS, MAX_STRIPES, FileMap, StripeMap, table_map
-from hindex.orc.types import Kind, OrcType
+from hindex.orc.metadata.types import Kind, OrcType
 from hindex.plan.filter import ALWAYS, NEVER, AllOf, AnyOf, Filter, Leaf
 from hindex.plan.reasons import Note, Reason
 

@@ -13,7 +13,7 @@ from hindex.errors import PredicateError
 from hindex.expr import patterns, strings
 from hindex.expr.vector import Vector
 from hindex.index.index_type import Bounds
-from hindex.orc.types import Kind, OrcType
+from hindex.orc.metadata.types import Kind, OrcType
 from hindex.plan import filter_evaluation as evaluation
 from hindex.plan.filter import ALWAYS, NEVER, Filter, Leaf, Residual, column_types, residuals
 from hindex.plan.filter_evaluation import bounds, mask, prune

@@ -13,7 +13,7 @@ from hindex.expr.evaluate import evaluate
 from hindex.expr.nodes import Node
 from hindex.expr.typing import typed
 from hindex.expr.vector import Vector
-from hindex.orc.types import Kind, OrcType
+from hindex.orc.metadata.types import Kind, OrcType
 from hindex.sql import parse_predicate
 from hindex.sql.predicate import Expression, ExpressionIsNull
 from tests.support.oracle import comparable

@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 import pyorc
 
-from hindex.orc.stripe import StreamKind
-from hindex.orc.tail import _type_tree
-from hindex.orc.types import Kind
+from hindex.orc.metadata.file_tail import _type_tree
+from hindex.orc.metadata.stripe import StreamKind
+from hindex.orc.metadata.types import Kind
 from hindex.proto import orc_metadata_pb2 as pb
 from tests.fuzz.parts import FileParts, joined, put_together, take_apart
 from tests.support.writers import write_pyarrow

@@ -10,7 +10,7 @@ from typing import Any
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
-from hindex.orc.stripe import StreamKind
+from hindex.orc.metadata.stripe import StreamKind
 from tests.fuzz.corpus import CODECS
 from tests.fuzz.parts import FileParts, Hooks, compressed, put_together
 from tests.support.rle_v2 import odd_patches, runs_of, varint

@@ -18,10 +18,10 @@ import zstandard
 from google.protobuf.message import Message
 
 from hindex.orc.decode.positions import stream_layout
-from hindex.orc.source import BytesSource
-from hindex.orc.stripe import EncodingKind, StreamKind
-from hindex.orc.tail import read_tail
-from hindex.orc.types import OrcType
+from hindex.orc.io.source import BytesSource
+from hindex.orc.metadata.file_tail import read_tail
+from hindex.orc.metadata.stripe import EncodingKind, StreamKind
+from hindex.orc.metadata.types import OrcType
 from hindex.proto import orc_metadata_pb2 as pb
 
 MAGIC = b"ORC"

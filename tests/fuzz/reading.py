@@ -12,11 +12,12 @@ from unittest import mock
 import pyarrow as pa
 
 from hindex.errors import OrcError
-from hindex.orc import OrcReader, stripe_reader
-from hindex.orc.built_in import BuiltInIndexes
-from hindex.orc.source import BytesSource
-from hindex.orc.stripe import StreamKind
-from hindex.orc.types import Kind, OrcType
+from hindex.orc import OrcReader
+from hindex.orc.io.source import BytesSource
+from hindex.orc.metadata.stripe import StreamKind
+from hindex.orc.metadata.types import Kind, OrcType
+from hindex.orc.reader import stripe_reader
+from hindex.orc.reader.file_indexes import BuiltInIndexes
 
 #: The name that errors must tell.
 PATH = "damaged.orc"

@@ -20,7 +20,8 @@ from unittest import mock
 import pyarrow as pa
 
 from hindex.errors import HindexError
-from hindex.orc import OrcReader, stripe_reader
+from hindex.orc import OrcReader
+from hindex.orc.reader import stripe_reader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

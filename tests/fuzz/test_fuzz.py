@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hindex.orc import OrcReader
-from hindex.orc.source import BytesSource
+from hindex.orc.io.source import BytesSource
 from tests.fuzz.__main__ import At, stopped
 from tests.fuzz.mutate import Corpus, damaged
 from tests.fuzz.reading import read_in_ways

@@ -18,8 +18,8 @@ from hindex.index.btree_reader import BTreeReader
 from hindex.index.index_file import IndexFileReader
 from hindex.index.postings import Groups, group_pairs
 from hindex.index.tree_writer import byte_keys
-from hindex.orc.source import BytesSource
-from hindex.orc.types import OrcType
+from hindex.orc.io.source import BytesSource
+from hindex.orc.metadata.types import OrcType
 from hindex.table.fingerprint import Fingerprint
 
 #: A file's name, stripe and row group, from 0 through all stripes of the file.

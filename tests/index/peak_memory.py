@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from hindex.index.bitmap import BitmapBuilder
-from hindex.orc.types import Kind, OrcType
+from hindex.orc.metadata.types import Kind, OrcType
 
 ROWS = 1_500_000
 rng = np.random.default_rng(1)

@@ -18,8 +18,8 @@ from hindex.index.index_file import OWN_CACHE_BYTES, IndexFileReader
 from hindex.index.index_type import IndexReader, file_index_type
 from hindex.index.page_cache import Cache
 from hindex.keys import array_keys
-from hindex.orc.source import BytesSource
-from hindex.orc.types import Kind, OrcType
+from hindex.orc.io.source import BytesSource
+from hindex.orc.metadata.types import Kind, OrcType
 
 EPOCH = datetime.datetime(1970, 1, 1)
 DAY_ONE = datetime.date(1970, 1, 1)

@@ -26,7 +26,7 @@ from hindex.index.bitmap import BITMAP, BitmapBuilder
 from hindex.index.bitmap_reader import BitmapReader
 from hindex.index.column_stats import Extent
 from hindex.index.index_type import StripeSummary
-from hindex.orc.types import Kind, OrcType
+from hindex.orc.metadata.types import Kind, OrcType
 from tests.index import peak_memory, support
 from tests.index.support import TYPES, build, read, rows
 

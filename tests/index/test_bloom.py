@@ -17,7 +17,7 @@ from hindex.index.bloom import bit_count, hash_count
 from hindex.index.bloom_reader import BloomReader
 from hindex.index.hashing import hash_bytes, hash_integers
 from hindex.index.index_file import IndexFileReader
-from hindex.orc.source import BytesSource, LocalSource
+from hindex.orc.io.source import BytesSource, LocalSource
 from tests.index.support import TYPES, build, key_of, open_index
 
 LONG, STRING, DOUBLE = TYPES["bigint"], TYPES["string"], TYPES["double"]

@@ -26,8 +26,8 @@ from hindex.index.index_file import Footer, IndexFileReader, IndexFileWriter
 from hindex.index.index_type import Level, index_type, resolve_properties
 from hindex.index.postings import group_pairs
 from hindex.keys import KeyKind
-from hindex.orc.source import BytesSource
-from hindex.orc.types import Kind, OrcType
+from hindex.orc.io.source import BytesSource
+from hindex.orc.metadata.types import Kind, OrcType
 from hindex.proto import index_file_pb2 as pb
 from hindex.table.fingerprint import Fingerprint
 from tests.index import support

@@ -10,7 +10,7 @@ from pyroaring import BitMap
 
 from hindex.domain import Domain
 from hindex.index.index_file import VERSION, IndexFileReader, PageRef
-from hindex.orc.source import BytesSource
+from hindex.orc.io.source import BytesSource
 from hindex.proto import index_file_pb2 as pb
 from tests.index.btree_fixtures import files
 from tests.index.btree_support import ModelFile, build, places, read

@@ -9,7 +9,7 @@ import pytest
 
 from hindex.domain import Domain
 from hindex.index.index_file import VERSION, IndexFileReader
-from hindex.orc.source import LocalSource
+from hindex.orc.io.source import LocalSource
 from tests.index.fixture_files import COLUMNS, DIRECTORY, make
 from tests.index.support import FILE_TYPES, TYPES, key_of, open_index
 

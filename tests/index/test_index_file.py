@@ -32,8 +32,8 @@ from hindex.index.index_file import (
 )
 from hindex.index.index_type import file_index_type
 from hindex.keys import KeyKind
-from hindex.orc.source import BytesSource, LocalSource
-from hindex.orc.types import OrcType
+from hindex.orc.io.source import BytesSource, LocalSource
+from hindex.orc.metadata.types import OrcType
 from hindex.proto import index_file_pb2 as pb
 from tests.index.support import TYPES, build, read
 

@@ -16,7 +16,7 @@ from hindex.index.column_stats import Extent
 from hindex.index.index_file import IndexFileReader
 from hindex.index.minmax import LONG_KEY, MinMaxBuilder, array_extent
 from hindex.index.minmax_reader import MinMaxReader
-from hindex.orc.source import BytesSource
+from hindex.orc.io.source import BytesSource
 from tests.index.support import TYPES, build, key_of, open_index
 
 LONG, STRING, DOUBLE = TYPES["bigint"], TYPES["string"], TYPES["double"]

@@ -14,7 +14,7 @@ from hindex.index import page_cache as cache_module
 from hindex.index.index_file import IndexFileReader
 from hindex.index.page_cache import MAX_FILES, Cache, CacheCounts, parse_bytes, shared_cache
 from hindex.index.reader_cache import open_index_file
-from hindex.orc.source import BytesSource
+from hindex.orc.io.source import BytesSource
 from tests.index.support import TYPES, build
 
 

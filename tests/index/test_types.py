@@ -15,8 +15,8 @@ from hindex.errors import BuildError, ColumnError, HindexError, IndexFileError, 
 from hindex.index.index_file import IndexFileReader
 from hindex.index.index_type import EstimatingReader, FileIndexType, Level, Operator, file_index_type
 from hindex.index.page_cache import Cache
-from hindex.orc.source import BytesSource
-from hindex.orc.types import Kind, OrcType
+from hindex.orc.io.source import BytesSource
+from hindex.orc.metadata.types import Kind, OrcType
 from tests.index import support
 from tests.index.support import FILE_TYPES, TYPES, build, open_index
 

@@ -19,7 +19,7 @@ from hindex.index.index_type import Bounds
 from hindex.index.page_cache import shared_cache
 from hindex.maintain.results import IndexState
 from hindex.orc import OrcReader
-from hindex.orc.source import LocalSource
+from hindex.orc.io.source import LocalSource
 from hindex.store.store import Store
 from hindex.table.listing import DataFile
 from tests.maintain.conftest import add_file

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hindex.orc.decode.positions import stream_layout
-from hindex.orc.reader import OrcReader
-from hindex.orc.source import LocalSource
-from hindex.orc.stripe import StreamKind, Stripe, read_row_indexes
-from hindex.orc.types import OrcType
+from hindex.orc.io.source import LocalSource
+from hindex.orc.metadata.stripe import StreamKind, Stripe, read_row_indexes
+from hindex.orc.metadata.types import OrcType
+from hindex.orc.reader.orc_reader import OrcReader
 
 Ints = npt.NDArray[np.int64]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from google.protobuf.message import Message
 
-from hindex.orc.stripe import StreamKind
+from hindex.orc.metadata.stripe import StreamKind
 from tests.fuzz.parts import FileParts, Hooks
 from tests.support.rle_v2 import pack, varint
 

@@ -13,8 +13,9 @@ import pyarrow.orc
 import pytest
 from pyroaring import BitMap, BitMap64
 
-from hindex.orc import OrcReader, RowSelection, reader, stripe_reader
-from hindex.orc.source import FileSystemSource
+from hindex.orc import OrcReader, RowSelection
+from hindex.orc.io.source import FileSystemSource
+from hindex.orc.reader import orc_reader, stripe_reader
 
 ROWS, STRIDE = 32_000, 500
 
@@ -58,7 +59,7 @@ def test_memory_follows_the_size_of_a_piece(
     )
 
     def peak(piece_bytes: int) -> int:
-        monkeypatch.setattr(reader, "_PIECE_BYTES", piece_bytes)
+        monkeypatch.setattr(orc_reader, "_PIECE_BYTES", piece_bytes)
         monkeypatch.setattr(stripe_reader, "WINDOW_BYTES", 1)
         source = FileSystemSource(pyarrow.fs.LocalFileSystem(), str(path)) if is_remote else path
         total = 0

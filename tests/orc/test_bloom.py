@@ -9,12 +9,18 @@ import mmh3
 import numpy as np
 import pytest
 
-from hindex.orc.bloom import BloomFilters, bytes_hash, integer_hash, usable_filters, value_hashes
-from hindex.orc.statistics import Nulls
-from hindex.orc.stripe import StreamKind
-from hindex.orc.tail import FileTail
-from hindex.orc.trust import Distrust, Value
-from hindex.orc.types import Kind, OrcType
+from hindex.orc.metadata.bloom_filters import (
+    BloomFilters,
+    bytes_hash,
+    integer_hash,
+    usable_filters,
+    value_hashes,
+)
+from hindex.orc.metadata.file_tail import FileTail
+from hindex.orc.metadata.statistics import Nulls
+from hindex.orc.metadata.statistics_validity import Distrust, Value
+from hindex.orc.metadata.stripe import StreamKind
+from hindex.orc.metadata.types import Kind, OrcType
 from hindex.proto import orc_metadata_pb2 as pb
 from tests.orc.test_trust import tail
 

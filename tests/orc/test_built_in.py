@@ -14,12 +14,12 @@ import pytest
 
 from hindex.keys import array_keys, key_kind, key_value
 from hindex.orc import Kind, OrcReader, OrcType
-from hindex.orc.bloom import value_hashes
-from hindex.orc.built_in import BuiltInIndexes
-from hindex.orc.source import BytesSource
-from hindex.orc.statistics import ColumnStatistics, Nulls
-from hindex.orc.stripe import StreamKind
-from hindex.orc.trust import Distrust, Value, ValueRange, value_range
+from hindex.orc.io.source import BytesSource
+from hindex.orc.metadata.bloom_filters import value_hashes
+from hindex.orc.metadata.statistics import ColumnStatistics, Nulls
+from hindex.orc.metadata.statistics_validity import Distrust, Value, ValueRange, value_range
+from hindex.orc.metadata.stripe import StreamKind
+from hindex.orc.reader.file_indexes import BuiltInIndexes
 from tests.support.values import TYPES, Column, random_column, random_pool
 from tests.support.writers import WRITERS, write_pyarrow, writer
 

@@ -10,7 +10,7 @@ import zstandard
 from hindex.errors import OrcError
 from hindex.orc import OrcReader
 from hindex.orc.codec import CODECS, Decompressor
-from hindex.orc.source import BytesSource
+from hindex.orc.io.source import BytesSource
 from tests.fuzz.corpus import parts as corpus
 from tests.fuzz.parts import FileParts, Hooks, compressed, put_together
 

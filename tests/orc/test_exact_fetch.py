@@ -13,11 +13,12 @@ import pyarrow.fs
 import pyarrow.orc
 import pytest
 
-from hindex.orc import OrcReader, stripe_reader
-from hindex.orc.counts import CountedSource
-from hindex.orc.known_files import KNOWN_FILES
-from hindex.orc.source import FileSystemSource, LocalSource, Range
-from hindex.orc.tail import TAIL_GUESS
+from hindex.orc import OrcReader
+from hindex.orc.io.metrics import CountedSource
+from hindex.orc.io.source import FileSystemSource, LocalSource, Range
+from hindex.orc.metadata.file_tail import TAIL_GUESS
+from hindex.orc.reader import stripe_reader
+from hindex.orc.reader.file_cache import KNOWN_FILES
 from tests.fuzz.parts import put_together, take_apart
 from tests.orc.chunks import bytes_that_hold
 

@@ -12,7 +12,7 @@ import pyorc
 import pytest
 
 from hindex.orc import OrcReader
-from hindex.orc.source import BytesSource
+from hindex.orc.io.source import BytesSource
 from tests.fuzz.parts import put_together, take_apart
 
 ROWS = 6000

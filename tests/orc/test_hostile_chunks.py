@@ -11,8 +11,8 @@ import zstandard
 
 from hindex.errors import OrcError
 from hindex.orc import OrcReader
-from hindex.orc.source import BytesSource
-from hindex.orc.stripe import StreamKind
+from hindex.orc.io.source import BytesSource
+from hindex.orc.metadata.stripe import StreamKind
 from tests.fuzz.parts import FileParts, Hooks, compressed, put_together
 from tests.orc.hostile import (
     LZ4,

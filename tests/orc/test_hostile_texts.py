@@ -11,8 +11,8 @@ import pytest
 
 from hindex.errors import OrcError
 from hindex.orc import OrcReader
-from hindex.orc.source import BytesSource
-from hindex.orc.stripe import StreamKind
+from hindex.orc.io.source import BytesSource
+from hindex.orc.metadata.stripe import StreamKind
 from tests.fuzz.parts import FileParts, put_together, take_apart
 from tests.orc.hostile import (
     NONE,

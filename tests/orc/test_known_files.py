@@ -12,8 +12,8 @@ import pyarrow.orc
 import pytest
 
 from hindex.orc import OrcReader
-from hindex.orc.known_files import KNOWN_FILES, KnownFiles
-from hindex.orc.source import BytesSource, LocalSource
+from hindex.orc.io.source import BytesSource, LocalSource
+from hindex.orc.reader.file_cache import KNOWN_FILES, KnownFiles
 
 ROWS = 30_000
 

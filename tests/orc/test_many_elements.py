@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from hindex.orc import OrcReader
-from hindex.orc.source import BytesSource
+from hindex.orc.io.source import BytesSource
 from tests.fuzz.parts import FileParts, put_together, take_apart
 from tests.support.writers import write_pyarrow
 

@@ -10,7 +10,7 @@ import pyarrow.orc
 import pytest
 
 from hindex.orc import OrcReader
-from hindex.orc.source import BytesSource
+from hindex.orc.io.source import BytesSource
 
 ROWS, STRIDE = 6000, 1000
 

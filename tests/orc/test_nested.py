@@ -17,8 +17,8 @@ import pytest
 
 from hindex.errors import OrcError
 from hindex.orc import OrcReader
-from hindex.orc.source import BytesSource
-from hindex.orc.stripe import EncodingKind
+from hindex.orc.io.source import BytesSource
+from hindex.orc.metadata.stripe import EncodingKind
 from tests.fuzz.parts import Hooks, put_together, take_apart
 
 LEAVES: dict[str, Callable[[random.Random], Any]] = {

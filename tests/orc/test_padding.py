@@ -11,7 +11,7 @@ import pytest
 
 from hindex.errors import OrcError
 from hindex.orc import OrcReader
-from hindex.orc.decode import arrays
+from hindex.orc.decode import arrow_arrays
 
 LENGTH = 7
 
@@ -28,10 +28,10 @@ def values(rng: np.random.Generator, count: int) -> list[str | None]:
 def test_values_are_filled_up_to_so_many_characters(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    monkeypatch.setattr(arrays, "MAX_ARRAY_BYTES", most)
+    monkeypatch.setattr(arrow_arrays, "MAX_ARRAY_BYTES", most)
     for count in (0, 1, 50):
         some = values(rng, count)
-        found = arrays.pad_strings(pa.array(some, pa.utf8()), LENGTH)
+        found = arrow_arrays.pad_strings(pa.array(some, pa.utf8()), LENGTH)
         assert found.type == pa.utf8()
         assert found.to_pylist() == [None if value is None else value.ljust(LENGTH) for value in some]
 
@@ -44,17 +44,17 @@ def test_as_much_as_an_array_holds(
     expected = [None if value is None else value.ljust(LENGTH) for value in some]
     total = sum(len((value or "").encode()) for value in expected)
     if bound == "what there is":
-        monkeypatch.setattr(arrays, "MAX_ARRAY_BYTES", total)
-        assert arrays.pad_strings(pa.array(some, pa.utf8()), LENGTH).to_pylist() == expected
+        monkeypatch.setattr(arrow_arrays, "MAX_ARRAY_BYTES", total)
+        assert arrow_arrays.pad_strings(pa.array(some, pa.utf8()), LENGTH).to_pylist() == expected
     else:
-        monkeypatch.setattr(arrays, "MAX_ARRAY_BYTES", total - 1)
+        monkeypatch.setattr(arrow_arrays, "MAX_ARRAY_BYTES", total - 1)
         with pytest.raises(OrcError, match=f"the selected values take {total} bytes"):
-            arrays.pad_strings(pa.array(some, pa.utf8()), LENGTH)
+            arrow_arrays.pad_strings(pa.array(some, pa.utf8()), LENGTH)
 
 
 def test_a_length_that_no_memory_has() -> None:
     with pytest.raises(OrcError, match="more than one array holds: select fewer rows"):
-        arrays.pad_strings(pa.array(["a"] * 1000), (1 << 32) - 1)
+        arrow_arrays.pad_strings(pa.array(["a"] * 1000), (1 << 32) - 1)
 
 
 @pytest.mark.usefixtures("windows")

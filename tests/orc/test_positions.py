@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hindex.orc.decode.positions import parse_positions
-from hindex.orc.stripe import StreamKind
+from hindex.orc.metadata.stripe import StreamKind
 
 #: A direct string: DATA has a place, LENGTH a place and values to skip.
 LAYOUT = ((StreamKind.DATA, 0), (StreamKind.LENGTH, 1))

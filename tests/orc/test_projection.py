@@ -14,8 +14,8 @@ import pytest
 
 from hindex.errors import ColumnError
 from hindex.orc import OrcReader
-from hindex.orc.projection import project
-from hindex.orc.types import Kind, OrcType
+from hindex.orc.metadata.projection import project
+from hindex.orc.metadata.types import Kind, OrcType
 
 ROWS = 4000
 STRIDE = 500

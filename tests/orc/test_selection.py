@@ -11,7 +11,7 @@ from pyroaring import BitMap
 
 from hindex.errors import ArgumentError
 from hindex.orc import OrcReader
-from hindex.orc.selection import RowSelection
+from hindex.orc.reader.row_selection import RowSelection
 from tests.support.writers import write_pyarrow
 
 

@@ -14,8 +14,8 @@ from google.protobuf.message import Message
 
 from hindex.errors import OrcError
 from hindex.orc import OrcReader
-from hindex.orc.source import BytesSource
-from hindex.orc.stripe import StreamKind
+from hindex.orc.io.source import BytesSource
+from hindex.orc.metadata.stripe import StreamKind
 from tests.fuzz.parts import FileParts, Hooks, put_together, take_apart
 
 #: Stripes that are taken apart: rows, and rows of one and of a row group.

@@ -17,7 +17,7 @@ import pytest
 
 from hindex.errors import OrcError, TableError
 from hindex.orc import OrcReader
-from hindex.orc.source import (
+from hindex.orc.io.source import (
     COALESCE_GAP,
     GAPS_BYTES,
     GAPS_PART,

@@ -8,7 +8,7 @@ import weakref
 
 import pytest
 
-from hindex.orc.thread_pool import SERIAL, ThreadPool
+from hindex.orc.io.thread_pool import SERIAL, ThreadPool
 
 #: Seconds after which a test of threads that wait for each other fails.
 PATIENCE = 30

@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.orc
 import pytest
 
-from hindex.orc.source import BytesSource
-from hindex.orc.statistics import (
+from hindex.orc.io.source import BytesSource
+from hindex.orc.metadata.file_tail import FileTail, read_tail
+from hindex.orc.metadata.statistics import (
     BinaryStatistics,
     BooleanStatistics,
     CollectionStatistics,
@@ -26,9 +27,8 @@ from hindex.orc.statistics import (
     StringStatistics,
     TimestampStatistics,
 )
-from hindex.orc.tail import FileTail, read_tail
-from hindex.orc.trust import Distrust, ValueRange, value_range
-from hindex.orc.types import Kind, OrcType
+from hindex.orc.metadata.statistics_validity import Distrust, ValueRange, value_range
+from hindex.orc.metadata.types import Kind, OrcType
 from hindex.proto import orc_metadata_pb2 as pb
 
 DAY = 86_400_000_000
@@ -215,7 +215,7 @@ def test_other_time_zones_widen_timestamps(zone: str | None) -> None:
 
 def test_every_julian_timestamp_stays_within_its_bounds(rng: np.random.Generator) -> None:
     """Recounted as the data are: around the turn of calendars and around leap days that only one of them has."""
-    from hindex.orc.decode.timestamps import GREGORIAN_START, julian_to_gregorian
+    from hindex.orc.calendars import GREGORIAN_START, julian_to_gregorian
 
     leap_day = -171_654 + 59  # 1500-02-29 of the Julian calendar
     for around in (GREGORIAN_START, leap_day, leap_day - 36_525):

@@ -16,9 +16,9 @@ import pytest
 from hindex.errors import OrcError
 from hindex.orc import OrcReader
 from hindex.orc.codec import Decompressor
-from hindex.orc.source import BytesSource
-from hindex.orc.tail import MAX_TYPE_DEPTH
-from hindex.orc.types import Kind
+from hindex.orc.io.source import BytesSource
+from hindex.orc.metadata.file_tail import MAX_TYPE_DEPTH
+from hindex.orc.metadata.types import Kind
 from hindex.proto import orc_metadata_pb2 as pb
 from hindex.table.type_text import parse_type
 from tests.fuzz.parts import put_together, take_apart

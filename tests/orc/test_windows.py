@@ -16,10 +16,11 @@ import pyarrow.orc
 import pytest
 
 from hindex.errors import OrcError
-from hindex.orc import OrcReader, stripe_reader
+from hindex.orc import OrcReader
 from hindex.orc.decode import streams
-from hindex.orc.source import BytesSource
-from hindex.orc.stripe import EncodingKind, StreamKind
+from hindex.orc.io.source import BytesSource
+from hindex.orc.metadata.stripe import EncodingKind, StreamKind
+from hindex.orc.reader import stripe_reader
 from tests.fuzz.parts import FileParts, Hooks, put_together, take_apart
 from tests.support.writers import write_pyarrow
 

@@ -13,7 +13,7 @@ from pyroaring import BitMap
 from hindex.domain import Domain, Key, Range, make_range
 from hindex.index.index_type import Bounds
 from hindex.keys import float_key
-from hindex.orc.types import Kind, OrcType
+from hindex.orc.metadata.types import Kind, OrcType
 from hindex.plan.filter import ALWAYS, NEVER, AllOf, AnyOf, Filter, Leaf, leaves
 from hindex.plan.filter_evaluation import bounds, mask, prune
 from hindex.plan.rules import all_of, any_of, leaf

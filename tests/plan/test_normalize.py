@@ -7,7 +7,7 @@ import pytest
 
 from hindex.domain import Domain, Key, Range
 from hindex.errors import ColumnError, PredicateError
-from hindex.orc.types import Kind, OrcType
+from hindex.orc.metadata.types import Kind, OrcType
 from hindex.plan.filter import AllOf, AnyOf, Filter, Leaf, Residual, columns, leaves
 from hindex.plan.normalize import normalize
 from hindex.plan.rules import transform

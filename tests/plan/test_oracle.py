@@ -15,7 +15,7 @@ import pyorc
 import pytest
 
 from hindex.errors import PredicateError
-from hindex.orc.types import Kind, OrcType
+from hindex.orc.metadata.types import Kind, OrcType
 from hindex.plan.filter_evaluation import mask
 from hindex.plan.normalize import normalize
 from hindex.plan.time_zones import TimeZones

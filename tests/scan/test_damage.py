@@ -20,7 +20,7 @@ from hindex.index import index_type
 from hindex.index.column_stats import Extent
 from hindex.index.index_file import IndexFileReader, IndexFileWriter
 from hindex.keys import KeyKind
-from hindex.orc.source import LocalSource
+from hindex.orc.io.source import LocalSource
 from hindex.plan.reasons import Reason
 from hindex.sql import parse_predicate
 from hindex.store import segment

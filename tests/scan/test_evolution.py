@@ -14,7 +14,7 @@ import hindex
 from hindex.api.table import IndexSpec, Table
 from hindex.errors import ColumnError, TableError
 from hindex.orc import OrcReader
-from hindex.orc.types import Kind as OrcKind
+from hindex.orc.metadata.types import Kind as OrcKind
 from hindex.plan.reasons import Reason
 from tests.fuzz.parts import put_together, take_apart
 from tests.support.chars import as_char

@@ -16,7 +16,7 @@ from hindex.api.predicate_input import Where
 from hindex.api.table import IndexSpec, Table
 from hindex.errors import PredicateError
 from hindex.orc import OrcReader, RowSelection
-from hindex.orc.thread_pool import ThreadPool
+from hindex.orc.io.thread_pool import ThreadPool
 from hindex.plan import filter_evaluation as evaluation
 from hindex.plan.filter import Residual
 from hindex.plan.reasons import Reason

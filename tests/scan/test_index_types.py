@@ -18,7 +18,7 @@ from hindex.errors import IndexFileError
 from hindex.index.index_file import IndexFileReader
 from hindex.index.page_cache import DEFAULT_BYTES, shared_cache
 from hindex.orc import OrcReader
-from hindex.orc.source import LocalSource
+from hindex.orc.io.source import LocalSource
 from hindex.plan.filter import leaves
 from hindex.plan.reasons import Reason
 from hindex.scan import open_task

@@ -14,7 +14,7 @@ from hindex.domain import Domain, Range
 from hindex.explain.explanation import Kept
 from hindex.index.column_stats import Extent
 from hindex.orc import OrcReader
-from hindex.orc.stripe import StreamKind
+from hindex.orc.metadata.stripe import StreamKind
 from hindex.plan.filter import leaves
 from hindex.plan.reasons import Reason
 from hindex.scan import open_task

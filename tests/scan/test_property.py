@@ -17,7 +17,8 @@ import pytest
 
 import hindex
 from hindex.api.table import IndexSpec, Table
-from hindex.orc import OrcReader, stripe_reader
+from hindex.orc import OrcReader
+from hindex.orc.reader import stripe_reader
 from hindex.plan.filter import residuals
 from hindex.scan import cost, open_task
 from hindex.sql import parse_predicate

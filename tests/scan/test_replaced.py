@@ -15,7 +15,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from hindex.api.table import Table
 from hindex.errors import OrcError
-from hindex.orc.source import FileSystemSource, FsspecSource, LocalSource
+from hindex.orc.io.source import FileSystemSource, FsspecSource, LocalSource
 from hindex.plan.reasons import REPLACED_SINCE, Note, Reason
 from hindex.scan.open_task import OpenTask
 from hindex.scan.planning import ScanPlan

@@ -19,7 +19,7 @@ import hindex
 from hindex.api.table import Table
 from hindex.errors import ColumnError, OrcError, TableError
 from hindex.orc import OrcReader
-from hindex.orc.tail import FileTail
+from hindex.orc.metadata.file_tail import FileTail
 from hindex.plan.reasons import Reason
 from hindex.scan.open_task import OpenTask
 from hindex.scan.task_runner import answered, run_units

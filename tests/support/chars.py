@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from hindex.orc.types import Kind
+from hindex.orc.metadata.types import Kind
 from tests.fuzz.parts import put_together, take_apart
 from tests.support.small import write_columns
 

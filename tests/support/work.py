@@ -12,7 +12,7 @@ from hindex.api.table import Table
 from hindex.index.index_file import IndexFileReader
 from hindex.index.page_cache import shared_cache
 from hindex.orc import OrcReader, ReadCounts
-from hindex.orc.known_files import KNOWN_FILES
+from hindex.orc.reader.file_cache import KNOWN_FILES
 from hindex.scan.open_task import OpenTask
 from hindex.scan.task_runner import answered
 

@@ -15,7 +15,7 @@ from pyarrow import orc
 
 from hindex.errors import TableError
 from hindex.keys import array_keys, float_key
-from hindex.orc.types import Kind
+from hindex.orc.metadata.types import Kind
 from hindex.table.partitions import NULL_PARTITION, PartitionValue, discover, unescape
 
 if TYPE_CHECKING:

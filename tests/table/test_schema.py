@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hindex.errors import ColumnError, TableError
-from hindex.orc.types import Kind, OrcType
+from hindex.orc.metadata.types import Kind, OrcType
 from hindex.table.schema import TableColumn, TableSchema, bind_columns, common_type, merge_schemas
 from hindex.table.type_text import parse_type, type_text
 

@@ -68,7 +68,7 @@ class Hindex(Engine):
 
     def forget(self) -> None:
         from hindex.index.page_cache import shared_cache
-        from hindex.orc.known_files import KNOWN_FILES
+        from hindex.orc.reader.file_cache import KNOWN_FILES
 
         shared_cache().clear()
         KNOWN_FILES.clear()

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.orc
 
 from hindex.orc import kernel
-from hindex.orc.stripe import StreamKind
+from hindex.orc.metadata.stripe import StreamKind
 from tests.fuzz.parts import put_together, take_apart
 from tests.orc.kernel.segments import as_ints
 from tests.support.rle_v2 import odd_patches

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hindex.orc.projection import Projection
-from hindex.orc.types import Kind, OrcType
+from hindex.orc.metadata.projection import Projection
+from hindex.orc.metadata.types import Kind, OrcType
 
 
 def misplacing(column: Projection) -> Iterator[OrcType]:

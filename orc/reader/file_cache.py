@@ -16,9 +16,9 @@ import google_crc32c
 
 from hindex.errors import ArgumentError
 from hindex.orc.decode.positions import RowIndexPositions
-from hindex.orc.source import ByteSource
-from hindex.orc.stripe import Stripe
-from hindex.orc.tail import FileTail, read_tail
+from hindex.orc.io.source import ByteSource
+from hindex.orc.metadata.file_tail import FileTail, read_tail
+from hindex.orc.metadata.stripe import Stripe
 
 #: Environment variable with the bound, in bytes; 0 keeps nothing.
 VARIABLE = "HINDEX_ORC_CACHE_BYTES"

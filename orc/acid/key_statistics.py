@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hindex.errors import OrcError
-from hindex.orc.acid.keys import KeyRange, bucket_code
+from hindex.orc.acid.row_keys import KeyRange, bucket_code
 from hindex.orc.acid.schema import AcidColumns
-from hindex.orc.built_in import BuiltInIndexes
-from hindex.orc.reader import OrcReader
-from hindex.orc.statistics import ColumnStatistics, Nulls
-from hindex.orc.trust import Distrust, ValueRange, value_range
+from hindex.orc.metadata.statistics import ColumnStatistics, Nulls
+from hindex.orc.metadata.statistics_validity import Distrust, ValueRange, value_range
+from hindex.orc.reader.file_indexes import BuiltInIndexes
+from hindex.orc.reader.orc_reader import OrcReader
 
 Range = tuple[int | None, int | None]
 _Found = ColumnStatistics | Distrust | None

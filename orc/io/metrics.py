@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, fields
 
 from hindex.orc.codec import Decompressor
-from hindex.orc.source import ByteSource, Range
+from hindex.orc.io.source import ByteSource, Range
 
 
 @dataclass(slots=True)

@@ -14,9 +14,9 @@ from google.protobuf.message import DecodeError
 
 from hindex.errors import OrcError
 from hindex.orc.codec import Decompressor
-from hindex.orc.source import ByteSource
-from hindex.orc.tail import MAX_METADATA_SIZE, FileTail, StripeInformation, as_text
-from hindex.orc.types import Kind, OrcType
+from hindex.orc.io.source import ByteSource
+from hindex.orc.metadata.file_tail import MAX_METADATA_SIZE, FileTail, StripeInformation, as_text
+from hindex.orc.metadata.types import Kind, OrcType
 from hindex.proto import orc_metadata_pb2 as pb
 
 

@@ -11,11 +11,12 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from hindex.errors import OrcError
-from hindex.orc.acid.counting import count_up
+from hindex.orc.acid.delete_cache import Held
 from hindex.orc.acid.deletes import DeletedRows, int64s, row_keys
-from hindex.orc.acid.files import AcidFile
-from hindex.orc.acid.held import Held
-from hindex.orc.acid.keys import (
+from hindex.orc.acid.delta_files import AcidFile
+from hindex.orc.acid.key_statistics import KeyStatistics
+from hindex.orc.acid.row_id_runs import count_up
+from hindex.orc.acid.row_keys import (
     FlatKeys,
     KeyRange,
     KeySet,
@@ -25,11 +26,10 @@ from hindex.orc.acid.keys import (
     bucket_property,
     flat_range,
 )
-from hindex.orc.acid.ranges import KeyStatistics
 from hindex.orc.acid.schema import ROW_ID_TYPE, acid_columns
 from hindex.orc.acid.visibility import InvisibleRows
-from hindex.orc.reader import OrcReader
-from hindex.orc.selection import RowSelection, as_rows
+from hindex.orc.reader.orc_reader import OrcReader
+from hindex.orc.reader.row_selection import RowSelection, as_rows
 
 #: Bytes of deleted rows that are kept for other scans, and about what one stripe's take besides.
 _DELETED_BYTES = 16 << 20

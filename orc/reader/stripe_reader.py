@@ -14,17 +14,17 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hindex.errors import OrcError
-from hindex.orc.counts import CountedSource, ReadCounts
 from hindex.orc.decode.columns import ColumnDecoder, ValueSelection
 from hindex.orc.decode.positions import RowIndexPositions, has_present, parse_positions, stream_layout
 from hindex.orc.decode.streams import IndexedReader, SequentialReader, StoredStream, StreamReader
-from hindex.orc.known_files import KnownFile
-from hindex.orc.misplaced import misplacing
-from hindex.orc.projection import Projection
-from hindex.orc.selection import RowSelection
-from hindex.orc.source import Range
-from hindex.orc.stripe import StreamKind, Stripe, read_row_indexes, read_stripe_footer
-from hindex.orc.tail import FileTail
+from hindex.orc.io.metrics import CountedSource, ReadCounts
+from hindex.orc.io.source import Range
+from hindex.orc.metadata.cpp_null_children import misplacing
+from hindex.orc.metadata.file_tail import FileTail
+from hindex.orc.metadata.projection import Projection
+from hindex.orc.metadata.stripe import StreamKind, Stripe, read_row_indexes, read_stripe_footer
+from hindex.orc.reader.file_cache import KnownFile
+from hindex.orc.reader.row_selection import RowSelection
 
 Ints = npt.NDArray[np.int64]
 
@@ -348,7 +348,7 @@ class ColumnReader:
         return positions
 
     def _is_misplaced(self) -> bool:
-        """Return True if row indexes may disagree with the values; see :mod:`hindex.orc.misplaced`."""
+        """Return True if row indexes may disagree with the values; see :mod:`hindex.orc.metadata.cpp_null_children`."""
         if self._file.tail.is_by_java:
             return False
         return any(has_present(self._stripe.stripe, node.column) for node in misplacing(self._column))

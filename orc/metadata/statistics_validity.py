@@ -15,8 +15,9 @@ from decimal import Decimal
 
 import numpy as np
 
-from hindex.orc.decode.timestamps import GREGORIAN_START, MICROS_PER_DAY, julian_to_gregorian
-from hindex.orc.statistics import (
+from hindex.orc.calendars import GREGORIAN_START, MICROS_PER_DAY, julian_to_gregorian
+from hindex.orc.metadata.file_tail import FileTail
+from hindex.orc.metadata.statistics import (
     BooleanStatistics,
     ColumnStatistics,
     DateStatistics,
@@ -26,8 +27,7 @@ from hindex.orc.statistics import (
     StringStatistics,
     TimestampStatistics,
 )
-from hindex.orc.tail import FileTail
-from hindex.orc.types import BINARY_KINDS, INTEGER_KINDS, STRING_KINDS, Kind, OrcType
+from hindex.orc.metadata.types import BINARY_KINDS, INTEGER_KINDS, STRING_KINDS, Kind, OrcType
 
 #: Writer versions, which count the Java writer's fixes; writers in other languages begin at the last of them.
 WRITER_HIVE_8732 = 1

@@ -14,9 +14,9 @@ import numpy.typing as npt
 from hindex.errors import OrcError
 from hindex.orc.codec import HEADER_LENGTH
 from hindex.orc.decode.positions import has_present
-from hindex.orc.reader import OrcReader
-from hindex.orc.stripe import StreamKind
-from hindex.orc.types import Kind
+from hindex.orc.metadata.stripe import StreamKind
+from hindex.orc.metadata.types import Kind
+from hindex.orc.reader.orc_reader import OrcReader
 
 #: Values of a run, but for the last one; and the fewest that are written as one.
 _RUN, _FEWEST = 512, 4

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hindex.errors import OrcError
-from hindex.orc.types import Kind
+from hindex.orc.metadata.types import Kind
 
 Ints = npt.NDArray[np.int64]
 

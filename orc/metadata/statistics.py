@@ -1,6 +1,7 @@
 """Column statistics: of a file, a stripe or a row group, as typed values.
 
-What a writer left may not be what it means: :mod:`hindex.orc.trust` says which of it may be relied on.
+What a writer left may not be what it means: :mod:`hindex.orc.metadata.statistics_validity` says
+which of it may be relied on.
 
 Source: ORC specification v1, "Column Statistics".
 """

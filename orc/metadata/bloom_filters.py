@@ -18,12 +18,12 @@ from decimal import Decimal
 import numpy as np
 import numpy.typing as npt
 
-from hindex.orc.decode.timestamps import GREGORIAN_START
-from hindex.orc.statistics import Nulls
-from hindex.orc.stripe import StreamKind
-from hindex.orc.tail import FileTail
-from hindex.orc.trust import WRITER_ORC_101, WRITER_ORC_135, Distrust, Value, is_utc
-from hindex.orc.types import INTEGER_KINDS, STRING_KINDS, Kind, OrcType
+from hindex.orc.calendars import GREGORIAN_START
+from hindex.orc.metadata.file_tail import FileTail
+from hindex.orc.metadata.statistics import Nulls
+from hindex.orc.metadata.statistics_validity import WRITER_ORC_101, WRITER_ORC_135, Distrust, Value, is_utc
+from hindex.orc.metadata.stripe import StreamKind
+from hindex.orc.metadata.types import INTEGER_KINDS, STRING_KINDS, Kind, OrcType
 from hindex.proto import orc_metadata_pb2 as pb
 
 Words = npt.NDArray[np.uint64]
@@ -154,7 +154,7 @@ def _may_have_more_digits(data_type: OrcType, tail: FileTail) -> bool:
 def value_hashes(value: Value, data_type: OrcType, tail: FileTail) -> list[int] | None:
     """The hashes under which a writer may have put a value into a filter; None where it cannot be told.
 
-    :param value: as :class:`~hindex.orc.trust.ValueRange` has it.
+    :param value: as :class:`~hindex.orc.metadata.statistics_validity.ValueRange` has it.
     :param data_type: the column's type in the file.
     """
     match value:

@@ -12,10 +12,10 @@ import pyarrow as pa
 from hindex.errors import OrcError
 from hindex.orc.acid.schema import acid_columns
 from hindex.orc.acid.write_ids import ALL_VALID, ValidWriteIds
-from hindex.orc.known_files import KNOWN_FILES, KnownFiles
-from hindex.orc.reader import OrcReader
-from hindex.orc.source import ByteSource, Range, open_source
-from hindex.orc.tail import FileTail, read_tail
+from hindex.orc.io.source import ByteSource, Range, open_source
+from hindex.orc.metadata.file_tail import FileTail, read_tail
+from hindex.orc.reader.file_cache import KNOWN_FILES, KnownFiles
+from hindex.orc.reader.orc_reader import OrcReader
 
 #: What the footer of an ACID file tells its layout's version by, and the first one that is read: that of Hive 3.
 _VERSION_KEY = "hive.acid.version"

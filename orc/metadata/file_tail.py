@@ -14,11 +14,11 @@ from google.protobuf.message import DecodeError
 
 from hindex.errors import OrcError
 from hindex.orc.codec import MAX_BLOCK_SIZE, Codec, Decompressor, codec_of
-from hindex.orc.types import Kind, OrcType
+from hindex.orc.metadata.types import Kind, OrcType
 from hindex.proto import orc_metadata_pb2 as pb
 
 if TYPE_CHECKING:
-    from hindex.orc.source import ByteSource
+    from hindex.orc.io.source import ByteSource
 
 MAGIC = b"ORC"
 

@@ -1,6 +1,6 @@
 """The indexes that ORC files carry in themselves: statistics of the file, its stripes and row groups, bloom filters.
 
-Only what is asked for is read, and once; it is counted in the reader's :class:`~hindex.orc.counts.ReadCounts`.
+Only what is asked for is read, and once; it is counted in the reader's :class:`~hindex.orc.io.metrics.ReadCounts`.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import TypeVar
 from google.protobuf.message import DecodeError
 
 from hindex.errors import OrcError
-from hindex.orc.bloom import BloomFilters, usable_filters
-from hindex.orc.misplaced import misplacing_above
-from hindex.orc.reader import OrcReader
-from hindex.orc.statistics import ColumnStatistics, Nulls
-from hindex.orc.stripe import StreamKind, Stripe, read_row_indexes
-from hindex.orc.tail import MAX_METADATA_SIZE
-from hindex.orc.trust import Distrust
-from hindex.orc.types import OrcType
+from hindex.orc.metadata.bloom_filters import BloomFilters, usable_filters
+from hindex.orc.metadata.cpp_null_children import misplacing_above
+from hindex.orc.metadata.file_tail import MAX_METADATA_SIZE
+from hindex.orc.metadata.statistics import ColumnStatistics, Nulls
+from hindex.orc.metadata.statistics_validity import Distrust
+from hindex.orc.metadata.stripe import StreamKind, Stripe, read_row_indexes
+from hindex.orc.metadata.types import OrcType
+from hindex.orc.reader.orc_reader import OrcReader
 from hindex.proto import orc_metadata_pb2 as pb
 
 Section = TypeVar("Section", pb.Metadata, pb.BloomFilterIndex)
@@ -122,7 +122,10 @@ class BuiltInIndexes:
         return [min(stride, rows - start) for start in range(0, rows, stride)]
 
     def _is_misplaced(self, column: int) -> bool:
-        """Whether rows may have other values than those that were counted; see :mod:`hindex.orc.misplaced`."""
+        """Return True if rows may have other values than the statistics count.
+
+        See :mod:`hindex.orc.metadata.cpp_null_children`.
+        """
         if self._as_stored or self._tail.is_by_java:
             return False
         if column not in self._misplaced:

@@ -16,16 +16,16 @@ import pyarrow as pa
 from pyroaring import BitMap, BitMap64
 
 from hindex.errors import ArgumentError, OrcError
-from hindex.orc.counts import CountedSource, ReadCounts
-from hindex.orc.known_files import KNOWN_FILES, KnownFiles
-from hindex.orc.projection import Projection, project, project_all
-from hindex.orc.selection import RowSelection, as_rows
-from hindex.orc.source import ByteSource, Location, open_source
-from hindex.orc.stripe import Stripe
-from hindex.orc.stripe_reader import FileContext, Parts, StripeReader
-from hindex.orc.tail import FileTail, StripeInformation
-from hindex.orc.thread_pool import SERIAL, ThreadPool, processors
-from hindex.orc.types import OrcType
+from hindex.orc.io.metrics import CountedSource, ReadCounts
+from hindex.orc.io.source import ByteSource, Location, open_source
+from hindex.orc.io.thread_pool import SERIAL, ThreadPool, processors
+from hindex.orc.metadata.file_tail import FileTail, StripeInformation
+from hindex.orc.metadata.projection import Projection, project, project_all
+from hindex.orc.metadata.stripe import Stripe
+from hindex.orc.metadata.types import OrcType
+from hindex.orc.reader.file_cache import KNOWN_FILES, KnownFiles
+from hindex.orc.reader.row_selection import RowSelection, as_rows
+from hindex.orc.reader.stripe_reader import FileContext, Parts, StripeReader
 
 Rows: TypeAlias = (
     BitMap | BitMap64 | np.ndarray[Any, Any] | pa.Array | Iterable[int] | Mapping[int, BitMap | Iterable[int]]
@@ -48,7 +48,7 @@ class OrcReader:
     """Reads the rows and columns that are asked for, and counts what that took.
 
     :param source: a local path; a URI that pyarrow or fsspec knows; a pair of a pyarrow or fsspec file system and
-        a path in it; or a :class:`~hindex.orc.source.ByteSource`.
+        a path in it; or a :class:`~hindex.orc.io.source.ByteSource`.
     :param known: where metadata that was read is kept for later readers; the process's by default.
     :param timezone: the reader's time zone, as Java names it. With it, ``timestamp`` columns are instants, as Spark
         reads them in a Java of that default time zone. Without it, they are wall clock readings without a zone.

@@ -1,0 +1,1 @@
+"""Byte sources, metrics of reads, and the thread pool."""

@@ -1,0 +1,1 @@
+"""Metadata of ORC files: types, file tail, stripe footers, statistics, bloom filters."""

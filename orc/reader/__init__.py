@@ -1,0 +1,1 @@
+"""Read selected rows and columns of ORC files as Arrow batches."""
