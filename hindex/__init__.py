@@ -80,9 +80,9 @@ if not TYPE_CHECKING:  # else type checkers would take every misspelt name for a
             return found
         if name in ("orc", "sql"):
             return importlib.import_module(f"hindex.{name}")
-        from hindex.validation import meant
+        from hindex.validation import suggestion
 
-        hint = "" if name.startswith("_") else meant(name, __all__)
+        hint = "" if name.startswith("_") else suggestion(name, __all__)
         raise AttributeError(
             f"module 'hindex' has no attribute {name!r}{f'; {hint}'.rstrip() if hint else ''}"
         )

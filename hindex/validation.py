@@ -85,7 +85,7 @@ def closest(given: str, known: Iterable[str], most: int = 3) -> list[str]:
     return [folded[name] for name in get_close_matches(given.lower(), folded, n=most)]
 
 
-def meant(given: str, known: Iterable[str], show: Callable[[str], str] = repr, most: int = 1) -> str:
+def suggestion(given: str, known: Iterable[str], show: Callable[[str], str] = repr, most: int = 1) -> str:
     """A suggestion in front of the names that there are; an empty text where none is like the one given."""
     close = closest(given, known, most)
     return f"did you mean {' or '.join(map(show, close))}? " if close else ""

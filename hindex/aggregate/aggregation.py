@@ -14,8 +14,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hindex.aggregate.groups import Groups, Joining, counts_of, distinct_of, values_of
-from hindex.aggregate.stripe_aggregation import ColumnValues, Part, StripePart, is_told, stripe_part
+from hindex.aggregate.groups import GroupMerger, Groups, counts_of, distinct_of, values_of
+from hindex.aggregate.stripe_aggregation import (
+    ColumnValues,
+    PartialAggregate,
+    StripeAggregate,
+    aggregate_stripe,
+    is_known,
+)
 from hindex.domain import Key
 from hindex.errors import ArgumentTypeError, ColumnError, PredicateError
 from hindex.formatting import counted
@@ -26,7 +32,7 @@ from hindex.plan.filter import Filter
 from hindex.plan.filter_evaluation import mask
 from hindex.plan.normalize import normalize
 from hindex.plan.time_zones import ZonesOf, makes_times, no_zones
-from hindex.scan.metrics import Meter
+from hindex.scan.metrics import MetricsCollector
 from hindex.scan.planning import ScanPlan, plan_nothing, plan_scan
 from hindex.scan.task import OutputColumn
 from hindex.scan.task_runner import Runner
@@ -215,18 +221,18 @@ class Aggregation:
         :param analyze: answer it, too, and tell what that took.
         """
 
-        from hindex.explain.explain_analyze import measured
+        from hindex.explain.explain_analyze import explain_analyze
 
         if not analyze:
             return self._explained(self._planned(Runner()))
-        meter = Meter()
+        meter = MetricsCollector()
         runner = Runner(meter=meter)
 
         def run() -> tuple[ScanPlan, int]:
             plan = self._planned(runner)
             return plan, self._result(plan, runner).num_rows
 
-        return measured(meter, run, self._explained)
+        return explain_analyze(meter, run, self._explained)
 
     def _explained(self, plan: ScanPlan) -> Explanation:
         from hindex.explain.scan_explanation import explain_plan
@@ -240,7 +246,7 @@ class Aggregation:
             shown=[quote_name(item.name) if isinstance(item, Group) else item.name for item in self.items],
             group=", ".join(dict.fromkeys(spelled(resolve(name).path) for name in self.groups)) + having,
             limit=self.limit,
-            is_told=lambda task, answer: is_told(task, answer, part),
+            is_known=lambda task, answer: is_known(task, answer, part),
         )
 
     def _result(self, plan: ScanPlan, runner: Runner) -> pa.Table:
@@ -301,12 +307,12 @@ class Aggregation:
         """The result's columns."""
         return tuple(item.name for item in self.items)
 
-    def part_of(self, plan: ScanPlan) -> Part:
+    def part_of(self, plan: ScanPlan) -> PartialAggregate:
         """What is asked of each stripe."""
         groups = self._groups(plan)
         groupings = [groups] if groups else []
         groupings += [self._with(plan, groups, item) for item in self._asked if _function(item) is _DISTINCT]
-        part = Part(groupings=tuple(dict.fromkeys(groupings)))
+        part = PartialAggregate(groupings=tuple(dict.fromkeys(groupings)))
         if groups:
             return part
         asked = {function: set[str]() for function in AggregateFunction}
@@ -325,12 +331,14 @@ class Aggregation:
         assert item.column is not None
         return tuple(dict.fromkeys((*groups, plan.snapshot.schema.resolve(item.column).name)))
 
-    def _totals(self, plan: ScanPlan, runner: Runner) -> tuple[StripePart, dict[tuple[str, ...], Groups]]:
+    def _totals(
+        self, plan: ScanPlan, runner: Runner
+    ) -> tuple[StripeAggregate, dict[tuple[str, ...], Groups]]:
         """What all stripes contribute, and the groups of it, in order."""
         part, types = self.part_of(plan), {column.name: column.type for column in plan.lookups}
-        groups = {by: Joining([types[name] for name in by]) for by in part.groupings}
-        total = StripePart(0)
-        for found in runner.run(plan, lambda task, answer, _: stripe_part(task, answer, part)):
+        groups = {by: GroupMerger([types[name] for name in by]) for by in part.groupings}
+        total = StripeAggregate(0)
+        for found in runner.run(plan, lambda task, answer, _: aggregate_stripe(task, answer, part)):
             total.rows += found.rows
             for name, values in found.columns.items():
                 held = total.columns.get(name)

@@ -59,7 +59,7 @@ def key_of(data_type: OrcType, value: pa.Scalar | None) -> pa.Array:
     return _keys(data_type, pa.nulls(1, data_type.to_arrow()) if value is None else pa.repeat(value, 1))
 
 
-class Joining:
+class GroupMerger:
     """Groups of several parts, put together as they come."""
 
     def __init__(self, types: Sequence[OrcType]) -> None:
@@ -81,9 +81,9 @@ class Joining:
         return ordered(_joined(self._waiting))
 
 
-def joined(types: Sequence[OrcType], parts: Iterable[Groups]) -> Groups:
+def merge_groups(types: Sequence[OrcType], parts: Iterable[Groups]) -> Groups:
     """The groups of several parts, in the order of their keys, NULL first."""
-    found = Joining(types)
+    found = GroupMerger(types)
     for part in parts:
         found.add(part)
     return found.groups()

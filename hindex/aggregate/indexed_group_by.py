@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
-from hindex.aggregate.groups import Groups, counts_of, joined, key_of, of_key_counts, table_of
+from hindex.aggregate.groups import Groups, counts_of, key_of, merge_groups, of_key_counts, table_of
 from hindex.domain import Domain
 from hindex.errors import IndexFileError
 from hindex.index.index_type import KeyedReader
@@ -20,7 +20,7 @@ from hindex.keys import key_list
 from hindex.plan.reasons import Note, Reason
 from hindex.scan.cost import are_crossed, is_walked
 from hindex.scan.open_task import OpenTask
-from hindex.scan.stripe_results import StripeAnswer
+from hindex.scan.stripe_results import StripeResult
 from hindex.scan.task import OutputColumn
 
 
@@ -38,16 +38,16 @@ def is_constant(task: OpenTask, column: OutputColumn) -> bool:
     return column.is_partition or not task.has(column.name)
 
 
-def is_grouped_by_index(task: OpenTask, answer: StripeAnswer, columns: Sequence[OutputColumn]) -> bool:
+def is_grouped_by_index(task: OpenTask, answer: StripeResult, columns: Sequence[OutputColumn]) -> bool:
     """Whether :func:`groups_by_index` tells, as far as is known without the pages of indexes."""
     return _keyed(task, answer, columns) is not None
 
 
-def groups_by_index(task: OpenTask, answer: StripeAnswer, columns: Sequence[OutputColumn]) -> Groups | None:
+def groups_by_index(task: OpenTask, answer: StripeResult, columns: Sequence[OutputColumn]) -> Groups | None:
     """How many of the rows that are certain have each combination of keys; None where indexes do not tell."""
     rows = answer.bounds.lower
     if not len(rows):
-        return joined([column.type for column in columns], ())
+        return merge_groups([column.type for column in columns], ())
     keyed = _keyed(task, answer, columns)
     if keyed is None:
         return None
@@ -66,7 +66,7 @@ def groups_by_index(task: OpenTask, answer: StripeAnswer, columns: Sequence[Outp
     return table_of(keys, counts_of(found))
 
 
-def _keyed(task: OpenTask, answer: StripeAnswer, columns: Sequence[OutputColumn]) -> list[_Keyed] | None:
+def _keyed(task: OpenTask, answer: StripeResult, columns: Sequence[OutputColumn]) -> list[_Keyed] | None:
     """The indexes of the columns that vary, those of few keys first; None where they are not all to be walked."""
     found: list[_Keyed] = []
     for column in columns:

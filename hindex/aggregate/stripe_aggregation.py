@@ -15,16 +15,16 @@ from hindex.aggregate.groups import Groups, key_of, of_values
 from hindex.aggregate.indexed_group_by import groups_by_index, is_constant, is_grouped_by_index
 from hindex.domain import Domain, Key
 from hindex.errors import IndexFileError
-from hindex.index.index_type import Bounds, Ends
+from hindex.index.index_type import Bounds, MinMax
 from hindex.keys import array_keys, key_ends, nth_key
 from hindex.scan.cost import is_walked
 from hindex.scan.open_task import OpenTask
-from hindex.scan.stripe_results import StripeAnswer
+from hindex.scan.stripe_results import StripeResult
 from hindex.scan.task import OutputColumn
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PartialAggregate:
     """What is wanted: columns whose values are counted, those whose ends are sought, and those that are grouped by.
 
     Rows may be grouped several times, each time by other columns.
@@ -54,7 +54,7 @@ class ColumnValues:
 
 
 @dataclass(slots=True)
-class StripePart:
+class StripeAggregate:
     """What a stripe contributes."""
 
     rows: int
@@ -62,7 +62,7 @@ class StripePart:
     groups: dict[tuple[str, ...], Groups] = field(default_factory=dict)
 
 
-def stripe_part(task: OpenTask, answer: StripeAnswer, part: Part) -> StripePart:
+def aggregate_stripe(task: OpenTask, answer: StripeResult, part: PartialAggregate) -> StripeAggregate:
     """What the wanted rows of one stripe contribute."""
     columns = {column.name: column for column in task.task.lookups}
     asked = list(dict.fromkeys((*part.counted, *part.ended, *chain(*part.groupings))))
@@ -73,7 +73,7 @@ def stripe_part(task: OpenTask, answer: StripeAnswer, part: Part) -> StripePart:
         # what decides is read anyway, and is what is asked for, or some of it
         batch = task.read(answer, columns=[columns[name] for name in asked])
         arrays = dict(zip(asked, batch.columns, strict=True))
-        found = StripePart(batch.num_rows)
+        found = StripeAggregate(batch.num_rows)
         for name in part.counted | part.ended:
             found.columns[name] = _array_values(part, columns[name], arrays[name])
         for by in part.groupings:
@@ -81,7 +81,7 @@ def stripe_part(task: OpenTask, answer: StripeAnswer, part: Part) -> StripePart:
         return found
     answer = task.settled(answer)
     rows = answer.bounds.lower
-    found = StripePart(len(rows))
+    found = StripeAggregate(len(rows))
     for name in sorted(part.counted | part.ended):
         column = columns[name]
         found.columns[name] = _by_index(task, answer, part, column) or _by_reading(task, answer, part, column)
@@ -103,8 +103,8 @@ def stripe_part(task: OpenTask, answer: StripeAnswer, part: Part) -> StripePart:
     return found
 
 
-def is_told(task: OpenTask, answer: StripeAnswer, part: Part) -> bool:
-    """Whether a stripe's part needs no data: what :func:`stripe_part` does, without the pages of indexes."""
+def is_known(task: OpenTask, answer: StripeResult, part: PartialAggregate) -> bool:
+    """Whether a stripe's part needs no data: what :func:`aggregate_stripe` does, without the pages of indexes."""
     if answer.undecided:
         return False
     rows = len(answer.bounds.lower)
@@ -123,18 +123,18 @@ def is_told(task: OpenTask, answer: StripeAnswer, part: Part) -> bool:
     return _are_grouped_by_index(task, answer, part)
 
 
-def _are_grouped_by_index(task: OpenTask, answer: StripeAnswer, part: Part) -> bool:
+def _are_grouped_by_index(task: OpenTask, answer: StripeResult, part: PartialAggregate) -> bool:
     columns = {column.name: column for column in task.task.lookups}
     return all(is_grouped_by_index(task, answer, [columns[name] for name in by]) for by in part.groupings)
 
 
-def _walks(task: OpenTask, answer: StripeAnswer, column: OutputColumn) -> bool:
+def _walks(task: OpenTask, answer: StripeResult, column: OutputColumn) -> bool:
     """Whether an index's keys are to be walked for the rows that are left."""
     keyed = task.keyed(column.name)
     return keyed is not None and is_walked(keyed[1].key_count(answer.stripe), len(answer.bounds.upper))
 
 
-def _whole(task: OpenTask, answer: StripeAnswer, column: OutputColumn) -> Ends | None:
+def _whole(task: OpenTask, answer: StripeResult, column: OutputColumn) -> MinMax | None:
     """The ends of a column where they are known and every row is left."""
     if column.is_partition:
         return _ends_of_partition(column, len(answer.bounds.lower))
@@ -144,16 +144,18 @@ def _whole(task: OpenTask, answer: StripeAnswer, column: OutputColumn) -> Ends |
     return None if found is None else found[1]
 
 
-def _has_ends(ends: Ends, rows: int) -> bool:
+def _has_ends(ends: MinMax, rows: int) -> bool:
     return ends.low is not None or ends.null_count == rows
 
 
-def _ends_of_partition(column: OutputColumn, rows: int) -> Ends:
+def _ends_of_partition(column: OutputColumn, rows: int) -> MinMax:
     key: Key | None = key_of(column.type, column.partition_value)[0].as_py()
-    return Ends(rows if key is None else 0, key, key)
+    return MinMax(rows if key is None else 0, key, key)
 
 
-def _by_index(task: OpenTask, answer: StripeAnswer, part: Part, column: OutputColumn) -> ColumnValues | None:
+def _by_index(
+    task: OpenTask, answer: StripeResult, part: PartialAggregate, column: OutputColumn
+) -> ColumnValues | None:
     """What is known of a column without reading it; None where that is not all that is wanted."""
     rows = answer.bounds.lower
     if not len(rows):
@@ -191,7 +193,7 @@ def _by_index(task: OpenTask, answer: StripeAnswer, part: Part, column: OutputCo
     return ColumnValues(count, low, high)
 
 
-def _not_null(task: OpenTask, answer: StripeAnswer, column: OutputColumn) -> int | None:
+def _not_null(task: OpenTask, answer: StripeResult, column: OutputColumn) -> int | None:
     """How many of the rows that are left have a value, where indexes and statistics decide it."""
     rows = answer.bounds.lower
     found: Bounds = task.bounds_of(answer.stripe, column, Domain.not_null())
@@ -199,11 +201,13 @@ def _not_null(task: OpenTask, answer: StripeAnswer, column: OutputColumn) -> int
     return len(lower) if found.exact or lower == rows & found.upper else None
 
 
-def _by_reading(task: OpenTask, answer: StripeAnswer, part: Part, column: OutputColumn) -> ColumnValues:
+def _by_reading(
+    task: OpenTask, answer: StripeResult, part: PartialAggregate, column: OutputColumn
+) -> ColumnValues:
     return _array_values(part, column, task.read(answer, columns=[column]).column(0))
 
 
-def _array_values(part: Part, column: OutputColumn, array: pa.Array) -> ColumnValues:
+def _array_values(part: PartialAggregate, column: OutputColumn, array: pa.Array) -> ColumnValues:
     count = len(array) - array.null_count
     if column.name not in part.ended or not count:
         return ColumnValues(count)

@@ -19,7 +19,7 @@ from pyroaring import BitMap
 
 from hindex.domain import Key
 from hindex.errors import ColumnError, IndexFileError
-from hindex.index.column_stats import Extent, are_of_kind
+from hindex.index.column_stats import ColumnStats, are_of_kind
 from hindex.index.index_type import Bounds, KeyedReader
 from hindex.keys import (
     KeyKind,
@@ -36,7 +36,7 @@ from hindex.scan.cost import is_walked
 from hindex.scan.file_bounds import recorded_type
 from hindex.scan.open_task import OpenTask
 from hindex.scan.planning import ScanPlan
-from hindex.scan.stripe_results import StripeAnswer
+from hindex.scan.stripe_results import StripeResult
 from hindex.scan.task import OutputColumn, ScanTask
 from hindex.scan.task_runner import Runner
 from hindex.store.snapshot import FileView
@@ -100,7 +100,7 @@ def first_rows(plan: ScanPlan, order: Order, limit: int, runner: Runner) -> pa.T
         wanted = list(group)
         rows = BitMap([place.row for place in wanted])
         held = task.reader.stripes[stripe].num_rows
-        parts.append(task.read(StripeAnswer(stripe, held, Bounds.exactly(rows))))
+        parts.append(task.read(StripeResult(stripe, held, Bounds.exactly(rows))))
         for place in wanted:
             at[place] = len(at)
     schema = plan.output_schema()
@@ -183,7 +183,7 @@ def _stripes(plan: ScanPlan, order: Order, files: _Files) -> Iterator[tuple[_Ran
 
 def recorded_extents(
     plan: ScanPlan, view: FileView, task: ScanTask, column: OutputColumn
-) -> Iterator[tuple[str, Sequence[Extent]]]:
+) -> Iterator[tuple[str, Sequence[ColumnStats]]]:
     """What a manifest says of a column in each stripe of a file, by the index that told it."""
     entry = view.entry
     if entry is None or column.is_partition:
@@ -219,10 +219,10 @@ def _best_told(task: OpenTask, stripe: int, column: OutputColumn, order: Order) 
     ends = told[1]
     if ends.low is None and ends.null_count < rows:
         return _null_rank(order) if ends.null_count and order.has_nulls_first else None
-    return _best(order, Extent(rows, ends.null_count, ends.low, ends.high))
+    return _best(order, ColumnStats(rows, ends.null_count, ends.low, ends.high))
 
 
-def _best(order: Order, extent: Extent) -> _Rank | None:
+def _best(order: Order, extent: ColumnStats) -> _Rank | None:
     if (order.has_nulls_first and extent.null_count) or not extent.has_values:
         return _null_rank(order)
     key = extent.max_key if order.descending else extent.min_key
@@ -242,7 +242,7 @@ def _rank(order: Order, key: Key) -> _Rank:
 
 
 def _of_stripe(
-    task: OpenTask, answer: StripeAnswer, column: OutputColumn, order: Order, limit: int
+    task: OpenTask, answer: StripeResult, column: OutputColumn, order: Order, limit: int
 ) -> list[tuple[_Rank, int]]:
     """The first rows of a stripe, in their order."""
     rows = answer.bounds.lower
@@ -263,7 +263,7 @@ def _of_stripe(
     return _read(task, answer, column, order, limit)
 
 
-def _walked(reader: KeyedReader, answer: StripeAnswer, order: Order, limit: int) -> list[tuple[_Rank, int]]:
+def _walked(reader: KeyedReader, answer: StripeResult, order: Order, limit: int) -> list[tuple[_Rank, int]]:
     rows = answer.bounds.lower
     null_rank = _null_rank(order)
 
@@ -285,7 +285,7 @@ def _walked(reader: KeyedReader, answer: StripeAnswer, order: Order, limit: int)
 
 
 def _read(
-    task: OpenTask, answer: StripeAnswer, column: OutputColumn, order: Order, limit: int
+    task: OpenTask, answer: StripeResult, column: OutputColumn, order: Order, limit: int
 ) -> list[tuple[_Rank, int]]:
     numbers = np.asarray(answer.bounds.lower.to_array())
     table = pa.table({"value": task.read(answer, columns=[column]).column(0), "row": numbers})

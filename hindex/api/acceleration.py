@@ -22,7 +22,7 @@ from hindex.errors import ArgumentError, HindexError, StatementError
 from hindex.maintain.results import CheckResult, records_table
 from hindex.queries.execution import SPARK_SQL, log_tables, make_frames, shorten, submit, warn_of_indexes
 from hindex.queries.query_plan import PlannedTable, plan_query
-from hindex.queries.table_resolution import KnownTable, RememberingResolver
+from hindex.queries.table_resolution import CachingResolver, QueryTableState
 from hindex.queries.view_expansion import ExpandedQuery, expand_views, expansion_difference
 from hindex.queries.views import read_locations, table_locations
 from hindex.spark.catalog import describe_for_query, first_line, place_of
@@ -111,7 +111,7 @@ class Acceleration:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._spark = connection.spark()
-        self._resolver = RememberingResolver(connection)
+        self._resolver = CachingResolver(connection)
         self._previous = vars(self._spark).get("sql", _MISSING)
         self._original: Callable[..., DataFrame] = self._spark.sql
         self._state = threading.local()
@@ -395,7 +395,7 @@ def _arrow(result: IndexResult) -> pa.Table:
     return getattr(result, "to_arrow", lambda: result)()
 
 
-def _is_view(known: KnownTable) -> bool:
+def _is_view(known: QueryTableState) -> bool:
     return known.described is None or str(known.described.get("type", "")).upper() == "VIEW"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from hindex.errors import UnknownNameError
-from hindex.validation import meant
+from hindex.validation import suggestion
 
 
 def _each(*pairs: tuple[str, str]) -> dict[str, str]:
@@ -91,7 +91,7 @@ CONNECTION_NAMES: Mapping[str, str] = _each(
 )
 
 
-def missing(
+def raise_missing_attribute(
     of: object,
     name: str,
     what: str,
@@ -116,5 +116,5 @@ def missing(
         remedy = next((f"{how}.{name} is there" for how, kind in parts if hasattr(kind, name)), None)
     if remedy is None:
         public = [known for known in dir(type(of)) if not known.startswith("_")]
-        remedy = f"{meant(name, public)}there are {', '.join(public)}"
+        remedy = f"{suggestion(name, public)}there are {', '.join(public)}"
     raise UnknownNameError(f"{what} has no {name!r}: {remedy}")

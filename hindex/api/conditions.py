@@ -37,7 +37,7 @@ from hindex.sql.predicate import (
     is_like,
     is_null,
 )
-from hindex.validation import listed, meant, shown
+from hindex.validation import listed, shown, suggestion
 
 Value: TypeAlias = (
     "Expr | bool | int | float | str | bytes | Decimal | datetime.date | datetime.datetime | None"
@@ -224,7 +224,7 @@ class Expr:
     def __getattr__(self, name: str) -> Callable[..., Expr]:
         if name.startswith("_") or name not in NAMES:
             public = [method for method in dir(type(self)) if not method.startswith("_")]
-            hint = "" if name.startswith("_") else meant(name, [*public, *NAMES])
+            hint = "" if name.startswith("_") else suggestion(name, [*public, *NAMES])
             raise UnknownNameError(
                 f"an expression has no method {name!r}; {hint}functions that are methods are {', '.join(NAMES)}"
             )

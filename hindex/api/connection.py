@@ -11,10 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from hindex.api.attribute_hints import CONNECTION_NAMES, missing
+from hindex.api.attribute_hints import CONNECTION_NAMES, raise_missing_attribute
 from hindex.api.query_result import QueryResult
 from hindex.api.scan import Scan
-from hindex.api.select_statements import selected
+from hindex.api.select_statements import run_select
 from hindex.api.table import Table
 from hindex.errors import (
     ArgumentError,
@@ -37,7 +37,7 @@ from hindex.progress import NullProgress, Progress
 from hindex.store.storage import is_missing
 from hindex.store.store import Store, list_stores
 from hindex.table.listing import is_local, normalize_uri
-from hindex.table.path_suggestions import near_path
+from hindex.table.path_suggestions import suggest_path
 from hindex.table.transactional import AcidOptions
 from hindex.validation import check_session, check_text, is_utf8, is_whole
 
@@ -149,7 +149,9 @@ class Connection:
     if not TYPE_CHECKING:  # else type checkers would take every name for one that there is
 
         def __getattr__(self, name: str) -> object:
-            return missing(self, name, "a connection", CONNECTION_NAMES, [("hx.table(name)", Table)])
+            return raise_missing_attribute(
+                self, name, "a connection", CONNECTION_NAMES, [("hx.table(name)", Table)]
+            )
 
     def __repr__(self) -> str:
         told = [f"store={self._store!r}", f"spark={self._session_told()}"]
@@ -198,7 +200,7 @@ class Connection:
             try:
                 return self._catalog_table(name, valid)
             except UnknownTableError as error:
-                near = near_path(name)
+                near = suggest_path(name)
                 raise UnknownTableError(
                     f"Table {name!r} is invalid: it is neither a path nor a table of Spark's catalog"
                     f"{f'; did you mean {near!r}?' if near else ''}"
@@ -260,7 +262,7 @@ class Connection:
         match parsed:
             case (Select() | SelectExists()) as select:
                 scan = self.resolve(select.table).scan()
-                rows = selected(scan, select)
+                rows = run_select(scan, select)
                 # a mistake in the statement is raised now, not when the rows are read
                 self._check_same_rows(rows.plan().snapshot, select)
                 return QueryResult(text, rows, self.session)
@@ -268,7 +270,7 @@ class Connection:
                 scan = self.resolve(statement.table).scan()
                 checked = self._checked(scan, statement)
                 # what the listing takes is among what ANALYZE tells
-                return selected(scan if analyze else checked, statement).explain(analyze=analyze)
+                return run_select(scan if analyze else checked, statement).explain(analyze=analyze)
             case statement:
                 from hindex.api.index_statements import run_index_statement
 
@@ -423,7 +425,7 @@ class Connection:
     def check_store(self) -> None:
         """:raises StoreError: if there is no store where it was said to be; one is made with the first index."""
         if self._store is not None and is_missing(self._store):
-            near = near_path(self._store) if is_local(self._store) else None
+            near = suggest_path(self._store) if is_local(self._store) else None
             raise StoreError(
                 f"there is no store at {self._store!r}; {f'did you mean {near!r}? ' if near else ''}--store, store= of "
                 f"connect() or {STORE_VARIABLE} names it, and CREATE INDEX makes it"

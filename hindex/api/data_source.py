@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from hindex.api.predicate_input import parsed
+from hindex.api.predicate_input import parse_condition
 from hindex.errors import StatementError, TableError, UnsupportedError
 from hindex.orc.acid.write_ids import ValidWriteIds
 from hindex.orc.io.source import one_line
@@ -109,7 +109,7 @@ class SourceTable:
         self._declared = None if known is None else known.declared
         self.store = options.get("store") or store
         self.columns = _names(options.get("columns"))
-        self.where = parsed(options.get("where"))
+        self.where = parse_condition(options.get("where"))
         seen = options.get("valid_write_ids")
         self._acid = AcidOptions(ValidWriteIds.parse(seen)) if seen else AcidOptions()
         self.zones = zones

@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from hindex.api.predicate_input import Where, parsed
+from hindex.api.predicate_input import Where, parse_condition
 from hindex.errors import ArgumentError, ArgumentTypeError, ColumnError, HindexError
 from hindex.formatting import counted, percent_down
 from hindex.index.index_type import IndexType, Level, index_type, resolve_properties
 from hindex.orc.metadata.types import OrcType
 from hindex.plan.filter import ALWAYS, Filter, Never
 from hindex.plan.filter_evaluation import prune
-from hindex.scan.planning import check_path, holds, index_filter, is_indexable
+from hindex.scan.planning import check_path, has_column, index_filter, is_indexable
 from hindex.store.manifest import IndexEntry, new_index_id
 from hindex.store.snapshot import FileView, Snapshot
 from hindex.table.schema import ColumnName, ResolvedColumn
@@ -92,7 +92,7 @@ class Index:
         without: list[str] = []
         for view in within:
             if (
-                holds(view, binding, column)
+                has_column(view, binding, column)
                 if resolved is None
                 else is_indexable(view, snapshot, binding, resolved)
             ):
@@ -316,7 +316,7 @@ def new_entry(spec: IndexSpec, snapshot: Snapshot) -> IndexEntry:
             f"Column {resolved.name!r} is of type {resolved.type}, which {kind.name} cannot index: choose a column of "
             "a primitive type"
         )
-    where = parsed(spec.where)
+    where = parse_condition(spec.where)
     if where is not None:
         partition_filter(where, snapshot.schema, "index creation")
     given = {key.lower().removeprefix(f"{kind.name.lower()}."): key for key in spec.properties or {}}

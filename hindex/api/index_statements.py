@@ -33,7 +33,7 @@ from hindex.sql.statements import (
     TableRef,
     VacuumIndexes,
 )
-from hindex.validation import meant
+from hindex.validation import suggestion
 
 if TYPE_CHECKING:
     from hindex.api.connection import Connection
@@ -85,7 +85,7 @@ def run_index_statement(connection: Connection, statement: IndexStatement) -> In
             table = _table_of(connection, name, ref, "DESCRIBE INDEX")
             known = table.recorded_indexes(building=True)
             found = (index for index in known if index.name.lower() == name.lower())
-            return described(next(found, None) or table.index(name))
+            return describe_index(next(found, None) or table.index(name))
         case RefreshIndex(name, ref, where, dry_run):
             table = _table_of(connection, name, ref, "REFRESH INDEX")
             return table.refresh_indexes(None if name is None else [name], where=where, dry_run=dry_run)
@@ -119,7 +119,7 @@ def indexes_table(indexes: Sequence[Index]) -> pa.Table:
     return pa.Table.from_pylist([_shown(index) for index in indexes], schema=SHOWN)
 
 
-def described(index: Index) -> pa.Table:
+def describe_index(index: Index) -> pa.Table:
     """Everything about one index, a name and a text each, as DESCRIBE INDEX gives it."""
     facts = {name: None if value is None else str(value) for name, value in _shown(index).items()}
     facts |= {
@@ -212,7 +212,7 @@ def _found(
         return found
     wanted = [(table, index) for table, index in found if index.name.lower() == name.lower()]
     if not wanted:
-        hint = meant(name, [index.name for _, index in found])
+        hint = suggestion(name, [index.name for _, index in found])
         raise IndexNotFoundError(f"Index {name!r} does not exist; {hint}SHOW INDEXES lists those that do")
     return wanted
 
@@ -229,7 +229,7 @@ def _table_of(connection: Connection, index: str | None, ref: TableRef | None, s
         names = ", ".join(repr(table.name) for table in tables)
         raise StatementError(f"Index {index!r} is on several tables, name one with ON: {names}")
     if not tables:
-        hint = meant(index, [name for table in known for name in table.index_names()])
+        hint = suggestion(index, [name for table in known for name in table.index_names()])
         raise IndexNotFoundError(
             f"Index {index!r} does not exist in {connection.place}{f'; {hint}'.rstrip() if hint else ''}"
         )

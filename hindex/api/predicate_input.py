@@ -17,7 +17,7 @@ Where: TypeAlias = Union[str, Predicate, Expr, "pyspark.sql.Column"]
 _NODES = get_args(Predicate)
 
 
-def parsed(where: Where | None) -> Predicate | None:
+def parse_condition(where: Where | None) -> Predicate | None:
     """A condition as a predicate; None stays None.
 
     :raises StatementError: if a text is not a predicate, or a column of PySpark is none that is evaluated here.

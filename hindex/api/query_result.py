@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 
-from hindex.api.attribute_hints import RESULT_NAMES, missing
+from hindex.api.attribute_hints import RESULT_NAMES, raise_missing_attribute
 from hindex.api.result_rows import ResultRows
 from hindex.api.scan import check_limit
 from hindex.api.value_formatting import text_grid
@@ -49,7 +49,7 @@ class QueryResult:
     if not TYPE_CHECKING:  # else type checkers would take every name for one that there is
 
         def __getattr__(self, name: str) -> object:
-            return missing(self, name, "a query's result", RESULT_NAMES)
+            return raise_missing_attribute(self, name, "a query's result", RESULT_NAMES)
 
     def __repr__(self) -> str:
         schema = self.schema

@@ -13,7 +13,7 @@ from hindex.aggregate.aggregation import ResultColumn
 from hindex.aggregate.groups import Groups, counts_of, of_values, ordered, values_of
 from hindex.aggregate.top_n import sorted_rows
 from hindex.api.scan import Scan
-from hindex.api.value_formatting import texts
+from hindex.api.value_formatting import format_values
 from hindex.errors import ColumnError
 from hindex.keys import key_kind
 from hindex.plan.order import Order
@@ -21,7 +21,7 @@ from hindex.plan.time_zones import ZonesOf
 from hindex.scan.task import OutputColumn
 from hindex.sql.predicate import quote_name
 from hindex.table.schema import ColumnName, column_name, spelled
-from hindex.validation import meant
+from hindex.validation import suggestion
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -93,7 +93,7 @@ def find_column(names: Sequence[str], column: ColumnName) -> tuple[int, tuple[st
             return matches[0], tuple(fields)
     listed = ", ".join(map(quote_name, names))
     raise ColumnError(
-        f"Column {spelled(column)!r} cannot be resolved; {meant(spelled(column), names)}the result has {listed}"
+        f"Column {spelled(column)!r} cannot be resolved; {suggestion(spelled(column), names)}the result has {listed}"
     )
 
 
@@ -102,7 +102,7 @@ def python_value(values: pa.Array) -> Any:  # noqa: ANN401 a value of any type
     try:
         return values[0].as_py()
     except (OverflowError, ValueError):
-        return texts(values.slice(0, 1))[0]
+        return format_values(values.slice(0, 1))[0]
 
 
 class ComputedRows(ABC):

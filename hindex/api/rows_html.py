@@ -7,8 +7,8 @@ from html import escape
 
 import pyarrow as pa
 
-from hindex.api.truncation import beginnings
-from hindex.api.value_formatting import printable, texts
+from hindex.api.truncation import truncate_values
+from hindex.api.value_formatting import format_values, printable
 from hindex.explain.explanation_html import STYLE
 from hindex.formatting import plural
 
@@ -39,7 +39,11 @@ def _rows(found: pa.Table, remark: str) -> str:
     few = found.slice(0, _ROWS).select(range(min(_COLUMNS, found.num_columns)))
     head = "".join(f"<th>{escape(printable(name))}</th>" for name in few.column_names)
     columns = [
-        [_cell(text) for chunk in column.chunks for text in texts(beginnings(chunk, _CHARACTERS + 1))]
+        [
+            _cell(text)
+            for chunk in column.chunks
+            for text in format_values(truncate_values(chunk, _CHARACTERS + 1))
+        ]
         for column in few.columns
     ]
     body = [f"<tr>{''.join(row)}</tr>" for row in zip(*columns, strict=True)]

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import pyarrow as pa
 
 from hindex.aggregate.aggregation import Aggregate, Aggregation, Group, GroupFilter, Item, check_items
-from hindex.api.attribute_hints import SCAN_NAMES, missing
+from hindex.api.attribute_hints import SCAN_NAMES, raise_missing_attribute
 from hindex.errors import ArgumentError, ArgumentTypeError, DeletedFileError, HindexError
 from hindex.formatting import counted
 from hindex.keys import array_keys, key_value, nth_key
 from hindex.orc.io.thread_pool import ThreadPool
 from hindex.plan.modes import Mode
 from hindex.plan.time_zones import ZonesOf, no_zones
-from hindex.scan.metrics import Meter
+from hindex.scan.metrics import MetricsCollector
 from hindex.scan.open_task import OpenTask
 from hindex.scan.planning import ScanPlan, plan_nothing, plan_scan
-from hindex.scan.stripe_results import StripeAnswer
+from hindex.scan.stripe_results import StripeResult
 from hindex.scan.task import OutputColumn
 from hindex.scan.task_runner import (
     KnownSnapshot,
@@ -101,7 +101,7 @@ class Scan:
     if not TYPE_CHECKING:  # else type checkers would take every name for one that there is
 
         def __getattr__(self, name: str) -> object:
-            return missing(self, name, "a scan", SCAN_NAMES)
+            return raise_missing_attribute(self, name, "a scan", SCAN_NAMES)
 
     def __repr__(self) -> str:
         return f"Scan({self._text(None, repr(self._table))})"
@@ -322,7 +322,7 @@ class Scan:
 
             def undecided() -> Iterator[Unit]:
                 nonlocal certain
-                for task, answer in runner.answered(plan.tasks):
+                for task, answer in runner.run_lookups(plan.tasks):
                     if answer.undecided:
                         yield task, answer
                     else:
@@ -348,7 +348,7 @@ class Scan:
 
     def _has_rows(self, plan: ScanPlan, runner: Runner) -> bool:
         deferred: list[Unit] = []
-        for task, answer in runner.answered(plan.tasks):
+        for task, answer in runner.run_lookups(plan.tasks):
             if len(answer.bounds.lower):
                 return True
             deferred.append((task, answer))
@@ -434,18 +434,18 @@ class Scan:
         :param analyze: read the rows, too, and tell what that took.
         """
 
-        from hindex.explain.explain_analyze import measured
+        from hindex.explain.explain_analyze import explain_analyze
 
         if not analyze:
             return self._explained(self._planned(Runner()))
-        meter = Meter()
+        meter = MetricsCollector()
         runner = Runner(meter=meter)
 
         def run() -> tuple[ScanPlan, int]:
             plan = self._planned(runner)
             return plan, sum(batch.num_rows for batch in self._batches(plan, runner))
 
-        return measured(meter, run, self._explained)
+        return explain_analyze(meter, run, self._explained)
 
     def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
         """The rows as a Spark DataFrame: read by Spark's executors, or here where they are few.
@@ -514,7 +514,7 @@ class Scan:
 
         def units() -> Iterator[Unit]:
             wanted = self._limit
-            for task, answer in runner.answered(plan.tasks):
+            for task, answer in runner.run_lookups(plan.tasks):
                 yield task, answer.first(wanted)
                 if wanted is not None:
                     wanted -= len(answer.bounds.lower)
@@ -537,7 +537,7 @@ class Scan:
             return first_rows(plan, order, self._limit, runner)
         width = len(plan.columns)
 
-        def read(task: OpenTask, answer: StripeAnswer, pool: ThreadPool) -> pa.RecordBatch:
+        def read(task: OpenTask, answer: StripeResult, pool: ThreadPool) -> pa.RecordBatch:
             batch = task.read(answer, pool, (*task.task.columns, *task.task.lookups))
             # by number: the order's column may be among the others
             return pa.RecordBatch.from_arrays(batch.columns, names=list(map(str, range(width + 1))))

@@ -127,14 +127,14 @@ class Existence(ComputedRows):
         return Existence(self._scan.with_zones(zones), self._name)
 
 
-def selected(scan: Scan, select: Select | SelectExists) -> ScanRows | Summary | Existence:
+def run_select(scan: Scan, select: Select | SelectExists) -> ScanRows | Summary | Existence:
     """What a statement asks for of a table.
 
     :param scan: of all rows of the table, in the mode that is wanted.
     :raises ColumnError: for an unknown column.
     """
     if isinstance(select, SelectExists):
-        rows = selected(scan, select.rows)
+        rows = run_select(scan, select.rows)
         assert isinstance(rows, ScanRows)
         return Existence(rows.scan, _EXISTS if select.alias is None else select.alias)
     items = select.items

@@ -7,9 +7,9 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal, overload
 
-from hindex.api.attribute_hints import TABLE_NAMES, missing
+from hindex.api.attribute_hints import TABLE_NAMES, raise_missing_attribute
 from hindex.api.index import Index, IndexSpec, new_entry
-from hindex.api.predicate_input import Where, parsed
+from hindex.api.predicate_input import Where, parse_condition
 from hindex.api.scan import Scan, check_limit
 from hindex.errors import (
     ArgumentTypeError,
@@ -32,7 +32,7 @@ from hindex.store.manifest import (
     rename_index,
     update_index,
 )
-from hindex.store.snapshot import Snapshot, fresh_paths, take_snapshot
+from hindex.store.snapshot import Snapshot, find_fresh_paths, take_snapshot
 from hindex.store.store import RETAIN_HOURS, Store
 from hindex.table.declared import DeclaredSchema
 from hindex.table.external_partitions import CatalogPartitions
@@ -99,7 +99,7 @@ class Table:
     if not TYPE_CHECKING:  # else type checkers would take every name for one that there is
 
         def __getattr__(self, name: str) -> object:
-            return missing(self, name, "a table", TABLE_NAMES, [("table.scan()", Scan)])
+            return raise_missing_attribute(self, name, "a table", TABLE_NAMES, [("table.scan()", Scan)])
 
     def __repr__(self) -> str:
         return f"Table({self.name!r})" if self.name == self.uri else f"Table({self.name!r}, uri={self.uri!r})"
@@ -177,7 +177,7 @@ class Table:
             snapshot = partial(self.snapshot, options)
         return Scan(
             snapshot,
-            parsed(where),
+            parse_condition(where),
             columns,
             limit,
             mode=self._session.mode if mode is None else Mode.of(mode),
@@ -427,7 +427,7 @@ class Table:
             list(manifest.indexes) if names is None else list({item.id: item for item in named}.values())
         )
         part = self._part(snapshot, entries if names is not None else [], where, "refresh")
-        plan = plan_build(part, entries, fresh=fresh_paths(part))
+        plan = plan_build(part, entries, fresh=find_fresh_paths(part))
         # the plan has every file of those that are in quarantine
         anew = {entry.id for entry in entries if entry.quarantined is not None and where is None}
         listed = ", ".join(entry.name for entry in entries)
@@ -483,7 +483,7 @@ class Table:
         from hindex.maintain.manifest_changes import dropped
         from hindex.maintain.results import DropResult
 
-        predicate = parsed(where)
+        predicate = parse_condition(where)
         snapshot = None if predicate is None else self._writable()
         result = DropResult(name, self.name, None, 0, False)
         dropped_id: str | None = None
@@ -572,9 +572,9 @@ class Table:
         if names is not None:
             names = check_names(names, "names")
             known = {index.name.lower(): index for index in found}
-            missing = [name for name in names if name.lower() not in known]
-            if missing:
-                raise no_such_index(missing[0], [index.name for index in found])
+            raise_missing_attribute = [name for name in names if name.lower() not in known]
+            if raise_missing_attribute:
+                raise no_such_index(raise_missing_attribute[0], [index.name for index in found])
             found = [known[name.lower()] for name in names]
         return [check_index(index, self._store, self.snapshot if verify else None) for index in found]
 
@@ -633,12 +633,12 @@ class Table:
     ) -> Snapshot:
         """The table's files in the partitions of a predicate, all of which the indexes must cover."""
 
-        from hindex.maintain.coverage import check_contains, partition_filter, within
+        from hindex.maintain.coverage import check_contains, covered_partitions, partition_filter
 
-        predicate = parsed(where)
+        predicate = parse_condition(where)
         if predicate is None:
             return snapshot
         found = partition_filter(predicate, snapshot.schema, statement)
         for entry in entries:
             check_contains(entry, predicate, snapshot)
-        return within(snapshot, found)
+        return covered_partitions(snapshot, found)

@@ -12,14 +12,14 @@ _CHARACTER_BYTES = 4
 _ELEMENT_CHARACTERS = 3
 
 
-def beginnings(column: pa.Array, characters: int) -> pa.Array:
+def truncate_values(column: pa.Array, characters: int) -> pa.Array:
     """Values whose texts begin with the same characters, at least so many where there are so many.
 
     Strings and binary values lose what is behind them, lists and maps the elements.
     """
     kind = column.type
     if pa.types.is_struct(kind) and kind.num_fields:
-        fields = [beginnings(column.field(at), characters) for at in range(kind.num_fields)]
+        fields = [truncate_values(column.field(at), characters) for at in range(kind.num_fields)]
         named = [field.with_type(array.type) for field, array in zip(kind, fields, strict=True)]
         return pa.StructArray.from_arrays(fields, fields=named, mask=column.is_null())
     if pa.types.is_map(kind):
@@ -53,7 +53,7 @@ def _elements(column: pa.Array, parts: list[pa.Array], characters: int) -> tuple
         total += 0 if span is None else span[1]
     found = [
         pa.concat_arrays(
-            [beginnings(part.slice(*span), characters) for span in [(0, 0), *filter(None, spans)]]
+            [truncate_values(part.slice(*span), characters) for span in [(0, 0), *filter(None, spans)]]
         )
         for part in parts
     ]

@@ -25,7 +25,7 @@ _LEAST_WIDTH, _ELLIPSIS = 3, "..."
 _DOUBLES = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
-def texts(column: pa.Array, encoding: str | None = None) -> list[str | None]:
+def format_values(column: pa.Array, encoding: str | None = None) -> list[str | None]:
     """Each value as text, None for null.
 
     :param encoding: of what the text goes to; nested values with a character that it lacks have escapes, as JSON has.
@@ -46,7 +46,7 @@ def texts(column: pa.Array, encoding: str | None = None) -> list[str | None]:
         # Arrow's own text goes to an exponent for small values
         return [value if value is None else format(value, "f") for value in column.to_pylist()]
     if pa.types.is_nested(kind):
-        found = [None if text == "null" else text for text in json_texts(column, ascii_only=False)]
+        found = [None if text == "null" else text for text in format_json(column, ascii_only=False)]
         return [text if text is None or _has(encoding, text) else _escaped(text) for text in found]
     return _plain(pc.cast(column, pa.string()))
 
@@ -95,7 +95,7 @@ def _timestamps(column: pa.Array) -> list[str | None]:
     return [text if text is None else text.removesuffix(".") + zone for text in short.to_pylist()]
 
 
-def json_texts(column: pa.Array, *, ascii_only: bool = True) -> list[str]:
+def format_json(column: pa.Array, *, ascii_only: bool = True) -> list[str]:
     """Each value as JSON: numbers and booleans as such with all their digits, all else as strings.
 
     :param ascii_only: whether other characters are written as escapes, which any output can take.
@@ -109,13 +109,13 @@ def json_texts(column: pa.Array, *, ascii_only: bool = True) -> list[str]:
     elif pa.types.is_floating(kind):
         # JSON knows no NaN and no infinity
         encode = _json_double
-    return ["null" if text is None else encode(text) for text in texts(column)]
+    return ["null" if text is None else encode(text) for text in format_values(column)]
 
 
 def _nested(column: pa.Array, ascii_only: bool) -> list[str]:
-    """Structs as objects, lists as arrays, maps as arrays of pairs; what they hold as :func:`json_texts`."""
+    """Structs as objects, lists as arrays, maps as arrays of pairs; what they hold as :func:`format_json`."""
     kind = column.type
-    held_texts = partial(json_texts, ascii_only=ascii_only)
+    held_texts = partial(format_json, ascii_only=ascii_only)
     if pa.types.is_union(kind):
         return [
             "null" if not value.is_valid else held_texts(pa.array([value.as_py()], value.value.type))[0]
@@ -161,7 +161,7 @@ def text_grid(rows: pa.Table, most: int | None) -> str:
             *(
                 _cut("NULL" if text is None else text, most)
                 for chunk in column.chunks
-                for text in texts(chunk)
+                for text in format_values(chunk)
             ),
         ]
         for name, column in zip(rows.column_names, rows.columns, strict=True)

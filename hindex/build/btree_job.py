@@ -21,8 +21,8 @@ from hindex.build.btree_task import (
     BTreeJob,
     CopyTask,
     EntryTask,
-    Part,
     ReadTask,
+    SortedPart,
     chunk_schema,
     entry_chunks,
     kept_locations,
@@ -37,7 +37,7 @@ from hindex.build.values import table_values
 from hindex.domain import Key
 from hindex.errors import BuildError, HindexError
 from hindex.index.btree_locations import IndexedFile, first_locations
-from hindex.index.column_stats import Extent
+from hindex.index.column_stats import ColumnStats
 from hindex.index.reader_cache import open_btree_file
 from hindex.keys import array_keys, key_list
 from hindex.orc import RowSelection
@@ -369,7 +369,7 @@ def _job(plan: BTreePlan, prepared: Sequence[_Prepared]) -> BTreeJob:
         metadata=(("level", plan.index.level),),
         directory=plan.directory,
         absolute_directory=plan.absolute_directory,
-        parts=tuple(Part(group, low) for group, item in enumerate(prepared) for low in item.lows),
+        parts=tuple(SortedPart(group, low) for group, item in enumerate(prepared) for low in item.lows),
         groups=tuple(item.files for item in prepared),
         chunk_entries=min(max(HELD_ENTRIES // max(runs, 1), least), most),
     )
@@ -401,7 +401,7 @@ def _entries(
         low, high = (
             None if row[name] is None else unpack_key(row[name], job.kind) for name in ("min_key", "max_key")
         )
-        extent = Extent(row["entries"], row["null_count"], low, high).cut()
+        extent = ColumnStats(row["entries"], row["null_count"], low, high).cut()
         written.setdefault(job.parts[row["part"]].group, []).append(
             SharedFileEntry(row["path"], row["length"], row["footer_checksum"], extent)
         )

@@ -28,13 +28,13 @@ from hindex.index.btree import BTreeWriter
 from hindex.index.btree_entries import stripe_entries
 from hindex.index.btree_locations import IndexedFile, first_locations
 from hindex.index.leaf_page import ByteKeys
-from hindex.index.postings import Groups, group_pairs
+from hindex.index.postings import Postings, group_pairs
 from hindex.index.reader_cache import open_btree_file
 from hindex.index.tree_writer import Int64s, byte_keys, key_at
 from hindex.keys import KeyKind, key_kind
 from hindex.orc.acid.delta_files import AcidFile
 from hindex.orc.metadata.types import OrcType
-from hindex.store.staged_files import NewFile
+from hindex.store.staged_files import StagedFile
 from hindex.table.paths import bind_paths
 from hindex.table.transactional import open_data_file
 
@@ -47,7 +47,7 @@ UInt32s = npt.NDArray[np.uint32]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SortedPart:
     """One index file to write: which group of data files it is of, and its keys: from ``low`` (None: the least) on."""
 
     group: int
@@ -106,7 +106,7 @@ class BTreeJob:
     metadata: tuple[tuple[str, str], ...]
     directory: str
     absolute_directory: str
-    parts: tuple[Part, ...]
+    parts: tuple[SortedPart, ...]
     groups: tuple[tuple[IndexedFile, ...], ...]
     chunk_entries: int
 
@@ -180,7 +180,7 @@ def _entry_chunks(job: BTreeJob, task: EntryTask) -> Iterator[pa.RecordBatch]:
         raise place.failed(error) from error
 
 
-def _read_runs(job: BTreeJob, task: ReadTask, place: Place) -> Iterator[Groups]:
+def _read_runs(job: BTreeJob, task: ReadTask, place: Place) -> Iterator[Postings]:
     """The entries of each stripe; ``place`` is kept up to date."""
     file, first = task.file, task.first
     start, end = (0, len(file.stripe_rows)) if task.stripes is None else task.stripes
@@ -204,7 +204,7 @@ def _read_runs(job: BTreeJob, task: ReadTask, place: Place) -> Iterator[Groups]:
             first += groups[number]
 
 
-def _copied_runs(job: BTreeJob, task: CopyTask) -> Iterator[Groups]:
+def _copied_runs(job: BTreeJob, task: CopyTask) -> Iterator[Postings]:
     reader = open_btree_file(task.path, task.length, task.footer_checksum)
     if reader.file.footer.key_kind is not job.kind:
         raise reader.file.error("it has keys of another type than the column")
@@ -222,24 +222,24 @@ def _copied_runs(job: BTreeJob, task: CopyTask) -> Iterator[Groups]:
         return kept, (locations[kept] - olds[at] + news[at]).astype(np.uint32)
 
     nulls = moved(np.asarray(reader.nulls().to_array()).astype(np.uint32))[1]
-    yield Groups(_no_keys(job.kind), np.zeros(1, np.int64), np.zeros(0, np.uint32), nulls)
+    yield Postings(_no_keys(job.kind), np.zeros(1, np.int64), np.zeros(0, np.uint32), nulls)
     for leaf in reader.all_leaves():
         numbers, locations = reader.entries(leaf)
         kept, found = moved(locations)
         ranked = group_pairs(numbers[kept], found)
         keys = leaf.keys
         if isinstance(keys, np.ndarray):
-            yield Groups(keys[ranked.keys], ranked.starts, ranked.rows, nulls[:0])
+            yield Postings(keys[ranked.keys], ranked.starts, ranked.rows, nulls[:0])
         else:
             values = pa.array([keys[int(number)] for number in ranked.keys], pa.large_binary())
-            yield Groups(values, ranked.starts, ranked.rows, nulls[:0])
+            yield Postings(values, ranked.starts, ranked.rows, nulls[:0])
 
 
 def _no_keys(kind: KeyKind) -> Int64s | pa.LargeBinaryArray:
     return np.zeros(0, np.int64) if kind is KeyKind.INT64 else pa.array([], pa.large_binary())
 
 
-def _chunks(job: BTreeJob, run: Groups, parts: Sequence[tuple[int, Key | None]]) -> pa.RecordBatch:
+def _chunks(job: BTreeJob, run: Postings, parts: Sequence[tuple[int, Key | None]]) -> pa.RecordBatch:
     """The chunks of a run: none holds keys of two parts."""
     keys = run.keys if isinstance(run.keys, np.ndarray) else byte_keys(run.keys)
     count = len(keys)
@@ -316,7 +316,7 @@ class _PartWriter:
         self.number = number
         self._job = job
         self._name = f"{job.build_id}-{uuid.uuid4().hex}.hidx"
-        self._file = NewFile(job.absolute_directory, self._name)
+        self._file = StagedFile(job.absolute_directory, self._name)
         self._writer = BTreeWriter(
             self._file.sink,
             job.type,

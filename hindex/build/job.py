@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from hindex.build.btree_job import BTreePlan, plan_btree, run_btree
 from hindex.build.job_runner import collect
-from hindex.build.manifest_entries import built_files, joined_files
-from hindex.build.merge_parts import JOINED_SCHEMA, JoinTask, discard_parts, run_join_task
+from hindex.build.manifest_entries import built_files, merged_files
+from hindex.build.merge_parts import JOINED_SCHEMA, MergeTask, discard_parts, run_merge_task
 from hindex.build.present_keys import has_present_keys
 from hindex.build.stripes import cut_tasks
 from hindex.build.task import RESULT_SCHEMA, BuildTask, IndexTarget, run_build_task, run_build_tasks
@@ -209,7 +209,7 @@ def run_build(spark: SparkSession, plan: BuildPlan, progress: Progress) -> list[
             finally:
                 progress.finish()
             discard_parts(joins)
-        found += joined_files(built, joined)
+        found += merged_files(built, joined)
     for item in plan.shared:
         found += run_btree(spark, item, progress)
     return found
@@ -230,6 +230,6 @@ def _collect(spark: SparkSession, tasks: Sequence[Sequence[BuildTask]], progress
     return collect(spark, frame, tasks[0][0].build_id, progress, len(tasks))
 
 
-def _join(spark: SparkSession, tasks: Sequence[JoinTask], progress: Progress) -> pa.Table:
-    frame = task_frame(spark, tasks, run_join_task, JOINED_SCHEMA)
+def _join(spark: SparkSession, tasks: Sequence[MergeTask], progress: Progress) -> pa.Table:
+    frame = task_frame(spark, tasks, run_merge_task, JOINED_SCHEMA)
     return collect(spark, frame, tasks[0].build_id, progress, len(tasks))

@@ -30,7 +30,7 @@ def collect(spark: SparkSession, frame: DataFrame, build_id: str, progress: Prog
     :raises BuildError: if a task failed; the message is the task's own.
     """
     tag = f"hindex-build-{build_id}"
-    told = _Told(progress, total)
+    told = _JobProgress(progress, total)
     stop = _watched_by_server(spark, told) if is_connect(spark) else _watched_by_thread(spark, told)
     spark.addTag(tag)
     try:
@@ -54,7 +54,7 @@ def collect(spark: SparkSession, frame: DataFrame, build_id: str, progress: Prog
             spark.removeTag(tag)
 
 
-class _Told:
+class _JobProgress:
     """What the progress has been told: the most tasks that any stage had finished."""
 
     def __init__(self, progress: Progress, total: int) -> None:
@@ -71,7 +71,7 @@ class _Told:
                 self._told = tasks
 
 
-def _watched_by_server(spark: SparkSession, told: _Told) -> Callable[[], None]:
+def _watched_by_server(spark: SparkSession, told: _JobProgress) -> Callable[[], None]:
     """Hear from a Spark Connect server how far the session's jobs are; what ends that is returned."""
 
     def handle(stages: Iterable[Any] | None, **_: object) -> None:
@@ -81,7 +81,7 @@ def _watched_by_server(spark: SparkSession, told: _Told) -> Callable[[], None]:
     return lambda: spark.removeProgressHandler(cast("ProgressHandler", handle))
 
 
-def _watched_by_thread(spark: SparkSession, told: _Told) -> Callable[[], None]:
+def _watched_by_thread(spark: SparkSession, told: _JobProgress) -> Callable[[], None]:
     """Look from time to time how far the session's jobs are; what ends that is returned."""
     done = threading.Event()
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from hindex.build.merge_parts import JoinTask, PartFile
+from hindex.build.merge_parts import MergeTask, PartFile
 from hindex.build.task import BuildTask
-from hindex.index.column_stats import Extent
+from hindex.index.column_stats import ColumnStats
 from hindex.index.roaring import group_count
 from hindex.proto import manifest_pb2 as pb
 from hindex.store.extents import decode_extents
@@ -27,8 +27,8 @@ class BuiltData:
     """
 
     entry: FileEntry
-    joins: tuple[JoinTask, ...] = ()
-    extents: tuple[tuple[Extent, ...], ...] = ()
+    joins: tuple[MergeTask, ...] = ()
+    extents: tuple[tuple[ColumnStats, ...], ...] = ()
 
 
 def built_files(tasks: Sequence[BuildTask], table: pa.Table) -> list[BuiltData]:
@@ -44,10 +44,10 @@ def built_files(tasks: Sequence[BuildTask], table: pa.Table) -> list[BuiltData]:
     return [item for item in found if item is not None]
 
 
-def joined_files(built: Sequence[BuiltData], table: pa.Table) -> list[FileEntry]:
+def merged_files(built: Sequence[BuiltData], table: pa.Table) -> list[FileEntry]:
     """The entries of data files whose parts are put together.
 
-    :param table: rows as :func:`hindex.build.merge_parts.run_join_task` yields them.
+    :param table: rows as :func:`hindex.build.merge_parts.run_merge_task` yields them.
     """
     rows = {(row["data_file"], row["index_id"]): row for row in table.to_pylist()}
     entries = []
@@ -100,8 +100,8 @@ def _built(task: BuildTask, rows: Sequence[dict[str, Any]]) -> BuiltData | None:
             PartFile(file["path"].rpartition("/")[2], file["length"], file["footer_checksum"])
             for file in files_of
         )
-        joins.append(JoinTask(task.build_id, task.path, target, parts))
-        found: list[Extent] = []
+        joins.append(MergeTask(task.build_id, task.path, target, parts))
+        found: list[ColumnStats] = []
         first = 0
         for file, row in zip(files_of, ends, strict=True):
             found += _extents(file["extents"], stripe_rows[first : row["stripe"] + 1])
@@ -110,5 +110,5 @@ def _built(task: BuildTask, rows: Sequence[dict[str, Any]]) -> BuiltData | None:
     return BuiltData(entry, tuple(joins), tuple(extents))
 
 
-def _extents(data: bytes, stripe_rows: Sequence[int]) -> tuple[Extent, ...]:
+def _extents(data: bytes, stripe_rows: Sequence[int]) -> tuple[ColumnStats, ...]:
     return decode_extents(pb.StripeExtents.FromString(data), stripe_rows) if data else ()

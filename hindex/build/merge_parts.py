@@ -15,10 +15,10 @@ from hindex.build.task import IndexTarget, index_file_name
 from hindex.build.task_errors import FAILURES, Place
 from hindex.errors import IndexFileError
 from hindex.index.index_file import IndexFileReader
-from hindex.index.merge import join_index_files
+from hindex.index.merge import merge_index_files
 from hindex.index.page_cache import Cache
 from hindex.orc.io.source import open_source
-from hindex.store.staged_files import NewFile
+from hindex.store.staged_files import StagedFile
 from hindex.store.storage import open_storage
 
 
@@ -32,7 +32,7 @@ class PartFile:
 
 
 @dataclass(frozen=True, slots=True)
-class JoinTask:
+class MergeTask:
     """Make one index file of parts, which are in the order of their stripes. ``path`` is the data file's."""
 
     build_id: str
@@ -53,7 +53,7 @@ JOINED_SCHEMA = pa.schema(
 )
 
 
-def run_join_task(task: JoinTask) -> Iterator[pa.RecordBatch]:
+def run_merge_task(task: MergeTask) -> Iterator[pa.RecordBatch]:
     """Write the file under a fresh name. The parts stay, for a task that is run again.
 
     :raises BuildError: naming the data file.
@@ -62,8 +62,8 @@ def run_join_task(task: JoinTask) -> Iterator[pa.RecordBatch]:
     try:
         with contextlib.ExitStack() as opened:
             parts = opened.enter_context(contextlib.closing(_opened(task)))
-            file = opened.enter_context(contextlib.closing(NewFile(task.target.absolute_directory, name)))
-            length, checksum = join_index_files(file.sink, parts)
+            file = opened.enter_context(contextlib.closing(StagedFile(task.target.absolute_directory, name)))
+            length, checksum = merge_index_files(file.sink, parts)
             file.publish()
     except FAILURES as error:
         raise Place.of(task.path).failed(error) from error
@@ -71,14 +71,14 @@ def run_join_task(task: JoinTask) -> Iterator[pa.RecordBatch]:
     yield pa.RecordBatch.from_arrays([[value] for value in row], schema=JOINED_SCHEMA)
 
 
-def _opened(task: JoinTask) -> Generator[IndexFileReader]:
+def _opened(task: MergeTask) -> Generator[IndexFileReader]:
     """The parts, each open until the next one is asked for: there may be more than files that a process may open."""
     for part in task.parts:
         with contextlib.closing(_open(task, part)) as reader:
             yield reader
 
 
-def _open(task: JoinTask, part: PartFile) -> IndexFileReader:
+def _open(task: MergeTask, part: PartFile) -> IndexFileReader:
     path = f"{task.target.absolute_directory}/{part.name}"
     found = IndexFileReader(open_source(path), Cache(0))
     if (found.length, found.footer_crc32c) != (part.length, part.footer_checksum):
@@ -87,7 +87,7 @@ def _open(task: JoinTask, part: PartFile) -> IndexFileReader:
     return found
 
 
-def discard_parts(tasks: Iterable[JoinTask]) -> None:
+def discard_parts(tasks: Iterable[MergeTask]) -> None:
     """Delete the parts of finished tasks; what cannot be deleted stays as garbage of the store."""
     for task in tasks:
         storage = open_storage(task.target.absolute_directory)

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 from hindex.domain import Key
-from hindex.index.column_stats import Extent
+from hindex.index.column_stats import ColumnStats
 from hindex.keys import decimal_key, float_key
 from hindex.orc import OrcReader
 from hindex.orc.metadata.statistics import ColumnStatistics, Nulls
 from hindex.orc.metadata.statistics_validity import Distrust, Value, value_range
 from hindex.orc.metadata.types import Kind, OrcType
-from hindex.orc.reader.file_indexes import BuiltInIndexes
+from hindex.orc.reader.file_indexes import FileIndexes
 
 #: Types whose bounds are widened, because writers disagree about zones, fractions and blanks: their values are read.
 _WIDENED = frozenset({Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT, Kind.CHAR, Kind.BINARY})
@@ -24,9 +24,9 @@ class StatisticsExtents:
 
     def __init__(self, reader: OrcReader) -> None:
         self._reader = reader
-        self._built_in = BuiltInIndexes(reader)
+        self._built_in = FileIndexes(reader)
 
-    def extents(self, stripe: int, data_type: OrcType) -> list[Extent] | None:
+    def extents(self, stripe: int, data_type: OrcType) -> list[ColumnStats] | None:
         """The extent of each row group of a stripe; None where the file does not tell all of them surely."""
         if data_type.kind in _WIDENED or data_type.column in self._reader.tail.encrypted_columns:
             return None
@@ -37,7 +37,7 @@ class StatisticsExtents:
 
     def _all(
         self, statistics: Sequence[ColumnStatistics], rows: Sequence[int], data_type: OrcType
-    ) -> list[Extent] | None:
+    ) -> list[ColumnStats] | None:
         found = []
         for item, count in zip(statistics, rows, strict=True):
             extent = self._one(item, count, data_type)
@@ -46,12 +46,12 @@ class StatisticsExtents:
             found.append(extent)
         return found
 
-    def _one(self, statistics: ColumnStatistics, rows: int, data_type: OrcType) -> Extent | None:
+    def _one(self, statistics: ColumnStatistics, rows: int, data_type: OrcType) -> ColumnStats | None:
         nulls = statistics.nulls(rows)
         if nulls is Nulls.UNKNOWN or statistics.number_of_values is None:
             return None
         if nulls is Nulls.ALL:
-            return Extent(rows, rows, None, None)
+            return ColumnStats(rows, rows, None, None)
         values = value_range(statistics, data_type, self._reader.tail)
         if isinstance(values, Distrust) or values.low is None or values.high is None:
             return None
@@ -61,7 +61,7 @@ class StatisticsExtents:
         if values.high_is_prefix:
             # a maximum is cut by a character more than a minimum, and may be a prefix of that
             low = min(low, high)
-        return Extent(rows, rows - statistics.number_of_values, low, high, values.high_is_prefix)
+        return ColumnStats(rows, rows - statistics.number_of_values, low, high, values.high_is_prefix)
 
 
 def _key(value: Value, data_type: OrcType) -> Key | None:

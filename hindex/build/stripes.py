@@ -9,8 +9,8 @@ from functools import partial
 from hindex.build.btree_task import BTreeJob, EntryTask, ReadTask
 from hindex.build.task import BuildTask
 from hindex.build.task_errors import FAILURES, Place
-from hindex.build.task_splitting import CUT_FROM, Piece, Sized, cut
-from hindex.index.merge import is_joining
+from hindex.build.task_splitting import CUT_FROM, Sized, TaskPart, cut
+from hindex.index.merge import is_merging
 from hindex.orc.acid.delta_files import AcidFile
 from hindex.orc.metadata.file_tail import FileTail
 from hindex.table.paths import bind_paths
@@ -37,7 +37,7 @@ def cut_tasks(
     checksums: dict[str, int] = {}
 
     def stripes(task: BuildTask) -> Sequence[int]:
-        if not all(is_joining(target.type) for target in task.targets):
+        if not all(is_merging(target.type) for target in task.targets):
             return ()
         try:
             with task.open() as reader:
@@ -46,7 +46,7 @@ def cut_tasks(
         except FAILURES as error:
             raise Place.of(task.path).failed(error) from error
 
-    def part(piece: Piece[BuildTask]) -> BuildTask:
+    def part(piece: TaskPart[BuildTask]) -> BuildTask:
         task = piece.what
         if piece.end is None:
             return task
@@ -80,7 +80,7 @@ def cut_entry_tasks(
         lengths = [stripe.data_length for stripe in tail.stripes]
         return Sized(task, round(tail.file_length * share), lambda: lengths)
 
-    def part(piece: Piece[EntryTask]) -> EntryTask:
+    def part(piece: TaskPart[EntryTask]) -> EntryTask:
         if piece.end is None or not isinstance(piece.what, ReadTask):
             return piece.what
         return replace(piece.what, stripes=(piece.first, piece.end))

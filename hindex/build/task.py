@@ -15,12 +15,12 @@ from hindex.build.statistics import StatisticsExtents
 from hindex.build.task_errors import FAILURES, Place
 from hindex.build.values import table_values
 from hindex.errors import BuildError
-from hindex.index.index_type import ExtentBuilder, IndexBuilder, file_index_type
+from hindex.index.index_type import IndexBuilder, StatsBuilder, file_index_type
 from hindex.keys import same_keys
 from hindex.orc import OrcReader, OrcType
 from hindex.orc.acid.delta_files import AcidFile
 from hindex.store.extents import encode_extents
-from hindex.store.staged_files import NewFile
+from hindex.store.staged_files import StagedFile
 from hindex.table.declared import file_schema
 from hindex.table.paths import FilePath, bind_paths
 from hindex.table.transactional import open_data_file
@@ -171,7 +171,7 @@ class _Writing:
     def __init__(self, task: BuildTask) -> None:
         self._task = task
         self._builders: dict[IndexTarget, IndexBuilder] = {}
-        self._files: dict[IndexTarget, NewFile] = {}
+        self._files: dict[IndexTarget, StagedFile] = {}
         self._names: dict[IndexTarget, str] = {}
         self._in_file: dict[str, FilePath] = {}
 
@@ -216,7 +216,7 @@ class _Writing:
             if target.column not in in_file:
                 continue
             name = self._names[target] = index_file_name(task.build_id, is_part=task.is_part)
-            file = self._files[target] = NewFile(target.absolute_directory, name)
+            file = self._files[target] = StagedFile(target.absolute_directory, name)
             self._builders[target] = file_index_type(target.type).builder(
                 file.sink,
                 target.indexed(in_file[target.column].type),
@@ -261,7 +261,7 @@ def _told(
     builder: IndexBuilder, statistics: StatisticsExtents, stripe: int, rows: int, data_type: OrcType
 ) -> bool:
     """Whether the file's own statistics told a builder all that it needs of a stripe."""
-    if not isinstance(builder, ExtentBuilder):
+    if not isinstance(builder, StatsBuilder):
         return False
     extents = statistics.extents(stripe, data_type)
     if extents is None:

@@ -50,7 +50,7 @@ class Sized(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Piece(Generic[T]):
+class TaskPart(Generic[T]):
     """Stripes of a data file from ``first`` up to ``end``; all of them, however many, where that is None."""
 
     what: T
@@ -97,7 +97,9 @@ def task_bytes(spark: SparkSession) -> int | None:
     return size
 
 
-def cut(files: Sequence[Sized[T]], cores: int, task_bytes: int | None = None) -> list[tuple[Piece[T], ...]]:
+def cut(
+    files: Sequence[Sized[T]], cores: int, task_bytes: int | None = None
+) -> list[tuple[TaskPart[T], ...]]:
     """The pieces of all files, put together to tasks: the largest first, so that none is left for the end.
 
     :param cores: how many tasks run at a time.
@@ -106,8 +108,8 @@ def cut(files: Sequence[Sized[T]], cores: int, task_bytes: int | None = None) ->
     target = Target.of([file.weight for file in files], cores, task_bytes)
     pieces = [piece for file in files for piece in _pieces(file, target.cut)]
     pieces.sort(key=lambda piece: -piece.weight)
-    tasks: list[tuple[Piece[T], ...]] = []
-    current: list[Piece[T]] = []
+    tasks: list[tuple[TaskPart[T], ...]] = []
+    current: list[TaskPart[T]] = []
     held = 0
     for piece in pieces:
         size = piece.weight + FILE_BYTES
@@ -121,19 +123,19 @@ def cut(files: Sequence[Sized[T]], cores: int, task_bytes: int | None = None) ->
     return tasks
 
 
-def _pieces(file: Sized[T], target: int) -> Iterator[Piece[T]]:
+def _pieces(file: Sized[T], target: int) -> Iterator[TaskPart[T]]:
     stripes = file.stripes() if file.weight > target else ()
     count = min(-(-file.weight // target), len(stripes))
     if count < 2:
-        yield Piece(file.what, file.weight)
+        yield TaskPart(file.what, file.weight)
         return
     sums = list(accumulate(max(size, 1) for size in stripes))
     # a piece ends with the stripe in which its share does; a long stripe may be the end of several
     ends = sorted({bisect_left(sums, sums[-1] * piece / count) + 1 for piece in range(1, count + 1)})
     if len(ends) < 2:
         # the last stripe has it all
-        yield Piece(file.what, file.weight)
+        yield TaskPart(file.what, file.weight)
         return
     for first, end in pairwise([0, *ends]):
         size = sums[end - 1] - (sums[first - 1] if first else 0)
-        yield Piece(file.what, file.weight * size // sums[-1], first, end)
+        yield TaskPart(file.what, file.weight * size // sums[-1], first, end)

@@ -99,11 +99,11 @@ def run_bench(
         round. One that could not take part has nulls, and a note that says why.
     :raises HindexError: if a reader's rows differ from hindex's.
     """
-    from hindex.api.predicate_input import parsed
+    from hindex.api.predicate_input import parse_condition
 
     if with_spark:
         connection.spark()  # which also knows tables by name
-    question = Question(connection.table(name), where, parsed(where), columns)
+    question = Question(connection.table(name), where, parse_condition(where), columns)
     readers: dict[str, Callable[[], pa.Table]] = {
         OURS: question.table.scan(question.where, columns).to_arrow,
         "pyarrow": lambda: pyarrow_rows(question),

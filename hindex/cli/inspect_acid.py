@@ -10,7 +10,7 @@ from hindex.cli.inspect_text import Document, columns
 from hindex.orc.acid.delta_files import file_tail
 from hindex.orc.acid.directory_names import AcidDirectory
 from hindex.scan.planning import plan_scan
-from hindex.scan.task_runner import answered
+from hindex.scan.task_runner import run_lookups
 from hindex.table.transactional import TransactionalDirectory
 
 
@@ -23,7 +23,7 @@ def document(path: str, valid_write_ids: str = "") -> Document:
     plan = plan_scan(snapshot, None, [])
     deleted: Counter[str] = Counter()
     unseen: Counter[str] = Counter()
-    for task, answer in answered(plan.tasks, every=True):
+    for task, answer in run_lookups(plan.tasks, every=True):
         deleted[task.task.path] += answer.deleted
         unseen[task.task.path] += answer.invisible
     files = [

@@ -22,7 +22,7 @@ from hindex.orc.metadata.statistics import (
 )
 from hindex.orc.metadata.statistics_validity import Distrust, value_range
 from hindex.orc.metadata.stripe import StreamKind, Stripe
-from hindex.orc.reader.file_indexes import BuiltInIndexes
+from hindex.orc.reader.file_indexes import FileIndexes
 from hindex.proto import orc_metadata_pb2 as pb
 from hindex.sql.dates import format_date
 
@@ -55,7 +55,7 @@ def document(source: ByteSource, *, row_groups: bool) -> Document:
     """
     reader = OrcReader(source)
     tail, footer = reader.tail, reader.tail.footer
-    indexes = BuiltInIndexes(reader, as_stored=True)
+    indexes = FileIndexes(reader, as_stored=True)
     nodes = list(_named(tail.schema, ""))
     whole = [indexes.file_statistics(of.column) for _, of in nodes]
     writer = footer.writer if footer.HasField("writer") else None
@@ -100,7 +100,7 @@ def document(source: ByteSource, *, row_groups: bool) -> Document:
 
 def _stripe(
     reader: OrcReader,
-    indexes: BuiltInIndexes,
+    indexes: FileIndexes,
     index: int,
     nodes: list[tuple[str, OrcType]],
     *,
@@ -139,7 +139,7 @@ def _stripe(
 
 def _stripe_column(
     tail: FileTail,
-    indexes: BuiltInIndexes,
+    indexes: FileIndexes,
     stripe: Stripe,
     index: int,
     name: str,
@@ -173,7 +173,7 @@ def _stripe_column(
 
 
 def _bloom_filters(
-    indexes: BuiltInIndexes, stripe: Stripe, index: int, data_type: OrcType
+    indexes: FileIndexes, stripe: Stripe, index: int, data_type: OrcType
 ) -> list[Document] | None:
     found = []
     usable = indexes.bloom_stream(index, data_type)

@@ -137,7 +137,7 @@ class _Commands(click.Group):
         self, context: click.Context, arguments: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         from hindex.sql.help import HELP
-        from hindex.validation import meant
+        from hindex.validation import suggestion
 
         name = arguments[0]
         if self.get_command(context, name) is not None or name[:1] == "-":
@@ -148,7 +148,7 @@ class _Commands(click.Group):
             raise HindexError(
                 f"a statement goes to the command sql, in quotes: hindex sql {_quoted(arguments)}"
             )
-        hint = meant(name, self.commands)
+        hint = suggestion(name, self.commands)
         raise HindexError(
             f"there is no command {name!r}; {hint}hindex --help lists them, and hindex alone is a shell"
         )
@@ -227,7 +227,7 @@ def show_help(statement: Sequence[str]) -> None:
     """Show what statements there are, or what one looks like: hindex help create index."""
     from hindex.cli.shell import statement_list
     from hindex.sql.help import HELP, statement_help
-    from hindex.validation import meant
+    from hindex.validation import suggestion
 
     words = " ".join(statement)
     found = (
@@ -236,7 +236,7 @@ def show_help(statement: Sequence[str]) -> None:
         else f"{statement_list()}\n\nhindex help create index  tells more of one"
     )
     if found is None:
-        hint = meant(words, map(str.lower, HELP))
+        hint = suggestion(words, map(str.lower, HELP))
         raise HindexError(f"there is no statement {words!r}; {hint}hindex help lists them")
     print(found)
 

@@ -8,7 +8,7 @@ from typing import Protocol, TextIO
 
 import pyarrow as pa
 
-from hindex.api.value_formatting import is_number, json_texts, printable, texts
+from hindex.api.value_formatting import format_json, format_values, is_number, printable
 from hindex.cli.table_rows import TableRows
 
 #: Rows turned into text at a time.
@@ -89,7 +89,10 @@ class TableOutput:
 
     def _cells(self, batch: pa.RecordBatch) -> list[list[str]]:
         return [
-            ["NULL" if text is None else printable(text) for text in texts(column, self._stream.encoding)]
+            [
+                "NULL" if text is None else printable(text)
+                for text in format_values(column, self._stream.encoding)
+            ]
             for column in batch.columns
         ]
 
@@ -105,7 +108,7 @@ class JsonOutput:
         count = 0
         self._stream.write("[")
         for batch in _slices(batches):
-            for row in zip(*map(json_texts, batch.columns), strict=True):
+            for row in zip(*map(format_json, batch.columns), strict=True):
                 pairs = ", ".join(f"{name}: {value}" for name, value in zip(names, row, strict=True))
                 self._stream.write(f"{',' if count else ''}\n  {{{pairs}}}")
                 count += 1
@@ -132,7 +135,7 @@ class CsvOutput:
         self._stream.write(",".join(map(_field, schema.names)) + "\n")
         count = 0
         for batch in _slices(batches):
-            columns = [map(_field, texts(column, self._stream.encoding)) for column in batch.columns]
+            columns = [map(_field, format_values(column, self._stream.encoding)) for column in batch.columns]
             self._stream.writelines(",".join(row) + "\n" for row in zip(*columns, strict=True))
             count += batch.num_rows
         return count

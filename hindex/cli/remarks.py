@@ -18,14 +18,14 @@ def quoting_note(connection: object, statement: str) -> Note | None:
     """
     if '"' not in statement:
         return None
-    from hindex.plan.quoted_identifier_hints import quoted_names, quoted_texts
+    from hindex.plan.quoted_identifier_hints import quoted_names, quoted_strings
     from hindex.sql import parse
     from hindex.sql.statements import Select, SelectExists
 
     try:
         parsed = parse(statement)
         select = parsed.rows if isinstance(parsed, SelectExists) else parsed
-        if not isinstance(select, Select) or not any(quoted_texts(select.where)):
+        if not isinstance(select, Select) or not any(quoted_strings(select.where)):
             return None
         # so it is worth another look at the table
         table = cast("hindex.Connection", connection).resolve(select.table)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from hindex.validation import closest, meant
+from hindex.validation import closest, suggestion
 
 
 def usage_told(error: click.ClickException) -> str:
@@ -33,7 +33,7 @@ def _no_option(name: str, context: click.Context) -> str:
         way = f"{context.parent.command_path} {near[0]} ... {context.info_name}"
         remedy = f"{near[0]} stands before the command: {way} ..."
     else:
-        remedy = meant(name, own, str) + remedy
+        remedy = suggestion(name, own, str) + remedy
     return f"{context.command_path} has no option {name}; {remedy}"
 
 

@@ -9,12 +9,14 @@ from dataclasses import replace
 from hindex.explain.explanation import Analyzed, Explanation
 from hindex.index.page_cache import shared_cache
 from hindex.plan.reasons import Note
-from hindex.scan.metrics import Meter, Step
+from hindex.scan.metrics import MetricsCollector, Step
 from hindex.scan.planning import ScanPlan
 
 
-def measured(
-    meter: Meter, run: Callable[[], tuple[ScanPlan, int]], explain: Callable[[ScanPlan], Explanation]
+def explain_analyze(
+    meter: MetricsCollector,
+    run: Callable[[], tuple[ScanPlan, int]],
+    explain: Callable[[ScanPlan], Explanation],
 ) -> Explanation:
     """The explanation of a query that is run now.
 

@@ -39,7 +39,7 @@ class ReadPath(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class RowCount:
     """How many of something remain out of how many; None where it is not known."""
 
     kept: int | None
@@ -77,7 +77,7 @@ class AskedIndex:
     index: str | None
     index_type: str | None
     rows: int
-    row_groups: Kept | None = None
+    row_groups: RowCount | None = None
 
     def __str__(self) -> str:
         words = " ".join(word for word in (self.index_type, self.index) if word)
@@ -88,7 +88,7 @@ class AskedIndex:
 
 
 @dataclass(frozen=True, slots=True)
-class LeafAnswer:
+class LeafExplanation:
     """What decided one leaf of the predicate: an index, partition values, or nothing for a reason.
 
     :param index: name of the index, or None; the last one of several.
@@ -135,11 +135,11 @@ class ExplainedNode:
     kind: str
     text: str = ""
     children: tuple[ExplainedNode, ...] = ()
-    answer: LeafAnswer | None = None
+    answer: LeafExplanation | None = None
 
 
 def explain_filter(
-    root: Filter, answers: Mapping[Leaf | Residual, LeafAnswer] | None = None
+    root: Filter, answers: Mapping[Leaf | Residual, LeafExplanation] | None = None
 ) -> ExplainedNode:
     """The tree of a filter. Leaves without an answer have none because the rest of the tree decided.
 
@@ -150,7 +150,7 @@ def explain_filter(
     if isinstance(root, Leaf):
         return ExplainedNode("LEAF", str(root), (), known.get(root))
     if isinstance(root, Residual):
-        unsupported = LeafAnswer(reason=Reason.UNSUPPORTED_PREDICATE)
+        unsupported = LeafExplanation(reason=Reason.UNSUPPORTED_PREDICATE)
         return ExplainedNode("LEAF", str(root), (), known.get(root, unsupported))
     if isinstance(root, AllOf | AnyOf):
         kind = "AND" if isinstance(root, AllOf) else "OR"
@@ -233,11 +233,11 @@ class Explanation:
     predicate: str
     tree: ExplainedNode
     path: ReadPath
-    files: Kept
-    stripes: Kept
-    row_groups: Kept | None = None
-    rows: Kept | None = None
-    bytes: Kept | None = None
+    files: RowCount
+    stripes: RowCount
+    row_groups: RowCount | None = None
+    rows: RowCount | None = None
+    bytes: RowCount | None = None
     columns: tuple[str, ...] = ()
     exact: bool = False
     notes: tuple[Note, ...] = field(default=())
@@ -368,7 +368,7 @@ class Explanation:
     def __repr__(self) -> str:
         return self.to_text()
 
-    def counts(self) -> tuple[tuple[str, Kept | None], ...]:
+    def counts(self) -> tuple[tuple[str, RowCount | None], ...]:
         """What is left to read, by name."""
         return (
             ("files", self.files),
@@ -389,7 +389,7 @@ def _tree_rows(node: ExplainedNode, depth: int) -> list[tuple[str, str]]:
     return [(indent + " ".join(node.text.split()), "" if node.answer is None else str(node.answer))]
 
 
-def _kept_json(count: Kept | None) -> dict[str, int | None] | None:
+def _kept_json(count: RowCount | None) -> dict[str, int | None] | None:
     return None if count is None else {"kept": count.kept, "total": count.total}
 
 

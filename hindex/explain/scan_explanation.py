@@ -13,9 +13,9 @@ from hindex.explain.explanation import (
     AskedIndex,
     ExplainedNode,
     Explanation,
-    Kept,
-    LeafAnswer,
+    LeafExplanation,
     ReadPath,
+    RowCount,
     explain_filter,
 )
 from hindex.explain.table_map import BY_INDEX, SELECTED, SKIPPED, WHOLE, FileMap, StripeMap, table_map
@@ -25,12 +25,11 @@ from hindex.plan.order import Order
 from hindex.plan.reasons import Note, Reason
 from hindex.scan.cost import is_walked
 from hindex.scan.open_task import OpenTask
-from hindex.scan.orc_answers import Source
+from hindex.scan.orc_answers import StatisticsSource
 from hindex.scan.planning import ScanPlan
-from hindex.scan.stripe_results import LeafAnswer as Answered
-from hindex.scan.stripe_results import StripeAnswer
+from hindex.scan.stripe_results import LeafResult, StripeResult
 from hindex.scan.task import OutputColumn
-from hindex.scan.task_runner import answered
+from hindex.scan.task_runner import run_lookups
 from hindex.sql.predicate import Predicate
 from hindex.table.schema import spelled
 
@@ -55,7 +54,7 @@ class _Totals:
     notes: list[Note] = field(default_factory=list)
     leaf_rows: dict[Leaf, int] = field(default_factory=dict)
     # what was said of each leaf by each index, and by what the files say of themselves, in the order of asking
-    leaf_asked: dict[Leaf, dict[str | Source, _Said]] = field(default_factory=dict)
+    leaf_asked: dict[Leaf, dict[str | StatisticsSource, _Sections]] = field(default_factory=dict)
     uses_index: bool = False
     inexact_leaves: set[Leaf] = field(default_factory=set)
     unanswered_leaves: set[Leaf] = field(default_factory=set)
@@ -74,7 +73,7 @@ class _Totals:
 
 
 @dataclass(slots=True)
-class _Said:
+class _Sections:
     """Rows left, and row groups left of so many."""
 
     rows: int = 0
@@ -91,21 +90,21 @@ def explain_plan(
     group: str | None = None,
     order: Order | None = None,
     limit: int | None = None,
-    is_told: Callable[[OpenTask, StripeAnswer], bool] | None = None,
+    is_known: Callable[[OpenTask, StripeResult], bool] | None = None,
 ) -> Explanation:
     """What a scan decides and why: indexes are asked stripe by stripe, data is not read.
 
     :param labels: what the result's columns are called, where they are not the plan's; ``shown`` as SQL writes them.
-    :param is_told: whether a stripe's part of an aggregate needs no data; None where rows are wanted.
+    :param is_known: whether a stripe's part of an aggregate needs no data; None where rows are wanted.
     """
     totals = _Totals()
     before = shared_cache().counts
     last: OpenTask | None = None
     for skipped in plan.skipped:
         _add_answers(totals, skipped.answers)
-    wanted = plan.columns if is_told is None else plan.lookups
+    wanted = plan.columns if is_known is None else plan.lookups
 
-    for task, answer in answered(plan.tasks, every=True):
+    for task, answer in run_lookups(plan.tasks, every=True):
         if last is not None and task is not last:
             totals.notes += last.notes
         last = task  # one at a time: a table may have more files than a process may hold open
@@ -113,8 +112,8 @@ def explain_plan(
         # an order's column is read, too, where no index is walked for it
         sorts = order is not None and bool(plan.columns)
         told = not (answer.undecided or read or (sorts and _read(task, plan.lookups)))
-        if is_told is not None:
-            told = is_told(task, answer) or (told and bool(wanted))
+        if is_known is not None:
+            told = is_known(task, answer) or (told and bool(wanted))
         walked = None if order is None or limit is None or not plan.columns else _walked(plan, task, answer)
         if walked is not None:
             totals.walked[walked] = None
@@ -133,11 +132,11 @@ def explain_plan(
         predicate="" if where is None else str(where),
         tree=_tree(plan, totals),
         path=_path(plan, totals),
-        files=Kept(len(totals.files), len(plan.snapshot.files)),
-        stripes=Kept(totals.stripes, totals.all_stripes + pruned.stripes),
-        row_groups=Kept(totals.groups, _sum(totals.all_groups, pruned.row_groups)),
-        rows=Kept(totals.rows, totals.all_rows + pruned.rows),
-        bytes=Kept(totals.bytes, sum(files.values())),
+        files=RowCount(len(totals.files), len(plan.snapshot.files)),
+        stripes=RowCount(totals.stripes, totals.all_stripes + pruned.stripes),
+        row_groups=RowCount(totals.groups, _sum(totals.all_groups, pruned.row_groups)),
+        rows=RowCount(totals.rows, totals.all_rows + pruned.rows),
+        bytes=RowCount(totals.bytes, sum(files.values())),
         columns=tuple(labels or (column.name for column in plan.columns)),
         shown=tuple(shown or (names.get(column.name, column.name) for column in plan.columns)),
         spelled=tuple(names.items()),
@@ -176,7 +175,7 @@ def _read(task: OpenTask, columns: Sequence[OutputColumn]) -> list[str]:
     return [column.name for column in columns if not (column.is_partition or task.fixes(column.name))]
 
 
-def _walked(plan: ScanPlan, task: OpenTask, answer: StripeAnswer) -> str | None:
+def _walked(plan: ScanPlan, task: OpenTask, answer: StripeResult) -> str | None:
     """The index that the order's first rows of a stripe are taken from."""
     keyed = task.keyed(plan.lookups[0].name) if plan.are_keys(plan.lookups[0]) else None
     rows = len(answer.bounds.upper)
@@ -211,7 +210,7 @@ class _Pruned:
         )
 
 
-def _add(totals: _Totals, task: OpenTask, answer: StripeAnswer, *, told: bool) -> None:
+def _add(totals: _Totals, task: OpenTask, answer: StripeResult, *, told: bool) -> None:
     upper = answer.bounds.upper
     groups = task.row_groups(answer.num_rows)
     stride = task.reader.tail.row_index_stride or max(answer.num_rows, 1)
@@ -243,7 +242,7 @@ def _add(totals: _Totals, task: OpenTask, answer: StripeAnswer, *, told: bool) -
     totals.blind_leaves.update(leaf for leaf in answer.unanswered if leaf not in said)
 
 
-def _add_answers(totals: _Totals, answers: Sequence[Answered]) -> None:
+def _add_answers(totals: _Totals, answers: Sequence[LeafResult]) -> None:
     last = {item.leaf: item for item in answers}
     for leaf, item in last.items():
         totals.leaf_rows[leaf] = totals.leaf_rows.get(leaf, 0) + item.rows
@@ -252,7 +251,7 @@ def _add_answers(totals: _Totals, answers: Sequence[Answered]) -> None:
     for item in answers:
         by = item.source or item.index
         if by is not None:
-            said = totals.leaf_asked.setdefault(item.leaf, {}).setdefault(by, _Said())
+            said = totals.leaf_asked.setdefault(item.leaf, {}).setdefault(by, _Sections())
             said.rows += item.rows
             said.kept += item.groups_kept
             said.groups += item.groups
@@ -265,13 +264,13 @@ def _tree(plan: ScanPlan, totals: _Totals) -> ExplainedNode:
     }
     others = [note.reason for note in (*plan.notes, *totals.notes) if note.reason not in _NO_ANSWER]
     types = {entry.name: entry.type for entry in plan.snapshot.manifest.indexes}
-    answers: dict[Leaf | Residual, LeafAnswer] = {}
+    answers: dict[Leaf | Residual, LeafExplanation] = {}
     for residual in residuals(plan.filter):
         if all(plan.snapshot.schema.is_partition(name) for name in columns(residual)):
-            answers[residual] = LeafAnswer(None, "PARTITION", exact=True)
+            answers[residual] = LeafExplanation(None, "PARTITION", exact=True)
     for leaf in leaves(plan.filter):
         if plan.snapshot.schema.is_partition(leaf.column):
-            answers[leaf] = LeafAnswer(None, "PARTITION", exact=True)
+            answers[leaf] = LeafExplanation(None, "PARTITION", exact=True)
             continue
         asked = [_asked(by, said, types) for by, said in totals.leaf_asked.get(leaf, {}).items()]
         blind = leaf in totals.blind_leaves
@@ -282,7 +281,7 @@ def _tree(plan: ScanPlan, totals: _Totals) -> ExplainedNode:
             continue
         indexes = [item for item in asked if item.index is not None]
         last = next(reversed(indexes or asked), None)
-        answers[leaf] = LeafAnswer(
+        answers[leaf] = LeafExplanation(
             last.index if last else None,
             last.index_type if last else None,
             exact=not blind and not leaf.is_superset and leaf not in totals.inexact_leaves,
@@ -293,9 +292,9 @@ def _tree(plan: ScanPlan, totals: _Totals) -> ExplainedNode:
     return explain_filter(plan.filter, answers)
 
 
-def _asked(by: str | Source, said: _Said, types: Mapping[str, str]) -> AskedIndex:
-    if isinstance(by, Source):
-        groups = Kept(said.kept, said.groups) if by is not Source.PLACE else None
+def _asked(by: str | StatisticsSource, said: _Sections, types: Mapping[str, str]) -> AskedIndex:
+    if isinstance(by, StatisticsSource):
+        groups = RowCount(said.kept, said.groups) if by is not StatisticsSource.PLACE else None
         return AskedIndex(None, by.value, said.rows, groups)
     return AskedIndex(by, types.get(by), said.rows)
 

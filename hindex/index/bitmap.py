@@ -16,7 +16,7 @@ import pyarrow as pa
 from hindex.domain import Key
 from hindex.index import roaring
 from hindex.index.bitmap_reader import BitmapReader
-from hindex.index.column_stats import Extent
+from hindex.index.column_stats import ColumnStats
 from hindex.index.file_builder import VALUES_PER_PAGE, FileBuilder, page_message
 from hindex.index.index_file import MAGIC, BinarySink, IndexFileReader, IndexFileWriter, Page, PageRef
 from hindex.index.index_type import (
@@ -26,10 +26,10 @@ from hindex.index.index_type import (
     StripeSummary,
     mean_key_bytes,
 )
-from hindex.index.key_ranges import group_pieces
+from hindex.index.key_ranges import group_key_ranges
 from hindex.index.leaf_page import moved
 from hindex.index.merge import copy_pages, directory, move_pages
-from hindex.index.tree_writer import HeldPages, TreeWriter, byte_keys, key_at, write_bitmap
+from hindex.index.tree_writer import BufferedPages, TreeWriter, byte_keys, key_at, write_bitmap
 from hindex.keys import KeyKind, key_kind
 from hindex.orc.metadata.types import OrcType
 from hindex.proto import index_file_pb2 as pb
@@ -63,10 +63,10 @@ class BitmapBuilder(FileBuilder):
         """
         array = self._one_array(array)
         stripe = self._body.stripes.add(rows=len(array))
-        held = HeldPages()
+        held = BufferedPages()
         tree = TreeWriter(self._writer, self._values_per_page, held)
         ends: list[Key | None] = [None, None]
-        for groups in group_pieces(self._type, array):
+        for groups in group_key_ranges(self._type, array):
             keys = groups.keys if isinstance(groups.keys, np.ndarray) else byte_keys(groups.keys)
             if len(groups.nulls):
                 stripe.null_count = len(groups.nulls)
@@ -76,7 +76,7 @@ class BitmapBuilder(FileBuilder):
             if len(keys):
                 ends = [key_at(keys, 0) if ends[0] is None else ends[0], key_at(keys, len(keys) - 1)]
         self._write_directory(stripe, tree, held.release(self._writer))
-        extent = Extent(len(array), stripe.null_count, ends[0], ends[1])
+        extent = ColumnStats(len(array), stripe.null_count, ends[0], ends[1])
         self._stripes.append(StripeSummary(extent, stripe.key_count))
 
     def finish(self) -> IndexFileSummary:

@@ -13,10 +13,10 @@ from hindex.domain import Domain, Key, Range
 from hindex.errors import IndexFileError
 from hindex.index.file_builder import page_ref
 from hindex.index.index_file import IndexFileReader, PageRef
-from hindex.index.index_type import Bounds, Effort, KeyCounts, KeyRows
-from hindex.index.leaf_page import Outside
+from hindex.index.index_type import Bounds, KeyCounts, KeyRows, LookupCost
+from hindex.index.leaf_page import OverflowRows
 from hindex.index.roaring import MAX_ROWS
-from hindex.index.tree_reader import Tree, clipped
+from hindex.index.tree_reader import TreeReader, clipped
 from hindex.keys import KeyKind, join_keys
 from hindex.proto import index_file_pb2 as pb
 
@@ -29,7 +29,7 @@ class _Stripe:
     null_count: int
     key_count: int
     nulls: PageRef | None
-    tree: Tree
+    tree: TreeReader
 
 
 class BitmapReader:
@@ -67,7 +67,7 @@ class BitmapReader:
             at += length
         bounds: list[Key] = list(item.int_bounds if self._kind is KeyKind.INT64 else item.byte_bounds)
         try:
-            tree = Tree(
+            tree = TreeReader(
                 self.file,
                 total=item.rows,
                 leaves=leaves,
@@ -147,19 +147,19 @@ class BitmapReader:
             rows = None
         return held.tree.key_rows(rows, descending=descending)
 
-    def effort(self, stripe: int, domain: Domain) -> Effort:
-        """See :class:`~hindex.index.index_type.EstimatingReader`."""
+    def effort(self, stripe: int, domain: Domain) -> LookupCost:
+        """See :class:`~hindex.index.index_type.CostedReader`."""
         held = self._stripes[stripe]
         filled = held.rows - held.null_count
         nulls = held.null_count if domain.null_allowed else 0
         if not len(held.tree) or domain.has_every_value:
-            return Effort((filled if domain.has_every_value else 0) + nulls, 0)
+            return LookupCost((filled if domain.has_every_value else 0) + nulls, 0)
         found = held.tree.effort(held.tree.wanted(domain.ranges))
         rows = found.rows
         if 2 * rows > filled:
             others = Domain(domain.ranges).complement(null_allowed=False)
             found = held.tree.effort(held.tree.wanted(others.ranges))
-        return Effort(rows + nulls, found.walked, found.pages)
+        return LookupCost(rows + nulls, found.walked, found.pages)
 
     def close(self) -> None:
         """Close the file."""
@@ -171,4 +171,4 @@ class BitmapReader:
     def _nulls(self, held: _Stripe) -> BitMap:
         if held.nulls is None:
             return BitMap()
-        return held.tree.bitmaps([Outside(held.null_count, held.nulls)])[0]
+        return held.tree.bitmaps([OverflowRows(held.null_count, held.nulls)])[0]

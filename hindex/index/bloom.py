@@ -16,13 +16,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hindex.index.bloom_reader import BloomReader, byte_length, probe
-from hindex.index.column_stats import Extent
+from hindex.index.column_stats import ColumnStats
 from hindex.index.file_builder import FileBuilder, page_message
 from hindex.index.hashing import UInt64s, hash_bytes, hash_integers
 from hindex.index.index_file import BinarySink, IndexFileReader, IndexFileWriter
 from hindex.index.index_type import IndexFileSummary, Level, Operator, Property, StripeSummary
 from hindex.index.merge import copy_pages, directory, move_pages
-from hindex.index.postings import Groups, group
+from hindex.index.postings import Postings, group
 from hindex.index.roaring import group_count
 from hindex.keys import key_kind, nth_key
 from hindex.orc.metadata.types import OrcType
@@ -196,7 +196,7 @@ class BloomIndex:
 BLOOM = BloomIndex()
 
 
-def _pairs(found: Groups, size: int) -> tuple[Int64s, Int64s]:
+def _pairs(found: Postings, size: int) -> tuple[Int64s, Int64s]:
     """The distinct pairs of a key's number and a row group that has it."""
     groups = (found.rows // size).astype(np.int64)
     keys = np.repeat(np.arange(len(found.starts) - 1), np.diff(found.starts))
@@ -206,10 +206,10 @@ def _pairs(found: Groups, size: int) -> tuple[Int64s, Int64s]:
     return keys[new], groups[new]
 
 
-def _extent(rows: int, found: Groups) -> Extent:
+def _extent(rows: int, found: Postings) -> ColumnStats:
     if not len(found.keys):
-        return Extent(rows, len(found.nulls), None, None)
-    return Extent(rows, len(found.nulls), nth_key(found.keys, 0), nth_key(found.keys, -1))
+        return ColumnStats(rows, len(found.nulls), None, None)
+    return ColumnStats(rows, len(found.nulls), nth_key(found.keys, 0), nth_key(found.keys, -1))
 
 
 def _prime_from(number: int) -> int:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from hindex.domain import Key
 from hindex.index import roaring
 from hindex.index.btree_locations import IndexedFile, first_locations, write_locations
-from hindex.index.column_stats import Extent
+from hindex.index.column_stats import ColumnStats
 from hindex.index.file_builder import VALUES_PER_PAGE, page_message
 from hindex.index.index_file import BinarySink, Footer, IndexFileWriter
 from hindex.index.index_type import (
@@ -45,7 +45,7 @@ class BTreeFileSummary:
     length: int
     footer_crc32c: int
     key_count: int
-    extent: Extent
+    extent: ColumnStats
 
 
 class BTreeWriter:
@@ -127,7 +127,7 @@ class BTreeWriter:
         )
         length, crc = self._writer.finish(footer)
         low, high = self._ends if self._ends is not None else (None, None)
-        extent = Extent(sum(tree.rows), len(self._nulls), low, high)
+        extent = ColumnStats(sum(tree.rows), len(self._nulls), low, high)
         return BTreeFileSummary(length, crc, sum(tree.keys), extent)
 
     def abort(self) -> None:

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from hindex.index.postings import Groups, group
+from hindex.index.postings import Postings, group
 from hindex.orc.metadata.types import OrcType
 
 
-def stripe_entries(data_type: OrcType, array: pa.Array, *, row_group_rows: int, first: int) -> Groups:
+def stripe_entries(data_type: OrcType, array: pa.Array, *, row_group_rows: int, first: int) -> Postings:
     """The keys of a stripe, ascending, each with the numbers of the row groups that hold it in the place of rows.
 
     :param array: of ``of.to_arrow()``, or a dictionary of it.
@@ -28,6 +28,6 @@ def stripe_entries(data_type: OrcType, array: pa.Array, *, row_group_rows: int, 
     np.not_equal(located[1:], located[:-1], out=heads[1:])
     heads[found.starts[:-1]] = True
     ends = np.cumsum(heads, dtype=np.uint32)[found.starts[1:] - 1].astype(np.int64)
-    return Groups(
+    return Postings(
         found.keys, np.concatenate([np.zeros(1, np.int64), ends]), located[heads] + np.uint32(first), nulls
     )

@@ -20,9 +20,9 @@ from hindex.index.btree_locations import (
 )
 from hindex.index.file_builder import page_ref
 from hindex.index.index_file import IndexFileReader, Page, PageRef
-from hindex.index.leaf_page import Leaf, Outside
+from hindex.index.leaf_page import LeafPage, OverflowRows
 from hindex.index.roaring import MAX_ROWS
-from hindex.index.tree_reader import Tree
+from hindex.index.tree_reader import TreeReader
 from hindex.keys import KeyKind
 from hindex.proto import index_file_pb2 as pb
 
@@ -59,7 +59,7 @@ class BTreeReader:
             bounds: list[Key] = list(
                 body.int_bounds if file.footer.key_kind is KeyKind.INT64 else body.byte_bounds
             )
-            self._tree = Tree(
+            self._tree = TreeReader(
                 file,
                 total=body.locations,
                 leaves=_leaves(body),
@@ -92,7 +92,7 @@ class BTreeReader:
         """
         found = BitMap()
         if domain.null_allowed and self._nulls is not None:
-            found |= self._tree.bitmaps([Outside(self.null_count, self._nulls)])[0]
+            found |= self._tree.bitmaps([OverflowRows(self.null_count, self._nulls)])[0]
         wanted = self._tree.wanted(domain.ranges)
         if most_leaves is not None and len(wanted) > most_leaves:
             return None
@@ -121,7 +121,7 @@ class BTreeReader:
         for page in range(len(self._firsts)):
             yield from self._files_of(page)
 
-    def all_leaves(self) -> Iterator[Leaf]:
+    def all_leaves(self) -> Iterator[LeafPage]:
         """Every leaf in key order, for rewriting the file.
 
         :raises IndexFileError: if one is corrupt.
@@ -129,7 +129,7 @@ class BTreeReader:
         for number in range(len(self._tree)):
             yield from self._tree.leaves([number])
 
-    def entries(self, leaf: Leaf) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32]]:
+    def entries(self, leaf: LeafPage) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32]]:
         """The pairs of a leaf in no order: the key's number in it, and the number of a row group.
 
         :raises IndexFileError: if the leaf, or a page that it points to, is corrupt.

@@ -18,7 +18,7 @@ SHORT_KEY = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Extent:
+class ColumnStats:
     """The keys of ``rows`` rows lie between ``min_key`` and ``max_key``; None where every row is null.
 
     With ``max_is_prefix``, the greatest key is not ``max_key`` itself but some bytes that begin with it, and the
@@ -35,14 +35,14 @@ class Extent:
     def has_values(self) -> bool:
         return self.min_key is not None
 
-    def cut(self, limit: int = SHORT_KEY) -> Extent:
+    def cut(self, limit: int = SHORT_KEY) -> ColumnStats:
         """The same with keys of at most ``limit`` bytes."""
         low, high, prefix = self.min_key, self.max_key, self.max_is_prefix
         if isinstance(low, bytes) and len(low) > limit:
             low = low[:limit]
         if isinstance(high, bytes) and len(high) > limit:
             high, prefix = high[:limit], True
-        return Extent(self.rows, self.null_count, low, high, prefix)
+        return ColumnStats(self.rows, self.null_count, low, high, prefix)
 
     def can_match(self, domain: Domain) -> bool:
         """Whether some row may be a member: False is certain, True is not."""
@@ -97,18 +97,18 @@ def _ends_before(item: Range, key: Key) -> bool:
     return high is not None and (high < key or (high == key and not item.high_inclusive))  # type: ignore[operator]
 
 
-def around(extents: Sequence[Extent]) -> Extent:
+def around(extents: Sequence[ColumnStats]) -> ColumnStats:
     """The extent of all the rows of some extents, whose keys are of one kind."""
     rows, nulls = sum(item.rows for item in extents), sum(item.null_count for item in extents)
     held = [item for item in extents if item.has_values]
     if not held:
-        return Extent(rows, nulls, None, None)
+        return ColumnStats(rows, nulls, None, None)
     low = min(item.min_key for item in held)  # type: ignore[type-var]
     highest = max(held, key=_reach)
-    return Extent(rows, nulls, low, highest.max_key, highest.max_is_prefix)
+    return ColumnStats(rows, nulls, low, highest.max_key, highest.max_is_prefix)
 
 
-def are_of_kind(extents: Iterable[Extent], kind: KeyKind | None) -> bool:
+def are_of_kind(extents: Iterable[ColumnStats], kind: KeyKind | None) -> bool:
     """Whether the keys of extents, which are all of one kind, are of that kind."""
     for item in extents:
         if item.min_key is not None:
@@ -116,7 +116,7 @@ def are_of_kind(extents: Iterable[Extent], kind: KeyKind | None) -> bool:
     return True
 
 
-def _reach(extent: Extent) -> int | str:
+def _reach(extent: ColumnStats) -> int | str:
     """Something that orders as far as keys may reach: a cut greatest key beyond all that begin with it."""
     high = extent.max_key
     assert high is not None

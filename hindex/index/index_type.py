@@ -26,11 +26,11 @@ from pyroaring import BitMap
 
 from hindex.domain import Domain, Key
 from hindex.errors import BuildError, ColumnError, HindexError
-from hindex.index.column_stats import Extent
+from hindex.index.column_stats import ColumnStats
 from hindex.index.index_file import BinarySink, IndexFileReader
 from hindex.keys import KeyArray, KeyKind, key_kind
 from hindex.orc.metadata.types import OrcType
-from hindex.validation import meant
+from hindex.validation import suggestion
 
 ENTRY_POINT_GROUP = "hindex.indexes"
 
@@ -161,7 +161,7 @@ class StripeSummary:
     Its keys are whole, however long. ``key_count`` is None where the builder does not count distinct keys.
     """
 
-    extent: Extent
+    extent: ColumnStats
     key_count: int | None = None
 
 
@@ -194,10 +194,10 @@ class IndexBuilder(Protocol):
 
 
 @runtime_checkable
-class ExtentBuilder(IndexBuilder, Protocol):
+class StatsBuilder(IndexBuilder, Protocol):
     """A builder that needs no values where it is told what they span, as ORC files often do."""
 
-    def add_extents(self, rows: int, groups: Sequence[Extent]) -> None:
+    def add_extents(self, rows: int, groups: Sequence[ColumnStats]) -> None:
         """Index the next stripe, of which the extents of its row groups are known."""
         ...
 
@@ -267,7 +267,7 @@ class KeyedReader(IndexReader, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
+class MinMax:
     """Of all rows of a stripe: how many are null, and the least and greatest key.
 
     A key is None where every row is null, and where it is not known exactly.
@@ -279,16 +279,16 @@ class Ends:
 
 
 @runtime_checkable
-class EndsReader(IndexReader, Protocol):
+class MinMaxSource(IndexReader, Protocol):
     """A reader that knows the ends of whole stripes."""
 
-    def ends(self, stripe: int) -> Ends:
+    def ends(self, stripe: int) -> MinMax:
         """The ends of a stripe, without reading a page."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Effort:
+class LookupCost:
     """What a lookup would take, by the index's directory alone.
 
     ``rows`` are about how many belong to the domain, ``walked`` how many have to be unpacked to tell, from so many
@@ -301,10 +301,10 @@ class Effort:
 
 
 @runtime_checkable
-class EstimatingReader(IndexReader, Protocol):
+class CostedReader(IndexReader, Protocol):
     """A reader that can say what a lookup would take without reading a page."""
 
-    def effort(self, stripe: int, domain: Domain) -> Effort:
+    def effort(self, stripe: int, domain: Domain) -> LookupCost:
         """What :meth:`~IndexReader.lookup` would take."""
         ...
 
@@ -405,7 +405,7 @@ def index_type(name: str) -> IndexType:
     found = {point.name.upper(): point for point in entry_points(group=ENTRY_POINT_GROUP)}
     if wanted not in found:
         known = index_type_names()
-        hint = meant(wanted, known, str)
+        hint = suggestion(wanted, known, str)
         raise HindexError(f"Unknown index type {name!r}: {hint}known types are {', '.join(known)}")
     try:
         loaded = found[wanted].load()
@@ -490,7 +490,7 @@ def resolve_properties(of: IndexType, given: Mapping[str, str] | None) -> dict[s
         if name not in known:
             have = f"known properties are {', '.join(sorted(known))}" if known else "it has none of its own"
             raise HindexError(
-                f"Unknown property {spelled!r} of index type {of.name}: {meant(name, known)}{have}"
+                f"Unknown property {spelled!r} of index type {of.name}: {suggestion(name, known)}{have}"
             )
         if name in seen:
             raise HindexError(f"Property {name!r} of index type {of.name} is given twice")

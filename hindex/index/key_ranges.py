@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hindex.domain import Key
-from hindex.index.postings import Groups, group, group_pairs
+from hindex.index.postings import Postings, group, group_pairs
 from hindex.keys import KeyKind, array_keys, key_kind, key_list
 from hindex.orc.metadata.types import OrcType
 
@@ -35,7 +35,7 @@ _RANGE_BYTES = 110
 _BYTES_KEY_BYTES = 420
 
 
-def group_pieces(data_type: OrcType, array: pa.Array) -> Iterator[Groups]:
+def group_key_ranges(data_type: OrcType, array: pa.Array) -> Iterator[Postings]:
     """The rows of a stripe grouped by key, in one piece or several of ascending keys; the first has the null rows.
 
     A dictionary is grouped at once: it has few keys, or would not be one.
@@ -64,7 +64,7 @@ def group_pieces(data_type: OrcType, array: pa.Array) -> Iterator[Groups]:
         keys = array_keys(data_type, array.take(pa.array(rows)))
         found = group_pairs(keys, rows)
         del keys, rows
-        yield Groups(found.keys, found.starts, found.rows, nulls)
+        yield Postings(found.keys, found.starts, found.rows, nulls)
         nulls = np.zeros(0, np.uint32)
 
 

@@ -60,7 +60,7 @@ class ByteKeys:
 
 
 @dataclass(frozen=True, slots=True)
-class Outside:
+class OverflowRows:
     """A key of a leaf whose ``count`` rows are a bitmap page of their own."""
 
     count: int
@@ -143,7 +143,7 @@ def moved(page: Page, shift: int) -> list[Buffer] | None:
     return [*blocks, pointers.tobytes()]
 
 
-class Leaf:
+class LeafPage:
     """A decoded leaf page. Rows stay packed until they are asked for.
 
     :param total: rows of the stripe.
@@ -330,7 +330,7 @@ class Leaf:
             raise self._page.error("a row lies outside the stripe")
         return found.astype(np.uint32)
 
-    def outside(self, numbers: Int64s) -> list[Outside]:
+    def outside(self, numbers: Int64s) -> list[OverflowRows]:
         """The outside bitmaps of some keys, given by their ascending numbers in this leaf."""
         keys = self._outside_keys
         if not len(keys):
@@ -338,7 +338,7 @@ class Leaf:
         places = np.minimum(np.searchsorted(keys, numbers), len(keys) - 1)
         chosen = self._pointers[places[keys[places] == numbers]]
         return [
-            Outside(int(self.counts[number]), PageRef(offset, length, crc32c))
+            OverflowRows(int(self.counts[number]), PageRef(offset, length, crc32c))
             for number, offset, length, crc32c in chosen.tolist()
         ]
 

@@ -24,7 +24,7 @@ M = TypeVar("M", bound=Message)
 
 
 @runtime_checkable
-class JoiningType(Protocol):
+class MergingType(Protocol):
     """An index type whose files can be put together; data files are indexed whole by types that are none."""
 
     def join(self, writer: IndexFileWriter, parts: Iterable[IndexFileReader]) -> bytes:
@@ -37,15 +37,15 @@ class JoiningType(Protocol):
         ...
 
 
-def is_joining(name: str) -> bool:
+def is_merging(name: str) -> bool:
     """Whether the files of an index type can be put together.
 
     :raises HindexError: if there is no such type.
     """
-    return isinstance(file_index_type(name), JoiningType)
+    return isinstance(file_index_type(name), MergingType)
 
 
-def join_index_files(
+def merge_index_files(
     sink: str | os.PathLike[str] | BinarySink, parts: Iterable[IndexFileReader]
 ) -> tuple[int, int]:
     """Write one index file of the stripes of several, one at least, in their order.
@@ -59,7 +59,7 @@ def join_index_files(
     first = next(rest)
     footer = replace(first.footer, body=b"")
     of = file_index_type(footer.index_type)
-    if not isinstance(of, JoiningType):
+    if not isinstance(of, MergingType):
         raise IndexFileError(f"Index files of type {footer.index_type} cannot be put together")
     writer = IndexFileWriter(sink)
     try:

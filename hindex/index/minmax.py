@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from hindex.errors import BuildError
 from hindex.index import byte_shuffle
-from hindex.index.column_stats import Extent, around
+from hindex.index.column_stats import ColumnStats, around
 from hindex.index.file_builder import FileBuilder, page_message
 from hindex.index.index_file import BinarySink, Buffer, IndexFileReader, IndexFileWriter
 from hindex.index.index_type import IndexFileSummary, Level, Operator, StripeSummary, mean_key_bytes
@@ -57,7 +57,7 @@ class MinMaxBuilder(FileBuilder):
             [array_extent(self._type, array.slice(at, size)) for at in range(0, len(array), size)],
         )
 
-    def add_extents(self, rows: int, groups: Sequence[Extent]) -> None:
+    def add_extents(self, rows: int, groups: Sequence[ColumnStats]) -> None:
         """Index the next stripe, of which the extents of its row groups are known.
 
         :raises BuildError: if they are not those of the stripe's row groups.
@@ -124,20 +124,20 @@ class MinMaxIndex:
 MINMAX = MinMaxIndex()
 
 
-def array_extent(data_type: OrcType, array: pa.Array) -> Extent:
+def array_extent(data_type: OrcType, array: pa.Array) -> ColumnStats:
     """The extent of the values of an Arrow array of ``of.to_arrow()``."""
     if isinstance(array, pa.DictionaryArray):
         array = array.dictionary_decode()
     nulls = array.null_count
     if nulls == len(array):
-        return Extent(len(array), nulls, None, None)
+        return ColumnStats(len(array), nulls, None, None)
     keys = array_keys(data_type, array)
     if isinstance(keys, np.ndarray) and nulls:
         keys = keys[np.asarray(array.is_valid())]
-    return Extent(len(array), nulls, *key_ends(keys))
+    return ColumnStats(len(array), nulls, *key_ends(keys))
 
 
-def _message(extent: Extent) -> pb.Extent:
+def _message(extent: ColumnStats) -> pb.Extent:
     found = pb.Extent(null_count=extent.null_count, max_is_prefix=extent.max_is_prefix)
     if isinstance(extent.min_key, int) and isinstance(extent.max_key, int):
         found.int_min, found.int_max = extent.min_key, extent.max_key
@@ -146,7 +146,7 @@ def _message(extent: Extent) -> pb.Extent:
     return found
 
 
-def _blocks(groups: Sequence[Extent]) -> list[Buffer]:
+def _blocks(groups: Sequence[ColumnStats]) -> list[Buffer]:
     """The blocks of a page of row groups' extents."""
     nulls = np.array([item.null_count for item in groups], np.uint64)
     held = [item for item in groups if item.has_values]

@@ -12,10 +12,10 @@ from pyroaring import BitMap
 
 from hindex.domain import Domain, Key
 from hindex.index import byte_shuffle
-from hindex.index.column_stats import Extent
+from hindex.index.column_stats import ColumnStats
 from hindex.index.file_builder import page_ref
 from hindex.index.index_file import IndexFileReader, Page, PageRef
-from hindex.index.index_type import Bounds, Ends
+from hindex.index.index_type import Bounds, MinMax
 from hindex.index.roaring import MAX_ROWS, from_groups, group_count
 from hindex.keys import INT64_MAX, INT64_MIN, KeyKind
 from hindex.proto import index_file_pb2 as pb
@@ -28,7 +28,7 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class _Stripe:
-    extent: Extent
+    extent: ColumnStats
     groups: PageRef | None
 
 
@@ -40,7 +40,7 @@ class _Groups:
     nulls: npt.NDArray[np.int64]
     lows: npt.NDArray[np.int64]
     highs: npt.NDArray[np.int64]
-    extents: tuple[Extent, ...] | None
+    extents: tuple[ColumnStats, ...] | None
 
     @property
     def nbytes(self) -> int:
@@ -98,7 +98,7 @@ class MinMaxReader:
             raise self.file.error(f"{where} an integer key is cut")
         if item.HasField("groups") != (group_count(self._group_rows, item.rows) > 1):
             raise self.file.error(f"{where} its row groups are not where they should be")
-        extent = Extent(item.rows, found.null_count, low, high, found.max_is_prefix)
+        extent = ColumnStats(item.rows, found.null_count, low, high, found.max_is_prefix)
         return _Stripe(extent, page_ref(item.groups) if item.HasField("groups") else None)
 
     @property
@@ -123,12 +123,12 @@ class MinMaxReader:
         lower = from_groups(every, self._group_rows, rows) if every.any() else BitMap()
         return Bounds(lower, from_groups(some, self._group_rows, rows))
 
-    def ends(self, stripe: int) -> Ends:
-        """See :class:`~hindex.index.index_type.EndsReader`: bytes may be cut, or come from statistics that were."""
+    def ends(self, stripe: int) -> MinMax:
+        """See :class:`~hindex.index.index_type.MinMaxSource`: bytes may be cut, or come from statistics that were."""
         found = self._stripes[stripe].extent
         if self._kind is KeyKind.BYTES:
-            return Ends(found.null_count, None, None)
-        return Ends(found.null_count, found.min_key, found.max_key)
+            return MinMax(found.null_count, None, None)
+        return MinMax(found.null_count, found.min_key, found.max_key)
 
     def close(self) -> None:
         self.file.close()
@@ -138,7 +138,7 @@ class MinMaxReader:
         pages = self.file.decoded([held.groups], lambda _, page: self._decode(page, held.extent), _size)
         return next(pages)
 
-    def _decode(self, page: Page, whole: Extent) -> _Groups:
+    def _decode(self, page: Page, whole: ColumnStats) -> _Groups:
         count, filled, *widths, first, second = GROUP_HEADER.unpack(page.block(0, GROUP_HEADER.size))
         if count != group_count(self._group_rows, whole.rows) or filled > count:
             raise page.error(f"it says that it holds {count} row groups, {filled} of them with keys")
@@ -198,12 +198,12 @@ def _extents(
     lows: list[bytes],
     highs: list[bytes],
     prefixes: npt.NDArray[np.uint64],
-) -> tuple[Extent, ...]:
+) -> tuple[ColumnStats, ...]:
     keys = iter(zip(lows, highs, prefixes.tolist(), strict=True))
     found = []
     for count, missing, filled in zip(rows.tolist(), nulls.tolist(), has_keys.tolist(), strict=True):
         low, high, prefix = next(keys) if filled else (None, None, 0)
-        found.append(Extent(count, missing, low, high, bool(prefix)))
+        found.append(ColumnStats(count, missing, low, high, bool(prefix)))
     return tuple(found)
 
 

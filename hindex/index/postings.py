@@ -25,7 +25,7 @@ Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Groups:
+class Postings:
     """The distinct keys of a stripe, ascending, and their rows.
 
     The rows of key ``i`` are ``rows[starts[i]:starts[i + 1]]``, ascending.
@@ -42,7 +42,7 @@ class Groups:
     nulls: npt.NDArray[np.uint32]
 
 
-def group(data_type: OrcType, array: pa.Array) -> Groups:
+def group(data_type: OrcType, array: pa.Array) -> Postings:
     """Group the rows of an Arrow array of ``of.to_arrow()``, or of a dictionary of it, by key."""
     if key_kind(data_type) is KeyKind.INT64:
         return _group_integers(data_type, array)
@@ -54,10 +54,10 @@ def group_pairs(
     rows: npt.NDArray[np.uint32],
     *,
     counts: npt.NDArray[Any] | None = None,
-) -> Groups:
+) -> Postings:
     """Group pairs of a key and a number, in any order but each given once, by key.
 
-    :param keys: as in :class:`Groups`, but not distinct; none is null.
+    :param keys: as in :class:`Postings`, but not distinct; none is null.
     :param rows: the number of each pair.
     :param counts: how many of ``rows``, one behind the other, each key has; one if not given.
     """
@@ -72,7 +72,7 @@ def group_pairs(
         keys = np.repeat(keys, counts)
     nulls = np.zeros(0, np.uint32)
     if not len(keys):
-        return Groups(keys, np.zeros(1, np.int64), nulls, nulls)
+        return Postings(keys, np.zeros(1, np.int64), nulls, nulls)
     low, high = int(keys.min()), int(keys.max())
     layout = _layout(high - low, int(rows.max()) + 1)
     if layout is None:
@@ -84,7 +84,7 @@ def group_pairs(
         offsets = (keys[block].view(np.uint64) - base).astype(dtype)
         packed[block] = (offsets << dtype.type(shift)) | rows[block].astype(dtype)
     found, starts, numbers = _unpack(packed, shift)
-    return Groups((found + base).view(np.int64), starts, numbers, nulls)
+    return Postings((found + base).view(np.int64), starts, numbers, nulls)
 
 
 def _blocks(count: int) -> Iterator[slice]:
@@ -101,14 +101,14 @@ def _null_rows(valid: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.uint32]:
     return np.zeros(0, np.uint32) if valid is None else np.flatnonzero(~valid).astype(np.uint32)
 
 
-def _group_integers(data_type: OrcType, array: pa.Array) -> Groups:
+def _group_integers(data_type: OrcType, array: pa.Array) -> Postings:
     if isinstance(array, pa.DictionaryArray):
         array = array.dictionary_decode()
     valid = _validity(array)
     nulls = _null_rows(valid)
     count = len(array) - len(nulls)
     if not count:
-        return Groups(np.zeros(0, np.int64), np.zeros(1, np.int64), np.zeros(0, np.uint32), nulls)
+        return Postings(np.zeros(0, np.int64), np.zeros(1, np.int64), np.zeros(0, np.uint32), nulls)
 
     def keys_of(block: slice) -> Int64s:
         keys: Int64s = array_keys(data_type, array.slice(block.start, block.stop - block.start))
@@ -132,7 +132,7 @@ def _group_integers(data_type: OrcType, array: pa.Array) -> Groups:
         packed[at : at + len(offsets)] = (offsets << dtype.type(shift)) | _row_numbers(block, valid, dtype)
         at += len(offsets)
     found, starts, rows = _unpack(packed, shift)
-    return Groups((found + base).view(np.int64), starts, rows, nulls)
+    return Postings((found + base).view(np.int64), starts, rows, nulls)
 
 
 def _extent(keys_of: Callable[[slice], Int64s], count: int) -> tuple[int, int]:
@@ -181,7 +181,7 @@ def _unpack(
     return keys, starts, rows
 
 
-def _group_wide(keys: Int64s, rows_of: npt.NDArray[np.uint32]) -> Groups:
+def _group_wide(keys: Int64s, rows_of: npt.NDArray[np.uint32]) -> Postings:
     """Where a key and a row number do not fit one word: keys become ranks first.
 
     :param rows_of: the row number of each key.
@@ -201,10 +201,10 @@ def _group_wide(keys: Int64s, rows_of: npt.NDArray[np.uint32]) -> Groups:
         rank[block] |= rows_of[order[block]]
     del order
     _, starts, rows = _unpack(rank, 32)
-    return Groups(distinct, starts, rows, np.zeros(0, np.uint32))
+    return Postings(distinct, starts, rows, np.zeros(0, np.uint32))
 
 
-def _group_bytes(data_type: OrcType, array: pa.Array) -> Groups:
+def _group_bytes(data_type: OrcType, array: pa.Array) -> Postings:
     if not isinstance(array, pa.DictionaryArray):
         # first, so that keys are made of different values only
         array = array.dictionary_encode()
@@ -217,7 +217,7 @@ def _group_bytes(data_type: OrcType, array: pa.Array) -> Groups:
     nulls = _null_rows(valid)
     count = len(codes) - len(nulls)
     if not count:
-        return Groups(pa.array([], pa.large_binary()), np.zeros(1, np.int64), np.zeros(0, np.uint32), nulls)
+        return Postings(pa.array([], pa.large_binary()), np.zeros(1, np.int64), np.zeros(0, np.uint32), nulls)
     distinct = encoded.dictionary
     order = pc.array_sort_indices(distinct)
     rank = np.empty(len(distinct), np.uint64)
@@ -237,4 +237,4 @@ def _group_bytes(data_type: OrcType, array: pa.Array) -> Groups:
     used, starts, rows = _unpack(packed, shift)
     if len(used) < len(order):
         order = order.take(pa.array(used))
-    return Groups(distinct.take(order), starts, rows, nulls)
+    return Postings(distinct.take(order), starts, rows, nulls)

@@ -140,7 +140,7 @@ def nbytes(rows: BitMap) -> int:
     return int(64 + 16 * held["n_containers"] + containers)
 
 
-def most_bytes(total: int) -> int:
+def max_bytes(total: int) -> int:
     """Bytes of a serialised bitmap of row numbers below ``total`` at most, however it holds them."""
     return _HEAD_BYTES + -(-total // _CHUNK) * _CONTAINER_BYTES
 

@@ -22,8 +22,8 @@ from pyroaring import BitMap
 from hindex.domain import Key, Range
 from hindex.index import roaring
 from hindex.index.index_file import IndexFileReader, Page, PageRef
-from hindex.index.index_type import Effort, KeyRows
-from hindex.index.leaf_page import Leaf, Outside
+from hindex.index.index_type import KeyRows, LookupCost
+from hindex.index.leaf_page import LeafPage, OverflowRows
 from hindex.keys import INT64_MAX, INT64_MIN, KeyArray, KeyKind
 
 #: Inline rows of a key from which on its row set is kept once it was unpacked.
@@ -33,7 +33,7 @@ _BITMAP_GAIN = 16
 
 
 @dataclass(slots=True)
-class Wanted:
+class KeySelection:
     """What a lookup needs of one leaf: all of it, or some of its keys."""
 
     whole: bool = False
@@ -41,7 +41,7 @@ class Wanted:
     ranges: list[Range] = field(default_factory=list)
 
 
-class Tree:
+class TreeReader:
     """The leaves of one tree, in key order: their places, keys, rows, and lower bounds.
 
     :param total: rows are numbers below it.
@@ -87,13 +87,13 @@ class Tree:
     def kind(self) -> KeyKind:
         return self._kind
 
-    def wanted(self, ranges: tuple[Range, ...]) -> dict[int, Wanted]:
+    def wanted(self, ranges: tuple[Range, ...]) -> dict[int, KeySelection]:
         """The leaves that sorted, disjoint ranges touch, in order, and what is wanted of each."""
         if self._kind is KeyKind.INT64:
             ranges = clipped(ranges)
         if not self._leaves:
             return {}
-        found: dict[int, Wanted] = {}
+        found: dict[int, KeySelection] = {}
         bounds = self._bounds
         points = [item.low for item in ranges if item.low is not None and item.is_point]
         at = 0
@@ -102,7 +102,7 @@ class Tree:
             following = bounds[number + 1] if number + 1 < len(bounds) else None
             end = len(points) if following is None else bisect_left(points, following, lo=at)
             if points[end - 1] >= bounds[0]:  # type: ignore[operator]
-                found.setdefault(number, Wanted()).points.extend(points[at:end])
+                found.setdefault(number, KeySelection()).points.extend(points[at:end])
             at = end
         for item in ranges:
             if item.is_point:
@@ -110,14 +110,14 @@ class Tree:
             start = None if item.low is None else bounds[self._leaf_of(item.low)]
             touched = self._tree.values(min=start, max=item.high, excludemax=not item.high_inclusive)
             for number in touched:
-                part = found.setdefault(number, Wanted())
+                part = found.setdefault(number, KeySelection())
                 if self._inside(number, item):
                     part.whole = True
                 else:
                     part.ranges.append(item)
         return dict(sorted(found.items()))
 
-    def count_rows(self, wanted: Mapping[int, Wanted]) -> int:
+    def count_rows(self, wanted: Mapping[int, KeySelection]) -> int:
         """Rows of the keys that are wanted, each counted once for each of its keys; single keys are left out.
 
         :raises IndexFileError: if a leaf that is wanted in part is corrupt.
@@ -129,13 +129,13 @@ class Tree:
             total += sum(int(leaf.counts[start:end].sum()) for start, end in leaf.spans(part.ranges))
         return total
 
-    def rows(self, wanted: Mapping[int, Wanted]) -> BitMap:
+    def rows(self, wanted: Mapping[int, KeySelection]) -> BitMap:
         """The rows of the keys that are wanted: may be shared with other lookups, and must not be changed.
 
         :raises IndexFileError: if a page that it needs is corrupt.
         """
         inline: list[npt.NDArray[np.uint32]] = []
-        outside: list[Outside] = []
+        outside: list[OverflowRows] = []
         for leaf, (number, part) in zip(self.leaves(list(wanted)), wanted.items(), strict=True):
             spans = [(0, len(leaf.keys))] if part.whole else leaf.spans(part.ranges)
             if len(spans) == 1 and not part.points:
@@ -159,7 +159,7 @@ class Tree:
             sets.append(roaring.from_rows(np.unique(near) if self._shared_rows else near, self._total))
         return BitMap.union(*sets) if len(sets) > 1 else sets[0] if sets else BitMap()
 
-    def _rows_of_key(self, number: int, leaf: Leaf, key: int) -> BitMap:
+    def _rows_of_key(self, number: int, leaf: LeafPage, key: int) -> BitMap:
         """The inline rows of one key, which takes a while to unpack: kept for the next to ask."""
 
         def make() -> BitMap:
@@ -167,7 +167,7 @@ class Tree:
 
         return self._file.derived(self._leaves[number], key, make, roaring.nbytes)
 
-    def effort(self, wanted: Mapping[int, Wanted]) -> Effort:
+    def effort(self, wanted: Mapping[int, KeySelection]) -> LookupCost:
         """About how many rows the wanted keys have, how many must be unpacked one by one, and from how many leaves.
 
         By the directory alone: all keys of a leaf are taken to have as many rows, and a range that ends within it to
@@ -180,7 +180,7 @@ class Tree:
             share = max(share, len(part.points) * held // keys)
             rows += share
             walked += share if held < keys * _MANY_ROWS else share // _BITMAP_GAIN
-        return Effort(rows, walked, len(wanted))
+        return LookupCost(rows, walked, len(wanted))
 
     def key_counts(self, rows: BitMap | None) -> list[tuple[KeyArray, npt.NDArray[np.int64]]]:
         """The keys that any of some rows (all if None) has and how many have each, leaf by leaf.
@@ -227,18 +227,18 @@ class Tree:
             kept = counts > 0
             yield KeyRows(leaf.key_array(kept), counts[kept], numbers)
 
-    def _outside(self, leaf: Leaf) -> list[tuple[int, BitMap]]:
+    def _outside(self, leaf: LeafPage) -> list[tuple[int, BitMap]]:
         """The keys of a leaf whose rows are bitmaps of their own, by their numbers, and these."""
         found = leaf.outside(np.arange(len(leaf.keys)))
         keys = np.flatnonzero((leaf.inline_counts == 0) & (leaf.counts > 0)).tolist()
         return list(zip(keys, self.bitmaps(found), strict=True)) if found else []
 
-    def bitmaps(self, wanted: Sequence[Outside]) -> list[BitMap]:
+    def bitmaps(self, wanted: Sequence[OverflowRows]) -> list[BitMap]:
         """Row sets that are pages of their own; they are shared and must not be changed.
 
         :raises IndexFileError: if one is corrupt.
         """
-        most = roaring.most_bytes(self._total)
+        most = roaring.max_bytes(self._total)
 
         def decode(at: int, page: Page) -> BitMap:
             try:
@@ -248,12 +248,12 @@ class Tree:
 
         return list(self._file.decoded([item.page for item in wanted], decode, roaring.nbytes))
 
-    def leaves(self, numbers: Sequence[int]) -> Iterator[Leaf]:
+    def leaves(self, numbers: Sequence[int]) -> Iterator[LeafPage]:
         """Decoded leaves, one by one; those that are not cached are fetched in one read."""
 
-        def decode(at: int, page: Page) -> Leaf:
+        def decode(at: int, page: Page) -> LeafPage:
             number = numbers[at]
-            return Leaf(
+            return LeafPage(
                 page,
                 self._kind,
                 total=self._total,
@@ -281,7 +281,7 @@ class Tree:
         return number + 1 < len(bounds) and bounds[number + 1] <= item.high  # type: ignore[operator]
 
 
-def _leaf_bytes(leaf: Leaf) -> int:
+def _leaf_bytes(leaf: LeafPage) -> int:
     return leaf.nbytes
 
 

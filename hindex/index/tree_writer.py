@@ -39,7 +39,7 @@ Int64s = npt.NDArray[np.int64]
 UInt32s = npt.NDArray[np.uint32]
 
 
-class HeldPages:
+class BufferedPages:
     """Pages that are put aside until those are written that must come before them: on disk where they are many."""
 
     def __init__(self) -> None:
@@ -70,7 +70,9 @@ class TreeWriter:
     :ivar bounds: a lower bound of each leaf, above every key of the leaf before it.
     """
 
-    def __init__(self, writer: IndexFileWriter, values_per_page: int, held: HeldPages | None = None) -> None:
+    def __init__(
+        self, writer: IndexFileWriter, values_per_page: int, held: BufferedPages | None = None
+    ) -> None:
         self._writer = writer
         self._held = held
         self._values_per_page = values_per_page

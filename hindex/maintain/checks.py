@@ -20,12 +20,12 @@ from hindex.index.index_file import OWN_CACHE_BYTES
 from hindex.index.index_type import Bounds
 from hindex.index.page_cache import Cache
 from hindex.maintain.results import CheckResult, IndexState
-from hindex.orc.reader.file_cache import KnownFiles
+from hindex.orc.reader.file_cache import FileCache
 from hindex.plan.filter import Leaf, leaves
 from hindex.plan.filter_evaluation import mask
 from hindex.plan.reasons import Note, Reason
 from hindex.scan.open_task import OpenTask
-from hindex.scan.planning import holds, plan_scan
+from hindex.scan.planning import has_column, plan_scan
 from hindex.sql.literals import of_value
 from hindex.sql.predicate import (
     ColumnRef,
@@ -162,7 +162,7 @@ class _Verifier:
         self._rng = random.Random()  # noqa: S311 no secret
         # what the process keeps of an index file or a data file says nothing of the bytes that are there by now
         self._cache = Cache(OWN_CACHE_BYTES)
-        self._known = KnownFiles(0)
+        self._known = FileCache(0)
 
     def run(self) -> int:
         """Compare; of how many stripes the index was asked anything."""
@@ -173,7 +173,7 @@ class _Verifier:
             and view.entry
             and view.entry.is_covered_by(self._entry.id)
             # an index may be on a column that the table reads from other files by now
-            and holds(view, self._binding, self._column.name)
+            and has_column(view, self._binding, self._column.name)
         ]
         verified = 0
         for view, stripes in _spread(files, self._rng):

@@ -53,7 +53,7 @@ def keys_of(view: FileView, snapshot: Snapshot) -> dict[str, Key | None]:
     return {c.name: v.key for c, v in zip(partitioning.columns, view.partition, strict=True)}
 
 
-def within(snapshot: Snapshot, found: Filter) -> Snapshot:
+def covered_partitions(snapshot: Snapshot, found: Filter) -> Snapshot:
     """The snapshot with the files of some partitions only."""
     kept = tuple(v for v in snapshot.files if not isinstance(prune(found, keys_of(v, snapshot)), Never))
     return replace(snapshot, files=kept)
@@ -68,7 +68,7 @@ def check_contains(entry: IndexEntry, where: Predicate, snapshot: Snapshot) -> N
     covered = index_filter(entry, snapshot.schema)
     if named is None:
         wanted = normalize(where, snapshot.schema)
-        keys = [keys_of(view, snapshot) for view in within(snapshot, wanted).files]
+        keys = [keys_of(view, snapshot) for view in covered_partitions(snapshot, wanted).files]
         missing = [] if any(not isinstance(prune(covered, k), Never) for k in keys) else [where]
     else:
         missing = [one for one in named if not _covers(covered, _values(one, snapshot.schema))]
@@ -78,7 +78,7 @@ def check_contains(entry: IndexEntry, where: Predicate, snapshot: Snapshot) -> N
         )
 
 
-def without(entry: IndexEntry, dropped: Predicate, snapshot: Snapshot) -> str | None:
+def remove_partitions(entry: IndexEntry, dropped: Predicate, snapshot: Snapshot) -> str | None:
     """The predicate of what an index covers after some partitions are dropped; None where nothing is left.
 
     :raises IndexNotFoundError: if the index was not created with WHERE, or does not cover a partition.

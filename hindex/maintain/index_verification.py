@@ -14,15 +14,15 @@ from hindex.aggregate.groups import of_key_counts, of_values, ordered
 from hindex.aggregate.top_n import recorded_extents
 from hindex.domain import Domain
 from hindex.errors import IndexFileError
-from hindex.index.column_stats import Extent, around
+from hindex.index.column_stats import ColumnStats, around
 from hindex.index.index_type import Bounds, KeyedReader
 from hindex.index.minmax import array_extent
 from hindex.keys import array_keys, key_kind, key_list
 from hindex.plan.filter import Leaf
 from hindex.scan.open_task import OpenTask
-from hindex.scan.orc_answers import Source
+from hindex.scan.orc_answers import StatisticsSource
 from hindex.scan.planning import ScanPlan
-from hindex.scan.stripe_results import StripeAnswer
+from hindex.scan.stripe_results import StripeResult
 from hindex.scan.task import OutputColumn
 
 
@@ -38,7 +38,7 @@ def is_same(got: pa.RecordBatch, want: pa.RecordBatch) -> bool:
 
 
 def wrong_indexes(
-    plan: ScanPlan, opened: OpenTask, truth: StripeAnswer, column: OutputColumn, array: pa.Array
+    plan: ScanPlan, opened: OpenTask, truth: StripeResult, column: OutputColumn, array: pa.Array
 ) -> tuple[str, ...] | None:
     """The indexes that know a column's values wrong; none of them where it is the file itself, None if all is right.
 
@@ -64,7 +64,7 @@ def wrong_indexes(
             known = ends.low is None or (ends.low, ends.high) == (true.min_key, true.max_key)
             if known and ends.null_count == true.null_count:
                 continue
-            if isinstance(by, Source):
+            if isinstance(by, StatisticsSource):
                 is_file_wrong = True
             else:
                 found[by] = None
@@ -88,7 +88,7 @@ def _holds(told: Bounds, rows: BitMap, valid: BitMap) -> bool:
 
 def _recorded(
     plan: ScanPlan, opened: OpenTask, stripe: int, column: OutputColumn
-) -> Iterator[tuple[str, Extent]]:
+) -> Iterator[tuple[str, ColumnStats]]:
     """What the manifest says of a stripe's values, by the index that told it."""
     view = next(view for view in plan.snapshot.files if view.file.path == opened.task.path)
     if opened.is_fresh:
@@ -97,7 +97,7 @@ def _recorded(
                 yield name, extents[stripe]
 
 
-def _reaches(extent: Extent, true: Extent) -> bool:
+def _reaches(extent: ColumnStats, true: ColumnStats) -> bool:
     """Whether an extent, whose ends may be cut or too far, has all that there is."""
     both = around((extent, true))
     return extent.null_count >= true.null_count and both == replace(
@@ -105,7 +105,7 @@ def _reaches(extent: Extent, true: Extent) -> bool:
     )
 
 
-def _has_keys(reader: KeyedReader, truth: StripeAnswer, column: OutputColumn, array: pa.Array) -> bool:
+def _has_keys(reader: KeyedReader, truth: StripeResult, column: OutputColumn, array: pa.Array) -> bool:
     """Whether an index has the keys of the rows, how many have each, and which."""
     rows = truth.bounds.lower
     told = reader.key_counts(truth.stripe, rows)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from hindex.keys import same_keys
-from hindex.maintain.coverage import within, without
+from hindex.maintain.coverage import covered_partitions, remove_partitions
 from hindex.maintain.results import DropResult
 from hindex.scan.planning import index_filter
 from hindex.sql.predicate import Predicate
@@ -83,7 +83,7 @@ def dropped(
     :param table: its name.
     :raises IndexNotFoundError: if the index does not cover these partitions.
     """
-    left = None if where is None or snapshot is None else without(entry, where, snapshot)
+    left = None if where is None or snapshot is None else remove_partitions(entry, where, snapshot)
     new = drop_index(manifest, entry.name) if left is None else _narrowed(manifest, entry, left, snapshot)
     gone = len(files_of(manifest, entry.id)) - len(files_of(new, entry.id))
     return new, DropResult(entry.name, table, None if left is None else str(where), gone, True)
@@ -94,7 +94,7 @@ def _narrowed(manifest: Manifest, entry: IndexEntry, where: str, snapshot: Snaps
     smaller = replace(entry, where=where)
     paths: set[str] = set()
     if snapshot is not None:
-        kept = within(snapshot, index_filter(smaller, snapshot.schema))
+        kept = covered_partitions(snapshot, index_filter(smaller, snapshot.schema))
         paths = {view.file.path for view in snapshot.files} - {view.file.path for view in kept.files}
         paths.update(snapshot.vanished)
     return forget_index_files(update_index(manifest, smaller), entry.id, paths)

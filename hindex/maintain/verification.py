@@ -20,9 +20,9 @@ from hindex.plan.filter import Leaf, leaves
 from hindex.plan.filter_evaluation import mask
 from hindex.plan.reasons import Note, Reason, group_notes
 from hindex.scan.open_task import OpenTask
-from hindex.scan.orc_answers import Source
+from hindex.scan.orc_answers import StatisticsSource
 from hindex.scan.planning import ScanPlan, plan_every, plan_full
-from hindex.scan.stripe_results import StripeAnswer
+from hindex.scan.stripe_results import StripeResult
 from hindex.scan.task import OutputColumn, ScanTask
 
 #: Rows that a message names.
@@ -145,7 +145,7 @@ def _compared(
 
 
 def _wrong_alone(
-    plan: ScanPlan, opened: OpenTask, full: OpenTask, truth: StripeAnswer
+    plan: ScanPlan, opened: OpenTask, full: OpenTask, truth: StripeResult
 ) -> dict[str, tuple[Leaf, BitMap, BitMap]]:
     """The indexes that are wrong of a leaf by themselves, with the rows of it that they miss or have too many."""
     wrong: dict[str, tuple[Leaf, BitMap, BitMap]] = {}
@@ -164,9 +164,9 @@ def _wrong_alone(
     return wrong
 
 
-def _matching(full: OpenTask, truth: StripeAnswer, leaf: Leaf) -> BitMap:
+def _matching(full: OpenTask, truth: StripeResult, leaf: Leaf) -> BitMap:
     """The rows of a stripe that a leaf keeps, by its column's values."""
-    everything = StripeAnswer(truth.stripe, truth.num_rows, Bounds.all(truth.num_rows))
+    everything = StripeResult(truth.stripe, truth.num_rows, Bounds.all(truth.num_rows))
     array = full.read(everything, columns=[OutputColumn(leaf.column, leaf.type)]).column(0)
     return BitMap(np.flatnonzero(mask(leaf, {leaf.column: array}, truth.num_rows)).astype(np.uint32))
 
@@ -180,7 +180,7 @@ def _told_by_driver(
         return
     for source in plan.sources:
         for found in source.lookup(view, leaf):
-            if isinstance(found.by, Source):
+            if isinstance(found.by, StatisticsSource):
                 # no index: the rows that the file's task leaves tell, where the place is asked again
                 continue
             lower, upper = (
@@ -191,7 +191,7 @@ def _told_by_driver(
 
 
 def _wrong_values(
-    plan: ScanPlan, opened: OpenTask, full: OpenTask, truth: StripeAnswer
+    plan: ScanPlan, opened: OpenTask, full: OpenTask, truth: StripeResult
 ) -> Disagreement | None:
     """Whether the values of rows, or what is known of the asked columns without them, are others than those read."""
     where = full.task.path, truth.stripe

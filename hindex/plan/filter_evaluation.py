@@ -29,7 +29,7 @@ from hindex.plan.filter import (
     fold,
     residuals,
 )
-from hindex.plan.partial_evaluation import evaluate_truth, settle
+from hindex.plan.partial_evaluation import evaluate_partially, evaluate_truth
 from hindex.plan.rules import transform
 
 Mask = npt.NDArray[np.bool_]
@@ -141,7 +141,7 @@ def prune(root: Filter, values: Mapping[str, Key | None]) -> Filter:
     def atom(node: Atom) -> Filter:
         if isinstance(node, Leaf) and node.column in values:
             return ALWAYS if node.decoded.contains(values[node.column]) else NEVER
-        return settle(node, values) if isinstance(node, Residual) else node
+        return evaluate_partially(node, values) if isinstance(node, Residual) else node
 
     return transform(root, atom)
 

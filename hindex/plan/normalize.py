@@ -16,7 +16,7 @@ from hindex.plan import simplify
 from hindex.plan.filter import ALWAYS, NEVER, Filter, Residual
 from hindex.plan.like import like_domain
 from hindex.plan.literals import casts_texts, comparison_domain, membership_domain
-from hindex.plan.partial_evaluation import settle
+from hindex.plan.partial_evaluation import evaluate_partially
 from hindex.plan.rules import all_of, any_of, leaf
 from hindex.plan.simplify import OPPOSITES
 from hindex.plan.time_zones import TIMESTAMP_KINDS, TimeZones, has_time, keyed_by_wall_clocks, makes_times
@@ -244,7 +244,7 @@ def _expression(
 def _residual(
     node: PredicateLeaf, negated: bool, schema: SchemaLookup, zones: TimeZones | None, text: str
 ) -> Filter:
-    return settle(Residual(typed_condition(node, _resolver(schema, zones)), not negated, text))
+    return evaluate_partially(Residual(typed_condition(node, _resolver(schema, zones)), not negated, text))
 
 
 def _resolver(schema: SchemaLookup, zones: TimeZones | None) -> Resolve:

@@ -32,7 +32,7 @@ def evaluate_truth(residual: Residual, columns: Mapping[str, pa.Array], n: int) 
     return np.asarray(truth & found.valid), found.errors
 
 
-def settle(residual: Residual, values: Mapping[str, Key | None] | None = None) -> Filter:
+def evaluate_partially(residual: Residual, values: Mapping[str, Key | None] | None = None) -> Filter:
     """A residual with columns of known value bound, and decided where it has no others.
 
     :param values: the key, or None for NULL, of each known column.

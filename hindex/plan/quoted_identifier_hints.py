@@ -29,7 +29,7 @@ def quoted_names(where: Predicate | None, names: Iterable[str]) -> list[Note]:
 
     :param names: of the table's columns.
     """
-    texts = list(quoted_texts(where))
+    texts = list(quoted_strings(where))
     known = {name.lower(): name for name in names} if texts else {}
     return [
         Note(Reason.QUOTED_NAME, condition, f"the column is written {_in_backquotes(known[text.lower()])}")
@@ -38,7 +38,7 @@ def quoted_names(where: Predicate | None, names: Iterable[str]) -> list[Note]:
     ]
 
 
-def quoted_texts(where: Predicate | None) -> Iterator[tuple[str, str]]:
+def quoted_strings(where: Predicate | None) -> Iterator[tuple[str, str]]:
     """The conditions without any column that have a text in double quotes, as SQL, and the text."""
     for leaf in () if where is None else leaves(where):
         if isinstance(leaf, Comparison | In | IsNull | Like | BooleanColumn):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hindex.explain.explanation import Explanation, Kept
+from hindex.explain.explanation import Explanation, RowCount
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class TableDecision:
     table: str
     predicate: str | None
     reason: str | None = None
-    rows: Kept | None = None
+    rows: RowCount | None = None
     explanation: Explanation | None = None
 
     @property

@@ -14,8 +14,8 @@ from hindex.plan.normalize import normalize
 from hindex.plan.reasons import Note, group_notes
 from hindex.plan.time_zones import ZonesOf, is_about_time
 from hindex.queries.query_explanation import TableDecision
-from hindex.queries.selectivity_estimate import survey
-from hindex.queries.table_resolution import KnownTable, TableResolver, known_tables
+from hindex.queries.selectivity_estimate import estimate_selectivity
+from hindex.queries.table_resolution import QueryTableState, TableResolver, resolve_tables
 from hindex.scan.planning import ScanPlan, plan_scan
 from hindex.scan.task_runner import Unit
 from hindex.spark.scan import RowScan, scan_frame
@@ -51,7 +51,7 @@ class PlannedTable:
     that may have rows, where all were asked. ``notes`` name what could not be used.
     """
 
-    known: KnownTable
+    known: QueryTableState
     decision: TableDecision
     scan: RowScan | None = None
     plan: ScanPlan | None = None
@@ -87,7 +87,7 @@ class PlannedTable:
 
 
 def plan_query(
-    resolver: TableResolver, query: Query, known_by_ref: Mapping[TableRef, KnownTable] | None = None
+    resolver: TableResolver, query: Query, known_by_ref: Mapping[TableRef, QueryTableState] | None = None
 ) -> list[PlannedTable]:
     """How each table of a query is to be read.
 
@@ -98,7 +98,7 @@ def plan_query(
     if reason is not None:
         query.leave(reason)
     refs = [table.ref for table in query.tables]
-    by_ref = known_tables(resolver, refs) if known_by_ref is None else known_by_ref
+    by_ref = resolve_tables(resolver, refs) if known_by_ref is None else known_by_ref
     known = [by_ref[table.ref] for table in query.tables]
     if query.problem is not None:
         return [
@@ -141,7 +141,9 @@ class _Planner:
         self._zones = cache(lambda: zones(spark))
         self._is_ansi: Callable[[], bool] = cache(lambda: is_ansi(partial(is_set, spark)))
 
-    def plan(self, table: QueryTable, known: KnownTable, conditions: Sequence[Predicate]) -> PlannedTable:
+    def plan(
+        self, table: QueryTable, known: QueryTableState, conditions: Sequence[Predicate]
+    ) -> PlannedTable:
         """How one table is read, whose rows all satisfy some conditions where they count."""
         try:
             is_transactional = known.is_transactional
@@ -164,7 +166,7 @@ class _Planner:
         except UnsupportedError as error:
             return PlannedTable(known, _alone(table, str(error), all_of(usable)))
 
-    def _plain(self, table: QueryTable, known: KnownTable, where: Predicate) -> PlannedTable:
+    def _plain(self, table: QueryTable, known: QueryTableState, where: Predicate) -> PlannedTable:
         schema = known.snapshot.schema
         if known.snapshot.listing.transactional:
             reason = "its files are those of a transactional table, which it is not in the catalog"
@@ -180,7 +182,7 @@ class _Planner:
                 listed = ", ".join(dict.fromkeys(column.name for column in columns(where)))
                 reason = f"no index that could be used is on {listed}"
                 return PlannedTable(known, _alone(table, reason, where), notes=plan.notes)
-            surveyed = survey(scan, plan, MAX_SHARE)
+            surveyed = estimate_selectivity(scan, plan, MAX_SHARE)
         except HindexError as error:
             # of a table that would not be read here anyway, it is no error
             if known.disagreement is not None:
@@ -206,7 +208,7 @@ class _Planner:
         return PlannedTable(known, decision, scan, plan, known.spark_schema, surveyed.units, notes)
 
     def _transactional(
-        self, table: QueryTable, known: KnownTable, usable: Sequence[Predicate]
+        self, table: QueryTable, known: QueryTableState, usable: Sequence[Predicate]
     ) -> PlannedTable:
         """A transactional table is always read here: Spark would take its deltas for rows."""
         schema = known.snapshot.schema
@@ -234,7 +236,7 @@ class _Planner:
 
 
 def _planned(
-    known: KnownTable, where: Predicate | None, names: Sequence[str], zones_of: ZonesOf
+    known: QueryTableState, where: Predicate | None, names: Sequence[str], zones_of: ZonesOf
 ) -> tuple[RowScan, ScanPlan]:
     """A scan, and its plan against the table as it was listed for this query."""
     columns = [(name,) for name in names]

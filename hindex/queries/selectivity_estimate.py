@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from threading import Lock
 
-from hindex.explain.explanation import Kept
+from hindex.explain.explanation import RowCount
 from hindex.plan.reasons import Note
 from hindex.scan.open_task import OpenTask
 from hindex.scan.planning import ScanPlan
@@ -24,18 +24,18 @@ _REMEMBERED = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class SelectivityEstimate:
     """About how many rows the indexes leave. ``units`` are all stripes that have some, where all were asked.
 
     ``fallbacks`` tell of indexes that could not be asked, so that more rows are left.
     """
 
-    rows: Kept
+    rows: RowCount
     units: list[Unit] | None
     fallbacks: tuple[Note, ...] = ()
 
 
-def survey(scan: RowScan, plan: ScanPlan, most: float) -> Survey:
+def estimate_selectivity(scan: RowScan, plan: ScanPlan, most: float) -> SelectivityEstimate:
     """Ask the indexes: of few data files all, of many some. They are asked no further once too many rows are left.
 
     That too many were left is remembered, for the same question to the same files: such a table is read by Spark, so
@@ -54,11 +54,11 @@ def survey(scan: RowScan, plan: ScanPlan, most: float) -> Survey:
     )
     known = TOO_MANY.get(key)
     if known is not None:
-        return Survey(known, None)
+        return SelectivityEstimate(known, None)
     kept = seen = 0
     units: list[Unit] = []
     asked: dict[int, OpenTask] = {}
-    for task, answer in scan.runner.answered(sample, every=True):
+    for task, answer in scan.runner.run_lookups(sample, every=True):
         asked[id(task)] = task
         kept += len(answer.bounds.upper)
         seen += answer.num_rows
@@ -68,12 +68,12 @@ def survey(scan: RowScan, plan: ScanPlan, most: float) -> Survey:
             units.append((task, answer))
     else:
         if step == 1.0:
-            return Survey(Kept(kept, total), units)
-    found = Kept(round(kept * possible / seen) if seen else 0, total)
+            return SelectivityEstimate(RowCount(kept, total), units)
+    found = RowCount(round(kept * possible / seen) if seen else 0, total)
     fallbacks = tuple(note for task in asked.values() for note in task.notes if note.reason.is_fallback)
     if found.share is not None and found.share > most and not fallbacks:
         TOO_MANY.put(key, found)
-    return Survey(found, None, fallbacks)
+    return SelectivityEstimate(found, None, fallbacks)
 
 
 def _digest(question: tuple[object, ...], sample: Sequence[tuple[ScanTask, DataFile]]) -> bytes:
@@ -107,21 +107,21 @@ def _short(value: str | bytes) -> bytes:
     return blake2b(value.encode() if isinstance(value, str) else value, digest_size=16).digest()
 
 
-class _Remembered:
+class _EstimateCache:
     """What was found, by the digest of the question. May be shared by threads."""
 
     def __init__(self) -> None:
-        self._held: OrderedDict[bytes, Kept] = OrderedDict()
+        self._held: OrderedDict[bytes, RowCount] = OrderedDict()
         self._lock = Lock()
 
-    def get(self, key: bytes) -> Kept | None:
+    def get(self, key: bytes) -> RowCount | None:
         with self._lock:
             found = self._held.get(key)
             if found is not None:
                 self._held.move_to_end(key)
             return found
 
-    def put(self, key: bytes, found: Kept) -> None:
+    def put(self, key: bytes, found: RowCount) -> None:
         with self._lock:
             self._held[key] = found
             if len(self._held) > _REMEMBERED:
@@ -134,4 +134,4 @@ class _Remembered:
 
 
 #: Of this process: scans whose indexes left too many rows.
-TOO_MANY = _Remembered()
+TOO_MANY = _EstimateCache()

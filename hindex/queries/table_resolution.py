@@ -81,7 +81,7 @@ class TableResolver(Protocol):
         """List the files of a table."""
 
 
-class RememberingResolver:
+class CachingResolver:
     """A resolver that looks tables up, and lists their files, once in a while.
 
     What it remembers may be outdated: it serves to find out that a query need not be looked at any further. Before
@@ -127,7 +127,7 @@ class RememberingResolver:
         return snapshot
 
     def is_current(
-        self, tables: Mapping[TableRef, KnownTable], listed: Collection[KnownTable], since: float
+        self, tables: Mapping[TableRef, QueryTableState], listed: Collection[QueryTableState], since: float
     ) -> bool:
         """True if tables still are as they were planned by; if not, forget all.
 
@@ -143,7 +143,7 @@ class RememberingResolver:
             self.forget()
         return is_same
 
-    def _is_current_listing(self, table: KnownTable, since: float) -> bool:
+    def _is_current_listing(self, table: QueryTableState, since: float) -> bool:
         read_at, snapshot = self._snapshots.get((table.table.name, table.table.uri), (since, None))
         if snapshot is table.snapshot and read_at >= since:
             return True
@@ -155,7 +155,7 @@ class RememberingResolver:
         self._snapshots.clear()
 
 
-class KnownTable:
+class QueryTableState:
     """A table that a query names, as it is while the query is planned.
 
     :param described: what the catalog says of it, where it is named by the catalog.
@@ -315,23 +315,23 @@ def _literally(path: str) -> str:
     return _GLOB.sub(r"\\\g<0>", path)
 
 
-def known_tables(
+def resolve_tables(
     resolver: TableResolver, refs: Sequence[TableRef], *, in_full: bool = False, as_spark: bool = False
-) -> dict[TableRef, KnownTable]:
+) -> dict[TableRef, QueryTableState]:
     """The tables of some names, each asked for once.
 
     :param in_full: look them up by statements, which all that watches over the session's statements sees.
-    :param as_spark: see :class:`KnownTable`.
+    :param as_spark: see :class:`QueryTableState`.
     """
 
-    def look_up(ref: TableRef) -> KnownTable:
+    def look_up(ref: TableRef) -> QueryTableState:
         described = table = problem = None
         try:
             described = resolver.describe(ref, in_full=in_full)
             table = resolver.described_table(ref, described)
         except HindexError as error:
             problem = error
-        return KnownTable(resolver, ref, table, described, problem, as_spark=as_spark)
+        return QueryTableState(resolver, ref, table, described, problem, as_spark=as_spark)
 
     distinct = list(dict.fromkeys(refs))
     if len(distinct) < 2 or java_session(resolver.spark()) is not None:

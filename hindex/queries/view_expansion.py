@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hindex.errors import StatementError
-from hindex.queries.table_resolution import KnownTable, TableResolver, known_tables
+from hindex.queries.table_resolution import QueryTableState, TableResolver, resolve_tables
 from hindex.spark.types import quoted
 from hindex.sql.queries import Query, parse_query
 from hindex.sql.statements import TableRef, TableRefKind
@@ -54,7 +54,7 @@ class ExpandedQuery:
     """
 
     query: Query
-    tables: dict[TableRef, KnownTable]
+    tables: dict[TableRef, QueryTableState]
     views: dict[str, str] = field(default_factory=dict)
     settings: list[Mapping[str, str]] = field(default_factory=list)
 
@@ -62,14 +62,14 @@ class ExpandedQuery:
 def expand_views(resolver: TableResolver, query: Query, **options: bool) -> ExpandedQuery:
     """Replace the views of a query by their texts. :meth:`check_expansion` has to be asked before rows are read.
 
-    :param options: of :func:`known_tables`.
+    :param options: of :func:`resolve_tables`.
     """
-    known: dict[TableRef, KnownTable] = {}
+    known: dict[TableRef, QueryTableState] = {}
     views: dict[str, str] = {}
     settings: list[Mapping[str, str]] = []
     for _ in range(_MAX_DEPTH):
         refs = [table.ref for table in query.tables]
-        known |= known_tables(resolver, [ref for ref in refs if ref not in known], **options)
+        known |= resolve_tables(resolver, [ref for ref in refs if ref not in known], **options)
         names: list[str | None] = []
         for table in query.tables:
             item = known[table.ref]
@@ -89,7 +89,7 @@ def expand_views(resolver: TableResolver, query: Query, **options: bool) -> Expa
         query = expanded
     else:
         refs = [table.ref for table in query.tables]
-        known |= known_tables(resolver, [ref for ref in refs if ref not in known], **options)
+        known |= resolve_tables(resolver, [ref for ref in refs if ref not in known], **options)
     return ExpandedQuery(query, known, views, settings)
 
 
@@ -126,7 +126,7 @@ def _setting(spark: SparkSession, key: str) -> str | None:
         return None
 
 
-def _view_query(view: KnownTable) -> str | None:
+def _view_query(view: QueryTableState) -> str | None:
     """Return a query that gives what a view gives; None for anything else, and where that is not certain."""
     described = view.described or {}
     text = described.get("view_text")

@@ -11,7 +11,7 @@ from hindex.plan.filter import AllOf, Filter, Leaf
 _MOST_BYTES = 1 << 30
 
 
-def fixed_values(root: Filter) -> dict[str, pa.Array]:
+def constant_values(root: Filter) -> dict[str, pa.Array]:
     """The value, null among them, that each of some columns has in every row that a filter keeps, as an array of one.
 
     None of a type whose equal values may differ, as -0.0 and 0.0 do.
@@ -31,7 +31,7 @@ def fixed_values(root: Filter) -> dict[str, pa.Array]:
     return found
 
 
-def repeated(one: pa.Array, rows: int) -> pa.Array | None:
+def repeat_value(one: pa.Array, rows: int) -> pa.Array | None:
     """A fixed value, so many times; None where that is too large for one array."""
     if one.null_count:
         return pa.nulls(rows, one.type)

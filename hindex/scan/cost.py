@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from hindex.index.index_type import Bounds, Effort
+from hindex.index.index_type import Bounds, LookupCost
 from hindex.keys import KeyKind
 
 #: How many rows can be decoded and compared while one is unpacked from an index: 45 ns against 13 of a bigint, and a
@@ -50,12 +50,12 @@ def are_crossed(keys: Sequence[int], rows: int, stripe_rows: int) -> bool:
     return _ROWS_PER_CROSSING * combinations <= rows and passed <= _CROSSED_PER_VALUE * len(keys) * rows
 
 
-def is_cheap(effort: Effort) -> bool:
+def is_cheap(effort: LookupCost) -> bool:
     """Whether a lookup is so little work that nothing is found out about it first."""
     return effort.walked <= _CHEAP_ROWS and effort.pages <= _CHEAP_PAGES
 
 
-def why_not_ask(effort: Effort, known: Bounds, rows: int, kind: KeyKind, *, is_read: bool) -> str | None:
+def why_not_ask(effort: LookupCost, known: Bounds, rows: int, kind: KeyKind, *, is_read: bool) -> str | None:
     """Why a lookup does not pay, for people; None where it does.
 
     :param kind: of the index's keys.

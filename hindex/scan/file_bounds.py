@@ -21,8 +21,8 @@ from hindex.keys import key_kind, same_keys
 from hindex.orc.metadata.types import OrcType
 from hindex.plan.filter import Filter, Leaf
 from hindex.plan.filter_evaluation import bounds
-from hindex.scan.orc_answers import Source
-from hindex.scan.stripe_results import LeafAnswer
+from hindex.scan.orc_answers import StatisticsSource
+from hindex.scan.stripe_results import LeafResult
 from hindex.store.extents import ExtentColumn, Mask, StoredExtents
 from hindex.store.manifest import FileEntry, IndexEntry
 from hindex.store.snapshot import FileView
@@ -39,7 +39,7 @@ class StripeBounds:
     ``bounds`` are numbers of stripes: of those where every row is certainly wanted, and those where some may be.
     """
 
-    by: str | Source
+    by: str | StatisticsSource
     bounds: Bounds
 
 
@@ -61,7 +61,7 @@ class SkippedFile:
     """A data file in which no row can match, and what each source said of it, as if its stripes were one."""
 
     path: str
-    answers: tuple[LeafAnswer, ...]
+    answers: tuple[LeafResult, ...]
 
 
 def skip_file(root: Filter, view: FileView, sources: Sequence[FileBounds]) -> SkippedFile | None:
@@ -73,7 +73,7 @@ def skip_file(root: Filter, view: FileView, sources: Sequence[FileBounds]) -> Sk
     asked = [source for source in sources if entry is not None or not source.needs_entry]
     if not asked or not view.num_stripes:
         return None
-    answers: list[LeafAnswer] = []
+    answers: list[LeafResult] = []
 
     def rows_in(stripes: BitMap) -> int:
         if entry is None or len(stripes) == view.num_stripes:
@@ -87,8 +87,10 @@ def skip_file(root: Filter, view: FileView, sources: Sequence[FileBounds]) -> Sk
             for found in source.lookup(view, leaf):
                 combined = found.bounds if combined is None else combined.narrowed(found.bounds)
                 rows = rows_in(combined.upper)
-                index, place = (None, found.by) if isinstance(found.by, Source) else (found.by, None)
-                answers.append(LeafAnswer(leaf, index, rows, combined.exact, place))
+                index, place = (
+                    (None, found.by) if isinstance(found.by, StatisticsSource) else (found.by, None)
+                )
+                answers.append(LeafResult(leaf, index, rows, combined.exact, place))
                 if not rows:
                     return combined
         return combined
@@ -154,7 +156,7 @@ def _order(entry: IndexEntry) -> int:
         return _LAST
 
 
-def tells_as_much(entry: IndexEntry, as_other: IndexEntry) -> bool:
+def is_as_precise(entry: IndexEntry, as_other: IndexEntry) -> bool:
     """Whether an index leaves nothing open that another one on the same column would tell."""
     try:
         one, other = index_type(entry.type), index_type(as_other.type)

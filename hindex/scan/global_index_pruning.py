@@ -30,7 +30,7 @@ _NO_GROUPS = np.zeros(0, np.uint32)
 _REMEDY = "ALTER INDEX ... REBUILD writes it again"
 
 
-class SharedBounds:
+class GlobalIndexPruner:
     """Asks an index once for each leaf of a predicate, whatever the number of data files.
 
     :param indexes: the table's indexes by column.

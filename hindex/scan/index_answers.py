@@ -25,7 +25,7 @@ from hindex.table.type_text import parse_type
 
 
 @dataclass(frozen=True, slots=True)
-class Answerer:
+class LookupSource:
     """An index that answers a leaf for a stripe. Those of a low ``order`` are asked first."""
 
     name: str
@@ -35,7 +35,7 @@ class Answerer:
     reader: IndexReader | None = None
 
 
-class IndexAnswers:
+class IndexLookups:
     """The indexes of one data file, by column. Those of a column are opened when that column is first asked about.
 
     :param stripe_rows: how many rows each stripe of the data file has.
@@ -56,7 +56,7 @@ class IndexAnswers:
         self._stripe_rows = stripe_rows
         self._notes = notes
         self._cache = cache
-        self._answerers: dict[str, list[Answerer]] = {}
+        self._answerers: dict[str, list[LookupSource]] = {}
         # stripes are worked on by several threads
         self._lock = Lock()
         #: The columns that have any.
@@ -66,7 +66,7 @@ class IndexAnswers:
         """In which those of some columns are asked; one at least: what has no index is told of in it, too."""
         return tuple(sorted({item.order for column in columns for item in self.of(column)})) or (0,)
 
-    def of(self, column: str) -> Sequence[Answerer]:
+    def of(self, column: str) -> Sequence[LookupSource]:
         """Those of a column that may still be asked."""
         with self._lock:
             return tuple(self._opened(column))
@@ -87,7 +87,7 @@ class IndexAnswers:
             if said is not None:
                 yield item.name, said
 
-    def asked(self, index: Answerer, stripe: int, leaf: Leaf) -> Bounds | None:
+    def asked(self, index: LookupSource, stripe: int, leaf: Leaf) -> Bounds | None:
         """What an index says of a leaf; None where it cannot be read, and is asked no more."""
         try:
             return index.lookup(stripe, leaf.domain)
@@ -104,7 +104,7 @@ class IndexAnswers:
                 self._answerers[column] = left
                 self._note_failure(index, error)
 
-    def _opened(self, column: str) -> list[Answerer]:
+    def _opened(self, column: str) -> list[LookupSource]:
         """Those of a column, opened when they are first asked for; the lock is held."""
         if column not in self._answerers:
             uses = [use for use in self._task.indexes if use.column == column and self._in_file.has(column)]
@@ -116,7 +116,7 @@ class IndexAnswers:
             ]
         return self._answerers[column]
 
-    def _open(self, use: IndexUse, wanted: OrcType) -> Answerer | None:
+    def _open(self, use: IndexUse, wanted: OrcType) -> LookupSource | None:
         try:
             opened = open_index_file(use.path, use.length, use.footer_checksum, self._cache)
             indexed = _recorded_type(opened.footer.column_type, use)
@@ -138,7 +138,7 @@ class IndexAnswers:
                 )
             )
             return None
-        return Answerer(
+        return LookupSource(
             use.name, opened.type.order, opened.type.operators, opened.reader.lookup, opened.reader
         )
 
@@ -146,7 +146,9 @@ class IndexAnswers:
         self._notes.append(Note(failure_reason(error), f"{index} on {self._task.path}", str(error)))
 
 
-def _located_answerers(located: Sequence[LocatedGroups], stripe_rows: Sequence[int]) -> Iterator[Answerer]:
+def _located_answerers(
+    located: Sequence[LocatedGroups], stripe_rows: Sequence[int]
+) -> Iterator[LookupSource]:
     """The answers on one column that the driver had looked up."""
     by_index: dict[str, dict[Domain, LocatedGroups]] = {}
     for item in located:
@@ -160,7 +162,7 @@ def _located_answerers(located: Sequence[LocatedGroups], stripe_rows: Sequence[i
             groups = BitMap.deserialize(item.groups)
             return Bounds(BitMap(), group_rows(groups, item.row_group_rows, stripe_rows, stripe))
 
-        yield Answerer(name, BTREE.order, BTREE.operators, lookup)
+        yield LookupSource(name, BTREE.order, BTREE.operators, lookup)
 
 
 def _recorded_type(text: str, use: IndexUse) -> OrcType:

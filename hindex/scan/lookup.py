@@ -12,7 +12,7 @@ from threading import Lock
 
 from pyroaring import BitMap
 
-from hindex.index.index_type import Bounds, Ends, EndsReader, EstimatingReader, Operator
+from hindex.index.index_type import Bounds, CostedReader, MinMax, MinMaxSource, Operator
 from hindex.keys import key_kind
 from hindex.orc import OrcReader
 from hindex.plan.filter import AllOf, Filter, Leaf
@@ -20,15 +20,15 @@ from hindex.plan.filter_evaluation import bounds
 from hindex.plan.reasons import Note, Reason
 from hindex.scan.cost import is_cheap, why_not_ask
 from hindex.scan.file_columns import FileColumns
-from hindex.scan.index_answers import Answerer, IndexAnswers
-from hindex.scan.orc_answers import OrcAnswer, OrcAnswers, Source
-from hindex.scan.original_file_row_ids import flat_key_bounds
-from hindex.scan.stripe_results import LeafAnswer, StripeAnswer
+from hindex.scan.index_answers import IndexLookups, LookupSource
+from hindex.scan.orc_answers import OrcStatistics, StatisticsResult, StatisticsSource
+from hindex.scan.original_file_row_ids import row_id_bounds
+from hindex.scan.stripe_results import LeafResult, StripeResult
 from hindex.scan.task import OutputColumn, ScanTask
 
 #: What is known of each leaf in a stripe; None where nothing is.
 _Known = dict[Leaf, Bounds | None]
-_Step = Callable[[StripeAnswer, Leaf, Bounds | None], Bounds | None]
+_Step = Callable[[StripeResult, Leaf, Bounds | None], Bounds | None]
 
 
 class Lookup:
@@ -43,7 +43,7 @@ class Lookup:
         task: ScanTask,
         reader: OrcReader,
         columns: FileColumns,
-        indexes: IndexAnswers | None,
+        indexes: IndexLookups | None,
         notes: list[Note],
     ) -> None:
         self._task = task
@@ -53,12 +53,12 @@ class Lookup:
         self._notes = notes
         # stripes are worked on by several threads
         self._lock = Lock()
-        self._orc = OrcAnswers(reader, task.path, notes)
+        self._orc = OrcStatistics(reader, task.path, notes)
 
-    def answer(self, stripe: int, root: Filter) -> StripeAnswer:
+    def answer(self, stripe: int, root: Filter) -> StripeResult:
         """The rows of a stripe, deleted ones among them, that a filter keeps."""
         count = self._rows(stripe)
-        found = StripeAnswer(stripe, count, Bounds.unknown(count))
+        found = StripeResult(stripe, count, Bounds.unknown(count))
         if self._task.reads_all:
             found.bounds = bounds(root, lambda _: None, count)
             return found
@@ -80,21 +80,21 @@ class Lookup:
         yield self._by_statistics
         yield self._by_filters
 
-    def ends(self, stripe: int, column: OutputColumn) -> Iterator[tuple[str | Source, Ends]]:
+    def ends(self, stripe: int, column: OutputColumn) -> Iterator[tuple[str | StatisticsSource, MinMax]]:
         """The ends of a whole stripe's values by each that tells them: indexes, then the file's statistics."""
         if self._task.reads_all:
             return
         if not self._columns.has(column.name):
-            yield Source.STATISTICS, Ends(self._rows(stripe), None, None)
+            yield StatisticsSource.STATISTICS, MinMax(self._rows(stripe), None, None)
             return
         for item in self._of(column.name):
-            if isinstance(item.reader, EndsReader):
+            if isinstance(item.reader, MinMaxSource):
                 yield item.name, item.reader.ends(stripe)
         found = self._orc.ends(stripe, self._columns.type_in_file(column.name), column.type)
         if found is not None:
-            yield Source.STATISTICS, found
+            yield StatisticsSource.STATISTICS, found
 
-    def _of(self, column: str) -> tuple[Answerer, ...]:
+    def _of(self, column: str) -> tuple[LookupSource, ...]:
         return () if self._indexes is None else tuple(self._indexes.of(column))
 
     def _rows(self, stripe: int) -> int:
@@ -111,13 +111,13 @@ class Lookup:
             so_far = known.get(part)
             least = self._rows(stripe) if so_far is None else len(so_far.upper)
             for item in self._of(part.column) if _is_open(so_far) else ():
-                if isinstance(item.reader, EstimatingReader):
+                if isinstance(item.reader, CostedReader):
                     least = min(least, item.reader.effort(stripe, part.domain).rows)
             return least
 
         return AllOf(tuple(sorted(root.children, key=rows)))
 
-    def _refine(self, found: StripeAnswer, root: Filter, step: _Step, before: _Known) -> _Known:
+    def _refine(self, found: StripeResult, root: Filter, step: _Step, before: _Known) -> _Known:
         """Answer the filter anew, each leaf by one more step. Leaves that no longer matter are left out."""
         known: _Known = {}
 
@@ -130,7 +130,7 @@ class Lookup:
         found.bounds = bounds(root, lookup, found.num_rows)
         return known
 
-    def _by_file(self, found: StripeAnswer, leaf: Leaf) -> Bounds | None:
+    def _by_file(self, found: StripeResult, leaf: Leaf) -> Bounds | None:
         """What is known as soon as the file is open: which columns it has, and what its statistics decide as a whole.
 
         They are what an index's pages would be read for; where there is no index, they have their turn anyway.
@@ -138,7 +138,7 @@ class Lookup:
         if not self._columns.has(leaf.column):
             # null in every row
             answer = Bounds.all(found.num_rows) if leaf.domain.null_allowed else Bounds.none()
-            found.answers.append(LeafAnswer(leaf, None, len(answer.upper)))
+            found.answers.append(LeafResult(leaf, None, len(answer.upper)))
             return answer
         if self._columns.is_key(leaf.column):
             return self._by_place(found, leaf)
@@ -147,19 +147,19 @@ class Lookup:
         of = self._columns.type_in_file(leaf.column)
         return _narrowed(found, leaf, None, self._orc.of_file(found.stripe, leaf, of))
 
-    def _by_place(self, found: StripeAnswer, leaf: Leaf) -> Bounds | None:
+    def _by_place(self, found: StripeResult, leaf: Leaf) -> Bounds | None:
         """What the place of a flat file tells of its rows' keys."""
         acid = self._task.acid
         if acid is None or not self._columns.is_flat:
             return None
         first = self._reader.stripes[found.stripe].first_row
-        answer = flat_key_bounds(leaf.column, leaf.domain, acid, first, found.num_rows)
+        answer = row_id_bounds(leaf.column, leaf.domain, acid, first, found.num_rows)
         if answer is not None:
-            found.answers.append(LeafAnswer(leaf, None, len(answer.upper), source=Source.PLACE))
+            found.answers.append(LeafResult(leaf, None, len(answer.upper), source=StatisticsSource.PLACE))
         return answer
 
     def _by_indexes(
-        self, order: int, is_last: bool, found: StripeAnswer, leaf: Leaf, so_far: Bounds | None
+        self, order: int, is_last: bool, found: StripeResult, leaf: Leaf, so_far: Bounds | None
     ) -> Bounds | None:
         """What indexes of one ``order`` say, beside what is known: the cheaper ones are asked of all leaves first."""
         if so_far is not None and so_far.exact:
@@ -173,7 +173,7 @@ class Lookup:
             found.unanswered.append(leaf)
         return combined
 
-    def _by_statistics(self, found: StripeAnswer, leaf: Leaf, so_far: Bounds | None) -> Bounds | None:
+    def _by_statistics(self, found: StripeResult, leaf: Leaf, so_far: Bounds | None) -> Bounds | None:
         if so_far is not None and (so_far.exact or self._is_small(so_far.upper)):
             return so_far
         if self._columns.is_key(leaf.column):
@@ -181,7 +181,7 @@ class Lookup:
         of = self._columns.type_in_file(leaf.column)
         return _narrowed(found, leaf, so_far, self._orc.statistics(found.stripe, leaf, of))
 
-    def _by_filters(self, found: StripeAnswer, leaf: Leaf, so_far: Bounds | None) -> Bounds | None:
+    def _by_filters(self, found: StripeResult, leaf: Leaf, so_far: Bounds | None) -> Bounds | None:
         if self._columns.is_key(leaf.column):
             return None
         candidates = found.bounds.upper - found.bounds.lower
@@ -197,7 +197,7 @@ class Lookup:
         return len(rows) <= self._reader.tail.row_index_stride
 
     def _combined(
-        self, found: StripeAnswer, leaf: Leaf, order: int, combined: Bounds | None
+        self, found: StripeResult, leaf: Leaf, order: int, combined: Bounds | None
     ) -> Bounds | None:
         """What is known of a leaf, and all that those of an order say, together; None where that is nothing."""
         needed = Operator.of(leaf.domain)
@@ -211,18 +211,18 @@ class Lookup:
             if said is None:
                 continue
             combined = said if combined is None else combined.narrowed(said)
-            found.answers.append(LeafAnswer(leaf, item.name, len(combined.upper), combined.exact))
+            found.answers.append(LeafResult(leaf, item.name, len(combined.upper), combined.exact))
             if combined.exact:
                 break
         return combined
 
-    def _pays(self, found: StripeAnswer, leaf: Leaf, item: Answerer, so_far: Bounds | None) -> bool:
+    def _pays(self, found: StripeResult, leaf: Leaf, item: LookupSource, so_far: Bounds | None) -> bool:
         """Whether a lookup saves more than it takes: unpacking rows where others would be decoded and compared.
 
         What the file's statistics tell is known for less, and a column that is read anyway costs nothing to check.
         """
         reader = item.reader
-        if not self._task.columns or not isinstance(reader, EstimatingReader):
+        if not self._task.columns or not isinstance(reader, CostedReader):
             return True
         effort = reader.effort(found.stripe, leaf.domain)
         if is_cheap(effort):
@@ -250,13 +250,13 @@ def _is_open(so_far: Bounds | None) -> bool:
 
 
 def _narrowed(
-    found: StripeAnswer, leaf: Leaf, so_far: Bounds | None, answer: OrcAnswer | None
+    found: StripeResult, leaf: Leaf, so_far: Bounds | None, answer: StatisticsResult | None
 ) -> Bounds | None:
     """What is known of a leaf with one more answer, which is noted."""
     if answer is None:
         return so_far
     narrowed = answer.bounds if so_far is None else so_far.narrowed(answer.bounds)
     found.answers.append(
-        LeafAnswer(leaf, None, len(narrowed.upper), narrowed.exact, answer.source, answer.kept, answer.groups)
+        LeafResult(leaf, None, len(narrowed.upper), narrowed.exact, answer.source, answer.kept, answer.groups)
     )
     return narrowed

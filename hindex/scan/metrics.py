@@ -24,7 +24,7 @@ class Step(enum.Enum):
     COLUMNS = "other columns"
 
 
-class Meter:
+class MetricsCollector:
     """Adds up seconds by step, over all threads, and the counts of data files' readers."""
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class Meter:
         return sums.as_dict()
 
 
-class NoMeter(Meter):
+class NoMetrics(MetricsCollector):
     """Counts nothing."""
 
     def step(self, step: Step) -> AbstractContextManager[None]:  # type: ignore[override]
@@ -83,7 +83,7 @@ class NoMeter(Meter):
         """Forget them."""
 
 
-class QueryMeter(NoMeter):
+class QueryMetrics(NoMetrics):
     """Collects what the log says of a query: cheap enough to be on for every one.
 
     :ivar indexes: the names of the indexes that answered, in the order of their first answers.
@@ -110,4 +110,4 @@ class QueryMeter(NoMeter):
 
 
 _NOTHING: AbstractContextManager[None] = contextlib.nullcontext()
-NO_METER: Meter = NoMeter()
+NO_METER: MetricsCollector = NoMetrics()

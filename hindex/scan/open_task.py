@@ -14,7 +14,7 @@ from pyroaring import BitMap
 
 from hindex.domain import Domain
 from hindex.errors import DeletedFileError, HindexError, OrcError
-from hindex.index.index_type import Bounds, Ends, KeyedReader
+from hindex.index.index_type import Bounds, KeyedReader, MinMax
 from hindex.index.page_cache import Cache
 from hindex.index.roaring import group_count
 from hindex.orc import OrcReader, RowSelection
@@ -25,13 +25,13 @@ from hindex.orc.reader.row_selection import Rows
 from hindex.plan.filter import Leaf
 from hindex.plan.filter_evaluation import Mask, mask
 from hindex.plan.reasons import REPLACED, REPLACED_SINCE, Note, Reason
-from hindex.scan.constant_columns import fixed_values, repeated
+from hindex.scan.constant_columns import constant_values, repeat_value
 from hindex.scan.file_columns import FileColumns, assembled
-from hindex.scan.index_answers import IndexAnswers
+from hindex.scan.index_answers import IndexLookups
 from hindex.scan.lookup import Lookup
 from hindex.scan.metrics import NO_METER, Step
-from hindex.scan.orc_answers import Source
-from hindex.scan.stripe_results import StripeAnswer
+from hindex.scan.orc_answers import StatisticsSource
+from hindex.scan.stripe_results import StripeResult
 from hindex.scan.task import OutputColumn, ScanTask
 
 
@@ -78,7 +78,7 @@ class OpenTask:
             self.reader.close()
             raise
         # who reads all compares, and reads these, too
-        self._fixed = {} if task.reads_all else fixed_values(task.filter)
+        self._fixed = {} if task.reads_all else constant_values(task.filter)
         #: Is told how long reading takes.
         self.meter = NO_METER
         self._indexes = self._open_indexes()
@@ -108,7 +108,7 @@ class OpenTask:
         """How many row groups a stripe of so many rows has."""
         return group_count(self.reader.tail.row_index_stride, rows)
 
-    def answer(self, stripe: int) -> StripeAnswer:
+    def answer(self, stripe: int) -> StripeResult:
         """Ask the indexes for the wanted rows of a stripe, then the file itself; no data is read.
 
         Each is asked about everything before the next one is, which the rest may then not need.
@@ -138,14 +138,16 @@ class OpenTask:
         """An index that knows the rows of every key of a column, and its name."""
         return None if self._indexes is None else self._indexes.keyed(column)
 
-    def ends(self, stripe: int, column: OutputColumn) -> tuple[str | Source, Ends] | None:
+    def ends(self, stripe: int, column: OutputColumn) -> tuple[str | StatisticsSource, MinMax] | None:
         """The ends of a whole stripe's values, and the index, or what of the file, that tells them."""
         found = next(self.every_ends(stripe, column), None)
         if found is not None and isinstance(found[0], str):
             self.meter.add_indexes([found[0]])
         return found
 
-    def every_ends(self, stripe: int, column: OutputColumn) -> Iterator[tuple[str | Source, Ends]]:
+    def every_ends(
+        self, stripe: int, column: OutputColumn
+    ) -> Iterator[tuple[str | StatisticsSource, MinMax]]:
         """What each of them tells, the one first that :meth:`ends` goes by."""
         return self._lookup.ends(stripe, column)
 
@@ -158,7 +160,7 @@ class OpenTask:
         if self._indexes is not None:
             self._indexes.give_up(column, index, error)
 
-    def settled(self, answer: StripeAnswer) -> StripeAnswer:
+    def settled(self, answer: StripeResult) -> StripeResult:
         """The answer with its undecided rows decided, for which the columns of the filter are read."""
         if not answer.undecided:
             return answer
@@ -168,7 +170,7 @@ class OpenTask:
 
     def read(
         self,
-        answer: StripeAnswer,
+        answer: StripeResult,
         pool: ThreadPool = SERIAL,
         columns: Sequence[OutputColumn] | None = None,
     ) -> pa.RecordBatch:
@@ -186,18 +188,18 @@ class OpenTask:
             arrays |= self._read_columns(missing, answer.stripe, selection, pool)
         return assembled(columns, len(selection), arrays, has_instants=self.task.timezone is not None)
 
-    def count(self, answer: StripeAnswer, pool: ThreadPool = SERIAL) -> int:
+    def count(self, answer: StripeResult, pool: ThreadPool = SERIAL) -> int:
         """How many rows of a stripe are wanted: no data is read where the indexes decide."""
         return self.read(answer, pool, ()).num_rows if answer.undecided else len(answer.bounds.lower)
 
-    def key_bytes(self, answer: StripeAnswer) -> int:
+    def key_bytes(self, answer: StripeResult) -> int:
         """The bytes of the columns that tell which rows of a stripe are not there."""
         if not answer.key_columns:
             return 0
         stripe = self.reader.stripe(answer.stripe)
         return sum(stripe.data_length(self.reader.column_type(name).column) for name in answer.key_columns)
 
-    def _remove(self, found: StripeAnswer) -> None:
+    def _remove(self, found: StripeResult) -> None:
         """Take out the rows of a transactional table that are not there: whatever an answer is made of goes by it."""
         if self._live is None or not found.bounds.upper:
             return
@@ -210,7 +212,7 @@ class OpenTask:
             found.bounds = Bounds.exactly(upper) if before.exact else Bounds(before.lower - gone, upper)
 
     def _choose(
-        self, answer: StripeAnswer, wanted: Set[str], pool: ThreadPool
+        self, answer: StripeResult, wanted: Set[str], pool: ThreadPool
     ) -> tuple[RowSelection, dict[str, pa.Array]]:
         """Which rows are wanted of a stripe; for that, the columns of the filter are read where it is undecided.
 
@@ -227,7 +229,7 @@ class OpenTask:
                 decoded = {name: array.filter(kept) for name, array in read.items() if name in wanted}
         return RowSelection.of(rows, answer.num_rows), decoded
 
-    def _decide(self, answer: StripeAnswer, pool: ThreadPool) -> tuple[Rows, Mask, dict[str, pa.Array]]:
+    def _decide(self, answer: StripeResult, pool: ThreadPool) -> tuple[Rows, Mask, dict[str, pa.Array]]:
         """The undecided rows that match; which of the undecided these are; and the filter's columns at all of them."""
         bounds = answer.bounds
         undecided = bounds.upper - bounds.lower if len(bounds.lower) else bounds.upper
@@ -240,7 +242,7 @@ class OpenTask:
     def _fixed_columns(self, columns: Sequence[OutputColumn], rows: int) -> dict[str, pa.Array]:
         """Those that have one value in all rows that match."""
         found = {
-            column.name: repeated(self._fixed[column.name], rows)
+            column.name: repeat_value(self._fixed[column.name], rows)
             for column in columns
             if self.fixes(column.name)
         }
@@ -260,7 +262,7 @@ class OpenTask:
             }
         return arrays
 
-    def _open_indexes(self) -> IndexAnswers | None:
+    def _open_indexes(self) -> IndexLookups | None:
         """The task's indexes; None where it has none, or the data file is not the one that was indexed."""
         if not self.task.indexes and not self.task.located:
             return None
@@ -268,4 +270,4 @@ class OpenTask:
             self.notes.append(Note(Reason.STALE_FILE, self.task.path, self.difference))
             return None
         rows = tuple(stripe.num_rows for stripe in self.reader.stripes)
-        return IndexAnswers(self.task, self._columns, rows, self.notes, self._cache)
+        return IndexLookups(self.task, self._columns, rows, self.notes, self._cache)

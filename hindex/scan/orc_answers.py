@@ -15,8 +15,8 @@ from decimal import Decimal
 from pyroaring import BitMap
 
 from hindex.domain import Domain, Key
-from hindex.index.column_stats import Extent
-from hindex.index.index_type import Bounds, Ends, enumerable
+from hindex.index.column_stats import ColumnStats
+from hindex.index.index_type import Bounds, MinMax, enumerable
 from hindex.keys import (
     INT64_MAX,
     INT64_MIN,
@@ -34,7 +34,7 @@ from hindex.orc.metadata.bloom_filters import value_hashes
 from hindex.orc.metadata.statistics import ColumnStatistics, Nulls
 from hindex.orc.metadata.statistics_validity import Distrust, Value, ValueRange, value_range
 from hindex.orc.metadata.types import INTEGER_KINDS, Kind, OrcType
-from hindex.orc.reader.file_indexes import BuiltInIndexes
+from hindex.orc.reader.file_indexes import FileIndexes
 from hindex.plan.filter import Leaf
 from hindex.plan.reasons import Note, Reason
 
@@ -50,7 +50,7 @@ _MOST_RECENT = 64
 _EXACT_KINDS = INTEGER_KINDS | {Kind.DATE, Kind.BOOLEAN}
 
 
-class Source(enum.Enum):
+class StatisticsSource(enum.Enum):
     """Where an answer comes from; the value is shown to people."""
 
     STATISTICS = "ORC statistics"
@@ -68,20 +68,20 @@ class Verdict(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class OrcAnswer:
+class StatisticsResult:
     """What one source says of one leaf in one stripe.
 
     Of the ``groups`` row groups that it was asked about, ``kept`` may have rows that match. A stripe without row index
     counts as one.
     """
 
-    source: Source
+    source: StatisticsSource
     bounds: Bounds
     kept: int
     groups: int
 
 
-class OrcAnswers:
+class OrcStatistics:
     """Answers leaves for one data file.
 
     :param path: the file's path in its table, for notes.
@@ -90,15 +90,15 @@ class OrcAnswers:
 
     def __init__(self, reader: OrcReader, path: str, notes: list[Note]) -> None:
         self._tail = reader.tail
-        self._built_in = BuiltInIndexes(reader)
+        self._built_in = FileIndexes(reader)
         self._path = path
         self._notes = notes
         self._told: set[tuple[str, Distrust]] = set()
         self._whole: dict[tuple[int, Domain], Verdict] = {}
         # of a few stripes: a lookup may ask twice, first to find out whether an index tells more
-        self._recent: dict[tuple[int, Leaf], OrcAnswer | None] = {}
+        self._recent: dict[tuple[int, Leaf], StatisticsResult | None] = {}
 
-    def of_file(self, stripe: int, leaf: Leaf, data_type: OrcType) -> OrcAnswer | None:
+    def of_file(self, stripe: int, leaf: Leaf, data_type: OrcType) -> StatisticsResult | None:
         """What the statistics of the whole file decide of a stripe's rows, for which nothing is read; None if nothing.
 
         :param data_type: the type of the leaf's column in the file.
@@ -107,7 +107,7 @@ class OrcAnswers:
             return None
         return self._decided(stripe, self._of_file(_Column(leaf.column, data_type, leaf.type), leaf.domain))
 
-    def statistics(self, stripe: int, leaf: Leaf, data_type: OrcType) -> OrcAnswer | None:
+    def statistics(self, stripe: int, leaf: Leaf, data_type: OrcType) -> StatisticsResult | None:
         """What statistics say of a stripe's rows; None where they say nothing.
 
         :param data_type: the type of the leaf's column in the file.
@@ -123,7 +123,7 @@ class OrcAnswers:
         recent[key] = answer
         return answer
 
-    def _statistics(self, stripe: int, leaf: Leaf, data_type: OrcType) -> OrcAnswer | None:
+    def _statistics(self, stripe: int, leaf: Leaf, data_type: OrcType) -> StatisticsResult | None:
         if not _comparable(data_type, leaf.type):
             return None
         column, domain = _Column(leaf.column, data_type, leaf.type), leaf.domain
@@ -136,7 +136,9 @@ class OrcAnswers:
         verdicts = self._of_groups(stripe, column, domain)
         return self._answer(stripe, verdicts) if verdicts else None
 
-    def filters(self, stripe: int, leaf: Leaf, data_type: OrcType, candidates: BitMap) -> OrcAnswer | None:
+    def filters(
+        self, stripe: int, leaf: Leaf, data_type: OrcType, candidates: BitMap
+    ) -> StatisticsResult | None:
         """What bloom filters say of a stripe's rows; None where they say nothing, or are not worth reading.
 
         :param candidates: the rows that the answer may still make a difference to.
@@ -173,9 +175,9 @@ class OrcAnswers:
                 kept += is_candidate
             start += size
         bounds = Bounds(BitMap(), upper) if len(upper) else Bounds.none()
-        return OrcAnswer(Source.BLOOM_FILTER, bounds, kept, asked)
+        return StatisticsResult(StatisticsSource.BLOOM_FILTER, bounds, kept, asked)
 
-    def ends(self, stripe: int, data_type: OrcType, wanted: OrcType) -> Ends | None:
+    def ends(self, stripe: int, data_type: OrcType, wanted: OrcType) -> MinMax | None:
         """The ends of a stripe's values by its statistics; None where they do not tell how many are null.
 
         Keys are given of types whose statistics are the values themselves, whoever wrote them.
@@ -189,23 +191,23 @@ class OrcAnswers:
         null_count = rows - statistics.number_of_values
         found = value_range(statistics, data_type, self._tail) if data_type.kind in _EXACT_KINDS else None
         if not isinstance(found, ValueRange) or not same_keys(data_type, wanted):
-            return Ends(null_count, None, None)
+            return MinMax(null_count, None, None)
         low, high = found.low, found.high
         if not isinstance(low, int) or not isinstance(high, int):
-            return Ends(null_count, None, None)
-        return Ends(null_count, low, high)
+            return MinMax(null_count, None, None)
+        return MinMax(null_count, low, high)
 
-    def _decided(self, stripe: int, verdict: Verdict) -> OrcAnswer | None:
+    def _decided(self, stripe: int, verdict: Verdict) -> StatisticsResult | None:
         """A verdict on a whole stripe as an answer; None where it leaves something open."""
         if verdict is Verdict.ROWS_MIGHT_MATCH:
             return None
         groups = len(self._built_in.group_rows(stripe)) or 1
         if verdict is Verdict.NO_ROW_MATCHES:
-            return OrcAnswer(Source.STATISTICS, Bounds.none(), 0, groups)
+            return StatisticsResult(StatisticsSource.STATISTICS, Bounds.none(), 0, groups)
         rows = self._tail.stripes[stripe].num_rows
-        return OrcAnswer(Source.STATISTICS, Bounds.all(rows), groups, groups)
+        return StatisticsResult(StatisticsSource.STATISTICS, Bounds.all(rows), groups, groups)
 
-    def _answer(self, stripe: int, verdicts: Sequence[Verdict]) -> OrcAnswer:
+    def _answer(self, stripe: int, verdicts: Sequence[Verdict]) -> StatisticsResult:
         lower, upper = BitMap(), BitMap()
         start = 0
         for size, verdict in zip(self._built_in.group_rows(stripe), verdicts, strict=True):
@@ -216,7 +218,7 @@ class OrcAnswers:
             start += size
         kept = sum(verdict is not Verdict.NO_ROW_MATCHES for verdict in verdicts)
         bounds = Bounds.exactly(lower) if len(lower) == len(upper) else Bounds(lower, upper)
-        return OrcAnswer(Source.STATISTICS, bounds, kept, len(verdicts))
+        return StatisticsResult(StatisticsSource.STATISTICS, bounds, kept, len(verdicts))
 
     def _of_file(self, column: _Column, domain: Domain) -> Verdict:
         key = (column.of.column, domain)
@@ -284,7 +286,7 @@ class OrcAnswers:
             self._notes.append(Note(Reason.UNRELIABLE_STATISTICS, subject, why.value))
 
 
-def judge(domain: Domain, extent: Extent) -> Verdict:
+def judge(domain: Domain, extent: ColumnStats) -> Verdict:
     """What is known of rows whose keys lie in an extent."""
     if not extent.can_match(domain):
         return Verdict.NO_ROW_MATCHES
@@ -318,20 +320,22 @@ class _Column:
     of: OrcType
     wanted: OrcType
 
-    def extent(self, found: ValueRange, nulls: Nulls, rows: int) -> Extent:
+    def extent(self, found: ValueRange, nulls: Nulls, rows: int) -> ColumnStats:
         """The extent of the keys of ``rows`` rows. Unknown nulls count as some."""
         if nulls is Nulls.ALL:
-            return Extent(rows, rows, None, None)
+            return ColumnStats(rows, rows, None, None)
         null_count = 0 if nulls is Nulls.NONE else 1
         low = None if found.low is None else self._key(found.low, decimal.ROUND_FLOOR)
         high = None if found.high is None else self._key(found.high, decimal.ROUND_CEILING)
         if key_kind(self.wanted) is KeyKind.INT64:
             least, greatest = key_limits(self.wanted) or (INT64_MIN, INT64_MAX)
-            return Extent(rows, null_count, least if low is None else low, greatest if high is None else high)
+            return ColumnStats(
+                rows, null_count, least if low is None else low, greatest if high is None else high
+            )
         if high is None:
             # every key begins with nothing
-            return Extent(rows, null_count, b"" if low is None else low, b"", max_is_prefix=True)
-        return Extent(rows, null_count, b"" if low is None else low, high, found.high_is_prefix)
+            return ColumnStats(rows, null_count, b"" if low is None else low, b"", max_is_prefix=True)
+        return ColumnStats(rows, null_count, b"" if low is None else low, high, found.high_is_prefix)
 
     def value(self, key: Key) -> Value:
         """The value of a key as ORC's filters know it."""

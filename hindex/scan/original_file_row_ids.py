@@ -17,11 +17,11 @@ from hindex.orc.acid.row_keys import bucket_property
 from hindex.orc.acid.schema import ROW_ID, ROW_ID_TYPE, is_row_key
 from hindex.plan.filter import Leaf
 from hindex.scan.file_bounds import StripeBounds
-from hindex.scan.orc_answers import Source
+from hindex.scan.orc_answers import StatisticsSource
 from hindex.store.snapshot import FileView
 
 
-class FilePlaces:
+class RowIdBounds:
     """What the place of flat files says of the keys of their rows; whether or not they were indexed.
 
     :param binding: the table's data columns.
@@ -37,16 +37,16 @@ class FilePlaces:
         acid = view.file.acid
         if acid is None or not is_row_key(leaf.column, self._binding):
             return
-        rows = flat_key_bounds(leaf.column, leaf.domain, acid, 0, view.num_rows)
+        rows = row_id_bounds(leaf.column, leaf.domain, acid, 0, view.num_rows)
         if rows is None:
             return
         if not rows.upper:
-            yield StripeBounds(Source.PLACE, Bounds.none())
+            yield StripeBounds(StatisticsSource.PLACE, Bounds.none())
         elif len(rows.lower) == view.num_rows:
-            yield StripeBounds(Source.PLACE, Bounds.all(view.num_stripes))
+            yield StripeBounds(StatisticsSource.PLACE, Bounds.all(view.num_stripes))
 
 
-def flat_key_bounds(column: str, domain: Domain, file: AcidFile, first_row: int, rows: int) -> Bounds | None:
+def row_id_bounds(column: str, domain: Domain, file: AcidFile, first_row: int, rows: int) -> Bounds | None:
     """The rows of a stripe whose row key, or field of it, is in a domain; None where that is not known.
 
     :param column: the key, or the field by its dotted path, as :func:`~hindex.orc.acid.schema.row_key` gives it.

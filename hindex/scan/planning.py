@@ -26,13 +26,13 @@ from hindex.scan.file_bounds import (
     FileBounds,
     ManifestExtents,
     SkippedFile,
+    is_as_precise,
     recorded_type,
     skip_file,
-    tells_as_much,
 )
 from hindex.scan.file_columns import output_schema
-from hindex.scan.global_index_pruning import SharedBounds
-from hindex.scan.original_file_row_ids import FilePlaces
+from hindex.scan.global_index_pruning import GlobalIndexPruner
+from hindex.scan.original_file_row_ids import RowIdBounds
 from hindex.scan.task import IndexUse, OutputColumn, ScanTask
 from hindex.sql.predicate import Predicate
 from hindex.store.extents import StoredExtents
@@ -277,11 +277,11 @@ class _Planner:
             except HindexError:
                 # it no longer fits the partition columns: the files indexed stay so, no other is expected to be
                 self._where[entry.id] = NEVER
-        self._shared = SharedBounds(snapshot, self._indexes, cache)
+        self._shared = GlobalIndexPruner(snapshot, self._indexes, cache)
         self.sources: list[FileBounds] = [ManifestExtents(self._indexes, self._binding), self._shared]
         if snapshot.schema.transactional and any(is_row_key(x.column, self._binding) for x in leaves(root)):
             # first, as it decides and takes nothing
-            self.sources.insert(0, FilePlaces(self._binding))
+            self.sources.insert(0, RowIdBounds(self._binding))
         self.skipped: list[SkippedFile] = []
 
     def task(self, view: FileView) -> ScanTask | None:
@@ -413,7 +413,7 @@ class _Planner:
             return frozenset()
         missing = self._missing.get(id(view.columns))
         if missing is None:
-            missing = frozenset(self._defaults).difference(columns_held(self._binding, view.names))
+            missing = frozenset(self._defaults).difference(stored_columns(self._binding, view.names))
             self._missing[id(view.columns)] = missing
         return missing
 
@@ -442,7 +442,7 @@ class _Planner:
             if view.file.acid is not None and is_row_key(name, self._binding):
                 self._row_keys.add(name)
                 continue
-            if not holds(view, self._binding, name):
+            if not has_column(view, self._binding, name):
                 # null in every row: known without an index
                 continue
             indexes = self._indexes.get(name, [])
@@ -473,7 +473,7 @@ class _Planner:
                         )
                 elif index.id not in covered:
                     if any(
-                        tells_as_much(other, index) for other in indexes if self._covers(other, view, covered)
+                        is_as_precise(other, index) for other in indexes if self._covers(other, view, covered)
                     ):
                         continue
                     self._notes.append(
@@ -531,10 +531,10 @@ class _Planner:
         return Note(Reason.NOT_BUILT, f"{index.name} on {file.path}", "the index has no entry for this file")
 
 
-def holds(view: FileView, binding: tuple[str, ...], column: str) -> bool:
+def has_column(view: FileView, binding: tuple[str, ...], column: str) -> bool:
     """Whether a file has a column of the table, or a field within a struct by its dotted path."""
     if column in binding:
-        return column in columns_held(binding, view.names)
+        return column in stored_columns(binding, view.names)
     return stored_type(binding, view.columns, column) is not None
 
 
@@ -542,7 +542,7 @@ def is_indexable(
     view: FileView, snapshot: Snapshot, binding: tuple[str, ...], column: ResolvedColumn
 ) -> bool:
     """Return True if a file has a column, in a type whose values are converted to the table's."""
-    if not holds(view, binding, column.name):
+    if not has_column(view, binding, column.name):
         return False
     if snapshot.declared is None:
         return True
@@ -551,7 +551,7 @@ def is_indexable(
 
 
 @lru_cache(maxsize=256)
-def columns_held(binding: tuple[str, ...], names: tuple[str, ...]) -> frozenset[str]:
+def stored_columns(binding: tuple[str, ...], names: tuple[str, ...]) -> frozenset[str]:
     """Which of the table's columns a file of these column names has."""
     bound = bind_file_columns(binding, names)
     return frozenset(name for name, at in zip(binding, bound, strict=True) if at is not None)

@@ -11,7 +11,7 @@ from hindex.errors import ColumnError
 from hindex.formatting import counted
 from hindex.plan.filter import columns, residuals
 from hindex.plan.reasons import Note, Reason, group_notes
-from hindex.scan.metrics import QueryMeter
+from hindex.scan.metrics import QueryMetrics
 from hindex.scan.planning import ScanPlan
 
 _LOG = logging.getLogger("hindex.scan")
@@ -21,7 +21,7 @@ _MAX_QUERY = 300
 
 
 def log_query(
-    query: Callable[[], str], plan: ScanPlan, meter: QueryMeter, result: str, *, by_executors: bool = False
+    query: Callable[[], str], plan: ScanPlan, meter: QueryMetrics, result: str, *, by_executors: bool = False
 ) -> None:
     """Log a query of one table that has been run, in one line: a warning where an index could not be used.
 
@@ -36,23 +36,23 @@ def log_query(
     notes = (*plan.notes, *meter.notes())
     level = logging.WARNING if any(_is_problem(note, plan) for note in notes) else logging.INFO
     if _LOG.isEnabledFor(level):
-        _LOG.log(level, "%s", QueryLine(query, plan, meter, result, by_executors, notes))
+        _LOG.log(level, "%s", QueryLogEntry(query, plan, meter, result, by_executors, notes))
 
 
 @dataclass(frozen=True, slots=True)
-class QueryLine:
+class QueryLogEntry:
     """The text of a log line, which is made when a handler asks for it."""
 
     query: Callable[[], str]
     plan: ScanPlan
-    meter: QueryMeter
+    meter: QueryMetrics
     result: str
     by_executors: bool
     notes: tuple[Note, ...]
 
     def __str__(self) -> str:
         query = textwrap.shorten(self.query(), _MAX_QUERY, placeholder=" ...")
-        line = f"{query}: {self._reads()}, {self.result}{through(self.plan, self.meter)}"
+        line = f"{query}: {self._reads()}, {self.result}{index_names(self.plan, self.meter)}"
         if any(task.reads_all for task in self.plan.tasks):
             line += "; everything is read to prove the indexes"
         return "; ".join((line, *map(str, group_notes(self.notes))))
@@ -67,7 +67,7 @@ class QueryLine:
         return f"{len({path for path, _ in stripes}):,} of {files}, {len(stripes):,} of {in_table} read"
 
 
-def through(plan: ScanPlan, meter: QueryMeter) -> str:
+def index_names(plan: ScanPlan, meter: QueryMetrics) -> str:
     """The indexes that answered, as the end of a clause; empty where none did."""
     skipping = (answer.index for skipped in plan.skipped for answer in skipped.answers)
     names = dict.fromkeys((*(name for name in skipping if name is not None), *meter.indexes))

@@ -10,11 +10,11 @@ from pyroaring import BitMap
 
 from hindex.index.index_type import Bounds
 from hindex.plan.filter import Leaf
-from hindex.scan.orc_answers import Source
+from hindex.scan.orc_answers import StatisticsSource
 
 
 @dataclass(frozen=True, slots=True)
-class LeafAnswer:
+class LeafResult:
     """What one source said of one leaf in one stripe; a leaf has one for each that was asked, in their order.
 
     ``index`` is None where the file itself has no such column. ``rows`` may match by this answer and those before
@@ -27,13 +27,13 @@ class LeafAnswer:
     index: str | None
     rows: int
     exact: bool = True
-    source: Source | None = None
+    source: StatisticsSource | None = None
     groups_kept: int = 0
     groups: int = 0
 
 
 @dataclass(slots=True)
-class StripeAnswer:
+class StripeResult:
     """The rows of one stripe that are certainly, and possibly, wanted.
 
     ``unanswered`` are the leaves that no index could answer; leaves that no longer mattered are in neither. Of a
@@ -43,7 +43,7 @@ class StripeAnswer:
     stripe: int
     num_rows: int
     bounds: Bounds
-    answers: list[LeafAnswer] = field(default_factory=list)
+    answers: list[LeafResult] = field(default_factory=list)
     unanswered: list[Leaf] = field(default_factory=list)
     deleted: int = 0
     invisible: int = 0
@@ -58,7 +58,7 @@ class StripeAnswer:
     def undecided(self) -> int:
         return len(self.bounds.upper) - len(self.bounds.lower)
 
-    def first(self, limit: int | None) -> StripeAnswer:
+    def first(self, limit: int | None) -> StripeResult:
         """Without certain rows beyond a limit: a stripe need not give more than are asked for."""
         if limit is None or self.undecided or len(self.bounds.lower) <= limit:
             return self

@@ -12,11 +12,11 @@ from typing import Concatenate, ParamSpec, TypeVar
 from hindex.errors import DeletedFileError, HindexError, OrcError
 from hindex.orc.io.thread_pool import ThreadPool, processors
 from hindex.plan.modes import Mode
-from hindex.scan.metrics import NO_METER, Meter, QueryMeter, Step
+from hindex.scan.metrics import NO_METER, MetricsCollector, QueryMetrics, Step
 from hindex.scan.open_task import OpenTask
 from hindex.scan.planning import ScanPlan
 from hindex.scan.query_log import log_query
-from hindex.scan.stripe_results import StripeAnswer
+from hindex.scan.stripe_results import StripeResult
 from hindex.scan.task import ScanTask
 from hindex.store.snapshot import Snapshot
 
@@ -25,10 +25,10 @@ Found = TypeVar("Found")
 P = ParamSpec("P")
 
 #: One stripe of an open task, with what the indexes say of it.
-Unit = tuple[OpenTask, StripeAnswer]
+Unit = tuple[OpenTask, StripeResult]
 
 #: Work on a unit, which idle threads of a pool may help with.
-UnitWork = Callable[[OpenTask, StripeAnswer, ThreadPool], T]
+UnitWork = Callable[[OpenTask, StripeResult, ThreadPool], T]
 
 #: Data files of a remote store that are opened at once.
 _REMOTE_OPENS = 8
@@ -39,7 +39,7 @@ class Runner:
     """How tasks are run: what a fallback is taken for, and what is told how long things take."""
 
     mode: Mode = Mode.LENIENT
-    meter: Meter = NO_METER
+    meter: MetricsCollector = NO_METER
 
     def plan(self, snapshot: Callable[[], Snapshot], make: Callable[[Snapshot], ScanPlan]) -> ScanPlan:
         """A plan of a table as it is now.
@@ -55,7 +55,7 @@ class Runner:
 
     def logged(self) -> Runner:
         """A runner of one query, which collects what :meth:`log` says of it."""
-        return replace(self, meter=QueryMeter())
+        return replace(self, meter=QueryMetrics())
 
     def log(
         self, query: Callable[[], str], plan: ScanPlan, result: str, *, by_executors: bool = False
@@ -66,7 +66,7 @@ class Runner:
         :param result: such as ``37 rows``.
         :param by_executors: Spark's executors are going to read the rows.
         """
-        if isinstance(self.meter, QueryMeter):
+        if isinstance(self.meter, QueryMetrics):
             log_query(query, plan, self.meter, result, by_executors=by_executors)
 
     def attempt(self, run: Callable[[Runner], T], snapshot: Callable[[], Snapshot]) -> T:
@@ -87,7 +87,7 @@ class Runner:
         except HindexError as error:
             raise deleted_again(error) from error.__cause__
 
-    def answered(self, tasks: Sequence[ScanTask], *, every: bool = False) -> Iterator[Unit]:
+    def run_lookups(self, tasks: Sequence[ScanTask], *, every: bool = False) -> Iterator[Unit]:
         """Each stripe that may have wanted rows (each at all, if ``every``), in order; no rows are read.
 
         In this thread alone: asking an index is a little Python work, which threads would only hinder.
@@ -104,15 +104,15 @@ class Runner:
     def open(self, task: ScanTask) -> OpenTask:
         """A task opened here.
 
-        :raises FallbackError: as :meth:`answered`.
+        :raises FallbackError: as :meth:`run_lookups`.
         """
         with self.meter.step(Step.OPEN):
             return self._told(OpenTask(task))
 
-    def answer(self, task: OpenTask, stripe: int) -> StripeAnswer:
+    def answer(self, task: OpenTask, stripe: int) -> StripeResult:
         """What indexes say of one stripe.
 
-        :raises FallbackError: as :meth:`answered`.
+        :raises FallbackError: as :meth:`run_lookups`.
         """
         with self.meter.step(Step.INDEXES):
             found = task.answer(stripe)
@@ -123,9 +123,9 @@ class Runner:
     def run(self, plan: ScanPlan, work: UnitWork[T]) -> Iterator[T]:
         """The results of some work on each stripe that may have wanted rows, in order.
 
-        :raises FallbackError: as :meth:`answered`, and where the work finds an index not to be usable.
+        :raises FallbackError: as :meth:`run_lookups`, and where the work finds an index not to be usable.
         """
-        return run_units(self.answered(plan.tasks), self._checked(work))
+        return run_units(self.run_lookups(plan.tasks), self._checked(work))
 
     def _checked(
         self, work: Callable[Concatenate[OpenTask, P], Found]
@@ -208,9 +208,9 @@ def deleted_again(error: HindexError) -> HindexError:
     )
 
 
-def answered(tasks: Sequence[ScanTask], *, every: bool = False) -> Iterator[Unit]:
-    """What :meth:`Runner.answered` gives, in no mode and not measured."""
-    return Runner().answered(tasks, every=every)
+def run_lookups(tasks: Sequence[ScanTask], *, every: bool = False) -> Iterator[Unit]:
+    """What :meth:`Runner.run_lookups` gives, in no mode and not measured."""
+    return Runner().run_lookups(tasks, every=every)
 
 
 def run_units(units: Iterable[Unit], work: UnitWork[T], *, cautious: bool = False) -> Iterator[T]:

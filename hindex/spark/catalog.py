@@ -14,7 +14,7 @@ from hindex.spark.types import quoted
 from hindex.sql.expression import quote_string
 from hindex.sql.words import WITH_SPARK
 from hindex.table.listing import normalize_uri
-from hindex.table.path_suggestions import near_path
+from hindex.table.path_suggestions import suggest_path
 
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException
@@ -139,7 +139,7 @@ def in_quotes(name: str) -> str:
     """How a path is written; the one of a name, where that is one, or nearly."""
     if is_path(name):
         return f"The path of that name is written in quotes: FROM {quote_string(name)}"
-    near = near_path(name)
+    near = suggest_path(name)
     if near is not None:
         return f"Did you mean the path {quote_string(near)}? It is written in quotes"
     return "A path is written in quotes: FROM 'data/users'"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from hindex.spark.catalog import ask_session_catalog, place_of, run
-from hindex.table.external_partitions import CatalogPartitions, PartitionPlace
+from hindex.table.external_partitions import CatalogPartitions, PartitionLocation
 from hindex.table.listing import join_uri, normalize_uri
 from hindex.table.partitions import NULL_PARTITION, unescape
 
@@ -46,7 +46,7 @@ def catalog_partitions(spark: SparkSession, name: str, described: Mapping[str, A
         if place == normalize_uri(join_uri(root, directory)):
             here.add(directory)
         else:
-            elsewhere.append(PartitionPlace(directory, place))
+            elsewhere.append(PartitionLocation(directory, place))
     return CatalogPartitions(frozenset(here), tuple(elsewhere))
 
 

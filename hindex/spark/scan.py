@@ -190,7 +190,7 @@ def _few_reads(
     candidates = certain = seen = 0
     found: list[Unit] = []
 
-    for task, answer in runner.answered(plan.tasks, every=True) if units is None else units:
+    for task, answer in runner.run_lookups(plan.tasks, every=True) if units is None else units:
         seen += answer.num_rows
         answer = answer.first(None if limit is None else limit - certain)
         if not len(answer.bounds.upper):

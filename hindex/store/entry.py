@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from hindex.index.column_stats import Extent
+from hindex.index.column_stats import ColumnStats
 from hindex.table.fingerprint import Fingerprint
 
 
@@ -23,7 +23,7 @@ class IndexFileEntry:
     path: str
     length: int
     footer_checksum: int
-    extents: Sequence[Extent] = ()
+    extents: Sequence[ColumnStats] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class SharedFileEntry:
     path: str
     length: int
     footer_checksum: int
-    extent: Extent
+    extent: ColumnStats
 
 
 @dataclass(frozen=True, slots=True)

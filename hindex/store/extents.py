@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hindex.domain import MAX_KEY, MIN_KEY, Domain, Key, Range
-from hindex.index.column_stats import SHORT_KEY, Extent
+from hindex.index.column_stats import SHORT_KEY, ColumnStats
 from hindex.index.tree_reader import clipped
 from hindex.keys import KeyKind
 from hindex.proto import manifest_pb2 as pb
@@ -35,7 +35,7 @@ _MOST_RANGES = 16
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 
-def encode_extents(extents: Sequence[Extent]) -> pb.StripeExtents:
+def encode_extents(extents: Sequence[ColumnStats]) -> pb.StripeExtents:
     """The message of one extent a stripe; long keys are cut."""
     found = pb.StripeExtents(null_counts=[item.null_count for item in extents])
     held = 0
@@ -53,7 +53,7 @@ def encode_extents(extents: Sequence[Extent]) -> pb.StripeExtents:
     return found
 
 
-def decode_extents(message: pb.StripeExtents, stripe_rows: Sequence[int]) -> tuple[Extent, ...]:
+def decode_extents(message: pb.StripeExtents, stripe_rows: Sequence[int]) -> tuple[ColumnStats, ...]:
     """The extent of each stripe.
 
     :param stripe_rows: rows of each stripe.
@@ -104,7 +104,7 @@ class ExtentColumn:
         """Of how many stripes of a file there are extents."""
         return int(self._rows.lengths[file])
 
-    def extents(self, file: int) -> tuple[Extent, ...]:
+    def extents(self, file: int) -> tuple[ColumnStats, ...]:
         """The extents of a file's stripes."""
         lows: Sequence[Key] = self._ints[0].of(file) or self._bytes[0].of(file)
         highs: Sequence[Key] = self._ints[1].of(file) or self._bytes[1].of(file)
@@ -113,10 +113,10 @@ class ExtentColumn:
         found = []
         for rows, nulls in zip(self._rows.of(file), self._nulls.of(file), strict=True):
             if nulls == rows:
-                found.append(Extent(rows, nulls, None, None))
+                found.append(ColumnStats(rows, nulls, None, None))
             else:
                 number, (low, high) = next(keys)
-                found.append(Extent(rows, nulls, low, high, number in cut))
+                found.append(ColumnStats(rows, nulls, low, high, number in cut))
         return tuple(found)
 
     def are_of_kind(self, file: int, kind: KeyKind | None) -> bool:
@@ -214,16 +214,16 @@ def _truths(array: pa.Array) -> Mask:
     return _numbers(array.cast(pa.uint8())).astype(np.bool_)
 
 
-class StoredExtents(Sequence[Extent]):
+class StoredExtents(Sequence[ColumnStats]):
     """The extents of one file of a column, which become objects when they are asked for."""
 
     def __init__(self, column: ExtentColumn, file: int) -> None:
         self.column = column
         self.file = file
-        self._found: tuple[Extent, ...] | None = None
+        self._found: tuple[ColumnStats, ...] | None = None
 
     @property
-    def _all(self) -> tuple[Extent, ...]:
+    def _all(self) -> tuple[ColumnStats, ...]:
         found = self._found
         if found is None:
             self._found = found = self.column.extents(self.file)
@@ -233,15 +233,15 @@ class StoredExtents(Sequence[Extent]):
         return self.column.num_stripes(self.file)
 
     @overload
-    def __getitem__(self, at: int) -> Extent: ...
+    def __getitem__(self, at: int) -> ColumnStats: ...
 
     @overload
-    def __getitem__(self, at: slice) -> tuple[Extent, ...]: ...
+    def __getitem__(self, at: slice) -> tuple[ColumnStats, ...]: ...
 
-    def __getitem__(self, at: int | slice) -> Extent | tuple[Extent, ...]:
+    def __getitem__(self, at: int | slice) -> ColumnStats | tuple[ColumnStats, ...]:
         return self._all[at]
 
-    def __iter__(self) -> Iterator[Extent]:
+    def __iter__(self) -> Iterator[ColumnStats]:
         return iter(self._all)
 
     def __eq__(self, other: object) -> bool:

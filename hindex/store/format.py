@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError
 
 from hindex.domain import Key
 from hindex.errors import NewerFormatError, StoreError
-from hindex.index.column_stats import Extent
+from hindex.index.column_stats import ColumnStats
 from hindex.proto import manifest_pb2 as pb
 from hindex.store.entries import FileEntries, Load, Segment
 from hindex.store.manifest import (
@@ -293,7 +293,7 @@ def _shared_entry(item: pb.SharedIndex, indexes: tuple[IndexEntry, ...]) -> Shar
     )
 
 
-def _extent_message(extent: Extent) -> pb.KeyExtent:
+def _extent_message(extent: ColumnStats) -> pb.KeyExtent:
     extent = extent.cut()
     low, high = extent.min_key, extent.max_key
     return pb.KeyExtent(
@@ -307,7 +307,7 @@ def _extent_message(extent: Extent) -> pb.KeyExtent:
     )
 
 
-def _extent(message: pb.KeyExtent) -> Extent:
+def _extent(message: pb.KeyExtent) -> ColumnStats:
     present = tuple(name for name in ("int_min", "int_max", "byte_min", "byte_max") if message.HasField(name))
     low: Key | None = None
     high: Key | None = None
@@ -321,7 +321,7 @@ def _extent(message: pb.KeyExtent) -> Extent:
         raise ValueError("an extent that is cut has no key")
     if low is not None and high is not None and low > high:  # type: ignore[operator]
         raise ValueError("the least key of an extent is above its greatest")
-    return Extent(message.rows, message.null_count, low, high, message.max_is_prefix)
+    return ColumnStats(message.rows, message.null_count, low, high, message.max_is_prefix)
 
 
 def _check_order(paths: Iterable[str]) -> None:

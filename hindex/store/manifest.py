@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from hindex.errors import IndexExistsError, IndexNotFoundError
 from hindex.store.entries import FileEntries, Segment
 from hindex.store.entry import FileEntry, IndexFileEntry, SharedFileEntry, SharedIndexEntry, is_safe_path
-from hindex.validation import check_text, meant
+from hindex.validation import check_text, suggestion
 
 __all__ = [
     "FileEntry",
@@ -147,7 +147,7 @@ def no_such_index(name: str, known: Sequence[str]) -> IndexNotFoundError:
     """The error for a name that no index of a table has, with those that they have."""
     names = ", ".join(map(repr, known)) or "none"
     return IndexNotFoundError(
-        f"Index {name!r} does not exist; {meant(name, known)}the table's indexes are: {names}"
+        f"Index {name!r} does not exist; {suggestion(name, known)}the table's indexes are: {names}"
     )
 
 

@@ -16,7 +16,7 @@ MAX_FILES = 1 << 15
 MAX_MANIFESTS = 256
 
 
-class RecentManifests:
+class ManifestCache:
     """Manifests by key, those used longest ago dropped first. May be shared by threads.
 
     :param max_files: data files that all of them may describe; a manifest of more is not kept.
@@ -63,4 +63,4 @@ class RecentManifests:
 
 
 #: The one of this process.
-RECENT = RecentManifests()
+RECENT = ManifestCache()

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hindex.index.column_stats import Extent
+from hindex.index.column_stats import ColumnStats
 from hindex.store.arrow_stream import raw_bytes
 from hindex.store.entry import FileEntry, IndexFileEntry, SharedIndexEntry, is_safe_path
 from hindex.store.extents import LISTS, ExtentColumn, StoredExtents, encode_extents
@@ -293,9 +293,9 @@ def _add_index_files(batch: pa.RecordBatch, index_id: str, own: Sequence[list[In
             own[at].append(IndexFileEntry(index_id, paths[at], lengths[at], checksums[at], extents[at]))
 
 
-def _extents(batch: pa.RecordBatch, index_id: str) -> Sequence[Sequence[Extent]]:
+def _extents(batch: pa.RecordBatch, index_id: str) -> Sequence[Sequence[ColumnStats]]:
     """What an index tells of the stripes of each file."""
-    found: list[Sequence[Extent]] = [()] * batch.num_rows
+    found: list[Sequence[ColumnStats]] = [()] * batch.num_rows
     if _EXTENTS + index_id in batch.schema.names:
         column = batch.column(_EXTENTS + index_id)
         is_there = column.is_valid()

@@ -19,7 +19,7 @@ from hindex.orc.metadata.types import OrcType
 from hindex.store.manifest import FileEntry, Manifest
 from hindex.store.store import Store
 from hindex.table.declared import DeclaredSchema, bind_file_columns, file_schema
-from hindex.table.external_partitions import CatalogPartitions, is_elsewhere
+from hindex.table.external_partitions import CatalogPartitions, is_external
 from hindex.table.listing import DataFile, Listing, list_data_files
 from hindex.table.partitions import PartitionValue
 from hindex.table.schema import TableColumn, TableSchema, merge_schemas
@@ -209,7 +209,7 @@ def take_snapshot(
         vanished=tuple(
             path
             for path in entries
-            if path not in present and (partitions is not None or not is_elsewhere(path))
+            if path not in present and (partitions is not None or not is_external(path))
         ),
         store_problem=problem,
         declared=declared,
@@ -257,7 +257,7 @@ def _columns_before(
     return kept
 
 
-def fresh_paths(snapshot: Snapshot) -> frozenset[str]:
+def find_fresh_paths(snapshot: Snapshot) -> frozenset[str]:
     """The files that are as they were indexed: length, time and the checksum of the ORC tail.
 
     Reads the tail of every file that is listed as fresh, where the snapshot has not.

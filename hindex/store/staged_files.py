@@ -12,7 +12,7 @@ from hindex.store.storage import open_storage
 from hindex.table.listing import is_local
 
 
-class NewFile:
+class StagedFile:
     """One index file that is being written.
 
     :param directory: absolute local path, or URI.

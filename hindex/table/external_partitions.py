@@ -11,14 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from urllib.parse import quote
 
-from hindex.table.tree import Tree
+from hindex.table.tree import DirectoryTree
 
 #: How the paths of data files begin that are in partitions elsewhere.
 PREFIX = "_at/"
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionPlace:
+class PartitionLocation:
     """A partition that is elsewhere.
 
     :ivar directory: as its directories would be named below the table: ``dt=2024-01-01/region=EU``.
@@ -43,13 +43,13 @@ class CatalogPartitions:
     """
 
     here: frozenset[str]
-    elsewhere: tuple[PartitionPlace, ...] = ()
+    elsewhere: tuple[PartitionLocation, ...] = ()
 
-    def kept(self, tree: Tree) -> Tree:
+    def kept(self, tree: DirectoryTree) -> DirectoryTree:
         """Of what is below a table, the files directly in the directories of its partitions."""
         return replace(tree, files=[file for file in tree.files if file.directory in self.here])
 
 
-def is_elsewhere(path: str) -> bool:
+def is_external(path: str) -> bool:
     """Whether a data file's path is of a partition elsewhere."""
     return path.startswith(PREFIX)

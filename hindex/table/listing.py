@@ -21,7 +21,7 @@ from hindex.errors import TableError, TableNotFoundError
 from hindex.orc.acid.delta_files import AcidFile
 from hindex.orc.acid.directory_names import METADATA_FILE, VERSION_FILE, looks_acid
 from hindex.orc.io.source import listed_mtime, one_line, resolve_filesystem
-from hindex.table.external_partitions import CatalogPartitions, PartitionPlace
+from hindex.table.external_partitions import CatalogPartitions, PartitionLocation
 from hindex.table.fingerprint import Fingerprint
 from hindex.table.partitions import (
     PartitionColumn,
@@ -32,7 +32,7 @@ from hindex.table.partitions import (
 )
 from hindex.table.path_suggestions import missing_remedy
 from hindex.table.transactional import AcidOptions, TransactionalDirectory, transactional_files
-from hindex.table.tree import FoundFile, Tree
+from hindex.table.tree import DirectoryTree, ListedFile
 from hindex.validation import is_utf8
 
 __all__ = [
@@ -227,7 +227,7 @@ def list_data_files(
                 raise
             raise TableNotFoundError(f"{error}; {remedy}") from error
         # its partitions may all be elsewhere
-        is_file, tree = False, Tree()
+        is_file, tree = False, DirectoryTree()
     if is_file:
         only = tree.files[0]
         return Listing(
@@ -236,7 +236,7 @@ def list_data_files(
     if partitions is not None and not tree.acid:
         tree = partitions.kept(tree)
     # each with the directory that tells its partition
-    found: list[tuple[FoundFile, str, AcidFile | None]]
+    found: list[tuple[ListedFile, str, AcidFile | None]]
     transactional: tuple[TransactionalDirectory, ...] = ()
     unseen: frozenset[str] = frozenset()
     if tree.acid:
@@ -275,7 +275,7 @@ def list_data_files(
     return Listing(uri, False, tuple(files), partitioning, transactional, partitions, unseen)
 
 
-def _files_elsewhere(table: str, place: PartitionPlace) -> list[FoundFile]:
+def _files_elsewhere(table: str, place: PartitionLocation) -> list[ListedFile]:
     """The data files of a partition elsewhere: those directly in its directory, none where there is no such."""
     try:
         is_file, tree = (_local_files if is_local(place.uri) else _remote_files)(table, place.uri)
@@ -290,7 +290,7 @@ def _files_elsewhere(table: str, place: PartitionPlace) -> list[FoundFile]:
     return [file for file in tree.files if not file.directory]
 
 
-def _local_files(table: str, root: str) -> tuple[bool, Tree]:
+def _local_files(table: str, root: str) -> tuple[bool, DirectoryTree]:
     try:
         status = Path(root).stat()
     except (FileNotFoundError, NotADirectoryError) as error:
@@ -298,11 +298,11 @@ def _local_files(table: str, root: str) -> tuple[bool, Tree]:
     except OSError as error:
         raise TableError(f"Table {table!r} is invalid: cannot read {root}: {error.strerror}") from error
     if stat.S_ISREG(status.st_mode):
-        only = FoundFile("", Path(root).name, status.st_size, *_times(status))
-        return True, Tree([only])
+        only = ListedFile("", Path(root).name, status.st_size, *_times(status))
+        return True, DirectoryTree([only])
     if not stat.S_ISDIR(status.st_mode):
         raise TableError(f"Table {table!r} is invalid: {root} is neither a file nor a directory")
-    tree = Tree()
+    tree = DirectoryTree()
     try:
         _walk(table, root, (status.st_dev, status.st_ino), tree)
     except OSError as error:
@@ -312,7 +312,7 @@ def _local_files(table: str, root: str) -> tuple[bool, Tree]:
     return False, tree
 
 
-def _walk(table: str, root: str, identity: tuple[int, int], tree: Tree) -> None:
+def _walk(table: str, root: str, identity: tuple[int, int], tree: DirectoryTree) -> None:
     """Collect what is below a directory of some identity."""
     # directories to look into, each with the identities of itself and of those that it is in; names of one letter
     # nest deeper than Python calls
@@ -331,7 +331,7 @@ def _walk(table: str, root: str, identity: tuple[int, int], tree: Tree) -> None:
                 if status is None:
                     continue
                 if stat.S_ISREG(status.st_mode):
-                    tree.files.append(FoundFile(directory, name, status.st_size, *_times(status)))
+                    tree.files.append(ListedFile(directory, name, status.st_size, *_times(status)))
                 elif stat.S_ISDIR(status.st_mode):
                     below = f"{directory}/{name}" if directory else name
                     if not _enters(tree, directory, name, below):
@@ -368,7 +368,7 @@ def _in_64_bits(number: int) -> int:
     return (number + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
-def _enters(tree: Tree, directory: str, name: str, path: str) -> bool:
+def _enters(tree: DirectoryTree, directory: str, name: str, path: str) -> bool:
     """Whether a directory is to be looked into; what it makes of the table is noted."""
     if directory in tree.acid:
         tree.acid[directory].append(name)
@@ -378,7 +378,7 @@ def _enters(tree: Tree, directory: str, name: str, path: str) -> bool:
     return True
 
 
-def _remote_files(table: str, uri: str) -> tuple[bool, Tree]:
+def _remote_files(table: str, uri: str) -> tuple[bool, DirectoryTree]:
     filesystem, root = resolve_filesystem(uri)
     root = root.rstrip("/")
     try:
@@ -386,14 +386,16 @@ def _remote_files(table: str, uri: str) -> tuple[bool, Tree]:
         if kind.type == pyarrow.fs.FileType.NotFound:
             raise TableNotFoundError(f"Table {table!r} is invalid: no such file or directory: {uri}")
         if kind.type == pyarrow.fs.FileType.File:
-            return True, Tree([FoundFile("", root.rsplit("/", 1)[-1], kind.size, kind.mtime_ns or 0)])
+            return True, DirectoryTree(
+                [ListedFile("", root.rsplit("/", 1)[-1], kind.size, kind.mtime_ns or 0)]
+            )
         infos = filesystem.get_file_info(pyarrow.fs.FileSelector(root, recursive=True))
     except TableNotFoundError:
         raise
     except Exception as error:  # each library behind fsspec has a family of its own
         raise TableError(f"Table {table!r} is invalid: cannot list {uri}: {one_line(error)}") from error
     visible: dict[str, bool] = {"": True}
-    tree = Tree()
+    tree = DirectoryTree()
     # a directory comes before what is in it, where the store tells of directories at all
     for info in sorted(infos, key=lambda item: item.path):
         path = info.path[len(root) + 1 :].rstrip("/")
@@ -404,13 +406,13 @@ def _remote_files(table: str, uri: str) -> tuple[bool, Tree]:
             _sees(tree, path, visible)
         elif info.type == pyarrow.fs.FileType.File and _sees(tree, directory, visible):
             if not is_hidden(name):
-                tree.files.append(FoundFile(directory, name, info.size, info.mtime_ns or 0))
+                tree.files.append(ListedFile(directory, name, info.size, info.mtime_ns or 0))
             elif name in _MARKERS and directory in tree.acid:
                 tree.markers.add(path)
     return False, tree
 
 
-def _sees(tree: Tree, directory: str, known: dict[str, bool]) -> bool:
+def _sees(tree: DirectoryTree, directory: str, known: dict[str, bool]) -> bool:
     """Whether a directory is looked into; remembered in ``known``."""
     if directory not in known:
         above, _, name = directory.rpartition("/")

@@ -32,7 +32,7 @@ def missing_remedy(written: str, path: str) -> str:
         return f"a URI has two slashes: {written.replace(':/', '://', 1)!r}"
     if "*" in written:
         return "a pattern is no table: name the directory of its files, or one file"
-    near = near_path(path)
+    near = suggest_path(path)
     if near is not None:
         return f"did you mean {near!r}?"
     if _CATALOG_NAME.fullmatch(written) and os.path.realpath(written) == path:
@@ -43,7 +43,7 @@ def missing_remedy(written: str, path: str) -> str:
     return ""
 
 
-def near_path(text: str) -> str | None:
+def suggest_path(text: str) -> str | None:
     """The local path that may have been meant: it differs in one name. It is relative where ``text`` is.
 
     Names that begin with a dot or an underscore are hidden, and are not told; nor are those that no terminal shows.

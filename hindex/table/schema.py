@@ -13,7 +13,7 @@ from hindex.errors import ColumnError, TableError, UnsupportedError
 from hindex.orc.acid.schema import row_key
 from hindex.orc.metadata.types import INTEGER_KINDS, STRING_KINDS, Kind, OrcType
 from hindex.sql.expression import quote_name
-from hindex.validation import closest, listed, meant, shown
+from hindex.validation import closest, listed, shown, suggestion
 
 #: Names are listed in messages up to this many.
 _LISTED_NAMES = 12
@@ -408,7 +408,7 @@ def _field_name(written: str, data_type: OrcType, part: str, show: Callable[[str
 
 def _remedy(name: str, names: Sequence[str], what: str, show: Callable[[str], str]) -> str:
     known = ", ".join(map(show, names[:_LISTED_NAMES])) + (", ..." if len(names) > _LISTED_NAMES else "")
-    return f"{meant(name, names, show, 3)}the {what} are: {known}" if names else f"there are no {what}"
+    return f"{suggestion(name, names, show, 3)}the {what} are: {known}" if names else f"there are no {what}"
 
 
 def _brief(data_type: OrcType) -> str:

@@ -29,8 +29,8 @@ from hindex.orc.acid.directory_names import (
 from hindex.orc.acid.row_keys import first_row_ids
 from hindex.orc.acid.write_ids import ALL_VALID, ValidWriteIds
 from hindex.orc.io.source import open_source
-from hindex.orc.reader.file_cache import KNOWN_FILES, KnownFiles
-from hindex.table.tree import FoundFile, Tree
+from hindex.orc.reader.file_cache import KNOWN_FILES, FileCache
+from hindex.table.tree import DirectoryTree, ListedFile
 
 #: Bytes of a marker that are read; Hive writes some fifty.
 _MARKER_BYTES = 256
@@ -60,12 +60,12 @@ class TransactionalDirectory:
 class AcidDataFile:
     """A data file that counts, and the table or partition directory that it belongs to."""
 
-    found: FoundFile
+    found: ListedFile
     root: str
     acid: AcidFile
 
 
-def open_data_file(uri: str, acid: AcidFile | None, known: KnownFiles = KNOWN_FILES) -> OrcReader:
+def open_data_file(uri: str, acid: AcidFile | None, known: FileCache = KNOWN_FILES) -> OrcReader:
     """Open a data file, of a transactional directory or another.
 
     :param known: as for :class:`~hindex.orc.OrcReader`.
@@ -75,7 +75,7 @@ def open_data_file(uri: str, acid: AcidFile | None, known: KnownFiles = KNOWN_FI
 
 
 def transactional_files(
-    table: str, tree: Tree, uri_of: Callable[[str], str], options: AcidOptions
+    table: str, tree: DirectoryTree, uri_of: Callable[[str], str], options: AcidOptions
 ) -> tuple[list[AcidDataFile], tuple[TransactionalDirectory, ...]]:
     """The data files that count in a table of which some directory is transactional.
 
@@ -85,8 +85,8 @@ def transactional_files(
     :param uri_of: the URI of a path within the table; of the table itself for none.
     :raises TableError: where directories are not as Hive leaves them.
     """
-    inside: dict[str, list[FoundFile]] = {}
-    originals: dict[str, list[FoundFile]] = {}
+    inside: dict[str, list[ListedFile]] = {}
+    originals: dict[str, list[ListedFile]] = {}
     for file in tree.files:
         if file.directory in tree.acid:
             inside.setdefault(file.directory, []).append(file)
@@ -164,9 +164,9 @@ class _Directory:
 
     def files(
         self,
-        inside: Mapping[str, list[FoundFile]],
+        inside: Mapping[str, list[ListedFile]],
         subdirectories: Mapping[str, Sequence[str]],
-        originals: Sequence[FoundFile],
+        originals: Sequence[ListedFile],
     ) -> tuple[AcidState, list[AcidDataFile]]:
         """What counts, and its data files.
 
@@ -195,7 +195,7 @@ class _Directory:
         since: dict[int, tuple[DeleteFile, ...]] = {}
 
         def described(
-            file: FoundFile,
+            file: ListedFile,
             min_write_id: int,
             write_id: int,
             statement: int,
@@ -243,7 +243,7 @@ class _Directory:
         return state, found
 
     def _deletes(
-        self, state: AcidState, inside: Mapping[str, list[FoundFile]], prefix: str
+        self, state: AcidState, inside: Mapping[str, list[ListedFile]], prefix: str
     ) -> list[DeleteFile]:
         found = []
         for directory in state.delete_deltas:
@@ -257,14 +257,14 @@ class _Directory:
                     found.append(DeleteFile(stored, *write_ids, file.length, changed))
         return found
 
-    def _check_delete(self, file: FoundFile, directory: AcidDirectory) -> None:
+    def _check_delete(self, file: ListedFile, directory: AcidDirectory) -> None:
         if not is_bucket_file(file.name):
             raise TableError(
                 f"Table {self._table!r} is invalid: the delete delta {directory.name!r} holds {file.path!r}, which is "
                 "not named bucket_N: remove it"
             )
 
-    def _split(self, files: Iterable[FoundFile]) -> tuple[list[FoundFile], dict[str, int]]:
+    def _split(self, files: Iterable[ListedFile]) -> tuple[list[ListedFile], dict[str, int]]:
         """The data files of a directory, and what side files say of their lengths."""
         data, lengths = [], {}
         for file in files:
@@ -274,7 +274,7 @@ class _Directory:
                 data.append(file)
         return sorted(data, key=lambda file: file.path), lengths
 
-    def _flushed(self, side: FoundFile) -> int:
+    def _flushed(self, side: ListedFile) -> int:
         return flush_length(self._content(side.path))
 
     def _marker(self, directory: str) -> Callable[[], bool] | None:
@@ -309,7 +309,7 @@ class _Directory:
         finally:
             source.close()
 
-    def _stored(self, file: FoundFile, lengths: Mapping[str, int]) -> StoredFile:
+    def _stored(self, file: ListedFile, lengths: Mapping[str, int]) -> StoredFile:
         version = f"{file.directory}/{VERSION_FILE}" if file.directory else VERSION_FILE
         return StoredFile(
             self._uri_of(file.path),

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class FoundFile:
+class ListedFile:
     """A file met while walking: its directory relative to the table (``""`` is the table) and its name."""
 
     directory: str
@@ -21,13 +21,13 @@ class FoundFile:
 
 
 @dataclass(slots=True)
-class Tree:
+class DirectoryTree:
     """The visible files of a table, and what makes directories of it transactional.
 
     ``acid`` maps each base, delta and delete delta to the names of visible directories in it, and ``markers`` are the
     hidden files of these that are looked for, by path.
     """
 
-    files: list[FoundFile] = field(default_factory=list)
+    files: list[ListedFile] = field(default_factory=list)
     acid: dict[str, list[str]] = field(default_factory=dict)
     markers: set[str] = field(default_factory=set)

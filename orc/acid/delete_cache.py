@@ -11,7 +11,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class Held(Generic[K, V]):
+class DeleteKeyCache(Generic[K, V]):
     """Values by their keys, those used longest ago dropped first. Threads may share it.
 
     :ivar limit: bytes that are kept.

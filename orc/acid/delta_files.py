@@ -14,7 +14,7 @@ from hindex.orc.acid.schema import acid_columns
 from hindex.orc.acid.write_ids import ALL_VALID, ValidWriteIds
 from hindex.orc.io.source import ByteSource, Range, open_source
 from hindex.orc.metadata.file_tail import FileTail, read_tail
-from hindex.orc.reader.file_cache import KNOWN_FILES, KnownFiles
+from hindex.orc.reader.file_cache import KNOWN_FILES, FileCache
 from hindex.orc.reader.orc_reader import OrcReader
 
 #: What the footer of an ACID file tells its layout's version by, and the first one that is read: that of Hive 3.
@@ -114,7 +114,7 @@ def is_compacted(content: bytes) -> bool:
     return of == _COMPACTED
 
 
-def open_file(file: StoredFile, known: KnownFiles = KNOWN_FILES, timezone: str | None = None) -> OrcReader:
+def open_file(file: StoredFile, known: FileCache = KNOWN_FILES, timezone: str | None = None) -> OrcReader:
     """Open a file of a transactional directory.
 
     :param known: as for :class:`~hindex.orc.OrcReader`, and so is ``timezone``.

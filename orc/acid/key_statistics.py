@@ -9,7 +9,7 @@ from hindex.orc.acid.row_keys import KeyRange, bucket_code
 from hindex.orc.acid.schema import AcidColumns
 from hindex.orc.metadata.statistics import ColumnStatistics, Nulls
 from hindex.orc.metadata.statistics_validity import Distrust, ValueRange, value_range
-from hindex.orc.reader.file_indexes import BuiltInIndexes
+from hindex.orc.reader.file_indexes import FileIndexes
 from hindex.orc.reader.orc_reader import OrcReader
 
 Range = tuple[int | None, int | None]
@@ -23,7 +23,7 @@ class KeyStatistics:
 
     def __init__(self, reader: OrcReader, columns: AcidColumns) -> None:
         self._tail = reader.tail
-        self._built_in = BuiltInIndexes(reader)
+        self._built_in = FileIndexes(reader)
         self._names = columns.key
         self._key = [reader.column_type(name) for name in columns.key]
         self._current = reader.column_type(columns.current_transaction)

@@ -13,7 +13,7 @@ from hindex.orc.metadata.projection import Projection
 from hindex.orc.metadata.types import Kind, OrcType
 
 
-def misplacing(column: Projection) -> Iterator[OrcType]:
+def has_misplaced_children(column: Projection) -> Iterator[OrcType]:
     """The nodes of a column and above it that misplace what is below them where one of them is null."""
     yield from column.parents[2:]
     yield from _below(column.of, len(column.parents) - 1)

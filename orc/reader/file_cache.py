@@ -30,7 +30,7 @@ _TAIL, _STRIPE, _STREAM, _ENTRY, _NUMBER = 8192, 1024, 320, 200, 40
 
 
 @dataclass(slots=True, eq=False)
-class KnownFile:
+class CachedFile:
     """A file's metadata, as far as it has been read. Threads may share it: entries are only added."""
 
     tail: FileTail
@@ -49,7 +49,7 @@ class KnownFile:
         return total + sum(3 * item.chunk.nbytes for table in tables for item in table.values())
 
 
-class KnownFiles:
+class FileCache:
     """Known files by identity, those used longest ago dropped first.
 
     :param limit: bytes that are kept.
@@ -57,27 +57,27 @@ class KnownFiles:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._held: OrderedDict[Hashable, tuple[KnownFile, int]] = OrderedDict()
+        self._held: OrderedDict[Hashable, tuple[CachedFile, int]] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
 
-    def open(self, source: ByteSource) -> KnownFile:
+    def open(self, source: ByteSource) -> CachedFile:
         """What is known of a file, its tail at least. What its readers learn of it is added to that.
 
         :raises OrcError: if the file is not a readable ORC file.
         """
         identity = source.identity() if self._limit else None
         if identity is None:
-            return KnownFile(read_tail(source))
+            return CachedFile(read_tail(source))
         with self._lock:
             held = self._held.get(identity)
         known = (
-            held[0] if held is not None and _is_same(held[0].tail, source) else KnownFile(read_tail(source))
+            held[0] if held is not None and _is_same(held[0].tail, source) else CachedFile(read_tail(source))
         )
         self._keep(identity, known)
         return known
 
-    def _keep(self, identity: Hashable, known: KnownFile) -> None:
+    def _keep(self, identity: Hashable, known: CachedFile) -> None:
         # a file grows as it is read, so it is weighed again whenever it is opened
         size = known.nbytes
         with self._lock:
@@ -123,4 +123,4 @@ def _limit() -> int:
 
 
 #: The process's.
-KNOWN_FILES = KnownFiles(_limit())
+KNOWN_FILES = FileCache(_limit())

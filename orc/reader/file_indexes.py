@@ -27,7 +27,7 @@ Section = TypeVar("Section", pb.Metadata, pb.BloomFilterIndex)
 _GROUPS_PER_BYTE = 64
 
 
-class BuiltInIndexes:
+class FileIndexes:
     """Reads the statistics and bloom filters of one file, by column number.
 
     Statistics that cannot be read are :attr:`Distrust.CORRUPT`, and None where the file has none.

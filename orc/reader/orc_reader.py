@@ -23,7 +23,7 @@ from hindex.orc.metadata.file_tail import FileTail, StripeInformation
 from hindex.orc.metadata.projection import Projection, project, project_all
 from hindex.orc.metadata.stripe import Stripe
 from hindex.orc.metadata.types import OrcType
-from hindex.orc.reader.file_cache import KNOWN_FILES, KnownFiles
+from hindex.orc.reader.file_cache import KNOWN_FILES, FileCache
 from hindex.orc.reader.row_selection import RowSelection, as_rows
 from hindex.orc.reader.stripe_reader import FileContext, Parts, StripeReader
 
@@ -70,7 +70,7 @@ class OrcReader:
         self,
         source: Location | ByteSource,
         *,
-        known: KnownFiles = KNOWN_FILES,
+        known: FileCache = KNOWN_FILES,
         timezone: str | None = None,
     ) -> None:
         # a look at all of the protocol takes longer than to open a file

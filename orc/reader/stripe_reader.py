@@ -19,11 +19,11 @@ from hindex.orc.decode.positions import RowIndexPositions, has_present, parse_po
 from hindex.orc.decode.streams import IndexedReader, SequentialReader, StoredStream, StreamReader
 from hindex.orc.io.metrics import CountedSource, ReadCounts
 from hindex.orc.io.source import Range
-from hindex.orc.metadata.cpp_null_children import misplacing
+from hindex.orc.metadata.cpp_null_children import has_misplaced_children
 from hindex.orc.metadata.file_tail import FileTail
 from hindex.orc.metadata.projection import Projection
 from hindex.orc.metadata.stripe import StreamKind, Stripe, read_row_indexes, read_stripe_footer
-from hindex.orc.reader.file_cache import KnownFile
+from hindex.orc.reader.file_cache import CachedFile
 from hindex.orc.reader.row_selection import RowSelection
 
 Ints = npt.NDArray[np.int64]
@@ -62,7 +62,7 @@ class FileContext:
     """
 
     source: CountedSource
-    known: KnownFile
+    known: CachedFile
     counts: ReadCounts
     timezone: str | None = None
 
@@ -351,7 +351,9 @@ class ColumnReader:
         """Return True if row indexes may disagree with the values; see :mod:`hindex.orc.metadata.cpp_null_children`."""
         if self._file.tail.is_by_java:
             return False
-        return any(has_present(self._stripe.stripe, node.column) for node in misplacing(self._column))
+        return any(
+            has_present(self._stripe.stripe, node.column) for node in has_misplaced_children(self._column)
+        )
 
 
 def _check_readable(

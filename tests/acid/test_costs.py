@@ -25,7 +25,7 @@ from hindex.orc.acid.live_rows import DELETED
 from hindex.orc.acid.row_keys import FlatKeys, KeyRange, bucket_code
 from hindex.orc.acid.write_ids import ALL_VALID
 from hindex.orc.io.source import ByteSource, open_source
-from hindex.scan.task_runner import answered
+from hindex.scan.task_runner import run_lookups
 from hindex.store import snapshot
 from tests.acid.tables import B0, MOST, delete, ids_of, insert, table_of
 from tests.acid.writing import write_acid, write_flat, write_marker
@@ -325,7 +325,7 @@ def test_deletes_that_are_removed_under_way(
     with pytest.raises(
         TableError, match=r"delete_delta_3_3/bucket_00000' was removed .*: run the query again"
     ):
-        list(answered(planned.tasks))
+        list(run_lookups(planned.tasks))
     assert ids_of(tmp_path) == [0, 1, *range(3, 10)]
 
 

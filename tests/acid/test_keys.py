@@ -7,7 +7,7 @@ import pytest
 from pyroaring import BitMap
 
 from hindex.errors import OrcError
-from hindex.orc.acid.delete_cache import Held
+from hindex.orc.acid.delete_cache import DeleteKeyCache
 from hindex.orc.acid.row_keys import (
     FlatKeys,
     KeyRange,
@@ -139,7 +139,7 @@ def test_packed_keys_that_lie_close_take_little_memory() -> None:
 
 
 def test_what_is_held_is_bounded() -> None:
-    held: Held[int, str] = Held(100)
+    held: DeleteKeyCache[int, str] = DeleteKeyCache(100)
     for number in range(10):
         held.put(number, str(number), 30)
         assert held.get(0) == ("0" if number < 10 else None)

@@ -11,7 +11,7 @@ import pytest
 
 from hindex.api.table import Table
 from hindex.errors import ColumnError, PredicateError
-from hindex.explain.explanation import Kept, ReadPath
+from hindex.explain.explanation import ReadPath, RowCount
 from hindex.orc import OrcReader
 from hindex.orc.acid import delta_files as acid_files
 from hindex.orc.acid.delta_files import StoredFile
@@ -62,7 +62,7 @@ def test_row_keys_in_conditions(tmp_path: Path) -> None:
         assert sorted(found[0].to_pylist()) == sorted(keys[i][2] for i in wanted), where
     explained = table.scan(where="row__id.rowid = 98", columns=["id"]).explain()
     # one row group in the file with stored keys; the keys of flat files follow from their places
-    assert explained.row_groups == Kept(1, 15)
+    assert explained.row_groups == RowCount(1, 15)
     assert {note.reason for note in explained.notes} == {Reason.ROW_KEY}
     for where in ("row__id.nope = 1", "row__id.rowid.more = 1"):
         with pytest.raises(ColumnError, match="the fields of 'row__id' are writeId, bucketId, rowId"):
@@ -101,7 +101,7 @@ def test_conditions_on_keys_of_flat_files_read_no_other_rows(
     assert ids_of(tmp_path, where=where) == wanted
     scan = table_of(tmp_path).scan(where=where, columns=["id"])
     explained = scan.explain()
-    assert (explained.rows, explained.exact) == (Kept(count, 220), True)
+    assert (explained.rows, explained.exact) == (RowCount(count, 220), True)
     assert scan.count() == count
 
 

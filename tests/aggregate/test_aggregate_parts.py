@@ -26,7 +26,7 @@ def test_groups_that_are_held_are_not_put_together_for_every_part(monkeypatch: p
     monkeypatch.setattr(groups, "_HELD_GROUPS", 50)
     ones = np.ones(10, np.int64)
     parts = (groups.of_key_counts(KeyCounts(np.arange(at, at + 10), ones, 1)) for at in range(0, 4000, 10))
-    found = groups.joined([OrcType(Kind.LONG)], parts)
+    found = groups.merge_groups([OrcType(Kind.LONG)], parts)
     assert found.column(0).to_pylist() == [None, *range(4000)]
     assert found.column("count").to_pylist() == [400] + [1] * 4000
     # each doubling joins once
@@ -48,7 +48,7 @@ def test_groups_in_order(kinds: str) -> None:
                 types, [pa.array(c, of.to_arrow()) for c, of in zip(columns, types, strict=True)]
             )
         )
-    found = groups.joined(types, iter(parts))
+    found = groups.merge_groups(types, iter(parts))
     counted = Counter(rows)
 
     def rank(row: tuple[Any, ...]) -> list[Any]:
@@ -58,9 +58,9 @@ def test_groups_in_order(kinds: str) -> None:
     wanted = sorted(counted, key=rank)
     assert list(zip(*keys, strict=True)) == wanted
     assert groups.counts_of(found).to_pylist() == [counted[row] for row in wanted]
-    assert groups.joined(types, []).num_rows == 0
+    assert groups.merge_groups(types, []).num_rows == 0
     nulls = groups.of_values(types, [pa.nulls(3, of.to_arrow()) for of in types])
-    assert groups.joined(types, [nulls, nulls]).to_pylist() == [
+    assert groups.merge_groups(types, [nulls, nulls]).to_pylist() == [
         dict.fromkeys(map(str, range(len(types)))) | {"count": 6}
     ]
 
@@ -85,6 +85,6 @@ def test_groups_are_sorted_once(monkeypatch: pytest.MonkeyPatch) -> None:
         (Kind.STRING, pa.array(["b", None, "a", "b"]), ["ordered"]),
     ):
         parts = [groups.of_values([OrcType(kind)], [array]) for _ in range(3)]
-        assert groups.joined([OrcType(kind)], parts).column("count").to_pylist() == [3, 3, 6]
+        assert groups.merge_groups([OrcType(kind)], parts).column("count").to_pylist() == [3, 3, 6]
         assert calls == expected
         calls.clear()

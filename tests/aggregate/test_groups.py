@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hindex.aggregate.groups import Groups, counts_of, distinct_of, joined, of_values, ordered, table_of
+from hindex.aggregate.groups import Groups, counts_of, distinct_of, merge_groups, of_values, ordered, table_of
 from hindex.orc.metadata.types import Kind, OrcType
 
 Row = tuple[int | bytes | None, ...]
@@ -68,7 +68,7 @@ def test_groups_are_ordered_and_put_together(kinds: list[str], rng: np.random.Ge
         total = Counter(row for part in parts for row in part)
         expected = sorted(total.items(), key=lambda item: place(item[0]))
         for make in (valued, made):
-            found = joined(types, [make(kinds, Counter(part)) for part in parts])
+            found = merge_groups(types, [make(kinds, Counter(part)) for part in parts])
             assert list(zip(rows_of(found), counts_of(found).to_pylist(), strict=True)) == expected
         assert rows_of(ordered(made(kinds, total))) == [row for row, _ in expected]
 

@@ -15,7 +15,7 @@ import pytest
 import hindex
 from hindex import call, col, lit
 from hindex.api.conditions import Expr, literal
-from hindex.api.predicate_input import parsed
+from hindex.api.predicate_input import parse_condition
 from hindex.errors import HindexError, PredicateError
 from hindex.sql import parse_predicate
 from hindex.sql.functions import FUNCTIONS, NAMES
@@ -102,7 +102,7 @@ CASES: list[tuple[Any, str]] = [
 @pytest.mark.parametrize(("built", "text"), CASES, ids=[text for _, text in CASES])
 def test_nodes_are_those_of_the_text(built: Expr, text: str) -> None:
     assert built.predicate == parse_predicate(text)
-    assert parsed(built) == parsed(text) == parsed(parse_predicate(text))
+    assert parse_condition(built) == parse_condition(text) == parse_condition(parse_predicate(text))
     assert parse_predicate(str(built)) == built.predicate
 
 
@@ -211,12 +211,12 @@ def test_unknown_methods_are_attribute_errors() -> None:
 
 def test_what_is_no_condition() -> None:
     with pytest.raises(PredicateError, match="found the literal 5: compare it"):
-        parsed(lit(5))
+        parse_condition(lit(5))
     with pytest.raises(PredicateError, match=r"^False is not a condition: .* write \.is_null\(\)"):
-        parsed(A is None)  # type: ignore[arg-type]
+        parse_condition(A is None)  # type: ignore[arg-type]
     with pytest.raises(PredicateError, match="is not a condition: give SQL text"):
-        parsed(5)  # type: ignore[arg-type]
-    assert parsed(None) is None
+        parse_condition(5)  # type: ignore[arg-type]
+    assert parse_condition(None) is None
 
 
 def test_a_time_with_a_zone_keeps_it() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import hindex
 from hindex.api.scan import Scan
-from hindex.api.value_formatting import texts
+from hindex.api.value_formatting import format_values
 from hindex.orc import OrcReader
 from hindex.plan.modes import Mode
 from tests.support.small import write_columns, write_rows
@@ -151,7 +151,7 @@ def test_long_values_are_cut_before_they_are_text(tmp_path: Path, monkeypatch: p
     made: list[int] = []
 
     def counted(column: pa.Array) -> list[str | None]:
-        found = texts(column)
+        found = format_values(column)
         made.extend(len(text) for text in found if text is not None)
         return found
 

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import functions as f
 
 import hindex
-from hindex.api.predicate_input import parsed
+from hindex.api.predicate_input import parse_condition
 from hindex.errors import HindexError, PredicateError
 from hindex.sql import parse_predicate
 
@@ -57,7 +57,7 @@ def test_columns_of_pyspark(spark: SparkSession) -> None:
         (spark.range(1)["id"] == 1, "id = 1"),
     ]
     for column, text in cases:
-        assert parsed(column) == parse_predicate(text), text
+        assert parse_condition(column) == parse_predicate(text), text
     refused: list[tuple[Any, str]] = [
         (f.udf(lambda value: value)("a") == 1, "kind ExpressionColumnNode is not evaluated"),
         (f.rand() > 0.5, "function rand"),
@@ -65,15 +65,15 @@ def test_columns_of_pyspark(spark: SparkSession) -> None:
     ]
     for column, message in refused:
         with pytest.raises(PredicateError, match=message):
-            parsed(column)
+            parse_condition(column)
 
 
 def test_long_and_deep_columns() -> None:
     terms = [f.col("a") == n for n in range(700)]
     for combined, word in ((reduce(or_, terms), " OR "), (reduce(and_, terms), " AND ")):
-        assert str(parsed(combined)) == word.join(f"a = {n}" for n in range(700))
+        assert str(parse_condition(combined)) == word.join(f"a = {n}" for n in range(700))
     with pytest.raises(PredicateError, match="the column is nested too deeply"):
-        parsed(reduce(lambda column, _: ~column, range(700), f.col("a") == 1))
+        parse_condition(reduce(lambda column, _: ~column, range(700), f.col("a") == 1))
 
 
 def test_columns_of_spark_connect_are_refused() -> None:
@@ -83,7 +83,7 @@ def test_columns_of_spark_connect_are_refused() -> None:
     with pytest.raises(
         PredicateError, match=r"Spark Connect cannot be read here: write the condition as SQL"
     ):
-        parsed(Column())  # type: ignore[arg-type]
+        parse_condition(Column())  # type: ignore[arg-type]
 
 
 def test_none_in_conditions_is_the_null_of_spark(spark: SparkSession, tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hindex.api.truncation import beginnings
-from hindex.api.value_formatting import texts
+from hindex.api.truncation import truncate_values
+from hindex.api.value_formatting import format_values
 
 CHARACTERS = 'aä東😀"\n\\'
 
@@ -54,16 +54,16 @@ def test_beginnings_of_values_have_their_first_characters(
     column = pa.array([random_value(rng, kind) for _ in range(20)], kind)
     for part in (column, column[3:17], column[:0]):
         for characters in (1, 7, 40, 10_000):
-            found = beginnings(part, characters)
-            assert [text and text[:characters] for text in texts(found)] == [
-                text and text[:characters] for text in texts(part)
+            found = truncate_values(part, characters)
+            assert [text and text[:characters] for text in format_values(found)] == [
+                text and text[:characters] for text in format_values(part)
             ]
-        assert texts(beginnings(part, 10_000)) == texts(part)
+        assert format_values(truncate_values(part, 10_000)) == format_values(part)
 
 
 def test_beginnings_are_no_longer_than_wanted() -> None:
-    strings = beginnings(pa.array(["x" * 1_000_000]), 10)
+    strings = truncate_values(pa.array(["x" * 1_000_000]), 10)
     assert strings.nbytes <= 10 * 4 + 16
-    assert len(beginnings(pa.array([[[1] * 1000] * 1000]), 12).flatten().flatten()) == 25
+    assert len(truncate_values(pa.array([[[1] * 1000] * 1000]), 12).flatten().flatten()) == 25
     odd = pa.array([b"\xff" * 100], pa.binary()).view(pa.string())
-    assert texts(beginnings(odd, 5))[0][:8] == r"\xff\xff"  # type: ignore[index]
+    assert format_values(truncate_values(odd, 5))[0][:8] == r"\xff\xff"  # type: ignore[index]

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from hindex.cli.progress import progress_for
-from hindex.index.column_stats import Extent
+from hindex.index.column_stats import ColumnStats
 from hindex.scan.planning import plan_scan
 from hindex.sql import parse_predicate
 from hindex.store.manifest import FileEntry, IndexEntry, IndexFileEntry, Manifest, merge_build_result
@@ -51,8 +51,10 @@ def make_table(store: Store, files: int) -> None:
         spread = sorted(rng.sample(range(files * sum(_ROWS)), 4))
         clustered = number * sum(_ROWS)
         extents = [
-            tuple(Extent(rows, 0, clustered + at, clustered + at + rows) for at, rows in enumerate(_ROWS)),
-            tuple(Extent(rows, 3, spread[at], spread[at + 1]) for at, rows in enumerate(_ROWS)),
+            tuple(
+                ColumnStats(rows, 0, clustered + at, clustered + at + rows) for at, rows in enumerate(_ROWS)
+            ),
+            tuple(ColumnStats(rows, 3, spread[at], spread[at + 1]) for at, rows in enumerate(_ROWS)),
         ]
         own = tuple(
             IndexFileEntry(

@@ -13,9 +13,9 @@ import pytest
 import hindex
 from hindex.api.table import IndexSpec
 from hindex.build import btree_job, btree_task
-from hindex.build.btree_task import BTreeJob, Part, write_parts
+from hindex.build.btree_task import BTreeJob, SortedPart, write_parts
 from hindex.index.btree_locations import IndexedFile
-from hindex.index.postings import Groups
+from hindex.index.postings import Postings
 from hindex.index.reader_cache import open_btree_file
 from hindex.keys import KeyKind
 from hindex.orc.metadata.types import Kind, OrcType
@@ -98,7 +98,7 @@ def test_a_writer_holds_back_only_what_overlaps(
         (),
         "data/x",
         str(tmp_path),
-        (Part(0, None), Part(0, _key(kind, 500_000))),
+        (SortedPart(0, None), SortedPart(0, _key(kind, 500_000))),
         (files,),
         chunk,
     )
@@ -107,7 +107,7 @@ def test_a_writer_holds_back_only_what_overlaps(
     for run in range(runs):
         keys = np.sort(rng.choice(1_000_000, each, replace=False))
         locations = run * each + rng.permutation(each)
-        groups_ = Groups(
+        groups_ = Postings(
             keys
             if kind is KeyKind.INT64
             else pa.array([_key(kind, int(key)) for key in keys], pa.large_binary()),

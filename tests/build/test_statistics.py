@@ -13,7 +13,7 @@ import pytest
 from hindex.api.table import Table
 from hindex.build.statistics import StatisticsExtents
 from hindex.domain import Domain
-from hindex.index.column_stats import Extent
+from hindex.index.column_stats import ColumnStats
 from hindex.index.minmax import array_extent
 from hindex.index.reader_cache import open_index_file
 from hindex.orc import OrcReader
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 ROWS, STRIDE = 1000, 100
 
 
-def truth(reader: OrcReader, stripe: int, name: str) -> list[Extent]:
+def truth(reader: OrcReader, stripe: int, name: str) -> list[ColumnStats]:
     of = reader.column_type(name)
     array = reader.read_stripe(stripe, [name]).column(0)
     return [array_extent(of, array.slice(at, STRIDE)) for at in range(0, len(array), STRIDE)]

@@ -16,8 +16,8 @@ import hindex
 from hindex.api.table import IndexSpec
 from hindex.build import stripes as cut_stripes
 from hindex.build.job import plan_build
-from hindex.build.manifest_entries import built_files, joined_files
-from hindex.build.merge_parts import JOINED_SCHEMA, run_join_task
+from hindex.build.manifest_entries import built_files, merged_files
+from hindex.build.merge_parts import JOINED_SCHEMA, run_merge_task
 from hindex.build.task import BuildTask, IndexTarget, run_build_task
 from hindex.build.task_splitting import (
     CUT_FROM,
@@ -30,7 +30,7 @@ from hindex.build.task_splitting import (
 )
 from hindex.errors import BuildError, IndexFileError
 from hindex.index.index_file import IndexFileReader
-from hindex.index.merge import join_index_files
+from hindex.index.merge import merge_index_files
 from hindex.orc import OrcReader
 from hindex.orc.io.source import open_source
 from hindex.store.manifest import FileEntry, IndexEntry, new_index_id
@@ -157,9 +157,9 @@ def built(task: BuildTask, cuts: list[int]) -> FileEntry:
     found = built_files([task], pa.Table.from_batches(batches))
     joins = [join for item in found for join in item.joins]
     assert [len(join.parts) for join in joins] == ([len(tasks)] * len(task.targets) if cuts else [])
-    joined = [JOINED_SCHEMA.empty_table().to_batches(), *(run_join_task(join) for join in joins)]
+    joined = [JOINED_SCHEMA.empty_table().to_batches(), *(run_merge_task(join) for join in joins)]
     rows = pa.Table.from_batches(itertools.chain.from_iterable(joined), JOINED_SCHEMA)
-    (entry,) = joined_files(found, rows)
+    (entry,) = merged_files(found, rows)
     return entry
 
 
@@ -223,7 +223,7 @@ def test_files_that_are_no_parts_of_one(whole: BuildTask, tmp_path: Path) -> Non
         for file in entry.index_files[:2]
     ]
     with pytest.raises(IndexFileError, match=r"are not parts of one; run the statement again$"):
-        join_index_files(str(tmp_path / "x.hidx"), parts)
+        merge_index_files(str(tmp_path / "x.hidx"), parts)
     assert not (tmp_path / "x.hidx").exists()
 
 

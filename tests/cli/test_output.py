@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from hindex.api.index_statements import SHOWN
-from hindex.api.value_formatting import json_texts, texts
+from hindex.api.value_formatting import format_json, format_values
 from hindex.cli.output import SLICE_ROWS, output_for
 from hindex.cli.results import write_result
 from hindex.maintain.results import CheckResult, IndexState, RenameResult, VacuumedFile, VacuumResult
@@ -164,7 +164,7 @@ def test_nested_values_fit_into_any_encoding(encoding: str, expected: str) -> No
 
 
 def test_what_an_encoding_has_stays_as_it_is() -> None:
-    assert texts(pa.array([["ä"], ["東"]]), "latin-1") == ['["ä"]', '["\\u6771"]']
+    assert format_values(pa.array([["ä"], ["東"]]), "latin-1") == ['["ä"]', '["\\u6771"]']
 
 
 @pytest.mark.parametrize(
@@ -204,16 +204,16 @@ def test_text_of_values(
     values: list[object], kind: pa.DataType, text: list[str | None], document: list[str] | None
 ) -> None:
     column = pa.array(values, kind)
-    assert texts(column) == text
+    assert format_values(column) == text
     if document is not None:
-        assert json_texts(column) == document
-    for part in json_texts(column):
+        assert format_json(column) == document
+    for part in format_json(column):
         json.loads(part)
 
 
 def test_strings_that_are_not_utf8() -> None:
     column = pa.array([b"ok", b"\xff!", None], pa.binary()).view(pa.string())
-    assert texts(column) == ["ok", r"\xff!", None]
+    assert format_values(column) == ["ok", r"\xff!", None]
 
 
 class Explanation:
@@ -278,7 +278,7 @@ def test_results_of_statements(result: object, name: str, text: str) -> None:
     ],
 )
 def test_slices_of_nested_values(column: pa.Array) -> None:
-    whole = json_texts(column)
+    whole = format_json(column)
     for start in range(4):
         for end in range(start, 4):
-            assert json_texts(column[start:end]) == whole[start:end]
+            assert format_json(column[start:end]) == whole[start:end]

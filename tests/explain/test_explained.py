@@ -14,7 +14,7 @@ import pytest
 from hindex.aggregate.aggregation import Group
 from hindex.api.table import IndexSpec, Table
 from hindex.cli.main import cli
-from hindex.explain.explanation import Explanation, Kept, ReadPath
+from hindex.explain.explanation import Explanation, ReadPath, RowCount
 from hindex.plan.reasons import Reason
 from hindex.scan.metrics import Step
 from hindex.store.snapshot import Snapshot, take_snapshot
@@ -54,7 +54,7 @@ def test_no_rows_are_explained_as_nothing_read(table: Table) -> None:
         kept = [
             item.kept for item in (explained.rows, explained.stripes, explained.bytes) if item is not None
         ]
-        assert (kept, explained.files) == ([0, 0, 0], Kept(0, 3))
+        assert (kept, explained.files) == ([0, 0, 0], RowCount(0, 3))
         assert explained.analyzed is not None
         assert explained.analyzed.rows == scan.to_arrow().num_rows == 0
 
@@ -206,7 +206,7 @@ def test_without_a_predicate_nothing_is_left_to_check(table: Table) -> None:
 
 
 def test_html_of_small_parts(table: Table) -> None:
-    found = replace(table.scan("a = 3").explain(), rows=Kept(1, 1_000_000))
+    found = replace(table.scan("a = 3").explain(), rows=RowCount(1, 1_000_000))
     assert "&lt;0.01%" in found.to_html()
     assert "<0.01%" not in found.to_html()
 

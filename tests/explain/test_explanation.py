@@ -14,9 +14,9 @@ from hindex.domain import Domain
 from hindex.explain.explanation import (
     Analyzed,
     Explanation,
-    Kept,
-    LeafAnswer,
+    LeafExplanation,
     ReadPath,
+    RowCount,
     explain_filter,
 )
 from hindex.explain.table_map import MAX_CELLS, MAX_STRIPES, FileMap, StripeMap, table_map
@@ -44,18 +44,18 @@ def full() -> Explanation:
         tree=explain_filter(
             AllOf((gender, AnyOf((age, city, one("late = 1", "late"))), day)),
             {
-                gender: LeafAnswer("g", "BITMAP", exact=True, rows=5012),
-                age: LeafAnswer(reason=Reason.NO_INDEX),
-                city: LeafAnswer("city_idx", "BITMAP", rows=1, reason=Reason.STALE_FILE),
-                day: LeafAnswer(None, "PARTITION", exact=True),
+                gender: LeafExplanation("g", "BITMAP", exact=True, rows=5012),
+                age: LeafExplanation(reason=Reason.NO_INDEX),
+                city: LeafExplanation("city_idx", "BITMAP", rows=1, reason=Reason.STALE_FILE),
+                day: LeafExplanation(None, "PARTITION", exact=True),
             },
         ),
         path=ReadPath.SELECTED_ROWS,
-        files=Kept(3, 10),
-        stripes=Kept(5, 31),
-        row_groups=Kept(40, 310),
-        rows=Kept(5012, 3_100_000),
-        bytes=Kept(None, 1 << 30),
+        files=RowCount(3, 10),
+        stripes=RowCount(5, 31),
+        row_groups=RowCount(40, 310),
+        rows=RowCount(5012, 3_100_000),
+        bytes=RowCount(None, 1 << 30),
         columns=tuple(f"column_{i}" for i in range(12)),
         notes=(
             Note(Reason.STALE_FILE, "day=2020-01-01/part-00000.zstd.orc", "length 1,048,576 -> 1,048,600"),
@@ -71,8 +71,8 @@ def minimal(root: Filter = ALWAYS) -> Explanation:
         predicate="",
         tree=explain_filter(root),
         path=ReadPath.FULL_SCAN if root == ALWAYS else ReadPath.NOTHING,
-        files=Kept(2, 2),
-        stripes=Kept(0, 0),
+        files=RowCount(2, 2),
+        stripes=RowCount(0, 0),
         exact=True,
     )
 
@@ -91,7 +91,7 @@ def analyzed() -> Explanation:
         limit=10,
         columns=("id",),
         path=ReadPath.SELECTED_ROWS,
-        stripes=Kept(3, 4),
+        stripes=RowCount(3, 4),
         table_map=replace(table_map(files), more_files=2, more_stripes=1000),
         analyzed=Analyzed(
             rows=10,
@@ -113,7 +113,11 @@ def analyzed() -> Explanation:
 
 def grouped() -> Explanation:
     return replace(
-        minimal(), path=ReadPath.INDEX_ONLY, group="city", columns=("city", "count(1)"), bytes=Kept(0, 5000)
+        minimal(),
+        path=ReadPath.INDEX_ONLY,
+        group="city",
+        columns=("city", "count(1)"),
+        bytes=RowCount(0, 5000),
     )
 
 
@@ -189,7 +193,7 @@ def test_a_map_is_cut() -> None:
 
 
 def test_shares() -> None:
-    assert Kept(1, 4).share == 0.25
-    assert Kept(0, 0).share is None
-    assert Kept(None, 4).share is None
-    assert str(Kept(None, None)) == "? of ?"
+    assert RowCount(1, 4).share == 0.25
+    assert RowCount(0, 0).share is None
+    assert RowCount(None, 4).share is None
+    assert str(RowCount(None, None)) == "? of ?"

@@ -17,7 +17,7 @@ from hindex.orc.io.source import BytesSource
 from hindex.orc.metadata.stripe import StreamKind
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.orc.reader import stripe_reader
-from hindex.orc.reader.file_indexes import BuiltInIndexes
+from hindex.orc.reader.file_indexes import FileIndexes
 
 #: The name that errors must tell.
 PATH = "damaged.orc"
@@ -143,7 +143,7 @@ def _check(table: pa.Table) -> None:
 
 
 def _indexes(reader: OrcReader, schema: OrcType) -> None:
-    indexes = BuiltInIndexes(reader)
+    indexes = FileIndexes(reader)
     for stripe in range(min(len(reader.stripes), 3)):
         for of in schema.walk():
             indexes.file_statistics(of.column)

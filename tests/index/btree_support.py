@@ -16,7 +16,7 @@ from hindex.index.btree_entries import stripe_entries
 from hindex.index.btree_locations import IndexedFile, first_locations
 from hindex.index.btree_reader import BTreeReader
 from hindex.index.index_file import IndexFileReader
-from hindex.index.postings import Groups, group_pairs
+from hindex.index.postings import Postings, group_pairs
 from hindex.index.tree_writer import byte_keys
 from hindex.orc.io.source import BytesSource
 from hindex.orc.metadata.types import OrcType
@@ -62,7 +62,7 @@ def places(files: Sequence[ModelFile], member: Any) -> list[Place]:
     ]
 
 
-def entries(data_type: OrcType, files: Sequence[ModelFile]) -> Groups:
+def entries(data_type: OrcType, files: Sequence[ModelFile]) -> Postings:
     """All entries of some files, as a build brings them together."""
     found = []
     for file, first in zip(files, first_locations(f.indexed for f in files), strict=False):
@@ -80,14 +80,14 @@ def entries(data_type: OrcType, files: Sequence[ModelFile]) -> Groups:
         else:
             repeated.append(item.keys.take(pa.array(np.repeat(np.arange(len(item.keys)), counts))))
     if not found:
-        return Groups(np.zeros(0, np.int64), np.zeros(1, np.int64), locations, nulls)
+        return Postings(np.zeros(0, np.int64), np.zeros(1, np.int64), locations, nulls)
     keys = (
         np.concatenate(repeated)
         if isinstance(repeated[0], np.ndarray)
         else pa.chunked_array(repeated).combine_chunks()
     )
     grouped = group_pairs(keys, locations)
-    return Groups(grouped.keys, grouped.starts, grouped.rows, nulls)
+    return Postings(grouped.keys, grouped.starts, grouped.rows, nulls)
 
 
 def build(

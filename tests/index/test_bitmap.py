@@ -24,7 +24,7 @@ from hindex.errors import BuildError, ColumnError, HindexError
 from hindex.index import key_ranges, roaring, tree_reader
 from hindex.index.bitmap import BITMAP, BitmapBuilder
 from hindex.index.bitmap_reader import BitmapReader
-from hindex.index.column_stats import Extent
+from hindex.index.column_stats import ColumnStats
 from hindex.index.index_type import StripeSummary
 from hindex.orc.metadata.types import Kind, OrcType
 from tests.index import peak_memory, support
@@ -346,7 +346,7 @@ def test_a_stripe_grouped_in_pieces(
     monkeypatch.setattr(key_ranges, "HELD_FACTOR", 0)
     monkeypatch.setattr(key_ranges, "_BLOCK", 1000)
     monkeypatch.setattr(key_ranges, "_SAMPLE", 1000)
-    found = list(key_ranges.group_pieces(data_type, array))
+    found = list(key_ranges.group_key_ranges(data_type, array))
     assert sum(len(item.rows) for item in found) == len(array) - array.null_count
     if shape in ("near-unique", "unique", "beyond 32 bits", "whole range"):
         assert len(found) > 1
@@ -409,8 +409,8 @@ def test_the_summary() -> None:
     builder.add_stripe(pa.array([datetime.date(1970, 1, 3), None, datetime.date(1969, 12, 31)]))
     builder.add_stripe(pa.nulls(2, pa.date32()))
     first, second = builder.finish().stripes
-    assert first == StripeSummary(Extent(3, 1, -1, 2), 2)
-    assert second == StripeSummary(Extent(2, 2, None, None), 0)
+    assert first == StripeSummary(ColumnStats(3, 1, -1, 2), 2)
+    assert second == StripeSummary(ColumnStats(2, 2, None, None), 0)
 
 
 def test_the_same_values_give_the_same_bytes() -> None:

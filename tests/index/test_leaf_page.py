@@ -14,7 +14,7 @@ from hindex.domain import Domain
 from hindex.errors import IndexFileError
 from hindex.index import byte_shuffle
 from hindex.index.index_file import Buffer, Page, PageRef, encode_page
-from hindex.index.leaf_page import MAX_KEY_BYTES, ByteKeys, Leaf, encode
+from hindex.index.leaf_page import MAX_KEY_BYTES, ByteKeys, LeafPage, encode
 from hindex.keys import KeyKind
 from tests.index.support import TYPES, build, read, rows
 
@@ -33,10 +33,10 @@ def test_many_keys_unpack_their_own_rows_only(
     reader = read(build(TYPES["bigint"], [pa.array(column, pa.int64())]))
     points = rng.choice(np.unique(column), wanted, replace=False)
     unpacked: list[int] = []
-    whole = Leaf._unpacked
+    whole = LeafPage._unpacked
 
     def counted(
-        leaf: Leaf,
+        leaf: LeafPage,
         firsts: npt.NDArray[np.uint32],
         counts: npt.NDArray[np.int32],
         inner: npt.NDArray[np.uint32],
@@ -45,7 +45,7 @@ def test_many_keys_unpack_their_own_rows_only(
         unpacked.append(len(found))
         return found
 
-    monkeypatch.setattr(Leaf, "_unpacked", counted)
+    monkeypatch.setattr(LeafPage, "_unpacked", counted)
     found = rows(reader, 0, Domain.points(points.tolist()))
     assert set(found) == set(np.flatnonzero(np.isin(column, points)).tolist())
     # those of few keys are unpacked one by one
@@ -84,7 +84,7 @@ def test_counts_that_add_up_in_32_bits_alone_are_an_error(counts: list[int]) -> 
     inline = sum(counts) % (1 << 32)
     page = _page(np.array(counts), inline)
     with pytest.raises(IndexFileError, match="its inline rows do not add up"):
-        Leaf(page, KeyKind.INT64, total=100, key_count=len(counts), row_count=sum(counts))
+        LeafPage(page, KeyKind.INT64, total=100, key_count=len(counts), row_count=sum(counts))
 
 
 def test_a_key_outside_may_have_more_rows_than_fit_32_bits_with_a_sign() -> None:
@@ -92,7 +92,7 @@ def test_a_key_outside_may_have_more_rows_than_fit_32_bits_with_a_sign() -> None
     blocks = encode(
         np.array([5, 6, 7]), counts, np.array([4, (1 << 32) - 3, 9], np.uint32), {1: PageRef(8, 9, 10)}
     )
-    leaf = Leaf(
+    leaf = LeafPage(
         _as_page(blocks), KeyKind.INT64, total=(1 << 32) - 1, key_count=3, row_count=int(counts.sum())
     )
     assert leaf.rows(0, 3).tolist() == [4, (1 << 32) - 3, 9]
@@ -100,7 +100,7 @@ def test_a_key_outside_may_have_more_rows_than_fit_32_bits_with_a_sign() -> None
     assert leaf.counts.tolist() == counts.tolist()
     assert [item.count for item in leaf.outside(np.arange(3))] == [3_000_000_000]
     with pytest.raises(IndexFileError, match="its counts do not add up"):
-        Leaf(
+        LeafPage(
             _as_page(blocks), KeyKind.INT64, total=(1 << 32) - 1, key_count=3, row_count=int(counts.sum()) + 1
         )
 
@@ -108,19 +108,19 @@ def test_a_key_outside_may_have_more_rows_than_fit_32_bits_with_a_sign() -> None
 def test_rows_of_single_keys_near_the_end_of_32_bits() -> None:
     rows = np.array([(1 << 32) - 2, 7, 1 << 31], np.uint32)
     blocks = encode(np.array([1, 2, 3]), np.ones(3, np.int64), rows, {})
-    leaf = Leaf(_as_page(blocks), KeyKind.INT64, total=(1 << 32) - 1, key_count=3, row_count=3)
+    leaf = LeafPage(_as_page(blocks), KeyKind.INT64, total=(1 << 32) - 1, key_count=3, row_count=3)
     assert leaf.rows(0, 3).tolist() == rows.tolist()
     assert leaf.rows_of(np.array([0, 1, 2])).pop().tolist() == [1 << 31]
     with pytest.raises(IndexFileError, match="a row lies outside the stripe"):
-        Leaf(_as_page(blocks), KeyKind.INT64, total=1 << 31, key_count=3, row_count=3).rows(0, 3)
+        LeafPage(_as_page(blocks), KeyKind.INT64, total=1 << 31, key_count=3, row_count=3).rows(0, 3)
 
 
 def test_keys_that_no_leaf_of_several_has_are_not_unpacked() -> None:
-    def made(lengths: list[int]) -> Leaf:
+    def made(lengths: list[int]) -> LeafPage:
         keys = ByteKeys(np.concatenate([[0], np.cumsum(lengths)]), bytes(sum(lengths)))
         count = len(lengths)
         blocks = encode(keys, np.ones(count, np.int64), np.arange(count, dtype=np.uint32), {})
-        return Leaf(_as_page(blocks), KeyKind.BYTES, total=count, key_count=count, row_count=count)
+        return LeafPage(_as_page(blocks), KeyKind.BYTES, total=count, key_count=count, row_count=count)
 
     most = MAX_KEY_BYTES
     assert len(made([most - 1, 1]).keys) == 2

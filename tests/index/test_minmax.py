@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hindex.domain import Domain, Range
 from hindex.errors import BuildError
-from hindex.index.column_stats import Extent
+from hindex.index.column_stats import ColumnStats
 from hindex.index.index_file import IndexFileReader
 from hindex.index.minmax import LONG_KEY, MinMaxBuilder, array_extent
 from hindex.index.minmax_reader import MinMaxReader
@@ -47,7 +47,7 @@ def test_cut_extents_stay_safe(
         null_allowed=null_allowed,
     )
     held = [key for key in keys if key is not None]
-    extent = Extent(
+    extent = ColumnStats(
         len(keys), len(keys) - len(held), min(held) if held else None, max(held) if held else None
     )
     members = [domain.contains(key) for key in keys]
@@ -123,12 +123,17 @@ def test_what_a_lookup_reads() -> None:
 def test_extents_that_are_known_need_no_values() -> None:
     sink = io.BytesIO()
     builder = MinMaxBuilder(sink, LONG, row_group_rows=10)
-    builder.add_extents(25, [Extent(10, 0, 1, 5), Extent(10, 10, None, None), Extent(5, 1, -3, 9)])
-    assert builder.finish().stripes[0].extent == Extent(25, 11, -3, 9)
+    builder.add_extents(
+        25, [ColumnStats(10, 0, 1, 5), ColumnStats(10, 10, None, None), ColumnStats(5, 1, -3, 9)]
+    )
+    assert builder.finish().stripes[0].extent == ColumnStats(25, 11, -3, 9)
     reader = open_index(sink.getvalue())
     assert list(reader.lookup(0, Domain.points([7])).upper) == [20, 21, 22, 23, 24]
     assert reader.lookup(0, Domain.between(1, 5)).lower.max() == 9
-    for groups in ([Extent(10, 0, 1, 5)], [Extent(10, 0, 1, 5), Extent(10, 0, 1, 5), Extent(6, 0, 1, 2)]):
+    for groups in (
+        [ColumnStats(10, 0, 1, 5)],
+        [ColumnStats(10, 0, 1, 5), ColumnStats(10, 0, 1, 5), ColumnStats(6, 0, 1, 2)],
+    ):
         with pytest.raises(BuildError, match="row groups do not describe a stripe of 25 rows"):
             MinMaxBuilder(io.BytesIO(), LONG, row_group_rows=10).add_extents(25, groups)
 
@@ -142,7 +147,7 @@ def test_a_stripe_spans_its_row_groups_wherever_their_keys_are_cut(
     for keys in groups:
         low, high, limit = min(keys), max(keys), data.draw(st.integers(0, 5))
         is_cut = len(high) > limit
-        extents.append(Extent(1, 0, min(low, high[:limit]) if is_cut else low, high[:limit], is_cut))
+        extents.append(ColumnStats(1, 0, min(low, high[:limit]) if is_cut else low, high[:limit], is_cut))
     sink = io.BytesIO()
     builder = MinMaxBuilder(sink, STRING, row_group_rows=1)
     builder.add_extents(len(extents), extents)
@@ -159,9 +164,9 @@ def test_a_stripe_spans_its_row_groups_wherever_their_keys_are_cut(
 
 def test_slices_and_dictionaries() -> None:
     whole = pa.array(["z", None, "b", "a", "c", "zz"])
-    assert array_extent(STRING, whole.slice(1, 4)) == Extent(4, 1, b"a", b"c")
-    assert array_extent(STRING, whole.dictionary_encode().slice(1, 4)) == Extent(4, 1, b"a", b"c")
+    assert array_extent(STRING, whole.slice(1, 4)) == ColumnStats(4, 1, b"a", b"c")
+    assert array_extent(STRING, whole.dictionary_encode().slice(1, 4)) == ColumnStats(4, 1, b"a", b"c")
     numbers = pa.array([100, None, 2, 1, 3, 100], pa.int64())
-    assert array_extent(LONG, numbers.slice(1, 4)) == Extent(4, 1, 1, 3)
+    assert array_extent(LONG, numbers.slice(1, 4)) == ColumnStats(4, 1, 1, 3)
     padded = array_extent(TYPES["char"], pa.array(["b", "a"]))
-    assert padded == Extent(2, 0, b"a".ljust(20), b"b".ljust(20))
+    assert padded == ColumnStats(2, 0, b"a".ljust(20), b"b".ljust(20))

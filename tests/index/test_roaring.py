@@ -36,12 +36,12 @@ def test_no_bitmap_is_longer_than_is_allowed(total: int) -> None:
     """Not with runs of one row each, which take most, nor in any other form."""
     for step in (1, 2, 3, 20):
         rows = BitMap(range(0, total, step))
-        assert len(rows.serialize()) <= roaring.most_bytes(total)
+        assert len(rows.serialize()) <= roaring.max_bytes(total)
         rows.run_optimize()
-        assert len(rows.serialize()) <= roaring.most_bytes(total)
+        assert len(rows.serialize()) <= roaring.max_bytes(total)
     chunks = [min(1 << 16, total - start) for start in range(0, total, 1 << 16)]
     runs = sum(2 + 4 * -(-rows // 2) for rows in chunks)
-    assert 4 + -(-len(chunks) // 8) + 8 * len(chunks) + runs <= roaring.most_bytes(total)
+    assert 4 + -(-len(chunks) // 8) + 8 * len(chunks) + runs <= roaring.max_bytes(total)
 
 
 @pytest.mark.parametrize(

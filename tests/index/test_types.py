@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hindex.domain import Domain, Range
 from hindex.errors import BuildError, ColumnError, HindexError, IndexFileError, NewerFormatError
 from hindex.index.index_file import IndexFileReader
-from hindex.index.index_type import EstimatingReader, FileIndexType, Level, Operator, file_index_type
+from hindex.index.index_type import CostedReader, FileIndexType, Level, Operator, file_index_type
 from hindex.index.page_cache import Cache
 from hindex.orc.io.source import BytesSource
 from hindex.orc.metadata.types import Kind, OrcType
@@ -110,7 +110,7 @@ def test_bounds_beyond_64_bits(using: str) -> None:
     ]:
         found = reader.lookup(0, domain)
         assert set(found.lower) <= true <= set(found.upper)
-        if isinstance(reader, EstimatingReader):
+        if isinstance(reader, CostedReader):
             assert reader.effort(0, domain).rows >= len(true) - 1
         if using == "MINMAX":
             assert true == set(found.lower) == set(found.upper)

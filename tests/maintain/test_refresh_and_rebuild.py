@@ -30,7 +30,7 @@ from hindex.plan.reasons import Reason
 from hindex.store import snapshot
 from hindex.store.manifest import FileEntry
 from hindex.store.store import Store
-from hindex.table.external_partitions import CatalogPartitions, PartitionPlace
+from hindex.table.external_partitions import CatalogPartitions, PartitionLocation
 from hindex.table.listing import Listing, list_data_files
 from tests.maintain.conftest import ROWS, add_file
 from tests.support import local_build
@@ -360,7 +360,7 @@ def test_what_was_not_seen_is_not_used_after_a_quarantine(
 ) -> None:
     """A path does not tell of partitions elsewhere: what a wrong index has of them was not built anew."""
     shutil.move(path / "p=3", tmp_path / "away")
-    places = CatalogPartitions(frozenset({"p=1", "p=2"}), (PartitionPlace("p=3", str(tmp_path / "away")),))
+    places = CatalogPartitions(frozenset({"p=1", "p=2"}), (PartitionLocation("p=3", str(tmp_path / "away")),))
     by_path = hx.table(str(path))
     store = Store.for_table(by_path.uri)
     by_name = Table(hx, "db.t", by_path.uri, store, partitions=lambda: places)

@@ -14,9 +14,9 @@ from hindex.errors import IndexNotFoundError, StoreError
 from hindex.maintain.results import VacuumResult
 from hindex.store import entries, store
 from hindex.store.local import LocalStorage
-from hindex.store.manifest_cache import RecentManifests
+from hindex.store.manifest_cache import ManifestCache
 from hindex.store.store import Store
-from hindex.table.external_partitions import CatalogPartitions, PartitionPlace
+from hindex.table.external_partitions import CatalogPartitions, PartitionLocation
 from tests.maintain.conftest import add_file
 from tests.support.local_build import LocalConnection
 from tests.support.small import store_state
@@ -146,7 +146,7 @@ def test_manifests_that_are_kept_for_their_numbers_alone(
         "segment that no manifest names"
     ) == 6
     assert len(list((root / "manifests").iterdir())) == 3
-    monkeypatch.setattr(store, "RECENT", RecentManifests())
+    monkeypatch.setattr(store, "RECENT", ManifestCache())
     other = LocalConnection().table(str(path))
     before = store_state(other)
     for hours in (168, 0.5):
@@ -156,7 +156,7 @@ def test_manifests_that_are_kept_for_their_numbers_alone(
     # one that is there, and cannot be read, is another matter
     kept = sorted((root / "segments").iterdir())
     monkeypatch.setattr(LocalStorage, "read_all", failing_read)
-    monkeypatch.setattr(store, "RECENT", RecentManifests())
+    monkeypatch.setattr(store, "RECENT", ManifestCache())
     with pytest.raises(StoreError, match="cannot read a segment of a manifest in "):
         LocalConnection().table(str(path)).vacuum()
     assert sorted((root / "segments").iterdir()) == kept
@@ -220,7 +220,7 @@ def test_what_cannot_be_deleted(
 
 def test_a_table_whose_partitions_are_all_elsewhere(path: Path, hx: LocalConnection, tmp_path: Path) -> None:
     """It is there as long as its catalog has it, though its own directory is not."""
-    places = CatalogPartitions(frozenset(), (PartitionPlace("p=1", str(path / "p=1")),))
+    places = CatalogPartitions(frozenset(), (PartitionLocation("p=1", str(path / "p=1")),))
     uri = str(tmp_path / "moved")
     store = Store.for_table(uri, str(tmp_path / "store"))
     table = Table(hx, "moved", uri, store, partitions=lambda: places)

@@ -19,7 +19,7 @@ from hindex.orc.metadata.bloom_filters import value_hashes
 from hindex.orc.metadata.statistics import ColumnStatistics, Nulls
 from hindex.orc.metadata.statistics_validity import Distrust, Value, ValueRange, value_range
 from hindex.orc.metadata.stripe import StreamKind
-from hindex.orc.reader.file_indexes import BuiltInIndexes
+from hindex.orc.reader.file_indexes import FileIndexes
 from tests.support.values import TYPES, Column, random_column, random_pool
 from tests.support.writers import WRITERS, write_pyarrow, writer
 
@@ -79,7 +79,7 @@ def test_all_of_a_file_holds_for_its_data(
     writer(name, spark)(path, pa.table(arrays), "zlib", stride=500, stripe=100_000, **options[name])
 
     reader = OrcReader(path)
-    indexes = BuiltInIndexes(reader)
+    indexes = FileIndexes(reader)
     ranges = filters = 0
     for column, of in zip(reader.names, reader.tail.schema.children, strict=True):
         everything: list[Value | None] = []
@@ -130,7 +130,7 @@ def test_absent_values_are_mostly_ruled_out(name: str, spark: SparkSession, tmp_
     }
     writer(name, spark)(tmp_path / "x.orc", rows, "zlib", stride=1000, **options[name])
     reader = OrcReader(tmp_path / "x.orc")
-    indexes = BuiltInIndexes(reader)
+    indexes = FileIndexes(reader)
     for column, absent in (
         ("n", list(range(1, 2000, 2))),
         ("s", [f"value {i}".encode() for i in range(1, 2000, 2)]),
@@ -171,29 +171,29 @@ def test_what_is_corrupt_is_ignored_with_a_reason(path: Path) -> None:
         at = bytes(data).rindex(reader.tail.metadata)
         data[at : at + len(reader.tail.metadata)] = b"\xff" * len(reader.tail.metadata)
 
-    sound = BuiltInIndexes(OrcReader(path))
+    sound = FileIndexes(OrcReader(path))
     assert isinstance(sound.stripe_statistics(0, 1), ColumnStatistics)
     assert isinstance(sound.group_statistics(0, 1), list)
     assert not isinstance(sound.bloom_filters(0, 1, StreamKind.BLOOM_FILTER_UTF8), Distrust)
 
     reader = damaged(path, overwrite(StreamKind.ROW_INDEX))
-    assert BuiltInIndexes(reader).group_statistics(0, 1) is Distrust.CORRUPT
+    assert FileIndexes(reader).group_statistics(0, 1) is Distrust.CORRUPT
     reader = damaged(path, overwrite(StreamKind.BLOOM_FILTER_UTF8))
-    found = BuiltInIndexes(reader).bloom_filters(0, 1, StreamKind.BLOOM_FILTER_UTF8)
+    found = FileIndexes(reader).bloom_filters(0, 1, StreamKind.BLOOM_FILTER_UTF8)
     assert found is Distrust.BAD_FILTER
     reader = damaged(path, no_metadata)
-    assert BuiltInIndexes(reader).stripe_statistics(0, 1) is Distrust.CORRUPT
+    assert FileIndexes(reader).stripe_statistics(0, 1) is Distrust.CORRUPT
     for reader in (damaged(path, overwrite(StreamKind.BLOOM_FILTER_UTF8)), damaged(path, no_metadata)):
         assert reader.read().column("n").to_pylist() == list(range(3000))
 
 
 def test_a_row_index_of_other_row_groups_is_not_used(path: Path) -> None:
     reader = OrcReader(path)
-    indexes = BuiltInIndexes(reader)
+    indexes = FileIndexes(reader)
     # as if it had been read
     stripe = reader.stripe(0)
     other = OrcReader(path)
-    BuiltInIndexes(other).group_statistics(0, 1)
+    FileIndexes(other).group_statistics(0, 1)
     entries = other.stripe(0).row_entries[1]
     stripe.row_entries[1] = entries[:2]
     assert len(entries) == 3
@@ -206,7 +206,7 @@ def test_what_there_is_not(tmp_path: Path) -> None:
         pyorc.Writer(file, "struct<n:bigint>", row_index_stride=0) as out,
     ):
         out.writerows((i,) for i in range(3000))
-    indexes = BuiltInIndexes(OrcReader(tmp_path / "y.orc"))
+    indexes = FileIndexes(OrcReader(tmp_path / "y.orc"))
     assert indexes.group_statistics(0, 1) is None
     assert indexes.group_rows(0) == []
     assert indexes.file_statistics(99) is None
@@ -215,7 +215,7 @@ def test_what_there_is_not(tmp_path: Path) -> None:
 
 def test_row_indexes_are_read_once(path: Path) -> None:
     reader = OrcReader(path)
-    indexes = BuiltInIndexes(reader)
+    indexes = FileIndexes(reader)
     before = reader.counts.bytes_fetched
     indexes.group_statistics(0, 1)
     stripe = reader.stripe(0)

@@ -15,7 +15,7 @@ from hindex.orc.decode.time_zones import base_seconds, known_zone
 from hindex.orc.io.source import BytesSource
 from hindex.orc.metadata.stripe import StreamKind
 from hindex.orc.metadata.types import Kind
-from hindex.orc.reader.file_indexes import BuiltInIndexes
+from hindex.orc.reader.file_indexes import FileIndexes
 from tests.fuzz.parts import FileParts, put_together
 from tests.orc.hostile import (
     ROWS,
@@ -181,7 +181,7 @@ def test_the_built_in_indexes_name_file_and_stripe(parts: FileParts) -> None:
         parts, hooks=with_message("stripe footer", lambda m: setattr(m.streams[0], "length", 1 << 62))
     )
     with pytest.raises(OrcError) as caught:
-        BuiltInIndexes(OrcReader(BytesSource(data, "x.orc"))).bloom_stream(0, parts.schema.children[0])
+        FileIndexes(OrcReader(BytesSource(data, "x.orc"))).bloom_stream(0, parts.schema.children[0])
     assert (caught.value.path, caught.value.stripe) == ("x.orc", 0)
 
 

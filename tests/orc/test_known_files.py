@@ -13,7 +13,7 @@ import pytest
 
 from hindex.orc import OrcReader
 from hindex.orc.io.source import BytesSource, LocalSource
-from hindex.orc.reader.file_cache import KNOWN_FILES, KnownFiles
+from hindex.orc.reader.file_cache import KNOWN_FILES, FileCache
 
 ROWS = 30_000
 
@@ -74,8 +74,8 @@ def test_the_bound(tmp_path: Path, rng: np.random.Generator) -> None:
     for i in range(6):
         write(tmp_path / f"{i}.orc", rng.integers(0, 1 << 40, ROWS))
     sources = [LocalSource(tmp_path / f"{i}.orc") for i in range(6)]
-    size = KnownFiles(1 << 30).open(sources[0]).nbytes
-    few = KnownFiles(3 * size + size // 2)
+    size = FileCache(1 << 30).open(sources[0]).nbytes
+    few = FileCache(3 * size + size // 2)
     known = [few.open(source) for source in sources]
     assert len(few) == 3
     assert few.nbytes == sum(file.nbytes for file in known[3:])
@@ -85,14 +85,14 @@ def test_the_bound(tmp_path: Path, rng: np.random.Generator) -> None:
     assert few.open(sources[4]) is known[4]
     assert few.open(sources[3]) is not known[3]
     for limit in (0, size // 2):
-        none = KnownFiles(limit)
+        none = FileCache(limit)
         assert none.open(sources[0]) is not none.open(sources[0])
         assert not len(none)
 
 
 def test_metadata_that_was_read_counts(tmp_path: Path, rng: np.random.Generator) -> None:
     write(tmp_path / "t.orc", rng.integers(0, 1 << 40, ROWS))
-    known = KnownFiles(1 << 30)
+    known = FileCache(1 << 30)
     reader = OrcReader(tmp_path / "t.orc", known=known)
     before = known.nbytes
     reader.read(rows=np.arange(0, ROWS, 3000))

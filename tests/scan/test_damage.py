@@ -17,7 +17,7 @@ from hindex.api.table import Table
 from hindex.build import btree_job
 from hindex.errors import NewerFormatError, StoreError
 from hindex.index import index_type
-from hindex.index.column_stats import Extent
+from hindex.index.column_stats import ColumnStats
 from hindex.index.index_file import IndexFileReader, IndexFileWriter
 from hindex.keys import KeyKind
 from hindex.orc.io.source import LocalSource
@@ -183,7 +183,7 @@ def test_a_manifest_with_keys_of_another_kind(
     table = LocalConnection().table(str(tmp_path / "t"))
     table.create_index("by_a", "a", using)
 
-    def other(extent: Extent) -> Extent:
+    def other(extent: ColumnStats) -> ColumnStats:
         return replace(extent, min_key=b"a", max_key=b"b")
 
     def record(manifest: Manifest) -> Manifest:

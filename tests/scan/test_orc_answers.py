@@ -11,14 +11,14 @@ import pytest
 
 import hindex
 from hindex.domain import Domain, Range
-from hindex.explain.explanation import Kept
-from hindex.index.column_stats import Extent
+from hindex.explain.explanation import RowCount
+from hindex.index.column_stats import ColumnStats
 from hindex.orc import OrcReader
 from hindex.orc.metadata.stripe import StreamKind
 from hindex.plan.filter import leaves
 from hindex.plan.reasons import Reason
 from hindex.scan import open_task
-from hindex.scan.orc_answers import OrcAnswers, Verdict, judge
+from hindex.scan.orc_answers import OrcStatistics, Verdict, judge
 from tests.support.small import ids, reasons, scan_of
 from tests.support.work import decoded
 from tests.support.writers import write_pyarrow, write_pyorc
@@ -51,8 +51,8 @@ def test_a_sorted_column_is_read_where_its_values_are(tmp_path: Path, opened: li
         assert decoded(opened) == (0 if exact else open_groups), where
         assert ids(scan) == list(expected), where
         explained = scan.explain()
-        assert explained.rows == Kept(kept, rows), where
-        assert explained.row_groups == Kept(kept // 1000, 20), where
+        assert explained.rows == RowCount(kept, rows), where
+        assert explained.row_groups == RowCount(kept // 1000, 20), where
         assert explained.exact is exact, where
         assert list(reasons(scan)) == [Reason.NO_INDEX], where
     assert "ORC statistics (rules out 19 of 20 row groups)  may match  1,000 rows" in str(
@@ -109,7 +109,7 @@ def test_filters_that_do_not_pay_are_not_read(tmp_path: Path, opened: list[OrcRe
         scan = scan_of(tmp_path, where)
         assert ids(scan) == []
         assert "ORC bloom filter" not in str(scan.explain()), where
-        assert scan.explain().rows == Kept(kept, rows), where
+        assert scan.explain().rows == RowCount(kept, rows), where
     # for half of the row groups they pay
     assert "ORC bloom filter" in str(
         scan_of(tmp_path, f"id IN ({', '.join(map(str, range(1, rows, 99)))})").explain()
@@ -140,7 +140,7 @@ def test_what_is_corrupt_is_ignored_with_a_reason(tmp_path: Path) -> None:
     assert ids(scan) == [7919]
     notes = {note.reason: note for note in scan.explain().notes}
     assert "not well-formed" in notes[Reason.UNRELIABLE_STATISTICS].detail
-    assert scan.explain().rows == Kept(3000, 3000)
+    assert scan.explain().rows == RowCount(3000, 3000)
 
     data = bytearray((tmp_path / "x.orc").read_bytes())
     at = bytes(data).rindex(reader.tail.metadata)
@@ -154,18 +154,18 @@ def test_what_is_corrupt_is_ignored_with_a_reason(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("domain", "extent", "expected"),
     [
-        (Domain.between(3, 5), Extent(10, 0, 6, 9), Verdict.NO_ROW_MATCHES),
-        (Domain.between(3, 5), Extent(10, 0, 5, 9), Verdict.ROWS_MIGHT_MATCH),
-        (Domain.between(3, 5), Extent(10, 0, 3, 5), Verdict.EVERY_ROW_MATCHES),
-        (Domain.between(3, 5), Extent(10, 1, 3, 5), Verdict.ROWS_MIGHT_MATCH),
-        (Domain.of([Range(3, 5)], null_allowed=True), Extent(10, 1, 3, 5), Verdict.EVERY_ROW_MATCHES),
-        (Domain.only_null(), Extent(10, 0, 3, 5), Verdict.NO_ROW_MATCHES),
-        (Domain.only_null(), Extent(10, 1, 3, 5), Verdict.ROWS_MIGHT_MATCH),
-        (Domain.only_null(), Extent(10, 10, None, None), Verdict.EVERY_ROW_MATCHES),
-        (Domain.not_null(), Extent(10, 10, None, None), Verdict.NO_ROW_MATCHES),
+        (Domain.between(3, 5), ColumnStats(10, 0, 6, 9), Verdict.NO_ROW_MATCHES),
+        (Domain.between(3, 5), ColumnStats(10, 0, 5, 9), Verdict.ROWS_MIGHT_MATCH),
+        (Domain.between(3, 5), ColumnStats(10, 0, 3, 5), Verdict.EVERY_ROW_MATCHES),
+        (Domain.between(3, 5), ColumnStats(10, 1, 3, 5), Verdict.ROWS_MIGHT_MATCH),
+        (Domain.of([Range(3, 5)], null_allowed=True), ColumnStats(10, 1, 3, 5), Verdict.EVERY_ROW_MATCHES),
+        (Domain.only_null(), ColumnStats(10, 0, 3, 5), Verdict.NO_ROW_MATCHES),
+        (Domain.only_null(), ColumnStats(10, 1, 3, 5), Verdict.ROWS_MIGHT_MATCH),
+        (Domain.only_null(), ColumnStats(10, 10, None, None), Verdict.EVERY_ROW_MATCHES),
+        (Domain.not_null(), ColumnStats(10, 10, None, None), Verdict.NO_ROW_MATCHES),
     ],
 )
-def test_verdicts(domain: Domain, extent: Extent, expected: Verdict) -> None:
+def test_verdicts(domain: Domain, extent: ColumnStats, expected: Verdict) -> None:
     assert judge(domain, extent) is expected
 
 
@@ -176,7 +176,7 @@ def test_an_answer_that_another_thread_drops_is_given_all_the_same(tmp_path: Pat
     plan = hindex.connect().table(str(tmp_path / "t")).scan("a < 15").plan()
     (leaf,) = leaves(plan.filter)
     with open_task.OpenTask(plan.tasks[0]) as opened:
-        found = OrcAnswers(opened.reader, "0.orc", [])
+        found = OrcStatistics(opened.reader, "0.orc", [])
 
         class Dropped(dict[Any, Any]):
             """Is no longer in use as soon as something was looked for, or added."""

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hindex.explain.explanation import Kept
+from hindex.explain.explanation import RowCount
 from hindex.plan.reasons import Reason
 from tests.support.small import ids, reasons, scan_of
 from tests.support.writers import write_pyarrow, write_spark
@@ -28,7 +28,7 @@ def test_long_strings_that_the_writer_cut(spark: SparkSession, tmp_path: Path) -
     for row in (0, 999, 1000, 2500, 3999):
         scan = scan_of(tmp_path, f"s = '{values[row]}'")
         assert ids(scan) == [row]
-        assert scan.explain().rows == Kept(1000, 4000)
+        assert scan.explain().rows == RowCount(1000, 4000)
     scan = scan_of(tmp_path, f"s > '{values[3998]}'")
     assert ids(scan) == [3999]
     assert ids(scan_of(tmp_path, f"s > '{values[3999]}'")) == []
@@ -53,7 +53,7 @@ def test_strings_that_are_not_utf8(spark: SparkSession, tmp_path: Path) -> None:
     ):
         scan = scan_of(tmp_path / "t", where)
         assert ids(scan) == sorted(row.id for row in rows.where(where).collect()), where
-        assert scan.explain().rows == Kept(1000 * groups, 3000), where
+        assert scan.explain().rows == RowCount(1000 * groups, 3000), where
 
 
 def test_nan_is_not_lost(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_nan_is_not_lost(tmp_path: Path) -> None:
         assert ids(scan) == expected, where
         assert reasons(scan)[Reason.UNRELIABLE_STATISTICS] == ["x in x.orc"], where
     # the row groups without NaN are ruled out all the same
-    assert scan_of(tmp_path, "x > 100").explain().rows == Kept(400, 1000)
+    assert scan_of(tmp_path, "x > 100").explain().rows == RowCount(400, 1000)
 
 
 @pytest.mark.parametrize("nulls", [0.5, 0])
@@ -97,7 +97,7 @@ def test_values_under_null_structs_within_structs(tmp_path: Path, nulls: float) 
         assert ids(scan) == expected
         told = reasons(scan).get(Reason.UNRELIABLE_STATISTICS)
         assert told == (["s.s.v in x.orc"] if nulls else None)
-        assert scan.explain().rows == (Kept(count, count) if nulls else Kept(1000, count))
+        assert scan.explain().rows == (RowCount(count, count) if nulls else RowCount(1000, count))
     for where in ("s.s.v IS NULL", "s.s IS NULL"):
         assert scan_of(tmp_path, where).count() == values.count(None) == mask.sum()
 
@@ -162,7 +162,7 @@ def test_char_with_and_without_blanks(tmp_path: Path) -> None:
     for literal in ("5", "5 ", "5   "):
         scan = scan_of(tmp_path, f"c = '{literal}'")
         assert ids(scan) == list(range(500, 600)), literal
-        assert scan.explain().rows == Kept(100, 900)
+        assert scan.explain().rows == RowCount(100, 900)
 
 
 def test_filters_of_char_by_writers_in_cpp_are_not_asked(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 import hindex
 from hindex.api.table import IndexSpec, Table
 from hindex.index.page_cache import shared_cache
-from hindex.scan.query_log import QueryLine
+from hindex.scan.query_log import QueryLogEntry
 from tests.support.local_build import LocalConnection
 from tests.support.small import write_rows
 
@@ -213,11 +213,11 @@ def test_a_line_is_made_only_for_a_handler(
 ) -> None:
     made: list[str] = []
 
-    def make(line: QueryLine) -> str:
+    def make(line: QueryLogEntry) -> str:
         made.append("line")
         return "line"
 
-    monkeypatch.setattr(QueryLine, "__str__", make)
+    monkeypatch.setattr(QueryLogEntry, "__str__", make)
     caplog.set_level(logging.WARNING, "hindex")
     table.scan("a = 3").to_arrow()
     assert made == []

@@ -20,7 +20,7 @@ from hindex.plan.reasons import REPLACED_SINCE, Note, Reason
 from hindex.scan.open_task import OpenTask
 from hindex.scan.planning import ScanPlan
 from hindex.scan.task import ScanTask
-from hindex.scan.task_runner import answered, run_units
+from hindex.scan.task_runner import run_lookups, run_units
 from hindex.spark import scan as scan_frame
 from tests.acid.writing import bucket_property, write_acid, write_flat, write_side_file
 from tests.support.local_build import LocalConnection
@@ -92,7 +92,7 @@ def run(plan: ScanPlan) -> tuple[list[int], list[Note]]:
     """The ids of a plan's rows, and what its tasks note."""
     found: list[int] = []
     notes: dict[Note, None] = {}
-    for task, batch in run_units(answered(plan.tasks), lambda task, answer, _: (task, task.read(answer))):
+    for task, batch in run_units(run_lookups(plan.tasks), lambda task, answer, _: (task, task.read(answer))):
         found += batch.column("id").to_pylist()
         notes |= dict.fromkeys(task.notes)
     return found, list(notes)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from hindex.api.table import IndexSpec, Table
-from hindex.explain.explanation import Kept
-from hindex.index.column_stats import Extent
+from hindex.explain.explanation import RowCount
+from hindex.index.column_stats import ColumnStats
 from hindex.plan.reasons import Reason
 from hindex.scan.file_bounds import ManifestExtents
 from hindex.store.extents import ExtentColumn
@@ -41,12 +41,12 @@ def clustered(connection: LocalConnection, tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.fixture
-def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Extent, ...]]:
+def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[tuple[ColumnStats, ...]]:
     """The extents of each file that become objects meanwhile."""
-    found: list[tuple[Extent, ...]] = []
+    found: list[tuple[ColumnStats, ...]] = []
     real = ExtentColumn.extents
 
-    def extents(self: ExtentColumn, at: int) -> tuple[Extent, ...]:
+    def extents(self: ExtentColumn, at: int) -> tuple[ColumnStats, ...]:
         found.append(real(self, at))
         return found[-1]
 
@@ -61,21 +61,21 @@ def read_anew(path: Path) -> Table:
 
 
 def test_files_that_cannot_match_are_ruled_out_unlooked_at(
-    clustered: Path, looked_at: list[tuple[Extent, ...]]
+    clustered: Path, looked_at: list[tuple[ColumnStats, ...]]
 ) -> None:
     assert len(list((clustered / "_hindex" / "segments").iterdir())) == 3
     table = read_anew(clustered)
     scan = table.scan("a = 70")
     explained = scan.explain()
     assert explained.files.kept == 1
-    assert (explained.files.total, explained.rows) == (FILES, Kept(ROWS, FILES * ROWS))
+    assert (explained.files.total, explained.rows) == (FILES, RowCount(ROWS, FILES * ROWS))
     assert len(looked_at) == 1
     assert [(item.min_key, item.max_key) for item in looked_at[0]] == [(50, 99)]
     assert ids(scan) == [70]
     looked_at.clear()
     none = read_anew(clustered).scan("a > 5000 OR s = 'no'")
     assert none.explain().files.kept == 0
-    assert none.explain().rows == Kept(0, FILES * ROWS)
+    assert none.explain().rows == RowCount(0, FILES * ROWS)
     assert ids(none) == []
     assert looked_at == []
 
@@ -141,7 +141,7 @@ def copy(path: Path) -> None:
 )
 def test_a_change_among_files_that_are_ruled_out_is_seen(
     clustered: Path,
-    looked_at: list[tuple[Extent, ...]],
+    looked_at: list[tuple[ColumnStats, ...]],
     change: Callable[[Path], None],
     rows: list[int],
     files: set[int],

@@ -22,11 +22,11 @@ from hindex.orc import OrcReader
 from hindex.orc.metadata.file_tail import FileTail
 from hindex.plan.reasons import Reason
 from hindex.scan.open_task import OpenTask
-from hindex.scan.task_runner import answered, run_units
+from hindex.scan.task_runner import run_lookups, run_units
 from hindex.store import snapshot
 from hindex.store.snapshot import read_file_tail
 from hindex.table import listing
-from hindex.table.tree import Tree
+from hindex.table.tree import DirectoryTree
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.small import OLD, ROWS, WHERE, expected, ids, keep_stat, reasons, write_columns, write_rows
@@ -307,7 +307,7 @@ def test_a_file_deleted_after_planning(path: Path, table: Table) -> None:
     plan = table.scan(WHERE).plan()
     (path / "two.orc").unlink()
     with pytest.raises(TableError, match=r"data file 'two.orc' was deleted after the scan was planned: run"):
-        list(run_units(answered(plan.tasks), OpenTask.read))
+        list(run_units(run_lookups(plan.tasks), OpenTask.read))
 
 
 def test_a_file_rewritten_after_planning(path: Path, table: Table) -> None:
@@ -316,7 +316,9 @@ def test_a_file_rewritten_after_planning(path: Path, table: Table) -> None:
     write_rows(path / ".new", 0, [4, 5, 3]).replace(path / "one.orc")
     found = [
         (id_, [note.reason for note in task.notes])
-        for task, batch in run_units(answered(plan.tasks), lambda task, answer, _: (task, task.read(answer)))
+        for task, batch in run_units(
+            run_lookups(plan.tasks), lambda task, answer, _: (task, task.read(answer))
+        )
         for id_ in batch.column("id").to_pylist()
     ]
     assert [id_ for id_, _ in found] == [0, 2, *expected(ROWS)]
@@ -436,7 +438,7 @@ def test_a_file_replaced_within_the_second_in_which_it_was_written(
     told = (int(time.time()) - age) * 10**9 + fraction
     real = listing._remote_files
 
-    def in_that_second(table: str, uri: str) -> tuple[bool, Tree]:
+    def in_that_second(table: str, uri: str) -> tuple[bool, DirectoryTree]:
         is_file, tree = real(table, uri)
         return is_file, replace(tree, files=[replace(file, mtime_ns=told) for file in tree.files])
 

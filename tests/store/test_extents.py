@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hindex.domain import Domain, Range
-from hindex.index.column_stats import SHORT_KEY, Extent
+from hindex.index.column_stats import SHORT_KEY, ColumnStats
 from hindex.keys import KeyKind
 from hindex.proto import manifest_pb2 as pb
 from hindex.store.extents import _MOST_RANGES, LISTS, ExtentColumn, decode_extents, encode_extents
@@ -27,22 +27,22 @@ NEAR_KEYS = st.tuples(st.sampled_from([SHORT_KEY - 1, SHORT_KEY, SHORT_KEY + 1])
 
 
 @st.composite
-def extents(draw: st.DrawFn, keys: st.SearchStrategy[Any] | None = None) -> list[Extent]:
+def extents(draw: st.DrawFn, keys: st.SearchStrategy[Any] | None = None) -> list[ColumnStats]:
     keys = draw(st.sampled_from([KEYS, LONG_KEYS])) if keys is None else keys
     found = []
     for _ in range(draw(st.integers(1, 5))):
         rows = draw(st.integers(0, 9))
         nulls = draw(st.integers(0, rows))
         if nulls == rows:
-            found.append(Extent(rows, nulls, None, None))
+            found.append(ColumnStats(rows, nulls, None, None))
         else:
             low, high = sorted([draw(keys), draw(keys)])
-            found.append(Extent(rows, nulls, low, high))
+            found.append(ColumnStats(rows, nulls, low, high))
     return found
 
 
 @given(extents())
-def test_round_trip(given_extents: list[Extent]) -> None:
+def test_round_trip(given_extents: list[ColumnStats]) -> None:
     message = pb.StripeExtents.FromString(encode_extents(given_extents).SerializeToString())
     back = decode_extents(message, [item.rows for item in given_extents])
     assert back == tuple(item.cut() for item in given_extents)
@@ -52,13 +52,15 @@ def test_round_trip(given_extents: list[Extent]) -> None:
 
 def test_long_keys_are_marked() -> None:
     long = b"z" * (SHORT_KEY + 1)
-    found = [Extent(1, 0, b"a", b"b"), Extent(2, 2, None, None), Extent(1, 0, long, long)]
+    found = [ColumnStats(1, 0, b"a", b"b"), ColumnStats(2, 2, None, None), ColumnStats(1, 0, long, long)]
     message = encode_extents(found)
     assert list(message.cut) == [1]
-    assert decode_extents(message, [1, 2, 1])[2] == Extent(1, 0, long[:-1], long[:-1], max_is_prefix=True)
+    assert decode_extents(message, [1, 2, 1])[2] == ColumnStats(
+        1, 0, long[:-1], long[:-1], max_is_prefix=True
+    )
 
 
-def column_of(files: Sequence[Sequence[Extent]]) -> ExtentColumn:
+def column_of(files: Sequence[Sequence[ColumnStats]]) -> ExtentColumn:
     """The extents of some files' stripes as a segment has them."""
     messages = [encode_extents(item) for item in files]
     lists = [
@@ -112,7 +114,7 @@ def test_files_of_a_column_are_judged_as_each_extent_is(
 def test_keys_behind_a_cut_are_not_missed(limit: int, many: bool) -> None:
     """The greatest key begins with what is kept of it: the bound of a range may, too, and go on."""
     key = b"b" * (SHORT_KEY + 1)
-    column = column_of([[Extent(9, 0, b"a", key + b"z").cut(limit)], [Extent(9, 0, b"a", b"ab")]])
+    column = column_of([[ColumnStats(9, 0, b"a", key + b"z").cut(limit)], [ColumnStats(9, 0, b"a", b"ab")]])
     other = [Range(b"%d" % number, b"%d" % number) for number in range(100, 100 + _MOST_RANGES * many)]
     for low in (key[:SHORT_KEY], key, key + b"y"):
         # many ranges are judged as one that spans them

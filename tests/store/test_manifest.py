@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hindex.errors import IndexExistsError, IndexNotFoundError, NewerFormatError, StoreError
-from hindex.index.column_stats import Extent
+from hindex.index.column_stats import ColumnStats
 from hindex.proto import manifest_pb2 as pb
 from hindex.store.format import VERSION, decode, encode
 from hindex.store.manifest import (
@@ -328,7 +328,7 @@ def elsewhere(path: str, length: int) -> pb.FileSegment:
     return pb.FileSegment(num_files=1, first_path="a", last_path="a", path=path, length=length)
 
 
-def with_extents(entry: FileEntry, *extents: Extent) -> FileEntry:
+def with_extents(entry: FileEntry, *extents: ColumnStats) -> FileEntry:
     return replace(
         entry, index_files=(replace(entry.index_files[0], extents=extents), *entry.index_files[1:])
     )
@@ -370,8 +370,8 @@ def test_fields_that_only_earlier_writers_had_are_passed_over() -> None:
         hostile_entry(lambda f: replace(f, index_files=f.index_files[:1])),
         hostile_entry(lambda f: with_index_path(f, "../../etc/passwd")),
         hostile_entry(lambda f: with_index_path(f, "/etc/passwd")),
-        hostile_entry(lambda f: with_extents(f, Extent(10, 0, 1, 2))),
-        hostile_entry(lambda f: with_extents(f, Extent(10, 0, 1, 2), Extent(20, 0, 4, 3)), 1),
+        hostile_entry(lambda f: with_extents(f, ColumnStats(10, 0, 1, 2))),
+        hostile_entry(lambda f: with_extents(f, ColumnStats(10, 0, 1, 2), ColumnStats(20, 0, 4, 3)), 1),
         hostile_entry(lambda f: replace(f, path="a"), 1),
         hostile_v1(lambda m: m.segments[0].files[0].index_files[0].__setattr__("path", "../../etc/passwd")),
         hostile_v1(lambda m: m.segments[0].files[0].index_files[0].__setattr__("path", "/etc/passwd")),

@@ -12,7 +12,7 @@ from hindex.store import format as formats
 from hindex.store import manifest_cache, store
 from hindex.store.entries import Segment
 from hindex.store.manifest import FileEntry, IndexEntry, IndexFileEntry, Manifest
-from hindex.store.manifest_cache import RecentManifests
+from hindex.store.manifest_cache import ManifestCache
 from hindex.store.store import Store
 
 INDEX = IndexEntry("0" * 32, "i", "a", "bitmap", "int")
@@ -73,7 +73,7 @@ def test_a_manifest_written_again_is_read_again(tmp_path: Path) -> None:
 
 
 def test_bounds() -> None:
-    kept = RecentManifests(max_files=10, max_manifests=3)
+    kept = ManifestCache(max_files=10, max_manifests=3)
     for number, files in enumerate((4, 4, 2), 1):
         kept.put(number, manifest(files, number))
     assert kept.get(1) is not None

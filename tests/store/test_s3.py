@@ -20,7 +20,7 @@ from hindex.api.table import IndexSpec
 from hindex.errors import IndexExistsError, StoreError
 from hindex.plan.reasons import Reason
 from hindex.scan.open_task import OpenTask
-from hindex.scan.task_runner import answered, run_units
+from hindex.scan.task_runner import run_lookups, run_units
 from hindex.store.manifest import IndexEntry, Manifest, add_indexes, drop_index, new_index_id
 from hindex.store.remote import RemoteStorage
 from hindex.store.store import Store, list_stores
@@ -175,14 +175,14 @@ def test_an_object_replaced_after_planning(
     table = LocalConnection().table(f"{bucket}/t")
     table.create_index("i", "id", "minmax")
     plan = table.scan(f"id = {APART[10]}").plan()
-    assert [batch.num_rows for batch in run_units(answered(plan.tasks), OpenTask.read)] == [1]
+    assert [batch.num_rows for batch in run_units(run_lookups(plan.tasks), OpenTask.read)] == [1]
     s3.requests.clear()
-    list(run_units(answered(plan.tasks), OpenTask.read))
+    list(run_units(run_lookups(plan.tasks), OpenTask.read))
     before = s3.count("HEAD", "x.orc")
     time.sleep(1.1)
     filesystem.pipe_file(path, second)
     s3.requests.clear()
-    found = list(run_units(answered(plan.tasks), lambda task, answer, _: (task.notes, task.read(answer))))
+    found = list(run_units(run_lookups(plan.tasks), lambda task, answer, _: (task.notes, task.read(answer))))
     assert [batch.column("id").to_pylist() for _, batch in found] == [[APART[10]]]
     assert {note.reason for notes, _ in found for note in notes} == {Reason.STALE_FILE}
     # no request is made for it

@@ -15,7 +15,7 @@ import pytest
 
 from hindex.domain import Domain, Key, Range
 from hindex.errors import StoreError
-from hindex.index.column_stats import Extent, are_of_kind
+from hindex.index.column_stats import ColumnStats, are_of_kind
 from hindex.keys import KeyKind
 from hindex.store import segment
 from hindex.store.arrow_stream import raw_bytes
@@ -43,7 +43,7 @@ TEXT = IndexEntry("2" * 32, "text", "t", "minmax", "string")
 BITS = IndexEntry("3" * 32, "bits", "b", "bitmap", "int")
 TREE = IndexEntry("4" * 32, "tree", "b", "BTREE", "int", level="table")
 SHARED = SharedIndexEntry(
-    "5" * 32, TREE.id, "int", None, 2, 9, (SharedFileEntry("data/s", 1, 2, Extent(1, 0, 1, 2)),)
+    "5" * 32, TREE.id, "int", None, 2, 9, (SharedFileEntry("data/s", 1, 2, ColumnStats(1, 0, 1, 2)),)
 )
 
 
@@ -52,7 +52,7 @@ def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hindex.store.entries.SEGMENT_FILES", 8)
 
 
-def own(of: IndexEntry, path: str, extents: tuple[Extent, ...] = (), version: int = 1) -> IndexFileEntry:
+def own(of: IndexEntry, path: str, extents: tuple[ColumnStats, ...] = (), version: int = 1) -> IndexFileEntry:
     return IndexFileEntry(of.id, f"data/{of.id}/{path}-{version}.hidx", 7, version, extents)
 
 
@@ -75,12 +75,12 @@ def random_key(rng: np.random.Generator, kind: str) -> Key:
     return b"a" * int(rng.choice([62, 64])) + letters[:6] if rng.random() < 0.4 else letters
 
 
-def random_extent(rng: np.random.Generator, kind: str, rows: int) -> Extent:
+def random_extent(rng: np.random.Generator, kind: str, rows: int) -> ColumnStats:
     nulls = int(rng.choice([0, 0, 1, rows]))
     if nulls >= rows:
-        return Extent(rows, rows, None, None)
+        return ColumnStats(rows, rows, None, None)
     low, high = sorted([random_key(rng, kind), random_key(rng, kind)])
-    return Extent(rows, nulls, low, high)
+    return ColumnStats(rows, nulls, low, high)
 
 
 def random_domain(rng: np.random.Generator, kind: str) -> Domain:
@@ -248,7 +248,7 @@ def test_as_a_sequence() -> None:
 def many_stripes(number: int, stripes: int) -> FileEntry:
     """A data file of stripes that are all alike: the more there are, the more a segment shrinks."""
     path = f"f{number:05}.orc"
-    extents = (Extent(4, 0, 1, 2),) * stripes
+    extents = (ColumnStats(4, 0, 1, 2),) * stripes
     return FileEntry(
         path, 10, 1, 3, 4 * stripes, (4,) * stripes, "struct<i:bigint>", (own(INT, path, extents),)
     )

@@ -11,7 +11,7 @@ import google_crc32c
 import pytest
 
 from hindex.errors import StoreError
-from hindex.index.column_stats import Extent
+from hindex.index.column_stats import ColumnStats
 from hindex.proto import manifest_pb2 as pb
 from hindex.store.format import decode, encode
 from hindex.store.manifest import (
@@ -36,7 +36,7 @@ def index(name: str) -> IndexEntry:
 def shared(of: IndexEntry, *names: str, partition: str | None = None) -> SharedIndexEntry:
     ends = [(0, 9), (10, 1 << 62)]
     files = tuple(
-        SharedFileEntry(f"data/{of.id}/{name}.hidx", 100 + at, 7, Extent(50, at, *ends[at]))
+        SharedFileEntry(f"data/{of.id}/{name}.hidx", 100 + at, 7, ColumnStats(50, at, *ends[at]))
         for at, name in enumerate(names)
     )
     return SharedIndexEntry(new_index_id(), of.id, "int", partition, 2, 40, files)
@@ -67,8 +67,8 @@ def test_bytes_come_back() -> None:
         1,
         3,
         (
-            SharedFileEntry("data/t", 5, 1, Extent(3, 0, b"", b"\xff\0")),
-            SharedFileEntry("data/n", 5, 1, Extent(0, 2, None, None)),
+            SharedFileEntry("data/t", 5, 1, ColumnStats(3, 0, b"", b"\xff\0")),
+            SharedFileEntry("data/n", 5, 1, ColumnStats(0, 2, None, None)),
         ),
     )
     whole = replace(TWO, files=(*TWO.files, data_file("z", NEW, texts), data_file("zz")))
@@ -89,10 +89,10 @@ def test_bytes_come_back() -> None:
 
 
 def test_long_keys_are_cut() -> None:
-    long = SharedFileEntry("data/l", 5, 1, Extent(3, 0, b"a" * 100, b"z" * 100))
+    long = SharedFileEntry("data/l", 5, 1, ColumnStats(3, 0, b"a" * 100, b"z" * 100))
     held = replace(OLD, files=(long,))
     found = decode(encode(replace(TWO, files=(data_file("x", held),))), "m").files[0].shared[0].files[0]
-    assert found.extent == Extent(3, 0, b"a" * 64, b"z" * 64, True)
+    assert found.extent == ColumnStats(3, 0, b"a" * 64, b"z" * 64, True)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from hindex.api.connection import Connection
 from hindex.build import btree_job, job
 from hindex.build.btree_task import WRITTEN_SCHEMA, BTreeJob, EntryTask, ReadTask, entry_chunks, write_parts
-from hindex.build.merge_parts import JOINED_SCHEMA, JoinTask, run_join_task
+from hindex.build.merge_parts import JOINED_SCHEMA, MergeTask, run_merge_task
 from hindex.build.task import RESULT_SCHEMA, BuildTask, run_build_task, run_build_tasks
 from hindex.progress import Progress
 
@@ -60,11 +60,11 @@ def _collect(spark: object, tasks: Sequence[Sequence[BuildTask]], progress: Prog
     return pa.Table.from_batches(batches, RESULT_SCHEMA)
 
 
-def _join(spark: object, tasks: Sequence[JoinTask], progress: Progress) -> pa.Table:
+def _join(spark: object, tasks: Sequence[MergeTask], progress: Progress) -> pa.Table:
     if not isinstance(spark, LocalConnection):
         return _real_join(cast("SparkSession", spark), tasks, progress)
     progress.advance(len(tasks))
-    return pa.Table.from_batches([batch for task in tasks for batch in run_join_task(task)], JOINED_SCHEMA)
+    return pa.Table.from_batches([batch for task in tasks for batch in run_merge_task(task)], JOINED_SCHEMA)
 
 
 def _collect_btree(

@@ -14,7 +14,7 @@ from hindex.index.page_cache import shared_cache
 from hindex.orc import OrcReader, ReadCounts
 from hindex.orc.reader.file_cache import KNOWN_FILES
 from hindex.scan.open_task import OpenTask
-from hindex.scan.task_runner import answered
+from hindex.scan.task_runner import run_lookups
 
 
 def forget() -> None:
@@ -34,7 +34,7 @@ def scan_counts(scan: Scan) -> dict[str, int]:
     rows = 0
     with _opened() as indexes:
         plan = scan.plan()
-        for task, answer in answered(plan.tasks, every=True):
+        for task, answer in run_lookups(plan.tasks, every=True):
             if not tasks or tasks[-1] is not task:
                 tasks.append(task)
             if len(answer.bounds.upper):

@@ -9,7 +9,7 @@ import pytest
 
 from hindex.errors import TableError, TableNotFoundError
 from hindex.store.entry import is_safe_path
-from hindex.table.external_partitions import CatalogPartitions, PartitionPlace, is_elsewhere
+from hindex.table.external_partitions import CatalogPartitions, PartitionLocation, is_external
 from hindex.table.listing import list_data_files
 
 
@@ -36,7 +36,8 @@ def table(tmp_path: Path) -> Path:
 def places(tmp_path: Path) -> CatalogPartitions:
     elsewhere = [("p=2", "x y"), ("p=3", "x y"), ("p=__HIVE_DEFAULT_PARTITION__", "z"), ("p=5", "missing")]
     return CatalogPartitions(
-        frozenset({"p=1", "p=4"}), tuple(PartitionPlace(name, str(tmp_path / at)) for name, at in elsewhere)
+        frozenset({"p=1", "p=4"}),
+        tuple(PartitionLocation(name, str(tmp_path / at)) for name, at in elsewhere),
     )
 
 
@@ -50,7 +51,7 @@ def test_which_files_count(table: Path, tmp_path: Path) -> None:
         (f"_at/{top}%2Fz/p=__HIVE_DEFAULT_PARTITION__/k", f"{tmp_path}/z/k", None),
         ("p=1/a", f"{table}/p=1/a", 1),
     ]
-    assert [is_elsewhere(file.path) for file in found.files] == [True, True, True, False]
+    assert [is_external(file.path) for file in found.files] == [True, True, True, False]
     assert all(is_safe_path(file.path) for file in found.files)
     assert [column.name for column in found.partitioning.columns] == ["p"]
 
@@ -75,7 +76,7 @@ def test_without_a_catalog(table: Path) -> None:
 @pytest.mark.parametrize(("name", "what"), [("delta_1_1/bucket_00000", "transactional"), ("", "a file")])
 def test_what_a_place_cannot_be(table: Path, tmp_path: Path, name: str, what: str) -> None:
     put(tmp_path / "odd" / name if name else tmp_path / "odd")
-    odd = CatalogPartitions(frozenset({"p=1"}), (PartitionPlace("p=2", str(tmp_path / "odd")),))
+    odd = CatalogPartitions(frozenset({"p=1"}), (PartitionLocation("p=2", str(tmp_path / "odd")),))
     with pytest.raises(
         TableError, match=rf"the place '.*/odd' of partition 'p=2' is {what}, and partitions away"
     ):
@@ -83,10 +84,10 @@ def test_what_a_place_cannot_be(table: Path, tmp_path: Path, name: str, what: st
 
 
 def test_values_that_are_escaped(table: Path, tmp_path: Path) -> None:
-    away = PartitionPlace("p=a%2Fb%3D%25", str(tmp_path / "z"))
+    away = PartitionLocation("p=a%2Fb%3D%25", str(tmp_path / "z"))
     found = list_data_files(str(table), partitions=CatalogPartitions(frozenset(), (away,)))
     assert [found.partition_values(file)[0].value for file in found.files] == ["a/b=%"]
 
 
 def test_places_of_object_stores() -> None:
-    assert PartitionPlace("p=1", "s3://bucket/a b?x=1").path == "_at/s3%3A%2F%2Fbucket%2Fa%20b%3Fx%3D1/p=1"
+    assert PartitionLocation("p=1", "s3://bucket/a b?x=1").path == "_at/s3%3A%2F%2Fbucket%2Fa%20b%3Fx%3D1/p=1"

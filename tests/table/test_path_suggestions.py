@@ -9,7 +9,7 @@ import pytest
 
 from hindex.errors import TableNotFoundError
 from hindex.table.listing import list_data_files
-from hindex.table.path_suggestions import near_path
+from hindex.table.path_suggestions import suggest_path
 
 
 @pytest.mark.parametrize(
@@ -35,16 +35,16 @@ def test_near_path(text: str, meant: str | None, tmp_path: Path, monkeypatch: py
     (tmp_path / "data" / "_hindex").mkdir()
     (tmp_path / "data" / "users" / "x.orc").touch()
     monkeypatch.chdir(tmp_path)
-    assert near_path(text) == meant
+    assert suggest_path(text) == meant
     if text and not text.startswith("/"):
-        assert near_path(f"{tmp_path}/{text}") == (None if meant is None else f"{tmp_path}/{meant}")
+        assert suggest_path(f"{tmp_path}/{text}") == (None if meant is None else f"{tmp_path}/{meant}")
 
 
 def test_names_that_cannot_be_shown_are_not_told(tmp_path: Path) -> None:
     for name in (b"li\nne", b"tab\xffle", b"\x1b[31mred"):
         (tmp_path / os.fsdecode(name)).mkdir()
     for text in ("li-ne", "table", "[31mred"):
-        assert near_path(f"{tmp_path}/{text}") is None
+        assert suggest_path(f"{tmp_path}/{text}") is None
 
 
 def test_few_names_of_a_large_directory_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,7 +58,7 @@ def test_few_names_of_a_large_directory_are_compared(tmp_path: Path, monkeypatch
         return []
 
     monkeypatch.setattr("hindex.table.path_suggestions.closest", count)
-    assert near_path(f"{tmp_path}/part-x.orc") is None
+    assert suggest_path(f"{tmp_path}/part-x.orc") is None
     assert compared == [1000]
 
 

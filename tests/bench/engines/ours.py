@@ -56,11 +56,11 @@ class Hindex(Engine):
         return scan.to_arrow()
 
     def run_here(self, query: Query) -> object:
-        from hindex.scan.task_runner import answered
+        from hindex.scan.task_runner import run_lookups
 
         if query.mode is not Mode.ROWS:
             return self.run(query)
-        return [task.read(answer) for task, answer in answered(self._scan(query).plan().tasks)]
+        return [task.read(answer) for task, answer in run_lookups(self._scan(query).plan().tasks)]
 
     def _scan(self, query: Query) -> Scan:
         where = None if query.where is None else sql(query.where)
