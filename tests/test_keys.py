@@ -95,7 +95,7 @@ VALUES: list[tuple[OrcType, st.SearchStrategy[Any]]] = [
     (OrcType(Kind.TIMESTAMP), st.datetimes()),
     (OrcType(Kind.TIMESTAMP_INSTANT), st.datetimes(timezones=st.just(datetime.UTC))),
 ]
-by_type = pytest.mark.parametrize(("of", "values"), VALUES, ids=[str(of) for of, _ in VALUES])
+by_type = pytest.mark.parametrize(("data_type", "values"), VALUES, ids=[str(of) for of, _ in VALUES])
 
 
 def keys_list(data_type: OrcType, array: pa.Array) -> list[Key | None]:
@@ -234,7 +234,7 @@ def test_other_layouts_of_strings() -> None:
     assert chunked.to_pylist() == expected * 2
 
 
-@pytest.mark.parametrize("of", [OrcType(Kind.STRING), CHAR], ids=str)
+@pytest.mark.parametrize("data_type", [OrcType(Kind.STRING), CHAR], ids=str)
 def test_invalid_utf8_is_kept_as_bytes(data_type: OrcType) -> None:
     array = pa.array([b"\xff\xfe", b"\xc3"]).view(pa.string())
     expected = [b"\xff\xfe", b"\xc3"] if data_type.kind is Kind.STRING else [b"\xff\xfe ", b"\xc3  "]

@@ -210,13 +210,13 @@ def test_public_names() -> None:
         assert f"`{variable}`" in PAGES["docs/python.md"]
 
 
-def test_rooms() -> None:
-    told = set(codes(PAGES["CONTRIBUTING.md"].split("## The flows")[0]))
+def test_packages_of_contributing() -> None:
+    listed = set(codes(PAGES["CONTRIBUTING.md"].split("## The flows")[0]))
     for path in (ROOT / "hindex").iterdir():
         if path.is_dir() and (path / "__init__.py").exists():
-            assert f"{path.name}/" in told
+            assert f"{path.name}/" in listed
         elif path.suffix == ".py" and path.name != "__init__.py":
-            assert path.name in told
+            assert path.stem in listed
 
 
 def test_pages_lead_to_places_that_are_there() -> None:

@@ -182,7 +182,7 @@ def test_long_bounds_stay_out_of_the_footer() -> None:
         assert rows(reader, 0, Domain.points([value.encode()])) == [row]
 
 
-@pytest.mark.parametrize("of", [LONG, STRING, TYPES["decimal_38_4"], TYPES["boolean"]], ids=str)
+@pytest.mark.parametrize("data_type", [LONG, STRING, TYPES["decimal_38_4"], TYPES["boolean"]], ids=str)
 def test_stripes_without_values(data_type: OrcType) -> None:
     empty, blank = pa.array([], data_type.to_arrow()), pa.nulls(5, data_type.to_arrow())
     reader = read(build(data_type, [empty, blank, empty]))
@@ -328,7 +328,7 @@ def test_building_holds_at_most_four_times_the_column(column: str) -> None:
 
 @pytest.mark.parametrize("nulls", [0.0, 0.2])
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("of", [LONG, STRING, TYPES["decimal_38_4"]], ids=str)
+@pytest.mark.parametrize("data_type", [LONG, STRING, TYPES["decimal_38_4"]], ids=str)
 def test_a_stripe_grouped_in_pieces(
     data_type: OrcType, shape: str, nulls: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -420,7 +420,7 @@ def test_the_same_values_give_the_same_bytes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("of", "array"),
+    ("data_type", "array"),
     [
         (TYPES["timestamp"], pa.array([1], pa.timestamp("ns"))),
         (TYPES["decimal_9_2"], pa.array([None], pa.decimal128(9, 3))),
@@ -434,7 +434,7 @@ def test_values_of_another_type_are_refused(data_type: OrcType, array: pa.Array)
 
 
 @pytest.mark.parametrize(
-    "of",
+    "data_type",
     [OrcType(Kind.STRUCT), OrcType(Kind.LIST, children=(LONG,)), OrcType(Kind.MAP, children=(LONG, LONG))],
     ids=str,
 )

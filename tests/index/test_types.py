@@ -78,7 +78,7 @@ def _check_minmax(data_type: OrcType, stripe: list[Any], group: range, domain: D
 
 
 @pytest.mark.parametrize("using", FILE_TYPES)
-@pytest.mark.parametrize("of", [LONG, STRING, TYPES["decimal_38_4"], TYPES["boolean"]], ids=str)
+@pytest.mark.parametrize("data_type", [LONG, STRING, TYPES["decimal_38_4"], TYPES["boolean"]], ids=str)
 def test_stripes_without_values(using: str, data_type: OrcType) -> None:
     empty, blank = pa.array([], data_type.to_arrow()), pa.nulls(5, data_type.to_arrow())
     reader = open_index(build(data_type, [empty, blank, empty], using=using, row_group_rows=2))
@@ -134,7 +134,7 @@ def answers(data: bytes, data_type: OrcType) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("of", [LONG, STRING], ids=str)
+@pytest.mark.parametrize("data_type", [LONG, STRING], ids=str)
 @pytest.mark.parametrize("using", FILE_TYPES)
 def test_every_byte_flipped(using: str, data_type: OrcType) -> None:
     data = small_file(using, data_type)
@@ -173,7 +173,7 @@ def test_every_page_is_checked(using: str) -> None:
     assert missed == []
 
 
-@pytest.mark.parametrize("of", [LONG, STRING], ids=str)
+@pytest.mark.parametrize("data_type", [LONG, STRING], ids=str)
 @pytest.mark.parametrize("using", FILE_TYPES)
 def test_every_truncation(using: str, data_type: OrcType) -> None:
     data = small_file(using, data_type)
@@ -199,7 +199,7 @@ def test_the_same_values_give_the_same_bytes(using: str) -> None:
 
 @pytest.mark.parametrize("using", FILE_TYPES)
 @pytest.mark.parametrize(
-    "of",
+    "data_type",
     [OrcType(Kind.STRUCT), OrcType(Kind.LIST, children=(LONG,)), OrcType(Kind.MAP, children=(LONG, LONG))],
     ids=str,
 )

@@ -176,7 +176,7 @@ def test_and_with_an_unknown_side_is_not_exact() -> None:
 
 
 @pytest.mark.parametrize("negated", [False, True])
-@pytest.mark.parametrize("of", [INT, STRING, OrcType(Kind.DECIMAL, precision=38, scale=2)], ids=str)
+@pytest.mark.parametrize("data_type", [INT, STRING, OrcType(Kind.DECIMAL, precision=38, scale=2)], ids=str)
 def test_long_lists(data_type: OrcType, negated: bool, rng: np.random.Generator) -> None:
     values = rng.integers(0, 100_000, 2_000)
     listed = rng.choice(100_000, 10_000, replace=False)
