@@ -227,7 +227,7 @@ DECIMAL = OrcType(Kind.DECIMAL, 1, precision=9, scale=2)
 
 
 @pytest.mark.parametrize(
-    ("value", "of", "texts"),
+    ("value", "data_type", "texts"),
     [
         (b"abc", OrcType(Kind.STRING, 1), [b"abc"]),
         (b"abc ", OrcType(Kind.STRING, 1), [b"abc "]),
