@@ -1,4 +1,4 @@
-"""The rooms and who may import whom; ``CONTRIBUTING.md`` says why."""
+"""The order of the packages and their imports, as ``CONTRIBUTING.md`` states it."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-ROOMS = {"orc": "hindex.orc", "proto": "hindex.proto", "sql": "hindex.sql", "hindex": "hindex"}
+FOLDERS = {"orc": "hindex.orc", "proto": "hindex.proto", "sql": "hindex.sql", "hindex": "hindex"}
 
-#: What a room may import of hindex besides itself; ``hindex`` may import all.
+#: The only other modules of hindex that these packages may import.
 ALLOWED = {
     "hindex.proto": (),
     "hindex.orc": ("hindex.errors", "hindex.proto"),
     "hindex.sql": ("hindex.errors",),
 }
-#: The folders that know Spark. Their files run on the driver only, or import it inside of functions.
+#: The packages that may import PySpark, inside functions only.
 SPARK_PACKAGES = tuple(
     f"hindex.{name}" for name in ("api", "build", "cli", "maintain", "notebook", "queries", "spark")
 )
 
 
 def sources() -> list[tuple[str, Path]]:
-    """The module name of every file, and the file."""
-    found = []
-    for folder, package in ROOMS.items():
+    """Return the module name and the path of every source file."""
+    files = []
+    for folder, package in FOLDERS.items():
         for path in sorted((ROOT / folder).rglob("*.py")):
             parts = path.relative_to(ROOT / folder).with_suffix("").parts
             name = ".".join((package, *parts)).removesuffix(".__init__")
-            found.append((name, path))
-    return found
+            files.append((name, path))
+    return files
 
 
 def is_type_checking(node: ast.AST) -> bool:
@@ -43,7 +43,7 @@ def is_type_checking(node: ast.AST) -> bool:
 
 
 def imports(node: ast.AST, *, run: bool) -> Iterator[str]:
-    """What a file imports: with ``run``, only what importing the file loads."""
+    """Yield the imported names of a file; with ``run``, only those that importing the file loads."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Import):
             yield from (alias.name for alias in child.names)
@@ -60,12 +60,12 @@ def imports(node: ast.AST, *, run: bool) -> Iterator[str]:
             yield from imports(child, run=run)
 
 
-def of(name: str, package: str) -> bool:
+def is_within(name: str, package: str) -> bool:
     return name == package or name.startswith(package + ".")
 
 
-def room_of(name: str) -> str:
-    return next((room for room in ROOMS.values() if of(name, room)), "")
+def folder_package(name: str) -> str:
+    return next((package for package in FOLDERS.values() if is_within(name, package)), "")
 
 
 SOURCES = sources()
@@ -75,20 +75,24 @@ SOURCES = sources()
 def test_imports(name: str, path: Path) -> None:
     tree = ast.parse(path.read_text())
     everywhere, loaded = set(imports(tree, run=False)), set(imports(tree, run=True))
-    room = room_of(name)
+    package = folder_package(name)
     for other in sorted(everywhere):
-        assert other.split(".")[0] not in {"orc", "proto", "sql"}, f"{other} is not the name of that room"
-        if of(other, "hindex") and room in ALLOWED:
+        assert other.split(".")[0] not in {"orc", "proto", "sql"}, (
+            f"{other} is not the import name of that folder"
+        )
+        if is_within(other, "hindex") and package in ALLOWED:
             # `from hindex.errors import X` also yields hindex.errors.X
-            allowed = (room, *ALLOWED[room])
-            assert any(of(other, package) for package in allowed), f"{room} may not import {other}"
-        if of(other, "sqlglot"):
-            assert room == "hindex.sql", "only hindex.sql knows sqlglot"
-        if of(other, "pyspark") and not is_only_for_types(tree, other):
-            assert any(of(name, package) for package in SPARK_PACKAGES), f"{name} may not know Spark"
+            allowed = (package, *ALLOWED[package])
+            assert any(is_within(other, item) for item in allowed), f"{package} may not import {other}"
+        if is_within(other, "sqlglot"):
+            assert package == "hindex.sql", "only hindex.sql imports sqlglot"
+        if is_within(other, "pyspark") and not is_only_for_types(tree, other):
+            assert any(is_within(name, item) for item in SPARK_PACKAGES), f"{name} may not import PySpark"
     for other in sorted(loaded):
-        assert not of(other, "pyspark"), "import pyspark inside of functions: executors pay for every import"
-        assert not of(other, "hindex.sql.parsing"), "hindex.sql loads its parser on first use"
+        assert not is_within(other, "pyspark"), (
+            "import pyspark inside of functions: executors pay for every import"
+        )
+        assert not is_within(other, "hindex.sql.parsing"), "hindex.sql loads its parser on first use"
 
 
 #: The packages, lowest first: each imports only itself and packages listed before it.
@@ -123,31 +127,31 @@ def test_imports_follow_the_order(name: str, path: Path) -> None:
 
 
 def test_no_module_hides_a_public_name() -> None:
-    """Importing a module binds its name in the package, over a function of the same name."""
+    """A submodule that is imported hides a function of the same name in its package."""
     public = importlib.import_module("hindex.sql").__all__
     assert not {path.stem for path in (ROOT / "sql").glob("*.py")} & set(public)
 
 
 def is_only_for_types(tree: ast.AST, module: str) -> bool:
-    """Whether a file imports a module nowhere but under ``if TYPE_CHECKING:``."""
+    """Return True if a file imports a module only under ``if TYPE_CHECKING:``."""
     typed = [child for node in ast.walk(tree) if is_type_checking(node) for child in ast.walk(node)]
-    places = [
+    import_nodes = [
         node
         for node in ast.walk(tree)
         if isinstance(node, ast.Import | ast.ImportFrom)
         and module in set(imports(ast.Module([node], []), run=False))
     ]
-    return all(node in typed for node in places)
+    return all(node in typed for node in import_nodes)
 
 
 def test_imports_within_orc_follow_its_order() -> None:
     for name, path in SOURCES:
-        if not of(name, "hindex.orc") or name == "hindex.orc":
+        if not is_within(name, "hindex.orc") or name == "hindex.orc":
             continue
         position = ORC_ORDER.index(name.split(".")[2])
         for other in imports(ast.parse(path.read_text()), run=False):
             parts = other.split(".")
-            if of(other, "hindex.orc") and len(parts) > 2:
+            if is_within(other, "hindex.orc") and len(parts) > 2:
                 assert ORC_ORDER.index(parts[2]) <= position, f"{name} may not import {other}"
 
 
@@ -168,8 +172,8 @@ def test_importing_stays_cheap(module: str, unwanted: list[str]) -> None:
     assert set(unwanted).isdisjoint(ran.stdout.split())
 
 
-def test_the_kernel_knows_nothing_else() -> None:
-    """Compiled code is for arrays alone: no file, no schema, nothing of Python's libraries."""
+def test_the_kernel_imports_only_c() -> None:
+    """The compiled module works on arrays only: no files, no schemas, no Python libraries."""
     code = (ROOT / "orc" / "kernel.pyx").read_text()
     loaded = re.findall(r"^ *(?:from|import|cimport) +([\w.]+)", code, re.MULTILINE)
     assert set(loaded) == {"libc.stdint", "libc.string"}

@@ -37,19 +37,19 @@ def test_every_package_of_the_tree_is_in_the_wheel() -> None:
 
 def test_every_package_has_an_init() -> None:
     for package in packages_in_tree():
-        room = next((name for name in MAPPED if f"{package}.".startswith(f"{name}.")), "hindex")
-        folder = Path(CONFIG["package-dir"][room], *package.removeprefix(room).strip(".").split("."))
-        assert (ROOT / folder / "__init__.py").is_file(), folder
+        folder = next((name for name in MAPPED if f"{package}.".startswith(f"{name}.")), "hindex")
+        directory = Path(CONFIG["package-dir"][folder], *package.removeprefix(folder).strip(".").split("."))
+        assert (ROOT / directory / "__init__.py").is_file(), directory
 
 
-def test_every_room_is_typed_for_its_users() -> None:
+def test_every_package_is_typed() -> None:
     for package, folder in CONFIG["package-dir"].items():
         assert (ROOT / folder / "py.typed").is_file()
         assert "py.typed" in CONFIG["package-data"][package]
 
 
 @pytest.mark.parametrize("package", MAPPED)
-def test_a_room_refuses_every_name_but_its_own(package: str) -> None:
+def test_a_package_refuses_other_names(package: str) -> None:
     code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import {MAPPED[package]}"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert ran.returncode == 1
@@ -59,9 +59,9 @@ def test_a_room_refuses_every_name_but_its_own(package: str) -> None:
 
 
 @pytest.mark.parametrize("package", MAPPED)
-def test_a_room_has_one_identity_from_the_repository_root(package: str) -> None:
+def test_a_package_has_one_identity_from_the_repository_root(package: str) -> None:
     ran = subprocess.run(
-        [sys.executable, "-c", f"import {package} as room; print(room.__name__, room.__file__)"],
+        [sys.executable, "-c", f"import {package} as package; print(package.__name__, package.__file__)"],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -14,9 +14,9 @@ ROOT = Path(__file__).parents[2]
 def write_archive(path: Path) -> Path:
     """Write the package's files where a path says, and give it back."""
     home = Path(hindex.__file__).parent
-    rooms = {"hindex": home, **{f"hindex/{room}": ROOT / room for room in ("orc", "sql", "proto")}}
+    folders = {"hindex": home, **{f"hindex/{name}": ROOT / name for name in ("orc", "sql", "proto")}}
     with zipfile.ZipFile(path, "w") as target:
-        for name, folder in rooms.items():
+        for name, folder in folders.items():
             for file in folder.rglob("*.py"):
                 inner = f"{name}/{file.relative_to(folder)}"
                 if inner not in target.namelist():
