@@ -8,13 +8,13 @@ CHECK INDEXES VERIFY does. Its bound comes from ``hindex.connect(cache_bytes=...
 from __future__ import annotations
 
 import os
-import threading
 from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cache
 
 from hindex.errors import HindexError
+from hindex.lru_cache import LruCache
 
 #: Environment variable with the bound, in bytes.
 VARIABLE = "HINDEX_CACHE_BYTES"
@@ -50,18 +50,15 @@ class CacheCounts:
         return f"{self.hits:,} found in memory, {self.misses:,} read"
 
 
-class Cache:
-    """Values by key, those used longest ago dropped first. May be shared by threads.
+class Cache(LruCache[Hashable, object]):
+    """Parts of index files by key, weighed in bytes, with counts of its use.
 
-    :param limit: bytes that are kept, by what whoever puts values says they take. A greater value is not kept.
+    It holds at most ``MAX_FILES`` open files, whatever they weigh.
     """
 
     def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._held: OrderedDict[Hashable, tuple[object, int, int]] = OrderedDict()
-        self._lock = threading.Lock()
-        self._bytes = 0
-        self._files = 0
+        super().__init__(limit)
+        self._files: OrderedDict[Hashable, int] = OrderedDict()
         self._hits = 0
         self._misses = 0
         self._pages_read = 0
@@ -69,64 +66,47 @@ class Cache:
 
     @property
     def counts(self) -> CacheCounts:
+        """The counts up to now."""
         with self._lock:
-            return CacheCounts(self._hits, self._misses, self._bytes, self._pages_read, self._bytes_read)
+            return CacheCounts(self._hits, self._misses, self.weight, self._pages_read, self._bytes_read)
 
     def count_read(self, pages: int, nbytes: int) -> None:
-        """Tell of pages of index files that were read."""
+        """Count pages and bytes that were read from index files."""
         with self._lock:
             self._pages_read += pages
             self._bytes_read += nbytes
 
     def get(self, key: Hashable) -> object | None:
-        """The value of a key, or None."""
+        """Return the value of a key, or None, and count a hit or a miss."""
+        value = super().get(key)
         with self._lock:
-            found = self._held.get(key)
-            if found is None:
+            if value is None:
                 self._misses += 1
-                return None
-            self._hits += 1
-            self._held.move_to_end(key)
-            return found[0]
+            else:
+                self._hits += 1
+                if key in self._files:
+                    self._files.move_to_end(key)
+        return value
 
-    def put(self, key: Hashable, value: object, nbytes: int, *, files: int = 0) -> None:
-        """Keep a value, in place of what the key had.
-
-        :param files: open files that it holds.
-        """
+    def put_file(self, key: Hashable, value: object, nbytes: int) -> None:
+        """Keep a value that holds an open file."""
+        self.put(key, value, nbytes)
         with self._lock:
-            self._remove(key)
-            if nbytes > self._limit:
-                return
-            self._held[key] = (value, nbytes, files)
-            self._bytes += nbytes
-            self._files += files
-            self._shrink()
-
-    def resize(self, limit: int) -> None:
-        """Change the bound, and drop what is beyond it."""
-        with self._lock:
-            self._limit = limit
-            self._shrink()
+            if key in self._entries:
+                self._files[key] = 1
+            while len(self._files) > MAX_FILES:
+                # not closed: a scan may still be using it; the last reference frees it
+                self._remove(next(iter(self._files)))
 
     def clear(self) -> None:
-        """Drop everything."""
+        """Drop all values."""
+        super().clear()
         with self._lock:
-            self._held.clear()
-            self._bytes = self._files = 0
-
-    def _shrink(self) -> None:
-        while self._held and self._bytes > self._limit:
-            self._remove(next(iter(self._held)))
-        while self._files > MAX_FILES:
-            # not closed: a scan may still be using it; the last reference frees it
-            self._remove(next(key for key, item in self._held.items() if item[2]))
+            self._files.clear()
 
     def _remove(self, key: Hashable) -> None:
-        found = self._held.pop(key, None)
-        if found is not None:
-            self._bytes -= found[1]
-            self._files -= found[2]
+        super()._remove(key)
+        self._files.pop(key, None)
 
 
 def parse_bytes(text: str) -> int:

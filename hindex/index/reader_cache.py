@@ -46,7 +46,7 @@ def open_index_file(path: str, length: int, footer_checksum: int, cache: Cache |
     file = _opened(path, length, footer_checksum, cache)
     of = file_index_type(file.footer.index_type)
     opened = OpenIndex(of, file.footer, of.reader(file))
-    cache.put(key, opened, _OPEN_BYTES + _DIRECTORY_FACTOR * len(file.footer.body), files=1)
+    cache.put_file(key, opened, _OPEN_BYTES + _DIRECTORY_FACTOR * len(file.footer.body))
     return opened
 
 
@@ -62,7 +62,7 @@ def open_btree_file(path: str, length: int, footer_checksum: int, cache: Cache |
     if isinstance(found, BTreeReader):
         return found
     reader = BTreeReader(_opened(path, length, footer_checksum, cache))
-    cache.put(key, reader, _OPEN_BYTES + _DIRECTORY_FACTOR * len(reader.file.footer.body), files=1)
+    cache.put_file(key, reader, _OPEN_BYTES + _DIRECTORY_FACTOR * len(reader.file.footer.body))
     return reader
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from threading import Lock
 
 from hindex.explain.explanation import RowCount
+from hindex.lru_cache import LruCache
 from hindex.plan.reasons import Note
 from hindex.scan.open_task import OpenTask
 from hindex.scan.planning import ScanPlan
@@ -107,31 +106,5 @@ def _short(value: str | bytes) -> bytes:
     return blake2b(value.encode() if isinstance(value, str) else value, digest_size=16).digest()
 
 
-class _EstimateCache:
-    """What was found, by the digest of the question. May be shared by threads."""
-
-    def __init__(self) -> None:
-        self._held: OrderedDict[bytes, RowCount] = OrderedDict()
-        self._lock = Lock()
-
-    def get(self, key: bytes) -> RowCount | None:
-        with self._lock:
-            found = self._held.get(key)
-            if found is not None:
-                self._held.move_to_end(key)
-            return found
-
-    def put(self, key: bytes, found: RowCount) -> None:
-        with self._lock:
-            self._held[key] = found
-            if len(self._held) > _REMEMBERED:
-                self._held.popitem(last=False)
-
-    def clear(self) -> None:
-        """Forget all."""
-        with self._lock:
-            self._held.clear()
-
-
 #: Of this process: scans whose indexes left too many rows.
-TOO_MANY = _EstimateCache()
+TOO_MANY: LruCache[bytes, RowCount] = LruCache(_REMEMBERED)

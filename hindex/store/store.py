@@ -21,11 +21,11 @@ from weakref import WeakValueDictionary
 import google_crc32c
 
 from hindex.errors import CommitConflictError, NewerFormatError, StoreError
+from hindex.lru_cache import LruCache
 from hindex.store.build_markers import BUILDS, MAX_NOTICE_BYTES, Builder, BuildNotice, builder_of, notice_name
 from hindex.store.entries import Segment
 from hindex.store.format import MAX_BYTES, corrupt, decode, encode, unplaced
 from hindex.store.manifest import IndexEntry, Manifest, is_safe_path
-from hindex.store.manifest_cache import RECENT
 from hindex.store.segment import MAX_SEGMENT_BYTES, StoredSegment
 from hindex.store.storage import (
     TEMPORARY_PREFIX,
@@ -54,6 +54,13 @@ _SEGMENTS = "segments"
 _MANIFEST_NAME = re.compile(r"([0-9]{20})\.manifest", re.ASCII)
 _INDEX_ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
+
+#: Data files that the cached manifests may describe together: a few kilobytes each, once they were used.
+_MAX_CACHED_FILES = 1 << 15
+#: Cached manifests, however small they are.
+_MAX_CACHED_MANIFESTS = 256
+#: Decoded manifests of all stores of the process, weighed by their data files: a manifest never changes.
+RECENT: LruCache[Hashable, Manifest] = LruCache(_MAX_CACHED_FILES, _MAX_CACHED_MANIFESTS)
 
 
 class GarbageKind(enum.Enum):
@@ -188,7 +195,7 @@ class Store:
         if manifest.number != number:
             raise corrupt(name, f"it is number {manifest.number} under another name")
         self._keep(identity, manifest)
-        RECENT.put(identity, manifest)
+        RECENT.put(identity, manifest, len(manifest.files))
         return manifest
 
     def _keep(self, identity: Hashable, manifest: Manifest) -> None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from hindex.errors import DeletedFileError, OrcError
-from hindex.orc.acid.delete_cache import DeleteKeyCache
+from hindex.lru_cache import LruCache
 from hindex.orc.acid.delta_files import DeleteFile, open_file
 from hindex.orc.acid.key_statistics import KeyStatistics, Range
 from hindex.orc.acid.row_keys import Ints, KeyRange, KeySet, PackedKeys, RowKeys, bucket_codes, row_set
@@ -151,9 +151,9 @@ def _keys_of(file: DeleteFile, valid: ValidWriteIds, ranges: _Ranges) -> PackedK
 
 
 #: The ranges of files whose version is known.
-RANGES: DeleteKeyCache[DeleteFile, _Ranges] = DeleteKeyCache(_RANGES_BYTES)
+RANGES: LruCache[DeleteFile, _Ranges] = LruCache(_RANGES_BYTES)
 #: The keys of small files, for readers that see the same transactions.
-KEYS: DeleteKeyCache[tuple[DeleteFile, ValidWriteIds], PackedKeys] = DeleteKeyCache(_KEYS_BYTES)
+KEYS: LruCache[tuple[DeleteFile, ValidWriteIds], PackedKeys] = LruCache(_KEYS_BYTES)
 
 
 def _opened(file: DeleteFile) -> OrcReader:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from hindex.errors import OrcError
-from hindex.orc.acid.delete_cache import DeleteKeyCache
+from hindex.lru_cache import LruCache
 from hindex.orc.acid.deletes import DeletedRows, int64s, row_keys
 from hindex.orc.acid.delta_files import AcidFile
 from hindex.orc.acid.key_statistics import KeyStatistics
@@ -56,9 +56,9 @@ class RemovedRows:
 
 
 #: What deletes took of stripes of which all rows were looked at, by the state of the file and of its deletes.
-DELETED: DeleteKeyCache[tuple[bytes, int], RemovedRows] = DeleteKeyCache(_DELETED_BYTES)
+DELETED: LruCache[tuple[bytes, int], RemovedRows] = LruCache(_DELETED_BYTES)
 #: Whether the row ids of stripes certainly count up, which takes reading them; by the same.
-COUNTED: DeleteKeyCache[tuple[bytes, int], bool] = DeleteKeyCache(_COUNTED_BYTES)
+COUNTED: LruCache[tuple[bytes, int], bool] = LruCache(_COUNTED_BYTES)
 
 
 class LiveRows:

@@ -7,14 +7,13 @@ by its tail's checksum. A file that was changed or replaced is a new one.
 from __future__ import annotations
 
 import os
-import threading
-from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 import google_crc32c
 
 from hindex.errors import ArgumentError
+from hindex.lru_cache import LruCache
 from hindex.orc.decode.positions import RowIndexPositions
 from hindex.orc.io.source import ByteSource
 from hindex.orc.metadata.file_tail import FileTail, read_tail
@@ -56,50 +55,33 @@ class FileCache:
     """
 
     def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._held: OrderedDict[Hashable, tuple[CachedFile, int]] = OrderedDict()
-        self._bytes = 0
-        self._lock = threading.Lock()
+        self._is_enabled = limit > 0
+        self._files: LruCache[Hashable, CachedFile] = LruCache(limit)
 
     def open(self, source: ByteSource) -> CachedFile:
         """What is known of a file, its tail at least. What its readers learn of it is added to that.
 
         :raises OrcError: if the file is not a readable ORC file.
         """
-        identity = source.identity() if self._limit else None
+        identity = source.identity() if self._is_enabled else None
         if identity is None:
             return CachedFile(read_tail(source))
-        with self._lock:
-            held = self._held.get(identity)
-        known = (
-            held[0] if held is not None and _is_same(held[0].tail, source) else CachedFile(read_tail(source))
-        )
-        self._keep(identity, known)
-        return known
-
-    def _keep(self, identity: Hashable, known: CachedFile) -> None:
+        file = self._files.get(identity)
+        if file is None or not _is_same(file.tail, source):
+            file = CachedFile(read_tail(source))
         # a file grows as it is read, so it is weighed again whenever it is opened
-        size = known.nbytes
-        with self._lock:
-            self._bytes -= self._held.pop(identity, (known, 0))[1]
-            if size > self._limit:
-                return
-            self._held[identity] = (known, size)
-            self._bytes += size
-            while self._bytes > self._limit:
-                self._bytes -= self._held.popitem(last=False)[1][1]
+        self._files.put(identity, file, file.nbytes)
+        return file
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._files)
 
     @property
     def nbytes(self) -> int:
-        return self._bytes
+        return self._files.weight
 
     def clear(self) -> None:
-        with self._lock:
-            self._held.clear()
-            self._bytes = 0
+        self._files.clear()
 
 
 def _is_same(tail: FileTail, source: ByteSource) -> bool:

@@ -300,13 +300,13 @@ def test_every_file_of_deletes_is_opened_for_its_ranges_and_for_its_keys(
         assert sorted(Counter(opened).values()) == [times] * 30 * bool(times)
     for held, limit in ((acid_deletes.RANGES, 10_000), (acid_deletes.KEYS, 5_000)):
         held.clear()
-        monkeypatch.setattr(held, "limit", limit)
+        monkeypatch.setattr(held, "_limit", limit)
     DELETED.clear()
     opened.clear()
     assert ids_of(tmp_path) == left
     assert len(opened) > 2 * 30
     for held in (acid_deletes.RANGES, acid_deletes.KEYS):
-        assert 0 < held.nbytes <= held.limit
+        assert 0 < held.weight <= held._limit
         assert 0 < len(held) < 30
 
 

@@ -7,7 +7,6 @@ import pytest
 from pyroaring import BitMap
 
 from hindex.errors import OrcError
-from hindex.orc.acid.delete_cache import DeleteKeyCache
 from hindex.orc.acid.row_keys import (
     FlatKeys,
     KeyRange,
@@ -136,21 +135,6 @@ def test_packed_keys_that_lie_close_take_little_memory() -> None:
     ids = np.arange(0, 65_536 * 100, 100)
     packed = PackedKeys([RowKeys(np.full(len(ids), 1), np.full(len(ids), 0), ids)])
     assert packed.nbytes < 2.5 * len(ids)
-
-
-def test_what_is_held_is_bounded() -> None:
-    held: DeleteKeyCache[int, str] = DeleteKeyCache(100)
-    for number in range(10):
-        held.put(number, str(number), 30)
-        assert held.get(0) == ("0" if number < 10 else None)
-    assert [held.get(number) for number in range(10)] == ["0", *[None] * 7, "8", "9"]
-    held.put(0, "more", 90)
-    assert (held.get(0), len(held), held.nbytes) == ("more", 1, 90)
-    held.put(1, "too much", 101)
-    assert (held.get(1), len(held), held.nbytes) == (None, 0, 0)
-    held.put(1, "x", 5)
-    held.clear()
-    assert (held.get(1), held.nbytes) == (None, 0)
 
 
 def test_flat_keys_of_some_rows_overlap_ranges_that_hold_one(rng: np.random.Generator) -> None:

@@ -45,7 +45,7 @@ def test_files_are_bounded_too() -> None:
     cache = Cache(1 << 20)
     cache.put("page", "page", 1)
     for number in range(MAX_FILES + 3):
-        cache.put(number, number, 1, files=1)
+        cache.put_file(number, number, 1)
     assert [cache.get(number) for number in range(4)] == [None, None, None, 3]
     assert cache.get("page") == "page"
 

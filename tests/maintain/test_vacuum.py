@@ -11,10 +11,10 @@ import pytest
 
 from hindex.api.table import IndexSpec, Table
 from hindex.errors import IndexNotFoundError, StoreError
+from hindex.lru_cache import LruCache
 from hindex.maintain.results import VacuumResult
 from hindex.store import entries, store
 from hindex.store.local import LocalStorage
-from hindex.store.manifest_cache import ManifestCache
 from hindex.store.store import Store
 from hindex.table.external_partitions import CatalogPartitions, PartitionLocation
 from tests.maintain.conftest import add_file
@@ -146,7 +146,7 @@ def test_manifests_that_are_kept_for_their_numbers_alone(
         "segment that no manifest names"
     ) == 6
     assert len(list((root / "manifests").iterdir())) == 3
-    monkeypatch.setattr(store, "RECENT", ManifestCache())
+    monkeypatch.setattr(store, "RECENT", LruCache(1 << 15))
     other = LocalConnection().table(str(path))
     before = store_state(other)
     for hours in (168, 0.5):
@@ -156,7 +156,7 @@ def test_manifests_that_are_kept_for_their_numbers_alone(
     # one that is there, and cannot be read, is another matter
     kept = sorted((root / "segments").iterdir())
     monkeypatch.setattr(LocalStorage, "read_all", failing_read)
-    monkeypatch.setattr(store, "RECENT", ManifestCache())
+    monkeypatch.setattr(store, "RECENT", LruCache(1 << 15))
     with pytest.raises(StoreError, match="cannot read a segment of a manifest in "):
         LocalConnection().table(str(path)).vacuum()
     assert sorted((root / "segments").iterdir()) == kept

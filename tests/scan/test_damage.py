@@ -25,8 +25,7 @@ from hindex.plan.reasons import Reason
 from hindex.sql import parse_predicate
 from hindex.store import segment
 from hindex.store.manifest import Manifest
-from hindex.store.manifest_cache import RECENT
-from hindex.store.store import Store
+from hindex.store.store import RECENT, Store
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.small import ROWS, WHERE, expected, ids, reasons, store_state, write_rows

@@ -14,7 +14,7 @@ from hindex.index.column_stats import ColumnStats
 from hindex.plan.reasons import Reason
 from hindex.scan.file_bounds import ManifestExtents
 from hindex.store.extents import ExtentColumn
-from hindex.store.manifest_cache import RECENT
+from hindex.store.store import RECENT
 from tests.support.local_build import LocalConnection
 from tests.support.small import ids, reasons, write_rows
 

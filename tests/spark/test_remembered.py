@@ -148,6 +148,6 @@ def test_what_is_remembered_is_short(tables: hindex.Connection, wide: Path) -> N
     for number in range(3):
         members = ", ".join(map(str, (3, *range(100, 1100), 2000 + number)))
         assert "NOT_SELECTIVE" in str(asked_of(tables, wide, f"a IN ({members})"))
-    held = TOO_MANY._held
+    held = TOO_MANY._entries
     assert len(held) == 3
     assert len(pickle.dumps(list(held))) < 200

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from hindex.lru_cache import LruCache
 from hindex.store import format as formats
-from hindex.store import manifest_cache, store
+from hindex.store import store
 from hindex.store.entries import Segment
 from hindex.store.manifest import FileEntry, IndexEntry, IndexFileEntry, Manifest
-from hindex.store.manifest_cache import ManifestCache
 from hindex.store.store import Store
 
 INDEX = IndexEntry("0" * 32, "i", "a", "bitmap", "int")
@@ -20,9 +20,9 @@ INDEX = IndexEntry("0" * 32, "i", "a", "bitmap", "int")
 
 @pytest.fixture(autouse=True)
 def nothing_kept() -> Iterator[None]:
-    manifest_cache.RECENT.clear()
+    store.RECENT.clear()
     yield
-    manifest_cache.RECENT.clear()
+    store.RECENT.clear()
 
 
 def manifest(files: int, number: int = 1) -> Manifest:
@@ -73,19 +73,19 @@ def test_a_manifest_written_again_is_read_again(tmp_path: Path) -> None:
 
 
 def test_bounds() -> None:
-    kept = ManifestCache(max_files=10, max_manifests=3)
+    kept: LruCache[int, Manifest] = LruCache(10, 3)
     for number, files in enumerate((4, 4, 2), 1):
-        kept.put(number, manifest(files, number))
+        kept.put(number, manifest(files, number), files)
     assert kept.get(1) is not None
-    kept.put(4, manifest(1, 4))
+    kept.put(4, manifest(1, 4), 1)
     # the one used longest ago went, for being a fourth
     assert [number for number in range(1, 5) if kept.get(number)] == [1, 3, 4]
-    kept.put(5, manifest(9, 5))
+    kept.put(5, manifest(9, 5), 9)
     assert [number for number in range(1, 6) if kept.get(number)] == [4, 5]
-    kept.put(6, manifest(11, 6))
+    kept.put(6, manifest(11, 6), 11)
     assert [number for number in range(1, 7) if kept.get(number)] == [4, 5]
-    kept.put(5, manifest(2, 7))
-    kept.put(7, manifest(7, 8))
+    kept.put(5, manifest(2, 7), 2)
+    kept.put(7, manifest(7, 8), 7)
     assert [number for number in range(1, 8) if kept.get(number)] == [4, 5, 7]
     assert len(kept) == 3
 
@@ -96,7 +96,7 @@ def test_bytes_that_another_thread_lets_go_of(
 ) -> None:
     """Threads share segments: one that decodes the entries drops the bytes while another one has just read them."""
     Store(str(tmp_path), "/t").commit(lambda old: replace(old, indexes=(INDEX,), files=manifest(2100).files))
-    manifest_cache.RECENT.clear()
+    store.RECENT.clear()
     loaded = Store(str(tmp_path), "/t").load()
     assert loaded is not None
     segment = loaded.entries.segments[0]

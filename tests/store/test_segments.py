@@ -34,9 +34,8 @@ from hindex.store.manifest import (
     merge_build_result,
     rename_index,
 )
-from hindex.store.manifest_cache import RECENT
 from hindex.store.segment import encode_segment
-from hindex.store.store import Store
+from hindex.store.store import RECENT, Store
 
 INT = IndexEntry("1" * 32, "int", "i", "minmax", "bigint")
 TEXT = IndexEntry("2" * 32, "text", "t", "minmax", "string")

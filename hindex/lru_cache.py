@@ -1,0 +1,81 @@
+"""A cache with bounds that drops the least recently used values first."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class LruCache(Generic[K, V]):
+    """Values by key. Threads may share it.
+
+    Parameters
+    ----------
+    limit
+        The greatest sum of the values' weights, in the unit that callers weigh in, such as bytes. A value that is
+        heavier is not kept.
+    max_entries
+        The greatest number of values; None for no bound.
+    """
+
+    def __init__(self, limit: int, max_entries: int | None = None) -> None:
+        self._limit = limit
+        self._max_entries = max_entries
+        self._entries: OrderedDict[K, tuple[V, int]] = OrderedDict()
+        self._weight = 0
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def weight(self) -> int:
+        """The sum of the weights."""
+        return self._weight
+
+    def get(self, key: K) -> V | None:
+        """Return the value of a key, or None."""
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is None:
+                return None
+            self._entries.move_to_end(key)
+            return entry[0]
+
+    def put(self, key: K, value: V, weight: int = 1) -> None:
+        """Keep a value in place of the key's last one."""
+        with self._lock:
+            self._remove(key)
+            if weight > self._limit:
+                return
+            self._entries[key] = value, weight
+            self._weight += weight
+            self._evict()
+
+    def resize(self, limit: int) -> None:
+        """Change the limit, and drop values beyond it."""
+        with self._lock:
+            self._limit = limit
+            self._evict()
+
+    def clear(self) -> None:
+        """Drop all values."""
+        with self._lock:
+            self._entries.clear()
+            self._weight = 0
+
+    def _evict(self) -> None:
+        while self._weight > self._limit or (
+            self._max_entries is not None and len(self._entries) > self._max_entries
+        ):
+            self._remove(next(iter(self._entries)))
+
+    def _remove(self, key: K) -> None:
+        entry = self._entries.pop(key, None)
+        if entry is not None:
+            self._weight -= entry[1]
