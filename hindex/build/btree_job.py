@@ -94,7 +94,7 @@ class BTreeGroup:
 
 @dataclass(frozen=True, slots=True)
 class BTreePlan:
-    """What a build of one BTREE index reads and writes."""
+    """The input and output of a build of one BTREE index."""
 
     build_id: str
     index: IndexEntry
@@ -106,7 +106,7 @@ class BTreePlan:
 
     @property
     def directory(self) -> str:
-        """Where the files go, relative to the store."""
+        """Return the directory of the files, relative to the store."""
         return self.store.index_directory(self.index.id)
 
     @property
@@ -303,7 +303,7 @@ def _indexed(view: FileView, tail: FileTail) -> IndexedFile:
 
 
 def _lows(plan: BTreePlan, group: BTreeGroup, tails: dict[str, FileTail]) -> tuple[Key | None, ...]:
-    """Where the files of a set begin, the first one at the least key: so that each gets about as many entries."""
+    """Choose the least key of each file of a set, so that each file gets about as many entries."""
     rows = sum(tail.num_rows for tail in tails.values())
     old = [file.extent for held in group.merged for file in held.files]
     total = rows + sum(extent.rows for extent in old)

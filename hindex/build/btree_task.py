@@ -89,7 +89,7 @@ EntryTask = ReadTask | CopyTask
 
 @dataclass(frozen=True, slots=True)
 class BTreeJob:
-    """What every task of a build has to know.
+    """The parameters that all tasks of a build share.
 
     :ivar type: the column's type in the table, whose keys are indexed.
     :ivar binding: the table's data columns, against which a file's own are matched.
@@ -154,7 +154,7 @@ _INTEGER = struct.Struct("<q")
 
 
 def entry_chunks(job: BTreeJob, tasks: Sequence[EntryTask]) -> Iterator[pa.RecordBatch]:
-    """What one Spark task does: the chunks of data files, and of old index files, in turn.
+    """Run one Spark task: yield the entries of the chunks of data files and of old index files, in turn.
 
     :raises BuildError: naming the file, and the stripe.
     """
@@ -213,7 +213,7 @@ def _copied_runs(job: BTreeJob, task: CopyTask) -> Iterator[Postings]:
     news = np.array([new for _, _, new in task.kept], np.int64)
 
     def moved(locations: npt.NDArray[np.uint32]) -> tuple[npt.NDArray[np.bool_], UInt32s]:
-        """Which locations are kept, and what these are now."""
+        """Return a mask of the kept locations, and their new numbers."""
         if not len(olds):
             return np.zeros(len(locations), np.bool_), np.zeros(0, np.uint32)
         at = np.searchsorted(olds, locations, side="right") - 1
@@ -270,7 +270,7 @@ def _chunks(job: BTreeJob, run: Postings, parts: Sequence[tuple[int, Key | None]
 
 
 def _below(keys: Int64s | ByteKeys, bound: Key) -> int:
-    """How many of ascending keys are below a bound."""
+    """Count the ascending keys that are below a bound."""
     if isinstance(keys, ByteKeys):
         return bisect_left(range(len(keys)), bound, key=keys.__getitem__)
     return int(np.searchsorted(keys, bound))
@@ -430,7 +430,7 @@ def unpack_key(data: bytes, kind: KeyKind) -> Key:
 def kept_locations(
     old: Sequence[IndexedFile], kept: Collection[IndexedFile], new: Sequence[IndexedFile]
 ) -> tuple[tuple[int, int, int], ...]:
-    """What a :class:`CopyTask` keeps: some files of an old index, which are among the new ones."""
+    """Return the files that a :class:`CopyTask` keeps from an old index, with their places in the new one."""
     now = dict(zip(new, first_locations(new), strict=False))
     return tuple(
         (first, file.num_groups, now[file])

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BuildPlan:
-    """What a build will read and write.
+    """The input and output of a build.
 
     :ivar tasks: one for each data file, of the indexes that have a file for each: they are built in one pass. How
         they are cut and put together to Spark's tasks is decided when they are run.
@@ -57,7 +57,7 @@ class BuildPlan:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is to be done."""
+        """Return True if there is nothing to build."""
         return not self.tasks and not self.shared
 
     @property
@@ -179,7 +179,7 @@ def _is_supported(index: IndexEntry, data_type: OrcType) -> bool:
 
 
 def is_shared(index: IndexEntry) -> bool:
-    """Whether the files of an index cover many data files each."""
+    """Return True if each file of an index covers many data files."""
     return index.level != Level.STRIPE.value
 
 

@@ -24,7 +24,9 @@ _LOG = logging.getLogger("hindex.build")
 
 
 def collect(spark: SparkSession, frame: DataFrame, build_id: str, progress: Progress, total: int) -> pa.Table:
-    """What the tasks of a build return. Where it fails or is interrupted, its Spark jobs are stopped.
+    """Run the tasks of a build and collect their results.
+
+    On failure or interruption, the Spark jobs of the build are stopped.
 
     :param total: how many tasks the progress counts.
     :raises BuildError: if a task failed; the message is the task's own.
@@ -55,7 +57,7 @@ def collect(spark: SparkSession, frame: DataFrame, build_id: str, progress: Prog
 
 
 class _JobProgress:
-    """What the progress has been told: the most tasks that any stage had finished."""
+    """The highest number of finished tasks that any stage has reported."""
 
     def __init__(self, progress: Progress, total: int) -> None:
         self._progress = progress

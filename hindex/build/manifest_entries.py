@@ -1,4 +1,4 @@
-"""What the tasks of a build tell, as manifest entries of the data files."""
+"""Convert the results of build tasks to manifest entries."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class BuiltData:
 
 
 def built_files(tasks: Sequence[BuildTask], table: pa.Table) -> list[BuiltData]:
-    """What a build tells of each data file that was indexed.
+    """Return what a build recorded for each indexed data file.
 
     :param tasks: one for each data file.
     :param table: rows as :func:`hindex.build.task.run_build_task` yields them.

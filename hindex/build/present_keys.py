@@ -1,4 +1,4 @@
-"""Whether what an index has of a data file are keys of its column's present type, and so can answer for it."""
+"""Check that the keys of an index have the present type of the column."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hindex.table.type_text import parse_type
 def has_present_keys(
     view: FileView, index: IndexEntry, column: str, data_type: OrcType, binding: tuple[str, ...], store: Store
 ) -> bool:
-    """Whether an index answers for a column of the type ``of`` in a file that it has.
+    """Return True if the keys that an index has of a file are of the column's present type.
 
     An index file of one data file is opened only if the file's type or that of the last build is another one; where it
     cannot be, that is told by whoever asks it, and not here.
@@ -47,7 +47,7 @@ def has_present_keys(
 
 
 def has_keys_of(held: SharedIndexEntry, data_type: OrcType) -> bool:
-    """Whether the keys of a set of files are those of a type, and what the manifest has of them, too."""
+    """Return True if a set of files, and its manifest entries, have keys of a type."""
     if not _says(held.column_type, data_type):
         return False
     return all(are_of_kind([file.extent], key_kind(data_type)) for file in held.files)
@@ -55,7 +55,10 @@ def has_keys_of(held: SharedIndexEntry, data_type: OrcType) -> bool:
 
 @lru_cache(maxsize=256)
 def _says(text: str, data_type: OrcType) -> bool:
-    """Whether the text of a type says one of the same keys; that of a later version does not."""
+    """Return True if a type's string names a type with the same keys.
+
+    Types of later versions are unknown: False.
+    """
     try:
         return same_keys(parse_type(text), data_type)
     except ValueError:

@@ -91,7 +91,7 @@ def cut_entry_tasks(
 def _column_share(
     path: str, uri: str, acid: AcidFile | None, binding: tuple[str, ...], columns: Iterable[str]
 ) -> float:
-    """Which part of a data file some columns are, by its first stripe."""
+    """Estimate the share of some columns in the bytes of a data file, from its first stripe."""
     try:
         with open_data_file(uri, acid) as reader:
             if not reader.stripes:

@@ -47,7 +47,7 @@ class IndexTarget:
     of: OrcType | None = None
 
     def is_of_file(self, in_file: OrcType) -> bool:
-        """Whether keys are of the type that the column has in its file."""
+        """Return True if the keys have the type that the column has in its file."""
         return self.of is None or same_keys(in_file, self.of)
 
     def indexed(self, in_file: OrcType) -> OrcType:
@@ -88,7 +88,7 @@ class BuildTask:
         return open_data_file(self.uri, self.acid)
 
     def columns_in(self, root: OrcType) -> dict[str, FilePath]:
-        """Where a file of some type holds the columns to index; those that it lacks are left out."""
+        """Return the positions of the columns to index in a file of some type, without those that it lacks."""
         wanted = {target.column for target in self.targets}
         return bind_paths(self.binding, root, wanted, transactional=self.acid is not None)
 
@@ -134,7 +134,7 @@ RESULT_SCHEMA = pa.schema(
 def run_build_tasks(
     tasks: Sequence[BuildTask], run: Callable[[BuildTask], Iterator[pa.RecordBatch]]
 ) -> Iterator[pa.RecordBatch]:
-    """What one Spark task does: several in turn."""
+    """Run one Spark task: several build tasks in turn."""
     for task in tasks:
         yield from run(task)
 
@@ -260,7 +260,7 @@ def index_file_name(build_id: str, *, is_part: bool = False) -> str:
 def _told(
     builder: IndexBuilder, statistics: StatisticsExtents, stripe: int, rows: int, data_type: OrcType
 ) -> bool:
-    """Whether the file's own statistics told a builder all that it needs of a stripe."""
+    """Return True if the file's statistics give a builder all that it needs from a stripe."""
     if not isinstance(builder, StatsBuilder):
         return False
     extents = statistics.extents(stripe, data_type)

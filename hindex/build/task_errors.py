@@ -1,4 +1,4 @@
-"""What may go wrong in a task of a build, and the error that says where."""
+"""Errors of build tasks, with the place where they occurred."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FAILURES = (HindexError, OSError, MemoryError, pa.ArrowException)
 
 @dataclass(slots=True)
 class Place:
-    """Where a task is.
+    """The place of a task: its data file, stripe and index.
 
     :ivar what: the file, for messages.
     :ivar stripe: the stripe that is worked on, if it is one.

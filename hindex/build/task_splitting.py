@@ -1,4 +1,4 @@
-"""How a build is cut into Spark tasks: large data files between stripes, small ones together.
+"""Split a build into Spark tasks: large data files between stripes, small ones together.
 
 A task's size is the bytes that the indexed columns take in its stripes, and something for each file. So that all
 processors end at about the same time, each gets several tasks; a file that is larger than such a share is cut.
@@ -61,7 +61,7 @@ class TaskPart(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """How large tasks are to be, in bytes of the indexed columns.
+    """The target size of tasks, in bytes of the indexed columns.
 
     :ivar cut: files that are larger are cut into pieces of this size or less, where stripes allow.
     :ivar task: pieces are put together up to this size, with what each file costs beside its bytes.
@@ -83,7 +83,7 @@ class Target:
 
 
 def task_bytes(spark: SparkSession) -> int | None:
-    """What the session says of the size of tasks.
+    """Return the task size that the session configures, or None.
 
     :raises BuildError: if that is no size.
     """

@@ -76,7 +76,7 @@ class CannotReadError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked: the predicate as text and parsed, and the columns (all if None)."""
+    """The benchmark query: the predicate as text and parsed, and the columns (all if None)."""
 
     table: Table
     text: str | None
@@ -136,7 +136,7 @@ def run_bench(
 
 
 def remark(found: pa.Table) -> str | None:
-    """What is said behind the rows of :func:`run_bench` where hindex was not the fastest."""
+    """Return a remark for when hindex is not the fastest, else None."""
     faster = [row for row in found.to_pylist() if row["ratio"] is not None and row["ratio"] < 1]
     if not faster:
         return None

@@ -11,7 +11,10 @@ import pyarrow.compute as pc
 
 
 def same_rows(ours: pa.Table, theirs: pa.Table) -> bool:
-    """Whether two tables hold the same rows, each as often, in any order. NaN equals NaN, and -0.0 equals 0.0."""
+    """Return True if two tables hold the same rows, each as often, in any order.
+
+    NaN equals NaN, and -0.0 equals 0.0.
+    """
     if ours.schema.names != theirs.schema.names or ours.num_rows != theirs.num_rows:
         return False
     if any(pa.types.is_nested(kind) for kind in ours.schema.types) or not ours.num_columns:

@@ -1,4 +1,4 @@
-"""What TAB completes in the shell: keywords, paths within quotes, and names of the statement's table."""
+"""TAB completion in the shell: keywords, quoted paths, and names of the statement's table."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Completer:
         return self._found[state] if state < len(self._found) else None
 
     def candidates(self, line: str, begin: int, after: str = "") -> list[str]:
-        """What may stand in the place of ``line[begin:]``.
+        """Return the completions of ``line[begin:]``.
 
         :param line: what is typed before the cursor.
         :param after: what is typed after it.

@@ -41,7 +41,7 @@ _DIRECTORY = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What is in one file: ``document`` has the same keys for all files of a kind, None where there is nothing."""
+    """The content of one file: ``document`` has the same keys for all files of a kind, with None for missing parts."""
 
     document: Document
     render: Callable[[Document], str]
@@ -112,12 +112,12 @@ def _inspected(source: ByteSource, *, row_groups: bool = False) -> Inspection:
 
 
 def _is_acid(path: str) -> bool:
-    """Whether a path within a directory leads through a base or delta that is not hidden."""
+    """Return True if a path within a directory leads through a visible base or delta directory."""
     return not _is_hidden(path) and any(looks_acid(part) for part in path.strip("/").split("/"))
 
 
 def _is_hidden(path: str) -> bool:
-    """Whether readers of the table pass over a path within a directory, as over an index store."""
+    """Return True if readers of the table skip a path within a directory, such as an index store."""
     parts = path.strip("/").split("/")
     return any(part.startswith(".") or (part.startswith("_") and "=" not in part) for part in parts)
 
@@ -153,7 +153,7 @@ def _directory(
 
 
 def _summary(found: Document) -> Document:
-    """What a directory's row says of a file."""
+    """Summarize a file for the listing of a directory."""
     if found["kind"] == "MANIFEST":
         names = ", ".join(entry["name"] for entry in found["indexes"])
         return {"kind": "MANIFEST", "detail": f"number {found['number']}, indexes: {names or 'none'}"}

@@ -1,4 +1,4 @@
-"""What ``hindex inspect`` shows of a transactional table: what counts, what does not and why, and what is deleted."""
+"""Inspect a transactional table: valid, obsolete and invalid directories, and deleted rows."""
 
 from __future__ import annotations
 

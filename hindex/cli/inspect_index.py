@@ -1,4 +1,4 @@
-"""What ``hindex inspect`` shows of an index file: its footer, its directory, and its pages with their codecs."""
+"""Inspect an index file: its footer, its directory, and its pages with their codecs."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _leaves(offset: int, lengths: Sequence[int], checksums: Sequence[int]) -> It
 
 
 def _page_sums(file: IndexFileReader, refs: list[PageRef]) -> Document:
-    """How many pages and blocks there are, and the bytes of the blocks of each codec."""
+    """Count pages and blocks, and sum the bytes of the blocks by codec."""
     blocks = {"none": 0, "zstd": 0}
     stored = raw = 0
     for ref in refs:

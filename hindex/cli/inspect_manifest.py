@@ -1,4 +1,4 @@
-"""What ``hindex inspect`` shows of a manifest: its number, its table, and the indexes that it names."""
+"""Inspect a manifest: its number, its table, and its indexes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hindex.store.manifest import IndexEntry, Manifest
 
 
 def document(source: ByteSource) -> Document:
-    """What a manifest says, without reading the segments that it names.
+    """Return the content of a manifest without its segments.
 
     :raises StoreError: if it is damaged.
     :raises NewerFormatError: if a newer version wrote it.

@@ -1,4 +1,4 @@
-"""What ``hindex inspect`` shows of an ORC file: as much as ``orc-metadata`` and ``orc-statistics`` do."""
+"""Inspect an ORC file, as ``orc-metadata`` and ``orc-statistics`` do."""
 
 from __future__ import annotations
 

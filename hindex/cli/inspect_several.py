@@ -1,4 +1,4 @@
-"""What ``hindex inspect`` shows of several files: each under its name, as soon as it was looked into."""
+"""Inspect several files: print each under its name as soon as it is read."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ _QUICK_JAVA = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
 
 
 class Connection(Protocol):
-    """What the command line needs of :class:`hindex.Connection`."""
+    """The part of :class:`hindex.Connection` that the command line needs."""
 
     start_conf: Mapping[str, str]
 
@@ -435,7 +435,7 @@ def _show_warning(
 
 
 def _told(error: Exception) -> str:
-    """What an error that hindex does not raise on purpose is told as."""
+    """Return the message of an unexpected error."""
     if isinstance(error, UnicodeEncodeError) and lacks(sys.stdout, error):
         return (
             f"the output's encoding, {sys.stdout.encoding}, has no {error.object[error.start]!a}: set "

@@ -1,4 +1,4 @@
-"""What is told beside the result of a statement, on standard error."""
+"""Remarks on the result of a statement, written to standard error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What :meth:`hindex.Connection.sql` returns, handed to an output."""
+"""Write the results of :meth:`hindex.Connection.sql` to an output."""
 
 from __future__ import annotations
 

@@ -162,13 +162,13 @@ def _leaves(line: str) -> bool:
 
 
 def _asked_help(line: str) -> str | None:
-    """What a line that asks for help wants to know, in small letters; None for another line."""
+    """Return the topic of a line that asks for help, in lower case; None for other lines."""
     first, _, words = _word(line).partition(" ")
     return words if first in _HELP else None
 
 
 def history_file() -> Path:
-    """Where the shell remembers the lines of earlier runs."""
+    """Return the path of the shell's history."""
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(state, "hindex", "history")
 

@@ -45,7 +45,7 @@ def tell(text: str) -> None:
 
 
 def has_no_reader(stream: TextIO) -> bool:
-    """Whether a stream is a pipe, or a socket, that nobody reads any more."""
+    """Return True if a stream is a pipe or socket whose reader has closed it."""
     try:
         poll = select.poll()
         poll.register(stream.fileno(), select.POLLOUT)
@@ -55,7 +55,7 @@ def has_no_reader(stream: TextIO) -> bool:
 
 
 def lacks(stream: TextIO, error: UnicodeEncodeError) -> bool:
-    """Whether an error is that the encoding of a stream has no such character."""
+    """Return True if an error says that the encoding of a stream lacks a character."""
     name = codecs.lookup(stream.encoding).name
     # many encodings of one byte a character call themselves a charmap
     if name == "utf-8" or (error.encoding != "charmap" and codecs.lookup(error.encoding).name != name):

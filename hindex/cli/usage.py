@@ -1,4 +1,4 @@
-"""What is wrong with the words of a command, in one line as hindex's own errors are."""
+"""Usage errors of the command line in one line, as hindex's own errors are."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hindex.validation import closest, suggestion
 
 
 def usage_told(error: click.ClickException) -> str:
-    """What click says in several lines: what was found, the names that are near it, and where the others are."""
+    """Return click's message in one line: the mistake, similar names, and where to find the others."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     if isinstance(error, click.NoSuchOption) and context is not None:
         return _no_option(error.option_name, context)

@@ -113,7 +113,7 @@ def _without_views(
 
 
 def explain_query(resolver: TableResolver, query: Query) -> QueryExplanation:
-    """How the tables of a query are read, and why. No rows are read.
+    """Explain how the tables of a query are read, and why. No rows are read.
 
     :raises StatementError: if Spark cannot parse or resolve the query.
     """
@@ -254,7 +254,7 @@ def shorten(text: object) -> str:
 
 
 def _of_other_paths(spark: SparkSession, query: Query) -> str | None:
-    """What Spark says of a text that it cannot parse, if not of its paths in quotes; None where it says nothing."""
+    """Return Spark's message about a query that it cannot parse for reasons other than quoted paths, or None."""
     from pyspark.errors import PySparkException
 
     query = query.by_words()
@@ -269,7 +269,7 @@ def _of_other_paths(spark: SparkSession, query: Query) -> str | None:
 
 
 def _told(error: PySparkException, query: Query, names: Sequence[str | None]) -> str:
-    """What Spark says of an error in a query that it got in parentheses, with some names for its tables."""
+    """Return Spark's message about a query, with the user's names in place of substituted ones."""
     told = first_line(error) + _in_quotes(error)
     place = _PLACE.search(told)
     if place is None:
@@ -291,7 +291,7 @@ def _in_quotes(error: PySparkException) -> str:
 
 
 def _is_of_limit(condition: str, told: Mapping[str, str], text: str) -> bool:
-    """Whether what Spark does not take is what stands after LIMIT, which is a number and no column."""
+    """Return True if Spark rejects the expression after LIMIT, which is not a constant number."""
     name = re.escape(told.get("objectName", "").strip("`"))
     is_name = condition.startswith("UNRESOLVED_COLUMN") and bool(name)
     return condition.startswith("INVALID_LIMIT_LIKE_EXPRESSION") or (

@@ -1,4 +1,4 @@
-"""How the tables of a query are read, and why: what EXPLAIN shows of a query that Spark runs."""
+"""The result of EXPLAIN for a query that Spark runs: how each table is read, and why."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hindex.explain.explanation import Explanation, RowCount
 
 @dataclass(frozen=True, slots=True)
 class TableDecision:
-    """How one table of a query is read.
+    """The decision about one table of a query: a row of EXPLAIN.
 
     :param table: as the query names it.
     :param predicate: the conditions of the query that hold for its rows; None where there are none.
@@ -26,13 +26,13 @@ class TableDecision:
 
     @property
     def is_accelerated(self) -> bool:
-        """Whether the table is read through its indexes."""
+        """Return True if the table is read through its indexes."""
         return self.reason is None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class QueryExplanation:
-    """How the tables of a query are read, in the order in which it names them.
+    """The explanation of a query: its tables in the order in which it names them.
 
     :param problem: why none of them is read through its indexes, if that is so.
     :param cause: why hindex does not answer the query by itself.

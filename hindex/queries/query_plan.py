@@ -1,4 +1,4 @@
-"""Which tables of a query are read through their indexes: those of which that leaves little to read."""
+"""Choose the tables of a query that are read through their indexes: those with few matching rows."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class PlannedTable:
 def plan_query(
     resolver: TableResolver, query: Query, known_by_ref: Mapping[TableRef, QueryTableState] | None = None
 ) -> list[PlannedTable]:
-    """How each table of a query is to be read.
+    """Plan how each table of a query is read.
 
     :param known_by_ref: the tables that it names, where they were looked up already.
     """
@@ -144,7 +144,7 @@ class _Planner:
     def plan(
         self, table: QueryTable, known: QueryTableState, conditions: Sequence[Predicate]
     ) -> PlannedTable:
-        """How one table is read, whose rows all satisfy some conditions where they count."""
+        """Plan how one table is read; all its relevant rows satisfy the conditions."""
         try:
             is_transactional = known.is_transactional
             if not is_transactional and not conditions:
@@ -248,7 +248,7 @@ def _planned(
 
 
 def _difference(schema: TableSchema, from_spark: StructType) -> str | None:
-    """What Spark's own reader makes of the files otherwise."""
+    """Return how Spark's own reader interprets the files differently, or None."""
     ours = [name.lower() for name in schema.names]
     theirs = [field.name.lower() for field in from_spark]
     if sorted(ours) != sorted(theirs):

@@ -1,4 +1,4 @@
-"""How many rows the indexes of a table leave, about: what decides whether a query reads it through them."""
+"""Estimate the number of rows that a table's indexes leave, to decide if a query reads it through them."""
 
 from __future__ import annotations
 

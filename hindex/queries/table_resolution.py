@@ -1,4 +1,4 @@
-"""What is known of the tables of one query: each is looked up in the catalog and listed once, and only if need be."""
+"""Resolve the tables of one query: each is looked up and listed at most once, and only if needed."""
 
 from __future__ import annotations
 
@@ -188,17 +188,17 @@ class QueryTableState:
 
     @property
     def described(self) -> Mapping[str, Any] | None:
-        """What the catalog says of it; None for a path, and for a name that the catalog does not have."""
+        """Return the catalog's description; None for a path or an unknown name."""
         return self._described
 
     @property
     def uri(self) -> str | None:
-        """Where it is; None where that is not known here, as of a view."""
+        """Return the directory of the table; None if it is unknown, as for a view."""
         return None if self._table is None else self._table.uri
 
     @property
     def is_path(self) -> bool:
-        """Whether the query names its place, not a name of the catalog."""
+        """Return True if the query names a path."""
         return self._ref.kind is TableRefKind.PATH
 
     @property
@@ -211,7 +211,7 @@ class QueryTableState:
 
     @cached_property
     def is_transactional(self) -> bool:
-        """Whether it, or a part of it, is transactional; its files are listed for that, once."""
+        """Return True if the table, or a part of it, is transactional. Its files are listed once to find out."""
         if self._as_spark and self._described is not None:
             properties = self._described.get("table_properties") or {}
             return str(properties.get("transactional", "")).lower() == "true"
@@ -229,7 +229,10 @@ class QueryTableState:
 
     @cached_property
     def disagreement(self) -> str | None:
-        """How the catalog and the files differ; None where they do not. It takes statements, so it is asked last."""
+        """Return how the catalog and the files differ, or None.
+
+        It runs Spark statements, so it is checked last.
+        """
         try:
             self.table.check(self.snapshot)
         except HindexError as error:
@@ -238,7 +241,7 @@ class QueryTableState:
 
     @cached_property
     def why_not(self) -> str | None:
-        """Why it cannot be read through indexes, whatever is asked of it; None where it can, or has to be read here."""
+        """Return why the table cannot be read through indexes at all, or None."""
         try:
             return None if self.table.index_names() or self.is_transactional else "it has no index"
         except HindexError as error:
@@ -277,7 +280,7 @@ class QueryTableState:
             return None
 
     def spark_name(self) -> str | None:
-        """How Spark is told of a table that it reads itself; None where that is as written.
+        """Return the name to give Spark for a table that it reads itself; None for the written name.
 
         :raises TableError: for a transactional table, whose deltas Spark would not read or take for rows; it names the
             :attr:`disagreement`, if there is one.

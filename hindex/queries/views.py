@@ -1,4 +1,4 @@
-"""What a view of Spark's catalog reads, so that a view of what Spark cannot read by itself is not taken for rows."""
+"""Find the tables below a view of Spark's catalog, to detect tables that Spark cannot read itself."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WITHOUT_FILES = frozenset(
 
 
 def transactional_place(spark: SparkSession, name: str) -> str | None:
-    """Where a transactional table lies that a view reads; None where none is known.
+    """Return the location of a transactional table that a view reads, or None.
 
     Spark is asked what the view comes down to; over Spark Connect it cannot be.
 

@@ -1,4 +1,4 @@
-"""What Spark's catalog says of a table."""
+"""Read tables from Spark's catalog."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def described_columns(described: Mapping[str, Any]) -> list[str]:
 
 
 def first_line(error: PySparkException) -> str:
-    """What Spark says of an error, without the plan and the trace that follow."""
+    """Return the message of a Spark error without plan and stack trace."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__
 
@@ -128,7 +128,7 @@ def place_of(location: str) -> str:
 
 
 def is_path(name: str) -> bool:
-    """Whether a name that the catalog does not have is a path here."""
+    """Return True if a name that is missing in the catalog is a local path."""
     try:
         return bool(name) and Path(name).exists()
     except (OSError, ValueError):  # too long for one, or with what none has
@@ -136,7 +136,7 @@ def is_path(name: str) -> bool:
 
 
 def in_quotes(name: str) -> str:
-    """How a path is written; the one of a name, where that is one, or nearly."""
+    """Return the quoted path to suggest; the path similar to a name, if there is one."""
     if is_path(name):
         return f"The path of that name is written in quotes: FROM {quote_string(name)}"
     near = suggest_path(name)

@@ -21,7 +21,7 @@ _TOLD_VALUES = 16_000_000
 
 
 def cores(spark: SparkSession) -> int:
-    """How many tasks a session's cluster runs at a time, as far as it tells."""
+    """Return the number of tasks that the session's cluster runs at a time, as far as it is known."""
     from pyspark.errors import PySparkException
 
     try:

@@ -60,7 +60,7 @@ def _decoded(uri: str) -> str:
 def _places(
     spark: SparkSession, name: str, directories: Sequence[str], listed: Mapping[_Values, str]
 ) -> list[str]:
-    """Where the catalog has each partition, normalised."""
+    """Return the normalized location of each partition in the catalog."""
     known = {directory: listed.get(_values(directory)) for directory in directories}
     asked = [directory for directory, place in known.items() if place is None]
     if asked:
@@ -98,7 +98,7 @@ def _values(directory: str) -> _Values:
 
 
 def _location(spark: SparkSession, name: str, directory: str) -> str:
-    """Where the catalog has a partition, as it describes it."""
+    """Return the location of a partition from its description in the catalog."""
     is_escaped = str(spark.conf.get("spark.sql.parser.escapedStringLiterals", "false")).lower() == "true"
     columns = (part.partition("=") for part in directory.split("/"))
     values = ", ".join(

@@ -84,7 +84,7 @@ def running_session() -> SparkSession | None:
 
 
 def has_own_settings(master: str | None) -> bool:
-    """Whether a session may start with settings that neither its user nor hindex has given."""
+    """Return True if a session may start with settings that neither its user nor hindex chose."""
     if (master is not None and master.startswith("sc://")) or "SPARK_ANSI_SQL_MODE" in os.environ:
         return True
     directory = _configuration()
@@ -92,7 +92,7 @@ def has_own_settings(master: str | None) -> bool:
 
 
 def may_know_tables() -> bool:
-    """Whether the catalog of the session that :func:`local_session` gives to who asks for nothing may have a table.
+    """Return True if the catalog of a default :func:`local_session` may have tables.
 
     One that it starts has none where nobody says which: its catalog is in memory, and new.
     """
@@ -123,7 +123,7 @@ def _has_catalog_files() -> bool:
 
 
 def _warehouse_conf(master: str, wanted: Mapping[str, str]) -> dict[str, str]:
-    """Where tables are that a session writes to a catalog of its own: nowhere, if nobody says where.
+    """Return the warehouse directory of a session with its own catalog; none by default.
 
     By default Spark makes a directory in the current one as soon as a name is looked up.
     """
@@ -222,7 +222,7 @@ def _holds(current: str | None, key: str, value: str) -> bool:
 
 
 def _jvm_is_running() -> bool:
-    """Whether this process has a Java side already: its own, or that of a ``spark-submit`` around it."""
+    """Return True if this process has a JVM already, its own or that of ``spark-submit``."""
     from pyspark import SparkContext
 
     # getattr: a Connect-only PySpark has a SparkContext without a gateway

@@ -43,7 +43,7 @@ _SAME_KINDS: dict[LiteralKind, frozenset[Kind]] = {
 
 
 def is_set(spark: SparkSession, key: str, default: bool) -> bool:
-    """Whether a setting is on; ``default`` is for a Spark that does not know it."""
+    """Return True if a setting is on; ``default`` is for Spark versions without it."""
     from pyspark.errors import PySparkException
 
     try:
@@ -66,17 +66,17 @@ def strange_setting(setting: Setting, text: str) -> str | None:
 
 
 def is_ansi(setting: Setting) -> bool:
-    """Whether values of different types are compared by the rules of the SQL standard, as by default."""
+    """Return True if values of different types are compared by the SQL standard's rules (the default)."""
     return setting("spark.sql.ansi.enabled", True)
 
 
 def infers_partitions(setting: Setting) -> bool:
-    """Whether the names of directories tell the types of partition columns, as by default."""
+    """Return True if Spark infers the types of partition columns from directory names (the default)."""
     return setting("spark.sql.sources.partitionColumnTypeInference.enabled", True)
 
 
 def is_of_one_type(predicate: Predicate, schema: TableSchema) -> bool:
-    """Whether a predicate compares values of the same sort only, which is the same by all rules.
+    """Return True if a predicate compares only values of the same type family: all rules agree on these.
 
     An expression may be an error by one rule, and NULL or another number by the other.
     """

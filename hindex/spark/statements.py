@@ -1,4 +1,4 @@
-"""Whether Spark would give the rows of a statement that hindex can answer by itself.
+"""Check that Spark returns the same rows for a statement that hindex can answer itself.
 
 Timestamps are compared and shown as Spark's instants, see :mod:`hindex.plan.time_zones`. Indexes have them as wall
 clocks, so rows are ordered, grouped and aggregated by them where Spark's Java is in UTC only.
@@ -70,7 +70,7 @@ def check_same_rows(
 
 
 def _is_typed(select: Select, schema: TableSchema) -> bool:
-    """Whether conditions mean the same by all rules of comparing types."""
+    """Return True if the conditions mean the same under all rules of comparing types."""
     if select.having is not None:
         return False
     try:
@@ -156,7 +156,7 @@ def _other_types(snapshot: Snapshot) -> dict[str, str]:
 
 @lru_cache(maxsize=256)
 def _types_of(uri: str, _state: tuple[int, int, int | None]) -> dict[str, str]:
-    """What :func:`_types_in` gives, of a file whose state tells it from all that were there before."""
+    """Return the types from :func:`_types_in` for a file, cached by its state."""
     return _types_in(uri)
 
 

@@ -1,4 +1,4 @@
-"""What one Spark task of a scan reads: stripes of one or more data files, as evenly as their bytes allow.
+"""Group the stripes of data files into Spark tasks of even size.
 
 Executors import this file: it knows neither Spark nor SQL.
 """

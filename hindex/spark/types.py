@@ -53,7 +53,7 @@ def spark_ddl(data_type: OrcType, *, wall_clock: str = "timestamp") -> str:
 
 
 def same_type(data_type: OrcType, in_spark: DataType) -> bool:
-    """Whether a type, as :func:`spark_ddl` gives it, is one of Spark's."""
+    """Return True if a type, as :func:`spark_ddl` gives it, equals a Spark type."""
     try:
         ddl = spark_ddl(data_type)
     except ColumnError:

@@ -1,4 +1,4 @@
-"""How large the buffers of an Arrow IPC stream are once they are decompressed, told before any of them is.
+"""Read the uncompressed size of an Arrow IPC stream's buffers from its headers.
 
 Each buffer begins with its raw length, which a reader allocates. Where the buffers are is in the messages' flatbuffers,
 of which only the few fields on the way are looked at. Source: Arrow columnar format, "Serialization and Interprocess

@@ -45,7 +45,10 @@ class Builder:
 
     @property
     def is_gone(self) -> bool:
-        """Whether the process is known to have ended; of other hosts nothing is known."""
+        """Return True if the process is known to have ended.
+
+        Nothing is known about processes of other hosts.
+        """
         if self.host != _host():
             return False
         try:
@@ -82,7 +85,7 @@ def _host() -> str:
 
 
 def _began(pid: int) -> int | None:
-    """When a process began, in ticks since the host's start; None where the system does not say."""
+    """Return the start of a process in ticks since boot; None if the system does not report it."""
     try:
         status = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
     except OSError:

@@ -71,7 +71,7 @@ class Segment:
 
     @property
     def has_entries(self) -> bool:
-        """Whether its entries are here already."""
+        """Return True if the entries are decoded."""
         return self._entries is not None
 
     @property
@@ -150,7 +150,7 @@ class Segment:
 
     @contextmanager
     def _named(self) -> Iterator[None]:
-        """What is wrong with the bytes, as an error that names the segment."""
+        """Name the segment in errors about its bytes."""
         try:
             yield
         except (ValueError, TypeError) as error:
@@ -223,7 +223,7 @@ class FileEntries(Sequence[FileEntry]):
         return {item.id: item for segment in self.segments for item in segment.summary.shared}
 
     def own_bytes(self, index_id: str) -> int:
-        """How long the files of an index are that data files have of their own."""
+        """Return the total length of an index's files that cover a single data file."""
         found = (segment.summary.indexes.get(index_id) for segment in self.segments)
         return sum(item.length for item in found if item is not None)
 

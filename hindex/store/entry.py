@@ -1,4 +1,4 @@
-"""What a manifest records of one data file and of its index files."""
+"""Manifest entries of data files and their index files."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class SharedFileEntry:
 
 @dataclass(frozen=True, slots=True)
 class SharedIndexEntry:
-    """What one build wrote for an index of many data files.
+    """The files that one build wrote for an index over many data files.
 
     :param id: 32 hexadecimal digits, never used again.
     :param column_type: text of the type whose keys are in the files.
@@ -97,16 +97,16 @@ class FileEntry:
         return next((item for item in self.index_files if item.index_id == index_id), None)
 
     def shared_index(self, index_id: str) -> SharedIndexEntry | None:
-        """What covers this data file among others, of an index whose files do; or None."""
+        """Return the entry of the index files that cover this data file among others, or None."""
         return next((item for item in self.shared if item.index_id == index_id), None)
 
     def is_covered_by(self, index_id: str) -> bool:
-        """Whether an index has this data file, in a file of its own or a shared one."""
+        """Return True if an index covers this data file, in a file of its own or in a shared one."""
         return self.index_file(index_id) is not None or self.shared_index(index_id) is not None
 
 
 def is_safe_path(path: str) -> bool:
-    """Whether a name stays below the directory it is relative to, whatever it is joined to."""
+    """Return True if a relative path stays below any directory that it is joined to."""
     return (
         bool(path)
         and "\0" not in path

@@ -120,12 +120,12 @@ class ExtentColumn:
         return tuple(found)
 
     def are_of_kind(self, file: int, kind: KeyKind | None) -> bool:
-        """Whether a file's keys are of a kind; also where it has none."""
+        """Return True if a file's keys are of a kind, or if it has none."""
         others, _ = self._ints if kind is KeyKind.BYTES else self._bytes
         return not others.lengths[file]
 
     def may_match(self, domain: Domain, kind: KeyKind | None) -> Mask:
-        """Which files may have a member of a domain: False is certain.
+        """Return a mask of the files that may have a member of a domain; False is certain.
 
         :param kind: of the domain's keys. Files whose keys are of another one are not judged.
         """
@@ -143,7 +143,7 @@ class ExtentColumn:
         return found
 
     def _bytes_overlap(self, ranges: Sequence[Range]) -> Mask:
-        """Which stripes with values may have one in some range."""
+        """Return a mask of the stripes with values that may have one in some range."""
         mins, maxs = (lists.values for lists in self._bytes)
         if len(ranges) > _MOST_RANGES:
             ranges = [Range(ranges[0].low, ranges[-1].high)]
@@ -182,14 +182,14 @@ class _Lists:
         return self.values.slice(self.offsets[at], self.lengths[at]).to_pylist()  # type: ignore[no-any-return]
 
     def count(self, flags: Mask) -> npt.NDArray[np.int64]:
-        """How many values of each list are flagged."""
+        """Count the flagged values of each list."""
         sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(flags)])
         found: npt.NDArray[np.int64] = sums[self.offsets[1:]] - sums[self.offsets[:-1]]
         return found
 
 
 def _ints_overlap(mins: _Lists, maxs: _Lists, ranges: Sequence[Range]) -> Mask:
-    """Which stripes with values may have one in some range."""
+    """Return a mask of the stripes with values that may have one in some range."""
     lows = np.array([MIN_KEY if item.low is None else item.low for item in ranges], np.int64)
     highs = np.array([MAX_KEY if item.high is None else item.high for item in ranges], np.int64)
     # the first range that does not end before the least key

@@ -134,12 +134,12 @@ class Manifest:
         return frozenset(item.path for item in stored if item is not None)
 
     def index_bytes(self, index_id: str) -> int:
-        """How long the files of an index are together."""
+        """Return the total length of an index's files."""
         shared = (item for item in self.shared_indexes() if item.index_id == index_id)
         return self.entries.own_bytes(index_id) + sum(file.length for item in shared for file in item.files)
 
     def same_content(self, other: Manifest) -> bool:
-        """Whether both say the same, whatever their number and time."""
+        """Return True if two manifests are equal but for number and time."""
         return (self.indexes, self.files) == (other.indexes, other.files)
 
 

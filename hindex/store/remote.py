@@ -206,7 +206,7 @@ class RemoteStorage:
             raise
 
     def _settled(self, path: str, data: bytes, error: OSError) -> bool:
-        """Whether a file that could not be created is ours: the answer of a request that went well may be lost."""
+        """Return True if a file exists because our own request to create it succeeded, and only its answer was lost."""
         try:
             found = self.read(path, len(data))
         except FileNotFoundError:
@@ -259,7 +259,7 @@ def _names(filesystem: AbstractFileSystem) -> tuple[str, ...]:
 
 
 def _takes_mode(filesystem: AbstractFileSystem) -> bool:
-    """Whether this version of a file system knows exclusive creation, and does not make it of two steps."""
+    """Return True if a file system creates files exclusively, in one request."""
     from fsspec import AbstractFileSystem
     from fsspec.asyn import AsyncFileSystem
 
@@ -271,7 +271,7 @@ def _takes_mode(filesystem: AbstractFileSystem) -> bool:
 
 
 def _mtime_ns(info: Mapping[str, Any]) -> int:
-    """When a file was written; now where the store does not tell, so that nothing takes it for old."""
+    """Return the modification time of a file; the present time if the store has none, so that no file counts as old."""
     for name in _TIMES:
         value = info.get(name)
         if isinstance(value, datetime.datetime):

@@ -53,7 +53,7 @@ _FIELDS = {_INDEX: _INDEX_FIELDS, _EXTENTS: _EXTENTS_FIELDS}
 
 @dataclass(frozen=True, slots=True)
 class IndexSummary:
-    """What an index has in a segment.
+    """The summary of an index in a segment.
 
     :ivar num_files: data files with an index file of their own.
     :ivar length: bytes of these.
@@ -65,7 +65,10 @@ class IndexSummary:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What is known of a segment without reading it. ``shared`` are those that occur in it."""
+    """The summary of a segment, known without reading it.
+
+    ``shared`` are the shared files that occur in it.
+    """
 
     num_files: int
     first: str
@@ -294,7 +297,7 @@ def _add_index_files(batch: pa.RecordBatch, index_id: str, own: Sequence[list[In
 
 
 def _extents(batch: pa.RecordBatch, index_id: str) -> Sequence[Sequence[ColumnStats]]:
-    """What an index tells of the stripes of each file."""
+    """Return the column statistics that an index has of each file's stripes."""
     found: list[Sequence[ColumnStats]] = [()] * batch.num_rows
     if _EXTENTS + index_id in batch.schema.names:
         column = batch.column(_EXTENTS + index_id)

@@ -1,4 +1,4 @@
-"""What a table is at one moment: its files, its schema, and which files its indexes describe."""
+"""The state of a table at one moment: its files, its schema, and the files that its indexes cover."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ class FileView:
 
     @property
     def is_replaced(self) -> bool:
-        """Whether its tail tells it from the file that was indexed."""
+        """Return True if the file's tail differs from the indexed file's."""
         return self.entry is not None and self.tail_checksum not in (None, self.entry.tail_checksum)
 
     @property
     def is_certainly_fresh(self) -> bool:
-        """Whether the file need not be opened to know that it is the one recorded."""
+        """Return True if the file is known to be the recorded one without being opened."""
         return (
             self.entry is not None
             and self.is_listed_fresh
@@ -217,7 +217,7 @@ def take_snapshot(
 
 
 def _may_be_bound_otherwise(binding: Sequence[str], own: Sequence[str]) -> bool:
-    """Whether which of a file's columns a name stands for depends on what other names the table has.
+    """Return True if the binding of names to a file's columns depends on other columns of the table.
 
     That is where a file has several that differ in letter case only, and the table calls one of them otherwise: it may
     have been another one when the file was indexed.
@@ -235,7 +235,7 @@ def _may_be_bound_otherwise(binding: Sequence[str], own: Sequence[str]) -> bool:
 def _columns_before(
     entries: Mapping[str, FileEntry], partition_columns: Sequence[TableColumn]
 ) -> list[tuple[str, _Columns]]:
-    """What the files had that were indexed, of a transactional table whose rows were all deleted and compacted away.
+    """Return the columns of the files that were indexed before all rows of a transactional table were deleted.
 
     Newest first, without those whose types do not fit newer ones: they are remembered only, and nobody reads them.
     """
@@ -311,7 +311,7 @@ def _known_checksum(file: DataFile) -> int:
 
 
 def _of_each(views: Sequence[FileView], read: Callable[[FileView], T]) -> dict[str, T]:
-    """What is read of some files, by their paths, of several at once."""
+    """Read something from each of several files in parallel; return the results by path."""
     if len(views) < 2:
         return {view.file.path: read(view) for view in views}
     with ThreadPoolExecutor(_TAIL_READERS) as pool:
@@ -329,7 +329,10 @@ def _flat_files(views: Sequence[FileView], contents: Sequence[_Content]) -> dict
 
 @dataclass(frozen=True, slots=True)
 class _Content:
-    """What a file's tail says of it. Files of the ACID schema are not flat, and their columns are the user's."""
+    """The content of a file's tail.
+
+    Files of the ACID schema are not flat; their columns are the user's.
+    """
 
     columns: tuple[tuple[str, OrcType], ...]
     num_rows: int
@@ -356,7 +359,7 @@ def _file_contents(views: Sequence[FileView]) -> list[_Content]:
 
 
 def _is_recorded(view: FileView) -> bool:
-    """Whether a file's entry tells what is in it: a scan that opens it compares the checksum of its tail.
+    """Return True if a file's entry describes its content: a scan that opens it compares the checksum of its tail.
 
     That helps no other file, and row keys depend on the rows of the files before.
     """

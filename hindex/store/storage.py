@@ -56,7 +56,10 @@ class Storage(Protocol):
         ...
 
     def version(self, path: str) -> Hashable:
-        """What changes when a file is written again. :raises FileNotFoundError: if there is none."""
+        """Return a value that changes when a file is written again.
+
+        :raises FileNotFoundError: if there is none.
+        """
         ...
 
     def read(self, path: str, limit: int) -> bytes:
@@ -130,7 +133,7 @@ def another_store(place: str) -> str:
 
 
 def write_remedy(error: OSError) -> str:
-    """What helps where a store cannot be written."""
+    """Return the remedy for a store that cannot be written."""
     match error.errno:
         case errno.ENOTDIR | errno.EEXIST:
             first = "there is a file where a directory has to be: move it away"
@@ -144,13 +147,16 @@ def write_remedy(error: OSError) -> str:
 
 
 def reason(error: BaseException) -> str:
-    """What an error says, in one line."""
+    """Return the message of an error in one line."""
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return " ".join(text.split()) or type(error).__name__
 
 
 def is_missing(place: str) -> bool:
-    """Whether nothing is at the place of a store; in an object store, whose directories are what is in them, no table.
+    """Return True if nothing exists at the place of a store.
+
+    An object store counts as missing if it has no directories there. If the answer is unknown, return False: reading
+    from the store reports the error.
 
     Where it cannot be told, it is taken to be there: who reads from it tells more.
     """

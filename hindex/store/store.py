@@ -64,7 +64,7 @@ RECENT: LruCache[Hashable, Manifest] = LruCache(_MAX_CACHED_FILES, _MAX_CACHED_M
 
 
 class GarbageKind(enum.Enum):
-    """Why a file of the store is not needed; the value is for people."""
+    """The reason why a file of the store is not needed; the value is the message."""
 
     INDEX_FILE = "index file that no manifest names"
     SEGMENT = "segment that no manifest names"
@@ -371,7 +371,7 @@ class Store:
         return {item.path: item.length for item in self._files(_DATA)}
 
     def garbage(self, kept_since_ns: int | None = None) -> tuple[GarbageFile, ...]:
-        """What is not needed, sorted by path: index files that no live manifest names, and leftovers of commits.
+        """List the files that are not needed, sorted by path: unnamed index files, and leftovers of commits.
 
         :param kept_since_ns: manifests that were superseded at this time or later are live too, so that who reads
             one finds its index files, and the others are garbage themselves. None: only the latest is live.
@@ -506,7 +506,7 @@ def _named_files(manifest: Manifest | None) -> frozenset[str]:
 
 
 def _is_foreign(path: str) -> bool:
-    """Whether a file below ``data/`` is in none of the directories that are made for indexes."""
+    """Return True if a file below ``data/`` is outside the directories of indexes."""
     parts = path.split("/")
     return parts[0] == _DATA and (len(parts) < 3 or not _INDEX_ID.fullmatch(parts[1]))
 
@@ -516,7 +516,7 @@ def _is_temporary(item: GarbageFile) -> bool:
 
 
 def _is_left(item: GarbageFile) -> bool:
-    """Whether a notice may be of a build that is over; how old it is tells the rest."""
+    """Return True if a notice may belong to a build that ended; its age decides."""
     builder = builder_of(item.path.rpartition("/")[2])
     return builder is not None and (builder.host != Builder.this().host or builder.is_gone)
 

@@ -30,7 +30,7 @@ class PartitionLocation:
 
     @property
     def path(self) -> str:
-        """What stands for its directory in the paths of its data files."""
+        """Return the prefix of its data files' paths in place of its directory."""
         return f"{PREFIX}{quote(self.uri, safe='')}/{self.directory}"
 
 
@@ -51,5 +51,5 @@ class CatalogPartitions:
 
 
 def is_external(path: str) -> bool:
-    """Whether a data file's path is of a partition elsewhere."""
+    """Return True if a data file's path is of an external partition."""
     return path.startswith(PREFIX)

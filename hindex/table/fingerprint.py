@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """What a data file looked like when it was read.
+    """The state of a data file when it was read.
 
     :param length: bytes.
     :param mtime_ns: modification time, nanoseconds since 1970 (0 where the store has none).

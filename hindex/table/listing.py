@@ -91,11 +91,14 @@ class DataFile:
         return self.length == 0
 
     def may_match(self, fingerprint: Fingerprint) -> bool:
-        """Whether length and time are those recorded; whoever opens the file compares the tail's checksum."""
+        """Return True if length and time are the recorded ones.
+
+        Readers of the file also compare the checksum of its tail.
+        """
         return self.length == fingerprint.length and self.mtime_ns == fingerprint.mtime_ns
 
     def is_untouched_since(self, changed_ns: int) -> bool:
-        """Whether a file that :meth:`may_match` is certainly the one whose status changed at a recorded time.
+        """Return True if a file that passes :meth:`may_match` certainly is the one with the recorded change time.
 
         A local file that was copied, moved or had its access changed is not, though it may be as it was. Of one on a
         file system that tells no times, nothing is certain.
@@ -105,7 +108,7 @@ class DataFile:
         return self.changed_ns == changed_ns
 
     def change_to_record(self) -> int:
-        """What :meth:`is_untouched_since` is asked with later on, of a file that is going to be read now.
+        """Return the change time to record for :meth:`is_untouched_since`, for a file that is about to be read.
 
         Most object stores tell whole seconds: what is replaced in the one in which it was written looks as before.
         """
@@ -142,7 +145,7 @@ class Listing:
 
 
 def is_local(uri: str) -> bool:
-    """Whether a path or URI is on a local file system."""
+    """Return True if a path or URI is on a local file system."""
     return _scheme(uri) in ("", "file")
 
 
@@ -345,7 +348,7 @@ def _walk(table: str, root: str, identity: tuple[int, int], tree: DirectoryTree)
 
 
 def _status(entry: os.DirEntry[str]) -> os.stat_result | None:
-    """What a name stands for; None for a link that leads nowhere, and what vanished since: Spark skips both."""
+    """Return the status of a directory entry; None for broken links and deleted files, which Spark skips too."""
     try:
         return entry.stat()
     except OSError as error:
@@ -355,7 +358,7 @@ def _status(entry: os.DirEntry[str]) -> os.stat_result | None:
 
 
 def _times(status: os.stat_result) -> tuple[int, int]:
-    """When a file's content and its status last changed, in 64 bits: years from 2262 on wrap around.
+    """Return the modification and change time of a file in 64 bits: years from 2262 on wrap around.
 
     The number of its inode is in the second: clocks of file systems tick every few milliseconds, and files that were
     written in one tick may change places, as when directories above them are renamed, without a change of their status.
@@ -369,7 +372,7 @@ def _in_64_bits(number: int) -> int:
 
 
 def _enters(tree: DirectoryTree, directory: str, name: str, path: str) -> bool:
-    """Whether a directory is to be looked into; what it makes of the table is noted."""
+    """Return True if a directory belongs to the table, and record what it says about the table."""
     if directory in tree.acid:
         tree.acid[directory].append(name)
         return False
@@ -413,7 +416,7 @@ def _remote_files(table: str, uri: str) -> tuple[bool, DirectoryTree]:
 
 
 def _sees(tree: DirectoryTree, directory: str, known: dict[str, bool]) -> bool:
-    """Whether a directory is looked into; remembered in ``known``."""
+    """Return True if a directory belongs to the table; the answer is cached in ``known``."""
     if directory not in known:
         above, _, name = directory.rpartition("/")
         known[directory] = (
@@ -423,7 +426,7 @@ def _sees(tree: DirectoryTree, directory: str, known: dict[str, bool]) -> bool:
 
 
 def is_hidden(name: str) -> bool:
-    """Whether a file or directory of a name is no part of any table."""
+    """Return True if a file or directory of this name is never part of a table."""
     return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
 
 

@@ -137,7 +137,7 @@ def discover(
 
 @dataclass(frozen=True, slots=True)
 class _Directory:
-    """What a directory's path says: columns and values, and the directory that the columns hang below."""
+    """The columns and values in a directory's path, and the directory above them."""
 
     base: str
     names: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What may have been meant by a path that is not there: one that is spelt nearly so, or no path at all."""
+"""Suggest existing paths in place of a missing one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CATALOG_NAME = re.compile(r"[\w`]+(?:\.[\w`]+){0,2}")
 
 
 def missing_remedy(written: str, path: str) -> str:
-    """What helps where nothing is at the place of a table; "" where that is not known.
+    """Return the remedy for a table path that does not exist; "" if there is none.
 
     :param written: what the user wrote for it.
     :param path: the local path that it stands for.

@@ -1,4 +1,4 @@
-"""Where a file holds the table's columns, and fields within its structs, by dotted path."""
+"""Find columns, and fields within structs, in a file's type."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class FilePath:
 def bind_paths(
     binding: tuple[str, ...], root: OrcType, wanted: Iterable[str], *, transactional: bool = False
 ) -> dict[str, FilePath]:
-    """Where a file holds each of some columns; those that it lacks are left out.
+    """Return the positions of columns in a file, without those that it lacks.
 
     Fields are matched as columns are: exactly, or else by letter case alone where one field does so. Columns of files
     that have no names of their own are matched by their positions.

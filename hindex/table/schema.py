@@ -43,7 +43,7 @@ class TableColumn:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedColumn:
-    """What a column name in a statement stands for.
+    """The column or field that a name in a statement refers to.
 
     :param path: the names from the top-level column down, as the table spells them.
     :param type: the type of the (nested) column.
@@ -95,7 +95,7 @@ class TableSchema:
         return tuple(item.name for item in self.columns)
 
     def is_partition(self, name: str) -> bool:
-        """Whether the column of exactly that name is a partition column."""
+        """Return True if the column of exactly that name is a partition column."""
         return any(item.name == name for item in self.partition_columns)
 
     def resolve(self, name: str | Sequence[str], *, is_stored: bool = False) -> ResolvedColumn:
@@ -132,7 +132,7 @@ class TableSchema:
         return ResolvedColumn(tuple(path), found, self.is_partition(top.name))
 
     def is_ambiguous(self, text: str) -> bool:
-        """Whether a dotted text could be read as more than one column or field, letter case aside."""
+        """Return True if a dotted name could refer to more than one column or field, ignoring case."""
         return "." in text and len(self._readings(text)) > 1
 
     def _parts(self, text: str, *, is_stored: bool) -> tuple[str, ...]:
@@ -198,7 +198,7 @@ class TableSchema:
 
 
 def column_name(given: object) -> ColumnName:
-    """What stands for a column: other sequences of names are taken for tuples.
+    """Normalize the name of a column: other sequences of names become tuples.
 
     :raises ColumnError: for anything else.
     """
@@ -307,7 +307,7 @@ def merge_schemas(
 
 
 def bind_columns(names: Sequence[str], file_names: Sequence[str]) -> tuple[int | None, ...]:
-    """Where a file holds each of the table's columns: its position there, or None where it is missing.
+    """Return the position of each of the table's columns in a file, or None where it is missing.
 
     Exact names first; then one that differs in letter case only, if the file's column is not taken yet.
     """

@@ -38,7 +38,7 @@ _MARKER_BYTES = 256
 
 @dataclass(frozen=True, slots=True)
 class AcidOptions:
-    """How a transactional table is read.
+    """Options for reading a transactional table.
 
     :ivar valid: the write ids that are seen.
     :ivar insert_only: whether the table is known to be one without deletes.
@@ -168,7 +168,7 @@ class _Directory:
         subdirectories: Mapping[str, Sequence[str]],
         originals: Sequence[ListedFile],
     ) -> tuple[AcidState, list[AcidDataFile]]:
-        """What counts, and its data files.
+        """Return the valid state of a directory, and its data files.
 
         :param inside: the files in each base, delta and delete delta, by its path.
         """
@@ -278,7 +278,7 @@ class _Directory:
         return flush_length(self._content(side.path))
 
     def _marker(self, directory: str) -> Callable[[], bool] | None:
-        """What reads the file in a directory that tells whether a compaction wrote it."""
+        """Return a reader of the file that marks a directory as written by a compaction, or None."""
         marker = f"{directory}/{METADATA_FILE}"
         return partial(self._tells_compacted, marker) if marker in self._markers else None
 

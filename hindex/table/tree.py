@@ -1,4 +1,4 @@
-"""What a walk through a table's directories finds."""
+"""The files and directories of a table."""
 
 from __future__ import annotations
 
