@@ -150,7 +150,7 @@ class Aggregation:
     zones: ZonesOf = field(default=no_zones, repr=False)
 
     def plan(self) -> ScanPlan:
-        """What answering will take, against the table as it is now.
+        """Plan the aggregation against the table's current state.
 
         :raises ColumnError: for an unknown column, or one whose values have no order.
         :raises PredicateError: for a predicate that does not fit the columns' types.
@@ -216,7 +216,7 @@ class Aggregation:
         return f"SELECT {', '.join(self.labels)} FROM {plan.snapshot.name}{where}{group}"
 
     def explain(self, *, analyze: bool = False) -> Explanation:
-        """How it would be answered, and from what; no data is read.
+        """Explain how the aggregation is answered; no data is read.
 
         :param analyze: answer it, too, and tell what that took.
         """
@@ -299,7 +299,7 @@ class Aggregation:
 
     @property
     def _asked(self) -> tuple[Item, ...]:
-        """What is asked of rows: the result's columns, and behind them those of the condition."""
+        """Return the result's items, followed by those of the condition."""
         return self.items if self.having is None else (*self.items, *self.having.items)
 
     @property
@@ -308,7 +308,7 @@ class Aggregation:
         return tuple(item.name for item in self.items)
 
     def part_of(self, plan: ScanPlan) -> PartialAggregate:
-        """What is asked of each stripe."""
+        """Return the part of the aggregation that each stripe computes."""
         groups = self._groups(plan)
         groupings = [groups] if groups else []
         groupings += [self._with(plan, groups, item) for item in self._asked if _function(item) is _DISTINCT]
@@ -327,14 +327,14 @@ class Aggregation:
         return tuple(dict.fromkeys(plan.snapshot.schema.resolve(name).name for name in self.groups))
 
     def _with(self, plan: ScanPlan, groups: tuple[str, ...], item: Item) -> tuple[str, ...]:
-        """What tells how many values a column has in each of some groups."""
+        """Return the columns that count the values of an item in each group."""
         assert item.column is not None
         return tuple(dict.fromkeys((*groups, plan.snapshot.schema.resolve(item.column).name)))
 
     def _totals(
         self, plan: ScanPlan, runner: Runner
     ) -> tuple[StripeAggregate, dict[tuple[str, ...], Groups]]:
-        """What all stripes contribute, and the groups of it, in order."""
+        """Aggregate all stripes; return the total, and its groups in order."""
         part, types = self.part_of(plan), {column.name: column.type for column in plan.lookups}
         groups = {by: GroupMerger([types[name] for name in by]) for by in part.groupings}
         total = StripeAggregate(0)

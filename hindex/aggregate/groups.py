@@ -101,12 +101,12 @@ def ordered(groups: Groups) -> Groups:
 
 
 def counts_of(groups: Groups) -> pa.Array:
-    """How many rows each group has."""
+    """Return the number of rows of each group."""
     return groups.column(_COUNT).combine_chunks()
 
 
 def distinct_of(groups: Groups) -> pa.Array:
-    """How many values of the last column, NULL not among them, each combination of the columns before it has.
+    """Count the distinct non-null values of the last column for each combination of the other columns.
 
     :param groups: in order, as :func:`ordered` gives them; so are the combinations.
     """

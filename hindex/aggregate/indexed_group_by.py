@@ -34,17 +34,17 @@ class _Keyed:
 
 
 def is_constant(task: OpenTask, column: OutputColumn) -> bool:
-    """Whether a column has one value in all rows of a file: a partition's, or NULL where the file has no column."""
+    """Return True if a column has one value in all rows of a file: a partition value, or NULL if the file lacks it."""
     return column.is_partition or not task.has(column.name)
 
 
 def is_grouped_by_index(task: OpenTask, answer: StripeResult, columns: Sequence[OutputColumn]) -> bool:
-    """Whether :func:`groups_by_index` tells, as far as is known without the pages of indexes."""
+    """Return True if :func:`groups_by_index` can answer, as far as is known without reading index pages."""
     return _keyed(task, answer, columns) is not None
 
 
 def groups_by_index(task: OpenTask, answer: StripeResult, columns: Sequence[OutputColumn]) -> Groups | None:
-    """How many of the rows that are certain have each combination of keys; None where indexes do not tell."""
+    """Count the certain rows of each combination of keys; None if the indexes cannot."""
     rows = answer.bounds.lower
     if not len(rows):
         return merge_groups([column.type for column in columns], ())
@@ -135,7 +135,7 @@ def _sets(reader: KeyedReader, stripe: int) -> tuple[pa.Array, list[BitMap]] | N
 
 
 def _crossed(sets: Sequence[Sequence[BitMap]], rows: BitMap) -> Iterator[tuple[tuple[int, ...], int]]:
-    """Which combinations of sets, one of each column's, some rows are in, and how many are in each."""
+    """Yield the combinations of the columns' sets that some rows are in, and their number of rows."""
     first, *others = sets
     left = len(rows)
     for number, held in enumerate(first):

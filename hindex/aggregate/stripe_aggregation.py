@@ -1,4 +1,4 @@
-"""What one stripe contributes to aggregates: by its indexes and statistics where these tell, else by reading.
+"""Aggregate one stripe: from its indexes and statistics if possible, else from its data.
 
 Everything starts from the rows that the stripe's bounds leave: what is not among them (deleted, filtered away) counts
 nowhere. What is said of whole stripes serves only where every row is left.
@@ -25,7 +25,7 @@ from hindex.scan.task import OutputColumn
 
 @dataclass(frozen=True, slots=True)
 class PartialAggregate:
-    """What is wanted: columns whose values are counted, those whose ends are sought, and those that are grouped by.
+    """The wanted aggregates: columns to count, columns whose minimum and maximum are needed, and grouping columns.
 
     Rows may be grouped several times, each time by other columns.
     """
@@ -55,7 +55,7 @@ class ColumnValues:
 
 @dataclass(slots=True)
 class StripeAggregate:
-    """What a stripe contributes."""
+    """The aggregates of one stripe."""
 
     rows: int
     columns: dict[str, ColumnValues] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class StripeAggregate:
 
 
 def aggregate_stripe(task: OpenTask, answer: StripeResult, part: PartialAggregate) -> StripeAggregate:
-    """What the wanted rows of one stripe contribute."""
+    """Aggregate the matching rows of one stripe."""
     columns = {column.name: column for column in task.task.lookups}
     asked = list(dict.fromkeys((*part.counted, *part.ended, *chain(*part.groupings))))
     to_read = [name for name in asked if not is_constant(task, columns[name])]
@@ -104,7 +104,7 @@ def aggregate_stripe(task: OpenTask, answer: StripeResult, part: PartialAggregat
 
 
 def is_known(task: OpenTask, answer: StripeResult, part: PartialAggregate) -> bool:
-    """Whether a stripe's part needs no data: what :func:`aggregate_stripe` does, without the pages of indexes."""
+    """Return True if :func:`aggregate_stripe` needs no data, without reading index pages."""
     if answer.undecided:
         return False
     rows = len(answer.bounds.lower)
@@ -129,7 +129,7 @@ def _are_grouped_by_index(task: OpenTask, answer: StripeResult, part: PartialAgg
 
 
 def _walks(task: OpenTask, answer: StripeResult, column: OutputColumn) -> bool:
-    """Whether an index's keys are to be walked for the rows that are left."""
+    """Return True if an index's keys are walked for the remaining rows."""
     keyed = task.keyed(column.name)
     return keyed is not None and is_walked(keyed[1].key_count(answer.stripe), len(answer.bounds.upper))
 
@@ -156,7 +156,7 @@ def _ends_of_partition(column: OutputColumn, rows: int) -> MinMax:
 def _by_index(
     task: OpenTask, answer: StripeResult, part: PartialAggregate, column: OutputColumn
 ) -> ColumnValues | None:
-    """What is known of a column without reading it; None where that is not all that is wanted."""
+    """Aggregate a column without reading it; None if that is not possible."""
     rows = answer.bounds.lower
     if not len(rows):
         return ColumnValues()
@@ -194,7 +194,7 @@ def _by_index(
 
 
 def _not_null(task: OpenTask, answer: StripeResult, column: OutputColumn) -> int | None:
-    """How many of the rows that are left have a value, where indexes and statistics decide it."""
+    """Count the remaining rows with a value, if indexes and statistics decide it; else None."""
     rows = answer.bounds.lower
     found: Bounds = task.bounds_of(answer.stripe, column, Domain.not_null())
     lower = rows & found.lower

@@ -184,7 +184,7 @@ def _stripes(plan: ScanPlan, order: Order, files: _Files) -> Iterator[tuple[_Ran
 def recorded_extents(
     plan: ScanPlan, view: FileView, task: ScanTask, column: OutputColumn
 ) -> Iterator[tuple[str, Sequence[ColumnStats]]]:
-    """What a manifest says of a column in each stripe of a file, by the index that told it."""
+    """Yield the manifest's statistics of a column for the stripes of a file, with the index that recorded them."""
     entry = view.entry
     if entry is None or column.is_partition:
         return

@@ -29,7 +29,7 @@ _PREDICATE_WIDTH = 48
 
 
 class ReadPath(enum.Enum):
-    """How the rows were, or will be, read; the value is shown to people."""
+    """The way the rows are read; the value is shown to people."""
 
     NOTHING = "nothing: no row can match"
     INDEX_ONLY = "indexes only: no data file is read"
@@ -40,7 +40,7 @@ class ReadPath(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class RowCount:
-    """How many of something remain out of how many; None where it is not known."""
+    """A number of remaining items out of a total; None if unknown."""
 
     kept: int | None
     total: int | None
@@ -89,7 +89,7 @@ class AskedIndex:
 
 @dataclass(frozen=True, slots=True)
 class LeafExplanation:
-    """What decided one leaf of the predicate: an index, partition values, or nothing for a reason.
+    """The decision about one leaf of the predicate: by an index, by partition values, or by none for a reason.
 
     :param index: name of the index, or None; the last one of several.
     :param index_type: ``BITMAP`` and so on, ``PARTITION`` where directory names decided, or what of the data file
@@ -109,7 +109,7 @@ class LeafExplanation:
 
     @property
     def by(self) -> str:
-        """What was asked, in words."""
+        """Return the source of the decision in words."""
         if self.asked:
             return ", ".join(map(str, self.asked))
         return " ".join(word for word in (self.index_type, self.index) if word) or "no index"
@@ -160,7 +160,7 @@ def explain_filter(
 
 @dataclass(frozen=True, slots=True)
 class Analyzed:
-    """What running a query took.
+    """The cost of running a query.
 
     :param seconds: from beginning to end; ``steps`` are summed over threads, so that together they may be more.
     :param ranges: requests to data files, which brought ``bytes_fetched``; of these, so many ``chunks`` were
@@ -205,7 +205,7 @@ class Analyzed:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Explanation:
-    """What a scan of one table decided.
+    """The explanation of a scan of one table.
 
     :param table: the table as the user wrote it.
     :param predicate: the WHERE clause as understood, or "" without one.
@@ -254,7 +254,7 @@ class Explanation:
     spelled: tuple[tuple[str, str], ...] = ()
 
     def header(self) -> list[tuple[str, str]]:
-        """What was asked: names and texts."""
+        """Return the names and values of the query's parts."""
         shown = textwrap.shorten(self.predicate, _HEADER_PREDICATE, placeholder=" …")
         found = [
             ("columns", ", ".join(self.shown or self.columns)),
@@ -267,21 +267,23 @@ class Explanation:
 
     @property
     def reading(self) -> str:
-        """How rows are read, in words."""
+        """Return how rows are read, in words."""
         if self.limit == 0:
             return "nothing: no row is asked for"
         return "nothing: the table has no ORC files" if self.files.total == 0 else self.path.value
 
     @property
     def checked(self) -> str:
-        """Whether anything is left to check, in words."""
+        """Return if rows are checked after the indexes, in words."""
         return (
             "exact: nothing is left to check" if self.exact else "the predicate is checked on undecided rows"
         )
 
     @property
     def told(self) -> str:
-        """What is not read because the predicate tells it, in words; "" where there is nothing."""
+        """Return the columns that are not read because the predicate fixes their value, in words; "" if there are
+        none.
+        """
         spelled = dict(self.spelled)
         fixed = ", ".join(spelled.get(name, name) for name in self.fixed)
         return f"not read, as the predicate tells it: {fixed}" if fixed else ""
@@ -369,7 +371,7 @@ class Explanation:
         return self.to_text()
 
     def counts(self) -> tuple[tuple[str, RowCount | None], ...]:
-        """What is left to read, by name."""
+        """Return the remaining counts by name."""
         return (
             ("files", self.files),
             ("stripes", self.stripes),

@@ -92,7 +92,7 @@ def explain_plan(
     limit: int | None = None,
     is_known: Callable[[OpenTask, StripeResult], bool] | None = None,
 ) -> Explanation:
-    """What a scan decides and why: indexes are asked stripe by stripe, data is not read.
+    """Explain the decisions of a scan: indexes are looked up stripe by stripe, data is not read.
 
     :param labels: what the result's columns are called, where they are not the plan's; ``shown`` as SQL writes them.
     :param is_known: whether a stripe's part of an aggregate needs no data; None where rows are wanted.
@@ -160,7 +160,7 @@ def explain_plan(
 
 
 def _spelled(plan: ScanPlan) -> dict[str, str]:
-    """How SQL writes the columns of a plan that need backquotes."""
+    """Return the SQL spelling of the columns that need backquotes."""
     found = {}
     for name in (*(column.name for column in (*plan.columns, *plan.lookups)), *columns(plan.filter)):
         with suppress(ColumnError):  # a row key, which needs none
@@ -191,7 +191,7 @@ def _order_text(order: Order, totals: _Totals) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Pruned:
-    """What the files that are not looked at hold; row groups are None where a manifest does not tell."""
+    """Totals of the skipped files; row groups are None if the manifest does not record them."""
 
     stripes: int
     row_groups: int | None

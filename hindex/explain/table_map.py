@@ -46,7 +46,7 @@ class TableMap:
     more_groups: int = 0
 
     def __str__(self) -> str:
-        """What is not shown; empty where all is."""
+        """Describe the part that is not shown; empty if all is."""
         counts = (
             (self.more_files, "file", "files"),
             (self.more_stripes, "stripe", "stripes"),

@@ -33,7 +33,7 @@ _NUMBERS = INTEGER_KINDS | _FLOATING
 
 
 def can_cast(data_type: OrcType, to: OrcType) -> bool:
-    """Whether values of one type are cast to another here."""
+    """Return True if a cast between two types is supported."""
     a, b = data_type.kind, to.kind
     if data_type == to or b is Kind.DECIMAL:
         return data_type == to or a in INTEGER_KINDS or a in (Kind.DECIMAL, Kind.STRING, Kind.BOOLEAN)

@@ -91,12 +91,12 @@ def to_boolean(text: str) -> bool | None:
 
 
 def is_named_time(text: str) -> bool:
-    """Whether a text names a time: Spark reads that of a constant, and not of a column's value."""
+    """Return True if a string is a special name of a time, which Spark accepts in constants but not in columns."""
     return _NAMED_TIME.fullmatch(trim(text)) is not None
 
 
 def is_epoch(text: str) -> bool:
-    """Whether it is the name of the one time that does not move."""
+    """Return True if a string is 'epoch', the only special name of a fixed time."""
     return trim(text).lower() == "epoch"
 
 

@@ -181,7 +181,7 @@ def _extreme(node: Apply, columns: Columns, n: int) -> Vector:
 
 
 def _try_cast(node: Apply, columns: Columns, n: int) -> Vector:
-    """What cannot be cast is NULL; an error of the value stays one."""
+    """Evaluate TRY_CAST: failed casts become NULL; errors of the value remain errors."""
     value = evaluate(node.args[0], columns, n)
     return Vector(node.type, cast(node.type, value).array, value.errors)
 

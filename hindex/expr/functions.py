@@ -1,4 +1,4 @@
-"""What each function takes, and the type of what it gives: one line of the table a function."""
+"""The signature of each function: argument types and result type, one table line each."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def _map_character(character: str, to_upper: bool) -> str:
 
 
 def _is_noncharacter(character: str) -> bool:
-    """Whether no version of Unicode will ever assign it."""
+    """Return True if Unicode will never assign a code point."""
     code = ord(character)
     return code & 0xFFFE == 0xFFFE or 0xFDD0 <= code <= 0xFDEF
 
@@ -138,7 +138,7 @@ def padded(data_type: OrcType, text: Vector, width: str) -> Vector:
 
 
 def matches(data_type: OrcType, text: Vector, *patterns: str) -> Vector:
-    """Whether RE2 finds one of two patterns: the second in a value without the line end that it may have."""
+    """Match one of two patterns with RE2; the second applies to values without their final line end."""
     array = _checked(text.array)
     try:
         found = pc.match_substring_regex(array, patterns[0])

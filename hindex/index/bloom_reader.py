@@ -182,7 +182,7 @@ class BloomReader:
 def _all_set(
     data: Bits, starts: UInt64s, first: UInt64s, second: UInt64s, bits: UInt64s, hashes: int
 ) -> Mask:
-    """Whether all bits of keys are set in filters that begin at some places of ``data``."""
+    """Return a mask of the keys whose bits are all set in the filters at some offsets of ``data``."""
     found = np.ones(np.broadcast_shapes(first.shape, bits.shape), np.bool_)
     for place in probe(first, second, bits, hashes):
         at = starts + place

@@ -145,7 +145,7 @@ def read_locations(page: Page, groups: int) -> tuple[IndexedFile, ...]:
 def split_by_file(
     files: Sequence[IndexedFile], first: int, locations: npt.NDArray[np.uint32]
 ) -> Iterator[FileGroups]:
-    """What ascending locations are, file by file.
+    """Translate ascending locations to row groups, file by file.
 
     :param first: the number of the first file's first row group.
     :param locations: all of them in one of the files.

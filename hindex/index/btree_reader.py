@@ -102,7 +102,7 @@ class BTreeReader:
         return found
 
     def files(self, locations: BitMap) -> Iterator[FileGroups]:
-        """What the numbers of row groups stand for, in order.
+        """Translate location numbers to row groups of files, in order.
 
         :raises IndexFileError: if a page that it needs is corrupt.
         """

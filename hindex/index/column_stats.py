@@ -45,13 +45,13 @@ class ColumnStats:
         return ColumnStats(self.rows, self.null_count, low, high, prefix)
 
     def can_match(self, domain: Domain) -> bool:
-        """Whether some row may be a member: False is certain, True is not."""
+        """Return True if some row may be a member: False is certain, True is not."""
         if domain.null_allowed and self.null_count:
             return True
         return self._range(domain) is not None
 
     def all_match(self, domain: Domain) -> bool:
-        """Whether every row is a member: True is certain, False is not."""
+        """Return True if every row is a member: True is certain, False is not."""
         if self.null_count and not domain.null_allowed:
             return False
         if not self.has_values:
@@ -109,7 +109,7 @@ def around(extents: Sequence[ColumnStats]) -> ColumnStats:
 
 
 def are_of_kind(extents: Iterable[ColumnStats], kind: KeyKind | None) -> bool:
-    """Whether the keys of extents, which are all of one kind, are of that kind."""
+    """Return True if the keys of statistics, which are all of one kind, are of that kind."""
     for item in extents:
         if item.min_key is not None:
             return isinstance(item.min_key, bytes) is (kind is KeyKind.BYTES)

@@ -1,4 +1,4 @@
-"""What the builders of index files share: the type's checks, the file being written, the footer at its end."""
+"""Shared parts of index file builders: type checks, the output file, the footer."""
 
 from __future__ import annotations
 

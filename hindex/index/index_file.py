@@ -64,14 +64,14 @@ Buffer = bytes | bytearray | memoryview
 
 
 class BinarySink(Protocol):
-    """What an index file is written to when it is not a local path."""
+    """The output of an index file that is not a local path."""
 
     def write(self, data: bytes, /) -> object: ...
 
 
 @dataclass(frozen=True, slots=True)
 class PageRef:
-    """Where a page lies, in bytes from the file's start, and the crc32c of its bytes."""
+    """The offset and length of a page in its file, in bytes, and the crc32c of its bytes."""
 
     offset: int
     length: int
@@ -411,7 +411,7 @@ class IndexFileReader:
     def decoded(
         self, refs: Sequence[PageRef], decode: Callable[[int, Page], T], nbytes: Callable[[T], int]
     ) -> Iterator[T]:
-        """What pages hold, in the order asked for: from the cache, or decoded when it is their turn.
+        """Yield the decoded pages in the given order, from the cache or from the file.
 
         Those that are not cached are fetched together. The values are shared: they must not be changed.
 
@@ -434,7 +434,9 @@ class IndexFileReader:
             yield value
 
     def derived(self, ref: PageRef, part: int, make: Callable[[], T], nbytes: Callable[[T], int]) -> T:
-        """What is made of a part of a page: from the cache, or made now. It is shared: it must not be changed.
+        """Return a value derived from a part of a page, from the cache if possible.
+
+        The value is shared: callers must not change it.
 
         :param part: tells it from other parts of the page.
         """

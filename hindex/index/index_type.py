@@ -1,4 +1,4 @@
-"""What every index type offers, and where types are found by name.
+"""The interface of index types, and the registry of their names.
 
 An index type answers a leaf of a predicate, which is a :class:`~hindex.domain.Domain` of one column, with
 :class:`Bounds`: two sets of row numbers of one stripe. The planner combines bounds and never looks inside
@@ -86,7 +86,7 @@ class Bounds:
 
     @property
     def exact(self) -> bool:
-        """Whether nothing is left to check: the bounds are equal."""
+        """Return True if the bounds are equal, so that no row needs a check."""
         return self.lower is self.upper or self.lower == self.upper
 
     def __and__(self, other: Bounds) -> Bounds:
@@ -96,7 +96,7 @@ class Bounds:
         return self._combine(other, BitMap.__or__)
 
     def narrowed(self, other: Bounds) -> Bounds:
-        """What two answers to one question say together: what either is sure of, and neither rules out."""
+        """Combine two answers to one question: the union of the lower and the intersection of the upper bounds."""
         if self.exact:
             return self
         if other.exact:
@@ -111,7 +111,7 @@ class Bounds:
 
 
 class Level(enum.Enum):
-    """What one index file covers."""
+    """The scope of one index file."""
 
     STRIPE = "stripe"
     PARTITION = "partition"
@@ -119,7 +119,7 @@ class Level(enum.Enum):
 
 
 class Operator(enum.Enum):
-    """What part of a predicate an index type can help with; the value is shown to people."""
+    """An operator that an index type supports; the value is shown to people."""
 
     EQUAL = "= IN"
     RANGE = "<> < <= > >= BETWEEN NOT IN LIKE 'prefix%'"
@@ -137,7 +137,7 @@ class Operator(enum.Enum):
 
 
 def enumerable(domain: Domain) -> bool:
-    """Whether the non-null members are few enough to be looked up one by one: points, and short integer ranges.
+    """Return True if the non-null members are few: points and short integer ranges.
 
     Neighboring integers of an IN list are one range of a domain.
     """
@@ -156,7 +156,7 @@ def enumerable(domain: Domain) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class StripeSummary:
-    """What a builder learnt of one stripe.
+    """The summary of one stripe that a builder returns.
 
     Its keys are whole, however long. ``key_count`` is None where the builder does not count distinct keys.
     """
@@ -224,7 +224,7 @@ class IndexReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class KeyCounts:
-    """How many of some rows have each key: keys that none has are left out, the others ascend."""
+    """The number of rows for each key, in ascending order of the keys. Keys without rows are left out."""
 
     keys: KeyArray
     counts: npt.NDArray[np.int64]
@@ -289,7 +289,7 @@ class MinMaxSource(IndexReader, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LookupCost:
-    """What a lookup would take, by the index's directory alone.
+    """The estimated cost of a lookup, from the index's directory alone.
 
     ``rows`` are about how many belong to the domain, ``walked`` how many have to be unpacked to tell, from so many
     ``pages``.
@@ -305,7 +305,7 @@ class CostedReader(IndexReader, Protocol):
     """A reader that can say what a lookup would take without reading a page."""
 
     def effort(self, stripe: int, domain: Domain) -> LookupCost:
-        """What :meth:`~IndexReader.lookup` would take."""
+        """Estimate the cost of :meth:`~IndexReader.lookup`."""
         ...
 
 
@@ -346,7 +346,7 @@ class IndexType(Protocol):
     def properties(self) -> tuple[Property, ...]: ...
 
     def supports(self, data_type: OrcType) -> bool:
-        """Whether columns of this type can be indexed."""
+        """Return True if columns of this type can be indexed."""
         ...
 
     def estimate_bytes(self, data_type: OrcType, rows: int, distinct: int) -> int:

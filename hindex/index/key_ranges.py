@@ -76,7 +76,7 @@ def _sample(data_type: OrcType, array: pa.Array) -> Sequence[Key]:
 
 
 def _is_one_key_frequent(sample: Sequence[Key]) -> bool:
-    """Whether ranges would not be much smaller than all: keys are few, and one of them has much of the rows."""
+    """Return True if ranges would not be much smaller than the whole: few keys, one of them with many of the rows."""
     runs = Counter(sample).values()
     return not runs or (len(runs) < _FEW_KEYS and max(runs) > len(sample) // 4)
 

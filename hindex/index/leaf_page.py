@@ -381,7 +381,7 @@ class LeafPage:
 
 
 def _starts(counts: Ints) -> Int32s:
-    """Where those of each key start among all inline rows of a leaf, and where the last ones end."""
+    """Return the start of each key's rows among all inline rows of a leaf, and the end of the last one's."""
     found = np.zeros(len(counts) + 1, np.int32)
     np.cumsum(counts, out=found[1:])
     return found

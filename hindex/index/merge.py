@@ -38,7 +38,7 @@ class MergingType(Protocol):
 
 
 def is_merging(name: str) -> bool:
-    """Whether the files of an index type can be put together.
+    """Return True if the files of an index type can be merged.
 
     :raises HindexError: if there is no such type.
     """

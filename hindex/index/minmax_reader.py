@@ -47,7 +47,7 @@ class _Groups:
         return 32 * len(self.rows) + 256 * len(self.extents or ())
 
     def matches(self, domain: Domain) -> tuple[Mask, Mask]:
-        """Which groups are members in every row, and which may be in some."""
+        """Return masks of the groups with only matching rows, and of those that may have one."""
         if self.extents is not None:
             every = [item.all_match(domain) for item in self.extents]
             some = [item.can_match(domain) for item in self.extents]
@@ -208,7 +208,7 @@ def _extents(
 
 
 def _against(domain: Domain, lows: npt.NDArray[np.int64], highs: npt.NDArray[np.int64]) -> tuple[Mask, Mask]:
-    """Which of some integer spans lie within a range of the domain, and which overlap one."""
+    """Return masks of the integer spans that lie within a range of the domain, and of those that overlap one."""
     starts, ends = [], []
     for item in domain.ranges:
         low = INT64_MIN if item.low is None else item.low

@@ -1,4 +1,4 @@
-"""What is kept in memory of index files: one bounded cache, shared by all scans of a process.
+"""The cache of index files: one bounded cache for all scans of a process.
 
 Index files never change once written, and a key names a file by path, length and checksum: nothing that is cached
 can go stale. What a file has become on the disk since, only who reads it into a cache of his own gets to know, as
@@ -25,7 +25,7 @@ MAX_FILES = 256
 
 @dataclass(frozen=True, slots=True)
 class CacheCounts:
-    """How often something was found in the cache, how often not, and how many bytes it holds, roughly.
+    """Hits and misses of the cache, and the bytes that it holds, roughly.
 
     ``pages_read`` and ``bytes_read`` are what was read of index files for it.
     """
@@ -37,7 +37,7 @@ class CacheCounts:
     bytes_read: int = 0
 
     def since(self, before: CacheCounts) -> CacheCounts:
-        """What was counted after an earlier moment."""
+        """Return the counts since an earlier moment."""
         return CacheCounts(
             self.hits - before.hits,
             self.misses - before.misses,

@@ -1,4 +1,4 @@
-"""Which rows hold which key: the rows of one stripe's column, sorted by key and then by row.
+"""Group the rows of one stripe's column by key: rows sorted by key, then by row number.
 
 Key and row number are packed into one unsigned integer wherever both fit, so that the whole work is one sort
 of plain integers. Temporary arrays are made block by block: beside the column itself, about two 64-bit words
@@ -182,7 +182,7 @@ def _unpack(
 
 
 def _group_wide(keys: Int64s, rows_of: npt.NDArray[np.uint32]) -> Postings:
-    """Where a key and a row number do not fit one word: keys become ranks first.
+    """Group keys that do not fit one word together with a row number, by their ranks.
 
     :param rows_of: the row number of each key.
     """

@@ -78,7 +78,7 @@ def from_mask(mask: npt.NDArray[np.bool_]) -> BitMap:
 
 
 def to_mask(rows: BitMap, total: int) -> npt.NDArray[np.bool_]:
-    """Which of the row numbers below ``total`` are in a set."""
+    """Return a mask of the row numbers below ``total`` that are in a set."""
     mask = np.zeros(total, np.bool_)
     mask[np.asarray(rows.to_array())] = True
     return mask

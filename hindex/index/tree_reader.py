@@ -34,7 +34,7 @@ _BITMAP_GAIN = 16
 
 @dataclass(slots=True)
 class KeySelection:
-    """What a lookup needs of one leaf: all of it, or some of its keys."""
+    """The keys of one leaf that a lookup needs: all or some."""
 
     whole: bool = False
     points: list[Key] = field(default_factory=list)
@@ -271,7 +271,7 @@ class TreeReader:
         return number
 
     def _inside(self, number: int, item: Range) -> bool:
-        """Whether the bounds tell that every key of a leaf is in a range."""
+        """Return True if the bounds of a leaf lie within a range."""
         low, bounds = item.low, self._bounds
         if low is not None and (bounds[number] < low or (bounds[number] == low and not item.low_inclusive)):  # type: ignore[operator]
             return False

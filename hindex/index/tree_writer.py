@@ -169,7 +169,7 @@ def _outside(starts: Int64s, rows: UInt32s, counts: Int64s) -> Int64s:
 def _leaf_spans(
     keys: Int64s | ByteKeys, counts: Int64s, outside: Int64s, values_per_page: int
 ) -> list[tuple[int, int]]:
-    """Which keys each leaf holds: ``(start, end)``, none of them empty."""
+    """Split keys into leaves: return their non-empty ``(start, end)`` spans."""
     cost = counts * _ROW_BYTES
     cost[outside] = 0
     cost += _KEY_BYTES

@@ -112,7 +112,7 @@ def leaves(root: Filter) -> Iterator[Leaf]:
 
 
 def residuals(root: Filter) -> Iterator[Residual]:
-    """What is left to evaluate on values, from left to right."""
+    """Yield the residual conditions, which are evaluated on values, from left to right."""
     return (atom for atom in atoms(root) if isinstance(atom, Residual))
 
 

@@ -41,7 +41,7 @@ _FEW_BYTE_RANGES = 8
 
 
 def mask(root: Filter, columns: Mapping[str, pa.Array | pa.ChunkedArray], n: int) -> Mask:
-    """Which rows a filter keeps, given its columns decoded.
+    """Evaluate a filter on its decoded columns; return a mask of the rows that it keeps.
 
     :param columns: an array of ``n`` values of ``leaf.type.to_arrow()`` for every column the filter names.
     :returns: ``n`` booleans.

@@ -109,7 +109,7 @@ def membership_domain(
 
 
 def casts_texts(data_type: OrcType, literals: Iterable[Literal]) -> bool:
-    """Whether Spark casts every text of a string column to compare it with literals: no range of texts answers that."""
+    """Return True if Spark casts every string of a column to compare it with literals: no string range is equivalent."""
     if column_type(data_type) is None or _own_type(data_type).family is not Family.STRING:
         return False
     texts = (LiteralKind.STRING, LiteralKind.BINARY, LiteralKind.NULL)
@@ -124,7 +124,7 @@ def _own_type(data_type: OrcType) -> SparkType:
 
 
 def _common_type(data_type: OrcType, literals: tuple[Literal, ...], op: ComparisonOp | None) -> SparkType:
-    """What the column and all literals are cast to. ``op`` is None for IN.
+    """Return the type that Spark casts the column and all literals to. ``op`` is None for IN.
 
     :raises PredicateError: if there is none.
     """

@@ -59,7 +59,7 @@ class Resolved(Protocol):
 
 
 class SchemaLookup(Protocol):
-    """What normalizing needs of a table's schema; :class:`hindex.table.schema.TableSchema` is one."""
+    """The part of a table's schema that normalization needs, such as :class:`hindex.table.schema.TableSchema`."""
 
     def resolve(self, name: Sequence[str], /) -> Resolved:
         """The column that the parts of a name stand for.

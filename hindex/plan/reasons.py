@@ -71,7 +71,7 @@ class Reason(enum.Enum):
 
     @property
     def is_fallback(self) -> bool:
-        """Whether rows are read because no index told of them: what strict mode refuses.
+        """Return True if no index covers rows that are read: strict mode rejects this reason.
 
         What was left aside because it saves nothing, and how a file is decoded, are not.
         """
@@ -149,7 +149,7 @@ class NoteGroup:
 
 
 def failure_reason(error: HindexError) -> Reason:
-    """What kept an index file from being used."""
+    """Return the reason why an index file could not be used."""
     if isinstance(error, NewerFormatError):
         return Reason.NEWER_FORMAT
     if not isinstance(error, IndexFileError | StoreError):

@@ -135,7 +135,7 @@ def _uncast(node: Node, constant: Constant) -> tuple[Column, Literal] | None:
 
 
 def _compares_alike(column: Column, constant: Constant) -> bool:
-    """Whether Spark types a constant beside a column as it types the literal of the same value."""
+    """Return True if Spark gives a constant the same type beside a column as the literal of the same value."""
     of, own = constant.type, column.column_type
     if of is None or column_type(own) is None:
         return column_type(own) is not None

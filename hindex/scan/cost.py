@@ -1,4 +1,4 @@
-"""Whether asking an index saves more than it takes.
+"""Decide if an index lookup saves more than it costs.
 
 The constants were measured with ``python -m tests.bench.cost``, by processor time, on TPC-H's lineitem and orders.
 """
@@ -34,12 +34,12 @@ _CROSSED_PER_VALUE = 4
 
 
 def is_walked(keys: int, rows: int) -> bool:
-    """Whether so many keys of an index are walked for so many rows that are left."""
+    """Return True if walking so many keys of an index pays for the remaining rows."""
     return keys <= _KEYS_PER_ROW * rows
 
 
 def are_crossed(keys: Sequence[int], rows: int, stripe_rows: int) -> bool:
-    """Whether the keys of several columns are intersected, each with each, for so many rows that are left.
+    """Return True if intersecting the keys of several columns pays for the remaining rows.
 
     All rows of the last column's keys are gone through for each combination of keys of the others.
 
@@ -51,12 +51,12 @@ def are_crossed(keys: Sequence[int], rows: int, stripe_rows: int) -> bool:
 
 
 def is_cheap(effort: LookupCost) -> bool:
-    """Whether a lookup is so little work that nothing is found out about it first."""
+    """Return True if a lookup is so cheap that its cost needs no further estimate."""
     return effort.walked <= _CHEAP_ROWS and effort.pages <= _CHEAP_PAGES
 
 
 def why_not_ask(effort: LookupCost, known: Bounds, rows: int, kind: KeyKind, *, is_read: bool) -> str | None:
-    """Why a lookup does not pay, for people; None where it does.
+    """Return the reason why a lookup does not pay, for people; None if it pays.
 
     :param kind: of the index's keys.
     :param known: what cheaper indexes and the file's own statistics say of the stripe's ``rows``.

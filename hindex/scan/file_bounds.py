@@ -34,7 +34,7 @@ _LAST = 1000
 
 @dataclass(frozen=True, slots=True)
 class StripeBounds:
-    """What one index, or the file's place, says of a leaf in a data file.
+    """The answer of one index, or of the file's partition, to a leaf for one data file.
 
     ``bounds`` are numbers of stripes: of those where every row is certainly wanted, and those where some may be.
     """
@@ -52,7 +52,7 @@ class FileBounds(Protocol):
     needs_entry: bool
 
     def lookup(self, view: FileView, leaf: Leaf) -> Iterable[StripeBounds]:
-        """What each index says of a leaf in a file; nothing where nothing is known."""
+        """Yield the answers of the indexes to a leaf for a file; nothing if there are none."""
         ...
 
 
@@ -65,7 +65,7 @@ class SkippedFile:
 
 
 def skip_file(root: Filter, view: FileView, sources: Sequence[FileBounds]) -> SkippedFile | None:
-    """Why a file need not be looked at, or None where it must be.
+    """Return the reason to skip a file, or None if it must be read.
 
     :param root: the filter on the file's columns, its partition's values decided.
     """
@@ -101,7 +101,7 @@ def skip_file(root: Filter, view: FileView, sources: Sequence[FileBounds]) -> Sk
 
 
 class ManifestExtents:
-    """What the extents say that a manifest keeps of stripes.
+    """Column statistics of stripes from the manifest.
 
     :param indexes: the table's indexes by column.
     :param binding: the table's data columns.
@@ -134,21 +134,24 @@ class ManifestExtents:
             yield StripeBounds(index.name, Bounds(lower, upper))
 
     def _may_match(self, extents: StoredExtents, leaf: Leaf) -> bool:
-        """Whether some stripe of a file may have a member: that is told of all files of a segment at once."""
+        """Return True if some stripe of a file may have a member.
+
+        One check covers all files of a segment.
+        """
         key = extents.column, leaf.domain
         if key not in self._masks:
             self._masks[key] = extents.column.may_match(leaf.domain, key_kind(leaf.type))
         return bool(self._masks[key][extents.file])
 
     def _has_keys_of(self, view: FileView, entry: FileEntry, leaf: Leaf) -> bool:
-        """Whether the file's keys of a column are those of the leaf's type."""
+        """Return True if the recorded keys of a file have the kind that the leaf's type needs."""
         transactional = view.file.acid is not None
         of = recorded_type(entry.schema, self._binding, leaf.column, transactional)
         return of is not None and same_keys(of, leaf.type)
 
 
 def _order(entry: IndexEntry) -> int:
-    """When an index is asked among those of a column: the later, the more it tells."""
+    """Return the lookup order of an index among those of a column: the later, the more precise."""
     try:
         return index_type(entry.type).order
     except HindexError:
@@ -157,7 +160,7 @@ def _order(entry: IndexEntry) -> int:
 
 
 def is_as_precise(entry: IndexEntry, as_other: IndexEntry) -> bool:
-    """Whether an index leaves nothing open that another one on the same column would tell."""
+    """Return True if an index answers at least as precisely as another one on the same column."""
     try:
         one, other = index_type(entry.type), index_type(as_other.type)
     except HindexError:

@@ -49,16 +49,16 @@ class FileColumns:
         self._check_types(task)
 
     def has(self, column: str) -> bool:
-        """Whether the file's rows have a column of the table; where they do not, it is null in every row."""
+        """Return True if the file has a column of the table; otherwise the column is NULL in every row."""
         return column in self._names or column in self._keys
 
     @property
     def is_flat(self) -> bool:
-        """Whether the file is not of the ACID schema: it holds no keys of its rows."""
+        """Return True if the file is not of the ACID schema: it has no row keys."""
         return self._acid is None
 
     def is_key(self, column: str) -> bool:
-        """Whether it is the row key, or a field of it, that is made here, and of which the file tells nothing."""
+        """Return True if a column is the row key, or a field of it, which is computed here and not stored."""
         return column in self._keys
 
     def type_in_file(self, column: str) -> OrcType:

@@ -1,4 +1,4 @@
-"""What indexes that cover many data files say on the driver: which row groups of each file may have a wanted row."""
+"""Prune files and row groups on the driver, by indexes that cover many data files."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class GlobalIndexPruner:
             yield StripeBounds(index.name, Bounds(BitMap(), stripes))
 
     def located(self, view: FileView, root: Filter) -> tuple[LocatedGroups, ...]:
-        """What a file's task is told: the row groups of each leaf that an index knows of."""
+        """Return the row groups to read for each leaf that an index answers, for the task of a file."""
         return tuple(
             LocatedGroups(
                 index.name,

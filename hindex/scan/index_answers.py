@@ -79,7 +79,7 @@ class IndexLookups:
         return None
 
     def alone(self, stripe: int, leaf: Leaf) -> Iterator[tuple[str, Bounds]]:
-        """What each index says of a leaf by itself, by its name."""
+        """Yield the answer of each index alone to a leaf, with its name."""
         for item in self.of(leaf.column):
             if not item.operators & Operator.of(leaf.domain):
                 continue
@@ -88,7 +88,10 @@ class IndexLookups:
                 yield item.name, said
 
     def asked(self, index: LookupSource, stripe: int, leaf: Leaf) -> Bounds | None:
-        """What an index says of a leaf; None where it cannot be read, and is asked no more."""
+        """Look up a leaf in one index.
+
+        Return None if the index cannot be read; it is not used again.
+        """
         try:
             return index.lookup(stripe, leaf.domain)
         except IndexFileError as error:

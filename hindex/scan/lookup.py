@@ -71,7 +71,7 @@ class Lookup:
         return found
 
     def _steps(self, known: _Known) -> Iterator[_Step]:
-        """Whom to ask of the leaves that the file as a whole leaves open: no other column's indexes are opened."""
+        """Yield the lookups of the leaves that the file's statistics leave undecided, cheapest first."""
         orders: tuple[int, ...] = (0,)
         if self._indexes is not None:
             orders = self._indexes.orders(leaf.column for leaf, so_far in known.items() if _is_open(so_far))
@@ -131,7 +131,7 @@ class Lookup:
         return known
 
     def _by_file(self, found: StripeResult, leaf: Leaf) -> Bounds | None:
-        """What is known as soon as the file is open: which columns it has, and what its statistics decide as a whole.
+        """Return the bounds that the file's columns and its file-level statistics give.
 
         They are what an index's pages would be read for; where there is no index, they have their turn anyway.
         """
@@ -148,7 +148,7 @@ class Lookup:
         return _narrowed(found, leaf, None, self._orc.of_file(found.stripe, leaf, of))
 
     def _by_place(self, found: StripeResult, leaf: Leaf) -> Bounds | None:
-        """What the place of a flat file tells of its rows' keys."""
+        """Return the bounds that the place of an original file gives for row keys."""
         acid = self._task.acid
         if acid is None or not self._columns.is_flat:
             return None
@@ -161,7 +161,10 @@ class Lookup:
     def _by_indexes(
         self, order: int, is_last: bool, found: StripeResult, leaf: Leaf, so_far: Bounds | None
     ) -> Bounds | None:
-        """What indexes of one ``order`` say, beside what is known: the cheaper ones are asked of all leaves first."""
+        """Narrow a leaf by the indexes of one ``order``.
+
+        Cheap indexes answer all leaves before expensive ones are read.
+        """
         if so_far is not None and so_far.exact:
             return so_far
         if self._columns.is_key(leaf.column):
@@ -193,13 +196,13 @@ class Lookup:
         return _narrowed(found, leaf, so_far, self._orc.filters(found.stripe, leaf, of, candidates))
 
     def _is_small(self, rows: BitMap) -> bool:
-        """Whether an answer leaves so few rows that what the file tells of itself saves nothing."""
+        """Return True if so few rows are left that ORC's own statistics cannot save anything."""
         return len(rows) <= self._reader.tail.row_index_stride
 
     def _combined(
         self, found: StripeResult, leaf: Leaf, order: int, combined: Bounds | None
     ) -> Bounds | None:
-        """What is known of a leaf, and all that those of an order say, together; None where that is nothing."""
+        """Combine the known bounds of a leaf with all results of one order; None if there are none."""
         needed = Operator.of(leaf.domain)
         for item in self._of(leaf.column):
             if item.order != order or not item.operators & needed:
@@ -217,7 +220,8 @@ class Lookup:
         return combined
 
     def _pays(self, found: StripeResult, leaf: Leaf, item: LookupSource, so_far: Bounds | None) -> bool:
-        """Whether a lookup saves more than it takes: unpacking rows where others would be decoded and compared.
+        """Return True if a lookup saves more than it costs: unpacking row numbers against decoding and comparing
+        rows.
 
         What the file's statistics tell is known for less, and a column that is read anyway costs nothing to check.
         """
@@ -252,7 +256,7 @@ def _is_open(so_far: Bounds | None) -> bool:
 def _narrowed(
     found: StripeResult, leaf: Leaf, so_far: Bounds | None, answer: StatisticsResult | None
 ) -> Bounds | None:
-    """What is known of a leaf with one more answer, which is noted."""
+    """Combine the known bounds of a leaf with one more result, and record the result."""
     if answer is None:
         return so_far
     narrowed = answer.bounds if so_far is None else so_far.narrowed(answer.bounds)

@@ -1,4 +1,4 @@
-"""What running a scan took: time by step, and what was read."""
+"""Metrics of a scan: time by step, bytes read, cache hits."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class MetricsCollector:
         """Remember the stripes of a data file whose columns are read."""
 
     def notes(self) -> tuple[Note, ...]:
-        """What the tasks could not use, each once."""
+        """Return the fallbacks of all tasks, each once."""
         return tuple(dict.fromkeys(note for notes in self._notes for note in notes))
 
     def totals(self) -> dict[str, int]:

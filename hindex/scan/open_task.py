@@ -105,7 +105,7 @@ class OpenTask:
         return range(len(self.reader.stripes))
 
     def row_groups(self, rows: int) -> int:
-        """How many row groups a stripe of so many rows has."""
+        """Return the number of row groups of a stripe."""
         return group_count(self.reader.tail.row_index_stride, rows)
 
     def answer(self, stripe: int) -> StripeResult:
@@ -127,11 +127,11 @@ class OpenTask:
         return found.bounds
 
     def fixes(self, column: str) -> bool:
-        """Whether the filter leaves a column one value, so that it is not read of rows that match."""
+        """Return True if the filter allows only one value of a column, so that the column is not read."""
         return column in self._fixed
 
     def has(self, column: str) -> bool:
-        """Whether the file has a column of the table; in one that does not, it is null in every row."""
+        """Return True if the file has a column of the table; otherwise the column is NULL in every row."""
         return self._columns.has(column)
 
     def keyed(self, column: str) -> tuple[str, KeyedReader] | None:
@@ -148,11 +148,11 @@ class OpenTask:
     def every_ends(
         self, stripe: int, column: OutputColumn
     ) -> Iterator[tuple[str | StatisticsSource, MinMax]]:
-        """What each of them tells, the one first that :meth:`ends` goes by."""
+        """Yield the minimum and maximum from each source, the one that :meth:`ends` uses first."""
         return self._lookup.ends(stripe, column)
 
     def alone(self, stripe: int, leaf: Leaf) -> Iterator[tuple[str, Bounds]]:
-        """What each index says of a leaf by itself, by its name."""
+        """Yield the answer of each index alone to a leaf, with its name."""
         return iter(()) if self._indexes is None else self._indexes.alone(stripe, leaf)
 
     def give_up(self, column: str, index: str, error: HindexError) -> None:
@@ -189,7 +189,7 @@ class OpenTask:
         return assembled(columns, len(selection), arrays, has_instants=self.task.timezone is not None)
 
     def count(self, answer: StripeResult, pool: ThreadPool = SERIAL) -> int:
-        """How many rows of a stripe are wanted: no data is read where the indexes decide."""
+        """Count the matching rows of a stripe, without reading data if the indexes decide."""
         return self.read(answer, pool, ()).num_rows if answer.undecided else len(answer.bounds.lower)
 
     def key_bytes(self, answer: StripeResult) -> int:
@@ -214,7 +214,7 @@ class OpenTask:
     def _choose(
         self, answer: StripeResult, wanted: Set[str], pool: ThreadPool
     ) -> tuple[RowSelection, dict[str, pa.Array]]:
-        """Which rows are wanted of a stripe; for that, the columns of the filter are read where it is undecided.
+        """Select the matching rows of a stripe; read the filter's columns if it is undecided.
 
         :returns: the rows, and the wanted columns that have been read at them.
         """

@@ -1,4 +1,4 @@
-"""What an ORC file's own statistics and bloom filters say of a leaf, as verdicts a row group.
+"""Answer a leaf from an ORC file's own statistics and bloom filters, with one verdict for each row group.
 
 They serve where no index answers, or none exactly. The file's statistics are looked at first, then the stripe's,
 then those of the row groups, and bloom filters last: each only where the one before left something open.
@@ -51,7 +51,7 @@ _EXACT_KINDS = INTEGER_KINDS | {Kind.DATE, Kind.BOOLEAN}
 
 
 class StatisticsSource(enum.Enum):
-    """Where an answer comes from; the value is shown to people."""
+    """The source of an answer; the value is shown to people."""
 
     STATISTICS = "ORC statistics"
     BLOOM_FILTER = "ORC bloom filter"
@@ -60,7 +60,7 @@ class StatisticsSource(enum.Enum):
 
 
 class Verdict(enum.Enum):
-    """What is known of all rows of a row group, a stripe or a file."""
+    """The verdict about all rows of a row group, a stripe or a file."""
 
     NO_ROW_MATCHES = "no row matches"
     ROWS_MIGHT_MATCH = "rows might match"
@@ -69,7 +69,7 @@ class Verdict(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class StatisticsResult:
-    """What one source says of one leaf in one stripe.
+    """The answer of one source to one leaf for one stripe.
 
     Of the ``groups`` row groups that it was asked about, ``kept`` may have rows that match. A stripe without row index
     counts as one.
@@ -99,7 +99,7 @@ class OrcStatistics:
         self._recent: dict[tuple[int, Leaf], StatisticsResult | None] = {}
 
     def of_file(self, stripe: int, leaf: Leaf, data_type: OrcType) -> StatisticsResult | None:
-        """What the statistics of the whole file decide of a stripe's rows, for which nothing is read; None if nothing.
+        """Return the answer of the file's statistics for a stripe, which costs no read; None if there is none.
 
         :param data_type: the type of the leaf's column in the file.
         """
@@ -108,7 +108,7 @@ class OrcStatistics:
         return self._decided(stripe, self._of_file(_Column(leaf.column, data_type, leaf.type), leaf.domain))
 
     def statistics(self, stripe: int, leaf: Leaf, data_type: OrcType) -> StatisticsResult | None:
-        """What statistics say of a stripe's rows; None where they say nothing.
+        """Return the answer of the stripe's and row groups' statistics; None if there is none.
 
         :param data_type: the type of the leaf's column in the file.
         """
@@ -139,7 +139,7 @@ class OrcStatistics:
     def filters(
         self, stripe: int, leaf: Leaf, data_type: OrcType, candidates: BitMap
     ) -> StatisticsResult | None:
-        """What bloom filters say of a stripe's rows; None where they say nothing, or are not worth reading.
+        """Return the answer of the bloom filters; None if there is none, or if reading them does not pay.
 
         :param candidates: the rows that the answer may still make a difference to.
         """
@@ -287,14 +287,14 @@ class OrcStatistics:
 
 
 def judge(domain: Domain, extent: ColumnStats) -> Verdict:
-    """What is known of rows whose keys lie in an extent."""
+    """Return the verdict about rows whose keys lie within statistics."""
     if not extent.can_match(domain):
         return Verdict.NO_ROW_MATCHES
     return Verdict.EVERY_ROW_MATCHES if extent.all_match(domain) else Verdict.ROWS_MIGHT_MATCH
 
 
 def _comparable(data_type: OrcType, wanted: OrcType) -> bool:
-    """Whether values of the file's type have keys, and these are of the kind that the table's type asks for."""
+    """Return True if values of the file's type have keys of the kind that the table's type needs."""
     kind = key_kind(wanted)
     if kind is None or key_kind(data_type) is None:
         return False

@@ -1,4 +1,4 @@
-"""What conditions on row keys keep of a flat file of a transactional table: its keys follow from its place.
+"""Prune original files of transactional tables by conditions on row keys: the keys follow from the file's place.
 
 A task knows it of each stripe. The driver, which has counted the rows, knows it of the whole file: one of which nothing
 is left is not opened.
@@ -22,7 +22,7 @@ from hindex.store.snapshot import FileView
 
 
 class RowIdBounds:
-    """What the place of flat files says of the keys of their rows; whether or not they were indexed.
+    """Bounds of the row keys of original files, indexed or not, from their place.
 
     :param binding: the table's data columns.
     """

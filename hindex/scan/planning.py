@@ -47,7 +47,7 @@ _OTHER_KEYS = "the manifest has keys of another type of it; ALTER INDEX ... REBU
 
 @dataclass(frozen=True, slots=True)
 class ScanPlan:
-    """What a scan will do. ``tasks`` are in order of the files' paths.
+    """The plan of a scan. ``tasks`` are ordered by the paths of their files.
 
     ``notes`` tell what was not used and why, ``skipped`` are the files that what the driver knows rules out.
     ``lookups`` are columns of aggregates or of an order, see :class:`~hindex.scan.task.ScanTask`; ``sources`` are what
@@ -489,7 +489,7 @@ class _Planner:
         return uses
 
     def _has_other_keys(self, view: FileView, file: IndexFileEntry, column: str) -> bool:
-        """Whether the keys that the manifest has of an index file, of the column as it is now, are of another kind.
+        """Return True if the manifest's keys of an index file have another kind than the column's present type.
 
         Nobody goes by these; the index file has its own.
         """
@@ -505,7 +505,7 @@ class _Planner:
         return of is not None and same_keys(of, wanted)
 
     def _covers(self, index: IndexEntry, view: FileView, covered: frozenset[str]) -> bool:
-        """Whether an index that was built is of a file's partition, or of the file as it is all the same."""
+        """Return True if a built index covers a file's partition, or the file itself."""
         if index.deferred:
             return False
         if index.id in covered:
@@ -532,7 +532,7 @@ class _Planner:
 
 
 def has_column(view: FileView, binding: tuple[str, ...], column: str) -> bool:
-    """Whether a file has a column of the table, or a field within a struct by its dotted path."""
+    """Return True if a file has a column of the table, or a field within a struct by its dotted path."""
     if column in binding:
         return column in stored_columns(binding, view.names)
     return stored_type(binding, view.columns, column) is not None
@@ -552,7 +552,7 @@ def is_indexable(
 
 @lru_cache(maxsize=256)
 def stored_columns(binding: tuple[str, ...], names: tuple[str, ...]) -> frozenset[str]:
-    """Which of the table's columns a file of these column names has."""
+    """Return the table's columns that a file with these column names has."""
     bound = bind_file_columns(binding, names)
     return frozenset(name for name, at in zip(binding, bound, strict=True) if at is not None)
 

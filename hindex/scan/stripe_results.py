@@ -1,4 +1,4 @@
-"""What is known of the rows of a stripe before data is read, and what told it."""
+"""The rows of a stripe that are known before data is read, and the source of that knowledge."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from hindex.scan.orc_answers import StatisticsSource
 
 @dataclass(frozen=True, slots=True)
 class LeafResult:
-    """What one source said of one leaf in one stripe; a leaf has one for each that was asked, in their order.
+    """The answer of one source to one leaf for one stripe.
+
+    A leaf has one for each source, in lookup order.
 
     ``index`` is None where the file itself has no such column. ``rows`` may match by this answer and those before
     it, and ``exact`` says that these leave nothing to check. What the file's own statistics, filters and place say has

@@ -36,7 +36,7 @@ class IndexUse:
 
 @dataclass(frozen=True, slots=True)
 class LocatedGroups:
-    """What an index of many data files said, on the driver, of one leaf: the row groups that may have a row of it.
+    """The row groups that may match one leaf, found on the driver by an index of many data files.
 
     :ivar row_group_rows: rows of a row group, of which the last in a stripe may have fewer; 0 where a stripe is one.
     :ivar groups: a roaring bitmap of row groups, numbered from 0 through all stripes.

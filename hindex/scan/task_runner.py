@@ -36,7 +36,7 @@ _REMOTE_OPENS = 8
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """How tasks are run: what a fallback is taken for, and what is told how long things take."""
+    """Run scan tasks in a mode of fallbacks, with metrics."""
 
     mode: Mode = Mode.LENIENT
     meter: MetricsCollector = NO_METER
@@ -110,7 +110,7 @@ class Runner:
             return self._told(OpenTask(task))
 
     def answer(self, task: OpenTask, stripe: int) -> StripeResult:
-        """What indexes say of one stripe.
+        """Look up one stripe in the indexes.
 
         :raises FallbackError: as :meth:`run_lookups`.
         """
@@ -209,7 +209,7 @@ def deleted_again(error: HindexError) -> HindexError:
 
 
 def run_lookups(tasks: Sequence[ScanTask], *, every: bool = False) -> Iterator[Unit]:
-    """What :meth:`Runner.run_lookups` gives, in no mode and not measured."""
+    """Yield the results of :meth:`Runner.run_lookups`, in lenient mode and without metrics."""
     return Runner().run_lookups(tasks, every=every)
 
 
