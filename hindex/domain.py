@@ -146,7 +146,7 @@ class Domain:
 
     @property
     def has_every_value(self) -> bool:
-        """Whether every non-null value is a member."""
+        """Return True if every non-null value is a member."""
         return self.ranges == (Range(),)
 
     def contains(self, key: Key | None) -> bool:
@@ -219,7 +219,7 @@ def _high_order(item: Range) -> tuple[int, Key, int]:
 
 
 def _touches(first: Range, second: Range) -> bool:
-    """Whether ``second``, which does not start before ``first``, overlaps or adjoins it."""
+    """Return True if ``second``, which does not start before ``first``, overlaps or adjoins it."""
     if first.high is None or second.low is None:
         return True
     if isinstance(first.high, int) and isinstance(second.low, int):

@@ -55,7 +55,7 @@ KeyArray: TypeAlias = "npt.NDArray[np.int64] | pa.LargeBinaryArray"
 
 
 class KeyKind(enum.Enum):
-    """How the keys of a type are held."""
+    """The representation of a type's keys."""
 
     INT64 = "int64"
     BYTES = "bytes"
@@ -116,7 +116,7 @@ def key_float(key: int) -> float:
 
 
 def same_keys(a: OrcType, b: OrcType) -> bool:
-    """Whether values of two types that are equal have equal keys, so that one's index answers for the other."""
+    """Return True if equal values of two types have equal keys, so that an index on one answers for the other."""
     if a.same_as(b):
         return True
     if a.kind == Kind.DECIMAL and b.kind == Kind.DECIMAL:
@@ -133,7 +133,10 @@ def same_keys(a: OrcType, b: OrcType) -> bool:
 
 
 def are_values(data_type: OrcType) -> bool:
-    """Whether a key tells the value bit by bit, which it does not where different values are equal."""
+    """Return True if a key determines the value bit by bit.
+
+    Types with different but equal values, such as -0.0, have no such keys.
+    """
     return key_kind(data_type) is not None and data_type.kind not in _LOSSY
 
 

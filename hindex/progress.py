@@ -1,4 +1,4 @@
-"""How long work tells how far it is; whoever shows it implements :class:`Progress`."""
+"""Progress reports of long work; displays implement :class:`Progress`."""
 
 from __future__ import annotations
 

@@ -22,7 +22,10 @@ def check_text(value: str, what: str, such_as: str) -> str:
 
 
 def is_utf8(text: str) -> bool:
-    """Whether a text can be encoded: bytes of the command line that are none are halves of characters in it."""
+    """Return True if a string can be encoded in UTF-8.
+
+    Invalid bytes of the command line become lone surrogates.
+    """
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -31,7 +34,7 @@ def is_utf8(text: str) -> bool:
 
 
 def is_whole(number: object) -> bool:
-    """Whether something is a whole number, of numpy too; a boolean, which Python takes for one, is not."""
+    """Return True if a value is a whole number, including numpy's, but not a boolean."""
     return isinstance(number, Integral) and not isinstance(number, bool)
 
 
@@ -42,7 +45,7 @@ def shown(given: object) -> str:
 
 
 def listed(given: object) -> list[Any] | None:
-    """What a collection holds; None for a text or bytes, and for what is no collection."""
+    """Return the items of a collection; None for strings, bytes, and values that are no collection."""
     if isinstance(given, str | bytes | bytearray | memoryview) or not isinstance(given, Iterable):
         return None
     try:
@@ -62,7 +65,7 @@ def check_names(names: Sequence[str], what: str) -> Sequence[str]:
 
 
 def is_session(given: object) -> bool:
-    """Whether something is a Spark session, a classic one or one of Spark Connect; nothing of it is run."""
+    """Return True if a value is a Spark session, classic or Spark Connect. Nothing is run on it."""
     # a class of sessions has these methods as well
     return not isinstance(given, type) and all(
         callable(getattr(given, name, None)) for name in ("sql", "table", "createDataFrame")

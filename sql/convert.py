@@ -183,7 +183,10 @@ class Converter(ValueConverter):
         return compare(operator, self._left(left), self.operand(right))
 
     def _left(self, node: exp.Expression) -> Expression:
-        """What is left of a comparison, or of IS: where it is another comparison, Spark reads that first, too."""
+        """Return the left side of a comparison or IS.
+
+        A comparison there is converted first, as Spark does.
+        """
         is_nested = type(node) is exp.Paren and type(as_written(node)) in _COMPARISONS
         return self.expression(node) if is_nested else self.operand(node)
 

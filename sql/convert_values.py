@@ -115,7 +115,7 @@ class ValueConverter(ABC):
         """A condition."""
 
     def column(self, node: exp.Expression, written: ColumnRef) -> ColumnRef:
-        """What the name of a column stands for."""
+        """Resolve the name of a column."""
         return written
 
     def aggregate(self, node: exp.Expression) -> ColumnRef | None:
@@ -139,7 +139,7 @@ class ValueConverter(ABC):
         return None if convert is None else self._checked(node, lambda: convert(self, node))
 
     def literal(self, node: exp.Expression, rule: str) -> Literal:
-        """What amounts to a literal.
+        """Evaluate a constant node to a literal.
 
         :param rule: what the message says where it does not.
         """
@@ -416,7 +416,7 @@ def chain(node: exp.Expression, kind: type[exp.Expression]) -> list[exp.Expressi
 
 
 def _is_null_text(literal: Literal, name: str) -> bool:
-    """Whether it is a NULL cast to a text, which Spark tells from a NULL in a list of texts."""
+    """Return True if a literal is NULL cast to a string, which Spark distinguishes from NULL in lists of strings."""
     return literal.value is None and name == "STRING"
 
 
@@ -426,7 +426,7 @@ def _suffix_type(node: exp.Expression) -> str | None:
 
 
 def has_width(node: exp.Expression) -> bool:
-    """Whether it is a number such as ``5L``, signed or not."""
+    """Return True if a node is a number with a type suffix such as ``5L``, signed or not."""
     node = unwrapped(node)
     return (
         has_width(node.this)
@@ -445,7 +445,7 @@ def _cast_type(node: exp.Expression) -> tuple[str | None, tuple[int, ...]]:
 
 
 def _offset(node: exp.Expression) -> int:
-    """Where a node begins: the first position known of it, of what is below it, or of what is around it."""
+    """Return the offset of a node: the first known position of it, of its children, or of its parents."""
     around: Any = node
     while around is not None:
         starts = [part.meta["start"] for part in around.walk() if "start" in part.meta]

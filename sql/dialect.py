@@ -35,13 +35,13 @@ _CLAUSE_WORDS = frozenset({"FROM", "IN", "LIMIT", "ON", "SELECT", "USING", "WHER
 
 
 class ParsedStatement(exp.Expression):
-    """What the parser hands back: one typed statement."""
+    """The parser's result for a statement."""
 
     arg_types: ClassVar[dict[str, bool]] = {"statement": True}
 
 
 class ParsedPredicate(exp.Expression):
-    """What the parser hands back: one typed predicate."""
+    """The parser's result for a predicate."""
 
     arg_types: ClassVar[dict[str, bool]] = {"predicate": True}
 
@@ -124,7 +124,7 @@ class HindexParser(MarkingParser):
 
     @property
     def offset(self) -> int:
-        """Where the current token begins; at the end, just behind the last one."""
+        """Return the offset of the current token; at the end, that behind the last token."""
         if self._curr:
             return int(self._curr.start)
         return int(self._prev.end) + 1 if self._prev else len(self.sql)
@@ -220,12 +220,12 @@ class HindexParser(MarkingParser):
 
     @property
     def is_literal(self) -> bool:
-        """Whether a string or a number comes next."""
+        """Return True if a string or number comes next."""
         return bool(self._curr) and self._curr.token_type in (TokenType.STRING, TokenType.NUMBER)
 
     @property
     def is_name(self) -> bool:
-        """Whether a word or a name in backquotes comes next."""
+        """Return True if a word or a backquoted name comes next."""
         return bool(self._curr) and (
             self._curr.token_type is TokenType.IDENTIFIER or _NAME.fullmatch(self.written()) is not None
         )

@@ -26,7 +26,7 @@ LiteralValue = bool | int | Decimal | float | str | datetime.date | bytes | None
 
 
 class LiteralKind(enum.Enum):
-    """What a literal was written as; in brackets the Python type of its value."""
+    """The syntax of a literal; the comments name the Python type of its value."""
 
     NULL = "NULL"  #: (None)
     BOOLEAN = "BOOLEAN"  #: (bool)
@@ -209,7 +209,7 @@ class ArithmeticOp(enum.Enum):
 
     @property
     def binds_tighter(self) -> bool:
-        """Whether it is one of those that are done before + and -."""
+        """Return True if the operator binds tighter than + and -."""
         return self not in (ArithmeticOp.ADD, ArithmeticOp.SUBTRACT)
 
 
@@ -222,7 +222,7 @@ class Arithmetic:
     right: Expression
 
     def _binds(self, side: Expression, more: int = 0) -> bool:
-        """Whether a side that is an operator too needs no parentheses; on the right it must bind tighter."""
+        """Return True if an operand needs no parentheses: on the right side it must bind tighter."""
         return isinstance(side, Arithmetic) and side.op.binds_tighter >= self.op.binds_tighter + more
 
     def __str__(self) -> str:

@@ -52,7 +52,7 @@ def _no_changes(parser: HindexParser, first: str) -> str:
 
 
 def _remedy(parser: HindexParser, first: str) -> str:
-    """What helps where a statement of another database goes on behind its first word."""
+    """Return the remedy for a statement of another database, by its first word."""
     if first in ("DESCRIBE", "DESC") or (first == "SHOW" and parser.word() in ("COLUMNS", "CREATE")):
         return _OF_TABLES
     if first == "CREATE" and parser.following == "INDEX":
@@ -61,7 +61,7 @@ def _remedy(parser: HindexParser, first: str) -> str:
 
 
 def _is_other(parser: HindexParser) -> bool:
-    """Whether one of the other words comes next, or one with its second word, which may be one token."""
+    """Return True if one of the words, or a pair of words in one or two tokens, comes next."""
     return not _OTHERS.isdisjoint(parser.word().split()[:1])
 
 

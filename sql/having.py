@@ -66,7 +66,7 @@ class _HavingConverter(Converter):
         return as_predicate(value)
 
     def column(self, node: exp.Expression, written: ColumnRef) -> ColumnRef:
-        """What a name stands for."""
+        """Resolve a name in HAVING."""
         group = self._group(written)
         if group is not None:
             return group

@@ -1,4 +1,4 @@
-"""What each statement does, for people who type: the shell's ``help create index``."""
+"""Help on each statement, for the shell's ``help create index``."""
 
 from __future__ import annotations
 

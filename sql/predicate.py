@@ -436,7 +436,7 @@ def columns(root: Expression) -> tuple[ColumnRef, ...]:
 
 
 def operands(node: Expression) -> tuple[Expression, ...]:
-    """What a node is made of, from left to right."""
+    """Return the operands of a node from left to right."""
     match node:
         case ColumnRef() | Literal() | Constant():
             return ()

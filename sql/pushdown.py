@@ -67,7 +67,7 @@ _SIMPLE = (Comparison, In, IsNull, Constant, BooleanColumn, Like)
 
 
 def is_plain_table(node: exp.Table) -> bool:
-    """Whether a table is named, with or without an alias, and nothing more is said of it."""
+    """Return True if a node is a table name, with or without an alias, and nothing else."""
     return all(
         key in ("this", "db", "catalog", "alias", "joins") for key, value in node.args.items() if value
     )
@@ -87,7 +87,7 @@ class _Condition:
 
 @dataclass(slots=True)
 class _Source:
-    """What a FROM or JOIN names: ``node`` is a table, a subquery or a reference to a common table expression.
+    """A source in FROM or JOIN: ``node`` is a table, a subquery or a reference to a common table expression.
 
     ``columns`` maps lower-case names to the names as they are; None where they are not known.
     """
@@ -144,7 +144,7 @@ class Pushdown:
                 self._query(cte.this, self._above(cte))
 
     def _above(self, cte: exp.CTE) -> list[_Condition]:
-        """What all references to a common table expression together ask of it."""
+        """Return the conditions that all references to a common table expression have in common."""
         name = cte.alias.lower()
         references = self._references[name]
         if self._ctes[name] is None or not all(references):
@@ -201,7 +201,7 @@ class Pushdown:
     # Sources and their columns
 
     def _sources(self, select: exp.Select) -> list[_Source] | None:
-        """What a SELECT reads; None where two have the same name, or more is said of joins than is known here."""
+        """Return the sources of a SELECT; None if two have the same name, or a join has an unsupported form."""
         first = select.args.get("from_")
         if first is None:
             return None
@@ -322,7 +322,7 @@ class Pushdown:
                 own[at].append(_Condition(part, at < number and _may_be_nulls(sources, at, number - 1)))
 
     def _implied(self, node: Node, sources: Sequence[_Source], number: int, last: int) -> Node | None:
-        """What a condition says of one source alone, in its own names; None where that is nothing."""
+        """Return the part of a condition that concerns one source alone, in its own names; None if there is none."""
         node = node.unnest()
         if not isinstance(node, exp.And | exp.Or):
             return self._renamed(node, sources, number, last)
@@ -412,7 +412,7 @@ class Pushdown:
 
 
 def of_nulls(predicate: Predicate) -> bool | None:
-    """What a predicate of columns and literals says of a row of nulls, in SQL's logic of three values."""
+    """Evaluate a predicate on a row of NULLs, in three-valued logic."""
     match predicate:
         case Constant(value):
             return value
@@ -449,7 +449,7 @@ def _conjuncts(node: Node) -> Iterator[Node]:
 
 
 def _any_of(references: Sequence[Sequence[_Condition]]) -> _Condition:
-    """What holds for the rows that at least one of several references asks for."""
+    """Return the condition that holds for all rows which at least one of several references needs."""
     sides = [exp.and_(*(item.node for item in some)) for some in references]
     return _Condition(exp.or_(*sides))
 
@@ -467,14 +467,14 @@ def _is_unknown(side: str, kind: str) -> bool:
 
 
 def _may_be_nulls(sources: Sequence[_Source], number: int, last: int) -> bool:
-    """Whether the join of the sources up to ``last`` may have nulls in place of a row of one of them."""
+    """Return True if the join of the sources up to ``last`` may replace rows of one by NULLs."""
     sides = [_join_of(source)[0] for source in sources]
     own = number <= last and sides[number] in ("LEFT", "FULL")
     return own or any(side not in ("", "LEFT") for side in sides[number + 1 : last + 1])
 
 
 def _is_merged(name: str, sources: Sequence[_Source]) -> bool:
-    """Whether a join makes one column of those that have a name."""
+    """Return True if a join merges the columns of this name."""
     for source in sources:
         if source.join is None:
             continue

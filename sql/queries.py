@@ -100,7 +100,7 @@ class Query:
 
     @property
     def is_parsed(self) -> bool:
-        """Whether the parser used here knows the syntax; if not, only Spark can tell what it means."""
+        """Return True if hindex's parser knows the syntax; otherwise only Spark can interpret the query."""
         return self._root is not None
 
     @property
@@ -114,7 +114,7 @@ class Query:
         self.tables = tuple(table for table in self.tables if self.text[table.start] != '"')
 
     def needs(self, column: str) -> bool:
-        """Whether a column of that name may be asked for, of any of the tables."""
+        """Return True if the query may need a column of this name, from any of its tables."""
         return self._names is None or column.lower() in self._names
 
     def conditions(self, columns: Sequence[Sequence[str] | None]) -> list[list[Predicate]]:
@@ -165,7 +165,7 @@ class Query:
         return "".join(["(", *parts, _CLOSING] if head is None else [kept(head), *parts])
 
     def by_words(self) -> Query:
-        """Where it could not be parsed, the same with the tables that words tell: paths in quotes.
+        """Return a query that could not be parsed with the tables that its tokens show: quoted paths.
 
         For what is wrong with it only. To Spark such a path is a mistake before any other, and with another name in
         its place Spark may run what was not meant.
@@ -175,7 +175,8 @@ class Query:
         return found
 
     def place(self, at: int, names: Sequence[str | None]) -> int:
-        """Where in :attr:`text` a character of :meth:`with_tables` comes from; of another name, where that stands.
+        """Return the position in :attr:`text` of a character of :meth:`with_tables`; for substituted names, that of
+        the original.
 
         :param names: those that were given, without ``is_format``.
         """
@@ -226,7 +227,7 @@ class Query:
 
 
 def _alias(table: QueryTable) -> str:
-    """What follows another name of a table, for the columns that are qualified with its own."""
+    """Return the text that follows a substituted table name, so that qualified columns still resolve."""
     return "" if table.qualifier is None else f" AS `{table.qualifier.replace('`', '``')}`"
 
 
@@ -282,7 +283,7 @@ def parse_query(text: str, args: Args | None = None) -> Query | None:
 
 
 def explain_kind(text: str) -> str | None:
-    """What stands between EXPLAIN and a query that can be parsed, such as EXTENDED; None where nothing does."""
+    """Return the words between EXPLAIN and a query, such as EXTENDED; None if there are none."""
     explain = _EXPLAIN.match(text)
     kind = _KINDS.match(text, explain.end()) if explain else None
     if kind is None or not _query_tokens(text[kind.end() :]):
@@ -303,7 +304,7 @@ def _query_tokens(text: str) -> list[Token]:
 
 
 def _change(tokens: Sequence[Token]) -> Token | None:
-    """Where a text that begins like a query changes a table: behind its common table expressions, or behind FROM.
+    """Return the token that makes a text a statement which changes a table, after common table expressions or FROM.
 
     It serves the message only. What is missed here Spark refuses, as :meth:`Query.with_tables` has it.
     """
@@ -361,7 +362,7 @@ def _outer(tokens: Sequence[Token]) -> list[Token]:
 
 
 def _query_table(text: str, node: exp.Table, qualified: set[tuple[str, str]]) -> QueryTable | None:
-    """Where and how a table is named; None for a common table expression, a function, or where it is not clear."""
+    """Return the position and form of a table name; None for a common table expression, a function, or unclear cases."""
     parts = node.parts
     if not all(isinstance(part, exp.Identifier) and "start" in part.meta for part in parts):
         return None
@@ -383,7 +384,7 @@ def _query_table(text: str, node: exp.Table, qualified: set[tuple[str, str]]) ->
 
 
 def _is_cte(node: exp.Table) -> bool:
-    """Whether a name may be that of a common table expression: of one around it, which comes before it.
+    """Return True if a name may refer to a common table expression that precedes it in an enclosing query.
 
     Within its own definition, the name is that of a table, unless it is recursive; one that comes later is never seen.
     """
@@ -428,7 +429,7 @@ def _problem(text: str, tokens: Sequence[Token]) -> str | None:
 
 
 def _asks_for_all(root: Node) -> bool:
-    """Whether columns may be asked for without being named."""
+    """Return True if the query may need columns that it does not name."""
     for node in root.walk():
         match node:
             case exp.Star():

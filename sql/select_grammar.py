@@ -229,7 +229,7 @@ def _having(parser: HindexParser, items: tuple[SelectItem, ...], groups: tuple[C
 def _at_position(
     parser: HindexParser, items: tuple[SelectItem, ...] | None, clause: str
 ) -> ColumnRef | AggregateCall | None:
-    """What a whole number stands for, if one comes next: the item of the list at that place, counted from 1."""
+    """Resolve a whole number, if one comes next: the item at that position in the list, counted from 1."""
     start = parser.offset
     position = parser.whole_number()
     if position is None:
@@ -342,7 +342,7 @@ def _order(
 def _aliased(
     parser: HindexParser, items: tuple[SelectItem, ...], written: ColumnRef, start: int
 ) -> ColumnRef | AggregateCall:
-    """What a name of ORDER BY stands for: what is called so in the result goes before a column of the table."""
+    """Resolve a name in ORDER BY: aliases of the result precede columns of the table."""
     named: dict[str, list[ColumnRef | AggregateCall]] = {}
     for item in items:
         values = named.setdefault(item.output_name, [])

@@ -15,7 +15,7 @@ _OTHER_FORMATS = frozenset(
 
 
 class TableRefKind(enum.Enum):
-    """How a table was named."""
+    """The syntax of a table name."""
 
     PATH = "path"
     NAME = "name"
@@ -209,7 +209,7 @@ class AggregateCall:
 
     @property
     def name(self) -> str:
-        """What Spark calls a result without an alias."""
+        """Return Spark's name for a result column without an alias."""
         column = "1" if self.column is None else self.column.name
         if self.function is AggregateFunction.COUNT_DISTINCT:
             return f"count(DISTINCT {column})"
@@ -243,12 +243,12 @@ class Having:
 
 
 def is_same_column(a: ColumnRef, b: ColumnRef) -> bool:
-    """Whether two names are one but for letter case."""
+    """Return True if two names are equal, ignoring case."""
     return [part.lower() for part in a.parts] == [part.lower() for part in b.parts]
 
 
 def is_same_value(a: ColumnRef | AggregateCall, b: ColumnRef | AggregateCall) -> bool:
-    """Whether two things that are selected are one but for letter case."""
+    """Return True if two selected items are equal, ignoring case."""
     if isinstance(a, AggregateCall) and isinstance(b, AggregateCall):
         if a.column is None or b.column is None:
             return a == b
@@ -265,14 +265,14 @@ class SelectItem:
 
     @property
     def name(self) -> str:
-        """What it is called in the result, as Spark does: without an alias, as written, a field without its struct."""
+        """Return the name of the result column as Spark does: the alias, or the text; a field without its struct."""
         if self.alias is not None:
             return self.alias
         return self.value.parts[-1] if isinstance(self.value, ColumnRef) else self.value.name
 
     @property
     def output_name(self) -> str:
-        """What a clause behind it may call it, in small letters."""
+        """Return the name that later clauses may use, in lower case."""
         return self.name.lower()
 
     def __str__(self) -> str:
@@ -281,7 +281,7 @@ class SelectItem:
 
 @dataclass(frozen=True, slots=True)
 class SortItem:
-    """What rows are ordered by; ``nulls_first`` is None where that is left to the direction."""
+    """The order of rows; ``nulls_first`` is None for the default of the direction."""
 
     value: ColumnRef | AggregateCall
     descending: bool = False
@@ -310,7 +310,7 @@ class Select:
 
     @property
     def is_aggregate(self) -> bool:
-        """Whether the result is not rows of the table."""
+        """Return True if the result is aggregated."""
         items = self.items or ()
         return bool(self.groups) or any(isinstance(item.value, AggregateCall) for item in items)
 

@@ -93,7 +93,7 @@ _HANDLE = "__hindex_acceleration__"
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """How the tables of a query are read, without the views that were replaced."""
+    """The planned tables of a query, without the views that were replaced."""
 
     query: Query
     tables: list[PlannedTable]
@@ -132,7 +132,7 @@ class Acceleration:
 
     @property
     def store(self) -> str | None:
-        """Where the indexes are, if not beside the tables."""
+        """Return the store of the indexes; None if they are beside the tables."""
         return self._connection.store
 
     def stop(self) -> None:

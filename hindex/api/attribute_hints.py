@@ -9,7 +9,7 @@ from hindex.validation import suggestion
 
 
 def _each(*pairs: tuple[str, str]) -> dict[str, str]:
-    """What is written here, by each of the names that others have for it."""
+    """Map each name that other libraries use to hindex's own name."""
     return {name: remedy for names, remedy in pairs for name in names.split()}
 
 
@@ -98,7 +98,7 @@ def raise_missing_attribute(
     instead: Mapping[str, str],
     parts: Iterable[tuple[str, type]] = (),
 ) -> object:
-    """What ``__getattr__`` of an object has for a name that is not there: an error, always.
+    """Raise the error for an unknown attribute, with a suggestion.
 
     :param what: the object for people, such as ``a scan``.
     :param instead: what is written here for names of other libraries.

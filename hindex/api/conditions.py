@@ -298,7 +298,7 @@ def _condition(predicate: Predicate) -> Expr:
 
 
 def _side(of: Expr) -> Predicate:
-    """What stands beside a connective.
+    """Return an operand of AND, OR or NOT as a predicate.
 
     :raises ArgumentError: for a literal, which is there because the connective binds more tightly than a comparison
         does.

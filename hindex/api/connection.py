@@ -308,7 +308,7 @@ class Connection:
             raise UnsupportedError(f"{reason}, with which Spark reads the statement otherwise")
 
     def _is_set(self, key: str, default: bool) -> bool:
-        """Whether a setting of Spark is on: of the session, or in what one is going to be started with."""
+        """Return True if a Spark setting is on, in the session or in the configuration of a session to start."""
         from hindex.spark.session import has_own_settings, running_session
         from hindex.spark.settings import is_set
 
@@ -337,13 +337,16 @@ class Connection:
 
     @property
     def _has_session(self) -> bool:
-        """Whether the user asked for a Spark session, or a build has started one."""
+        """Return True if the user asked for a Spark session, or a build has started one."""
         return self._spark is not None or self._is_users
 
     def _query(
         self, text: str, args: Mapping[str, object] | Sequence[object] | None, problem: HindexError
     ) -> QueryResult | QueryExplanation:
-        """What Spark makes of a text. ``problem``, why it is no statement of hindex, is raised where it is no query."""
+        """Run a text as a query for Spark.
+
+        ``problem`` is the error of hindex's own parser; it is raised if the text is no query.
+        """
         from hindex.sql.queries import explain_kind, parse_query
         from hindex.sql.select_grammar import SPARK_REMEDY
 
@@ -412,12 +415,12 @@ class Connection:
 
     @property
     def store(self) -> str | None:
-        """Where the indexes of all tables are; None where they are beside each table."""
+        """The store of all tables' indexes; None if they are beside each table."""
         return self._store
 
     @property
     def place(self) -> str:
-        """Where indexes are looked for without ON, for messages."""
+        """The places that statements without ON search, for messages."""
         if self._store is None:
             return "the tables used so far"
         return f"the store {self._store!r}{', which does not exist' if is_missing(self._store) else ''}"

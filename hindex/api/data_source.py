@@ -152,7 +152,7 @@ class SourceScan:
         self._wanted = tuple(wanted)
 
     def groups(self, cores: int) -> list[Group]:
-        """What each Spark task reads."""
+        """Return the scan tasks of each Spark task."""
         return group_units(self.plan(), cores)
 
     def plan(self) -> ScanPlan:
@@ -161,7 +161,7 @@ class SourceScan:
         return plan_scan(snapshot, self._table.where, names, zones=lambda: self._table.zones)
 
     def _names(self, schema: TableSchema) -> list[ColumnName]:
-        """What Spark wants, which it calls as it was told, as the read named it: without a list, by whole columns."""
+        """Return the columns that Spark needs, as the read named them; without a column list, whole columns."""
         listed = self._table.columns
         if listed is None:
             return [(name,) for name in self._wanted]

@@ -149,7 +149,7 @@ class Index:
 
     @property
     def level(self) -> str:
-        """What one index file covers: ``stripe``, ``partition`` or ``table``."""
+        """The scope of one index file: ``stripe``, ``partition`` or ``table``."""
         return self._entry.level
 
     @property
@@ -177,12 +177,12 @@ class Index:
 
     @property
     def created_ms(self) -> int:
-        """When it was created, in milliseconds since 1970."""
+        """The time of creation, in milliseconds since 1970."""
         return self._entry.created_ms
 
     @property
     def refreshed_ms(self) -> int | None:
-        """When a build or refresh last changed it, in milliseconds since 1970; None if that never happened."""
+        """The time of the last build or refresh that changed it, in milliseconds since 1970; None if there was none."""
         return self._entry.refreshed_ms or None
 
     @property
@@ -277,7 +277,7 @@ class Index:
         return self._table.rename_index(self.name, new_name)
 
     def check(self, *, verify: bool = False) -> CheckResult:
-        """How the index stands to its table now. See :meth:`hindex.Table.check_indexes`."""
+        """Check the index against its table. See :meth:`hindex.Table.check_indexes`."""
         return self._table.check_indexes([self.name], verify=verify)[0]
 
 

@@ -1,4 +1,4 @@
-"""What may stand for a condition: SQL text, a predicate, an expression built in Python, a PySpark column."""
+"""Parse conditions: SQL text, predicates, Python expressions, and PySpark columns."""
 
 from __future__ import annotations
 

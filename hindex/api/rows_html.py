@@ -59,7 +59,7 @@ def _cell(text: str | None) -> str:
 
 
 def _extent(found: pa.Table) -> str:
-    """How much of it is shown."""
+    """Describe the part of the rows that is shown."""
     rows = (
         f"first {_ROWS} rows"
         if found.num_rows > _ROWS

@@ -159,17 +159,17 @@ class Scan:
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """What the columns are called in the result; as in the table if None."""
+        """The names of the result columns; None for the table's own."""
         return self._names
 
     @property
     def mode(self) -> Mode:
-        """What happens where an index cannot be used."""
+        """The mode, which decides what happens if an index cannot be used."""
         return self._runner.mode
 
     @property
     def runner(self) -> Runner:
-        """What runs its tasks."""
+        """The runner of its tasks."""
         return self._runner
 
     def narrowed(
@@ -230,7 +230,7 @@ class Scan:
         return found
 
     def plan(self) -> ScanPlan:
-        """What reading will do, against the table as it is now.
+        """Plan the scan against the table's current state.
 
         :raises ColumnError: for an unknown column.
         :raises PredicateError: for a predicate that does not fit the columns' types.
@@ -309,7 +309,7 @@ class Scan:
         return self.to_arrow().to_pandas()
 
     def count(self, column: ColumnName | None = None) -> int:
-        """How many rows there are, or how many of them have a value in a column.
+        """Count the rows, or the non-null values of a column.
 
         No data is read where the indexes decide.
         """
@@ -336,7 +336,10 @@ class Scan:
         return self.attempt(run)
 
     def exists(self) -> bool:
-        """Whether there is any row; data is read only where no index knows of one, and until one is found."""
+        """Return True if there is any row.
+
+        Data is read only if no index finds a row, and only up to the first match.
+        """
 
         def run(runner: Runner) -> bool:
             plan = self._counting_plan(runner)
@@ -367,7 +370,7 @@ class Scan:
         return self._single(Aggregate(AggregateFunction.MAX, column, "max"))
 
     def count_distinct(self, column: ColumnName) -> int:
-        """How many distinct values a column has, NULL not among them."""
+        """Count the distinct non-null values of a column."""
         found: int = self._single(Aggregate(AggregateFunction.COUNT_DISTINCT, column, "count"))
         return found
 
@@ -377,7 +380,7 @@ class Scan:
         return found.column(0).combine_chunks()
 
     def value_counts(self, column: ColumnName, *others: ColumnName) -> pa.Table:
-        """How many rows have each value of a column (NULL too), or each combination of values of several.
+        """Count the rows of each value of a column, NULL included, or of each combination of several columns.
 
         :returns: the values, ascending, NULL first, a column of them for each one asked for; and their ``count``.
         :raises ColumnError: for anything but names of columns, which several are told as one by one: a sequence of
@@ -429,7 +432,7 @@ class Scan:
         )
 
     def explain(self, *, analyze: bool = False) -> Explanation:
-        """What the indexes decide, what is left to read, and why anything was not used. No rows are read.
+        """Explain the indexes' decisions, the data that is left to read, and fallbacks. No rows are read.
 
         :param analyze: read the rows, too, and tell what that took.
         """

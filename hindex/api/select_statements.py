@@ -128,7 +128,7 @@ class Existence(ComputedRows):
 
 
 def run_select(scan: Scan, select: Select | SelectExists) -> ScanRows | Summary | Existence:
-    """What a statement asks for of a table.
+    """Return the rows, the summary or the existence that a SELECT statement asks for.
 
     :param scan: of all rows of the table, in the mode that is wanted.
     :raises ColumnError: for an unknown column.
@@ -187,7 +187,7 @@ def _group_filter(having: Having, groups: Sequence[ColumnRef]) -> GroupFilter:
 
 
 def _sorted(select: Select, order: SortItem) -> tuple[int, Order]:
-    """Which item the result is ordered by, and how."""
+    """Return the position and the direction of the item that orders the result."""
     for at, item in enumerate(select.items or ()):
         if is_same_value(item.value, order.value):
             return at, Order(item.name, order.descending, order.nulls_first)

@@ -273,7 +273,8 @@ class Table:
             ]
 
     def has_index(self, name: str) -> bool:
-        """Whether the table's store, or its catalog, records an index of a name; the table itself is not looked at.
+        """Return True if the table's store, or its catalog, records an index of this name. The table's files are not
+        read.
 
         :raises StoreError: if the manifest cannot be read.
         """
@@ -289,7 +290,7 @@ class Table:
         return [] if manifest is None else [entry.name for entry in manifest.indexes]
 
     def is_transactional(self) -> bool:
-        """Whether the table, or a part of it, is transactional; its files are listed, and not looked into."""
+        """Return True if the table, or a part of it, is transactional. Its files are listed, but not opened."""
         return bool(list_data_files(self.uri, name=self.name, options=self._options).transactional)
 
     def index(self, name: str) -> Index:
@@ -559,7 +560,7 @@ class Table:
         return RenameResult(name, new_name, self.name)
 
     def check_indexes(self, names: Sequence[str] | None = None, *, verify: bool = False) -> list[CheckResult]:
-        """How indexes (all if None) stand to the table: stale, and whether their files are there.
+        """Check indexes (all if None): freshness, and presence of their files.
 
         :param verify: also read a sample of stripes, and compare what the index says with their values.
         :raises IndexNotFoundError: if there is no index of a name.

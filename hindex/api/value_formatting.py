@@ -52,7 +52,7 @@ def format_values(column: pa.Array, encoding: str | None = None) -> list[str | N
 
 
 def _has(encoding: str | None, text: str) -> bool:
-    """Whether an encoding, None for any, has all characters of a text."""
+    """Return True if an encoding, None for any, has all characters of a string."""
     if encoding is None or text.isascii():
         return True
     try:

@@ -28,7 +28,7 @@ _LOG = logging.getLogger("hindex.build")
 
 
 class Session(Protocol):
-    """What a table needs of its connection."""
+    """The part of a connection that a table needs."""
 
     @property
     def progress(self) -> Progress: ...
@@ -58,7 +58,7 @@ class Builds:
     session: Session
 
     def planned(self, snapshot: Snapshot, entries: Sequence[IndexEntry]) -> BuildPlan:
-        """What building new indexes reads.
+        """Plan the build of new indexes.
 
         :raises TableError: if no data file is in the partitions that they cover.
         """

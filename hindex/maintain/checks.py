@@ -91,7 +91,7 @@ class CheckedIndex(Protocol):
 def check_index(
     index: CheckedIndex, store: Store, snapshot: Callable[[], Snapshot] | None = None
 ) -> CheckResult:
-    """How an index stands to its table.
+    """Check an index against its table.
 
     :param snapshot: takes the table as it is now, where a sample of stripes is to be compared with the index.
     :raises StoreError: if the store cannot be read.
@@ -135,7 +135,7 @@ def check_index(
 
 
 def _left_out(index: CheckedIndex) -> Iterator[str]:
-    """What VERIFY does not look at."""
+    """Yield notes about files that VERIFY does not compare."""
     paths = index.files_without_column
     if paths:
         named = ", ".join(map(repr, paths[:_NAMED_FILES]))

@@ -1,4 +1,4 @@
-"""Which partitions an index covers, and what is left of that when some are dropped.
+"""The partitions that an index covers, and dropping some of them.
 
 An index that was created with WHERE covers the partitions for which its predicate is TRUE.
 """

@@ -31,7 +31,7 @@ class _Sample:
 
 
 def estimate_build(table: str, snapshot: Snapshot, entry: IndexEntry, plan: BuildPlan) -> BuildEstimate:
-    """What building an index would read, exactly, and how many bytes, projected from a few stripes.
+    """Estimate a build: the bytes to read exactly, the bytes to write from a sample of stripes.
 
     :raises OrcError: if a sampled file cannot be read.
     """

@@ -1,4 +1,4 @@
-"""What a proof compares beside rows: all that indexes and manifests know of a column's values, with the values read."""
+"""Verify index contents in prove mode: compare recorded keys and statistics with the values read."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ from hindex.scan.task import OutputColumn
 
 
 def is_same(got: pa.RecordBatch, want: pa.RecordBatch) -> bool:
-    """Whether two batches hold the same values; NaN, which is not equal to itself, by its bits."""
+    """Return True if two batches hold the same values.
+
+    NaN, which does not equal itself, is compared by its bits.
+    """
     return got.equals(want) or (
         got.num_rows == want.num_rows
         and got.schema.equals(want.schema)
@@ -89,7 +92,7 @@ def _holds(told: Bounds, rows: BitMap, valid: BitMap) -> bool:
 def _recorded(
     plan: ScanPlan, opened: OpenTask, stripe: int, column: OutputColumn
 ) -> Iterator[tuple[str, ColumnStats]]:
-    """What the manifest says of a stripe's values, by the index that told it."""
+    """Yield the manifest's statistics of a stripe, with the index that recorded them."""
     view = next(view for view in plan.snapshot.files if view.file.path == opened.task.path)
     if opened.is_fresh:
         for name, extents in recorded_extents(plan, view, opened.task, column):
@@ -98,7 +101,7 @@ def _recorded(
 
 
 def _reaches(extent: ColumnStats, true: ColumnStats) -> bool:
-    """Whether an extent, whose ends may be cut or too far, has all that there is."""
+    """Return True if statistics, whose bounds may be truncated, cover the true ones."""
     both = around((extent, true))
     return extent.null_count >= true.null_count and both == replace(
         extent, rows=both.rows, null_count=both.null_count
@@ -106,7 +109,7 @@ def _reaches(extent: ColumnStats, true: ColumnStats) -> bool:
 
 
 def _has_keys(reader: KeyedReader, truth: StripeResult, column: OutputColumn, array: pa.Array) -> bool:
-    """Whether an index has the keys of the rows, how many have each, and which."""
+    """Return True if an index has exactly the keys of the rows, with their counts and row numbers."""
     rows = truth.bounds.lower
     told = reader.key_counts(truth.stripe, rows)
     if of_key_counts(told) != ordered(of_values([column.type], [array])):

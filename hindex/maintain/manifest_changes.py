@@ -1,4 +1,4 @@
-"""What refreshes and partial drops change in a manifest, given the table as it was seen."""
+"""Change a manifest for refreshes and partial drops, given the table as it was listed."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _same_keys(text: str, other: str) -> bool:
 
 
 def files_of(manifest: Manifest, index_id: str) -> list[tuple[str, object]]:
-    """What an index has of each data file."""
+    """Return the index files of each data file."""
     return [
         (item.path, item.index_file(index_id) or item.shared_index(index_id))
         for item in manifest.files

@@ -1,4 +1,4 @@
-"""What statements did, or would do: small frozen values, each one sentence as text and columns as Arrow."""
+"""Results of statements: small frozen values, with a sentence as text and columns as Arrow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class IndexState(enum.Enum):
-    """How far an index covers its table as it is now."""
+    """The state of an index relative to its table."""
 
     FRESH = "fresh"
     STALE = "stale"
@@ -53,7 +53,7 @@ def records_table(kind: type[Record], records: Sequence[Record]) -> pa.Table:
 
 @dataclass(frozen=True, slots=True)
 class BuildEstimate(Record):
-    """What building an index would read and write; nothing was done.
+    """The estimate of a build; nothing was written.
 
     :param files: data files that would be read.
     :param stripes: how many stripes and ``rows`` they have, in all.
@@ -83,7 +83,7 @@ class BuildEstimate(Record):
 
 @dataclass(frozen=True, slots=True)
 class RefreshResult(Record):
-    """What a refresh or a rebuild did to the indexes of one table, or would do if ``dry_run``.
+    """The result of a refresh or rebuild of a table's indexes, or of its dry run.
 
     :param files_read: data files read: those that changed, were added, or (in a rebuild) all.
     :param files_forgotten: data files that are gone, or of which the index covers no part any more.
@@ -113,7 +113,7 @@ class RefreshResult(Record):
 
 @dataclass(frozen=True, slots=True)
 class DropResult(Record):
-    """What DROP INDEX removed.
+    """The result of DROP INDEX.
 
     :param partitions: the predicate of a partial drop; None where the whole index was dropped.
     :param files: data files whose part of the index went.
@@ -147,7 +147,7 @@ class RenameResult(Record):
 
 @dataclass(frozen=True, slots=True)
 class CheckResult(Record):
-    """How an index stands to its table.
+    """The result of checking an index.
 
     :param files: data files that it should cover; of these ``fresh`` are covered as they are now, ``changed``
         were since, ``added`` are not indexed. ``gone`` are indexed and no part of the table any more.
@@ -172,7 +172,10 @@ class CheckResult(Record):
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is damaged or wrong; a stale index is neither."""
+        """Return True if nothing is damaged or wrong.
+
+        A stale index is neither.
+        """
         return not self.problems
 
     def __str__(self) -> str:
@@ -195,7 +198,7 @@ class VacuumedFile(Record):
 
 @dataclass(frozen=True, slots=True)
 class VacuumResult(Record):
-    """What VACUUM removed from one table's store, or would remove if ``dry_run``.
+    """The result of VACUUM on one table's store, or of its dry run.
 
     :param kept_young: files that the present state does not need and that stay for the retention.
     """

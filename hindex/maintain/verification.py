@@ -37,7 +37,7 @@ class ProveWarning(UserWarning):
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """Where an answer by indexes differs from the data, in one stripe of a data file.
+    """A difference between an index's answer and the data, in one stripe of a data file.
 
     :param indexes: those that are wrong; empty where it is none of them but what the file says of itself, or a decoder.
     :param missing: rows of the stripe, counted from 0, that were not found.
@@ -63,7 +63,7 @@ class Disagreement:
 
 @dataclass(frozen=True, slots=True)
 class ProveReport:
-    """What a proof found. ``rows`` were compared, in so many ``files``.
+    """The result of a proof, which compared ``rows`` rows in ``files`` files.
 
     ``notes`` tell of indexes that could not be used, of which nothing is proved.
     """
@@ -91,7 +91,9 @@ class ProveReport:
 
 
 def prove_scan(plan: ScanPlan) -> tuple[ProveReport, ScanPlan]:
-    """What indexes and data say of a query, compared; and the plan that reads everything, which is right.
+    """Compare the indexes' answers to a query with the data.
+
+    Returns the report, and the plan that reads all data, which is right in any case.
 
     A disagreement is a :class:`ProveWarning`, too.
     """
@@ -115,7 +117,7 @@ def prove_scan(plan: ScanPlan) -> tuple[ProveReport, ScanPlan]:
 
 
 def _is_of_index(note: Note) -> bool:
-    """Whether a note tells of an index that is there and was not used."""
+    """Return True if a note is about an existing index that was not used."""
     return note.reason.is_fallback and note.reason not in _WITHOUT_INDEX
 
 
@@ -174,7 +176,7 @@ def _matching(full: OpenTask, truth: StripeResult, leaf: Leaf) -> BitMap:
 def _told_by_driver(
     plan: ScanPlan, full: OpenTask, leaf: Leaf, stripe: int, rows: int
 ) -> Iterator[tuple[str, Bounds]]:
-    """What the driver knows of a file, by each index alone."""
+    """Yield the answers that each index alone gives on the driver for a file."""
     view = next(view for view in plan.snapshot.files if view.file.path == full.task.path)
     if view.entry is None:
         return
@@ -193,7 +195,9 @@ def _told_by_driver(
 def _wrong_values(
     plan: ScanPlan, opened: OpenTask, full: OpenTask, truth: StripeResult
 ) -> Disagreement | None:
-    """Whether the values of rows, or what is known of the asked columns without them, are others than those read."""
+    """Return the first difference between the values of rows, or their known values, and the data; None if there is
+    none.
+    """
     where = full.task.path, truth.stripe
     got, want = opened.read(truth), full.read(truth)
     if got.num_columns and not is_same(got, want):

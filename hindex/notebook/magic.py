@@ -24,7 +24,7 @@ _USAGE = "%%hindex [--into NAME] [--store URI]"
 
 
 class Shell(Protocol):
-    """What is needed of IPython's shell."""
+    """The part of IPython's shell that the magic needs."""
 
     user_ns: dict[str, Any]
 
@@ -34,7 +34,7 @@ class Shell(Protocol):
 
 
 def load_ipython_extension(shell: Shell) -> None:
-    """What ``%load_ext hindex`` calls."""
+    """Register the magic for ``%load_ext hindex``."""
     shell.register_magic_function(HindexMagic(shell).run, "line_cell", "hindex")
 
 
@@ -110,7 +110,7 @@ class HindexMagic:
 
 
 class _ShownOnce:
-    """What IPython shows in place of an error's traceback, where the error has it: the first time the message alone."""
+    """An error that IPython shows as its message instead of a traceback, the first time."""
 
     def __init__(self, error: HindexError) -> None:
         self._error = error

@@ -161,7 +161,7 @@ def sql_text(value: object) -> str:
 
 
 def _items(value: object) -> Iterable[object] | None:
-    """What a list holds; None for another value."""
+    """Return the items of a list-like value; None for other values."""
     if isinstance(value, _LISTS) or getattr(value, "ndim", None) == 1:
         return value  # type: ignore[return-value]
     return value.to_pylist() if hasattr(value, "to_pylist") else None
@@ -184,6 +184,6 @@ def _listed(values: Iterable[object]) -> str:
 
 
 def _is_missing(value: object) -> bool:
-    """Whether it is pandas' or numpy's value for a missing one, and no number."""
+    """Return True if a value is a missing value of pandas or numpy, but not a number."""
     name = type(value).__name__
     return name in ("NAType", "NaTType") or (name == "datetime64" and value != value)

@@ -38,7 +38,7 @@ _KEYS_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class _Ranges:
-    """What the statistics of a file of deletes tell: its keys, those of each stripe, and its transactions."""
+    """Key ranges of a delete file, from its statistics: of the file, of each stripe, and the transactions."""
 
     num_rows: int
     file: KeyRange
@@ -75,11 +75,11 @@ class DeletedRows:
         return tuple(file for file, _ in self._files)
 
     def may_touch(self, keys: KeyRange) -> bool:
-        """Whether a row whose key is in a range may be deleted; no file is opened."""
+        """Return True if a row with a key in a range may be deleted. No file is opened."""
         return any(found.stripes_with(keys) for _, found in self._files)
 
     def are_small(self, keys: KeyRange) -> bool:
-        """Whether the files that may delete a row whose key is in a range are read whole, whichever it is."""
+        """Return True if all delete files that concern a range of keys are read whole."""
         return not any(found.stripes_with(keys) for file, found in self._files if not _is_small(file, found))
 
     def rows(self, keys: KeySet) -> BitMap:
@@ -115,7 +115,7 @@ class DeletedRows:
 
 
 def _is_small(file: DeleteFile, ranges: _Ranges) -> bool:
-    """Whether all keys of a file are read at once, and kept."""
+    """Return True if all keys of a file are read at once and cached."""
     return bool(file.changed_ns) and ranges.num_rows <= SMALL_ROWS
 
 

@@ -32,7 +32,7 @@ _BASE_FORMATS = (_COMPACTED, "truncated", "dropped")
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """Where a file is, and how much of it counts.
+    """A file and the length of its valid part.
 
     :ivar flush_length: bytes that are complete, where a side file says so; None where all are.
     :ivar version_file: the URI of its directory's version file; None where there is none.
@@ -59,7 +59,7 @@ class DeleteFile:
 
 @dataclass(frozen=True, slots=True)
 class AcidFile:
-    """What tells the rows of one data file that are there from those that are not. Small and picklable.
+    """A data file and the delete files that concern its rows. Small and picklable.
 
     :ivar directory: where the rows before those of a flat file are counted, relative to the table.
     :ivar write_id: what the keys of a flat file's rows have as their write id.
@@ -89,13 +89,15 @@ class AcidFile:
 
 
 def flush_length(content: bytes) -> int:
-    """How many bytes of a data file are complete, by its side file: the last 64-bit integer of that; 0 if none is."""
+    """Return the number of valid bytes of a data file: the last 64-bit integer of its side file; 0 without one."""
     whole = len(content) // _LONG.size * _LONG.size
     return max(_LONG.unpack_from(content, whole - _LONG.size)[0], 0) if whole else 0
 
 
 def is_compacted(content: bytes) -> bool:
-    """Whether the marker in a base tells that a compaction wrote it: truncating and dropping leave markers, too.
+    """Return True if the marker in a base directory says that a compaction wrote it.
+
+    TRUNCATE and DROP write markers too.
 
     >>> is_compacted(b'{"thisFileVersion": "0", "dataFormat": "truncated"}')
     False

@@ -1,4 +1,5 @@
-"""What counts in one transactional directory: the base, deltas, delete deltas and original files that a reader sees.
+"""The valid content of a transactional directory: the base, deltas, delete deltas and original files that readers
+see.
 
 The rule is that of Hive 3: a base stands for everything up to its write id, and deltas that cover more stand for
 those that cover less.
@@ -31,7 +32,7 @@ class ListedDirectory:
 
 
 class Why(enum.Enum):
-    """Why something in a transactional directory does not count; the value is shown to people."""
+    """The reason why a part of a transactional directory is ignored; the value is shown to people."""
 
     OLDER_BASE = "a newer base stands for it"
     INVALID_BASE = "its write id is not valid, or what it stands for was still open"
@@ -51,7 +52,7 @@ class Obsolete:
 
 @dataclass(frozen=True, slots=True)
 class AcidState:
-    """What counts in a transactional directory.
+    """The valid content of a transactional directory.
 
     :ivar originals: paths of the original files within the directory, ascending.
     :ivar obsolete: what does not count, in the order of names.
@@ -78,7 +79,7 @@ def acid_state(
     *,
     insert_only: bool = False,
 ) -> AcidState:
-    """What counts of a listing.
+    """Determine the valid content of a directory from its listing.
 
     :param path: of the directory, for messages.
     :param originals: paths of the original files within the directory that are not empty.

@@ -29,7 +29,7 @@ _INT64 = range(-(1 << 63), 1 << 63)
 
 
 class DirectoryKind(enum.Enum):
-    """What a directory of a transactional table holds; the value is how its name begins."""
+    """The kind of a transactional directory; the value is the prefix of its name."""
 
     BASE = "base"
     DELTA = "delta"
@@ -38,7 +38,7 @@ class DirectoryKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class AcidDirectory:
-    """What the name of a directory says.
+    """The parsed name of a directory.
 
     :ivar min_write_id: of a base, its only one.
     :ivar statement: -1 where the name has none.
@@ -54,7 +54,7 @@ class AcidDirectory:
 
 
 def looks_acid(name: str) -> bool:
-    """Whether a directory's name makes the directory that it is in a transactional one."""
+    """Return True if a directory of this name makes its parent a transactional directory."""
     return _LOOKS_ACID.fullmatch(name) is not None
 
 
@@ -108,5 +108,5 @@ def bucket_of(name: str) -> int | None:
 
 
 def is_bucket_file(name: str) -> bool:
-    """Whether a name is that of a file which ACID writers make."""
+    """Return True if ACID writers use such a file name."""
     return _BUCKET.fullmatch(name) is not None

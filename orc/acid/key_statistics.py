@@ -1,4 +1,4 @@
-"""What the statistics of an ACID file say of its keys, so that what cannot matter is not read."""
+"""Key ranges of ACID files from their statistics, to skip irrelevant files and stripes."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ class LiveRows:
 
     @cached_property
     def _version(self) -> bytes | None:
-        """What tells this state of the file and its deletes from every other; None where nothing does."""
+        """Return a digest of the state of the file and its delete files; None if the state is unknown."""
         assert self._deleted is not None
         deletes = self._deleted.files
         if not self._of.changed_ns or not all(file.changed_ns for file in deletes):
@@ -194,7 +194,10 @@ class LiveRows:
             raise error.at(path=self._reader.path, column=self._columns.bucket) from error
 
     def _counts_up(self, stripe: int, first: int) -> bool:
-        """Whether the row ids of a stripe certainly count up from one; found out once where the version is known."""
+        """Return True if the row ids of a stripe certainly are consecutive.
+
+        The answer is cached if the version is known.
+        """
         assert self._columns is not None
         version = self._version
         known = None if version is None else COUNTED.get((version, stripe))

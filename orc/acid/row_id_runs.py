@@ -30,7 +30,7 @@ _MOST = 1 << 48
 
 
 def count_up(reader: OrcReader, stripe: int, column: str, first: int) -> bool:
-    """Whether the values of a column in a stripe certainly are ``first``, ``first + 1`` and so on.
+    """Return True if the values of a column in a stripe certainly are ``first``, ``first + 1`` and so on.
 
     Nothing is read where the length of what is stored already tells that they may not be. What cannot be read so is
     no error: whoever decodes the column has the last word.

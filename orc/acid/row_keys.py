@@ -40,7 +40,7 @@ class KeyRange:
     row_ids: tuple[int | None, int | None] = (None, None)
 
     def overlaps(self, other: KeyRange) -> bool:
-        """Whether a key may be in both."""
+        """Return True if some key may be in both ranges."""
         return (
             _meet(self.write_ids, other.write_ids)
             and _meet(self.buckets, other.buckets)
@@ -147,7 +147,7 @@ class KeySet(Protocol):
     """The keys of some rows of a stripe."""
 
     def overlaps(self, some: KeyRange) -> bool:
-        """Whether one of the keys may be in a range."""
+        """Return True if some key may be in a range."""
         ...
 
     def rows_of(self, keys: RowKeys) -> Ints:
@@ -172,7 +172,7 @@ class FlatKeys:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all rows of the stripe matter."""
+        """Return True if all rows of the stripe are included."""
         return self._wanted is None
 
     def overlaps(self, some: KeyRange) -> bool:

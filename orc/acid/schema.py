@@ -46,7 +46,7 @@ def row_key(parts: Sequence[str], own: Iterable[str]) -> tuple[str, OrcType] | N
 
 
 def is_row_key(column: str, binding: Iterable[str]) -> bool:
-    """Whether a resolved name is the row key, or a field of it, and no column that the table has itself.
+    """Return True if a resolved name is the row key, or a field of it, and not a column of the table.
 
     :param binding: names of the table's columns.
     """
@@ -54,7 +54,7 @@ def is_row_key(column: str, binding: Iterable[str]) -> bool:
 
 
 def _is_own(column: str, own: Iterable[str]) -> bool:
-    """Whether a table has a column of just that name, which may hold a dot, or one called as the row key is."""
+    """Return True if a table has a column of exactly that name, which may contain a dot or be that of the row key."""
     return not {ROW_ID, column.lower()}.isdisjoint(map(str.lower, own))
 
 

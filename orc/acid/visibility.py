@@ -26,7 +26,7 @@ class InvisibleRows:
         self._none = valid.is_all or self._all_valid(None)
 
     def columns(self, stripe: int) -> tuple[str, ...]:
-        """What is read to tell the rows of a stripe."""
+        """Return the columns to read to find the visible rows of a stripe."""
         return () if self._none or self._all_valid(stripe) else (self._name,)
 
     def rows(self, stripe: int, candidates: BitMap) -> BitMap:

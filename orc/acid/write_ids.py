@@ -1,4 +1,4 @@
-"""Which write ids of a table a reader may see."""
+"""The write ids of a table that a reader may see."""
 
 from __future__ import annotations
 
@@ -60,32 +60,32 @@ class ValidWriteIds:
 
     @property
     def is_all(self) -> bool:
-        """Whether every write id is valid."""
+        """Return True if every write id is valid."""
         return not self.invalid and self.high_watermark == _MOST and self.min_open == _MOST
 
     def valid(self, write_id: int) -> bool:
         return write_id <= self.high_watermark and not self._invalid_in(write_id, write_id)
 
     def any_valid(self, low: int, high: int) -> bool:
-        """Whether one of ``low`` to ``high``, both included, is valid."""
+        """Return True if a write id from ``low`` to ``high``, both included, is valid."""
         high = min(high, self.high_watermark)
         return self._invalid_in(low, high) < high - low + 1
 
     def all_valid(self, low: int, high: int) -> bool:
-        """Whether all of ``low`` to ``high`` are valid."""
+        """Return True if all write ids from ``low`` to ``high`` are valid."""
         return high <= self.high_watermark and not self._invalid_in(low, high)
 
     def all_decided(self, low: int, high: int) -> bool:
-        """Whether each of ``low`` to ``high`` was given, and its transaction was open no more, as of the snapshot."""
+        """Return True if all write ids from ``low`` to ``high`` were allocated and no transaction of them is open."""
         some = self.invalid[bisect_left(self.invalid, low) : bisect_right(self.invalid, high)]
         return high <= self.high_watermark and self.aborted.issuperset(some)
 
     def compacted_valid(self, write_id: int) -> bool:
-        """Whether a compacted base of a write id may be read: nothing that is open is in it."""
+        """Return True if a compacted base of a write id may be read: it contains no open transaction."""
         return write_id < self.min_open and write_id <= self.high_watermark
 
     def valid_mask(self, write_ids: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Which of many write ids are valid."""
+        """Return a mask of the valid write ids."""
         found: npt.NDArray[Any] = write_ids <= self.high_watermark
         if self.invalid:
             inside = [w for w in self.invalid if -_MOST <= w <= _MOST]

@@ -59,7 +59,7 @@ def stream_layout(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StreamPositions:
-    """Where each of the G row groups of a stripe begins in one stream; int64 arrays of length G.
+    """The positions of the G row groups of a stripe in one stream; int64 arrays of length G.
 
     ``chunk`` is the offset of a chunk's header and ``inner`` the byte within its content; in an uncompressed stream,
     the byte and 0. ``skip`` values of the run there belong to earlier row groups; bits, in boolean streams.

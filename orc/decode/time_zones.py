@@ -134,7 +134,7 @@ class _Offsets:
 
 
 def wall_clock(micros: Ints, zone: str) -> Ints:
-    """What a clock in ``zone`` shows at instants of UTC, both in microseconds since 1970.
+    """Convert UTC instants to the wall clock of ``zone``, both in microseconds since 1970.
 
     :raises OrcError: if the zone is not known here.
     """

@@ -1,4 +1,4 @@
-"""What a reader had to do: counted, so that tests and EXPLAIN can tell."""
+"""Metrics of a reader's work, for tests and EXPLAIN."""
 
 from __future__ import annotations
 

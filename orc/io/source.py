@@ -58,7 +58,7 @@ class ByteSource(Protocol):
         ...
 
     def identity(self) -> Hashable | None:
-        """What tells the present state of the file from every other, or None where nothing does."""
+        """Return a value that identifies the present state of the file, or None if that is unknown."""
         ...
 
     def has_other_mtime(self, mtime_ns: int) -> bool:
@@ -71,11 +71,11 @@ class ByteSource(Protocol):
 
     @property
     def is_remote(self) -> bool:
-        """Whether a read costs a request, so that few and early ones are better."""
+        """Return True if a read costs a request, so that few and early reads are better."""
         ...
 
     def requests(self, ranges: Sequence[Range]) -> list[Range]:
-        """What :meth:`read` would ask for: the ranges ``(offset, length)``, ascending and coalesced."""
+        """Return the requests of :meth:`read` for ``(offset, length)`` ranges: ascending and coalesced."""
         ...
 
     def read(self, ranges: Sequence[Range]) -> list[memoryview]:
@@ -252,7 +252,7 @@ class LocalSource:
 
 
 class _RemoteSource:
-    """What remote sources share: near ranges are coalesced into one request, and requests run together."""
+    """The common part of remote sources: near ranges are coalesced into one request, and requests run in parallel."""
 
     path: str
     is_remote = True
@@ -475,7 +475,7 @@ def listed_mtime(status: os.stat_result) -> int:
 
 
 def _header_mtime(metadata: Mapping[str | bytes, str | bytes] | None) -> int:
-    """When an object was written, by what its store sent as it was opened; 0 where that is not said."""
+    """Return the modification time of an object from the response headers; 0 if they have none."""
     for name, value in (metadata or {}).items():
         if name in ("Last-Modified", b"Last-Modified"):
             text = value.decode() if isinstance(value, bytes) else value
@@ -487,7 +487,7 @@ def _header_mtime(metadata: Mapping[str | bytes, str | bytes] | None) -> int:
 
 
 def _info_mtime(info: Mapping[str, Any]) -> int:
-    """When an object of fsspec was written, as pyarrow's listings convert it; 0 where its store does not say."""
+    """Return the modification time of an fsspec object, converted as in pyarrow's listings; 0 if its store has none."""
     try:
         return pyarrow.fs.FileInfo("", mtime=info.get("mtime")).mtime_ns or 0
     except (OverflowError, TypeError, ValueError):
@@ -495,7 +495,7 @@ def _info_mtime(info: Mapping[str, Any]) -> int:
 
 
 def one_line(error: BaseException) -> str:
-    """What an error says, or its kind where it says nothing."""
+    """Return the message of an error in one line, or its type if it has none."""
     return " ".join(str(error).split()) or type(error).__name__
 
 

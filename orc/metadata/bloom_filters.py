@@ -103,7 +103,7 @@ def integer_hash(value: int, *, unsigned_shifts: bool = False) -> int:
 def usable_filters(
     kinds: Iterable[StreamKind], data_type: OrcType, tail: FileTail, *, encoding: int, zone: str
 ) -> StreamKind | Distrust | None:
-    """Which stream of bloom filters of a column can be relied on, why none, or None where there is none.
+    """Return the stream of a column's usable bloom filters, the reason to distrust them, or None if there are none.
 
     :param kinds: the kinds of streams that the column has in the stripe.
     :param data_type: the column's type in the file.
@@ -140,7 +140,7 @@ def usable_filters(
 
 
 def _may_have_more_digits(data_type: OrcType, tail: FileTail) -> bool:
-    """Whether decimals may have a greater scale than their column: filters then hold other texts than readers' values.
+    """Return True if decimals may have a greater scale than their column: filters then hash other strings.
 
     The Java library writes what it is handed; since version 1.5, from which on footers name the writer, it fails on
     such values of short decimals. Spark hands it none.
@@ -259,7 +259,7 @@ class BloomFilters:
         return sum(block.bits.nbytes for block in self.blocks)
 
     def might_contain_any(self, hashes: Sequence[int]) -> Mask:
-        """Which row groups may hold a value of any of these hashes; one boolean a row group."""
+        """Return a mask of the row groups that may hold a value with any of these hashes."""
         found = np.ones(self.count, np.bool_)
         for block in self.blocks:
             found[block.groups] = False

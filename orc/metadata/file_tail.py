@@ -81,7 +81,7 @@ _KNOWN_VERSIONS = {(0, 11), (0, 12), (1, 9999)}
 
 @dataclass(frozen=True, slots=True)
 class StripeInformation:
-    """Where a stripe lies in the file (bytes) and which rows it holds (numbered from 0 in the file)."""
+    """The offset of a stripe in the file, in bytes, and its rows, numbered from 0 in the file."""
 
     index: int
     offset: int
@@ -94,7 +94,7 @@ class StripeInformation:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FileTail:
-    """What the tail says of a file.
+    """The contents of a file's tail.
 
     ``length`` is in bytes. ``checksum`` is the crc32c of them all as they stand on disk: it changes with
     nearly any rewrite of the file, whatever its length and modification time. ``metadata`` is the section of the
@@ -126,22 +126,22 @@ class FileTail:
 
     @property
     def is_proleptic(self) -> bool:
-        """Whether dates before 1582-10-15 are of the proleptic Gregorian calendar, not the Julian."""
+        """Return True if dates before 1582-10-15 use the proleptic Gregorian calendar, not the Julian."""
         return self.footer.calendar == pb.CalendarKind.PROLEPTIC_GREGORIAN
 
     @property
     def is_by_java(self) -> bool:
-        """Whether the footer says that a writer in Java made the file; the first ones said nothing."""
+        """Return True if the footer names a writer in Java. The first Java versions left no name."""
         return self.footer.HasField("writer") and self.footer.writer in JAVA_WRITERS
 
     @property
     def is_by_spark(self) -> bool:
-        """Whether the file's own metadata says that Spark wrote it; versions before 2.4 said nothing."""
+        """Return True if the file's metadata names Spark as the writer. Versions before 2.4 left no name."""
         return any(item.name == _SPARK_KEY for item in self.footer.metadata)
 
     @property
     def has_fitting_scales(self) -> bool:
-        """Whether no decimal has a greater scale than its column, which ORC's own writers see to.
+        """Return True if no decimal has a greater scale than its column, which ORC's own writers guarantee.
 
         pyarrow would cut the digits off, where Spark rounds.
         """

@@ -1,4 +1,4 @@
-"""Which column a name or a dotted path means."""
+"""Resolve column names and dotted paths."""
 
 from __future__ import annotations
 

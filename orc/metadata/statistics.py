@@ -120,7 +120,7 @@ Detail = (
 
 
 class Nulls(enum.Enum):
-    """How many of some rows are null."""
+    """The number of nulls among some rows."""
 
     NONE = "none"
     SOME = "some"
@@ -152,7 +152,7 @@ class ColumnStatistics:
         )
 
     def nulls(self, rows: int) -> Nulls:
-        """How many of the ``rows`` rows that these statistics are of are null.
+        """Return how many of the ``rows`` rows that the statistics describe are null.
 
         The number of values and ``has_null`` must agree: where one contradicts the other or is missing where it is
         needed, nothing is known. For columns that are not inside of others.

@@ -1,4 +1,4 @@
-"""What column statistics are worth: the range that all values of some rows certainly lie in, or why none is known.
+"""Derive reliable value ranges from column statistics, or the reason why there is none.
 
 Writers of the last fifteen years left statistics that are wrong, rounded, cut, or of another calendar or time zone
 than the data. Each rule here errs towards a wider range, or none. Sources are the ORC specification v1, "Column
@@ -52,7 +52,7 @@ class ValueRange:
 
 
 class Distrust(enum.Enum):
-    """Why statistics or bloom filters cannot be relied on; the value is a sentence for people."""
+    """The reason to distrust statistics or bloom filters; the value is a sentence for people."""
 
     NOTHING = "the writer left no minimum and maximum"
     NOT_A_RANGE = "the minimum and maximum are not values of the column's type in their order"
@@ -77,7 +77,7 @@ class Distrust(enum.Enum):
 
     @property
     def is_fault(self) -> bool:
-        """Whether the writer left something that is not used, which is worth telling."""
+        """Return True if the writer's statistics are wrong, which is worth a note."""
         return self not in (Distrust.NOTHING, Distrust.NO_FILTER_KIND)
 
 
@@ -134,7 +134,9 @@ def _integers(detail: IntegerStatistics, data_type: OrcType) -> ValueRange | Dis
 
 
 def _doubles(detail: DoubleStatistics) -> ValueRange | Distrust:
-    """Where no NaN is among the values. Writers begin with the first value and then only compare.
+    """Return the range of doubles without NaN.
+
+    Writers start with the first value and then only compare, so NaN hides others.
 
     So a NaN that comes first hides all others, one that comes later leaves no trace, and merging such statistics may
     leave a minimum that is too great. A sum that is a number proves that there was none.
@@ -249,7 +251,7 @@ _UTC_ZONES = frozenset({"UTC", "GMT", "Etc/UTC", "Etc/GMT", "Z", "Zulu", "Univer
 
 
 def is_utc(zone: str | None) -> bool:
-    """Whether a writer's time zone is certainly UTC."""
+    """Return True if a writer's time zone certainly is UTC."""
     return zone in _UTC_ZONES
 
 
@@ -271,7 +273,7 @@ def _timestamps(detail: TimestampStatistics, tail: FileTail, zone: str | None) -
 
 
 def _doubt(micros: int, zone: str | None) -> int:
-    """How far from a bound the values may be that it stands for, in microseconds."""
+    """Return the greatest distance of a value from its recorded bound, in microseconds."""
     doubt = _FRACTIONS_UNSURE_BEFORE if micros < _FRACTIONS_UNSURE_BEFORE else 0
     if not is_utc(zone):
         doubt += MICROS_PER_DAY * (1 if _ZONES_KNOWN_FROM < micros < _ZONES_KNOWN_TO else 3)

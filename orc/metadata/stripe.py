@@ -166,7 +166,7 @@ def _encoding(kind: int, has_data: bool, path: str, stripe: int) -> EncodingKind
 
 
 def is_decimal64(data_type: OrcType, version: tuple[int, int]) -> bool:
-    """Whether a decimal is held as plain integers, as pre-releases of version 2.0 write short ones."""
+    """Return True if a decimal is stored as plain integers, as pre-releases of ORC 2.0 write short ones."""
     return version == _WITH_DECIMAL64 and data_type.kind == Kind.DECIMAL and 0 < data_type.precision <= 18
 
 

@@ -115,7 +115,7 @@ class OrcType:
         return self.kind not in COMPOSITE_KINDS
 
     def same_as(self, other: OrcType) -> bool:
-        """Whether both describe the same type, wherever they stand in their files."""
+        """Return True if two types are the same, wherever they are in their files."""
         return str(self) == str(other)
 
     def to_arrow(self) -> pa.DataType:

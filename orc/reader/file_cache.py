@@ -59,7 +59,9 @@ class FileCache:
         self._files: LruCache[Hashable, CachedFile] = LruCache(limit)
 
     def open(self, source: ByteSource) -> CachedFile:
-        """What is known of a file, its tail at least. What its readers learn of it is added to that.
+        """Return the metadata of a file, at least its tail.
+
+        Readers add what they read later.
 
         :raises OrcError: if the file is not a readable ORC file.
         """

@@ -249,7 +249,7 @@ class OrcReader:
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def stripe(self, index: int) -> Stripe:
-        """What the footer of a stripe says: its streams and encodings.
+        """Return the footer of a stripe: its streams and encodings.
 
         :raises OrcError: if the footer is corrupt.
         :raises ArgumentError: if the file has no such stripe.

@@ -1,4 +1,4 @@
-"""Which rows of a stripe are wanted."""
+"""Select rows of a stripe."""
 
 from __future__ import annotations
 

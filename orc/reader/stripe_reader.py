@@ -110,7 +110,7 @@ class StripeReader:
 
     @property
     def group_count(self) -> int:
-        """How many row groups the stripe has."""
+        """The number of row groups of the stripe."""
         return -(-self.selection.num_rows // self.stride)
 
     def readers(self) -> list[ColumnReader]:
