@@ -15,7 +15,7 @@ _SHOWN = 100
 def check_text(value: str, what: str, such_as: str) -> str:
     """:raises ArgumentTypeError: for anything but a text. :raises ArgumentError: for one that no file can hold."""
     if not isinstance(cast("object", value), str):
-        raise ArgumentTypeError(f"{what} is {value!r}: it is a text, such as {such_as!r}")
+        raise ArgumentTypeError(f"{what} is {value!r}: pass a string such as {such_as!r}")
     if not is_utf8(value):
         raise ArgumentError(f"{what} is {value!r}, which is not UTF-8")
     return value

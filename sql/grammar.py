@@ -72,7 +72,7 @@ def explain(parser: HindexParser) -> Explain:
         return Explain(select(parser), analyze)
     if parser.word() == "CREATE":
         parser.fail(
-            "expected SELECT, found 'CREATE': CREATE INDEX ... DRY RUN tells what would be read and written"
+            "expected SELECT, found 'CREATE': CREATE INDEX ... DRY RUN estimates what would be read and written"
         )
     is_other = parser.at_end or _is_other(parser) or parser.word() in _FIRST_WORDS
     hint = ": only queries are explained" if is_other else parser.meant("SELECT", "ANALYZE")

@@ -33,7 +33,7 @@ HELP: dict[str, StatementHelp] = {
         (
             "WHERE chooses partitions by their columns: p = 1, or p IN (1, 2).",
             "WITH DEFERRED REBUILD records the index without building it: REFRESH INDEX builds it.",
-            "DRY RUN tells what would be read and about how large the index would be.",
+            "DRY RUN estimates the bytes to read and the size of the index.",
         ),
     ),
     "SHOW INDEXES": StatementHelp(
@@ -76,7 +76,7 @@ HELP: dict[str, StatementHelp] = {
         "Deletes index files that nothing needs any more: of dropped indexes, failed builds and old states.",
         ("VACUUM INDEXES ON table [RETAIN n HOURS] [DRY RUN];",),
         (
-            "Files younger than the retention stay, 168 hours where it is not given: a build may be writing them.",
+            "Files younger than the retention (168 hours by default) stay: a build may be writing them.",
             "Where the table is gone, its whole store is removed.",
         ),
     ),
@@ -96,7 +96,7 @@ HELP: dict[str, StatementHelp] = {
     "EXPLAIN": StatementHelp(
         "Tells how a SELECT would be answered: by which indexes, and what they skip.",
         ("EXPLAIN [ANALYZE] SELECT ...;",),
-        ("ANALYZE runs it, and tells what was read and how long each step took.",),
+        ("ANALYZE runs it, and shows the data read and the time of each step.",),
     ),
 }
 

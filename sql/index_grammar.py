@@ -91,7 +91,7 @@ def create_index(parser: HindexParser) -> CreateIndex:
         elif begins("COMMENT"):
             comment = parser.string()
             if comment is None:
-                parser.fail(f"expected a text in quotes after COMMENT, found {parser.found()}")
+                parser.fail(f"expected a quoted string after COMMENT, found {parser.found()}")
         elif begins("WHERE"):
             where = parser.predicate()
         elif begins("DRY", "RUN", says="DRY"):

@@ -362,7 +362,7 @@ def _outer(tokens: Sequence[Token]) -> list[Token]:
 
 
 def _query_table(text: str, node: exp.Table, qualified: set[tuple[str, str]]) -> QueryTable | None:
-    """Return the position and form of a table name; None for a common table expression, a function, or unclear cases."""
+    """Return the position and form of a table name; None for CTEs, functions and unclear cases."""
     parts = node.parts
     if not all(isinstance(part, exp.Identifier) and "start" in part.meta for part in parts):
         return None

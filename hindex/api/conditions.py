@@ -331,7 +331,7 @@ def _computed(op: ArithmeticOp, left: Value, right: Value) -> Expr:
 
 def _text(value: object, what: str) -> str:
     if not isinstance(value, str):
-        raise ArgumentTypeError(f"{what} takes a text, not {shown(value)}")
+        raise ArgumentTypeError(f"{what} takes a string, not {shown(value)}")
     return value
 
 

@@ -228,7 +228,7 @@ class Connection:
         from hindex.sql.statements import Explain, Select, SelectExists
 
         if not isinstance(cast("object", text), str):
-            raise StatementError(f"{text!r} is no statement: it is a text of SQL")
+            raise StatementError(f"{text!r} is not a statement: pass SQL as a string")
         if not is_utf8(text):
             raise StatementError("the statement is not UTF-8")
         if args is not None:
@@ -250,8 +250,8 @@ class Connection:
             if has_session and isinstance(parsed, Select | SelectExists | Explain):
                 if isinstance(parsed, Explain) and parsed.analyze and isinstance(error, UnsupportedError):
                     raise StatementError(
-                        f"there is no EXPLAIN ANALYZE here of what Spark runs, and it runs this: {error}; EXPLAIN "
-                        "alone tells how its table is read"
+                        f"EXPLAIN ANALYZE does not support queries that Spark runs, such as this one: {error}; EXPLAIN "
+                        "alone shows how its table is read"
                     ) from error
                 return self._query(text, args, error)
             raise
@@ -355,9 +355,10 @@ class Connection:
             raise problem
         if kind is not None and (kind != "ANALYZE" or self._has_session):
             raise StatementError(
-                f"there is no EXPLAIN {kind} here of such a query: EXPLAIN alone tells which tables are read through "
-                "indexes and why others are not, EXPLAIN ANALYZE of one table's rows also what reading them takes, and "
-                "spark.sql(query).explain('extended') is Spark's own plan"
+                f"EXPLAIN {kind} does not support this query: EXPLAIN alone shows which tables are read through "
+                "indexes, "
+                "EXPLAIN ANALYZE also measures the scan of a single table, and spark.sql(query).explain('extended') "
+                "shows Spark's own plan"
             ) from problem
         query = parse_query(text, args)
         if query is None or (query.is_select and not self._has_session):
@@ -451,8 +452,8 @@ class Connection:
             if ref.other_format:
                 raise of_other_files(str(ref), ref.other_format)
             raise UnknownTableError(
-                f"Table {ref.text!r} is invalid: there is no Spark session that could know the name. "
-                f"{in_quotes(ref.text)}; a name of a catalog needs hindex.connect(spark=spark) or --master 'local[*]'"
+                f"Unknown table {ref.text!r}. {in_quotes(ref.text)}; to find it in a catalog, use "
+                "hindex.connect(spark=spark) or --master 'local[*]'"
             )
         try:
             return self._catalog_table(str(ref))

@@ -130,7 +130,7 @@ def describe_index(index: Index) -> pa.Table:
         "files fresh": str(index.num_fresh_files),
         "files changed": str(index.num_changed_files),
         "files added": str(index.num_added_files),
-        "files gone": str(index.num_gone_files),
+        "files deleted": str(index.num_gone_files),
         "rows covered": f"{index.rows_covered:g} %",
     }
     return pa.table({"fact": list(facts), "value": pa.array(facts.values(), pa.string())})

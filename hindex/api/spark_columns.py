@@ -132,7 +132,7 @@ def _function(name: str, args: list[Expression]) -> Expression:
 
 def _pattern(value: Expression) -> str:
     if not isinstance(value, Literal) or not isinstance(value.value, str):
-        raise PredicateError(f"the pattern {value} is not a text; {_REMEDY}")
+        raise PredicateError(f"the pattern {value} is not a string; {_REMEDY}")
     return value.value
 
 

@@ -143,7 +143,7 @@ def remark(found: pa.Table) -> str | None:
     best = min(faster, key=lambda row: float(row["ratio"]))
     if best["ms"] < _SMALL_MS:
         return f"{best['reader']} reads the whole table in {best['ms']:.1f} ms: with so little to read, no index gains"
-    return f"{best['reader']} was faster: `hindex explain` tells which indexes were used, and why others were not"
+    return f"{best['reader']} was faster: `hindex explain` shows which indexes were used, and why others were not"
 
 
 def _compared(

@@ -101,7 +101,7 @@ def _inspected(source: ByteSource, *, row_groups: bool = False) -> Inspection:
             )
         elif size and end[-4:-1] != ORC_MAGIC and not head.startswith(ORC_MAGIC):
             raise OrcError(
-                "this is neither an ORC file nor an index file, and no manifest: it begins as none of them does",
+                "unrecognized file format: expected an ORC file, an index file or a manifest",
                 path=source.path,
             )
         else:

@@ -92,7 +92,7 @@ class Context:
                 raise
             raise PredicateError(f"{error}; {note.detail}") from error
         if note := quoting_note(self.connection(), statement):
-            tell(f"Note: {note}: double quotes make a text, the same for every row")
+            tell(f"Note: {note}: double quotes make a string literal, the same for every row")
         return count
 
     def execute_shown(self, statement: str) -> int | None:
@@ -233,7 +233,7 @@ def show_help(statement: Sequence[str]) -> None:
     found = (
         statement_help(words)
         if words
-        else f"{statement_list()}\n\nhindex help create index  tells more of one"
+        else f"{statement_list()}\n\nhindex help create index  explains one of them"
     )
     if found is None:
         hint = suggestion(words, map(str.lower, HELP))

@@ -15,13 +15,13 @@ def usage_told(error: click.ClickException) -> str:
     message = " ".join(error.format_message().split()).rstrip(".")
     told = message[:1].lower() + message[1:]
     if context is None:
-        return f"{told}; hindex --help tells more"
+        return f"{told}; see hindex --help"
     if _takes_statement(context.command) and type(error) is click.UsageError:
         # words of a statement that the shell took for arguments of their own
         told += "; a statement is one argument: put it into quotes"
     # click breaks a long one into lines
     usage = " ".join(context.get_usage().split())
-    return f"{told}; {usage[:1].lower()}{usage[1:]}, and {context.command_path} --help tells more"
+    return f"{told}; {usage[:1].lower()}{usage[1:]}; see {context.command_path} --help"
 
 
 def _no_option(name: str, context: click.Context) -> str:

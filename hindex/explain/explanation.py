@@ -33,7 +33,7 @@ class ReadPath(enum.Enum):
 
     NOTHING = "nothing: no row can match"
     INDEX_ONLY = "indexes only: no data file is read"
-    INDEX_AND_KEYS = "indexes, and the row keys that deletes go by: no column of the table is read"
+    INDEX_AND_KEYS = "indexes and the row keys of deletes: no column of the table is read"
     SELECTED_ROWS = "selected rows: only the rows that are needed are decoded"
     FULL_SCAN = "full scan: no index is used"
 
@@ -269,7 +269,7 @@ class Explanation:
     def reading(self) -> str:
         """Return how rows are read, in words."""
         if self.limit == 0:
-            return "nothing: no row is asked for"
+            return "nothing: the limit is 0"
         return "nothing: the table has no ORC files" if self.files.total == 0 else self.path.value
 
     @property
@@ -286,7 +286,7 @@ class Explanation:
         """
         spelled = dict(self.spelled)
         fixed = ", ".join(spelled.get(name, name) for name in self.fixed)
-        return f"not read, as the predicate tells it: {fixed}" if fixed else ""
+        return f"not read (constant under the predicate): {fixed}" if fixed else ""
 
     def note_groups(self) -> tuple[NoteGroup, ...]:
         """The notes by their reasons, for people."""

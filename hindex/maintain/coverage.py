@@ -42,7 +42,11 @@ def partition_filter(where: Predicate, schema: TableSchema, statement: str) -> F
     outside = [name for name in columns(found) if not schema.is_partition(name)]
     if outside:
         known = ", ".join(column.name for column in schema.partition_columns)
-        why = f"{outside[0]!r} is not one of {known}" if known else "the table has none, so leave WHERE out"
+        why = (
+            f"{outside[0]!r} is not a partition column (partition columns: {known})"
+            if known
+            else "the table has none, so leave WHERE out"
+        )
         raise ColumnError(f"{statement} is only supported for predicates on partition columns: {why}")
     return found
 

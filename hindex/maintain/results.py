@@ -104,11 +104,12 @@ class RefreshResult(Record):
         subject = f"{'Index' if len(self.indexes) == 1 else 'Indexes'} {names} of {self.table!r}"
         if not (self.files_read or self.files_forgotten or self.changed):
             return f"{subject}: nothing to do"
-        would = "would read" if self.dry_run else "read"
-        return (
-            f"{subject}: {would} {counted(self.files_read, 'file')} ({counted(self.rows, 'row')}), "
-            f"{'forget' if self.dry_run else 'forgot'} {self.files_forgotten:,}"
-        )
+        text = f"{subject}: {'would read' if self.dry_run else 'read'} {counted(self.files_read, 'file')} "
+        text += f"({counted(self.rows, 'row')})"
+        if self.files_forgotten:
+            verb = "drop" if self.dry_run else "dropped"
+            text += f", {verb} {counted(self.files_forgotten, 'deleted file')}"
+        return text
 
 
 @dataclass(frozen=True, slots=True)

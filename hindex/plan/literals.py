@@ -109,7 +109,7 @@ def membership_domain(
 
 
 def casts_texts(data_type: OrcType, literals: Iterable[Literal]) -> bool:
-    """Return True if Spark casts every string of a column to compare it with literals: no string range is equivalent."""
+    """Return True if Spark casts every string of a column to compare it: no string range is equivalent."""
     if column_type(data_type) is None or _own_type(data_type).family is not Family.STRING:
         return False
     texts = (LiteralKind.STRING, LiteralKind.BINARY, LiteralKind.NULL)

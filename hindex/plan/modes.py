@@ -42,4 +42,4 @@ class Mode(enum.Enum):
         groups = group_notes(note for note in notes if note.reason.is_fallback)
         if groups:
             told = "; ".join(f"{group}. {group.reason.sentence}" for group in groups)
-            raise FallbackError(f"in strict mode, what indexes do not answer is not read. {told}")
+            raise FallbackError(f"Strict mode: no index covers this query, and scanning is disabled. {told}")

@@ -141,9 +141,9 @@ def _leaf(node: PredicateLeaf, negated: bool, schema: SchemaLookup, zones: TimeZ
         if not word or "did you mean" in str(error):
             raise
         remedy = (
-            "what is NULL is asked by IS NULL"
+            "use IS NULL to match NULL"
             if word == "None"
-            else f"a text is written {quote_string(word)}"
+            else f"string literals need quotes: {quote_string(word)}"
         )
         raise ColumnError(f"{error}; {remedy}") from None
 

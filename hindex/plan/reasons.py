@@ -25,7 +25,7 @@ class Reason(enum.Enum):
     NOT_BUILT = ("file", "The index has no entry for this file; REFRESH INDEX adds it.")
     NEW_FILE = ("file", "The file was added after indexing, so it is read; REFRESH INDEX adds it.")
     STALE_FILE = ("file", "The file changed after indexing, so it is read; REFRESH INDEX indexes it anew.")
-    FILE_GONE = ("file", "The file was indexed and is not in the table any more; its entries are ignored.")
+    FILE_GONE = ("file", "The indexed file is no longer in the table; its entries are ignored.")
     PARTITION_NOT_INDEXED = ("partition", "The index was created for other partitions, so this one is read.")
     CORRUPT = (
         "index file",
@@ -36,30 +36,30 @@ class Reason(enum.Enum):
     UNKNOWN_INDEX_TYPE = ("index", "This installation does not know the index type, so the index is ignored.")
     TYPE_MISMATCH = (
         "column",
-        "The column is of another type by now than in the index; REFRESH INDEX indexes it anew.",
+        "The column's type changed after indexing; REFRESH INDEX builds the index anew.",
     )
     UNSUPPORTED_PREDICATE = ("predicate", "Indexes cannot answer this part; it is checked on the rows read.")
     QUOTED_NAME = (
         "condition",
-        "A name in double quotes is a text, the same for every row; in backquotes it is the column.",
+        "A name in double quotes is a string literal; backquotes name the column.",
     )
     UNSUPPORTED_TYPE = ("column", "Values of this type cannot be indexed; the column is read.")
     NOT_SELECTIVE = (
         "index",
-        "The index would rule out too little to be worth asking, so it is not asked here.",
+        "The index would rule out too few rows to pay for a lookup, so it is skipped here.",
     )
     MANY_KEYS = (
         "grouping",
-        "Indexes have too many keys for the rows that are left, which are read and grouped instead.",
+        "The indexes have too many keys for the remaining rows, so these are read and grouped.",
     )
     ROW_KEY = (
         "column",
-        "Row keys have no index; what the places and the statistics of the files tell of them is used.",
+        "Row keys have no index; they are pruned by the places and statistics of the files.",
     )
-    NO_ROW_INDEX = ("file", "The file has no row index, so the stripes that are needed are read whole.")
+    NO_ROW_INDEX = ("file", "The file has no row index, so needed stripes are read whole.")
     UNRELIABLE_STATISTICS = (
         "column",
-        "What the file itself tells of the column's values is not reliable here.",
+        "The file's own statistics of the column are not reliable here.",
     )
 
     def __init__(self, noun: str, sentence: str) -> None:

@@ -287,7 +287,7 @@ def _in_quotes(error: PySparkException) -> str:
     if error.getCondition() not in MISSING:
         return ""
     name = (error.getMessageParameters() or {}).get("relationName", "").replace("`", "")
-    return f" The path of that name is written in quotes: FROM {quote_string(name)}" if is_path(name) else ""
+    return f" Quote the path: FROM {quote_string(name)}" if is_path(name) else ""
 
 
 def _is_of_limit(condition: str, told: Mapping[str, str], text: str) -> bool:

@@ -265,7 +265,7 @@ class QueryTableState:
         try:
             return self._spark.read.orc(_literally(self.table.uri)).schema
         except PySparkException as error:
-            raise TableError(f"Table {str(self._ref)!r} is none to Spark: {first_line(error)}") from error
+            raise TableError(f"Table {str(self._ref)!r} is unknown to Spark: {first_line(error)}") from error
 
     def names(self) -> Sequence[str] | None:
         """Its columns, where conditions of the query may be asked of it; None where they may not."""

@@ -70,5 +70,5 @@ def why_not_ask(effort: LookupCost, known: Bounds, rows: int, kind: KeyKind, *, 
     if max(walked, _ROWS_PER_PAGE[kind] * effort.pages) < undecided and not (is_read and keeps_most):
         return None
     if undecided < rows:
-        return "what else is known tells about as much"
-    return "most rows match" if keeps_most else "finding them takes as long as reading what is left"
+        return "other indexes and statistics rule out about as much"
+    return "most rows match" if keeps_most else "a lookup takes as long as reading the remaining rows"

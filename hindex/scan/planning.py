@@ -213,9 +213,7 @@ def check_path(found: ResolvedColumn, schema: TableSchema) -> None:
             f"supported; read {found.path[0]!r} instead"
         )
     if found.is_nested and schema.is_ambiguous(found.name):
-        raise ColumnError(
-            f"Column {found.name!r} cannot be told from another of that name: read {found.path[0]!r} instead"
-        )
+        raise ColumnError(f"Column {found.name!r} is ambiguous: read {found.path[0]!r} instead")
 
 
 _Part = tuple[Filter, tuple[OutputColumn, ...], tuple[OutputColumn, ...], frozenset[str]]

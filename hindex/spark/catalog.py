@@ -138,11 +138,11 @@ def is_path(name: str) -> bool:
 def in_quotes(name: str) -> str:
     """Return the quoted path to suggest; the path similar to a name, if there is one."""
     if is_path(name):
-        return f"The path of that name is written in quotes: FROM {quote_string(name)}"
+        return f"Quote the path: FROM {quote_string(name)}"
     near = suggest_path(name)
     if near is not None:
-        return f"Did you mean the path {quote_string(near)}? It is written in quotes"
-    return "A path is written in quotes: FROM 'data/users'"
+        return f"Did you mean the path {quote_string(near)}? Quote it"
+    return "Quote a path: FROM 'data/users'"
 
 
 def of_other_files(name: str, of: str) -> NotOrcError:

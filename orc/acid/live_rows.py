@@ -236,7 +236,7 @@ class LiveRows:
     @property
     def _bucket(self) -> int:
         if self._of.bucket is None:
-            raise self._no_key("its name tells no bucket")
+            raise self._no_key("its name has no bucket number")
         return self._of.bucket
 
     @property

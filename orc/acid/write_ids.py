@@ -40,7 +40,7 @@ class ValidWriteIds:
         :raises TableError: if it is no such text.
         """
         if not isinstance(cast("object", text), str):
-            raise _unreadable(text, "it is no text")
+            raise _unreadable(text, "it is not a string")
         if not text.strip():
             return ALL_VALID
         parts = text.strip().split(":")

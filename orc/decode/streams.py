@@ -467,7 +467,7 @@ class IndexedReader(StreamReader):
         return segments.data, at
 
     def _places(self, begins: Ints, ends: Ints) -> tuple[Ints, Ints, Ints, Ints, Ints, npt.NDArray[np.bool_]]:
-        """Return the runs where segments begin and end, and a mask of the segments that use values of their last run."""
+        """Return the runs where segments begin and end, and a mask of those that use values of their last run."""
         positions = self._positions
         if positions is None:
             return _ZERO, _ZERO, _ZERO, np.array([self._stored.length]), _ZERO, np.zeros(1, bool)

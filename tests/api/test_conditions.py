@@ -133,7 +133,7 @@ def test_what_is_no_text_is_refused() -> None:
     like: Callable[..., Any] = A.like
     named: Callable[..., Any] = col
     for use, wrong in ((like, 5), (like, None), (named, 5)):
-        with pytest.raises(TypeError, match="takes a text, not") as refused:
+        with pytest.raises(TypeError, match="takes a string, not") as refused:
             use("x", wrong)
         assert isinstance(refused.value, HindexError)
 

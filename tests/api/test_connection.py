@@ -237,10 +237,10 @@ for text in sys.stdin.read().splitlines():
 assert "pyspark" not in sys.modules
 """
     cases = {
-        "SELECT * FROM users": "The path of that name is written in quotes: FROM 'users'",
-        "SHOW INDEXES ON `users/x.orc`": "The path of that name is written in quotes: FROM 'users/x.orc'",
-        "EXPLAIN SELECT * FROM user": "Did you mean the path 'users'? It is written in quotes",
-        "CREATE INDEX i USING bitmap ON db.t (a)": "A path is written in quotes: FROM 'data/users'",
+        "SELECT * FROM users": "Quote the path: FROM 'users'",
+        "SHOW INDEXES ON `users/x.orc`": "Quote the path: FROM 'users/x.orc'",
+        "EXPLAIN SELECT * FROM user": "Did you mean the path 'users'? Quote it",
+        "CREATE INDEX i USING bitmap ON db.t (a)": "Quote a path: FROM 'data/users'",
     }
     gone = ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT")
     ran = subprocess.run(
@@ -253,9 +253,8 @@ assert "pyspark" not in sys.modules
         check=True,
     )
     told = ran.stdout.splitlines()
-    start = "is invalid: there is no Spark session that could know the name. "
-    end = "; a name of a catalog needs hindex.connect(spark=spark) or --master 'local[*]'"
-    assert [line.partition(start)[2].partition(end)[0] for line in told] == list(cases.values())
+    end = "; to find it in a catalog, use hindex.connect(spark=spark) or --master 'local[*]'"
+    assert [line.partition("'. ")[2].partition(end)[0] for line in told] == list(cases.values())
     assert all(line.endswith(end) for line in told)
 
 
@@ -311,7 +310,7 @@ def test_places_that_are_neither_text_nor_paths(path: Path) -> None:
 
 @pytest.mark.parametrize("given", [5, None, b"SELECT 1", ["SELECT 1"]])
 def test_what_is_no_text_is_no_statement(given: Any) -> None:
-    with pytest.raises(StatementError, match="is no statement: it is a text of SQL"):
+    with pytest.raises(StatementError, match="is not a statement: pass SQL as a string"):
         hindex.connect().sql(given)
 
 

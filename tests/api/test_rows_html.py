@@ -102,7 +102,9 @@ def test_what_goes_wrong_is_shown(tmp_path: Path) -> None:
     assert extent(shown(table.scan(columns=["<p>"]))).startswith(
         "ColumnError: Column &#x27;&lt;p&gt;&#x27; cannot be"
     )
-    assert extent(shown(table.scan("a = 1", mode=Mode.STRICT))).startswith("FallbackError: in strict mode")
+    assert extent(shown(table.scan("a = 1", mode=Mode.STRICT))).startswith(
+        "FallbackError: Strict mode: no index covers this query"
+    )
     surrogate = shown(table.scan(hindex.col("s") == "\ud800"))
     assert "PredicateError" in extent(surrogate)
     assert surrogate.encode()
@@ -155,7 +157,7 @@ def test_long_values_are_cut_before_they_are_text(tmp_path: Path, monkeypatch: p
         made.extend(len(text) for text in found if text is not None)
         return found
 
-    monkeypatch.setattr("hindex.api.rows_html.texts", counted)
+    monkeypatch.setattr("hindex.api.rows_html.format_values", counted)
     html = shown(hindex.connect().table(tmp_path).scan())
     assert len(made) < 100
     assert max(made) < 2000

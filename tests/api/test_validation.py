@@ -46,8 +46,10 @@ aggregate: Callable[..., Any] = Aggregate
 group: Callable[..., Any] = Group
 _SESSION = "it is a Spark session, such as SparkSession.builder.getOrCreate() gives"
 _ITEMS = "it is a list of hindex.aggregate.aggregation.Aggregate and Group, one for each column of the result"
-_NO_NAME = "the name of an index is 5: it is a text, such as 'by_id'"
-_VALID = "the list of valid write ids 5 cannot be read: it is no text; it is written table:highWatermark:"
+_NO_NAME = "the name of an index is 5: pass a string such as 'by_id'"
+_VALID = (
+    "the list of valid write ids 5 cannot be read: it is not a string; it is written table:highWatermark:"
+)
 
 
 def test_texts_that_are_not_utf8(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +141,7 @@ CASES: list[tuple[Callable[[Any], object], type[Exception], str]] = [
     (lambda _: connect(store="hdfs:/user/x"), ValueError, "store is 'hdfs:/user/x': write 'hdfs:///user/x'"),
     (lambda _: connect(spark="x"), TypeError, f"spark is 'x': {_SESSION}"),
     (lambda _: connect(spark=_Session), TypeError, f"spark is {_Session!r}: {_SESSION}"),
-    (lambda _: connect(master=5), TypeError, "master is 5: it is a text, such as 'local[*]'"),
+    (lambda _: connect(master=5), TypeError, "master is 5: pass a string such as 'local[*]'"),
     (
         lambda _: connect(conf=["a"]),
         TypeError,
@@ -154,7 +156,7 @@ CASES: list[tuple[Callable[[Any], object], type[Exception], str]] = [
     (lambda _: connect(cache_bytes=-1), ValueError, "cache_bytes is -1: it cannot be negative"),
     (lambda _: connect(valid_write_ids=5), TableError, _VALID),
     (lambda t: t.create_index(5, "id"), TypeError, _NO_NAME),
-    (lambda t: t.create_index("i", "id", 5), TypeError, "using is 5: it is a text, such as 'bitmap'"),
+    (lambda t: t.create_index("i", "id", 5), TypeError, "using is 5: pass a string such as 'bitmap'"),
     (
         lambda t: t.create_index("i", "id", properties=5),
         TypeError,
@@ -168,7 +170,7 @@ CASES: list[tuple[Callable[[Any], object], type[Exception], str]] = [
     (
         lambda t: t.create_index("i", "id", annotations={5: "x"}),
         TypeError,
-        "a name in annotations is 5: it is a text, such as '5'",
+        "a name in annotations is 5: pass a string such as '5'",
     ),
     (lambda t: t.create_indexes(5), TypeError, "specs is 5: it is a list of hindex.IndexSpec"),
     (lambda t: t.create_indexes(["i"]), TypeError, "specs is ['i']: it is a list of hindex.IndexSpec"),
@@ -183,7 +185,7 @@ CASES: list[tuple[Callable[[Any], object], type[Exception], str]] = [
         TypeError,
         "names is 'by_a': it is a list of names, such as ['by_a']",
     ),
-    (lambda t: t.refresh_indexes([5]), TypeError, "a name in names is 5: it is a text, such as '5'"),
+    (lambda t: t.refresh_indexes([5]), TypeError, "a name in names is 5: pass a string such as '5'"),
     (
         lambda t: t.check_indexes("by_a"),
         TypeError,
@@ -206,7 +208,7 @@ CASES: list[tuple[Callable[[Any], object], type[Exception], str]] = [
         ValueError,
         "retain_hours is nan: it is a number of hours, such as 168",
     ),
-    (lambda _: col(5), TypeError, "col takes a text, not 5"),
+    (lambda _: col(5), TypeError, "col takes a string, not 5"),
     (lambda _: col("a..b"), ValueError, "'a..b' is not the name of a column; put a step with dots"),
     (
         lambda _: bool(col("a") == 1),
@@ -230,7 +232,7 @@ CASES: list[tuple[Callable[[Any], object], type[Exception], str]] = [
     ),
     (lambda _: call("nosuch", 1), ValueError, "function nosuch"),
     (lambda _: call("abs"), ValueError, "function abs of 0 arguments, it takes 1"),
-    (lambda _: call(5), TypeError, "call takes a text, not 5"),
+    (lambda _: call(5), TypeError, "call takes a string, not 5"),
     (lambda _: col("a").cast("nosuch"), ValueError, "'NOSUCH' is not a type to cast to: "),
     (lambda t: reader(t).read(rows=[3]), ValueError, "row 3 is outside the file's 3 rows"),
     (lambda t: reader(t).read(rows=5), ValueError, "rows is 5: it is a list of row numbers, such as [0, 5]"),
@@ -258,8 +260,8 @@ CASES: list[tuple[Callable[[Any], object], type[Exception], str]] = [
         TypeError,
         "function is 'count': it is one of AggregateFunction.COUNT,",
     ),
-    (lambda _: aggregate(AggregateFunction.MIN, "id", 5), TypeError, "name is 5: it is a text, such as 'n'"),
-    (lambda _: group("id", None), TypeError, "name is None: it is a text, such as 'n'"),
+    (lambda _: aggregate(AggregateFunction.MIN, "id", 5), TypeError, "name is 5: pass a string such as 'n'"),
+    (lambda _: group("id", None), TypeError, "name is None: pass a string such as 'n'"),
     (lambda t: reader(t).batches(batch_size=0), ValueError, "a batch has at least 1 row, not 0"),
 ]
 

@@ -151,7 +151,7 @@ def test_what_is_left_out_is_not_waited_for(tmp_path: Path, capsys: pytest.Captu
         (
             1200.0,
             0.4,
-            "pyarrow was faster: `hindex explain` tells which indexes were used, and why others were not",
+            "pyarrow was faster: `hindex explain` shows which indexes were used, and why others were not",
         ),
         (1200.0, 1.4, None),
         (None, None, None),

@@ -294,7 +294,7 @@ def test_statements_are_helped_with(capsys: pytest.CaptureFixture[str]) -> None:
         ),
         (
             ["sql"],
-            "missing argument 'STATEMENT'; usage: hindex sql [OPTIONS] STATEMENT, and hindex sql --help tells",
+            "missing argument 'STATEMENT'; usage: hindex sql [OPTIONS] STATEMENT; see hindex sql --help",
         ),
         (
             ["sql", "SELECT", "a", "FROM", "t"],
@@ -313,7 +313,7 @@ def test_statements_are_helped_with(capsys: pytest.CaptureFixture[str]) -> None:
             ["bench", "t", "--rounds", "0"],
             "invalid value for '--rounds': 0 is not in the range x>=1; usage: hindex",
         ),
-        (["--store"], "option '--store' requires an argument; hindex --help tells more"),
+        (["--store"], "option '--store' requires an argument; see hindex --help"),
         (
             ["chek", "t"],
             "there is no command 'chek'; did you mean 'check'? hindex --help lists them, and hindex alone",

@@ -53,11 +53,17 @@ MESSAGES = [
     ),
     (
         "CREATE INDEX h USING bitmap ON {t} (s) WHERE s = 'x'",
-        "index creation is only supported for predicates on partition columns: 's' is not one of p",
+        (
+            "index creation is only supported for predicates on partition columns: 's' is not a partition column "
+            "(partition columns: p)"
+        ),
     ),
     (
         "CREATE INDEX h USING bitmap ON {t} (s) WHERE p = 1 OR id = 2",
-        "index creation is only supported for predicates on partition columns: 'id' is not one of p",
+        (
+            "index creation is only supported for predicates on partition columns: 'id' is not a partition column "
+            "(partition columns: p)"
+        ),
     ),
     (
         "DROP INDEX g ON {t} WHERE p = 1",

@@ -104,7 +104,7 @@ def test_nulls(typed: Table, opened: list[OrcReader]) -> None:
     assert work(opened) == 0
     explained = scan.explain()
     assert explained.fixed == ("int", "bool")
-    told = "not read, as the predicate tells it: int, bool"
+    told = "not read (constant under the predicate): int, bool"
     assert f"\n  {told}\n" in str(explained) + "\n"
     assert f"<div>{told}</div>" in explained.to_html()
     assert explained.to_json()["fixed"] == ["int", "bool"]

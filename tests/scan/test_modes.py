@@ -179,8 +179,8 @@ def test_no_rows_take_nothing(table: Table, mode: Mode, monkeypatch: pytest.Monk
     for analyze in (False, True):
         told = scan.explain(analyze=analyze)
         assert (told.path, told.notes, told.stripes.kept) == (ReadPath.NOTHING, (), 0)
-        assert "nothing: no row is asked for" in told.to_text()
-        assert "nothing: no row is asked for" in told.to_html()
+        assert "nothing: the limit is 0" in told.to_text()
+        assert "nothing: the limit is 0" in told.to_html()
         assert told.to_json()["limit"] == 0
     for wrong, problem in (("nosuch = 1", ColumnError), ("a = 'x'", PredicateError)):
         for ask in (Scan.to_arrow, Scan.count, Scan.exists, Scan.explain):
