@@ -15,7 +15,7 @@ import pyarrow.fs
 from hindex.cli.inspect_text import Document, orc_text
 from hindex.errors import HindexError, OrcError, TableError
 from hindex.index.index_file import MAGIC
-from hindex.orc.acid.directory_names import looks_acid
+from hindex.orc.acid.directory import looks_acid
 from hindex.orc.io.source import ByteSource, open_source, resolve_filesystem
 from hindex.orc.metadata.file_tail import MAGIC as ORC_MAGIC
 from hindex.store.format import MAGIC as MANIFEST_MAGIC

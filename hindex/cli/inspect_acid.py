@@ -8,7 +8,7 @@ import hindex
 from hindex.api.value_formatting import printable
 from hindex.cli.inspect_text import Document, columns
 from hindex.orc.acid.delta_files import file_tail
-from hindex.orc.acid.directory_names import AcidDirectory
+from hindex.orc.acid.directory import AcidDirectory
 from hindex.scan.planning import plan_scan
 from hindex.scan.task_runner import run_lookups
 from hindex.table.transactional import TransactionalDirectory

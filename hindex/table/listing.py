@@ -19,7 +19,7 @@ import pyarrow.fs
 
 from hindex.errors import TableError, TableNotFoundError
 from hindex.orc.acid.delta_files import AcidFile
-from hindex.orc.acid.directory_names import METADATA_FILE, VERSION_FILE, looks_acid
+from hindex.orc.acid.directory import METADATA_FILE, VERSION_FILE, looks_acid
 from hindex.orc.io.source import listed_mtime, one_line, resolve_filesystem
 from hindex.table.external_partitions import CatalogPartitions, PartitionLocation
 from hindex.table.fingerprint import Fingerprint

@@ -16,13 +16,15 @@ from hindex.orc.acid.delta_files import (
     is_compacted,
     open_file,
 )
-from hindex.orc.acid.directory import AcidState, ListedDirectory, acid_state
-from hindex.orc.acid.directory_names import (
+from hindex.orc.acid.directory import (
     FLUSH_LENGTH,
     METADATA_FILE,
     VERSION_FILE,
     AcidDirectory,
+    AcidState,
     DirectoryKind,
+    ListedDirectory,
+    acid_state,
     bucket_of,
     is_bucket_file,
 )

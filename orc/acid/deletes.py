@@ -17,8 +17,17 @@ from pyroaring import BitMap
 from hindex.errors import DeletedFileError, OrcError
 from hindex.lru_cache import LruCache
 from hindex.orc.acid.delta_files import DeleteFile, open_file
-from hindex.orc.acid.key_statistics import KeyStatistics, Range
-from hindex.orc.acid.row_keys import Ints, KeyRange, KeySet, PackedKeys, RowKeys, bucket_codes, row_set
+from hindex.orc.acid.row_keys import (
+    Ints,
+    KeyRange,
+    KeySet,
+    KeyStatistics,
+    PackedKeys,
+    Range,
+    RowKeys,
+    bucket_codes,
+    row_set,
+)
 from hindex.orc.acid.schema import AcidColumns, acid_columns
 from hindex.orc.acid.write_ids import ValidWriteIds
 from hindex.orc.reader.orc_reader import OrcReader

@@ -10,7 +10,7 @@ import pyarrow.orc
 import pytest
 
 from hindex.orc import OrcReader
-from hindex.orc.acid.row_id_runs import count_up
+from hindex.orc.acid.live_rows import count_up
 from hindex.orc.io.source import BytesSource
 from hindex.orc.metadata.stripe import StreamKind
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hindex.errors import TableError
-from hindex.orc.acid.directory_names import (
+from hindex.orc.acid.directory import (
     AcidDirectory,
     DirectoryKind,
     bucket_of,

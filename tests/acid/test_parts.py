@@ -16,7 +16,7 @@ from hindex.orc import OrcReader
 from hindex.orc.acid import deletes as acid_deletes
 from hindex.orc.acid import delta_files as acid_files
 from hindex.orc.acid import live_rows as acid_rows
-from hindex.orc.acid.row_id_runs import count_up
+from hindex.orc.acid.live_rows import count_up
 from tests.acid.tables import B0, MOST, ids_of, insert
 from tests.acid.writing import Key, bucket_property, write_acid, write_flat
 from tests.support import local_build
