@@ -20,12 +20,19 @@ from hindex.api.index import Index
 from hindex.api.index_statements import IndexResult, indexes_table, run_index_statement
 from hindex.errors import ArgumentError, HindexError, StatementError
 from hindex.maintain.results import CheckResult, records_table
-from hindex.queries.execution import SPARK_SQL, log_tables, make_frames, shorten, submit, warn_of_indexes
+from hindex.queries.query_execution import (
+    SPARK_SQL,
+    log_tables,
+    make_frames,
+    shorten,
+    submit,
+    warn_about_unused_indexes,
+)
 from hindex.queries.query_plan import PlannedTable, plan_query
 from hindex.queries.table_resolution import CachingResolver, QueryTableState
 from hindex.queries.view_expansion import ExpandedQuery, expand_views, expansion_difference
-from hindex.queries.views import read_locations, table_locations
-from hindex.spark.catalog import describe_for_query, first_line, place_of
+from hindex.spark.catalog import describe_for_query, first_line, location_uri
+from hindex.spark.locations import read_locations, table_locations
 from hindex.spark.session import java_session
 from hindex.spark.settings import is_set
 from hindex.validation import check_session
@@ -186,7 +193,7 @@ class Acceleration:
                 query = None
             return self._original(text, args) if query is None else self._run_query(text, query, args)
         # it may change what names mean
-        self._resolver.forget()
+        self._resolver.clear()
         if _WRITE.match(text):
             write = parse_write(text, args)
             if write is not None:
@@ -223,7 +230,7 @@ class Acceleration:
         query = write.query
         plan = self._plan(text, query)
         # it may write what was listed for that
-        self._resolver.forget()
+        self._resolver.clear()
         if plan is None:
             return self._original(text, args)
         try:
@@ -249,20 +256,20 @@ class Acceleration:
             started = monotonic()
             plan = self._planned(query)
             # most queries are not accelerated, and neither look tables up nor list them
-            listed = [item.known for item in plan.tables if item.scan is not None]
+            listed = [item.state for item in plan.tables if item.scan is not None]
             if listed and not self._resolver.is_current(plan.expanded.tables, listed, started):
                 plan = self._planned(query)
         except Exception as error:  # noqa: BLE001 whatever fails here, Spark has the answer
             _log_left(text, error)
             return None
-        warn_of_indexes(plan.tables)
+        warn_about_unused_indexes(plan.tables)
         if plan.is_accelerated:
             return plan
         log_tables(text, plan.tables)
         return None
 
     def _planned(self, query: Query) -> _Plan:
-        expanded = expand_views(self._resolver, query, as_spark=True)
+        expanded = expand_views(self._resolver, query, trust_catalog=True)
         return _Plan(expanded.query, plan_query(self._resolver, expanded.query, expanded.tables), expanded)
 
     def _frames(self, plan: _Plan, original: DataFrame) -> list[DataFrame | None]:
@@ -297,22 +304,22 @@ class Acceleration:
         if session is not None and session.sharedState().cacheManager().isEmpty():
             return  # one call, where each table takes an analysis
         for item in tables:
-            is_named = item.scan is not None and item.known.described is not None
-            if is_named and self._spark.catalog.isCached(item.known.name):
-                raise NotAcceleratedError(f"Spark has cached table {item.known.name}")
+            is_named = item.scan is not None and item.state.description is not None
+            if is_named and self._spark.catalog.isCached(item.state.name):
+                raise NotAcceleratedError(f"Spark has cached table {item.state.name}")
 
     def _check_views(self, tables: Sequence[PlannedTable]) -> None:
         """Refuse a query in which a view may read a table that is read here: they could be of two states."""
-        read_here = {item.known.uri for item in tables if item.scan is not None}
+        read_here = {item.state.uri for item in tables if item.scan is not None}
         for item in tables:
-            if item.scan is not None or item.known.uri is not None or not _is_view(item.known):
+            if item.scan is not None or item.state.uri is not None or not _is_view(item.state):
                 continue
             if java_session(self._spark) is None:
-                raise NotAcceleratedError(f"Spark Connect does not show what view {item.known.name} reads")
-            places = read_locations(self._spark, self._spark.table(item.known.name))
+                raise NotAcceleratedError(f"Spark Connect does not show what view {item.state.name} reads")
+            places = read_locations(self._spark, self._spark.table(item.state.name))
             if places is None or any(overlap(place, uri) for place in places for uri in read_here if uri):
                 raise NotAcceleratedError(
-                    f"view {item.known.name} may read the same table, in an earlier state"
+                    f"view {item.state.name} may read the same table, in an earlier state"
                 )
 
     def _check_target(self, write: WriteStatement, plan: _Plan, body: DataFrame) -> None:
@@ -325,7 +332,7 @@ class Acceleration:
                 return  # a new directory: Spark refuses one with files
             if not re.match(r"/|[A-Za-z][\w+.-]*:/", write.location):
                 raise NotAcceleratedError(f"the location {write.location!r} is relative")
-            written = {place_of(write.location)}
+            written = {location_uri(write.location)}
         else:
             written = table_locations(self._spark, name, describe_for_query(self._spark, name)) or set()
             if not written:
@@ -343,19 +350,21 @@ class Acceleration:
         found: set[str] = set()
         for item in tables:
             if item.scan is not None:
-                files = item.known.snapshot.files
-                found |= {item.known.table.uri, *(view.file.uri.rpartition("/")[0] for view in files)}
+                files = item.state.snapshot.files
+                found |= {item.state.table.uri, *(view.file.uri.rpartition("/")[0] for view in files)}
         if java_session(self._spark) is not None:
             places = read_locations(self._spark, body)
             return None if places is None else found | places
         if query.has_other_functions:
             return None  # those written in SQL may read tables
         for item in tables:
-            if item.known.is_path:
-                found.add(item.known.table.uri)
+            if item.state.is_path:
+                found.add(item.state.table.uri)
                 continue
-            described = item.known.described
-            places = None if described is None else table_locations(self._spark, item.known.name, described)
+            description = item.state.description
+            places = (
+                None if description is None else table_locations(self._spark, item.state.name, description)
+            )
             if places is None:
                 return None
             found |= places
@@ -396,7 +405,7 @@ def _arrow(result: IndexResult) -> pa.Table:
 
 
 def _is_view(known: QueryTableState) -> bool:
-    return known.described is None or str(known.described.get("type", "")).upper() == "VIEW"
+    return known.description is None or str(known.description.get("type", "")).upper() == "VIEW"
 
 
 def _log_left(text: str, error: Exception) -> None:

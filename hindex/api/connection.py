@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from hindex.api.index_statements import IndexResult
     from hindex.explain.explanation import Explanation
-    from hindex.queries.execution import QueryExplanation
+    from hindex.queries.query_execution import QueryExplanation
     from hindex.queries.table_resolution import ResolvedTable
     from hindex.sql.statements import Select, SelectExists, Statement, TableRef
     from hindex.store.snapshot import Snapshot
@@ -218,7 +218,7 @@ class Connection:
             literals. Values of other types than SQL's are left to Spark, if the connection has a session.
         :returns: a query gives a :class:`~hindex.api.query_result.QueryResult`; EXPLAIN an
             :class:`~hindex.explain.explanation.Explanation`, of a query for Spark a
-            :class:`~hindex.queries.query_explanation.QueryExplanation`; SHOW and DESCRIBE a table; CREATE INDEX the new
+            :class:`~hindex.queries.query_plan.QueryExplanation`; SHOW and DESCRIBE a table; CREATE INDEX the new
             :class:`~hindex.api.index.Index`. CREATE INDEX ... DRY RUN and the other statements return what they
             would do or did: :mod:`hindex.maintain.results`.
         :raises StatementError: if it cannot be parsed; the message marks the position.
@@ -366,7 +366,7 @@ class Connection:
         if not self._has_session:
             raise StatementError(f"this is a query for Spark; {SPARK_REMEDY}")
         from hindex.api.frame_rows import FrameRows
-        from hindex.queries.execution import SparkSyntaxError, explain_query, run_query
+        from hindex.queries.query_execution import SparkSyntaxError, explain_query, run_query
 
         cause = _cause(problem)
 
@@ -513,7 +513,7 @@ class Connection:
     def _described_table(
         self, name: str, described: Mapping[str, Any], valid: ValidWriteIds | None = None
     ) -> Table:
-        from hindex.spark.catalog import full_name, place_of
+        from hindex.spark.catalog import full_name, location_uri
         from hindex.spark.catalog_schema import check_readable, read_declared_schema
         from hindex.spark.definitions import CatalogDefinitions
         from hindex.spark.partitions import catalog_partitions
@@ -530,7 +530,7 @@ class Connection:
             raise NotOrcError(
                 f"Table {name!r} is invalid: it is not a table of ORC files (provider {provider or 'none'!r})"
             )
-        uri = place_of(str(location))
+        uri = location_uri(str(location))
         check = partial(check_readable, self.spark(), self._is_set, name, described)
         declared = partial(read_declared_schema, self.spark(), name, described)
         properties = described.get("table_properties") or {}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from hindex.api.result_rows import ComputedRows
     from hindex.maintain.verification import ProveReport
-    from hindex.queries.query_explanation import QueryExplanation
+    from hindex.queries.query_plan import QueryExplanation
 
 
 T = TypeVar("T")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from hindex.explain.explanation import Explanation
     from hindex.maintain.verification import ProveReport
-    from hindex.queries.query_explanation import QueryExplanation
+    from hindex.queries.query_plan import QueryExplanation
 
 #: So many characters of a query, and so many columns, are in the ``repr()`` of its result.
 _QUERY_CHARACTERS, _COLUMNS = 200, 20

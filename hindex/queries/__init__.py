@@ -1,1 +1,1 @@
-"""Whole SQL queries run by Spark, with tables read through their indexes where that leaves few rows."""
+"""Whole SQL queries run by Spark, with tables read through their indexes where few rows match."""

@@ -1,28 +1,32 @@
-"""Choose the tables of a query that are read through their indexes: those with few matching rows."""
+"""Choose and explain the tables of a query that are read through their indexes: those with few matching rows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from hindex.errors import ColumnError, HindexError, PredicateError, TableError, UnsupportedError
+from hindex.explain.explanation import Explanation, RowCount
+from hindex.lru_cache import LruCache
 from hindex.plan.filter import columns as filter_columns
 from hindex.plan.modes import Mode
 from hindex.plan.normalize import normalize
 from hindex.plan.reasons import Note, group_notes
 from hindex.plan.time_zones import ZonesOf, is_about_time
-from hindex.queries.query_explanation import TableDecision
-from hindex.queries.selectivity_estimate import estimate_selectivity
 from hindex.queries.table_resolution import QueryTableState, TableResolver, resolve_tables
+from hindex.scan.open_task import OpenTask
 from hindex.scan.planning import ScanPlan, plan_scan
+from hindex.scan.task import ScanTask
 from hindex.scan.task_runner import Unit
 from hindex.spark.scan import RowScan, scan_frame
 from hindex.spark.session_time_zones import zones
 from hindex.spark.settings import is_ansi, is_of_one_type, is_set, strange_setting
 from hindex.spark.types import same_type
 from hindex.sql.predicate import Predicate, all_of, columns
+from hindex.table.listing import DataFile
 from hindex.table.schema import TableSchema
 
 if TYPE_CHECKING:
@@ -32,26 +36,107 @@ if TYPE_CHECKING:
     from hindex.sql.queries import Query, QueryTable
     from hindex.sql.statements import TableRef
 
-#: The greatest share of a table's rows for which it is read through its indexes. On six million rows of lineitem, with
-#: three columns asked for and the rows anywhere, the processor time was half of Spark's with 0.04 % of them, 0.9 of it
-#: with 0.3 %, and 1.3 of it with 1.2 %: handing one row over takes as long as Spark takes to decode a hundred.
+#: Maximum share of a table's rows for reading it through its indexes. On six million rows of lineitem, with three
+#: columns and scattered rows, the processor time was half of Spark's at 0.04 % of the rows, 0.9 of it at 0.3 %, and 1.3
+#: of it at 1.2 %: passing one row to Spark takes as long as Spark takes to decode a hundred.
 MAX_SHARE = 0.005
-#: The least number of values (rows times the columns that are asked for) for which indexes are asked at all: planning
-#: takes about as long as Spark takes to decode so many.
+#: Minimum number of values (rows times needed columns) for using indexes at all: planning takes about as long as Spark
+#: takes to decode so many.
 MIN_VALUES = 5_000_000
-#: Why a table is left to Spark that its indexes would narrow.
-_ELSEWHERE = "Spark reads it in another place of the query, and both have to see the same files"
+#: Reason why Spark reads a table that its indexes would narrow.
+_READ_BY_SPARK_TOO = "Spark reads it in another place of the query, and both have to see the same files"
+#: Maximum number of data files whose indexes are sampled.
+_SAMPLED_FILES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class TableDecision:
+    """The decision about one table of a query: a row of EXPLAIN.
+
+    :param table: the name in the query.
+    :param predicate: the conditions of the query that all its relevant rows satisfy; None if there are none.
+    :param reason: why Spark reads it alone; None if it is read through its indexes.
+    :param rows: estimated number of matching rows, if the indexes were read.
+    :param explanation: explanation of the scan, if the table is read through its indexes.
+    """
+
+    table: str
+    predicate: str | None
+    reason: str | None = None
+    rows: RowCount | None = None
+    explanation: Explanation | None = None
+
+    @property
+    def is_accelerated(self) -> bool:
+        """Return True if the table is read through its indexes."""
+        return self.reason is None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class QueryExplanation:
+    """The explanation of a query: its tables, in the order of the query.
+
+    :param problem: why none of them is read through its indexes; None if some may be.
+    :param cause: why hindex does not answer the query itself.
+    """
+
+    tables: tuple[TableDecision, ...]
+    problem: str | None = None
+    cause: str | None = None
+
+    def to_text(self) -> str:
+        """Return the explanation as plain text."""
+        lines = ["Query run by Spark" + ("" if self.cause is None else f": {self.cause}")]
+        if self.problem is not None:
+            lines.append(f"  no table is read through indexes: {self.problem}")
+        for item in self.tables:
+            lines += [
+                "",
+                f"Table {item.table}: {'through its indexes' if item.is_accelerated else 'by Spark alone'}",
+            ]
+            if item.predicate is not None:
+                lines.append(f"  where      {item.predicate}")
+            if item.rows is not None:
+                lines.append(f"  rows       about {item.rows}")
+            if item.reason is not None:
+                lines.append(f"  because    {item.reason}")
+            if item.explanation is not None:
+                lines += ["  " + line if line else "" for line in item.explanation.to_text().splitlines()]
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, object]:
+        """Return the explanation as plain values for ``json.dumps``."""
+        return {
+            "cause": self.cause,
+            "problem": self.problem,
+            "tables": [
+                {
+                    "table": item.table,
+                    "predicate": item.predicate,
+                    "accelerated": item.is_accelerated,
+                    "reason": item.reason,
+                    "rows": None if item.rows is None else {"kept": item.rows.kept, "total": item.rows.total},
+                    "scan": None if item.explanation is None else item.explanation.to_json(),
+                }
+                for item in self.tables
+            ],
+        }
+
+    def __repr__(self) -> str:
+        return self.to_text()
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedTable:
-    """One table of a query.
+    """One table of a query, and how it is read.
 
-    ``scan``, ``plan`` and its columns in Spark are of one that is read through its indexes; ``units`` are the stripes
-    that may have rows, where all were asked. ``notes`` name what could not be used.
+    :param scan: the scan through the indexes; None if Spark reads the table. ``plan`` and ``schema``, the table's
+        columns in Spark, belong to it.
+    :param units: the stripes with matching rows, if all indexes were read.
+    :param notes: indexes that could not be used.
     """
 
-    known: QueryTableState
+    state: QueryTableState
     decision: TableDecision
     scan: RowScan | None = None
     plan: ScanPlan | None = None
@@ -60,80 +145,86 @@ class PlannedTable:
     notes: tuple[Note, ...] = ()
 
     def frame(self, spark: SparkSession) -> DataFrame:
-        """The rows, with all columns of the table: those that are not asked for are null."""
+        """Return the matching rows, with all columns of the table: columns that the query does not need are null."""
         assert self.scan is not None
         assert self.schema is not None
-        # Spark's own types and field metadata, by which it pads what is compared with CHAR, and nulls for the rest
+        # Spark pads literals that are compared with CHAR by the field metadata of its own schema
         return scan_frame(spark, self.scan, self.plan, self.units).to(self.schema)
 
     @property
     def indexes(self) -> list[str]:
-        """The names of the indexes through which it is read."""
+        """Return the names of the indexes through which the table is read."""
         if self.plan is None:
             return []
-        used = [use.name for task in self.plan.tasks for use in task.indexes]
-        used += [groups.name for task in self.plan.tasks for groups in task.located]
-        if not used and self.plan.skipped:
-            # what the driver knows rules out all files
-            conditions = {name.lower() for name in filter_columns(self.plan.filter)}
-            known = self.plan.snapshot.manifest.indexes
-            used = [entry.name for entry in known if entry.column.lower() in conditions]
-        return sorted(set(used))
+        names = [use.name for task in self.plan.tasks for use in task.indexes]
+        names += [groups.name for task in self.plan.tasks for groups in task.located]
+        if not names and self.plan.skipped:
+            # the manifest rules out all files, so there are no tasks
+            filtered = {name.lower() for name in filter_columns(self.plan.filter)}
+            indexes = self.plan.snapshot.manifest.indexes
+            names = [index.name for index in indexes if index.column.lower() in filtered]
+        return sorted(set(names))
 
     def empty(self, spark: SparkSession) -> DataFrame:
-        """None of the rows, with the same columns."""
+        """Return an empty DataFrame with the same columns."""
         assert self.schema is not None
         return spark.createDataFrame([], self.schema)
 
 
 def plan_query(
-    resolver: TableResolver, query: Query, known_by_ref: Mapping[TableRef, QueryTableState] | None = None
+    resolver: TableResolver, query: Query, states: Mapping[TableRef, QueryTableState] | None = None
 ) -> list[PlannedTable]:
     """Plan how each table of a query is read.
 
-    :param known_by_ref: the tables that it names, where they were looked up already.
+    :param states: the tables of the query, if they are resolved already.
     """
     spark = resolver.spark()
     reason = strange_setting(partial(is_set, spark), query.text)
     if reason is not None:
         query.leave(reason)
     refs = [table.ref for table in query.tables]
-    by_ref = resolve_tables(resolver, refs) if known_by_ref is None else known_by_ref
-    known = [by_ref[table.ref] for table in query.tables]
+    by_ref = resolve_tables(resolver, refs) if states is None else states
+    in_order = [by_ref[table.ref] for table in query.tables]
     if query.problem is not None:
         return [
-            PlannedTable(item, _alone(table, query.problem))
-            for table, item in zip(query.tables, known, strict=True)
+            PlannedTable(state, _spark_decision(table, query.problem))
+            for table, state in zip(query.tables, in_order, strict=True)
         ]
-    conditions = query.conditions([item.names() for item in known])
+    conditions = query.conditions([state.names() for state in in_order])
     planner = _Planner(spark, query)
-    return _alike(
+    return _read_consistently(
         [
-            PlannedTable(item, _alone(table, reason))
-            if (reason := table.blocked or item.why_not) is not None
-            else planner.plan(table, item, wanted)
-            for table, item, wanted in zip(query.tables, known, conditions, strict=True)
+            PlannedTable(state, _spark_decision(table, reason))
+            if (reason := table.blocked or state.unusable_reason) is not None
+            else planner.plan(table, state, predicates)
+            for table, state, predicates in zip(query.tables, in_order, conditions, strict=True)
         ]
     )
 
 
-def _alike(planned: Sequence[PlannedTable]) -> list[PlannedTable]:
-    """Tables that are left to Spark in one place of a query are left to it in all.
+def _read_consistently(planned: Sequence[PlannedTable]) -> list[PlannedTable]:
+    """Let Spark read a table everywhere in the query if it reads the table in one place.
 
-    Spark may have listed the files of a table earlier than they were listed here, and rows of two states of one table
-    are no answer. Transactional tables are never left to it.
+    Spark's list of the table's files may be older than the one here, and a query must not mix two states of one table.
+    Spark never reads transactional tables.
     """
-    left = {item.known.uri for item in planned if item.scan is None and item.known.uri is not None}
+    by_spark = {item.state.uri for item in planned if item.scan is None and item.state.uri is not None}
     return [
-        replace(item, decision=replace(item.decision, reason=_ELSEWHERE), scan=None, plan=None, units=None)
-        if item.scan is not None and item.known.uri in left
+        replace(
+            item,
+            decision=replace(item.decision, reason=_READ_BY_SPARK_TOO),
+            scan=None,
+            plan=None,
+            units=None,
+        )
+        if item.scan is not None and item.state.uri in by_spark
         else item
         for item in planned
     ]
 
 
 class _Planner:
-    """Plans the tables of one query; what is asked of the session is asked once, and if it matters."""
+    """Plans the tables of one query; reads settings of the session at most once, and only if they matter."""
 
     def __init__(self, spark: SparkSession, query: Query) -> None:
         self._spark = spark
@@ -142,91 +233,87 @@ class _Planner:
         self._is_ansi: Callable[[], bool] = cache(lambda: is_ansi(partial(is_set, spark)))
 
     def plan(
-        self, table: QueryTable, known: QueryTableState, conditions: Sequence[Predicate]
+        self, table: QueryTable, state: QueryTableState, conditions: Sequence[Predicate]
     ) -> PlannedTable:
         """Plan how one table is read; all its relevant rows satisfy the conditions."""
         try:
-            is_transactional = known.is_transactional
+            is_transactional = state.is_transactional
             if not is_transactional and not conditions:
                 reason = "no condition of the query is on its columns alone"
-                return PlannedTable(known, _alone(table, reason))
-            schema = known.snapshot.schema
-            usable = self._usable(conditions, schema)
+                return PlannedTable(state, _spark_decision(table, reason))
+            schema = state.snapshot.schema
+            usable = [item for item in conditions if self._is_usable(item, schema)]
         except HindexError as error:
-            return PlannedTable(known, _alone(table, str(error)))
+            return PlannedTable(state, _spark_decision(table, str(error)))
         if is_transactional:
-            if known.disagreement is not None:
-                return PlannedTable(known, _alone(table, known.disagreement))
-            return self._transactional(table, known, usable)
+            if state.catalog_mismatch is not None:
+                return PlannedTable(state, _spark_decision(table, state.catalog_mismatch))
+            return self._plan_transactional(table, state, usable)
         if not usable:
             reason = "none of the query's conditions on it can be answered by indexes"
-            return PlannedTable(known, _alone(table, reason))
+            return PlannedTable(state, _spark_decision(table, reason))
         try:
-            return self._plain(table, known, all_of(usable))
+            return self._plan_plain(table, state, all_of(usable))
         except UnsupportedError as error:
-            return PlannedTable(known, _alone(table, str(error), all_of(usable)))
+            return PlannedTable(state, _spark_decision(table, str(error), all_of(usable)))
 
-    def _plain(self, table: QueryTable, known: QueryTableState, where: Predicate) -> PlannedTable:
-        schema = known.snapshot.schema
-        if known.snapshot.listing.transactional:
-            reason = "its files are those of a transactional table, which it is not in the catalog"
-            return PlannedTable(known, _alone(table, reason, where))
+    def _plan_plain(self, table: QueryTable, state: QueryTableState, where: Predicate) -> PlannedTable:
+        """Plan a table without deltas: read it through its indexes if few of its rows match."""
+        schema = state.snapshot.schema
+        if state.snapshot.listing.transactional:
+            reason = "its files are those of a transactional table, but its catalog entry is not"
+            return PlannedTable(state, _spark_decision(table, reason, where))
         names = [name for name in schema.names if self._query.needs(name)]
-        rows = sum(view.num_rows for view in known.snapshot.files)
+        rows = sum(view.num_rows for view in state.snapshot.files)
         if rows * len(names) < MIN_VALUES:
             reason = f"TOO_SMALL: Spark reads {len(names)} columns of {rows:,} rows sooner"
-            return PlannedTable(known, _alone(table, reason, where))
+            return PlannedTable(state, _spark_decision(table, reason, where))
         try:
-            scan, plan = _planned(known, where, names, self._zones)
+            scan, plan = _plan_table_scan(state, where, names, self._zones)
             if not plan.skipped and not any(task.indexes or task.located for task in plan.tasks):
                 listed = ", ".join(dict.fromkeys(column.name for column in columns(where)))
                 reason = f"no index that could be used is on {listed}"
-                return PlannedTable(known, _alone(table, reason, where), notes=plan.notes)
-            surveyed = estimate_selectivity(scan, plan, MAX_SHARE)
+                return PlannedTable(state, _spark_decision(table, reason, where), notes=plan.notes)
+            estimate = estimate_selectivity(scan, plan, MAX_SHARE)
         except HindexError as error:
-            # of a table that would not be read here anyway, it is no error
-            if known.disagreement is not None:
-                return PlannedTable(known, _alone(table, known.disagreement, where))
+            # the error of a table that would not be read here anyway is no error of the query
+            if state.catalog_mismatch is not None:
+                return PlannedTable(state, _spark_decision(table, state.catalog_mismatch, where))
             if isinstance(error, (ColumnError, PredicateError)):
-                return PlannedTable(known, _alone(table, str(error), where))
+                return PlannedTable(state, _spark_decision(table, str(error), where))
             raise
-        kept, notes = surveyed.rows, (*plan.notes, *surveyed.fallbacks)
-        if kept.share is not None and kept.share > MAX_SHARE:
+        notes = (*plan.notes, *estimate.fallbacks)
+        if estimate.rows.share is not None and estimate.rows.share > MAX_SHARE:
             reason = f"NOT_SELECTIVE: more than {MAX_SHARE:.1%} of the rows may match"
-            if surveyed.fallbacks:
-                reason += "; " + "; ".join(map(str, group_notes(surveyed.fallbacks)))
-            return PlannedTable(known, replace(_alone(table, reason, where), rows=kept), notes=notes)
+            if estimate.fallbacks:
+                reason += "; " + "; ".join(map(str, group_notes(estimate.fallbacks)))
+            return PlannedTable(state, _spark_decision(table, reason, where, estimate.rows), notes=notes)
         try:
-            difference = known.disagreement or (
-                _difference(schema, known.spark_schema) if known.snapshot.declared is None else None
+            mismatch = state.catalog_mismatch or (
+                _schema_difference(schema, state.spark_schema) if state.snapshot.declared is None else None
             )
         except TableError as error:
-            difference = str(error)
-        if difference is not None:
-            return PlannedTable(known, replace(_alone(table, difference, where), rows=kept))
-        decision = TableDecision(str(table.ref), str(where), None, kept)
-        return PlannedTable(known, decision, scan, plan, known.spark_schema, surveyed.units, notes)
+            mismatch = str(error)
+        if mismatch is not None:
+            return PlannedTable(state, _spark_decision(table, mismatch, where, estimate.rows))
+        decision = TableDecision(str(table.ref), str(where), None, estimate.rows)
+        return PlannedTable(state, decision, scan, plan, state.spark_schema, estimate.units, notes)
 
-    def _transactional(
-        self, table: QueryTable, known: QueryTableState, usable: Sequence[Predicate]
+    def _plan_transactional(
+        self, table: QueryTable, state: QueryTableState, usable: Sequence[Predicate]
     ) -> PlannedTable:
-        """A transactional table is always read here: Spark would take its deltas for rows."""
-        schema = known.snapshot.schema
+        """Plan a transactional table, which is always read here: Spark would read its deltas as rows."""
+        schema = state.snapshot.schema
         where = all_of(usable) if usable else None
         names = [name for name in schema.names if self._query.needs(name)]
-        scan, plan = _planned(known, where, names, self._zones)
+        scan, plan = _plan_table_scan(state, where, names, self._zones)
         decision = TableDecision(str(table.ref), None if where is None else str(where))
-        return PlannedTable(known, decision, scan, plan, known.spark_schema)
+        return PlannedTable(state, decision, scan, plan, state.spark_schema)
 
-    def _usable(self, conditions: Sequence[Predicate], schema: TableSchema) -> list[Predicate]:
-        """The conditions that mean here what they mean to Spark, and that fit the columns' types."""
-        return [
-            item
-            for item in conditions
-            if (self._is_ansi() or is_of_one_type(item, schema)) and self._fits(item, schema)
-        ]
-
-    def _fits(self, predicate: Predicate, schema: TableSchema) -> bool:
+    def _is_usable(self, predicate: Predicate, schema: TableSchema) -> bool:
+        """Return True if Spark evaluates a condition as hindex does, and it fits the types of its columns."""
+        if not self._is_ansi() and not is_of_one_type(predicate, schema):
+            return False
         try:
             about_time = is_about_time(predicate, lambda parts: schema.resolve(parts).type)
             normalize(predicate, schema, self._zones() if about_time else None)
@@ -235,30 +322,120 @@ class _Planner:
         return True
 
 
-def _planned(
-    known: QueryTableState, where: Predicate | None, names: Sequence[str], zones_of: ZonesOf
+def _plan_table_scan(
+    state: QueryTableState, where: Predicate | None, names: Sequence[str], zones_of: ZonesOf
 ) -> tuple[RowScan, ScanPlan]:
-    """A scan, and its plan against the table as it was listed for this query."""
+    """Plan a scan of the table with the files that were listed for this query."""
     columns = [(name,) for name in names]
-    # whatever the connection's: of tables that Spark reads alone, no mode tells anything either
-    scan = known.table.scan(where, columns, mode=Mode.LENIENT)
+    # whatever the connection's mode: tables that Spark reads alone have none either
+    scan = state.table.scan(where, columns, mode=Mode.LENIENT)
     return scan, scan.runner.plan(
-        lambda: known.snapshot, lambda found: plan_scan(found, where, columns, zones=zones_of)
+        lambda: state.snapshot, lambda snapshot: plan_scan(snapshot, where, columns, zones=zones_of)
     )
 
 
-def _difference(schema: TableSchema, from_spark: StructType) -> str | None:
+def _schema_difference(schema: TableSchema, spark_schema: StructType) -> str | None:
     """Return how Spark's own reader interprets the files differently, or None."""
-    ours = [name.lower() for name in schema.names]
-    theirs = [field.name.lower() for field in from_spark]
-    if sorted(ours) != sorted(theirs):
-        return "its files have different columns, of which Spark reads those of one"
-    for field in from_spark:
-        of = schema.resolve((field.name,)).type
-        if not same_type(of, field.dataType):
-            return f"column {field.name!r} is {field.dataType.simpleString()} to Spark and {of} in the files"
+    names = [name.lower() for name in schema.names]
+    spark_names = [field.name.lower() for field in spark_schema]
+    if sorted(names) != sorted(spark_names):
+        return "its files have different columns, and Spark reads only the columns of one file"
+    for field in spark_schema:
+        data_type = schema.resolve((field.name,)).type
+        if not same_type(data_type, field.dataType):
+            return f"column {field.name!r} is {field.dataType.simpleString()} in Spark and {data_type} in the files"
     return None
 
 
-def _alone(table: QueryTable, reason: str, where: Predicate | None = None) -> TableDecision:
-    return TableDecision(str(table.ref), None if where is None else str(where), reason)
+def _spark_decision(
+    table: QueryTable, reason: str, where: Predicate | None = None, rows: RowCount | None = None
+) -> TableDecision:
+    """Return the decision that Spark reads a table alone."""
+    return TableDecision(str(table.ref), None if where is None else str(where), reason, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class SelectivityEstimate:
+    """An estimate of the number of matching rows.
+
+    :param units: all stripes with matching rows; None if only a sample of the indexes was read.
+    :param fallbacks: indexes that could not be read, which makes the estimate too high.
+    """
+
+    rows: RowCount
+    units: list[Unit] | None
+    fallbacks: tuple[Note, ...] = ()
+
+
+def estimate_selectivity(scan: RowScan, plan: ScanPlan, max_share: float) -> SelectivityEstimate:
+    """Estimate the number of matching rows from the indexes of all data files, or of a sample of many.
+
+    Reading ends as soon as more than ``max_share`` of the rows match. That result is cached for the same condition on
+    the same files, unless an index could not be read, which may be temporary. Spark then reads the table, so a stale
+    entry affects speed only. Estimates below ``max_share`` are never cached.
+    """
+    views = {view.file.path: view for view in plan.snapshot.files}
+    total = sum(view.num_rows for view in plan.snapshot.files)
+    possible = sum(views[task.path].num_rows for task in plan.tasks)
+    step = max(len(plan.tasks) / _SAMPLED_FILES, 1.0)
+    sample = [plan.tasks[int(at * step)] for at in range(min(len(plan.tasks), _SAMPLED_FILES))]
+    key = _digest(
+        (scan.mode, max_share, total, possible, step), [(task, views[task.path].file) for task in sample]
+    )
+    too_many = TOO_MANY.get(key)
+    if too_many is not None:
+        return SelectivityEstimate(too_many, None)
+    kept = seen = 0
+    units: list[Unit] = []
+    opened: dict[int, OpenTask] = {}
+    for task, answer in scan.runner.run_lookups(sample, every=True):
+        opened[id(task)] = task
+        kept += len(answer.bounds.upper)
+        seen += answer.num_rows
+        if kept > max_share * total / step:
+            break
+        if len(answer.bounds.upper):
+            units.append((task, answer))
+    else:
+        if step == 1.0:
+            return SelectivityEstimate(RowCount(kept, total), units)
+    rows = RowCount(round(kept * possible / seen) if seen else 0, total)
+    fallbacks = tuple(note for task in opened.values() for note in task.notes if note.reason.is_fallback)
+    if rows.share is not None and rows.share > max_share and not fallbacks:
+        TOO_MANY.put(key, rows)
+    return SelectivityEstimate(rows, None, fallbacks)
+
+
+def _digest(limits: tuple[object, ...], sample: Sequence[tuple[ScanTask, DataFile]]) -> bytes:
+    """Return 16 bytes that identify the limits, the lookups in the index files, and the state of the data files.
+
+    A digest is short even for conditions with long lists. The columns that are read do not matter, except whether the
+    columns of the condition are among them.
+    """
+    # files share filters with long lists: each is in the sample while this function runs, so ids are unique
+    digests: dict[int, str] = {}
+
+    def digest(shared: object) -> str:
+        if id(shared) not in digests:
+            digests[id(shared)] = _hash(repr(shared)).hex()
+        return digests[id(shared)]
+
+    lookups = []
+    for task, file in sample:
+        names = {column.name for column in task.columns}
+        is_read = (bool(names), [column.name in names for column in task.filter_columns])
+        located = [
+            (item.name, item.column, digest(item.domain), item.row_group_rows, _hash(item.groups))
+            for item in task.located
+        ]
+        state = (file.uri, file.length, file.mtime_ns, file.changed_ns, task.length, task.tail_checksum)
+        lookups.append((digest(task.filter), task.filter_columns, is_read, task.indexes, located, state))
+    return _hash(repr((limits, lookups)))
+
+
+def _hash(value: str | bytes) -> bytes:
+    return blake2b(value.encode() if isinstance(value, str) else value, digest_size=16).digest()
+
+
+#: Estimates above the maximum share, of this process.
+TOO_MANY: LruCache[bytes, RowCount] = LruCache(256)

@@ -1,4 +1,4 @@
-"""Resolve the tables of one query: each is looked up and listed at most once, and only if needed."""
+"""Resolve the tables of one query: look up and list each at most once, and only if needed."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hindex.errors import HindexError, TableError
-from hindex.queries.views import transactional_place
 from hindex.spark.catalog import described_columns, first_line, run
+from hindex.spark.locations import view_transactional_location
 from hindex.spark.session import java_session
 from hindex.spark.types import quoted, spark_ddl
 from hindex.sql.statements import TableRef, TableRefKind
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from hindex.sql.predicate import Predicate
     from hindex.table.schema import ColumnName
 
-#: Names that Spark's catalog is asked for at once.
+#: Number of concurrent lookups in Spark's catalog.
 _LOOKUPS = 4
-#: What a path to Spark is a pattern for, of several places.
+#: Special characters of path patterns in Spark.
 _GLOB = re.compile(r"[\[\]{}*?\\]")
 
 
@@ -66,15 +66,15 @@ class ResolvedTable(Protocol):
 
 
 class TableResolver(Protocol):
-    """Finds the tables that queries name, as a :class:`hindex.Connection` does."""
+    """The tables that queries name; :class:`hindex.Connection` implements it."""
 
     def spark(self) -> SparkSession:
         """Return the session that runs the queries."""
 
     def describe(self, ref: TableRef, *, in_full: bool = False) -> dict[str, Any] | None:
-        """Read what the catalog says of a table; None for a path."""
+        """Return the catalog's description of a table; None for a path."""
 
-    def described_table(self, ref: TableRef, described: Mapping[str, Any] | None) -> ResolvedTable:
+    def described_table(self, ref: TableRef, description: Mapping[str, Any] | None) -> ResolvedTable:
         """Make the table of a name and its description."""
 
     def list_table(self, table: ResolvedTable) -> Snapshot:
@@ -82,19 +82,19 @@ class TableResolver(Protocol):
 
 
 class CachingResolver:
-    """A resolver that looks tables up, and lists their files, once in a while.
+    """A resolver that caches descriptions and listings for a while.
 
-    What it remembers may be outdated: it serves to find out that a query need not be looked at any further. Before
-    rows are read by it, :meth:`is_current` has to be asked.
+    They may be outdated, which is good enough to decide that Spark reads a query alone. Before rows are read by them,
+    check them by :meth:`is_current`.
 
-    :param seconds: how long a description and a listing are remembered.
+    :param seconds: how long descriptions and listings are cached.
     """
 
     def __init__(self, resolver: TableResolver, seconds: float = 30.0) -> None:
         self._resolver = resolver
         self._seconds = seconds
-        self._remembered: dict[TableRef, tuple[float, dict[str, Any] | None]] = {}
-        # by name and URI: the same files have other columns by path than by the name of a catalog
+        self._descriptions: dict[TableRef, tuple[float, dict[str, Any] | None]] = {}
+        # by name and URI: a path and a catalog name may give the same files other columns
         self._snapshots: dict[tuple[str, str], tuple[float, Snapshot]] = {}
 
     def spark(self) -> SparkSession:
@@ -102,19 +102,19 @@ class CachingResolver:
         return self._resolver.spark()
 
     def describe(self, ref: TableRef, *, in_full: bool = False) -> dict[str, Any] | None:
-        """Return what the catalog says of a table, or said of it a short while ago."""
-        read_at, described = self._remembered.get(ref, (None, None))
+        """Return the catalog's description of a table, possibly from the cache; None for a path."""
+        read_at, description = self._descriptions.get(ref, (None, None))
         if in_full or read_at is None or monotonic() - read_at > self._seconds:
-            described = self._resolver.describe(ref, in_full=in_full)
-            self._remembered[ref] = monotonic(), described
-        return described
+            description = self._resolver.describe(ref, in_full=in_full)
+            self._descriptions[ref] = monotonic(), description
+        return description
 
-    def described_table(self, ref: TableRef, described: Mapping[str, Any] | None) -> ResolvedTable:
+    def described_table(self, ref: TableRef, description: Mapping[str, Any] | None) -> ResolvedTable:
         """Make the table of a name and its description."""
-        return self._resolver.described_table(ref, described)
+        return self._resolver.described_table(ref, description)
 
     def list_table(self, table: ResolvedTable) -> Snapshot:
-        """Return the files of a table, or those of a short while ago, if the store still has the same indexes."""
+        """List the files of a table; return a cached list if the store still has the same indexes."""
         now = monotonic()
         self._snapshots = {
             key: item for key, item in self._snapshots.items() if now - item[0] <= self._seconds
@@ -129,38 +129,38 @@ class CachingResolver:
     def is_current(
         self, tables: Mapping[TableRef, QueryTableState], listed: Collection[QueryTableState], since: float
     ) -> bool:
-        """True if tables still are as they were planned by; if not, forget all.
+        """Return True if tables are unchanged since they were planned; if not, clear the cache.
 
-        :param tables: those whose descriptions have to be the catalog's.
-        :param listed: those whose files have to be the same.
-        :param since: the time of :func:`time.monotonic` from which on a listing is as good as one of now.
+        :param tables: tables whose descriptions are compared with the catalog's.
+        :param listed: tables whose files are compared.
+        :param since: the time of :func:`time.monotonic` from which on a listing counts as current.
         """
         is_same = all(
-            table.described is None or self._resolver.describe(ref) == table.described
-            for ref, table in tables.items()
-        ) and all(self._is_current_listing(table, since) for table in listed)
+            state.description is None or self._resolver.describe(ref) == state.description
+            for ref, state in tables.items()
+        ) and all(self._is_current_listing(state, since) for state in listed)
         if not is_same:
-            self.forget()
+            self.clear()
         return is_same
 
-    def _is_current_listing(self, table: QueryTableState, since: float) -> bool:
-        read_at, snapshot = self._snapshots.get((table.table.name, table.table.uri), (since, None))
-        if snapshot is table.snapshot and read_at >= since:
+    def _is_current_listing(self, state: QueryTableState, since: float) -> bool:
+        read_at, snapshot = self._snapshots.get((state.table.name, state.table.uri), (since, None))
+        if snapshot is state.snapshot and read_at >= since:
             return True
-        return self._resolver.list_table(table.table).is_same_state(table.snapshot)
+        return self._resolver.list_table(state.table).is_same_state(state.snapshot)
 
-    def forget(self) -> None:
-        """Look tables up anew from now on."""
-        self._remembered.clear()
+    def clear(self) -> None:
+        """Drop all cached descriptions and listings."""
+        self._descriptions.clear()
         self._snapshots.clear()
 
 
 class QueryTableState:
-    """A table that a query names, as it is while the query is planned.
+    """The state of a table that a query names, read lazily while the query is planned.
 
-    :param described: what the catalog says of it, where it is named by the catalog.
-    :param problem: why it cannot be used here; it is not resolved then.
-    :param as_spark: the table is transactional only if the catalog says so; its files are not listed to see.
+    :param description: the catalog's description, for a catalog name.
+    :param problem: why the table cannot be resolved; ``table`` is None then.
+    :param trust_catalog: take from the catalog alone if the table is transactional, without listing its files.
     """
 
     def __init__(
@@ -168,28 +168,28 @@ class QueryTableState:
         resolver: TableResolver,
         ref: TableRef,
         table: ResolvedTable | None,
-        described: Mapping[str, Any] | None = None,
+        description: Mapping[str, Any] | None = None,
         problem: HindexError | None = None,
         *,
-        as_spark: bool = False,
+        trust_catalog: bool = False,
     ) -> None:
         self._resolver = resolver
         self._spark = resolver.spark()
         self._ref = ref
         self._table = table
-        self._described = described
-        self._as_spark = as_spark
+        self._description = description
+        self._trust_catalog = trust_catalog
         self.problem = problem
 
     @property
     def name(self) -> str:
-        """Its name, as SQL has it."""
+        """Return the name of the table in SQL."""
         return str(self._ref)
 
     @property
-    def described(self) -> Mapping[str, Any] | None:
+    def description(self) -> Mapping[str, Any] | None:
         """Return the catalog's description; None for a path or an unknown name."""
-        return self._described
+        return self._description
 
     @property
     def uri(self) -> str | None:
@@ -203,7 +203,7 @@ class QueryTableState:
 
     @property
     def table(self) -> ResolvedTable:
-        """:raises HindexError: where it is none of ORC files that are here."""
+        """Return the resolved table. :raises HindexError: if it is no ORC table that can be read here."""
         if self._table is None:
             assert self.problem is not None
             raise self.problem
@@ -212,8 +212,8 @@ class QueryTableState:
     @cached_property
     def is_transactional(self) -> bool:
         """Return True if the table, or a part of it, is transactional. Its files are listed once to find out."""
-        if self._as_spark and self._described is not None:
-            properties = self._described.get("table_properties") or {}
+        if self._trust_catalog and self._description is not None:
+            properties = self._description.get("table_properties") or {}
             return str(properties.get("transactional", "")).lower() == "true"
         if "snapshot" in self.__dict__:
             return bool(self.snapshot.listing.transactional)
@@ -221,14 +221,14 @@ class QueryTableState:
 
     @cached_property
     def snapshot(self) -> Snapshot:
-        """The table as it is now, by its files: rows are read by it where there is no :attr:`disagreement`.
+        """The files of the table now; rows may be read by it if there is no :attr:`catalog_mismatch`.
 
-        :raises HindexError: where it cannot be read here.
+        :raises HindexError: if it cannot be read here.
         """
         return self._resolver.list_table(self.table)
 
     @cached_property
-    def disagreement(self) -> str | None:
+    def catalog_mismatch(self) -> str | None:
         """Return how the catalog and the files differ, or None.
 
         It runs Spark statements, so it is checked last.
@@ -240,7 +240,7 @@ class QueryTableState:
         return None
 
     @cached_property
-    def why_not(self) -> str | None:
+    def unusable_reason(self) -> str | None:
         """Return why the table cannot be read through indexes at all, or None."""
         try:
             return None if self.table.index_names() or self.is_transactional else "it has no index"
@@ -249,7 +249,7 @@ class QueryTableState:
 
     @cached_property
     def spark_schema(self) -> StructType:
-        """Its columns as Spark has them, with their metadata. :raises TableError: if Spark cannot tell."""
+        """The columns in Spark, with their metadata. :raises TableError: if Spark cannot read the schema."""
         from pyspark.errors import PySparkException
         from pyspark.sql.types import StructType
 
@@ -263,83 +263,83 @@ class QueryTableState:
             assert isinstance(schema, StructType)
             return schema
         try:
-            return self._spark.read.orc(_literally(self.table.uri)).schema
+            return self._spark.read.orc(_escape_glob(self.table.uri)).schema
         except PySparkException as error:
             raise TableError(f"Table {str(self._ref)!r} is unknown to Spark: {first_line(error)}") from error
 
     def names(self) -> Sequence[str] | None:
-        """Its columns, where conditions of the query may be asked of it; None where they may not."""
-        if self.why_not is not None:
+        """Return the names of the columns; None if the table cannot be read through indexes."""
+        if self.unusable_reason is not None:
             return None
         try:
-            if self._described is None or self.is_transactional:
+            if self._description is None or self.is_transactional:
                 return self.snapshot.schema.names
-            return described_columns(self._described)
+            return described_columns(self._description)
         except HindexError as error:
-            self.why_not = str(error)
+            self.unusable_reason = str(error)
             return None
 
     def spark_name(self) -> str | None:
-        """Return the name to give Spark for a table that it reads itself; None for the written name.
+        """Return the name in Spark of a table that Spark reads itself; None for the written name.
 
-        :raises TableError: for a transactional table, whose deltas Spark would not read or take for rows; it names the
-            :attr:`disagreement`, if there is one.
+        :raises TableError: for a transactional table, whose deltas Spark would ignore or read as rows; it names the
+            :attr:`catalog_mismatch`, if there is one.
         """
         try:
             is_transactional = self.is_transactional
         except HindexError:
             if self.is_path:
                 raise
-            # of whatever else the catalog has, Spark knows more
-            place = transactional_place(self._spark, str(self._ref))
-            if place is None:
+            # not a table of ORC files: Spark reads it, unless it is a view of a transactional table
+            location = view_transactional_location(self._spark, str(self._ref))
+            if location is None:
                 return None
             raise TableError(
-                f"View {str(self._ref)!r} reads {place!r}, a transactional table, which Spark cannot read by itself: "
-                "make a view of hx.table(...).scan().to_spark(spark), and query that"
+                f"View {str(self._ref)!r} reads {location!r}, a transactional table, which Spark cannot read by "
+                "itself: make a view of hx.table(...).scan().to_spark(spark), and query that"
             ) from None
         if is_transactional:
-            if self.disagreement is not None:
-                raise TableError(self.disagreement)
+            if self.catalog_mismatch is not None:
+                raise TableError(self.catalog_mismatch)
             raise TableError(
                 f"Table {str(self._ref)!r} is transactional, which Spark cannot read by itself: make a view of "
                 "hx.table(...).scan().to_spark(spark), and query that"
             )
-        return f"orc.{quoted(_literally(self.table.uri))}" if self.is_path else None
+        return f"orc.{quoted(_escape_glob(self.table.uri))}" if self.is_path else None
 
     def refresh(self) -> None:
-        """Have Spark list its files anew when they are next asked for. :raises TableError: if Spark cannot."""
-        if self._described is not None:
+        """Drop Spark's cached list of the table's files. :raises TableError: if Spark cannot."""
+        if self._description is not None:
             run(self._spark, str(self._ref), f"REFRESH TABLE {self._ref}")
 
 
-def _literally(path: str) -> str:
-    """A path as Spark takes it for no pattern."""
+def _escape_glob(path: str) -> str:
+    """Escape the special characters of path patterns."""
     return _GLOB.sub(r"\\\g<0>", path)
 
 
 def resolve_tables(
-    resolver: TableResolver, refs: Sequence[TableRef], *, in_full: bool = False, as_spark: bool = False
+    resolver: TableResolver, refs: Sequence[TableRef], *, in_full: bool = False, trust_catalog: bool = False
 ) -> dict[TableRef, QueryTableState]:
-    """The tables of some names, each asked for once.
+    """Resolve the tables of some names, each once.
 
-    :param in_full: look them up by statements, which all that watches over the session's statements sees.
-    :param as_spark: see :class:`QueryTableState`.
+    :param in_full: look them up by SQL statements, which query listeners and authorizers of the session see.
+    :param trust_catalog: see :class:`QueryTableState`.
     """
 
     def look_up(ref: TableRef) -> QueryTableState:
-        described = table = problem = None
+        description = table = problem = None
         try:
-            described = resolver.describe(ref, in_full=in_full)
-            table = resolver.described_table(ref, described)
+            description = resolver.describe(ref, in_full=in_full)
+            table = resolver.described_table(ref, description)
         except HindexError as error:
             problem = error
-        return QueryTableState(resolver, ref, table, described, problem, as_spark=as_spark)
+        return QueryTableState(resolver, ref, table, description, problem, trust_catalog=trust_catalog)
 
     distinct = list(dict.fromkeys(refs))
     if len(distinct) < 2 or java_session(resolver.spark()) is not None:
-        # a thread's first call of the Java side takes as long as what it would wait for
+        # the first Java call of a new thread takes as long as a lookup
         return {ref: look_up(ref) for ref in distinct}
-    # asking the catalog of a server is mostly waiting
+    # a lookup over Spark Connect is mostly waiting for the server
     with ThreadPoolExecutor(min(len(distinct), _LOOKUPS)) as pool:
         return dict(zip(distinct, pool.map(look_up, distinct), strict=True))

@@ -1,7 +1,7 @@
-"""Views of Spark's catalog in a query, replaced by their texts, so that the tables below them are seen.
+"""Expansion of Spark's views in a query, so that the tables below them can be read through their indexes.
 
-A view's text is a query that Spark resolves in the view's own database, by the settings that the session had when the
-view was made. Here it becomes a subquery, with the full names of its tables, wherever that certainly means the same.
+Spark resolves the query of a view in the view's own database, with the session's settings at the time of its creation.
+Here it becomes a subquery with the full names of its tables, if that certainly means the same.
 """
 
 from __future__ import annotations
@@ -21,36 +21,32 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-#: Views within views that are replaced at most.
+#: Maximum depth of views within views that are expanded.
 _MAX_DEPTH = 8
-#: Settings that change how a query is run, and not what it means; Spark does not keep the first ones with a view.
-_RUNNING = tuple(
-    f"spark.sql.{name}"
-    for name in (
-        *("optimizer.", "codegen.", "execution.", "shuffle.", "adaptive.", "hive.convertMetastore"),
-        *(
-            "orc.",
-            "files.",
-            "catalog.",
-            "catalogImplementation",
-            "warehouse.",
-            "extensions",
-            "ui.",
-            "artifact.",
-        ),
-        *("autoBroadcastJoinThreshold", "broadcast", "join.", "cache.", "inMemory", "statistics.", "cbo."),
-        *("repl.", "streaming.", "pyspark.", "event.", "defaultSizeInBytes", "queryExecutionListeners"),
-    )
+#: Settings that change how a query is run, not its meaning; Spark does not keep the first ones with a view.
+_EXECUTION_SETTINGS = (
+    *("spark.sql.optimizer.", "spark.sql.codegen.", "spark.sql.execution.", "spark.sql.shuffle."),
+    *("spark.sql.adaptive.", "spark.sql.hive.convertMetastore", "spark.sql.orc.", "spark.sql.files."),
+    *(
+        "spark.sql.catalog.",
+        "spark.sql.catalogImplementation",
+        "spark.sql.warehouse.",
+        "spark.sql.extensions",
+    ),
+    *("spark.sql.ui.", "spark.sql.artifact.", "spark.sql.autoBroadcastJoinThreshold", "spark.sql.broadcast"),
+    *("spark.sql.join.", "spark.sql.cache.", "spark.sql.inMemory", "spark.sql.statistics.", "spark.sql.cbo."),
+    *("spark.sql.repl.", "spark.sql.streaming.", "spark.sql.pyspark.", "spark.sql.event."),
+    *("spark.sql.defaultSizeInBytes", "spark.sql.queryExecutionListeners"),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class ExpandedQuery:
-    """A query without the views that could be replaced.
+    """A query whose views are replaced by their queries, where possible.
 
-    :ivar tables: what is known of its tables.
-    :ivar views: the views that were replaced, by their names as SQL has them: the query in place of each.
-    :ivar settings: the settings that these were made with.
+    :param tables: the states of its tables.
+    :param views: the replaced views: the query of each by its name in SQL.
+    :param settings: the settings with which each of these views was created.
     """
 
     query: Query
@@ -60,24 +56,24 @@ class ExpandedQuery:
 
 
 def expand_views(resolver: TableResolver, query: Query, **options: bool) -> ExpandedQuery:
-    """Replace the views of a query by their texts. :meth:`check_expansion` has to be asked before rows are read.
+    """Replace the views of a query by their queries. Check :func:`expansion_difference` before rows are read.
 
-    :param options: of :func:`resolve_tables`.
+    :param options: options of :func:`resolve_tables`.
     """
-    known: dict[TableRef, QueryTableState] = {}
+    states: dict[TableRef, QueryTableState] = {}
     views: dict[str, str] = {}
     settings: list[Mapping[str, str]] = []
     for _ in range(_MAX_DEPTH):
         refs = [table.ref for table in query.tables]
-        known |= resolve_tables(resolver, [ref for ref in refs if ref not in known], **options)
+        states |= resolve_tables(resolver, [ref for ref in refs if ref not in states], **options)
         names: list[str | None] = []
         for table in query.tables:
-            item = known[table.ref]
-            text = _view_query(item) if table.blocked is None and query.problem is None else None
+            state = states[table.ref]
+            text = _view_query(state) if table.blocked is None and query.problem is None else None
             names.append(None if text is None else f"({text})")
             if text is not None:
-                views[item.name] = text
-                settings.append((item.described or {}).get("view_creation_spark_configuration") or {})
+                views[state.name] = text
+                settings.append((state.description or {}).get("view_creation_spark_configuration") or {})
         if not any(names):
             break
         try:
@@ -89,26 +85,26 @@ def expand_views(resolver: TableResolver, query: Query, **options: bool) -> Expa
         query = expanded
     else:
         refs = [table.ref for table in query.tables]
-        known |= resolve_tables(resolver, [ref for ref in refs if ref not in known], **options)
-    return ExpandedQuery(query, known, views, settings)
+        states |= resolve_tables(resolver, [ref for ref in refs if ref not in states], **options)
+    return ExpandedQuery(query, states, views, settings)
 
 
 def expansion_difference(
     spark: SparkSession, expanded: ExpandedQuery, sql: Callable[[str], DataFrame]
 ) -> str | None:
-    """Return why a query may mean something else without its views; None where it does not.
+    """Return why an expanded query may differ in meaning from the original one; None if it does not.
 
-    :param sql: gives Spark a query.
+    :param sql: the session's original ``sql``.
     """
     if not expanded.views:
         return None
     current = {row.key: row.value for row in sql("SET").collect() if row.key.startswith("spark.sql.")}
-    meaningful = {key: value for key, value in current.items() if not key.startswith(_RUNNING)}
+    semantic = {key: value for key, value in current.items() if not key.startswith(_EXECUTION_SETTINGS)}
     for settings in expanded.settings:
-        for key in sorted({*meaningful, *(key for key in settings if not key.startswith(_RUNNING))}):
-            now = meaningful.get(key) or _setting(spark, key)
-            if settings.get(key) != now and (key in settings or spark.conf.isModifiable(key)):
-                return f"a view was made while {key} was {settings.get(key)!r}, and it is {now!r}"
+        for key in sorted({*semantic, *(key for key in settings if not key.startswith(_EXECUTION_SETTINGS))}):
+            value = semantic.get(key) or _setting(spark, key)
+            if settings.get(key) != value and (key in settings or spark.conf.isModifiable(key)):
+                return f"a view was created while {key} was {settings.get(key)!r}; it is {value!r} now"
     for name, text in expanded.views.items():
         if spark.table(name).schema.jsonValue() != sql(text).schema.jsonValue():
             return f"view {name} declares other columns than its query has"
@@ -116,7 +112,7 @@ def expansion_difference(
 
 
 def _setting(spark: SparkSession, key: str) -> str | None:
-    """Return a setting of the session, or its default; None where Spark does not have it."""
+    """Return a setting of the session, or its default; None if Spark does not have it."""
     from pyspark.errors import PySparkException
 
     try:
@@ -127,26 +123,26 @@ def _setting(spark: SparkSession, key: str) -> str | None:
 
 
 def _view_query(view: QueryTableState) -> str | None:
-    """Return a query that gives what a view gives; None for anything else, and where that is not certain."""
-    described = view.described or {}
-    text = described.get("view_text")
-    namespace = str(described.get("view_catalog_and_namespace") or "").split(".")
-    outputs = [str(name) for name in described.get("view_query_output_columns") or ()]
-    columns = [str(column["name"]) for column in described.get("columns") or ()]
+    """Return a query with the result of a view; None for anything but a view, and if that is not certain."""
+    description = view.description or {}
+    text = description.get("view_text")
+    namespace = str(description.get("view_catalog_and_namespace") or "").split(".")
+    outputs = [str(name) for name in description.get("view_query_output_columns") or ()]
+    columns = [str(column["name"]) for column in description.get("columns") or ()]
     is_sure = (
-        str(described.get("type", "")).upper() == "VIEW"
+        str(description.get("type", "")).upper() == "VIEW"
         and isinstance(text, str)
         and len(namespace) == 2
         and "`" not in "".join(namespace)
-        # temporary views may name others, which have no full name
-        and described.get("catalog_name") == namespace[0]
-        and described.get("schema_name") != "global_temp"
-        # without it, Spark goes by the rules of the version that made the view
-        and "spark.sql.ansi.enabled" in (described.get("view_creation_spark_configuration") or {})
+        # temporary views may read other temporary views, which have no full name
+        and description.get("catalog_name") == namespace[0]
+        and description.get("schema_name") != "global_temp"
+        # without it, Spark applies the rules of the version that created the view
+        and "spark.sql.ansi.enabled" in (description.get("view_creation_spark_configuration") or {})
         and len(outputs) == len(columns)
         and len({name.lower() for name in outputs}) == len(outputs) > 0
-        # with other collations, literals would be others
-        and described.get("collation", "UTF8_BINARY") == "UTF8_BINARY"
+        # other collations apply to literals, too
+        and description.get("collation", "UTF8_BINARY") == "UTF8_BINARY"
     )
     if not is_sure:
         return None
@@ -154,11 +150,12 @@ def _view_query(view: QueryTableState) -> str | None:
         query = parse_query(str(text))
     except StatementError:
         return None
-    # another function of the same name may be the session's
+    # the session may have another function of the same name
     if query is None or query.is_explain or query.problem is not None or query.has_other_functions:
         return None
     names = [
-        None if table.ref.kind is TableRefKind.PATH else _full(table.ref, namespace) for table in query.tables
+        None if table.ref.kind is TableRefKind.PATH else _full_name(table.ref, namespace)
+        for table in query.tables
     ]
     inner = query.with_tables(names)
     listed = ", ".join(
@@ -167,8 +164,8 @@ def _view_query(view: QueryTableState) -> str | None:
     return f"SELECT {listed} FROM {inner}"
 
 
-def _full(ref: TableRef, namespace: list[str]) -> str:
-    """Return a table's name with catalog and database, as it is within a view."""
+def _full_name(ref: TableRef, namespace: list[str]) -> str:
+    """Return the name of a view's table with catalog and database."""
     parts = ref.parts
     missing = namespace[: max(3 - len(parts), 0)]
     return ".".join(quoted(part) for part in (*missing, *parts))

@@ -122,7 +122,7 @@ def full_name(described: Mapping[str, Any]) -> str | None:
     return ".".join(quoted(str(part)) for part in parts) if all(parts) and len(parts) > 2 else None
 
 
-def place_of(location: str) -> str:
+def location_uri(location: str) -> str:
     """The normalised place that a description tells: nothing in its text is encoded, not in ``file:`` URIs either."""
     return normalize_uri(re.sub("^file:/*", "/", location))
 

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from hindex.spark.catalog import ask_session_catalog, place_of, run
+from hindex.spark.catalog import ask_session_catalog, location_uri, run
 from hindex.table.external_partitions import CatalogPartitions, PartitionLocation
 from hindex.table.listing import join_uri, normalize_uri
 from hindex.table.partitions import NULL_PARTITION, unescape
@@ -35,7 +35,7 @@ def catalog_partitions(spark: SparkSession, name: str, described: Mapping[str, A
     :param described: what the catalog says of the table.
     :raises TableError: if Spark cannot tell.
     """
-    root = place_of(str(described["location"]))
+    root = location_uri(str(described["location"]))
     listed = ask_session_catalog(spark, described, partial(_listed, spark))
     if listed is None:
         shown = run(spark, name, f"SHOW PARTITIONS {name}").collect()
@@ -66,7 +66,7 @@ def _places(
     if asked:
         with ThreadPoolExecutor(min(len(asked), _LOOKUPS)) as pool:
             known.update(zip(asked, pool.map(lambda one: _location(spark, name, one), asked), strict=True))
-    return [place_of(str(place)) for place in known.values()]
+    return [location_uri(str(place)) for place in known.values()]
 
 
 def _listed(spark: SparkSession, catalog: Any, table: Any) -> tuple[list[str], dict[_Values, str]]:  # noqa: ANN401

@@ -17,7 +17,7 @@ import pyarrow as pa
 import hindex
 from hindex.cli.demo import make_tpch_table
 from hindex.cli.progress import progress_for
-from hindex.queries.execution import explain_query, run_query
+from hindex.queries.query_execution import explain_query, run_query
 from hindex.spark.session import local_session
 from hindex.sql.queries import Query, parse_query
 from tests.bench.report import ratio_text

@@ -12,7 +12,7 @@ import pytest
 
 import hindex
 from hindex.queries import query_plan
-from hindex.queries.selectivity_estimate import TOO_MANY
+from hindex.queries.query_plan import TOO_MANY
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

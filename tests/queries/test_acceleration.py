@@ -16,7 +16,7 @@ import hindex
 from hindex.api import acceleration
 from hindex.errors import ArgumentError, ArgumentTypeError, IndexNotFoundError, StatementError
 from hindex.queries import query_plan
-from hindex.queries.selectivity_estimate import TOO_MANY
+from hindex.queries.query_plan import TOO_MANY
 from tests.queries import script
 from tests.support.queries import counted, rows
 

@@ -13,7 +13,7 @@ import pytest
 import hindex
 import hindex.api.table
 from hindex.queries import query_plan
-from hindex.queries.selectivity_estimate import TOO_MANY
+from hindex.queries.query_plan import TOO_MANY
 from tests.support.queries import ROWS, column
 from tests.support.small import write_columns
 

@@ -16,7 +16,7 @@ import hindex.api.table
 from hindex.errors import StatementError
 from hindex.explain.explanation import Explanation
 from hindex.queries import query_plan
-from hindex.queries.execution import QueryExplanation, explain_query, run_query
+from hindex.queries.query_execution import QueryExplanation, explain_query, run_query
 from hindex.queries.query_plan import plan_query
 from hindex.sql.queries import parse_query
 from tests.support.queries import ROWS, compare, rows
@@ -192,7 +192,10 @@ def test_paths_and_their_columns(tables: hindex.Connection, spark: SparkSession,
     assert query is not None
     explained = explain_query(tables, query)
     # Spark takes the columns of one file, whichever it is
-    assert explained.tables[0].reason == "its files have different columns, of which Spark reads those of one"
+    assert (
+        explained.tables[0].reason
+        == "its files have different columns, and Spark reads only the columns of one file"
+    )
     assert rows(run_query(tables, query)) == rows(spark.sql(text.format(f"orc.`{path}`")))
     (path / "1.orc").unlink()
     assert explain_query(tables, query).tables[0].is_accelerated

@@ -10,7 +10,7 @@ import pytest
 import hindex
 import hindex.api.table
 from hindex.errors import TableError, UnsupportedError
-from hindex.queries.execution import explain_query, run_query
+from hindex.queries.query_execution import explain_query, run_query
 from hindex.sql.queries import parse_query
 from tests.acid.writing import bucket_property, write_acid
 

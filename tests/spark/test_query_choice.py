@@ -14,7 +14,7 @@ import hindex.api.table
 from hindex.errors import FallbackError, TableError
 from hindex.maintain import verification
 from hindex.queries import query_plan
-from hindex.queries.execution import explain_query, run_query
+from hindex.queries.query_execution import explain_query, run_query
 from hindex.queries.query_plan import plan_query
 from hindex.scan.task_runner import Runner
 from hindex.spark import catalog, catalog_schema

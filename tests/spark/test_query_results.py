@@ -15,8 +15,8 @@ import hindex
 from hindex.api.query_result import QueryResult
 from hindex.errors import ColumnError, HindexError, UnsupportedError
 from hindex.explain.explanation import Explanation
-from hindex.queries.execution import shorten
-from hindex.queries.query_explanation import QueryExplanation
+from hindex.queries.query_execution import shorten
+from hindex.queries.query_plan import QueryExplanation
 from tests.support.small import write_columns
 
 if TYPE_CHECKING:

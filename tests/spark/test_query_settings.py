@@ -14,7 +14,7 @@ import hindex
 import hindex.api.table
 from hindex.errors import UnsupportedError
 from hindex.explain.explanation import Explanation
-from hindex.queries.execution import explain_query, run_query
+from hindex.queries.query_execution import explain_query, run_query
 from hindex.spark import catalog
 from hindex.spark.session import has_own_settings
 from hindex.spark.settings import is_ansi, is_set

@@ -13,9 +13,8 @@ import pytest
 import hindex
 import hindex.api.table
 from hindex.queries import query_plan
-from hindex.queries.execution import run_query
-from hindex.queries.query_plan import plan_query
-from hindex.queries.selectivity_estimate import TOO_MANY
+from hindex.queries.query_execution import run_query
+from hindex.queries.query_plan import TOO_MANY, plan_query
 from hindex.scan.task_runner import Runner
 from hindex.sql.queries import parse_query
 from hindex.table.listing import DataFile

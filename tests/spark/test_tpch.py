@@ -11,7 +11,7 @@ import pytest
 
 import hindex
 from hindex.queries import query_plan
-from hindex.queries.execution import explain_query, run_query
+from hindex.queries.query_execution import explain_query, run_query
 from hindex.sql.queries import parse_query
 from tests.support.elsewhere import connect_packages, found_by
 from tests.support.tpch import ACCELERATED, INDEXES, QUERIES, rounded, write_indexed

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import hindex
 import hindex.spark.scan
 from hindex.queries import query_plan
-from hindex.queries.execution import explain_query, run_query
+from hindex.queries.query_execution import explain_query, run_query
 from hindex.sql.queries import parse_query
 from tests.spark import remote_run
 from tests.support.archive import write_archive

@@ -9,7 +9,7 @@ import pytest
 
 import hindex
 import hindex.api.table
-from hindex.queries.execution import QueryExplanation, explain_query, run_query
+from hindex.queries.query_execution import QueryExplanation, explain_query, run_query
 from hindex.sql.queries import parse_query
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Find the tables below a view of Spark's catalog, to detect tables that Spark cannot read itself."""
+"""Locations of the files that tables, views and DataFrames of Spark read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from hindex.errors import TableError
-from hindex.spark.catalog import describe_for_query, place_of
+from hindex.spark.catalog import describe_for_query, location_uri
 from hindex.spark.partitions import catalog_partitions
 from hindex.spark.session import java_session
 from hindex.table.listing import list_data_files, normalize_uri
@@ -20,46 +20,48 @@ _WITHOUT_FILES = frozenset(
 )
 
 
-def transactional_place(spark: SparkSession, name: str) -> str | None:
+def view_transactional_location(spark: SparkSession, name: str) -> str | None:
     """Return the location of a transactional table that a view reads, or None.
 
-    Spark is asked what the view comes down to; over Spark Connect it cannot be.
+    Spark Connect does not expose the plan of a view: the result is None there.
 
-    :param name: of the view, as SQL has it.
+    :param name: name of the view, in SQL.
     """
     from pyspark.errors import PySparkException
 
     try:
-        return place_in_frame(spark, spark.table(name))
+        return transactional_location(spark, spark.table(name))
     except PySparkException:
-        return None  # the query is about to say so
+        return None  # running the query raises the same error
 
 
-def place_in_frame(spark: SparkSession, frame: DataFrame, known: Collection[str | None] = ()) -> str | None:
-    """The same of what a frame reads.
+def transactional_location(
+    spark: SparkSession, frame: DataFrame, checked: Collection[str | None] = ()
+) -> str | None:
+    """Return the location of a transactional table that a DataFrame reads, or None.
 
-    :param known: tables that were looked at.
+    :param checked: locations of tables that need no check.
     """
     if java_session(spark) is None:
         return None
     for location in dict.fromkeys(_orc_locations(frame._jdf.queryExecution().analyzed())):
-        uri = place_of(location)
+        uri = location_uri(location)
         try:
-            if uri in known:
+            if uri in checked:
                 continue
             if list_data_files(uri).transactional:
                 return uri
         except TableError:
-            continue  # Spark tells of what cannot be listed
+            continue  # Spark reports a directory that cannot be listed
     return None
 
 
 def read_locations(spark: SparkSession, frame: DataFrame) -> set[str] | None:
-    """Return the places of the files that a frame of a classic session reads; None where they are not certain.
+    """Return the locations of the files that a DataFrame of a classic session reads; None if one is unknown.
 
-    Rows that are in memory, or that a program computes, have none.
+    Rows in memory and computed rows have no location.
     """
-    places: set[str] = set()
+    locations: set[str] = set()
     for kind, leaf in _leaves(frame._jdf.queryExecution().analyzed()):
         if kind in _WITHOUT_FILES:
             continue
@@ -68,37 +70,37 @@ def read_locations(spark: SparkSession, frame: DataFrame) -> set[str] | None:
         elif kind == "LogicalRelation" and leaf.relation().getClass().getSimpleName() == "HadoopFsRelation":
             if not leaf.catalogTable().isDefined():
                 paths = _each(leaf.relation().location().rootPaths())
-                places |= {place_of(path.toString()) for path in paths}
+                locations |= {location_uri(path.toString()) for path in paths}
                 continue
             table = leaf.catalogTable().get()
         else:
             return None
         name = table.identifier().quotedString()
-        known = table_locations(spark, name, describe_for_query(spark, name))
-        if known is None:
+        uris = table_locations(spark, name, describe_for_query(spark, name))
+        if uris is None:
             return None
-        places |= known
-    return places
+        locations |= uris
+    return locations
 
 
-def table_locations(spark: SparkSession, name: str, described: Mapping[str, Any]) -> set[str] | None:
-    """Return the places of a table's files: its own, and those of partitions elsewhere; None where it has none.
+def table_locations(spark: SparkSession, name: str, description: Mapping[str, Any]) -> set[str] | None:
+    """Return the location of a table and those of its external partitions; None if it has no location.
 
-    :param name: as SQL has it, with dots and backquotes.
-    :param described: the catalog's description of the table.
+    :param name: name in SQL, with dots and backquotes.
+    :param description: the catalog's description of the table.
     """
-    location = described.get("location")
-    if not location or str(described.get("type", "")).upper() == "VIEW":
+    location = description.get("location")
+    if not location or str(description.get("type", "")).upper() == "VIEW":
         return None
-    places = {place_of(str(location))}
-    if described.get("partition_columns"):
-        partitions = catalog_partitions(spark, name, described)
-        places |= {normalize_uri(partition.uri) for partition in partitions.elsewhere}
-    return places
+    locations = {location_uri(str(location))}
+    if description.get("partition_columns"):
+        partitions = catalog_partitions(spark, name, description)
+        locations |= {normalize_uri(partition.uri) for partition in partitions.elsewhere}
+    return locations
 
 
-def _orc_locations(plan: Any) -> Iterator[str]:  # noqa: ANN401 an object of Java
-    """The places of ORC files that a plan of Spark reads."""
+def _orc_locations(plan: Any) -> Iterator[str]:  # noqa: ANN401 a Java object
+    """Yield the locations of the ORC files that a plan of Spark reads."""
     for kind, leaf in _leaves(plan):
         if kind == "LogicalRelation" and leaf.relation().getClass().getSimpleName() == "HadoopFsRelation":
             relation = leaf.relation()
@@ -110,14 +112,14 @@ def _orc_locations(plan: Any) -> Iterator[str]:  # noqa: ANN401 an object of Jav
                 yield table.location().toString()
 
 
-def _leaves(plan: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 an object of Java
-    """The leaves of a plan of Spark and of its subqueries, each with the name of its class."""
+def _leaves(plan: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 a Java object
+    """Yield the leaves of a plan of Spark and of its subqueries, each with the name of its class."""
     for part in [plan, *_each(plan.subqueriesAll())]:
         for leaf in _each(part.collectLeaves()):
             yield leaf.getClass().getSimpleName(), leaf
 
 
-def _each(found: Any) -> Iterator[Any]:  # noqa: ANN401 a Seq of Scala
-    iterator = found.iterator()
+def _each(sequence: Any) -> Iterator[Any]:  # noqa: ANN401 a Seq of Scala
+    iterator = sequence.iterator()
     while iterator.hasNext():
         yield iterator.next()
