@@ -34,13 +34,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hindex.domain import Key
+from hindex.orc.calendars import MICROS_PER_DAY
 from hindex.orc.metadata.types import INTEGER_KINDS, STRING_KINDS, Kind, OrcType
 from hindex.sql.dates import date_from_days, format_date
 
 INT64_MIN = -(1 << 63)
 INT64_MAX = (1 << 63) - 1
-
-MICROS_PER_DAY = 86_400_000_000
 
 #: Greatest precision whose unscaled values all fit 64 bits.
 SHORT_DECIMAL_PRECISION = 18

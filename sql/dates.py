@@ -31,6 +31,17 @@ def date_from_days(days: int) -> datetime.date | int:
     return days
 
 
+def days_from_date(year: int, month: int, day: int) -> int | None:
+    """Count days since 1970-01-01 to a date of any year; None for no such day."""
+    # a year of the same place in the cycle that datetime can hold: 2000..2399
+    cycles, year_of_cycle = divmod(year - 2000, _CYCLE_YEARS)
+    try:
+        date = datetime.date(2000 + year_of_cycle, month, day)
+    except ValueError:
+        return None
+    return date.toordinal() - _EPOCH_ORDINAL + cycles * _CYCLE_DAYS
+
+
 def parse_date(text: str) -> datetime.date | int | None:
     """The date that Spark reads from a string, or None where it is not a date.
 
@@ -41,13 +52,8 @@ def parse_date(text: str) -> datetime.date | int | None:
         return None
     sign, digits, month, day = match.groups()
     year = -int(digits) if sign == "-" else int(digits)
-    # A year of the same place in the cycle that datetime can hold: 2000..2399.
-    cycles, year_in_cycle = divmod(year - 2000, _CYCLE_YEARS)
-    try:
-        near = datetime.date(2000 + year_in_cycle, int(month or 1), int(day or 1))
-    except ValueError:
-        return None
-    return date_from_days(near.toordinal() - _EPOCH_ORDINAL + cycles * _CYCLE_DAYS)
+    days = days_from_date(year, int(month or 1), int(day or 1))
+    return None if days is None else date_from_days(days)
 
 
 def format_date(value: datetime.date | int) -> str:

@@ -10,8 +10,7 @@ from hindex.domain import Key
 from hindex.index.column_stats import ColumnStats
 from hindex.keys import decimal_key, float_key
 from hindex.orc import OrcReader
-from hindex.orc.metadata.statistics import ColumnStatistics, Nulls
-from hindex.orc.metadata.statistics_validity import Distrust, Value, value_range
+from hindex.orc.metadata.statistics import ColumnStatistics, Distrust, Nulls, Value, value_range
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.orc.reader.file_indexes import FileIndexes
 

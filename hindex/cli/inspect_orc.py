@@ -18,9 +18,10 @@ from hindex.orc.metadata.statistics import (
     BooleanStatistics,
     ColumnStatistics,
     DateStatistics,
+    Distrust,
     TimestampStatistics,
+    value_range,
 )
-from hindex.orc.metadata.statistics_validity import Distrust, value_range
 from hindex.orc.metadata.stripe import StreamKind, Stripe
 from hindex.orc.reader.file_indexes import FileIndexes
 from hindex.proto import orc_metadata_pb2 as pb

@@ -24,7 +24,7 @@ from hindex.expr.vector import (
     of_numbers,
     of_truth,
 )
-from hindex.keys import MICROS_PER_DAY
+from hindex.orc.calendars import MICROS_PER_DAY
 from hindex.orc.metadata.types import INTEGER_KINDS, Kind, OrcType
 from hindex.sql.dates import date_from_days, format_date
 

@@ -11,10 +11,9 @@ import re
 import zoneinfo
 from dataclasses import dataclass
 
-from hindex.keys import INT64_MAX, INT64_MIN, MICROS_PER_DAY
+from hindex.keys import INT64_MAX, INT64_MIN
+from hindex.orc.calendars import MICROS_PER_DAY, MICROS_PER_SECOND
 from hindex.sql.dates import BLANKS, JAVA_BLANKS, parse_date
-
-_MICROS_PER_SECOND = 1_000_000
 
 # Java takes the digits of every script for decimals, of those characters that are one char
 _DECIMAL = re.compile(r"(?!.*[\U00010000-\U0010ffff])[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,9})?")
@@ -139,7 +138,7 @@ def to_wall_clock(text: str) -> WallClock | None:
     if days is None or int(hour or 0) > 23 or int(minute or 0) > 59 or int(second or 0) > 59:
         return None
     seconds = int(hour or 0) * 3600 + int(minute or 0) * 60 + int(second or 0)
-    micros = days * MICROS_PER_DAY + seconds * _MICROS_PER_SECOND + int((fraction or "")[:6].ljust(6, "0"))
+    micros = days * MICROS_PER_DAY + seconds * MICROS_PER_SECOND + int((fraction or "")[:6].ljust(6, "0"))
     return WallClock(micros, trim(zone) if zone else None) if INT64_MIN <= micros <= INT64_MAX else None
 
 

@@ -21,7 +21,6 @@ from hindex.expr.spark_types import Family, SparkType, column_type, exact_decima
 from hindex.keys import (
     INT64_MAX,
     INT64_MIN,
-    MICROS_PER_DAY,
     KeyKind,
     decimal_key,
     float_key,
@@ -29,6 +28,7 @@ from hindex.keys import (
     key_kind,
     key_limits,
 )
+from hindex.orc.calendars import MICROS_PER_DAY
 from hindex.orc.metadata.types import INTEGER_KINDS, Kind, OrcType
 from hindex.plan.like import prefix_domain
 from hindex.sql.predicate import ComparisonOp, Literal, LiteralKind

@@ -12,10 +12,10 @@ import numpy as np
 
 from hindex.domain import Domain
 from hindex.expr.casting import timestamp_text
-from hindex.expr.dates import days_from_civil
 from hindex.expr.nodes import DATE, TIMESTAMP, Apply, Column, Constant, Node
 from hindex.expr.spark_types import column_type
-from hindex.keys import MICROS_PER_DAY, key_limits
+from hindex.keys import key_limits
+from hindex.orc.calendars import MICROS_PER_DAY, days_from_civil
 from hindex.orc.metadata.types import INTEGER_KINDS, Kind, OrcType
 from hindex.plan.like import prefix_domain
 from hindex.plan.literals import comparison_domain, membership_domain

@@ -19,8 +19,8 @@ import numpy as np
 from hindex.domain import MAX_KEY, MIN_KEY, Domain, Range
 from hindex.errors import ColumnError, OrcError, PredicateError
 from hindex.expr import casts
-from hindex.orc.decode.time_zones import UTC_NAMES, base_seconds, instant_shifts, known_zone, offsets_near
 from hindex.orc.metadata.types import Kind, OrcType
+from hindex.orc.time_zones import UTC_NAMES, base_seconds, instant_shifts, known_zone, offsets_near
 from hindex.plan.filter import Filter, Leaf
 from hindex.plan.rules import transform
 from hindex.sql.predicate import Call, Cast, ColumnRef, Expression, Literal, LiteralKind, operands

@@ -31,8 +31,7 @@ from hindex.keys import (
 )
 from hindex.orc import OrcReader
 from hindex.orc.metadata.bloom_filters import value_hashes
-from hindex.orc.metadata.statistics import ColumnStatistics, Nulls
-from hindex.orc.metadata.statistics_validity import Distrust, Value, ValueRange, value_range
+from hindex.orc.metadata.statistics import ColumnStatistics, Distrust, Nulls, Value, ValueRange, value_range
 from hindex.orc.metadata.types import INTEGER_KINDS, Kind, OrcType
 from hindex.orc.reader.file_indexes import FileIndexes
 from hindex.plan.filter import Leaf

@@ -15,7 +15,9 @@ import numpy as np
 
 from hindex.domain import Key
 from hindex.keys import INT64_MAX, INT64_MIN, decimal_key, float_key, key_limits, pad_char
+from hindex.orc.calendars import MICROS_PER_DAY, MICROS_PER_SECOND
 from hindex.orc.metadata.types import INTEGER_KINDS, Kind, OrcType
+from hindex.sql.dates import date_from_days, days_from_date
 
 INT = OrcType(Kind.INT)
 LONG = OrcType(Kind.LONG)
@@ -28,8 +30,6 @@ _T = TypeVar("_T")
 
 _MAX_PRECISION = 38
 _DECIMALS = Context(prec=2 * _MAX_PRECISION)
-_DAY_US = 86_400_000_000
-_DAYS_IN_400_YEARS = 146_097
 
 # Java takes the digits of any script in integers, up to U+FFFF, but only ASCII ones in doubles and dates
 _INTEGER = re.compile(r"[+-]?\d+")
@@ -105,11 +105,11 @@ def typed_value(raw: str, unescaped: str, data_type: OrcType) -> tuple[Any, Key]
             return double, float_key(double)
         case Kind.DATE:
             days = _wanted(_date_days(raw))
-            return _python_date(days), days
+            return date_from_days(days), days
         case Kind.TIMESTAMP | Kind.TIMESTAMP_NTZ:
             us = _timestamp_us(unescaped)
             if us is None:
-                us = _wanted(_date_days(raw)) * _DAY_US
+                us = _wanted(_date_days(raw)) * MICROS_PER_DAY
             return _python_datetime(us), us
     raise ValueError(f"no partition column has type {data_type}")
 
@@ -132,17 +132,6 @@ def _unscaled(text: str, data_type: OrcType) -> int | None:
     if rest or len(str(unscaled)) > data_type.precision:
         return None
     return -unscaled if sign == "-" else unscaled
-
-
-def days_from_civil(year: int, month: int, day: int) -> int | None:
-    """Days from 1970-01-01 in the proleptic Gregorian calendar, for any year; None for no such day."""
-    # the calendar repeats every 400 years
-    cycle, within = divmod(year - 2000, 400)
-    try:
-        found = datetime.date(2000 + within, month, day)
-    except ValueError:
-        return None
-    return (found - datetime.date(1970, 1, 1)).days + cycle * _DAYS_IN_400_YEARS
 
 
 def _wanted(value: _T | None) -> _T:
@@ -194,7 +183,7 @@ def _date_days(text: str) -> int | None:
     found = _DATE.fullmatch(text)
     if found is None or found[1].rstrip("0") == "-":
         return None
-    days = days_from_civil(int(found[1]), int(found[2]), int(found[3]))
+    days = days_from_date(int(found[1]), int(found[2]), int(found[3]))
     return days if days is not None and -(1 << 31) <= days < 1 << 31 else None
 
 
@@ -208,15 +197,8 @@ def _timestamp_us(text: str) -> int | None:
     hour, minute, second, tenth = (int(item or 0) for item in found.groups())
     if hour > 23 or minute > 59 or second > 59:
         return None
-    us = days * _DAY_US + ((hour * 60 + minute) * 60 + second) * 1_000_000 + tenth * 100_000
+    us = days * MICROS_PER_DAY + ((hour * 60 + minute) * 60 + second) * MICROS_PER_SECOND + tenth * 100_000
     return us if INT64_MIN <= us <= INT64_MAX else None
-
-
-def _python_date(days: int) -> datetime.date | int:
-    try:
-        return datetime.date(1970, 1, 1) + datetime.timedelta(days)
-    except OverflowError:
-        return days
 
 
 def _python_datetime(us: int) -> datetime.datetime | int:

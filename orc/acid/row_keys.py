@@ -17,8 +17,7 @@ from pyroaring import BitMap, BitMap64
 
 from hindex.errors import OrcError
 from hindex.orc.acid.schema import AcidColumns
-from hindex.orc.metadata.statistics import ColumnStatistics, Nulls
-from hindex.orc.metadata.statistics_validity import Distrust, ValueRange, value_range
+from hindex.orc.metadata.statistics import ColumnStatistics, Distrust, Nulls, ValueRange, value_range
 from hindex.orc.reader.file_indexes import FileIndexes
 from hindex.orc.reader.orc_reader import OrcReader
 

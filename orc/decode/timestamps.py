@@ -10,9 +10,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hindex.errors import OrcError
-from hindex.orc.calendars import GREGORIAN_START, MICROS_PER_DAY, MICROS_PER_SECOND, julian_to_gregorian
+from hindex.orc.calendars import (
+    MICROS_PER_SECOND,
+    SECONDS_PER_DAY,
+    julian_to_gregorian,
+    julian_to_gregorian_micros,
+)
 from hindex.orc.decode.arrow_arrays import fixed_array
-from hindex.orc.decode.time_zones import (
+from hindex.orc.metadata.types import Kind
+from hindex.orc.time_zones import (
     FIRST_TRANSITIONS,
     UTC_NAMES,
     base_seconds,
@@ -20,12 +26,11 @@ from hindex.orc.decode.time_zones import (
     known_zone,
     wall_clock,
 )
-from hindex.orc.metadata.types import Kind
 
 Ints = npt.NDArray[np.int64]
 
 #: Seconds from 1970 that are read, some 292,000 years: so what zones and the older calendar add fits, too.
-_MOST_SECONDS = ((1 << 63) - 1) // MICROS_PER_SECOND - 10_000 * 86_400
+_MAX_SECONDS = ((1 << 63) - 1) // MICROS_PER_SECOND - 10_000 * SECONDS_PER_DAY
 
 
 def date_array(days: Ints, valid: npt.NDArray[np.uint8] | None, *, is_proleptic: bool) -> pa.Array:
@@ -64,21 +69,13 @@ def timestamp_array(
         zone = known_zone(reader)
     if zone not in UTC_NAMES:
         micros = wall_clock(micros, zone)
-    micros = _gregorian(micros, is_proleptic=is_proleptic)
+    if not is_proleptic:
+        micros = julian_to_gregorian_micros(micros)
     if reader is not None:
         micros = instants(micros, stored, reader)
         if zone == known_zone(reader):
             micros = np.where(stored >= FIRST_TRANSITIONS, stored, micros)
     return fixed_array(arrow, micros, valid)
-
-
-def _gregorian(micros: Ints, *, is_proleptic: bool) -> Ints:
-    """Recount wall clock readings before 1582-10-15 that count in the Julian calendar."""
-    if not is_proleptic:
-        days = micros // MICROS_PER_DAY
-        if (days < GREGORIAN_START).any():
-            micros = micros + (julian_to_gregorian(days) - days) * MICROS_PER_DAY
-    return micros
 
 
 def _micros(seconds: Ints, coded: Ints, base: int) -> Ints:
@@ -91,6 +88,6 @@ def _micros(seconds: Ints, coded: Ints, base: int) -> Ints:
     seconds = seconds + base
     # writers cut seconds before 1970 towards zero, while nanoseconds always count upwards
     seconds = seconds - ((seconds < 0) & (nanos > 999_999))
-    if (np.abs(seconds) > _MOST_SECONDS).any():
+    if (np.abs(seconds) > _MAX_SECONDS).any():
         raise OrcError("a timestamp does not fit 64-bit microseconds")
     return seconds * MICROS_PER_SECOND + nanos // 1000

@@ -20,10 +20,10 @@ import numpy.typing as npt
 
 from hindex.orc.calendars import GREGORIAN_START
 from hindex.orc.metadata.file_tail import FileTail
-from hindex.orc.metadata.statistics import Nulls
-from hindex.orc.metadata.statistics_validity import WRITER_ORC_101, WRITER_ORC_135, Distrust, Value, is_utc
+from hindex.orc.metadata.statistics import WRITER_ORC_101, WRITER_ORC_135, Distrust, Nulls, Value
 from hindex.orc.metadata.stripe import StreamKind
 from hindex.orc.metadata.types import INTEGER_KINDS, STRING_KINDS, Kind, OrcType
+from hindex.orc.time_zones import UTC_NAMES
 from hindex.proto import orc_metadata_pb2 as pb
 
 Words = npt.NDArray[np.uint64]
@@ -124,7 +124,7 @@ def usable_filters(
         if tail.writer_version < WRITER_ORC_135:
             return Distrust.OLD_TIMESTAMPS
         # filters hold what a clock in the writer's zone showed by the writer's own edition of the zones' rules
-        sure = data_type.kind == Kind.TIMESTAMP_INSTANT or is_utc(zone)
+        sure = data_type.kind == Kind.TIMESTAMP_INSTANT or zone in UTC_NAMES
         if StreamKind.BLOOM_FILTER_UTF8 not in present or encoding != _ENCODING_UTC or not sure:
             return Distrust.LOCAL_FILTER
     if StreamKind.BLOOM_FILTER_UTF8 in present:
@@ -154,7 +154,7 @@ def _may_have_more_digits(data_type: OrcType, tail: FileTail) -> bool:
 def value_hashes(value: Value, data_type: OrcType, tail: FileTail) -> list[int] | None:
     """The hashes under which a writer may have put a value into a filter; None where it cannot be told.
 
-    :param value: as :class:`~hindex.orc.metadata.statistics_validity.ValueRange` has it.
+    :param value: as :class:`~hindex.orc.metadata.statistics.ValueRange` has it.
     :param data_type: the column's type in the file.
     """
     match value:

@@ -1,4 +1,4 @@
-"""Resolve column names and dotted paths."""
+"""Columns by their names and dotted paths, and the nodes above and below them."""
 
 from __future__ import annotations
 
@@ -84,3 +84,40 @@ def project_all(root: OrcType, names: Sequence[str] | None, path: str) -> list[P
     if isinstance(names, str):
         raise ColumnError(f"columns are a list of names, not the text {names!r}: write [{names!r}]")
     return [project(root, name, path) for name in names]
+
+
+# The writer in C++ gives values to the children of null values, and no reader skips these: the children of a null
+# union, and the fields of a null struct within another struct. Readers take them for the values of later rows, in each
+# stripe anew. So the positions, statistics and filters of such children do not fit the values that are read.
+
+
+def has_misplaced_children(column: Projection) -> Iterator[OrcType]:
+    """The nodes of a column and above it that misplace what is below them where one of them is null."""
+    yield from column.parents[2:]
+    yield from _below(column.of, len(column.parents) - 1)
+
+
+def misplacing_above(root: OrcType, column: int) -> list[OrcType]:
+    """Those above a node, which is told by its number; none where there is no such node."""
+    structs, found, node = 0, list[OrcType](), root
+    while node.column < column and node.children:
+        if node is not root:
+            structs += node.kind == Kind.STRUCT
+            if _misplaces(node, structs):
+                found.append(node)
+        # types are in pre-order
+        node = [child for child in node.children if child.column <= column][-1]
+    return found
+
+
+def _below(data_type: OrcType, structs: int) -> Iterator[OrcType]:
+    """A node and those below it, which is within so many structs besides the root."""
+    structs += data_type.kind == Kind.STRUCT
+    if _misplaces(data_type, structs):
+        yield data_type
+    for child in data_type.children:
+        yield from _below(child, structs)
+
+
+def _misplaces(data_type: OrcType, structs: int) -> bool:
+    return data_type.kind == Kind.UNION or (data_type.kind == Kind.STRUCT and structs > 1)

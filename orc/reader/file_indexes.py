@@ -12,10 +12,9 @@ from google.protobuf.message import DecodeError
 
 from hindex.errors import OrcError
 from hindex.orc.metadata.bloom_filters import BloomFilters, usable_filters
-from hindex.orc.metadata.cpp_null_children import misplacing_above
 from hindex.orc.metadata.file_tail import MAX_METADATA_SIZE
-from hindex.orc.metadata.statistics import ColumnStatistics, Nulls
-from hindex.orc.metadata.statistics_validity import Distrust
+from hindex.orc.metadata.projection import misplacing_above
+from hindex.orc.metadata.statistics import ColumnStatistics, Distrust, Nulls
 from hindex.orc.metadata.stripe import StreamKind, Stripe, read_row_indexes
 from hindex.orc.metadata.types import OrcType
 from hindex.orc.reader.orc_reader import OrcReader
@@ -124,7 +123,7 @@ class FileIndexes:
     def _is_misplaced(self, column: int) -> bool:
         """Return True if rows may have other values than the statistics count.
 
-        See :mod:`hindex.orc.metadata.cpp_null_children`.
+        See :mod:`hindex.orc.metadata.projection`.
         """
         if self._as_stored or self._tail.is_by_java:
             return False

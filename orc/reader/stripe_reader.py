@@ -19,9 +19,8 @@ from hindex.orc.decode.positions import RowIndexPositions, has_present, parse_po
 from hindex.orc.decode.streams import IndexedReader, SequentialReader, StoredStream, StreamReader
 from hindex.orc.io.metrics import CountedSource, ReadCounts
 from hindex.orc.io.source import Range
-from hindex.orc.metadata.cpp_null_children import has_misplaced_children
 from hindex.orc.metadata.file_tail import FileTail
-from hindex.orc.metadata.projection import Projection
+from hindex.orc.metadata.projection import Projection, has_misplaced_children
 from hindex.orc.metadata.stripe import StreamKind, Stripe, read_row_indexes, read_stripe_footer
 from hindex.orc.reader.file_cache import CachedFile
 from hindex.orc.reader.row_selection import RowSelection
@@ -348,7 +347,7 @@ class ColumnReader:
         return positions
 
     def _is_misplaced(self) -> bool:
-        """Return True if row indexes may disagree with the values; see :mod:`hindex.orc.metadata.cpp_null_children`."""
+        """Return True if row indexes may disagree with the values; see :mod:`hindex.orc.metadata.projection`."""
         if self._file.tail.is_by_java:
             return False
         return any(

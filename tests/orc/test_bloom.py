@@ -17,8 +17,7 @@ from hindex.orc.metadata.bloom_filters import (
     value_hashes,
 )
 from hindex.orc.metadata.file_tail import FileTail
-from hindex.orc.metadata.statistics import Nulls
-from hindex.orc.metadata.statistics_validity import Distrust, Value
+from hindex.orc.metadata.statistics import Distrust, Nulls, Value
 from hindex.orc.metadata.stripe import StreamKind
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.proto import orc_metadata_pb2 as pb

@@ -16,8 +16,7 @@ from hindex.keys import array_keys, key_kind, key_value
 from hindex.orc import Kind, OrcReader, OrcType
 from hindex.orc.io.source import BytesSource
 from hindex.orc.metadata.bloom_filters import value_hashes
-from hindex.orc.metadata.statistics import ColumnStatistics, Nulls
-from hindex.orc.metadata.statistics_validity import Distrust, Value, ValueRange, value_range
+from hindex.orc.metadata.statistics import ColumnStatistics, Distrust, Nulls, Value, ValueRange, value_range
 from hindex.orc.metadata.stripe import StreamKind
 from hindex.orc.reader.file_indexes import FileIndexes
 from tests.support.values import TYPES, Column, random_column, random_pool

@@ -11,11 +11,11 @@ import pytest
 
 from hindex.errors import OrcError
 from hindex.orc import OrcReader
-from hindex.orc.decode.time_zones import base_seconds, known_zone
 from hindex.orc.io.source import BytesSource
 from hindex.orc.metadata.stripe import StreamKind
 from hindex.orc.metadata.types import Kind
 from hindex.orc.reader.file_indexes import FileIndexes
+from hindex.orc.time_zones import base_seconds, known_zone
 from tests.fuzz.parts import FileParts, put_together
 from tests.orc.hostile import (
     ROWS,

@@ -21,13 +21,15 @@ from hindex.orc.metadata.statistics import (
     ColumnStatistics,
     DateStatistics,
     DecimalStatistics,
+    Distrust,
     DoubleStatistics,
     IntegerStatistics,
     Nulls,
     StringStatistics,
     TimestampStatistics,
+    ValueRange,
+    value_range,
 )
-from hindex.orc.metadata.statistics_validity import Distrust, ValueRange, value_range
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.proto import orc_metadata_pb2 as pb
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hindex.errors import OrcError
-from hindex.orc.decode.time_zones import known_zone, wall_clock
+from hindex.orc.time_zones import known_zone, wall_clock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,8 +12,8 @@ import pytest
 import hindex
 from hindex.domain import Domain
 from hindex.errors import HindexError, PredicateError
-from hindex.orc.decode.time_zones import FIRST_TRANSITIONS, instants, known_zone, wall_clock
 from hindex.orc.metadata.types import Kind, OrcType
+from hindex.orc.time_zones import FIRST_TRANSITIONS, instants, known_zone, wall_clock
 from hindex.plan.filter import Leaf
 from hindex.plan.filter_evaluation import mask, prune
 from hindex.plan.normalize import normalize

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hindex.errors import OrcError
+from hindex.orc.calendars import DAYS_PER_CYCLE, MICROS_PER_SECOND, SECONDS_PER_DAY
 from hindex.orc.metadata.types import Kind
 
 Ints = npt.NDArray[np.int64]
@@ -95,19 +96,17 @@ def _fixed(offset: re.Match[str]) -> datetime.timezone:
     return datetime.timezone(-size if offset[1] == "-" else size)
 
 
-_MICROS = 1_000_000
-_DAY = 86_400
 #: 1900-01-01 and 2038-01-01 of UTC, in seconds since 1970.
 _FIRST, _LAST = -2_208_988_800, 2_145_916_800
 
 #: Before this instant, in microseconds since 1970, Java's older calendar has one offset to UTC for each zone.
-FIRST_TRANSITIONS = _FIRST * _MICROS
+FIRST_TRANSITIONS = _FIRST * MICROS_PER_SECOND
 
 #: 1800-01-01 of UTC, before any zone had a transition, in seconds since 1970.
 _BEGINNING = -5_364_662_400
 
-#: The Gregorian calendar repeats after 400 years, weekdays too, and a zone's last rule with it.
-_CYCLE = 146_097 * 86_400
+#: After so many seconds the calendar repeats, and a zone's last rule with it.
+_CYCLE = DAYS_PER_CYCLE * SECONDS_PER_DAY
 #: A cycle so late that no edition of the time zone database has single transitions in it, in seconds since 1970.
 _CYCLE_START = 430 * 31_556_952
 
@@ -118,7 +117,7 @@ _STANDARD = {"Africa/Casablanca": 0, "Africa/El_Aaiun": 0, "Africa/Windhoek": 36
 _FOR_GOOD = {"Africa/Windhoek": (2_114_377_200, 3600)}
 
 #: No zone has had two transitions within so many seconds that cancel each other.
-_STEP = 7 * 86_400
+_STEP = 7 * SECONDS_PER_DAY
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,7 +137,7 @@ def wall_clock(micros: Ints, zone: str) -> Ints:
 
     :raises OrcError: if the zone is not known here.
     """
-    seconds = micros // _MICROS
+    seconds = micros // MICROS_PER_SECOND
     offsets = _offsets(zone, _FIRST, _LAST).at(seconds)
     early, late = seconds < _FIRST, seconds >= _LAST
     if early.any() or late.any():
@@ -148,7 +147,7 @@ def wall_clock(micros: Ints, zone: str) -> Ints:
     if zone in _FOR_GOOD:
         start, offset = _FOR_GOOD[zone]
         offsets[seconds >= start] = offset
-    return micros + offsets * _MICROS
+    return micros + offsets * MICROS_PER_SECOND
 
 
 def instants(clocks: Ints, stored: Ints, zone: str) -> Ints:
@@ -168,21 +167,21 @@ def instants(clocks: Ints, stored: Ints, zone: str) -> Ints:
     zone = known_zone(zone)
     if zone in UTC_NAMES:
         return clocks
-    seconds = clocks // _MICROS
-    offsets = _true_offsets(seconds - _true_offsets(stored // _MICROS, zone), zone)
+    seconds = clocks // MICROS_PER_SECOND
+    offsets = _true_offsets(seconds - _true_offsets(stored // MICROS_PER_SECOND, zone), zone)
     early = seconds - _standard(zone) < _FIRST
     if early.any():
         # only the reading counts: the older calendar has one offset before 1900
         old = seconds[early]
-        after = _true_offsets(old + _DAY, zone)
+        after = _true_offsets(old + SECONDS_PER_DAY, zone)
         is_after = _true_offsets(old - after, zone) == after
-        offsets[early] = np.where(is_after, after, _true_offsets(old - _DAY, zone))
-    return clocks - offsets * _MICROS
+        offsets[early] = np.where(is_after, after, _true_offsets(old - SECONDS_PER_DAY, zone))
+    return clocks - offsets * MICROS_PER_SECOND
 
 
 #: Seconds around an instant within which a reader's offsets count for it: zones are at most 26 hours apart, and local
 #: mean times 32.
-_MARGIN = 3 * _DAY
+_MARGIN = 3 * SECONDS_PER_DAY
 _AROUND: Ints = np.arange(-_MARGIN, _MARGIN + 1, 3600, dtype=np.int64)
 
 
@@ -210,14 +209,14 @@ def offsets_near(micros: int, kind: Kind, zone: str) -> list[int]:
 def _shifts(micros: Ints, kind: Kind, zone: str) -> Ints:
     if zone in UTC_NAMES:
         return np.zeros((len(micros), 1), np.int64)
-    seconds = (micros // _MICROS)[:, None] + _AROUND
+    seconds = (micros // MICROS_PER_SECOND)[:, None] + _AROUND
     offsets = _true_offsets(seconds, zone)
     if kind is Kind.TIMESTAMP_INSTANT:
         # Java's older calendar has one offset before 1900, and java.time's from then on
         old = seconds < _FIRST + _MARGIN
         offsets = np.where(old, offsets - _standard(zone), 0)
         offsets[:, 0] = np.where(old.any(axis=1), 0, offsets[:, 0])
-    return offsets * _MICROS
+    return offsets * MICROS_PER_SECOND
 
 
 def _standard(zone: str) -> int:
