@@ -1,4 +1,4 @@
-"""Time zones of writers: what their clocks showed at an instant, as Java has it.
+"""Offsets of time zones to UTC as Java has them: of writers' clocks, and of readers' instants.
 
 Source: ORC specification v1, "Timestamp Columns". The Java writer and reader, and so Spark, go by
 ``java.util.TimeZone``: before 1900 a zone has the standard offset of its last rule, and from 2038 on that rule alone
@@ -21,7 +21,6 @@ import numpy.typing as npt
 
 from hindex.errors import OrcError
 from hindex.orc.calendars import DAYS_PER_CYCLE, MICROS_PER_SECOND, SECONDS_PER_DAY
-from hindex.orc.metadata.types import Kind
 
 Ints = npt.NDArray[np.int64]
 
@@ -33,7 +32,7 @@ UTC_NAMES = frozenset(
 
 @lru_cache(maxsize=64)
 def base_seconds(zone: str) -> int:
-    """2015-01-01 00:00:00 in a zone, in seconds since 1970: what timestamps count from."""
+    """Return 2015-01-01 00:00:00 in a zone, in seconds since 1970: ORC counts timestamps from there."""
     if zone in UTC_NAMES:
         return 1_420_070_400
     return int(datetime.datetime(2015, 1, 1, tzinfo=_clock(zone)).timestamp())
@@ -41,14 +40,14 @@ def base_seconds(zone: str) -> int:
 
 def _unknown_zone(zone: str) -> OrcError:
     return OrcError(
-        f"the writer's time zone {zone[:80]!r} is not known here: install the tzdata package or correct the system's"
+        f"unknown time zone of the writer {zone[:80]!r}: install the tzdata package or correct the system's"
     )
 
 
 _OFFSET = re.compile(r"([+-])(\d\d):(\d\d)", re.ASCII)
 _CUSTOM = re.compile(r"GMT([+-])(\d\d?)(?::?([0-5]\d))?", re.ASCII)
 
-#: Names that Java has and the time zone database has not, or no longer.
+#: Names that only Java has, or that the time zone database has dropped.
 _JAVA_ZONES = {
     "ACT": "Australia/Darwin",
     "AET": "Australia/Sydney",
@@ -79,8 +78,8 @@ _JAVA_ZONES = {
 }
 
 
-def known_zone(name: str) -> str:
-    """A writer's zone by the name that it has in the time zone database, or as an offset such as ``+08:00``.
+def normalize_zone(name: str) -> str:
+    """Convert Java's name of a zone to its name in the time zone database, or to an offset such as ``+08:00``.
 
     Java writes offsets as ``GMT+08:00``.
     """
@@ -99,7 +98,7 @@ def _fixed(offset: re.Match[str]) -> datetime.timezone:
 #: 1900-01-01 and 2038-01-01 of UTC, in seconds since 1970.
 _FIRST, _LAST = -2_208_988_800, 2_145_916_800
 
-#: Before this instant, in microseconds since 1970, Java's older calendar has one offset to UTC for each zone.
+#: Before this instant, in microseconds since 1970, Java's older calendar has a single offset to UTC for each zone.
 FIRST_TRANSITIONS = _FIRST * MICROS_PER_SECOND
 
 #: 1800-01-01 of UTC, before any zone had a transition, in seconds since 1970.
@@ -113,7 +112,7 @@ _CYCLE_START = 430 * 31_556_952
 #: Standard offsets to UTC where Java takes another than the lesser one of the last rule, in seconds.
 _STANDARD = {"Africa/Casablanca": 0, "Africa/El_Aaiun": 0, "Africa/Windhoek": 3600}
 
-#: From when on Java has one offset for good, and which, where the last rule says otherwise; in seconds.
+#: The instant from which Java has one offset for good, and that offset, where the last rule differs; in seconds.
 _FOR_GOOD = {"Africa/Windhoek": (2_114_377_200, 3600)}
 
 #: No zone has had two transitions within so many seconds that cancel each other.
@@ -128,14 +127,14 @@ class _Offsets:
     values: Ints
 
     def at(self, seconds: Ints) -> Ints:
-        found: Ints = self.values[self.starts.searchsorted(seconds, "right") - 1]
-        return found
+        offsets: Ints = self.values[self.starts.searchsorted(seconds, "right") - 1]
+        return offsets
 
 
-def wall_clock(micros: Ints, zone: str) -> Ints:
+def to_wall_clock(micros: Ints, zone: str) -> Ints:
     """Convert UTC instants to the wall clock of ``zone``, both in microseconds since 1970.
 
-    :raises OrcError: if the zone is not known here.
+    :raises OrcError: if the zone is unknown.
     """
     seconds = micros // MICROS_PER_SECOND
     offsets = _offsets(zone, _FIRST, _LAST).at(seconds)
@@ -150,7 +149,7 @@ def wall_clock(micros: Ints, zone: str) -> Ints:
     return micros + offsets * MICROS_PER_SECOND
 
 
-def instants(clocks: Ints, stored: Ints, zone: str) -> Ints:
+def to_instants(clocks: Ints, stored: Ints, zone: str) -> Ints:
     """Convert wall clock readings of a writer to the instants that a Java reader in ``zone`` shows them at.
 
     Where the writer's zone is the reader's, the result is ``stored``: so an hour that occurs twice is told apart.
@@ -164,7 +163,7 @@ def instants(clocks: Ints, stored: Ints, zone: str) -> Ints:
     :returns: int64[N], microseconds since 1970 UTC.
     :raises OrcError: if the zone is unknown.
     """
-    zone = known_zone(zone)
+    zone = normalize_zone(zone)
     if zone in UTC_NAMES:
         return clocks
     seconds = clocks // MICROS_PER_SECOND
@@ -185,33 +184,35 @@ _MARGIN = 3 * SECONDS_PER_DAY
 _AROUND: Ints = np.arange(-_MARGIN, _MARGIN + 1, 3600, dtype=np.int64)
 
 
-def instant_shifts(micros: Ints, kind: Kind, zone: str) -> tuple[Ints, Ints]:
+def instant_shifts(micros: Ints, zone: str, *, is_instant: bool) -> tuple[Ints, Ints]:
     """Find by how much, at least and at most, stored timestamps are ahead of the instants that a reader makes of them.
 
-    Both are equal unless a transition of the reader's zone is near. See :func:`instants`.
+    Both are equal unless a transition of the reader's zone is near. See :func:`to_instants`.
 
     :param micros: int64[N], instants in microseconds since 1970 UTC.
-    :param kind: the type in the file: a wall clock reading, or an instant.
     :param zone: the reader's zone, as Java names it.
+    :param is_instant: True if the file stores instants, False if it stores wall clock readings.
     :returns: two int64[N], in microseconds.
     :raises OrcError: if the zone is unknown.
     """
-    shifts = _shifts(micros, kind, known_zone(zone))
+    shifts = _shifts(micros, normalize_zone(zone), is_instant=is_instant)
     return shifts.min(axis=1), shifts.max(axis=1)
 
 
-def offsets_near(micros: int, kind: Kind, zone: str) -> list[int]:
-    """List what stored timestamps may be ahead of one instant, see :func:`instant_shifts`."""
-    found: list[int] = np.unique(_shifts(np.array([micros], np.int64), kind, known_zone(zone))).tolist()
-    return found
+def possible_shifts(micros: int, zone: str, *, is_instant: bool) -> list[int]:
+    """List by how much stored timestamps may be ahead of one instant, see :func:`instant_shifts`."""
+    shifts: list[int] = np.unique(
+        _shifts(np.array([micros], np.int64), normalize_zone(zone), is_instant=is_instant)
+    ).tolist()
+    return shifts
 
 
-def _shifts(micros: Ints, kind: Kind, zone: str) -> Ints:
+def _shifts(micros: Ints, zone: str, *, is_instant: bool) -> Ints:
     if zone in UTC_NAMES:
         return np.zeros((len(micros), 1), np.int64)
     seconds = (micros // MICROS_PER_SECOND)[:, None] + _AROUND
     offsets = _true_offsets(seconds, zone)
-    if kind is Kind.TIMESTAMP_INSTANT:
+    if is_instant:
         # Java's older calendar has one offset before 1900, and java.time's from then on
         old = seconds < _FIRST + _MARGIN
         offsets = np.where(old, offsets - _standard(zone), 0)
@@ -220,27 +221,27 @@ def _shifts(micros: Ints, kind: Kind, zone: str) -> Ints:
 
 
 def _standard(zone: str) -> int:
-    """The offset before 1900 by Java's older calendar."""
+    """Return the offset before 1900 by Java's older calendar."""
     rule = _offsets(zone, _CYCLE_START, _CYCLE_START + _CYCLE)
     return _STANDARD.get(zone, int(rule.values.min()))
 
 
 def _true_offsets(seconds: Ints, zone: str) -> Ints:
-    """A zone's offsets at instants of UTC, local mean time among them: as ``java.time`` has it."""
+    """Return a zone's offsets at instants of UTC as ``java.time`` has them, with local mean time."""
     late = seconds >= _CYCLE_START
     if late.any():
         seconds = np.where(late, _CYCLE_START + (seconds - _CYCLE_START) % _CYCLE, seconds)
-    found = _offsets(zone, _BEGINNING, _LAST).at(np.maximum(seconds, _BEGINNING))
+    offsets = _offsets(zone, _BEGINNING, _LAST).at(np.maximum(seconds, _BEGINNING))
     after = seconds >= _LAST
     if after.any():
-        found[after] = _offsets(zone, _LAST, _CYCLE_START + _CYCLE).at(seconds[after])
-    return found
+        offsets[after] = _offsets(zone, _LAST, _CYCLE_START + _CYCLE).at(seconds[after])
+    return offsets
 
 
-# of all zones there are: a hostile file may name them by turns
+# room for all zones: a hostile file may name them by turns
 @lru_cache(maxsize=2048)
 def _offsets(zone: str, start: int, end: int) -> _Offsets:
-    """The offsets of a zone between two instants."""
+    """Find the offsets of a zone between two instants."""
     clock = _clock(zone)
     if isinstance(clock, datetime.timezone):
         return _Offsets(np.array([start], np.int64), np.array([_offset(clock, start)], np.int64))

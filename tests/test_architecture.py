@@ -105,7 +105,7 @@ ORDER = (
 
 
 #: The packages and modules of ``hindex.orc``, lowest first.
-ORC_ORDER = ("kernel", "codec", "calendars", "io", "metadata", "decode", "reader", "acid")
+ORC_ORDER = ("kernel", "codec", "calendars", "time_zones", "io", "metadata", "decode", "reader", "acid")
 
 
 def test_every_package_is_in_the_order() -> None:

@@ -15,7 +15,7 @@ import pyarrow.fs
 from hindex.cli.inspect_text import Document, orc_text
 from hindex.errors import HindexError, OrcError, TableError
 from hindex.index.index_file import MAGIC
-from hindex.orc.acid.directory import looks_acid
+from hindex.orc.acid.directory import is_acid_directory
 from hindex.orc.io.source import ByteSource, open_source, resolve_filesystem
 from hindex.orc.metadata.file_tail import MAGIC as ORC_MAGIC
 from hindex.store.format import MAGIC as MANIFEST_MAGIC
@@ -113,7 +113,7 @@ def _inspected(source: ByteSource, *, row_groups: bool = False) -> Inspection:
 
 def _is_acid(path: str) -> bool:
     """Return True if a path within a directory leads through a visible base or delta directory."""
-    return not _is_hidden(path) and any(looks_acid(part) for part in path.strip("/").split("/"))
+    return not _is_hidden(path) and any(is_acid_directory(part) for part in path.strip("/").split("/"))
 
 
 def _is_hidden(path: str) -> bool:

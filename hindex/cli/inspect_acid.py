@@ -68,7 +68,8 @@ def _directory(found: TransactionalDirectory) -> Document:
         ],
         "originals": list(state.originals),
         "obsolete": [
-            {"name": item.name, "reason": item.why.name, "why": item.why.value} for item in state.obsolete
+            {"name": item.name, "reason": item.reason.name, "why": item.reason.value}
+            for item in state.obsolete
         ],
     }
 

@@ -20,7 +20,7 @@ from hindex.domain import MAX_KEY, MIN_KEY, Domain, Range
 from hindex.errors import ColumnError, OrcError, PredicateError
 from hindex.expr import casts
 from hindex.orc.metadata.types import Kind, OrcType
-from hindex.orc.time_zones import UTC_NAMES, base_seconds, instant_shifts, known_zone, offsets_near
+from hindex.orc.time_zones import UTC_NAMES, base_seconds, instant_shifts, normalize_zone, possible_shifts
 from hindex.plan.filter import Filter, Leaf
 from hindex.plan.rules import transform
 from hindex.sql.predicate import Call, Cast, ColumnRef, Expression, Literal, LiteralKind, operands
@@ -61,7 +61,7 @@ class TimeZones:
         """
         if self.is_session_utc:
             return datetime.UTC
-        name = known_zone(self.session)
+        name = normalize_zone(self.session)
         zone = casts.zone_of(name)
         if zone is None:
             raise PredicateError(
@@ -73,7 +73,7 @@ class TimeZones:
     def check_reader(self) -> None:
         """:raises PredicateError: if the reader's zone is unknown."""
         try:
-            base_seconds(known_zone(self.reader))
+            base_seconds(normalize_zone(self.reader))
         except OrcError:
             raise PredicateError(
                 f"the time zone of Spark's Java, {self.reader!r}, is unknown here: install the tzdata package"
@@ -171,8 +171,9 @@ def _stored_keys(domain: Domain, kind: Kind, reader: str) -> tuple[Domain, bool]
     """Map instants to the keys of a column that a reader shows as them; and True if no other keys are among these."""
     lows = np.array([MIN_KEY if item.low is None else item.low for item in domain.ranges], np.int64)
     highs = np.array([MAX_KEY if item.high is None else item.high for item in domain.ranges], np.int64)
-    least, most_at_low = instant_shifts(lows, kind, reader)
-    least_at_high, most = instant_shifts(highs, kind, reader)
+    is_instant = kind is Kind.TIMESTAMP_INSTANT
+    least, most_at_low = instant_shifts(lows, reader, is_instant=is_instant)
+    least_at_high, most = instant_shifts(highs, reader, is_instant=is_instant)
     ranges: list[Range] = []
     is_exact = True
     shifts = (least.tolist(), most_at_low.tolist(), least_at_high.tolist(), most.tolist())
@@ -181,7 +182,7 @@ def _stored_keys(domain: Domain, kind: Kind, reader: str) -> tuple[Domain, bool]
             # an index looks up points sooner than a range
             assert isinstance(item.low, int)
             is_exact = False
-            ranges += _points(item.low, offsets_near(item.low, kind, reader))
+            ranges += _points(item.low, possible_shifts(item.low, reader, is_instant=is_instant))
             continue
         is_exact &= (item.low is None or low_by == low_to) and (item.high is None or high_from == high_by)
         ranges.append(Range(_moved(item.low, low_by), _moved(item.high, high_by)))

@@ -19,7 +19,7 @@ import pyarrow.fs
 
 from hindex.errors import TableError, TableNotFoundError
 from hindex.orc.acid.delta_files import AcidFile
-from hindex.orc.acid.directory import METADATA_FILE, VERSION_FILE, looks_acid
+from hindex.orc.acid.directory import METADATA_FILE, VERSION_FILE, is_acid_directory
 from hindex.orc.io.source import listed_mtime, one_line, resolve_filesystem
 from hindex.table.external_partitions import CatalogPartitions, PartitionLocation
 from hindex.table.fingerprint import Fingerprint
@@ -376,7 +376,7 @@ def _enters(tree: DirectoryTree, directory: str, name: str, path: str) -> bool:
     if directory in tree.acid:
         tree.acid[directory].append(name)
         return False
-    if looks_acid(name):
+    if is_acid_directory(name):
         tree.acid.setdefault(path, [])
     return True
 

@@ -25,8 +25,8 @@ from hindex.orc.acid.directory import (
     DirectoryKind,
     ListedDirectory,
     acid_state,
-    bucket_of,
     is_bucket_file,
+    parse_bucket,
 )
 from hindex.orc.acid.row_keys import first_row_ids
 from hindex.orc.acid.write_ids import ALL_VALID, ValidWriteIds
@@ -211,7 +211,7 @@ class _Directory:
                 file=self._stored(file, lengths),
                 directory=self._root if file.path.removeprefix(prefix) in names else file.directory,
                 write_id=write_id,
-                bucket=bucket_of(file.name),
+                bucket=parse_bucket(file.name),
                 statement=statement,
                 deletes=since[min_write_id],
                 valid=self._options.valid,

@@ -1,8 +1,8 @@
 """The valid content of a transactional directory: the base, deltas, delete deltas and original files that readers
 see.
 
-The rule is that of Hive 3: a base stands for everything up to its write id, and deltas that cover more stand for
-those that cover less.
+The rule is that of Hive 3: a base replaces everything up to its write id, and a delta replaces the deltas whose write
+ids it includes.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from hindex.orc.acid.write_ids import ALL_VALID, ValidWriteIds
 
 #: Directories hold this file where Hive 3 or later wrote them; its content is the version of the layout.
 VERSION_FILE = "_orc_acid_version"
-#: And this one where a base without a visibility suffix was written by a compaction, or has no rows because the table
-#: was truncated or the partition dropped; its content tells which.
+#: A base without a visibility suffix has this file if a compaction wrote it, or if it is empty because the table was
+#: truncated or the partition dropped; the content says which.
 METADATA_FILE = "_metadata_acid"
-#: What the name of a file ends in that says how much of another one may be read.
+#: Suffix of a side file with the valid length of the file beside it.
 FLUSH_LENGTH = "_flush_length"
 
-_LOOKS_ACID = re.compile(r"(base|delta|delete_delta)_-?[0-9]+(_[0-9]+)*(_v[0-9]+)?")
+_ACID_NAME = re.compile(r"(base|delta|delete_delta)_-?[0-9]+(_[0-9]+)*(_v[0-9]+)?")
 _VISIBILITY = re.compile(r"_v([0-9]+)$")
 _BASE = re.compile(r"base_(-?[0-9]+)")
 _DELTA = re.compile(r"(delta|delete_delta)_([0-9]+)_([0-9]+)(?:_([0-9]+))?")
 _BUCKET = re.compile(r"bucket_([0-9]+)(_[0-9]+)?")
 _ORIGINAL = re.compile(r"([0-9]+)_[0-9]+(_copy_[0-9]+)?")
-#: The greatest bucket and statement: twelve bits of a row's key each.
-MOST_NUMBER = 0xFFF
+#: The greatest bucket and statement: each has twelve bits of a row's key.
+MAX_BUCKET = 0xFFF
 
 _INT64 = range(-(1 << 63), 1 << 63)
 
@@ -48,9 +48,9 @@ class DirectoryKind(enum.Enum):
 class AcidDirectory:
     """The parsed name of a directory.
 
-    :ivar min_write_id: of a base, its only one.
-    :ivar statement: -1 where the name has none.
-    :ivar visibility: the transaction of the compaction that wrote it; None where the name has none.
+    :ivar min_write_id: a base has one write id, which is also its ``max_write_id``.
+    :ivar statement: the statement within the transaction; -1 if the name has none.
+    :ivar visibility: the transaction of the compaction that wrote it; None if the name has none.
     """
 
     name: str
@@ -61,19 +61,19 @@ class AcidDirectory:
     visibility: int | None = None
 
 
-def looks_acid(name: str) -> bool:
+def is_acid_directory(name: str) -> bool:
     """Return True if a directory of this name makes its parent a transactional directory."""
-    return _LOOKS_ACID.fullmatch(name) is not None
+    return _ACID_NAME.fullmatch(name) is not None
 
 
 def parse_directory(name: str) -> AcidDirectory:
-    """Read a directory's name; numbers may have any width.
+    """Parse a directory's name; numbers may have any width.
 
-    :raises TableError: for a name that :func:`looks_acid` and is none.
+    :raises TableError: for a name that satisfies :func:`is_acid_directory` and cannot be parsed.
     """
-    found = _VISIBILITY.search(name)
-    visibility = None if found is None else int(found[1])
-    stem = name if found is None else name[: found.start()]
+    match = _VISIBILITY.search(name)
+    visibility = None if match is None else int(match[1])
+    stem = name if match is None else name[: match.start()]
     if base := _BASE.fullmatch(stem):
         number = int(base[1])
         parsed = AcidDirectory(name, DirectoryKind.BASE, number, number, -1, visibility)
@@ -82,37 +82,32 @@ def parse_directory(name: str) -> AcidDirectory:
         kind = DirectoryKind(delta[1])
         parsed = AcidDirectory(name, kind, int(delta[2]), int(delta[3]), statement, visibility)
     else:
-        raise _unreadable(
-            name, "expected base_N, delta_N_M or delete_delta_N_M, with _STATEMENT and _vN at most"
+        raise _invalid_name(
+            name, "expected base_N, delta_N_M or delete_delta_N_M, optionally with _STATEMENT and _vN"
         )
     if parsed.min_write_id > parsed.max_write_id:
-        raise _unreadable(name, "its least write id is greater than its greatest")
+        raise _invalid_name(name, "its first write id is greater than its last")
     if parsed.min_write_id not in _INT64 or parsed.max_write_id not in _INT64:
-        raise _unreadable(name, "a write id has more than 64 bits")
-    if parsed.statement > MOST_NUMBER:
-        raise _unreadable(
-            name, f"its statement is above {MOST_NUMBER}, the greatest that keys of rows can have"
-        )
+        raise _invalid_name(name, "a write id has more than 64 bits")
+    if parsed.statement > MAX_BUCKET:
+        raise _invalid_name(name, f"its statement is above {MAX_BUCKET}, the maximum in row keys")
     return parsed
 
 
-def _unreadable(name: str, why: str) -> TableError:
-    return TableError(
-        f"the directory {name!r} looks like one of a transactional table, but its name cannot be read: {why}; "
-        "rename or remove it"
-    )
+def _invalid_name(name: str, reason: str) -> TableError:
+    return TableError(f"invalid name of a transactional directory {name!r}: {reason}; rename or remove it")
 
 
-def bucket_of(name: str) -> int | None:
-    """The bucket that a data file's name tells, of the ACID schema or an original one; None where it tells none.
+def parse_bucket(name: str) -> int | None:
+    """Parse the bucket number in the name of a data file or original file; return None if it has none.
 
-    >>> bucket_of("bucket_00003_0"), bucket_of("000001_0_copy_2"), bucket_of("part-0.orc")
+    >>> parse_bucket("bucket_00003_0"), parse_bucket("000001_0_copy_2"), parse_bucket("part-0.orc")
     (3, 1, None)
     """
-    found = _BUCKET.fullmatch(name) or _ORIGINAL.fullmatch(name)
-    bucket = None if found is None else int(found[1])
-    # keys have twelve bits for it: a greater number is no bucket's
-    return None if bucket is None or bucket > MOST_NUMBER else bucket
+    match = _BUCKET.fullmatch(name) or _ORIGINAL.fullmatch(name)
+    bucket = None if match is None else int(match[1])
+    # row keys have twelve bits for a bucket: a greater number is something else
+    return None if bucket is None or bucket > MAX_BUCKET else bucket
 
 
 def is_bucket_file(name: str) -> bool:
@@ -124,9 +119,9 @@ def is_bucket_file(name: str) -> bool:
 class ListedDirectory:
     """A base, delta or delete delta as a listing shows it.
 
-    :ivar subdirectories: names of the directories in it, but for hidden ones.
-    :ivar marker: reads its file ``_metadata_acid``: whether a compaction wrote it; None where it has none. It is called
-        where that makes a difference, and may raise.
+    :ivar subdirectories: names of the directories in it, without hidden ones.
+    :ivar marker: reads its file ``_metadata_acid`` and returns True if a compaction wrote the base; None if there is no
+        such file. It is called only if that makes a difference, and may raise.
     """
 
     name: str
@@ -134,23 +129,23 @@ class ListedDirectory:
     marker: Callable[[], bool] | None = None
 
 
-class Why(enum.Enum):
-    """The reason why a part of a transactional directory is ignored; the value is shown to people."""
+class ObsoleteReason(enum.Enum):
+    """The reason to ignore a part of a transactional directory; the value is a phrase for people."""
 
-    OLDER_BASE = "a newer base stands for it"
-    INVALID_BASE = "its write id is not valid, or what it stands for was still open"
-    COVERED = "its write ids are in the base or in another delta"
-    INVALID = "none of its write ids that are not in another directory is valid"
+    OLDER_BASE = "a newer base replaces it"
+    INVALID_BASE = "its write id is invalid, or it includes an open transaction"
+    COVERED = "the base or another delta includes its write ids"
+    INVALID = "all its write ids are invalid or in another directory"
     SAME_COMPACTION = "a later compaction wrote the same write ids"
-    HIDDEN_ORIGINAL = "a base stands for the original files"
+    HIDDEN_ORIGINAL = "a base replaces the original files"
 
 
 @dataclass(frozen=True, slots=True)
 class Obsolete:
-    """A directory or original file that does not count."""
+    """A directory or original file that readers ignore."""
 
     name: str
-    why: Why
+    reason: ObsoleteReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +153,7 @@ class AcidState:
     """The valid content of a transactional directory.
 
     :ivar originals: paths of the original files within the directory, ascending.
-    :ivar obsolete: what does not count, in the order of names.
+    :ivar obsolete: ignored directories and files, by name.
     """
 
     base: AcidDirectory | None
@@ -169,7 +164,7 @@ class AcidState:
 
     @property
     def directories(self) -> tuple[AcidDirectory, ...]:
-        """All directories that count."""
+        """The base, the deltas and the delete deltas."""
         base = () if self.base is None else (self.base,)
         return (*base, *self.deltas, *self.delete_deltas)
 
@@ -184,52 +179,54 @@ def acid_state(
 ) -> AcidState:
     """Determine the valid content of a directory from its listing.
 
-    :param path: of the directory, for messages.
+    :param path: the directory, for messages.
     :param originals: paths of the original files within the directory that are not empty.
-    :param insert_only: whether the table is known to have no deletes.
-    :raises TableError: where the directory is not as Hive leaves one, or its history does not reach back as far as
-        the valid write ids ask for.
+    :param insert_only: True if the table cannot have deletes.
+    :raises TableError: if the directory does not have Hive's layout, or its history begins after the valid write ids.
     """
     parsed = []
     for item in directories:
         try:
-            found = parse_directory(item.name)
+            directory = parse_directory(item.name)
         except TableError as error:
             raise TableError(f"transactional directory {path!r} is invalid: {error}") from error
         if item.subdirectories:
             raise TableError(
-                f"transactional directory {path!r} is invalid: {item.name!r} holds the directory "
-                f"{item.subdirectories[0]!r}, and there should be none: remove it"
+                f"transactional directory {path!r} is invalid: {item.name!r} contains the directory "
+                f"{item.subdirectories[0]!r}: remove it"
             )
-        if insert_only and found.kind is DirectoryKind.DELETE_DELTA:
+        if insert_only and directory.kind is DirectoryKind.DELETE_DELTA:
             raise TableError(
                 f"transactional directory {path!r} is invalid: it has {item.name!r}, but the table is insert-only: "
-                "it should have no delete deltas"
+                "insert-only tables have no delete deltas"
             )
-        parsed.append((found, item.marker))
+        parsed.append((directory, item.marker))
     obsolete: list[Obsolete] = []
-    bases = [_Base(found, marker) for found, marker in parsed if found.kind is DirectoryKind.BASE]
-    base = _base(bases, valid, obsolete)
-    taken = _deltas(
-        [found for found, _ in parsed if found.kind is not DirectoryKind.BASE], base, valid, obsolete
+    bases = [_Base(directory, marker) for directory, marker in parsed if directory.kind is DirectoryKind.BASE]
+    base = _select_base(bases, valid, obsolete)
+    current = _select_deltas(
+        [directory for directory, _ in parsed if directory.kind is not DirectoryKind.BASE],
+        base,
+        valid,
+        obsolete,
     )
-    kept = sorted(originals)
+    originals = sorted(originals)
     if base is None:
-        _check_history(path, bases, [0] * len(kept) + [item.min_write_id for item in taken], valid)
+        _check_history(path, bases, [0] * len(originals) + [item.min_write_id for item in current], valid)
     else:
-        obsolete += [Obsolete(name, Why.HIDDEN_ORIGINAL) for name in kept]
-        kept = []
+        obsolete += [Obsolete(name, ObsoleteReason.HIDDEN_ORIGINAL) for name in originals]
+        originals = []
     return AcidState(
         base,
-        tuple(item for item in taken if item.kind is DirectoryKind.DELTA),
-        tuple(item for item in taken if item.kind is DirectoryKind.DELETE_DELTA),
-        tuple(kept),
+        tuple(item for item in current if item.kind is DirectoryKind.DELTA),
+        tuple(item for item in current if item.kind is DirectoryKind.DELETE_DELTA),
+        tuple(originals),
         tuple(sorted(obsolete, key=lambda item: item.name)),
     )
 
 
 class _Base:
-    """A base, whose marker is read once, and only if it matters."""
+    """A base whose marker is read at most once."""
 
     def __init__(self, directory: AcidDirectory, marker: Callable[[], bool] | None) -> None:
         self.directory = directory
@@ -244,84 +241,97 @@ class _Base:
         compacted, other = valid.compacted_valid(self.write_id), valid.valid(self.write_id)
         return compacted if compacted == other or self.is_compacted else other
 
-    def order(self) -> tuple[int, int, str]:
+    def sort_key(self) -> tuple[int, int, str]:
         return self.write_id, *_version(self.directory)
 
 
-def _base(bases: Sequence[_Base], valid: ValidWriteIds, obsolete: list[Obsolete]) -> AcidDirectory | None:
-    ordered = sorted(bases, key=_Base.order, reverse=True)
-    chosen = next((base for base in ordered if base.is_valid(valid)), None)
-    if chosen is not None and chosen.directory.visibility is None:
-        # others without a version are of the same write id, under names of other widths
-        same = [base for base in ordered if base.write_id == chosen.write_id and base.is_valid(valid)]
-        chosen = chosen if len(same) == 1 else max(same, key=lambda base: (base.is_compacted, base.order()))
+def _select_base(
+    bases: Sequence[_Base], valid: ValidWriteIds, obsolete: list[Obsolete]
+) -> AcidDirectory | None:
+    ordered = sorted(bases, key=_Base.sort_key, reverse=True)
+    selected = next((base for base in ordered if base.is_valid(valid)), None)
+    if selected is not None and selected.directory.visibility is None:
+        # bases without a version may share the write id, under names of other widths
+        same = [base for base in ordered if base.write_id == selected.write_id and base.is_valid(valid)]
+        selected = (
+            selected if len(same) == 1 else max(same, key=lambda base: (base.is_compacted, base.sort_key()))
+        )
     for base in bases:
-        if base is not chosen:
-            is_older = chosen is not None and base.write_id <= chosen.write_id
-            obsolete.append(Obsolete(base.directory.name, Why.OLDER_BASE if is_older else Why.INVALID_BASE))
-    return None if chosen is None else chosen.directory
+        if base is not selected:
+            is_older = selected is not None and base.write_id <= selected.write_id
+            obsolete.append(
+                Obsolete(
+                    base.directory.name,
+                    ObsoleteReason.OLDER_BASE if is_older else ObsoleteReason.INVALID_BASE,
+                )
+            )
+    return None if selected is None else selected.directory
 
 
 def _check_history(path: str, bases: Sequence[_Base], since: Sequence[int], valid: ValidWriteIds) -> None:
-    """Refuse a directory of which no base can be read, if a base may have done away with rows that are seen.
+    """Refuse a directory without a readable base if a base may have replaced visible rows.
 
-    A compaction did. An overwrite that was aborted did not, and another one only if it was committed after the list of
-    valid write ids was made, and cleaned up after: then nothing is left that is older.
+    A compacted base has replaced them. An aborted overwrite has not. Any other overwrite has if it was committed after
+    the list of valid write ids was made, and the older files were cleaned up: then nothing older exists.
 
-    :param since: the least write ids of what counts.
-    :raises TableError: if one may.
+    :param since: the first write ids of the selected directories.
+    :raises TableError: if visible rows may be missing.
     """
-    ordered = sorted(bases, key=_Base.order)
+    ordered = sorted(bases, key=_Base.sort_key)
     compacted = next((base for base in ordered if base.is_compacted), None)
     if compacted is not None:
         raise TableError(
             f"transactional directory {path!r}: not enough history: the oldest compacted base is "
             f"{compacted.directory.name!r}, and the valid write ids (up to {valid.high_watermark}) do not include all "
-            "that it stands for; read it with a newer list"
+            "of its own; read it with a newer list"
         )
-    unknown = next((base for base in ordered if base.write_id not in valid.aborted), None)
-    if unknown is not None and min(since, default=unknown.write_id) >= unknown.write_id:
+    newer = next((base for base in ordered if base.write_id not in valid.aborted), None)
+    if newer is not None and min(since, default=newer.write_id) >= newer.write_id:
         raise TableError(
-            f"transactional directory {path!r}: not enough history: there is nothing older than the base "
-            f"{unknown.directory.name!r}, which the valid write ids (up to {valid.high_watermark}) do not include; "
+            f"transactional directory {path!r}: not enough history: nothing is older than the base "
+            f"{newer.directory.name!r}, which the valid write ids (up to {valid.high_watermark}) do not include; "
             "read it with a newer list"
         )
 
 
-def _deltas(
+def _select_deltas(
     deltas: Sequence[AcidDirectory],
     base: AcidDirectory | None,
     valid: ValidWriteIds,
     obsolete: list[Obsolete],
 ) -> list[AcidDirectory]:
     current, last = (0 if base is None else base.min_write_id), -1
-    taken: list[AcidDirectory] = []
-    for item in sorted(_latest(deltas, obsolete), key=_order):
+    selected: list[AcidDirectory] = []
+    for item in sorted(_latest_versions(deltas, obsolete), key=_sort_key):
         if item.max_write_id > current:
             if not valid.any_valid(max(current + 1, item.min_write_id), item.max_write_id):
-                obsolete.append(Obsolete(item.name, Why.INVALID))
+                obsolete.append(Obsolete(item.name, ObsoleteReason.INVALID))
                 continue
             current, last = item.max_write_id, item.statement
-        elif not ((item.max_write_id == current and last >= 0) or (taken and _same(item, taken[-1]))):
-            obsolete.append(Obsolete(item.name, Why.COVERED))
+        elif not (
+            (item.max_write_id == current and last >= 0) or (selected and _has_same_range(item, selected[-1]))
+        ):
+            obsolete.append(Obsolete(item.name, ObsoleteReason.COVERED))
             continue
-        taken.append(item)
-    return taken
+        selected.append(item)
+    return selected
 
 
-def _latest(deltas: Sequence[AcidDirectory], obsolete: list[Obsolete]) -> list[AcidDirectory]:
-    """Without what compactions that failed, or were done again, left of the same write ids."""
+def _latest_versions(deltas: Sequence[AcidDirectory], obsolete: list[Obsolete]) -> list[AcidDirectory]:
+    """Keep the newest of the deltas that repeated compactions wrote of the same write ids."""
     newest: dict[object, AcidDirectory] = {}
     for item in deltas:
         key = _range(item)
-        held = newest.get(key)
-        newest[key] = item if held is None else max(held, item, key=_version)
-    # two without a version are one transaction's, under names of other widths
+        previous = newest.get(key)
+        newest[key] = item if previous is None else max(previous, item, key=_version)
+    # two without a version belong to one transaction, under names of other widths
     kept = {item.name for item in newest.values()}
     kept |= {
         item.name for item in deltas if item.visibility is None and newest[_range(item)].visibility is None
     }
-    obsolete += [Obsolete(item.name, Why.SAME_COMPACTION) for item in deltas if item.name not in kept]
+    obsolete += [
+        Obsolete(item.name, ObsoleteReason.SAME_COMPACTION) for item in deltas if item.name not in kept
+    ]
     return [item for item in deltas if item.name in kept]
 
 
@@ -333,9 +343,9 @@ def _version(item: AcidDirectory) -> tuple[int, str]:
     return (-1 if item.visibility is None else item.visibility), item.name
 
 
-def _order(item: AcidDirectory) -> tuple[int, int, int, str]:
+def _sort_key(item: AcidDirectory) -> tuple[int, int, int, str]:
     return item.min_write_id, -item.max_write_id, item.statement, item.name
 
 
-def _same(a: AcidDirectory, b: AcidDirectory) -> bool:
+def _has_same_range(a: AcidDirectory, b: AcidDirectory) -> bool:
     return (a.min_write_id, a.max_write_id, a.statement) == (b.min_write_id, b.max_write_id, b.statement)

@@ -22,9 +22,9 @@ from hindex.orc.time_zones import (
     FIRST_TRANSITIONS,
     UTC_NAMES,
     base_seconds,
-    instants,
-    known_zone,
-    wall_clock,
+    normalize_zone,
+    to_instants,
+    to_wall_clock,
 )
 
 Ints = npt.NDArray[np.int64]
@@ -62,18 +62,18 @@ def timestamp_array(
     :param reader: the reader's time zone, by which both types are instants as Spark's reader has them; None for none.
     """
     is_instant = kind == Kind.TIMESTAMP_INSTANT
-    zone = "UTC" if is_instant or not writer else known_zone(writer)
+    zone = "UTC" if is_instant or not writer else normalize_zone(writer)
     stored = micros = _micros(seconds, nanoseconds, base_seconds(zone))
     if is_instant and reader is not None:
         # Spark shows instants by Java's older calendar of the zone, too
-        zone = known_zone(reader)
+        zone = normalize_zone(reader)
     if zone not in UTC_NAMES:
-        micros = wall_clock(micros, zone)
+        micros = to_wall_clock(micros, zone)
     if not is_proleptic:
         micros = julian_to_gregorian_micros(micros)
     if reader is not None:
-        micros = instants(micros, stored, reader)
-        if zone == known_zone(reader):
+        micros = to_instants(micros, stored, reader)
+        if zone == normalize_zone(reader):
             micros = np.where(stored >= FIRST_TRANSITIONS, stored, micros)
     return fixed_array(arrow, micros, valid)
 

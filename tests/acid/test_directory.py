@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from hindex.errors import TableError
-from hindex.orc.acid.directory import AcidState, ListedDirectory, Why, acid_state
+from hindex.orc.acid.directory import AcidState, ListedDirectory, ObsoleteReason, acid_state
 from hindex.orc.acid.write_ids import ALL_VALID, ValidWriteIds
 
 
@@ -35,7 +35,8 @@ def kept(state: AcidState) -> str:
     return " ".join(item.name for item in state.directories)
 
 
-OLD, INVALID_BASE, COVERED = Why.OLDER_BASE, Why.INVALID_BASE, Why.COVERED
+OLD, INVALID_BASE = ObsoleteReason.OLDER_BASE, ObsoleteReason.INVALID_BASE
+COVERED, INVALID = ObsoleteReason.COVERED, ObsoleteReason.INVALID
 MOST = 9223372036854775807
 
 
@@ -57,7 +58,7 @@ MOST = 9223372036854775807
         ("base_5 delta_3_9", "", "base_5 delta_3_9", {}),
         # all statements of a transaction
         ("delta_7_7_0001 delta_7_7_0000 delta_7_7_0004", "", "delta_7_7_0000 delta_7_7_0001 delta_7_7_0004", {}),
-        # a compacted one of the same transaction stands for its statements
+        # a compacted one of the same transaction replaces its statements
         ("delta_7_7_0000 delta_7_7", "", "delta_7_7", {"delta_7_7_0000": COVERED}),
         ("base_7 delta_7_7_0000", "", "base_7", {"delta_7_7_0000": COVERED}),
         # deletes with the inserts of the same ids
@@ -66,16 +67,16 @@ MOST = 9223372036854775807
          {"delete_delta_3_3_0000": COVERED}),
         ("delete_delta_1_4_v9 delta_2_2_0000", "", "delete_delta_1_4_v9", {"delta_2_2_0000": COVERED}),
         # the same compaction twice, as when the first one failed
-        ("delta_1_4_v9 delta_1_4_v12", "", "delta_1_4_v12", {"delta_1_4_v9": Why.SAME_COMPACTION}),
+        ("delta_1_4_v9 delta_1_4_v12", "", "delta_1_4_v12", {"delta_1_4_v9": ObsoleteReason.SAME_COMPACTION}),
         # numbers are compared, not texts
         ("base_9 base_10", "", "base_10", {"base_9": OLD}),
         ("delta_10_10 delta_9_9", "", "delta_9_9 delta_10_10", {}),
         # aborted and open write ids
-        ("delta_1_1 delta_2_2 delta_3_3", f"t:3:{MOST}::2", "delta_1_1 delta_3_3", {"delta_2_2": Why.INVALID}),
-        ("delta_1_1 delta_5_5", f"t:5:{MOST}::5", "delta_1_1", {"delta_5_5": Why.INVALID}),
+        ("delta_1_1 delta_2_2 delta_3_3", f"t:3:{MOST}::2", "delta_1_1 delta_3_3", {"delta_2_2": INVALID}),
+        ("delta_1_1 delta_5_5", f"t:5:{MOST}::5", "delta_1_1", {"delta_5_5": INVALID}),
         ("delta_1_3", f"t:3:{MOST}::1,2", "delta_1_3", {}),
-        ("delta_1_3", f"t:3:{MOST}::1,2,3", "", {"delta_1_3": Why.INVALID}),
-        ("delta_1_1 delta_4_4", f"t:3:{MOST}::", "delta_1_1", {"delta_4_4": Why.INVALID}),
+        ("delta_1_3", f"t:3:{MOST}::1,2,3", "", {"delta_1_3": INVALID}),
+        ("delta_1_1 delta_4_4", f"t:3:{MOST}::", "delta_1_1", {"delta_4_4": INVALID}),
         ("delta_1_1 delta_2_9", "t:3:3:3:", "delta_1_1 delta_2_9", {}),
         # the same write ids under names of other widths, by no compaction: both are of that transaction
         ("delta_0000001_0000001 delta_1_1", "", "delta_0000001_0000001 delta_1_1", {}),
@@ -95,10 +96,10 @@ MOST = 9223372036854775807
         ("base_5 base_3 delta_4_4", "t:9:5:5:3", "delta_4_4", {"base_3": INVALID_BASE, "base_5": INVALID_BASE}),
     ],
 )  # fmt: skip
-def test_what_counts(names: str, valid: str, counts: str, obsolete: dict[str, Why]) -> None:
+def test_what_counts(names: str, valid: str, counts: str, obsolete: dict[str, ObsoleteReason]) -> None:
     found = state_of(names, valid)
     assert kept(found) == counts
-    assert {item.name: item.why for item in found.obsolete} == obsolete
+    assert {item.name: item.reason for item in found.obsolete} == obsolete
     shuffled = names.split()
     random.Random(1).shuffle(shuffled)
     assert state_of(" ".join(shuffled), valid) == found
@@ -119,9 +120,9 @@ def test_a_base_hides_the_originals() -> None:
     )
     found = state_of("base_5", originals="000000_0 000000_0_copy_1")
     assert found.originals == ()
-    assert {(item.name, item.why) for item in found.obsolete} == {
-        ("000000_0", Why.HIDDEN_ORIGINAL),
-        ("000000_0_copy_1", Why.HIDDEN_ORIGINAL),
+    assert {(item.name, item.reason) for item in found.obsolete} == {
+        ("000000_0", ObsoleteReason.HIDDEN_ORIGINAL),
+        ("000000_0_copy_1", ObsoleteReason.HIDDEN_ORIGINAL),
     }
 
 
@@ -157,7 +158,7 @@ def test_not_enough_history_for_a_compaction(names: str, valid: str, marked: str
 )
 def test_not_enough_history_for_an_overwrite_that_is_not_seen(names: str, valid: str) -> None:
     """Hive's cleaner waits for its readers; a list that somebody kept may be older."""
-    with pytest.raises(TableError, match="not enough history: there is nothing older than the base 'base_5'"):
+    with pytest.raises(TableError, match="not enough history: nothing is older than the base 'base_5'"):
         state_of(names, valid)
     assert state_of(names, valid, "000000_0").originals == ("000000_0",)
 
@@ -206,7 +207,7 @@ def test_which_markers_are_read(names: str, valid: str, marked: str, counts: str
 
 
 def test_a_directory_inside_of_a_delta_is_refused() -> None:
-    with pytest.raises(TableError, match="'delta_1_1' holds the directory 'x'"):
+    with pytest.raises(TableError, match="'delta_1_1' contains the directory 'x'"):
         acid_state("t", [ListedDirectory("delta_1_1", ("x",))])
 
 

@@ -52,8 +52,8 @@ Directory p=2
   counts
     base_3_v12  base  write ids up to 3
   does not count
-    000000_0   HIDDEN_ORIGINAL  a base stands for the original files
-    delta_2_2  COVERED          its write ids are in the base or in another delta
+    000000_0   HIDDEN_ORIGINAL  a base replaces the original files
+    delta_2_2  COVERED          the base or another delta includes its write ids
 
 Data files
   p=1/000000_0                     5 rows  1 deleted  0 not seen

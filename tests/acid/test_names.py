@@ -8,8 +8,8 @@ from hindex.errors import TableError
 from hindex.orc.acid.directory import (
     AcidDirectory,
     DirectoryKind,
-    bucket_of,
-    looks_acid,
+    is_acid_directory,
+    parse_bucket,
     parse_directory,
 )
 
@@ -36,7 +36,7 @@ BASE, DELTA, DELETE = DirectoryKind.BASE, DirectoryKind.DELTA, DirectoryKind.DEL
 def test_directories(
     name: str, kind: DirectoryKind, low: int, high: int, statement: int, visibility: int | None
 ) -> None:
-    assert looks_acid(name)
+    assert is_acid_directory(name)
     assert parse_directory(name) == AcidDirectory(name, kind, low, high, statement, visibility)
 
 
@@ -53,8 +53,8 @@ def test_directories(
     ],
 )
 def test_names_that_cannot_be_read(name: str) -> None:
-    assert looks_acid(name)
-    with pytest.raises(TableError, match="cannot be read"):
+    assert is_acid_directory(name)
+    with pytest.raises(TableError, match="invalid name of a transactional directory"):
         parse_directory(name)
 
 
@@ -62,7 +62,7 @@ def test_names_that_cannot_be_read(name: str) -> None:
     "name", ["base", "delta_force", "base_1x", "my_delta_1_2", "delta_1_2_v", "p=delta_1_2"]
 )
 def test_other_names(name: str) -> None:
-    assert not looks_acid(name)
+    assert not is_acid_directory(name)
 
 
 @pytest.mark.parametrize(
@@ -85,4 +85,4 @@ def test_other_names(name: str) -> None:
     ],
 )
 def test_buckets(name: str, bucket: int | None) -> None:
-    assert bucket_of(name) == bucket
+    assert parse_bucket(name) == bucket

@@ -269,7 +269,7 @@ def test_an_empty_base_stands_for_what_was_before(tmp_path: Path) -> None:
 
 def test_a_directory_in_a_delta(tmp_path: Path) -> None:
     insert(tmp_path / "delta_1_1" / "sub" / "bucket_00000", 1, [1])
-    with pytest.raises(TableError, match="'delta_1_1' holds the directory 'sub'"):
+    with pytest.raises(TableError, match="'delta_1_1' contains the directory 'sub'"):
         ids_of(tmp_path)
 
 
@@ -434,5 +434,5 @@ def test_another_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         None,
     ]
     insert(root / "p=3" / "base_7" / "sub" / "bucket_00000", 1, [1])
-    with pytest.raises(TableError, match="holds the directory 'sub'"):
+    with pytest.raises(TableError, match="contains the directory 'sub'"):
         list_data_files("s3://bucket/t")

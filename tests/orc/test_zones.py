@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hindex.errors import OrcError
-from hindex.orc.time_zones import known_zone, wall_clock
+from hindex.orc.time_zones import normalize_zone, to_wall_clock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,18 +52,18 @@ def test_clocks_at_any_time(spark: SparkSession, zone: str, rng: np.random.Gener
     # around each change of the clocks in a year
     year = int(np.datetime64("2044-01-01", "s").astype(np.int64))
     hours = year + np.arange(366 * 24) * 3600
-    shown = wall_clock(hours * 1_000_000, known_zone(zone)) - hours * 1_000_000
+    shown = to_wall_clock(hours * 1_000_000, normalize_zone(zone)) - hours * 1_000_000
     changes = hours[1:][np.diff(shown) != 0]
     instants = np.concatenate([instants, np.array([*meeting, *changes, *(changes - 1)]) * 1_000_000])
     expected = [int(micros) + java.getOffset(int(micros) // 1000) * 1000 for micros in instants]
-    assert wall_clock(instants, known_zone(zone)).tolist() == expected
+    assert to_wall_clock(instants, normalize_zone(zone)).tolist() == expected
 
 
 def test_each_hour_of_a_year_far_from_now() -> None:
     """2444 has the days of 2044, 400 years on: the clocks change in the same hours."""
     hours = np.arange(366 * 24) * 3_600_000_000
     starts = [int(np.datetime64(f"{year}-01-01", "us").astype(np.int64)) for year in (2044, 2444, 8844)]
-    shown = [wall_clock(start + hours, "Europe/London") - start for start in starts]
+    shown = [to_wall_clock(start + hours, "Europe/London") - start for start in starts]
     summer = (shown[0] - hours) // 3_600_000_000
     # from the last Sunday of March to that of October, at 01:00 of UTC
     assert np.flatnonzero(np.diff(summer)).tolist() == [86 * 24, 303 * 24]
@@ -73,4 +73,4 @@ def test_each_hour_of_a_year_far_from_now() -> None:
 @pytest.mark.parametrize("zone", ["No/Where", "America", "../../etc/passwd", "+99:00"])
 def test_zones_that_are_not(zone: str) -> None:
     with pytest.raises(OrcError, match="time zone"):
-        wall_clock(np.zeros(1, np.int64), zone)
+        to_wall_clock(np.zeros(1, np.int64), zone)

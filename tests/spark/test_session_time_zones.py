@@ -13,7 +13,7 @@ import hindex
 from hindex.domain import Domain
 from hindex.errors import HindexError, PredicateError
 from hindex.orc.metadata.types import Kind, OrcType
-from hindex.orc.time_zones import FIRST_TRANSITIONS, instants, known_zone, wall_clock
+from hindex.orc.time_zones import FIRST_TRANSITIONS, normalize_zone, to_instants, to_wall_clock
 from hindex.plan.filter import Leaf
 from hindex.plan.filter_evaluation import mask, prune
 from hindex.plan.normalize import normalize
@@ -168,7 +168,7 @@ def test_instants_are_those_of_javas_reader(spark: SparkSession, rng: np.random.
         ]
         clocks = np.concatenate([millis, np.array(near, np.int64)])
         wanted = [int(clock) + convert(writer, reader, int(clock)) for clock in clocks]
-        assert (instants(clocks * 1000, clocks * 1000, zone) // 1000).tolist() == wanted, zone
+        assert (to_instants(clocks * 1000, clocks * 1000, zone) // 1000).tolist() == wanted, zone
 
 
 def test_keys_of_instants(rng: np.random.Generator) -> None:
@@ -179,11 +179,11 @@ def test_keys_of_instants(rng: np.random.Generator) -> None:
                 start = np.datetime64(f"{year}-01-01", "us").astype(np.int64)
                 stored = start + rng.integers(0, 366 * 24 * 4, 500) * 900_000_000
                 for writer in ("UTC", zone, "Pacific/Apia"):
-                    clocks = wall_clock(
-                        stored, known_zone(zone if kind is Kind.TIMESTAMP_INSTANT else writer)
+                    clocks = to_wall_clock(
+                        stored, normalize_zone(zone if kind is Kind.TIMESTAMP_INSTANT else writer)
                     )
                     keys = stored if kind is Kind.TIMESTAMP_INSTANT else clocks
-                    shown = instants(clocks, stored, zone)
+                    shown = to_instants(clocks, stored, zone)
                     if kind is Kind.TIMESTAMP_INSTANT:
                         shown = np.where(stored >= FIRST_TRANSITIONS, stored, shown)
                     low, high = np.sort(rng.choice(shown, 2)).tolist()
