@@ -34,7 +34,7 @@ from hindex.plan.normalize import normalize
 from hindex.plan.time_zones import ZonesOf, makes_times, no_zones
 from hindex.scan.metrics import MetricsCollector
 from hindex.scan.planning import ScanPlan, plan_nothing, plan_scan
-from hindex.scan.task import OutputColumn
+from hindex.scan.scan_task import OutputColumn
 from hindex.scan.task_runner import Runner
 from hindex.sql.predicate import Predicate, quote_name
 from hindex.sql.statements import COUNTS, AggregateFunction
@@ -221,7 +221,7 @@ class Aggregation:
         :param analyze: answer it, too, and tell what that took.
         """
 
-        from hindex.explain.explain_analyze import explain_analyze
+        from hindex.explain.scan_explanation import explain_analyze
 
         if not analyze:
             return self._explained(self._planned(Runner()))

@@ -18,10 +18,9 @@ from hindex.errors import IndexFileError
 from hindex.index.index_type import KeyedReader
 from hindex.keys import key_list
 from hindex.plan.reasons import Note, Reason
-from hindex.scan.cost import are_crossed, is_walked
+from hindex.scan.index_lookups import are_crossed, is_walked
 from hindex.scan.open_task import OpenTask
-from hindex.scan.stripe_results import StripeResult
-from hindex.scan.task import OutputColumn
+from hindex.scan.scan_task import OutputColumn, StripeResult
 
 
 @dataclass(frozen=True, slots=True)

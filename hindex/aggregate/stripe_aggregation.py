@@ -17,10 +17,9 @@ from hindex.domain import Domain, Key
 from hindex.errors import IndexFileError
 from hindex.index.index_type import Bounds, MinMax
 from hindex.keys import array_keys, key_ends, nth_key
-from hindex.scan.cost import is_walked
+from hindex.scan.index_lookups import is_walked
 from hindex.scan.open_task import OpenTask
-from hindex.scan.stripe_results import StripeResult
-from hindex.scan.task import OutputColumn
+from hindex.scan.scan_task import OutputColumn, StripeResult
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,14 +32,13 @@ from hindex.keys import (
     same_keys,
 )
 from hindex.plan.order import Order
-from hindex.scan.cost import is_walked
-from hindex.scan.file_bounds import recorded_type
+from hindex.scan.index_lookups import is_walked
 from hindex.scan.open_task import OpenTask
 from hindex.scan.planning import ScanPlan
-from hindex.scan.stripe_results import StripeResult
-from hindex.scan.task import OutputColumn, ScanTask
+from hindex.scan.scan_task import OutputColumn, ScanTask, StripeResult
 from hindex.scan.task_runner import Runner
 from hindex.store.snapshot import FileView
+from hindex.table.file_schema import recorded_type
 from hindex.table.schema import spelled
 
 #: Data files that are held open while stripes of several are looked at in turn.

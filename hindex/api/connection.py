@@ -36,8 +36,7 @@ from hindex.plan.time_zones import TimeZones
 from hindex.progress import NullProgress, Progress
 from hindex.store.storage import is_missing
 from hindex.store.store import Store, list_stores
-from hindex.table.listing import is_local, normalize_uri
-from hindex.table.path_suggestions import suggest_path
+from hindex.table.location import is_local, normalize_uri, suggest_path
 from hindex.table.transactional import AcidOptions
 from hindex.validation import check_session, check_text, is_utf8, is_whole
 

@@ -28,10 +28,9 @@ from hindex.spark.types import quoted, spark_ddl
 from hindex.spark.workers import check_workers
 from hindex.store.snapshot import Snapshot, take_snapshot
 from hindex.store.store import Store
-from hindex.table.declared import DeclaredSchema
-from hindex.table.external_partitions import CatalogPartitions
-from hindex.table.listing import normalize_uri
-from hindex.table.schema import ColumnName, TableSchema, column_names
+from hindex.table.location import normalize_uri
+from hindex.table.partitions import CatalogPartitions
+from hindex.table.schema import ColumnName, DeclaredSchema, TableSchema, column_names
 from hindex.table.transactional import AcidOptions
 
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ from hindex.index.index_type import IndexType, Level, index_type, resolve_proper
 from hindex.orc.metadata.types import OrcType
 from hindex.plan.filter import ALWAYS, Filter, Never
 from hindex.plan.filter_evaluation import prune
-from hindex.scan.planning import check_path, has_column, index_filter, is_indexable
+from hindex.plan.normalize import index_filter
 from hindex.store.manifest import IndexEntry, new_index_id
-from hindex.store.snapshot import FileView, Snapshot
-from hindex.table.schema import ColumnName, ResolvedColumn
+from hindex.store.snapshot import FileView, Snapshot, is_indexable
+from hindex.table.schema import ColumnName, ResolvedColumn, check_path
 from hindex.validation import check_text
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Index:
         without: list[str] = []
         for view in within:
             if (
-                has_column(view, binding, column)
+                view.has_column(binding, column)
                 if resolved is None
                 else is_indexable(view, snapshot, binding, resolved)
             ):

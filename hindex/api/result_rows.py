@@ -18,7 +18,7 @@ from hindex.errors import ColumnError
 from hindex.keys import key_kind
 from hindex.plan.order import Order
 from hindex.plan.time_zones import ZonesOf
-from hindex.scan.task import OutputColumn
+from hindex.scan.scan_task import OutputColumn
 from hindex.sql.predicate import quote_name
 from hindex.table.schema import ColumnName, column_name, spelled
 from hindex.validation import suggestion

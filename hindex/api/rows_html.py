@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from hindex.api.truncation import truncate_values
 from hindex.api.value_formatting import format_values, printable
-from hindex.explain.explanation_html import STYLE
+from hindex.explain.explanation import STYLE
 from hindex.formatting import plural
 
 #: What is shown at most: rows, columns, and characters of a value.

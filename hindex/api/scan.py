@@ -20,8 +20,7 @@ from hindex.plan.time_zones import ZonesOf, no_zones
 from hindex.scan.metrics import MetricsCollector
 from hindex.scan.open_task import OpenTask
 from hindex.scan.planning import ScanPlan, plan_nothing, plan_scan
-from hindex.scan.stripe_results import StripeResult
-from hindex.scan.task import OutputColumn
+from hindex.scan.scan_task import OutputColumn, StripeResult
 from hindex.scan.task_runner import (
     KnownSnapshot,
     Runner,
@@ -437,7 +436,7 @@ class Scan:
         :param analyze: read the rows, too, and tell what that took.
         """
 
-        from hindex.explain.explain_analyze import explain_analyze
+        from hindex.explain.scan_explanation import explain_analyze
 
         if not analyze:
             return self._explained(self._planned(Runner()))

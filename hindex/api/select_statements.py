@@ -17,7 +17,7 @@ from hindex.orc.metadata.types import Kind, OrcType
 from hindex.plan.order import Order
 from hindex.plan.time_zones import ZonesOf
 from hindex.scan.planning import ScanPlan
-from hindex.scan.task import OutputColumn
+from hindex.scan.scan_task import OutputColumn
 from hindex.sql.predicate import ColumnRef
 from hindex.sql.statements import (
     AggregateCall,

@@ -34,10 +34,9 @@ from hindex.store.manifest import (
 )
 from hindex.store.snapshot import Snapshot, find_fresh_paths, take_snapshot
 from hindex.store.store import RETAIN_HOURS, Store
-from hindex.table.declared import DeclaredSchema
-from hindex.table.external_partitions import CatalogPartitions
 from hindex.table.listing import Listing, list_data_files
-from hindex.table.schema import ColumnName, TableSchema
+from hindex.table.partitions import CatalogPartitions
+from hindex.table.schema import ColumnName, DeclaredSchema, TableSchema
 from hindex.table.transactional import AcidOptions
 from hindex.validation import check_names, check_text
 

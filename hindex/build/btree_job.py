@@ -49,10 +49,9 @@ from hindex.spark.frames import cores, task_frame
 from hindex.store.manifest import FileEntry, IndexEntry, SharedFileEntry, SharedIndexEntry
 from hindex.store.snapshot import FileView, Snapshot, read_file_tail
 from hindex.store.store import Store
-from hindex.table.declared import file_schema
-from hindex.table.fingerprint import Fingerprint
+from hindex.table.file_schema import bind_paths, file_schema
+from hindex.table.listing import Fingerprint
 from hindex.table.partitions import NULL_PARTITION
-from hindex.table.paths import bind_paths
 from hindex.table.transactional import open_data_file
 from hindex.table.type_text import type_text
 

@@ -35,7 +35,7 @@ from hindex.keys import KeyKind, key_kind
 from hindex.orc.acid.delta_files import AcidFile
 from hindex.orc.metadata.types import OrcType
 from hindex.store.staged_files import StagedFile
-from hindex.table.paths import bind_paths
+from hindex.table.file_schema import bind_paths
 from hindex.table.transactional import open_data_file
 
 #: Bytes of keys after which a chunk is closed.

@@ -28,11 +28,11 @@ from hindex.index.index_type import Level, index_type
 from hindex.orc.metadata.types import OrcType
 from hindex.plan.filter import Never
 from hindex.plan.filter_evaluation import prune
+from hindex.plan.normalize import index_filter
 from hindex.progress import Progress
-from hindex.scan.planning import index_filter, is_indexable
 from hindex.spark.frames import cores, task_frame
 from hindex.store.manifest import FileEntry, IndexEntry
-from hindex.store.snapshot import FileView, Snapshot
+from hindex.store.snapshot import FileView, Snapshot, is_indexable
 from hindex.store.staged_files import discard_files
 from hindex.table.schema import ResolvedColumn, TableSchema
 

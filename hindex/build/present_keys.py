@@ -9,10 +9,10 @@ from hindex.index.column_stats import are_of_kind
 from hindex.index.reader_cache import open_index_file
 from hindex.keys import key_kind, same_keys
 from hindex.orc.metadata.types import OrcType
-from hindex.scan.file_bounds import recorded_type
 from hindex.store.manifest import IndexEntry, SharedIndexEntry
 from hindex.store.snapshot import FileView
 from hindex.store.store import Store
+from hindex.table.file_schema import recorded_type
 from hindex.table.type_text import parse_type
 
 

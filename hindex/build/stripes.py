@@ -13,7 +13,7 @@ from hindex.build.task_splitting import CUT_FROM, Sized, TaskPart, cut
 from hindex.index.merge import is_merging
 from hindex.orc.acid.delta_files import AcidFile
 from hindex.orc.metadata.file_tail import FileTail
-from hindex.table.paths import bind_paths
+from hindex.table.file_schema import bind_paths
 from hindex.table.transactional import open_data_file
 
 

@@ -21,8 +21,7 @@ from hindex.orc import OrcReader, OrcType
 from hindex.orc.acid.delta_files import AcidFile
 from hindex.store.extents import encode_extents
 from hindex.store.staged_files import StagedFile
-from hindex.table.declared import file_schema
-from hindex.table.paths import FilePath, bind_paths
+from hindex.table.file_schema import FilePath, bind_paths, file_schema
 from hindex.table.transactional import open_data_file
 from hindex.table.type_text import type_text
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from hindex.errors import BuildError
 from hindex.orc.metadata.types import OrcType
-from hindex.table.values import in_table
+from hindex.table.file_schema import in_table
 
 
 def table_values(array: pa.Array, data_type: OrcType, wanted: OrcType) -> pa.Array:

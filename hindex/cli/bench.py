@@ -26,10 +26,10 @@ from hindex.orc.metadata.types import INTEGER_KINDS
 from hindex.plan.filter_evaluation import mask
 from hindex.scan.file_columns import output_schema
 from hindex.scan.planning import ScanPlan, plan_scan
-from hindex.scan.task import OutputColumn, ScanTask
+from hindex.scan.scan_task import OutputColumn, ScanTask
 from hindex.sql.predicate import Predicate
 from hindex.store.manifest import Manifest
-from hindex.table.paths import bind_paths
+from hindex.table.file_schema import bind_paths
 
 if TYPE_CHECKING:
     from hindex.api.connection import Connection

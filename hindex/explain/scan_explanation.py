@@ -2,39 +2,49 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from hindex.errors import ColumnError
 from hindex.explain.explanation import (
+    BY_INDEX,
+    SELECTED,
+    SKIPPED,
+    WHOLE,
+    Analyzed,
     AskedIndex,
     ExplainedNode,
     Explanation,
+    FileMap,
     LeafExplanation,
     ReadPath,
     RowCount,
+    StripeMap,
     explain_filter,
+    table_map,
 )
-from hindex.explain.table_map import BY_INDEX, SELECTED, SKIPPED, WHOLE, FileMap, StripeMap, table_map
 from hindex.index.page_cache import shared_cache
 from hindex.plan.filter import Leaf, Residual, columns, leaves, residuals
 from hindex.plan.order import Order
 from hindex.plan.reasons import Note, Reason
-from hindex.scan.cost import is_walked
+from hindex.scan.index_lookups import is_walked
+from hindex.scan.metrics import MetricsCollector, Step
 from hindex.scan.open_task import OpenTask
-from hindex.scan.orc_answers import StatisticsSource
+from hindex.scan.orc_statistics import StatisticsSource
 from hindex.scan.planning import ScanPlan
-from hindex.scan.stripe_results import LeafResult, StripeResult
-from hindex.scan.task import OutputColumn
+from hindex.scan.scan_task import LeafResult, OutputColumn, StripeResult
 from hindex.scan.task_runner import run_lookups
 from hindex.sql.predicate import Predicate
 from hindex.table.schema import spelled
 
 #: What says nothing of a leaf.
 _NO_ANSWER = (Reason.FILE_GONE, Reason.QUOTED_NAME)
+
+
 #: Why a column has no index.
 _NO_INDEX = (Reason.NO_INDEX, Reason.UNSUPPORTED_TYPE, Reason.ROW_KEY)
 
@@ -313,3 +323,55 @@ def _path(plan: ScanPlan, totals: _Totals) -> ReadPath:
 
 def _sum(known: int, more: int | None) -> int | None:
     return None if more is None else known + more
+
+
+def explain_analyze(
+    meter: MetricsCollector,
+    run: Callable[[], tuple[ScanPlan, int]],
+    explain: Callable[[ScanPlan], Explanation],
+) -> Explanation:
+    """The explanation of a query that is run now.
+
+    :param meter: what the run is measured with.
+    :param run: gives the plan, and how many rows there were.
+    """
+    before = shared_cache().counts
+    started = time.perf_counter()
+    plan, rows = run()
+    seconds = time.perf_counter() - started
+    index = shared_cache().counts.since(before)
+    totals = meter.totals()
+    found = explain(_as_run(plan, meter.notes()))
+    analyzed = Analyzed(
+        rows=rows,
+        seconds=seconds,
+        steps=tuple((step.value, meter.seconds.get(step, 0.0)) for step in Step),
+        ranges=totals["ranges"],
+        bytes_fetched=totals["bytes_fetched"],
+        chunks=totals["chunks"],
+        bytes_decompressed=totals["bytes_decompressed"],
+        row_groups=totals["row_groups"],
+        whole_columns=totals["whole_columns"],
+        index_pages=index.pages_read,
+        index_bytes=index.bytes_read,
+        cache_hits=index.hits,
+        cache_misses=index.misses,
+    )
+    return replace(found, analyzed=analyzed)
+
+
+def _as_run(plan: ScanPlan, notes: Sequence[Note]) -> ScanPlan:
+    """The plan without the indexes that turned out not to be usable while it ran, and with the notes of these.
+
+    An explanation reads no pages that answers are taken from, and would find them well.
+    """
+    failed = {note.subject: note for note in notes}
+    used: list[Note] = []
+    tasks = []
+    for task in plan.tasks:
+        gone = [use for use in task.indexes if f"{use.name} on {task.path}" in failed]
+        used += [failed[f"{use.name} on {task.path}"] for use in gone]
+        tasks.append(
+            replace(task, indexes=tuple(use for use in task.indexes if use not in gone)) if gone else task
+        )
+    return replace(plan, tasks=tuple(tasks), notes=(*plan.notes, *used)) if used else plan

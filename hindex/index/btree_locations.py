@@ -16,7 +16,7 @@ from pyroaring import BitMap
 from hindex.index.index_file import IndexFileWriter, Page, PageRef
 from hindex.index.roaring import group_count
 from hindex.proto import index_file_pb2 as pb
-from hindex.table.fingerprint import Fingerprint
+from hindex.table.listing import Fingerprint
 
 #: Raw bytes after which a page of locations is closed, and most files of one.
 PAGE_BYTES = 32 * 1024

@@ -25,7 +25,7 @@ from hindex.plan.filter import Leaf, leaves
 from hindex.plan.filter_evaluation import mask
 from hindex.plan.reasons import Note, Reason
 from hindex.scan.open_task import OpenTask
-from hindex.scan.planning import has_column, plan_scan
+from hindex.scan.planning import plan_scan
 from hindex.sql.literals import of_value
 from hindex.sql.predicate import (
     ColumnRef,
@@ -37,9 +37,8 @@ from hindex.sql.predicate import (
 from hindex.store.manifest import IndexEntry
 from hindex.store.snapshot import FileView, Snapshot
 from hindex.store.store import Store
-from hindex.table.paths import bind_paths
+from hindex.table.file_schema import bind_paths, in_table
 from hindex.table.transactional import open_data_file
-from hindex.table.values import in_table
 
 #: Why an index was not asked, where that is not as it should be.
 _DAMAGE = {
@@ -173,7 +172,7 @@ class _Verifier:
             and view.entry
             and view.entry.is_covered_by(self._entry.id)
             # an index may be on a column that the table reads from other files by now
-            and has_column(view, self._binding, self._column.name)
+            and view.has_column(self._binding, self._column.name)
         ]
         verified = 0
         for view, stripes in _spread(files, self._rng):

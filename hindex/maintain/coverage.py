@@ -13,8 +13,7 @@ from hindex.domain import Key
 from hindex.errors import ColumnError, IndexNotFoundError
 from hindex.plan.filter import NEVER, Always, Filter, Never, columns, leaves
 from hindex.plan.filter_evaluation import prune
-from hindex.plan.normalize import normalize
-from hindex.scan.planning import index_filter
+from hindex.plan.normalize import index_filter, normalize
 from hindex.sql.predicate import (
     And,
     Comparison,

@@ -14,7 +14,7 @@ from hindex.maintain.results import BuildEstimate
 from hindex.orc.metadata.types import OrcType
 from hindex.store.manifest import IndexEntry
 from hindex.store.snapshot import FileView, Snapshot
-from hindex.table.paths import bind_paths
+from hindex.table.file_schema import bind_paths
 from hindex.table.transactional import open_data_file
 
 #: Files of which one stripe is read, spread evenly over those that a build would read.

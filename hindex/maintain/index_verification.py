@@ -20,10 +20,9 @@ from hindex.index.minmax import array_extent
 from hindex.keys import array_keys, key_kind, key_list
 from hindex.plan.filter import Leaf
 from hindex.scan.open_task import OpenTask
-from hindex.scan.orc_answers import StatisticsSource
+from hindex.scan.orc_statistics import StatisticsSource
 from hindex.scan.planning import ScanPlan
-from hindex.scan.stripe_results import StripeResult
-from hindex.scan.task import OutputColumn
+from hindex.scan.scan_task import OutputColumn, StripeResult
 
 
 def is_same(got: pa.RecordBatch, want: pa.RecordBatch) -> bool:

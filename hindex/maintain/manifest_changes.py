@@ -9,7 +9,7 @@ from dataclasses import replace
 from hindex.keys import same_keys
 from hindex.maintain.coverage import covered_partitions, remove_partitions
 from hindex.maintain.results import DropResult
-from hindex.scan.planning import index_filter
+from hindex.plan.normalize import index_filter
 from hindex.sql.predicate import Predicate
 from hindex.store.manifest import IndexEntry, Manifest, drop_index, forget_index_files, update_index
 from hindex.store.snapshot import Snapshot

@@ -20,10 +20,9 @@ from hindex.plan.filter import Leaf, leaves
 from hindex.plan.filter_evaluation import mask
 from hindex.plan.reasons import Note, Reason, group_notes
 from hindex.scan.open_task import OpenTask
-from hindex.scan.orc_answers import StatisticsSource
+from hindex.scan.orc_statistics import StatisticsSource
 from hindex.scan.planning import ScanPlan, plan_every, plan_full
-from hindex.scan.stripe_results import StripeResult
-from hindex.scan.task import OutputColumn, ScanTask
+from hindex.scan.scan_task import OutputColumn, ScanTask, StripeResult
 
 #: Rows that a message names.
 _NAMED_ROWS = 5

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from hindex.domain import Domain
-from hindex.errors import ColumnError, PredicateError
+from hindex.errors import ColumnError, HindexError, PredicateError
 from hindex.expr.coerce import REMEDY
 from hindex.expr.typing import Resolve, check_depth, check_filling, typed, typed_condition
 from hindex.orc.metadata.types import Kind, OrcType
@@ -42,6 +42,8 @@ from hindex.sql.predicate import (
     operands,
     quote_string,
 )
+from hindex.store.manifest import IndexEntry
+from hindex.table.schema import TableSchema
 
 #: Lists with more literals than this are abbreviated in texts.
 _LITERALS_SHOWN = 8
@@ -273,3 +275,21 @@ def _long_list(column: ColumnRef, node: In, negated: bool) -> str:
     shown = ", ".join(map(str, node.literals[:_LITERALS_SHOWN]))
     word = "NOT IN" if negated else "IN"
     return f"{column} {word} ({shown}, … {len(node.literals) - _LITERALS_SHOWN:,} more)"
+
+
+def index_filter(entry: IndexEntry, schema: TableSchema) -> Filter:
+    """Return the filter on partition columns of an index that covers only some partitions.
+
+    :raises HindexError: if the recorded predicate no longer fits the table.
+    """
+    if entry.where is None:
+        return ALWAYS
+    from hindex.sql import parse_predicate
+
+    try:
+        return normalize(parse_predicate(entry.where), schema)
+    except HindexError as error:
+        raise HindexError(
+            f"Index {entry.name!r} covers {entry.where!r}, which does not fit the table any more ({error}): drop "
+            "the index"
+        ) from error

@@ -19,7 +19,7 @@ from hindex.plan.time_zones import ZonesOf, is_about_time
 from hindex.queries.table_resolution import QueryTableState, TableResolver, resolve_tables
 from hindex.scan.open_task import OpenTask
 from hindex.scan.planning import ScanPlan, plan_scan
-from hindex.scan.task import ScanTask
+from hindex.scan.scan_task import ScanTask
 from hindex.scan.task_runner import Unit
 from hindex.spark.scan import RowScan, scan_frame
 from hindex.spark.session_time_zones import zones

@@ -6,9 +6,8 @@ are combined over the predicate as bounds of rows are: a file without a stripe t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Protocol
 
 from pyroaring import BitMap
@@ -18,16 +17,17 @@ from hindex.errors import HindexError
 from hindex.index.column_stats import are_of_kind
 from hindex.index.index_type import Bounds, index_type
 from hindex.keys import key_kind, same_keys
-from hindex.orc.metadata.types import OrcType
+from hindex.orc.acid.delta_files import AcidFile
+from hindex.orc.acid.row_keys import bucket_property
+from hindex.orc.acid.schema import ROW_ID, ROW_ID_TYPE, is_row_key
 from hindex.plan.filter import Filter, Leaf
 from hindex.plan.filter_evaluation import bounds
-from hindex.scan.orc_answers import StatisticsSource
-from hindex.scan.stripe_results import LeafResult
+from hindex.scan.orc_statistics import StatisticsSource
+from hindex.scan.scan_task import LeafResult
 from hindex.store.extents import ExtentColumn, Mask, StoredExtents
 from hindex.store.manifest import FileEntry, IndexEntry
 from hindex.store.snapshot import FileView
-from hindex.table.paths import bind_paths
-from hindex.table.type_text import parse_type
+from hindex.table.file_schema import recorded_type
 
 _LAST = 1000
 
@@ -168,11 +168,55 @@ def is_as_precise(entry: IndexEntry, as_other: IndexEntry) -> bool:
     return one.order >= other.order and one.operators >= other.operators
 
 
-@lru_cache(maxsize=256)
-def recorded_type(schema: str, binding: tuple[str, ...], column: str, transactional: bool) -> OrcType | None:
-    """The type that a file of a recorded schema has for a column of the table."""
-    try:
-        found = bind_paths(binding, parse_type(schema), [column], transactional=transactional).get(column)
-    except ValueError:
+class RowIdBounds:
+    """Bounds of the row keys of original files, indexed or not, from their place.
+
+    :param binding: the table's data columns.
+    """
+
+    needs_entry = False
+
+    def __init__(self, binding: tuple[str, ...]) -> None:
+        self._binding = binding
+
+    def lookup(self, view: FileView, leaf: Leaf) -> Iterator[StripeBounds]:
+        """All stripes of a file, or none, where that is known of all its rows."""
+        acid = view.file.acid
+        if acid is None or not is_row_key(leaf.column, self._binding):
+            return
+        rows = row_id_bounds(leaf.column, leaf.domain, acid, 0, view.num_rows)
+        if rows is None:
+            return
+        if not rows.upper:
+            yield StripeBounds(StatisticsSource.PLACE, Bounds.none())
+        elif len(rows.lower) == view.num_rows:
+            yield StripeBounds(StatisticsSource.PLACE, Bounds.all(view.num_stripes))
+
+
+def row_id_bounds(column: str, domain: Domain, file: AcidFile, first_row: int, rows: int) -> Bounds | None:
+    """The rows of a stripe whose row key, or field of it, is in a domain; None where that is not known.
+
+    :param column: the key, or the field by its dotted path, as :func:`~hindex.orc.acid.schema.row_key` gives it.
+    :param file: its place; that of a file which is not flat tells nothing.
+    :param first_row: the stripe's first row, counted through the file.
+    """
+    if file.bucket is None or file.first_row_id is None:
+        # to read the key tells that there is none
         return None
-    return None if found is None else found.type
+    if column == ROW_ID:
+        # it can only be tested for NULL
+        return Bounds.all(rows) if domain.ranges else Bounds.none()
+    first = file.first_row_id + first_row
+    write_id, bucket, row_id = (f"{ROW_ID}.{name}" for name in ROW_ID_TYPE.field_names)
+    constants = {write_id: file.write_id, bucket: bucket_property(file.bucket, file.statement)}
+    if column in constants:
+        return Bounds.all(rows) if domain.contains(constants[column]) else Bounds.none()
+    if column != row_id:
+        return None
+    found = BitMap()
+    for item in domain.ranges:
+        low = 0 if item.low is None else int(item.low) - first
+        high = rows - 1 if item.high is None else int(item.high) - first
+        if low < rows and high >= 0:
+            found.add_range(max(low, 0), min(high, rows - 1) + 1)
+    return Bounds.exactly(found)

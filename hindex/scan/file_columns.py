@@ -7,17 +7,22 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from hindex.errors import OrcError, TableError
+from hindex.keys import are_values, key_array, single_key
 from hindex.orc import OrcReader, RowSelection
 from hindex.orc.acid.schema import acid_columns, is_row_key
 from hindex.orc.io.thread_pool import ThreadPool
 from hindex.orc.metadata.types import OrcType
-from hindex.scan.task import OutputColumn, ScanTask
-from hindex.table.declared import can_convert
-from hindex.table.paths import bind_paths
-from hindex.table.values import in_table
+from hindex.plan.filter import AllOf, Filter, Leaf
+from hindex.scan.scan_task import OutputColumn, ScanTask
+from hindex.table.file_schema import bind_paths, in_table
+from hindex.table.schema import can_convert
 
 #: Columns that a message lists.
 _NAMED = 20
+
+
+#: An array of one repeated value may have so many bytes.
+_MOST_BYTES = 1 << 30
 
 
 class FileColumns:
@@ -146,7 +151,7 @@ def _listed(names: Sequence[str]) -> str:
 def output_schema(columns: Sequence[OutputColumn], *, has_instants: bool = False) -> pa.Schema:
     """The Arrow schema of columns to read.
 
-    :param has_instants: whether timestamps are instants, see :class:`~hindex.scan.task.ScanTask`.
+    :param has_instants: whether timestamps are instants, see :class:`~hindex.scan.scan_task.ScanTask`.
     """
     return pa.schema(
         [
@@ -178,3 +183,30 @@ def assembled(
         for column, field in zip(columns, schema, strict=True)
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def constant_values(root: Filter) -> dict[str, pa.Array]:
+    """The value, null among them, that each of some columns has in every row that a filter keeps, as an array of one.
+
+    None of a type whose equal values may differ, as -0.0 and 0.0 do.
+    """
+    found: dict[str, pa.Array] = {}
+    for part in root.children if isinstance(root, AllOf) else (root,):
+        if not isinstance(part, Leaf):
+            continue
+        domain = part.decoded
+        if domain.null_allowed and not domain.ranges:
+            found[part.column] = pa.nulls(1, part.type.to_arrow())
+        elif not domain.null_allowed and len(domain.ranges) == 1 and are_values(part.type):
+            only = domain.ranges[0]
+            if only.is_point:
+                assert only.low is not None
+                found[part.column] = key_array(part.type, single_key(only.low))
+    return found
+
+
+def repeat_value(one: pa.Array, rows: int) -> pa.Array | None:
+    """A fixed value, so many times; None where that is too large for one array."""
+    if one.null_count:
+        return pa.nulls(rows, one.type)
+    return pa.repeat(one[0], rows) if one.nbytes * rows <= _MOST_BYTES else None

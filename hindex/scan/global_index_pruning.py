@@ -17,10 +17,11 @@ from hindex.keys import key_kind, same_keys
 from hindex.orc.metadata.types import OrcType
 from hindex.plan.filter import Filter, Leaf, leaves
 from hindex.plan.reasons import Note, Reason, failure_reason
-from hindex.scan.file_bounds import StripeBounds, recorded_type
-from hindex.scan.task import LocatedGroups
+from hindex.scan.file_bounds import StripeBounds
+from hindex.scan.scan_task import LocatedGroups
 from hindex.store.manifest import IndexEntry, SharedIndexEntry
 from hindex.store.snapshot import FileView, Snapshot
+from hindex.table.file_schema import recorded_type
 from hindex.table.type_text import parse_type
 
 #: Leaf pages of one index file beyond which a range is too wide to look at.

@@ -18,13 +18,11 @@ from hindex.orc import OrcReader
 from hindex.plan.filter import AllOf, Filter, Leaf
 from hindex.plan.filter_evaluation import bounds
 from hindex.plan.reasons import Note, Reason
-from hindex.scan.cost import is_cheap, why_not_ask
+from hindex.scan.file_bounds import row_id_bounds
 from hindex.scan.file_columns import FileColumns
-from hindex.scan.index_answers import IndexLookups, LookupSource
-from hindex.scan.orc_answers import OrcStatistics, StatisticsResult, StatisticsSource
-from hindex.scan.original_file_row_ids import row_id_bounds
-from hindex.scan.stripe_results import LeafResult, StripeResult
-from hindex.scan.task import OutputColumn, ScanTask
+from hindex.scan.index_lookups import IndexLookups, LookupSource, is_cheap, why_not_ask
+from hindex.scan.orc_statistics import OrcStatistics, StatisticsResult, StatisticsSource
+from hindex.scan.scan_task import LeafResult, OutputColumn, ScanTask, StripeResult
 
 #: What is known of each leaf in a stripe; None where nothing is.
 _Known = dict[Leaf, Bounds | None]

@@ -25,14 +25,12 @@ from hindex.orc.reader.row_selection import Rows
 from hindex.plan.filter import Leaf
 from hindex.plan.filter_evaluation import Mask, mask
 from hindex.plan.reasons import REPLACED, REPLACED_SINCE, Note, Reason
-from hindex.scan.constant_columns import constant_values, repeat_value
-from hindex.scan.file_columns import FileColumns, assembled
-from hindex.scan.index_answers import IndexLookups
+from hindex.scan.file_columns import FileColumns, assembled, constant_values, repeat_value
+from hindex.scan.index_lookups import IndexLookups
 from hindex.scan.lookup import Lookup
 from hindex.scan.metrics import NO_METER, Step
-from hindex.scan.orc_answers import StatisticsSource
-from hindex.scan.stripe_results import StripeResult
-from hindex.scan.task import OutputColumn, ScanTask
+from hindex.scan.orc_statistics import StatisticsSource
+from hindex.scan.scan_task import OutputColumn, ScanTask, StripeResult
 
 
 class OpenTask:

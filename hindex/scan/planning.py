@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -18,29 +17,27 @@ from hindex.orc.acid.schema import is_row_key, row_key
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.plan.filter import ALWAYS, NEVER, Filter, Never, column_types, columns, leaves, residuals
 from hindex.plan.filter_evaluation import prune
-from hindex.plan.normalize import normalize
+from hindex.plan.normalize import index_filter, normalize
 from hindex.plan.quoted_identifier_hints import quoted_names
 from hindex.plan.reasons import REPLACED, Note, Reason
 from hindex.plan.time_zones import TimeZones, ZonesOf, has_time, is_about_time, no_zones
 from hindex.scan.file_bounds import (
     FileBounds,
     ManifestExtents,
+    RowIdBounds,
     SkippedFile,
     is_as_precise,
-    recorded_type,
     skip_file,
 )
 from hindex.scan.file_columns import output_schema
 from hindex.scan.global_index_pruning import GlobalIndexPruner
-from hindex.scan.original_file_row_ids import RowIdBounds
-from hindex.scan.task import IndexUse, OutputColumn, ScanTask
+from hindex.scan.scan_task import IndexUse, OutputColumn, ScanTask
 from hindex.sql.predicate import Predicate
 from hindex.store.extents import StoredExtents
 from hindex.store.manifest import IndexEntry, IndexFileEntry, Manifest
 from hindex.store.snapshot import FileView, Snapshot
-from hindex.table.declared import bind_file_columns, can_convert
-from hindex.table.paths import bind_paths
-from hindex.table.schema import ColumnName, ResolvedColumn, TableSchema, spelled
+from hindex.table.file_schema import bind_paths, recorded_type, stored_columns
+from hindex.table.schema import ColumnName, TableSchema, can_convert, check_path
 
 _OTHER_KEYS = "the manifest has keys of another type of it; ALTER INDEX ... REBUILD writes them again"
 
@@ -50,8 +47,8 @@ class ScanPlan:
     """The plan of a scan. ``tasks`` are ordered by the paths of their files.
 
     ``notes`` tell what was not used and why, ``skipped`` are the files that what the driver knows rules out.
-    ``lookups`` are columns of aggregates or of an order, see :class:`~hindex.scan.task.ScanTask`; ``sources`` are what
-    the driver asked. With ``zones``, timestamps are instants.
+    ``lookups`` are columns of aggregates or of an order, see :class:`~hindex.scan.scan_task.ScanTask`; ``sources`` are
+    what the driver asked. With ``zones``, timestamps are instants.
     """
 
     snapshot: Snapshot
@@ -202,21 +199,8 @@ def _row_key(parts: Sequence[str], schema: TableSchema) -> OutputColumn | None:
     return None if key is None else OutputColumn(*key)
 
 
-def check_path(found: ResolvedColumn, schema: TableSchema) -> None:
-    """Refuse a field within a struct whose dotted path could stand for something else.
-
-    :raises ColumnError: naming it.
-    """
-    if any("." in part for part in found.path[1:]):
-        raise ColumnError(
-            f"Column {spelled(found.path)} cannot be read by itself: names with a dot within a struct are not "
-            f"supported; read {found.path[0]!r} instead"
-        )
-    if found.is_nested and schema.is_ambiguous(found.name):
-        raise ColumnError(f"Column {found.name!r} is ambiguous: read {found.path[0]!r} instead")
-
-
 _Part = tuple[Filter, tuple[OutputColumn, ...], tuple[OutputColumn, ...], frozenset[str]]
+
 
 #: Of a file: its partition as written, and the declared columns that it lacks and that have a default.
 _Constants = tuple[tuple[str | None, ...], frozenset[str]]
@@ -440,7 +424,7 @@ class _Planner:
             if view.file.acid is not None and is_row_key(name, self._binding):
                 self._row_keys.add(name)
                 continue
-            if not has_column(view, self._binding, name):
+            if not view.has_column(self._binding, name):
                 # null in every row: known without an index
                 continue
             indexes = self._indexes.get(name, [])
@@ -527,55 +511,3 @@ class _Planner:
                 what = REPLACED
             return Note(Reason.STALE_FILE, file.path, what)
         return Note(Reason.NOT_BUILT, f"{index.name} on {file.path}", "the index has no entry for this file")
-
-
-def has_column(view: FileView, binding: tuple[str, ...], column: str) -> bool:
-    """Return True if a file has a column of the table, or a field within a struct by its dotted path."""
-    if column in binding:
-        return column in stored_columns(binding, view.names)
-    return stored_type(binding, view.columns, column) is not None
-
-
-def is_indexable(
-    view: FileView, snapshot: Snapshot, binding: tuple[str, ...], column: ResolvedColumn
-) -> bool:
-    """Return True if a file has a column, in a type whose values are converted to the table's."""
-    if not has_column(view, binding, column.name):
-        return False
-    if snapshot.declared is None:
-        return True
-    file_type = stored_type(binding, view.columns, column.name)
-    return file_type is not None and can_convert(file_type, column.type)
-
-
-@lru_cache(maxsize=256)
-def stored_columns(binding: tuple[str, ...], names: tuple[str, ...]) -> frozenset[str]:
-    """Return the table's columns that a file with these column names has."""
-    bound = bind_file_columns(binding, names)
-    return frozenset(name for name, at in zip(binding, bound, strict=True) if at is not None)
-
-
-@lru_cache(maxsize=256)
-def stored_type(
-    binding: tuple[str, ...], columns: tuple[tuple[str, OrcType], ...], column: str
-) -> OrcType | None:
-    """Return the type of a table's column, or of a field by its dotted path, in a file; None if it lacks that."""
-    names, types = tuple(name for name, _ in columns), tuple(of for _, of in columns)
-    root = OrcType(Kind.STRUCT, children=types, field_names=names)
-    path = bind_paths(binding, root, [column]).get(column)
-    return None if path is None else path.type
-
-
-def index_filter(entry: IndexEntry, schema: TableSchema) -> Filter:
-    """The filter on partition columns of an index that covers only some partitions."""
-    if entry.where is None:
-        return ALWAYS
-    from hindex.sql import parse_predicate
-
-    try:
-        return normalize(parse_predicate(entry.where), schema)
-    except HindexError as error:
-        raise HindexError(
-            f"Index {entry.name!r} covers {entry.where!r}, which does not fit the table any more ({error}): drop "
-            "the index"
-        ) from error

@@ -16,8 +16,7 @@ from hindex.scan.metrics import NO_METER, MetricsCollector, QueryMetrics, Step
 from hindex.scan.open_task import OpenTask
 from hindex.scan.planning import ScanPlan
 from hindex.scan.query_log import log_query
-from hindex.scan.stripe_results import StripeResult
-from hindex.scan.task import ScanTask
+from hindex.scan.scan_task import ScanTask, StripeResult
 from hindex.store.snapshot import Snapshot
 
 T = TypeVar("T")

@@ -13,8 +13,7 @@ from hindex.spark.session import as_active, java_session
 from hindex.spark.types import quoted
 from hindex.sql.expression import quote_string
 from hindex.sql.words import WITH_SPARK
-from hindex.table.listing import normalize_uri
-from hindex.table.path_suggestions import suggest_path
+from hindex.table.location import normalize_uri, suggest_path
 
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException

@@ -19,8 +19,7 @@ from hindex.plan.literals import comparison_domain
 from hindex.spark.catalog import ask_session_catalog, run
 from hindex.sql.predicate import Comparison, ComparisonOp, LiteralKind
 from hindex.store.snapshot import Snapshot
-from hindex.table.declared import DeclaredSchema
-from hindex.table.schema import TableColumn
+from hindex.table.schema import DeclaredSchema, TableColumn
 from hindex.table.type_text import parse_type
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from hindex.errors import TableError
 from hindex.spark.catalog import describe_for_query, location_uri
 from hindex.spark.partitions import catalog_partitions
 from hindex.spark.session import java_session
-from hindex.table.listing import list_data_files, normalize_uri
+from hindex.table.listing import list_data_files
+from hindex.table.location import normalize_uri
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

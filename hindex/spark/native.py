@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.plan.filter import Always
 from hindex.scan.planning import ScanPlan
-from hindex.scan.task import ScanTask
+from hindex.scan.scan_task import ScanTask
 from hindex.spark.types import quoted, spark_ddl
 
 if TYPE_CHECKING:

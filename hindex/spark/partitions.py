@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from hindex.spark.catalog import ask_session_catalog, location_uri, run
-from hindex.table.external_partitions import CatalogPartitions, PartitionLocation
-from hindex.table.listing import join_uri, normalize_uri
-from hindex.table.partitions import NULL_PARTITION, unescape
+from hindex.table.location import join_uri, normalize_uri
+from hindex.table.partitions import NULL_PARTITION, CatalogPartitions, PartitionLocation, unescape
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,7 +14,7 @@ import pyarrow as pa
 from hindex.errors import DeletedFileError, HindexError
 from hindex.plan.modes import Mode
 from hindex.scan.open_task import OpenTask
-from hindex.scan.task import ScanTask
+from hindex.scan.scan_task import ScanTask
 from hindex.scan.task_runner import is_deleted_file
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hindex.index.column_stats import ColumnStats
-from hindex.table.fingerprint import Fingerprint
+from hindex.table.listing import Fingerprint
 
 
 @dataclass(frozen=True, slots=True)

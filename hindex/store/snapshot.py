@@ -18,11 +18,17 @@ from hindex.orc.metadata.file_tail import FileTail, read_tail
 from hindex.orc.metadata.types import OrcType
 from hindex.store.manifest import FileEntry, Manifest
 from hindex.store.store import Store
-from hindex.table.declared import DeclaredSchema, bind_file_columns, file_schema
-from hindex.table.external_partitions import CatalogPartitions, is_external
+from hindex.table.file_schema import bind_file_columns, file_schema, stored_columns, stored_type
 from hindex.table.listing import DataFile, Listing, list_data_files
-from hindex.table.partitions import PartitionValue
-from hindex.table.schema import TableColumn, TableSchema, merge_schemas
+from hindex.table.partitions import CatalogPartitions, PartitionValue, is_external
+from hindex.table.schema import (
+    DeclaredSchema,
+    ResolvedColumn,
+    TableColumn,
+    TableSchema,
+    can_convert,
+    merge_schemas,
+)
 from hindex.table.transactional import AcidOptions, with_row_ids
 from hindex.table.type_text import parse_type
 
@@ -56,6 +62,15 @@ class FileView:
     @property
     def is_listed_fresh(self) -> bool:
         return self.entry is not None and self.file.may_match(self.entry.fingerprint) and not self.is_replaced
+
+    def has_column(self, binding: tuple[str, ...], column: str) -> bool:
+        """Return True if the file has a column of the table, or a field within a struct by its dotted path.
+
+        :param binding: the table's data columns.
+        """
+        if column in binding:
+            return column in stored_columns(binding, self.names)
+        return stored_type(binding, self.columns, column) is not None
 
     @property
     def is_replaced(self) -> bool:
@@ -404,3 +419,18 @@ def _columns(root: OrcType, is_transactional: bool) -> tuple[_Columns, bool]:
     acid = acid_columns(root) if is_transactional else None
     user = root if acid is None else acid.user
     return tuple(zip(user.field_names, user.children, strict=True)), acid is None
+
+
+def is_indexable(
+    view: FileView, snapshot: Snapshot, binding: tuple[str, ...], column: ResolvedColumn
+) -> bool:
+    """Return True if a file has a column, in a type whose values are converted to the table's.
+
+    :param binding: the table's data columns.
+    """
+    if not view.has_column(binding, column.name):
+        return False
+    if snapshot.declared is None:
+        return True
+    file_type = stored_type(binding, view.columns, column.name)
+    return file_type is not None and can_convert(file_type, column.type)

@@ -9,7 +9,7 @@ from typing import IO
 
 from hindex.store.remote import RemoteStorage
 from hindex.store.storage import open_storage
-from hindex.table.listing import is_local
+from hindex.table.location import is_local
 
 
 class StagedFile:

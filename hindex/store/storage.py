@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from hindex.errors import StoreError
-from hindex.table.listing import is_local, local_path, normalize_uri
+from hindex.table.location import is_local, local_path, normalize_uri
 
 #: How the names of unfinished files begin.
 TEMPORARY_PREFIX = ".tmp-"

@@ -35,7 +35,8 @@ from hindex.store.storage import (
     reason,
     write_remedy,
 )
-from hindex.table.listing import is_hidden, is_local, join_uri, normalize_uri
+from hindex.table.directory_tree import is_hidden
+from hindex.table.location import is_local, join_uri, normalize_uri
 
 #: How long what is not needed stays, where VACUUM is not told: longer than a build takes.
 RETAIN_HOURS = 168.0

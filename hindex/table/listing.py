@@ -5,62 +5,50 @@ The rules are those of Spark's file index, so that both engines read the same fi
 
 from __future__ import annotations
 
-import errno
-import os
-import re
-import stat
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from urllib.parse import unquote
-
-import pyarrow.fs
+from dataclasses import dataclass, field, replace
 
 from hindex.errors import TableError, TableNotFoundError
 from hindex.orc.acid.delta_files import AcidFile
-from hindex.orc.acid.directory import METADATA_FILE, VERSION_FILE, is_acid_directory
-from hindex.orc.io.source import listed_mtime, one_line, resolve_filesystem
-from hindex.table.external_partitions import CatalogPartitions, PartitionLocation
-from hindex.table.fingerprint import Fingerprint
+from hindex.table.directory_tree import DirectoryTree, ListedFile, list_tree
+from hindex.table.location import is_local, join_uri, missing_remedy, normalize_uri
 from hindex.table.partitions import (
+    CatalogPartitions,
     PartitionColumn,
     Partitioning,
+    PartitionLocation,
     PartitionValue,
     RawPartition,
     discover,
 )
-from hindex.table.path_suggestions import missing_remedy
 from hindex.table.transactional import AcidOptions, TransactionalDirectory, transactional_files
-from hindex.table.tree import DirectoryTree, ListedFile
-from hindex.validation import is_utf8
 
-__all__ = [
-    "DataFile",
-    "Fingerprint",
-    "Listing",
-    "is_hidden",
-    "is_local",
-    "join_uri",
-    "list_data_files",
-    "local_path",
-    "normalize_uri",
-]
 
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
-#: Hidden files in a base or delta that are looked for.
-_MARKERS = frozenset({METADATA_FILE, VERSION_FILE})
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """The state of a data file when it was read.
 
-#: Schemes that name the same store.
-_SAME_SCHEMES = {"s3a": "s3", "s3n": "s3"}
+    :param length: bytes.
+    :param mtime_ns: modification time, nanoseconds since 1970 (0 where the store has none).
+    :param tail_checksum: crc32c of the ORC tail, metadata, footer and postscript as stored.
+    """
+
+    length: int
+    mtime_ns: int
+    tail_checksum: int
+
+
 #: What is recorded of a file that could be replaced without another time: its store tells whole seconds, and this one
 #: is hardly over.
 _UNSETTLED = -1
+
+
 #: How far the store's clock and the one here may be apart, and the second itself.
 _SETTLES_NS = 5 * 10**9
+
+
 _SECOND_NS = 10**9
-#: Odd, with bits everywhere: neighbouring inodes differ by more than times do.
-_INODE_FACTOR = 0x9E3779B97F4A7C15
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,61 +132,6 @@ class Listing:
         return self.partitioning.values[file.partition]
 
 
-def is_local(uri: str) -> bool:
-    """Return True if a path or URI is on a local file system."""
-    return _scheme(uri) in ("", "file")
-
-
-def local_path(text: str) -> str:
-    """The absolute local path of a path or ``file:`` URI; symbolic links are kept.
-
-    ``file:`` URIs are percent-decoded, unless only the name as written exists: Hadoop writes both kinds.
-    """
-    if _scheme(text) == "file":
-        path = text[len("file:") :]
-        if path.startswith("//"):
-            host, slash, rest = path[2:].partition("/")
-            if host not in ("", "localhost"):
-                raise TableError(f"Table {text!r} is invalid: a 'file:' URI cannot name a host: {host!r}")
-            path = slash + rest
-        decoded = unquote(path)
-        text = path if decoded != path and os.path.lexists(path) and not os.path.lexists(decoded) else decoded
-    if not text or "\0" in text:
-        raise TableError(f"Table {text!r} is invalid: that is not a path")
-    return str(Path(text).absolute())
-
-
-def normalize_uri(text: str) -> str:
-    """One spelling for every way to write a table's place.
-
-    Local paths and ``file:`` URIs become absolute paths without symbolic links; ``s3a`` and ``s3n`` become
-    ``s3``; trailing slashes go. ``~`` is not expanded.
-
-    >>> normalize_uri("S3A://bucket/table//"), normalize_uri("file:///no/such/../dir/")
-    ('s3://bucket/table', '/no/dir')
-
-    :raises TableError: if it is neither a path nor a URI.
-    """
-    scheme = _scheme(text)
-    if scheme in ("", "file"):
-        path = os.path.realpath(local_path(text))
-        _check_name(path, path)
-        return path
-    rest = text[len(scheme) + 1 :]
-    place, mark, query = rest.partition("?")
-    return f"{_SAME_SCHEMES.get(scheme, scheme)}:{place.rstrip('/')}{mark}{query}"
-
-
-def join_uri(base: str, path: str) -> str:
-    """The normalised path or URI of something below another; the options of a URI stay at its end.
-
-    >>> join_uri("s3://bucket/table?region=eu-west-1", "p=1/x.orc"), join_uri("/", "x")
-    ('s3://bucket/table/p=1/x.orc?region=eu-west-1', '/x')
-    """
-    place, mark, query = (base, "", "") if is_local(base) else base.partition("?")
-    return f"{place.rstrip('/')}/{path}{mark}{query}"
-
-
 def list_data_files(
     table: str,
     *,
@@ -222,7 +155,7 @@ def list_data_files(
     uri = normalize_uri(table)
     table = name or table
     try:
-        is_file, tree = _local_files(table, uri) if is_local(uri) else _remote_files(table, uri)
+        is_file, tree = list_tree(table, uri)
     except TableNotFoundError as error:
         if declared is None and (partitions is None or not (partitions.here or partitions.elsewhere)):
             remedy = missing_remedy(table, uri) if is_local(uri) else ""
@@ -237,7 +170,7 @@ def list_data_files(
             uri, True, (DataFile(only.name, uri, only.length, only.mtime_ns, (), only.changed_ns),)
         )
     if partitions is not None and not tree.acid:
-        tree = partitions.kept(tree)
+        tree = replace(tree, files=[file for file in tree.files if file.directory in partitions.here])
     # each with the directory that tells its partition
     found: list[tuple[ListedFile, str, AcidFile | None]]
     transactional: tuple[TransactionalDirectory, ...] = ()
@@ -281,7 +214,7 @@ def list_data_files(
 def _files_elsewhere(table: str, place: PartitionLocation) -> list[ListedFile]:
     """The data files of a partition elsewhere: those directly in its directory, none where there is no such."""
     try:
-        is_file, tree = (_local_files if is_local(place.uri) else _remote_files)(table, place.uri)
+        is_file, tree = list_tree(table, place.uri)
     except TableNotFoundError:
         return []
     if is_file or tree.acid:
@@ -291,157 +224,3 @@ def _files_elsewhere(table: str, place: PartitionLocation) -> list[ListedFile]:
             "partitions away from the table are read only where they are directories of plain files"
         )
     return [file for file in tree.files if not file.directory]
-
-
-def _local_files(table: str, root: str) -> tuple[bool, DirectoryTree]:
-    try:
-        status = Path(root).stat()
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise TableNotFoundError(f"Table {table!r} is invalid: no such file or directory: {root}") from error
-    except OSError as error:
-        raise TableError(f"Table {table!r} is invalid: cannot read {root}: {error.strerror}") from error
-    if stat.S_ISREG(status.st_mode):
-        only = ListedFile("", Path(root).name, status.st_size, *_times(status))
-        return True, DirectoryTree([only])
-    if not stat.S_ISDIR(status.st_mode):
-        raise TableError(f"Table {table!r} is invalid: {root} is neither a file nor a directory")
-    tree = DirectoryTree()
-    try:
-        _walk(table, root, (status.st_dev, status.st_ino), tree)
-    except OSError as error:
-        raise TableError(
-            f"Table {table!r} is invalid: cannot list {error.filename or root}: {error.strerror}"
-        ) from error
-    return False, tree
-
-
-def _walk(table: str, root: str, identity: tuple[int, int], tree: DirectoryTree) -> None:
-    """Collect what is below a directory of some identity."""
-    # directories to look into, each with the identities of itself and of those that it is in; names of one letter
-    # nest deeper than Python calls
-    waiting: list[tuple[str, tuple[tuple[int, int], ...]]] = [("", (identity,))]
-    while waiting:
-        directory, above = waiting.pop()
-        with os.scandir(f"{root}/{directory}" if directory else root) as entries:
-            for entry in entries:
-                name = entry.name
-                if is_hidden(name):
-                    if name in _MARKERS and directory in tree.acid:
-                        tree.markers.add(f"{directory}/{name}")
-                    continue
-                _check_name(table, name)
-                status = _status(entry)
-                if status is None:
-                    continue
-                if stat.S_ISREG(status.st_mode):
-                    tree.files.append(ListedFile(directory, name, status.st_size, *_times(status)))
-                elif stat.S_ISDIR(status.st_mode):
-                    below = f"{directory}/{name}" if directory else name
-                    if not _enters(tree, directory, name, below):
-                        continue
-                    own = (status.st_dev, status.st_ino)
-                    if own in above:
-                        raise TableError(
-                            f"Table {table!r} is invalid: the symbolic link {below!r} leads back above itself"
-                        )
-                    waiting.append((below, (*above, own)))
-
-
-def _status(entry: os.DirEntry[str]) -> os.stat_result | None:
-    """Return the status of a directory entry; None for broken links and deleted files, which Spark skips too."""
-    try:
-        return entry.stat()
-    except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
-            return None
-        raise
-
-
-def _times(status: os.stat_result) -> tuple[int, int]:
-    """Return the modification and change time of a file in 64 bits: years from 2262 on wrap around.
-
-    The number of its inode is in the second: clocks of file systems tick every few milliseconds, and files that were
-    written in one tick may change places, as when directories above them are renamed, without a change of their status.
-    """
-    changed = status.st_ctime_ns + _INODE_FACTOR * status.st_ino
-    return listed_mtime(status), _in_64_bits(changed)
-
-
-def _in_64_bits(number: int) -> int:
-    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
-
-
-def _enters(tree: DirectoryTree, directory: str, name: str, path: str) -> bool:
-    """Return True if a directory belongs to the table, and record what it says about the table."""
-    if directory in tree.acid:
-        tree.acid[directory].append(name)
-        return False
-    if is_acid_directory(name):
-        tree.acid.setdefault(path, [])
-    return True
-
-
-def _remote_files(table: str, uri: str) -> tuple[bool, DirectoryTree]:
-    filesystem, root = resolve_filesystem(uri)
-    root = root.rstrip("/")
-    try:
-        kind = filesystem.get_file_info(root)
-        if kind.type == pyarrow.fs.FileType.NotFound:
-            raise TableNotFoundError(f"Table {table!r} is invalid: no such file or directory: {uri}")
-        if kind.type == pyarrow.fs.FileType.File:
-            return True, DirectoryTree(
-                [ListedFile("", root.rsplit("/", 1)[-1], kind.size, kind.mtime_ns or 0)]
-            )
-        infos = filesystem.get_file_info(pyarrow.fs.FileSelector(root, recursive=True))
-    except TableNotFoundError:
-        raise
-    except Exception as error:  # each library behind fsspec has a family of its own
-        raise TableError(f"Table {table!r} is invalid: cannot list {uri}: {one_line(error)}") from error
-    visible: dict[str, bool] = {"": True}
-    tree = DirectoryTree()
-    # a directory comes before what is in it, where the store tells of directories at all
-    for info in sorted(infos, key=lambda item: item.path):
-        path = info.path[len(root) + 1 :].rstrip("/")
-        if "" in path.split("/"):
-            continue  # an object with two slashes in its name: to Spark's file systems there is no such path
-        directory, _, name = path.rpartition("/")
-        if info.type == pyarrow.fs.FileType.Directory:
-            _sees(tree, path, visible)
-        elif info.type == pyarrow.fs.FileType.File and _sees(tree, directory, visible):
-            if not is_hidden(name):
-                tree.files.append(ListedFile(directory, name, info.size, info.mtime_ns or 0))
-            elif name in _MARKERS and directory in tree.acid:
-                tree.markers.add(path)
-    return False, tree
-
-
-def _sees(tree: DirectoryTree, directory: str, known: dict[str, bool]) -> bool:
-    """Return True if a directory belongs to the table; the answer is cached in ``known``."""
-    if directory not in known:
-        above, _, name = directory.rpartition("/")
-        known[directory] = (
-            _sees(tree, above, known) and not is_hidden(name) and _enters(tree, above, name, directory)
-        )
-    return known[directory]
-
-
-def is_hidden(name: str) -> bool:
-    """Return True if a file or directory of this name is never part of a table."""
-    return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
-
-
-def _check_name(table: str, name: str) -> None:
-    if not name.isascii() and not is_utf8(name):
-        raise TableError(
-            f"Table {table!a} is invalid: the name {name!a} is not UTF-8; rename it, "
-            "or set PYTHONUTF8=1 if it is and the locale is not"
-        )
-
-
-def _scheme(text: str) -> str:
-    """The scheme in lower case; a lone letter is no scheme."""
-    found = _SCHEME.match(text)
-    # "a:b/c" may be a plain name: only "scheme://" and "file:/" are URIs
-    if found is None or not (text.startswith("://", found.end() - 1) or found[1].lower() == "file"):
-        return ""
-    return found[1].lower()

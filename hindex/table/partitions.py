@@ -1,6 +1,12 @@
 """Hive-style partitions: columns whose values stand in directory names.
 
 The rules are those of Spark's partition discovery, so that both engines see the same columns and values.
+
+A catalog may also give a partition any other location. Then the catalog alone says which partitions a table has and
+where they are. The path of a data file of such an external partition is ``_at/``, the location with all but letters,
+digits and ``_.-~`` percent-encoded, and the partition as its directories would be named:
+``_at/%2Fold%2F2019/year=2019/part-0.orc``. No file below the table has such a path: a name that begins with ``_`` is
+hidden.
 """
 
 from __future__ import annotations
@@ -8,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote
 
 import pyarrow as pa
 
@@ -19,10 +26,16 @@ from hindex.table.partition_types import STRING, common_partition_type, infer_ty
 #: The directory value that stands for NULL.
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
+
 #: A file's partition as written in its directory names, still escaped; None stands for NULL.
 RawPartition = tuple[str | None, ...]
 
+
 _HEX = frozenset("0123456789abcdefABCDEF")
+
+
+#: How the paths of data files begin that are in partitions elsewhere.
+PREFIX = "_at/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,3 +232,37 @@ def _value(table: str, name: str, text: str, data_type: OrcType, *, is_declared:
             f"Table {table!r} is invalid: partition {name}={text} is not of the column's type {data_type}; rename it"
         ) from error
     return PartitionValue(value, key)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLocation:
+    """A partition that is elsewhere.
+
+    :ivar directory: as its directories would be named below the table: ``dt=2024-01-01/region=EU``.
+    :ivar uri: the normalised place of its files.
+    """
+
+    directory: str
+    uri: str
+
+    @property
+    def path(self) -> str:
+        """Return the prefix of its data files' paths in place of its directory."""
+        return f"{PREFIX}{quote(self.uri, safe='')}/{self.directory}"
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogPartitions:
+    """The partitions that a catalog has of a table.
+
+    :ivar here: those at their places below the table, as their directories are named.
+    :ivar elsewhere: the others.
+    """
+
+    here: frozenset[str]
+    elsewhere: tuple[PartitionLocation, ...] = ()
+
+
+def is_external(path: str) -> bool:
+    """Return True if a data file's path is of an external partition."""
+    return path.startswith(PREFIX)

@@ -1,4 +1,4 @@
-"""The schema of a table: the union of its files' columns, and its partition columns."""
+"""The schema of a table: declared by its catalog, or the union of its files' columns; and its partition columns."""
 
 from __future__ import annotations
 
@@ -13,14 +13,19 @@ from hindex.errors import ColumnError, TableError, UnsupportedError
 from hindex.orc.acid.schema import row_key
 from hindex.orc.metadata.types import INTEGER_KINDS, STRING_KINDS, Kind, OrcType
 from hindex.sql.expression import quote_name
+from hindex.table.partitions import PartitionColumn
 from hindex.validation import closest, listed, shown, suggestion
 
 #: Names are listed in messages up to this many.
 _LISTED_NAMES = 12
+
+
 #: Fields of one name are suggested up to this many.
 _LISTED_FIELDS = 3
 
+
 _FLOATING = (Kind.FLOAT, Kind.DOUBLE)
+
 
 #: What stands for a column: its name, or the dotted path of a field, as a text; or the names on the way, one by one,
 #: of which each may have dots of its own.
@@ -60,6 +65,25 @@ class ResolvedColumn:
     @property
     def is_nested(self) -> bool:
         return len(self.path) > 1
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredSchema:
+    """The columns of a table of a catalog.
+
+    :param columns: in the catalog's order, without the partition columns.
+    :param partition_columns: in the order of the directories.
+    :param spark_json: Spark's own schema of the table as JSON: names, types, nullability and field metadata.
+    """
+
+    columns: tuple[TableColumn, ...]
+    partition_columns: tuple[TableColumn, ...] = ()
+    spark_json: str = ""
+
+    @property
+    def partitions(self) -> list[PartitionColumn]:
+        """The partition columns as a listing takes them."""
+        return [PartitionColumn(column.name, column.type) for column in self.partition_columns]
 
 
 @dataclass(frozen=True, slots=True)
@@ -414,3 +438,51 @@ def _remedy(name: str, names: Sequence[str], what: str, show: Callable[[str], st
 def _brief(data_type: OrcType) -> str:
     text = str(data_type)
     return text if len(text) <= 80 else text[:77] + "..."
+
+
+def can_convert(file_type: OrcType, table_type: OrcType) -> bool:
+    """Return True if every value of a file's type has the same value in the table's type, as Spark reads it.
+
+    Integers and decimals widen, FLOAT is read as DOUBLE, strings of limited length are strings of any length and the
+    reverse, structs may lack fields or have more, and TIMESTAMP_NTZ is kept as bigint.
+    """
+    if file_type.same_as(table_type):
+        return True
+    match file_type.kind, table_type.kind:
+        case (a, b) if a in INTEGER_KINDS and b in INTEGER_KINDS:
+            return a <= b
+        case Kind.FLOAT, Kind.DOUBLE:
+            return True
+        case Kind.LONG, Kind.TIMESTAMP_NTZ:
+            return True
+        case (a, b) if a in STRING_KINDS and b in STRING_KINDS:
+            return True
+        case Kind.DECIMAL, Kind.DECIMAL:
+            (file_digits, file_scale), (digits, scale) = _digits(file_type), _digits(table_type)
+            return file_scale <= scale and file_digits - file_scale <= digits - scale
+        case Kind.STRUCT, Kind.STRUCT:
+            bound = bind_columns(table_type.field_names, file_type.field_names)
+            pairs = zip(table_type.children, bound, strict=True)
+            return all(at is None or can_convert(file_type.children[at], child) for child, at in pairs)
+        case (Kind.LIST, Kind.LIST) | (Kind.MAP, Kind.MAP):
+            return all(map(can_convert, file_type.children, table_type.children))
+    return False
+
+
+def _digits(data_type: OrcType) -> tuple[int, int]:
+    """Precision and scale; a file of a Hive version before 0.12 records none."""
+    return (data_type.precision, data_type.scale) if data_type.precision else (38, 18)
+
+
+def check_path(found: ResolvedColumn, schema: TableSchema) -> None:
+    """Refuse a field within a struct whose dotted path could stand for something else.
+
+    :raises ColumnError: naming it.
+    """
+    if any("." in part for part in found.path[1:]):
+        raise ColumnError(
+            f"Column {spelled(found.path)} cannot be read by itself: names with a dot within a struct are not "
+            f"supported; read {found.path[0]!r} instead"
+        )
+    if found.is_nested and schema.is_ambiguous(found.name):
+        raise ColumnError(f"Column {found.name!r} is ambiguous: read {found.path[0]!r} instead")

@@ -32,7 +32,7 @@ from hindex.orc.acid.row_keys import first_row_ids
 from hindex.orc.acid.write_ids import ALL_VALID, ValidWriteIds
 from hindex.orc.io.source import open_source
 from hindex.orc.reader.file_cache import KNOWN_FILES, FileCache
-from hindex.table.tree import DirectoryTree, ListedFile
+from hindex.table.directory_tree import DirectoryTree, ListedFile
 
 #: Bytes of a marker that are read; Hive writes some fifty.
 _MARKER_BYTES = 256

@@ -12,7 +12,7 @@ import pytest
 import hindex
 from hindex.errors import OrcError, TableError
 from hindex.orc.acid.delta_files import flush_length
-from hindex.table import listing
+from hindex.table import directory_tree
 from hindex.table.listing import list_data_files
 from hindex.table.transactional import AcidOptions
 from tests.acid.tables import B0, MOST, delete, ids_of, insert, keys_of, table_of
@@ -422,7 +422,7 @@ def test_another_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     write_flat(root / "p=2" / "000000_0", [(5, 0, "x")])
     write_marker(root / "p=3" / "base_7")
     remote = pyarrow.fs.SubTreeFileSystem(str(tmp_path), pyarrow.fs.LocalFileSystem())
-    monkeypatch.setattr(listing, "resolve_filesystem", lambda uri: (remote, uri.removeprefix("s3://")))
+    monkeypatch.setattr(directory_tree, "resolve_filesystem", lambda uri: (remote, uri.removeprefix("s3://")))
     far, near = list_data_files("s3://bucket/t"), list_data_files(str(root))
     assert far.transactional == near.transactional
     assert [file.path for file in far.files] == [file.path for file in near.files]

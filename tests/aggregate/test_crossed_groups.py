@@ -20,7 +20,7 @@ from hindex.explain.explanation import ReadPath
 from hindex.index.bitmap_reader import BitmapReader
 from hindex.orc import OrcReader
 from hindex.plan.reasons import Reason
-from hindex.scan import cost, open_task
+from hindex.scan import index_lookups, open_task
 from hindex.sql.statements import AggregateFunction
 from tests.support.local_build import LocalConnection
 from tests.support.small import write_columns
@@ -44,7 +44,7 @@ CROSSED: dict[str, list[Any]] = {
 @pytest.fixture
 def crossed(connection: LocalConnection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Table:
     """Two partitions of one file each; the second has no ``y``. All but ``bare`` have a BITMAP."""
-    monkeypatch.setattr(cost, "_ROWS_PER_CROSSING", 400)
+    monkeypatch.setattr(index_lookups, "_ROWS_PER_CROSSING", 400)
     types = {"y": pa.string(), "z": pa.float64()}
     for number in range(2):
         columns = {
@@ -230,7 +230,7 @@ def test_sets_of_few_keys_are_crossed_first(crossed: Table, monkeypatch: pytest.
 )
 def test_what_is_crossed(keys: list[int], rows: int, pays: bool) -> None:
     """Measured on a million rows that are spread evenly, of which some are left."""
-    assert cost.are_crossed(keys, rows, 1_000_000) == pays
+    assert index_lookups.are_crossed(keys, rows, 1_000_000) == pays
 
 
 def test_many_keys_are_told_of_each_file_once(crossed: Table) -> None:

@@ -18,7 +18,7 @@ from hindex.explain.explanation import ReadPath
 from hindex.orc import OrcReader
 from hindex.plan.reasons import Reason
 from hindex.scan import open_task, task_runner
-from hindex.scan.task import ScanTask
+from hindex.scan.scan_task import ScanTask
 from tests.support.small import ids, reasons, write_rows
 
 if TYPE_CHECKING:

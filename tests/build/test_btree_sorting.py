@@ -19,7 +19,7 @@ from hindex.index.postings import Postings
 from hindex.index.reader_cache import open_btree_file
 from hindex.keys import KeyKind
 from hindex.orc.metadata.types import Kind, OrcType
-from hindex.table.fingerprint import Fingerprint
+from hindex.table.listing import Fingerprint
 from tests.build.btree_sets import contents, groups, sets, union
 from tests.support.oracle import spark_where
 from tests.support.small import ids, write_rows

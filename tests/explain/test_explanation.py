@@ -12,14 +12,18 @@ import pytest
 
 from hindex.domain import Domain
 from hindex.explain.explanation import (
+    MAX_CELLS,
+    MAX_STRIPES,
     Analyzed,
     Explanation,
+    FileMap,
     LeafExplanation,
     ReadPath,
     RowCount,
+    StripeMap,
     explain_filter,
+    table_map,
 )
-from hindex.explain.table_map import MAX_CELLS, MAX_STRIPES, FileMap, StripeMap, table_map
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.plan.filter import ALWAYS, NEVER, AllOf, AnyOf, Filter, Leaf
 from hindex.plan.reasons import Note, Reason

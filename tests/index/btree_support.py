@@ -20,7 +20,7 @@ from hindex.index.postings import Postings, group_pairs
 from hindex.index.tree_writer import byte_keys
 from hindex.orc.io.source import BytesSource
 from hindex.orc.metadata.types import OrcType
-from hindex.table.fingerprint import Fingerprint
+from hindex.table.listing import Fingerprint
 
 #: A file's name, stripe and row group, from 0 through all stripes of the file.
 Place = tuple[str, int]

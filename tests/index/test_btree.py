@@ -29,7 +29,7 @@ from hindex.keys import KeyKind
 from hindex.orc.io.source import BytesSource
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.proto import index_file_pb2 as pb
-from hindex.table.fingerprint import Fingerprint
+from hindex.table.listing import Fingerprint
 from tests.index import support
 from tests.index.btree_support import ModelFile, Place, build, places, read
 from tests.index.support import TYPES

@@ -30,8 +30,8 @@ from hindex.plan.reasons import Reason
 from hindex.store import snapshot
 from hindex.store.manifest import FileEntry
 from hindex.store.store import Store
-from hindex.table.external_partitions import CatalogPartitions, PartitionLocation
 from hindex.table.listing import Listing, list_data_files
+from hindex.table.partitions import CatalogPartitions, PartitionLocation
 from tests.maintain.conftest import ROWS, add_file
 from tests.support import local_build
 from tests.support.local_build import LocalConnection

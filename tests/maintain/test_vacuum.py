@@ -16,7 +16,7 @@ from hindex.maintain.results import VacuumResult
 from hindex.store import entries, store
 from hindex.store.local import LocalStorage
 from hindex.store.store import Store
-from hindex.table.external_partitions import CatalogPartitions, PartitionLocation
+from hindex.table.partitions import CatalogPartitions, PartitionLocation
 from tests.maintain.conftest import add_file
 from tests.support.local_build import LocalConnection
 from tests.support.small import store_state

@@ -16,7 +16,7 @@ from hindex.api.scan import Scan
 from hindex.api.table import IndexSpec, Table
 from hindex.orc import OrcReader
 from hindex.plan.modes import Mode
-from hindex.scan import constant_columns
+from hindex.scan import file_columns
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.small import ROWS as SMALL
@@ -175,7 +175,7 @@ def test_what_is_too_large_for_an_array_is_read(
 
     assert asked().to_arrow().num_rows == ROWS // 4
     assert work(opened) == 0
-    monkeypatch.setattr(constant_columns, "_MOST_BYTES", 100)
+    monkeypatch.setattr(file_columns, "_MOST_BYTES", 100)
     assert asked().to_arrow().column("text").to_pylist() == ["ä'b"] * (ROWS // 4)
     assert work(opened) > 0
 

@@ -20,7 +20,7 @@ from hindex.maintain.results import IndexState
 from hindex.maintain.verification import ProveWarning
 from hindex.plan.reasons import Reason
 from hindex.scan.open_task import OpenTask
-from hindex.scan.task import ScanTask
+from hindex.scan.scan_task import ScanTask
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.small import reasons

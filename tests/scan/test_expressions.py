@@ -21,7 +21,7 @@ from hindex.plan import filter_evaluation as evaluation
 from hindex.plan.filter import Residual
 from hindex.plan.reasons import Reason
 from hindex.scan import open_task
-from hindex.scan.task import OutputColumn
+from hindex.scan.scan_task import OutputColumn
 from tests.support.small import ids, reasons
 from tests.support.writers import write_pyarrow
 

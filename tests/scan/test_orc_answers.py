@@ -18,7 +18,7 @@ from hindex.orc.metadata.stripe import StreamKind
 from hindex.plan.filter import leaves
 from hindex.plan.reasons import Reason
 from hindex.scan import open_task
-from hindex.scan.orc_answers import OrcStatistics, Verdict, judge
+from hindex.scan.orc_statistics import OrcStatistics, Verdict, judge
 from tests.support.small import ids, reasons, scan_of
 from tests.support.work import decoded
 from tests.support.writers import write_pyarrow, write_pyorc

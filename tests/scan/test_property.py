@@ -20,7 +20,7 @@ from hindex.api.table import IndexSpec, Table
 from hindex.orc import OrcReader
 from hindex.orc.reader import stripe_reader
 from hindex.plan.filter import residuals
-from hindex.scan import cost, open_task
+from hindex.scan import index_lookups, open_task
 from hindex.sql import parse_predicate
 from hindex.sql.predicate import columns as named_columns
 from tests.support.aggregates import check_aggregates
@@ -68,7 +68,7 @@ def test_rows_are_those_of_spark(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # the tables are small
-    monkeypatch.setattr(cost, "_ROWS_PER_CROSSING", 4)
+    monkeypatch.setattr(index_lookups, "_ROWS_PER_CROSSING", 4)
     made = RandomTable(spark, rng, tmp_path / "table", turn, is_varied=True)
     table = hindex.connect(spark=spark).table(str(made.path))
     indexed = create_indexes(made, table)

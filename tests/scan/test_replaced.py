@@ -19,7 +19,7 @@ from hindex.orc.io.source import FileSystemSource, FsspecSource, LocalSource
 from hindex.plan.reasons import REPLACED_SINCE, Note, Reason
 from hindex.scan.open_task import OpenTask
 from hindex.scan.planning import ScanPlan
-from hindex.scan.task import ScanTask
+from hindex.scan.scan_task import ScanTask
 from hindex.scan.task_runner import run_lookups, run_units
 from hindex.spark import scan as scan_frame
 from tests.acid.writing import bucket_property, write_acid, write_flat, write_side_file

@@ -25,8 +25,8 @@ from hindex.scan.open_task import OpenTask
 from hindex.scan.task_runner import run_lookups, run_units
 from hindex.store import snapshot
 from hindex.store.snapshot import read_file_tail
-from hindex.table import listing
-from hindex.table.tree import DirectoryTree
+from hindex.table import directory_tree, listing
+from hindex.table.directory_tree import DirectoryTree
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.small import OLD, ROWS, WHERE, expected, ids, keep_stat, reasons, write_columns, write_rows
@@ -436,13 +436,13 @@ def test_a_file_replaced_within_the_second_in_which_it_was_written(
     read = tails_read(monkeypatch)
     root = f"/one-second-{using}-{age}-{fraction}"
     told = (int(time.time()) - age) * 10**9 + fraction
-    real = listing._remote_files
+    real = directory_tree._remote_files
 
     def in_that_second(table: str, uri: str) -> tuple[bool, DirectoryTree]:
         is_file, tree = real(table, uri)
         return is_file, replace(tree, files=[replace(file, mtime_ns=told) for file in tree.files])
 
-    monkeypatch.setattr(listing, "_remote_files", in_that_second)
+    monkeypatch.setattr(directory_tree, "_remote_files", in_that_second)
     length = put_in_memory(root, 2000)
     table = LocalConnection().table(f"memory:/{root}")
     table.create_index("by_a", "a", using)
@@ -503,13 +503,13 @@ def test_directories_that_change_places(tmp_path: Path, monkeypatch: pytest.Monk
     for part, first in ((1, 2000), (2, 2600)):
         write_rows(tmp_path / "t" / f"p={part}" / "x.orc", 0, list(range(first, first + 500)))
     assert len({path.stat().st_size for path in (tmp_path / "t").rglob("*.orc")}) == 1
-    real = listing._times
+    real = directory_tree._times
 
     def in_one_tick(status: os.stat_result) -> tuple[int, int]:
         told: Any = SimpleNamespace(st_mtime_ns=OLD, st_ctime_ns=OLD, st_ino=status.st_ino)
         return real(told)
 
-    monkeypatch.setattr(listing, "_times", in_one_tick)
+    monkeypatch.setattr(directory_tree, "_times", in_one_tick)
     table = LocalConnection().table(str(tmp_path / "t"))
     table.create_index("by_a", "a", "minmax")
     assert table.scan("a = 2100").to_arrow().column("p").to_pylist() == [1]

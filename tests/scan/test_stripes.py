@@ -13,7 +13,7 @@ from hindex import col
 from hindex.api.table import Table
 from hindex.errors import OrcError
 from hindex.orc import OrcReader
-from hindex.scan import constant_columns
+from hindex.scan import file_columns
 from hindex.scan.open_task import OpenTask
 from hindex.scan.task_runner import run_lookups, run_units
 from tests.support.local_build import LocalConnection
@@ -121,7 +121,7 @@ def test_a_fixed_value_that_is_too_large_for_the_rows_of_one_stripe(
     write_columns(tmp_path / "f" / "one.orc", columns, codec="zstd", **options)
     found = connection.table(str(tmp_path / "f"))
     found.create_index("by_s", "s")
-    monkeypatch.setattr(constant_columns, "_MOST_BYTES", 100)
+    monkeypatch.setattr(file_columns, "_MOST_BYTES", 100)
     assert found.scan("s = 'x'", ["s"]).to_arrow().column("s").to_pylist() == ["x"] * letters.count("x")
 
 

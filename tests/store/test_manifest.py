@@ -28,7 +28,7 @@ from hindex.store.manifest import (
     new_index_id,
 )
 from hindex.store.segment import encode_segment
-from hindex.table.fingerprint import Fingerprint
+from hindex.table.listing import Fingerprint
 
 
 def index(

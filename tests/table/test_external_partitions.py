@@ -9,8 +9,8 @@ import pytest
 
 from hindex.errors import TableError, TableNotFoundError
 from hindex.store.entry import is_safe_path
-from hindex.table.external_partitions import CatalogPartitions, PartitionLocation, is_external
 from hindex.table.listing import list_data_files
+from hindex.table.partitions import CatalogPartitions, PartitionLocation, is_external
 
 
 def put(*paths: Path) -> None:

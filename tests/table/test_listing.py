@@ -14,8 +14,9 @@ import pytest
 from pyarrow import orc
 
 from hindex.errors import TableError
-from hindex.table import listing
-from hindex.table.listing import Fingerprint, list_data_files, local_path, normalize_uri
+from hindex.table import directory_tree
+from hindex.table.listing import Fingerprint, list_data_files
+from hindex.table.location import local_path, normalize_uri
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -242,7 +243,7 @@ def test_another_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         assert uri.startswith("s3://bucket/t")
         return remote, uri.removeprefix("s3://")
 
-    monkeypatch.setattr(listing, "resolve_filesystem", resolve)
+    monkeypatch.setattr(directory_tree, "resolve_filesystem", resolve)
     far, near = list_data_files("s3a://bucket/t/"), list_data_files(str(tmp_path / "bucket" / "t"))
     assert (far.uri, far.is_file, far.partitioning) == ("s3://bucket/t", False, near.partitioning)
     assert [(file.path, file.length, file.mtime_ns, file.partition) for file in far.files] == [

@@ -9,7 +9,7 @@ import pytest
 
 from hindex.errors import TableNotFoundError
 from hindex.table.listing import list_data_files
-from hindex.table.path_suggestions import suggest_path
+from hindex.table.location import suggest_path
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_few_names_of_a_large_directory_are_compared(tmp_path: Path, monkeypatch
         compared.append(len(names))
         return []
 
-    monkeypatch.setattr("hindex.table.path_suggestions.closest", count)
+    monkeypatch.setattr("hindex.table.location.closest", count)
     assert suggest_path(f"{tmp_path}/part-x.orc") is None
     assert compared == [1000]
 

@@ -39,11 +39,16 @@ from hindex.plan.reasons import Note, Reason
 
 #: Filters are tested for at most so many values of a leaf.
 MAX_FILTER_VALUES = 4096
+
+
 #: Testing filters is a few times quicker a byte than decoding is a row: beyond so many bytes for each row that they
 #: may rule out, they do not pay.
 _FILTER_BYTES_PER_ROW = 4
+
+
 #: Answers of statistics that are kept.
 _MOST_RECENT = 64
+
 
 #: Types whose least and greatest value no writer cuts, rounds or widens.
 _EXACT_KINDS = INTEGER_KINDS | {Kind.DATE, Kind.BOOLEAN}
@@ -361,6 +366,8 @@ class _Column:
 
 
 _DECIMALS = decimal.Context(prec=400)
+
+
 _MOST_UNSCALED = 1 << 127
 
 

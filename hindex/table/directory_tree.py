@@ -1,0 +1,199 @@
+"""The files and directories below a table's location, walked as Spark's file index walks them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow.fs
+
+from hindex.errors import TableError, TableNotFoundError
+from hindex.orc.acid.directory import METADATA_FILE, VERSION_FILE, is_acid_directory
+from hindex.orc.io.source import listed_mtime, one_line, resolve_filesystem
+from hindex.table.location import check_name, is_local
+
+#: Hidden files in a base or delta that are looked for.
+_MARKERS = frozenset({METADATA_FILE, VERSION_FILE})
+
+
+#: Odd, with bits everywhere: neighbouring inodes differ by more than times do.
+_INODE_FACTOR = 0x9E3779B97F4A7C15
+
+
+@dataclass(frozen=True, slots=True)
+class ListedFile:
+    """A file met while walking: its directory relative to the table (``""`` is the table) and its name."""
+
+    directory: str
+    name: str
+    length: int
+    mtime_ns: int
+    changed_ns: int | None = None
+
+    @property
+    def path(self) -> str:
+        return f"{self.directory}/{self.name}" if self.directory else self.name
+
+
+@dataclass(slots=True)
+class DirectoryTree:
+    """The visible files of a table, and what makes directories of it transactional.
+
+    ``acid`` maps each base, delta and delete delta to the names of visible directories in it, and ``markers`` are the
+    hidden files of these that are looked for, by path.
+    """
+
+    files: list[ListedFile] = field(default_factory=list)
+    acid: dict[str, list[str]] = field(default_factory=dict)
+    markers: set[str] = field(default_factory=set)
+
+
+def list_tree(table: str, uri: str) -> tuple[bool, DirectoryTree]:
+    """List a table's location: True and its only file if it is one, or False and all files below a directory.
+
+    :param table: name for messages.
+    :param uri: normalised.
+    :raises TableNotFoundError: if nothing is there.
+    :raises TableError: if it cannot be listed.
+    """
+    return _local_files(table, uri) if is_local(uri) else _remote_files(table, uri)
+
+
+def _local_files(table: str, root: str) -> tuple[bool, DirectoryTree]:
+    try:
+        status = Path(root).stat()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise TableNotFoundError(f"Table {table!r} is invalid: no such file or directory: {root}") from error
+    except OSError as error:
+        raise TableError(f"Table {table!r} is invalid: cannot read {root}: {error.strerror}") from error
+    if stat.S_ISREG(status.st_mode):
+        only = ListedFile("", Path(root).name, status.st_size, *_times(status))
+        return True, DirectoryTree([only])
+    if not stat.S_ISDIR(status.st_mode):
+        raise TableError(f"Table {table!r} is invalid: {root} is neither a file nor a directory")
+    tree = DirectoryTree()
+    try:
+        _walk(table, root, (status.st_dev, status.st_ino), tree)
+    except OSError as error:
+        raise TableError(
+            f"Table {table!r} is invalid: cannot list {error.filename or root}: {error.strerror}"
+        ) from error
+    return False, tree
+
+
+def _walk(table: str, root: str, identity: tuple[int, int], tree: DirectoryTree) -> None:
+    """Collect what is below a directory of some identity."""
+    # directories to look into, each with the identities of itself and of those that it is in; names of one letter
+    # nest deeper than Python calls
+    waiting: list[tuple[str, tuple[tuple[int, int], ...]]] = [("", (identity,))]
+    while waiting:
+        directory, above = waiting.pop()
+        with os.scandir(f"{root}/{directory}" if directory else root) as entries:
+            for entry in entries:
+                name = entry.name
+                if is_hidden(name):
+                    if name in _MARKERS and directory in tree.acid:
+                        tree.markers.add(f"{directory}/{name}")
+                    continue
+                check_name(table, name)
+                status = _status(entry)
+                if status is None:
+                    continue
+                if stat.S_ISREG(status.st_mode):
+                    tree.files.append(ListedFile(directory, name, status.st_size, *_times(status)))
+                elif stat.S_ISDIR(status.st_mode):
+                    below = f"{directory}/{name}" if directory else name
+                    if not _enters(tree, directory, name, below):
+                        continue
+                    own = (status.st_dev, status.st_ino)
+                    if own in above:
+                        raise TableError(
+                            f"Table {table!r} is invalid: the symbolic link {below!r} leads back above itself"
+                        )
+                    waiting.append((below, (*above, own)))
+
+
+def _status(entry: os.DirEntry[str]) -> os.stat_result | None:
+    """Return the status of a directory entry; None for broken links and deleted files, which Spark skips too."""
+    try:
+        return entry.stat()
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            return None
+        raise
+
+
+def _times(status: os.stat_result) -> tuple[int, int]:
+    """Return the modification and change time of a file in 64 bits: years from 2262 on wrap around.
+
+    The number of its inode is in the second: clocks of file systems tick every few milliseconds, and files that were
+    written in one tick may change places, as when directories above them are renamed, without a change of their status.
+    """
+    changed = status.st_ctime_ns + _INODE_FACTOR * status.st_ino
+    return listed_mtime(status), _in_64_bits(changed)
+
+
+def _in_64_bits(number: int) -> int:
+    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+def _enters(tree: DirectoryTree, directory: str, name: str, path: str) -> bool:
+    """Return True if a directory belongs to the table, and record what it says about the table."""
+    if directory in tree.acid:
+        tree.acid[directory].append(name)
+        return False
+    if is_acid_directory(name):
+        tree.acid.setdefault(path, [])
+    return True
+
+
+def _remote_files(table: str, uri: str) -> tuple[bool, DirectoryTree]:
+    filesystem, root = resolve_filesystem(uri)
+    root = root.rstrip("/")
+    try:
+        kind = filesystem.get_file_info(root)
+        if kind.type == pyarrow.fs.FileType.NotFound:
+            raise TableNotFoundError(f"Table {table!r} is invalid: no such file or directory: {uri}")
+        if kind.type == pyarrow.fs.FileType.File:
+            return True, DirectoryTree(
+                [ListedFile("", root.rsplit("/", 1)[-1], kind.size, kind.mtime_ns or 0)]
+            )
+        infos = filesystem.get_file_info(pyarrow.fs.FileSelector(root, recursive=True))
+    except TableNotFoundError:
+        raise
+    except Exception as error:  # each library behind fsspec has a family of its own
+        raise TableError(f"Table {table!r} is invalid: cannot list {uri}: {one_line(error)}") from error
+    visible: dict[str, bool] = {"": True}
+    tree = DirectoryTree()
+    # a directory comes before what is in it, where the store tells of directories at all
+    for info in sorted(infos, key=lambda item: item.path):
+        path = info.path[len(root) + 1 :].rstrip("/")
+        if "" in path.split("/"):
+            continue  # an object with two slashes in its name: to Spark's file systems there is no such path
+        directory, _, name = path.rpartition("/")
+        if info.type == pyarrow.fs.FileType.Directory:
+            _sees(tree, path, visible)
+        elif info.type == pyarrow.fs.FileType.File and _sees(tree, directory, visible):
+            if not is_hidden(name):
+                tree.files.append(ListedFile(directory, name, info.size, info.mtime_ns or 0))
+            elif name in _MARKERS and directory in tree.acid:
+                tree.markers.add(path)
+    return False, tree
+
+
+def _sees(tree: DirectoryTree, directory: str, known: dict[str, bool]) -> bool:
+    """Return True if a directory belongs to the table; the answer is cached in ``known``."""
+    if directory not in known:
+        above, _, name = directory.rpartition("/")
+        known[directory] = (
+            _sees(tree, above, known) and not is_hidden(name) and _enters(tree, above, name, directory)
+        )
+    return known[directory]
+
+
+def is_hidden(name: str) -> bool:
+    """Return True if a file or directory of this name is never part of a table."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
