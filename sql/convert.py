@@ -23,23 +23,22 @@ from hindex.sql.predicate import (
     And,
     Call,
     ColumnRef,
+    Comparison,
     ComparisonOp,
-    Constant,
     Expression,
-    ExpressionComparison,
     In,
+    Like,
     Literal,
     LiteralKind,
     Not,
     Or,
     Predicate,
     RLike,
+    TruthValue,
     as_predicate,
     compare,
-    is_in,
-    is_like,
     is_null,
-    unfilled,
+    without_padding,
 )
 
 _COMPARISONS: dict[type[exp.Expression], ComparisonOp] = {
@@ -79,10 +78,9 @@ class Converter(ValueConverter):
         convert = _PREDICATES.get(type(node))
         if convert is not None:
             return convert(self, node)
-        value = self.plain(node)
-        found = self.expression(node) if value is None else value
+        value = self.plain(node) or self.expression(node)
         try:
-            return as_predicate(found)
+            return as_predicate(value)
         except ValueError as error:
             return self.fail(node, str(error))
 
@@ -98,8 +96,8 @@ class Converter(ValueConverter):
         self.only(node, "this", "low", "high")
         return And(
             (
-                unfilled(self._comparison(ComparisonOp.GE, node.this, node.args["low"])),
-                unfilled(self._comparison(ComparisonOp.LE, node.this, node.args["high"])),
+                without_padding(self._comparison(ComparisonOp.GE, node.this, node.args["low"])),
+                without_padding(self._comparison(ComparisonOp.LE, node.this, node.args["high"])),
             )
         )
 
@@ -107,11 +105,11 @@ class Converter(ValueConverter):
         self.only(node, "this", "expressions")
         value = self.plain(node.this)
         if isinstance(value, ColumnRef):
-            found = [None if has_width(item) else self.plain(item) for item in node.expressions]
-            literals = tuple(item for item in found if isinstance(item, Literal))
-            if len(literals) == len(found):
+            items = [None if has_width(item) else self.plain(item) for item in node.expressions]
+            literals = tuple(item for item in items if isinstance(item, Literal))
+            if len(literals) == len(items):
                 return In(value, literals)
-        return is_in(self.operand(node.this), [self.expression(item) for item in node.expressions])
+        return In(self.operand(node.this), tuple(self.expression(item) for item in node.expressions))
 
     def _is(self, node: exp.Expression) -> Predicate:
         self.only(node, "this", "expression", "negate")
@@ -125,7 +123,7 @@ class Converter(ValueConverter):
         elif isinstance(left, Literal):
             if left.value is not None and left.kind is not LiteralKind.BOOLEAN:
                 self.fail(node, f"{left} is not a boolean")
-            result = Constant(left.value == right.value)
+            result = TruthValue(left.value == right.value)
         else:
             result = compare(ComparisonOp.NULL_SAFE_EQ, left, right)
         return Not(result) if node.args.get("negate") else result
@@ -137,10 +135,10 @@ class Converter(ValueConverter):
         pattern = self.literal(node.expression, "the pattern of LIKE is a literal")
         value = self.plain(node.this) or self.operand(node.this)
         if pattern.value is None:
-            return Constant(None)
+            return TruthValue(None)
         if not isinstance(pattern.value, str) or pattern.kind is not LiteralKind.STRING:
             return self.fail(node.expression, f"expected a string after LIKE, found {pattern}")
-        like = is_like(value, pattern.value, escape)
+        like = Like(value, pattern.value, escape)
         return Not(like) if node.args.get("negate") else like
 
     def _ilike(self, node: exp.Expression) -> Predicate:
@@ -150,7 +148,7 @@ class Converter(ValueConverter):
         pattern = self.literal(node.expression, "the pattern of ILIKE is a literal")
         if not isinstance(pattern.value, str) or not pattern.value.isascii():
             return self.fail(node.expression, "the pattern of ILIKE is ASCII text here", unsupported=True)
-        like = is_like(Call("lower", (self.operand(node.this),)), pattern.value.lower())
+        like = Like(Call("lower", (self.operand(node.this),)), pattern.value.lower())
         return Not(like) if node.args.get("negate") else like
 
     def _escape(self, node: exp.Expression) -> Predicate:
@@ -167,7 +165,7 @@ class Converter(ValueConverter):
         pattern = self.literal(node.expression, "the pattern of RLIKE is a literal")
         value = self.operand(node.this)
         if pattern.value is None:
-            return Constant(None)
+            return TruthValue(None)
         if not isinstance(pattern.value, str) or pattern.kind is not LiteralKind.STRING:
             return self.fail(node.expression, f"expected a string after RLIKE, found {pattern}")
         return RLike(value, pattern.value)
@@ -177,7 +175,7 @@ class Converter(ValueConverter):
         if isinstance(a, Literal) and isinstance(b, Literal):
             truth = _compare(operator, a, b)
             if not isinstance(truth, str):
-                return Constant(truth, ExpressionComparison(operator, a, b))
+                return TruthValue(truth, Comparison(operator, a, b))
         elif a is not None and b is not None:
             return compare(operator, a, b)
         return compare(operator, self._left(left), self.operand(right))

@@ -25,7 +25,7 @@ from hindex.sql.predicate import (
     as_predicate,
     compare,
     is_null,
-    unfilled,
+    without_padding,
 )
 
 #: Functions that are evaluated as they are: the least and greatest number of arguments, None for any number.
@@ -113,7 +113,7 @@ _WRITTEN: dict[str, tuple[int, Callable[[Sequence[Expression]], Expression]]] = 
     "isnotnull": (1, lambda a: Not(is_null(a[0]))),
     "isnull": (1, lambda a: is_null(a[0])),
     "mod": (2, lambda a: Arithmetic(ArithmeticOp.REMAINDER, a[0], a[1])),
-    "nullif": (2, lambda a: Case(((unfilled(compare(ComparisonOp.EQ, a[0], a[1])), NULL),), a[0])),
+    "nullif": (2, lambda a: Case(((without_padding(compare(ComparisonOp.EQ, a[0], a[1])), NULL),), a[0])),
     "nvl2": (3, lambda a: Case(((Not(is_null(a[0])), a[1]),), a[2])),
     "regexp": (2, _regexp),
     "regexp_like": (2, _regexp),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from hindex.sql.predicate import Comparison, ComparisonOp, quote_name
+from hindex.sql.predicate import ColumnRef, Comparison, ComparisonOp, Literal, quote_name
 from hindex.sql.statements import (
     CheckIndexes,
     CreateIndex,
@@ -225,10 +225,10 @@ def _property(parser: HindexParser) -> tuple[str, str]:
 
 def _partition_value(parser: HindexParser) -> Comparison:
     start = parser.offset
-    found = parser.predicate()
-    if not isinstance(found, Comparison) or found.op is not ComparisonOp.EQ:
-        parser.fail(f"expected column = value in PARTITION, found '{parser.text_from(start)}'", start)
-    return found
+    match parser.predicate():
+        case Comparison(ComparisonOp.EQ, ColumnRef(), Literal()) as value:
+            return value
+    return parser.fail(f"expected column = value in PARTITION, found '{parser.text_from(start)}'", start)
 
 
 def _only_table(parser: HindexParser, *words: str) -> TableRef | None:

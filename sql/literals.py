@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from hindex.errors import ArgumentError
 from hindex.sql.dates import JAVA_BLANKS, parse_date
-from hindex.sql.expression import NULL, Literal, LiteralKind
+from hindex.sql.predicate import NULL, Literal, LiteralKind
 
 MAX_DECIMAL_DIGITS = 38
 # Far beyond any column's range, and below Python's limit for reading integers.

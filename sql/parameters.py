@@ -16,9 +16,9 @@ from sqlglot import Token, TokenType
 
 from hindex.errors import ArgumentError, ArgumentTypeError
 from hindex.sql.dialect import Hindex
-from hindex.sql.expression import Literal, LiteralKind
 from hindex.sql.literals import LiteralError, of_value
 from hindex.sql.marks import Source
+from hindex.sql.predicate import Literal, LiteralKind
 
 #: Arguments by name, or in the order of the parameters.
 Args = Mapping[str, Any] | Sequence[Any]

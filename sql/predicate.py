@@ -1,234 +1,419 @@
-"""Predicates: the one immutable representation of a WHERE clause, independent of the SQL parser.
+"""Expressions and predicates: one immutable tree, independent of the SQL parser.
 
-Every node's ``str()`` is SQL that :func:`hindex.sql.parse_predicate` reads back as an equal node.
-The nodes say what was written, nothing is typed yet: a literal has the kind that Spark gives its spelling.
+A predicate is an expression with a boolean value. Every node's ``str()`` is SQL that :func:`hindex.sql.parse_predicate`
+reads back as an equal node. Nothing is typed here: a literal has the kind that Spark gives its spelling, and
+:mod:`hindex.expr.typing` adds the types.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import datetime
+import enum
+import math
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from typing import TypeAlias
 
-from hindex.errors import ArgumentError
-from hindex.sql.expression import (
-    NULL,
-    Arithmetic,
-    ArithmeticOp,
-    Call,
-    Case,
-    Cast,
-    ColumnRef,
-    ComparisonOp,
-    Expression,
-    Literal,
-    LiteralKind,
-    LiteralValue,
-    compared,
-    listed,
-    operand,
-    quote_name,
-    quote_string,
-)
+from hindex.errors import ArgumentError, ArgumentTypeError
+from hindex.sql.dates import format_date
+from hindex.sql.words import KEYWORDS
 
-__all__ = [
-    "NULL",
-    "And",
-    "Arithmetic",
-    "ArithmeticOp",
-    "BooleanColumn",
-    "BooleanExpression",
-    "Call",
-    "Case",
-    "Cast",
-    "ColumnRef",
-    "Comparison",
-    "ComparisonOp",
-    "Constant",
-    "Expression",
-    "ExpressionComparison",
-    "ExpressionIn",
-    "ExpressionIsNull",
-    "ExpressionLeaf",
-    "ExpressionLike",
-    "In",
-    "IsNull",
-    "Like",
-    "Literal",
-    "LiteralKind",
-    "LiteralValue",
-    "Not",
-    "Or",
-    "Predicate",
-    "PredicateLeaf",
-    "RLike",
-    "SimpleLeaf",
-    "all_of",
-    "any_of",
-    "as_predicate",
-    "as_value",
-    "columns",
-    "compare",
-    "is_in",
-    "is_like",
-    "is_null",
-    "leaves",
-    "operands",
-    "quote_name",
-    "quote_string",
-]
+LiteralValue = bool | int | Decimal | float | str | datetime.date | bytes | None
+
+
+class LiteralKind(enum.Enum):
+    """The kinds of literals; the comments name the Python type of the value."""
+
+    NULL = "NULL"  #: (None)
+    BOOLEAN = "BOOLEAN"  #: (bool)
+    INTEGER = "INTEGER"  #: (int) of any size; ``5``, ``5L``
+    DECIMAL = "DECIMAL"  #: (Decimal) scale >= 0, at most 38 digits; ``1.5``, ``5BD``
+    DOUBLE = "DOUBLE"  #: (float) ``1e3``, ``1.5D``; a ``1.5F`` is rounded to 32 bits first
+    STRING = "STRING"  #: (str) with the escapes resolved
+    DATE = "DATE"  #: (datetime.date, or int days since 1970-01-01 for years that it cannot hold)
+    TIMESTAMP = "TIMESTAMP"  #: (str) the string as written
+    BINARY = "BINARY"  #: (bytes) ``X'1F'``
+
+
+_VALUE_TYPES: dict[LiteralKind, tuple[type, ...]] = {
+    LiteralKind.NULL: (type(None),),
+    LiteralKind.BOOLEAN: (bool,),
+    LiteralKind.INTEGER: (int,),
+    LiteralKind.DECIMAL: (Decimal,),
+    LiteralKind.DOUBLE: (float,),
+    LiteralKind.STRING: (str,),
+    LiteralKind.DATE: (datetime.date, int),
+    LiteralKind.TIMESTAMP: (str,),
+    LiteralKind.BINARY: (bytes,),
+}
+
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_ESCAPES = {
+    "\\": "\\\\",
+    "'": "\\'",
+    # not \0, which is one octal escape with digits behind it
+    "\0": "\\u0000",
+    "\b": "\\b",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+    "\x1a": "\\Z",
+}
+_ESCAPED = re.compile("[\\\\'\0\b\n\r\t\x1a]")
+
+
+def quote_string(text: str) -> str:
+    """Return a Spark string literal in single quotes, on one line."""
+    return "'" + _ESCAPED.sub(lambda match: _ESCAPES[match[0]], text) + "'"
+
+
+def within_quotes(text: str) -> str:
+    """Return a string as it is written between quotes, single or double ones."""
+    return quote_string(text)[1:-1].replace('"', '\\"')
+
+
+def quote_name(name: str) -> str:
+    """Return an identifier, in backquotes where it needs them."""
+    if _PLAIN_NAME.fullmatch(name) and name.upper() not in KEYWORDS:
+        return name
+    return "`" + name.replace("`", "``") + "`"
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRef:
+    """A column by name: ``parts`` are the dotted steps, outermost first, in the case as written."""
+
+    parts: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not self.parts or not all(self.parts):
+            raise ArgumentError(f"a column needs one or more non-empty names, not {self.parts!r}")
+
+    @property
+    def name(self) -> str:
+        """The steps joined by dots, not quoted: for messages and for lookups of plain columns."""
+        return ".".join(self.parts)
+
+    def __str__(self) -> str:
+        return ".".join(map(quote_name, self.parts))
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A constant: ``value`` has the Python type that :class:`LiteralKind` names.
+
+    Equality is of spelling, not of SQL: NaN equals NaN, 1.0 differs from 1.00 and 0.0 from -0.0. A string in double
+    quotes (``is_double_quoted``), as other databases write names, equals one in single quotes.
+    """
+
+    value: LiteralValue
+    kind: LiteralKind
+    is_double_quoted: bool = field(default=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.value, _VALUE_TYPES[self.kind]) or (
+            isinstance(self.value, bool) and self.kind is not LiteralKind.BOOLEAN
+        ):
+            raise ArgumentTypeError(f"a {self.kind.value} literal cannot hold {self.value!r}")
+        if isinstance(self.value, Decimal):
+            # Spark's literals have a scale of at least 0 and no negative zero.
+            exponent = self.value.as_tuple().exponent
+            if not isinstance(exponent, int):
+                raise ArgumentTypeError(f"a DECIMAL literal cannot hold {self.value!r}")
+            if exponent > 0 or self.value.is_zero():
+                sign, digits, _ = self.value.as_tuple()
+                plain = Decimal(
+                    (0 if self.value.is_zero() else sign, digits + (0,) * max(exponent, 0), min(exponent, 0))
+                )
+                object.__setattr__(self, "value", plain)
+
+    def _identity(self) -> tuple[LiteralKind, object]:
+        if self.kind is LiteralKind.DECIMAL or self.kind is LiteralKind.DOUBLE:
+            return self.kind, str(self.value)
+        return self.kind, self.value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Literal) and self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
+    def __str__(self) -> str:
+        match self.value:
+            case None:
+                return "NULL"
+            case bool():
+                return "TRUE" if self.value else "FALSE"
+            case Decimal():
+                text = f"{self.value:f}"
+                return text if "." in text else f"{text}BD"
+            case float():
+                if math.isfinite(self.value):
+                    return f"{self.value!r}D"
+                name = "NaN" if math.isnan(self.value) else "Infinity" if self.value > 0 else "-Infinity"
+                return f"CAST('{name}' AS DOUBLE)"
+            case datetime.date():
+                return f"DATE '{format_date(self.value)}'"
+            case int():
+                return (
+                    f"DATE '{format_date(self.value)}'" if self.kind is LiteralKind.DATE else str(self.value)
+                )
+            case bytes():
+                return f"X'{self.value.hex().upper()}'"
+            case str():
+                prefix = "TIMESTAMP " if self.kind is LiteralKind.TIMESTAMP else ""
+                return prefix + quote_string(self.value)
+
+
+NULL = Literal(None, LiteralKind.NULL)
+
+
+class ComparisonOp(enum.Enum):
+    """The comparison operators, by their SQL spelling."""
+
+    EQ = "="
+    NE = "<>"
+    LT = "<"
+    LE = "<="
+    GT = ">"
+    GE = ">="
+    NULL_SAFE_EQ = "<=>"
+
+    @property
+    def flipped(self) -> ComparisonOp:
+        """The operator with the same meaning when both sides are exchanged."""
+        return _FLIPPED.get(self, self)
+
+
+_FLIPPED = {
+    ComparisonOp.LT: ComparisonOp.GT,
+    ComparisonOp.LE: ComparisonOp.GE,
+    ComparisonOp.GT: ComparisonOp.LT,
+    ComparisonOp.GE: ComparisonOp.LE,
+}
+
+
+class ArithmeticOp(enum.Enum):
+    """The operators of two numbers, by their SQL spelling."""
+
+    ADD = "+"
+    SUBTRACT = "-"
+    MULTIPLY = "*"
+    DIVIDE = "/"
+    REMAINDER = "%"
+    DIV = "DIV"
+
+    @property
+    def binds_tighter(self) -> bool:
+        """Return True if the operator binds tighter than + and -."""
+        return self not in (ArithmeticOp.ADD, ArithmeticOp.SUBTRACT)
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """``left op right``."""
+
+    op: ArithmeticOp
+    left: Expression
+    right: Expression
+
+    def _side(self, side: Expression, more: int = 0) -> str:
+        """Return the SQL of an operand: without parentheses if it binds as tight as this one, or ``more``."""
+        is_bare = isinstance(side, Arithmetic) and side.op.binds_tighter >= self.op.binds_tighter + more
+        return str(side) if is_bare else _operand(side)
+
+    def __str__(self) -> str:
+        return f"{self._side(self.left)} {self.op.value} {self._side(self.right, 1)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function call, with the name in lower case. ``negative`` is the minus sign."""
+
+    name: str
+    args: tuple[Expression, ...]
+
+    def __str__(self) -> str:
+        if self.name == "negative":
+            text = _operand(self.args[0])
+            is_number = isinstance(self.args[0], Literal) or text[:1] in "-.0123456789"
+            return f"-({text})" if is_number else f"-{text}"
+        return f"{self.name}({', '.join(map(str, self.args))})"
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """``CAST(child AS to)``, or ``TRY_CAST`` where ``is_try``.
+
+    ``to`` is a type of :data:`CAST_TYPES`, or ``DECIMAL(p, s)``. Where ``is_literal``, it is a number with a type
+    suffix, ``5L`` or ``5S``, which Spark types by its digits beside a decimal.
+    """
+
+    child: Expression
+    to: str
+    is_try: bool = False
+    is_literal: bool = False
+
+    def __post_init__(self) -> None:
+        if self.to in CAST_TYPES:
+            return
+        match = _DECIMAL_TYPE.fullmatch(self.to)
+        if match is None:
+            raise ArgumentError(
+                f"{self.to!r} is not a type to cast to: {', '.join(CAST_TYPES)} or DECIMAL(p, s)"
+            )
+        precision, scale = int(match[1]), int(match[2])
+        if not 0 <= scale <= precision <= 38 or not precision:
+            raise ArgumentError(
+                f"{self.to} is not a type: a decimal has 1 to 38 digits, and no more of them are fraction digits"
+            )
+
+    def __str__(self) -> str:
+        if self.is_literal:
+            return f"{self.child}{self.to[0]}".replace("B", "L")
+        return f"{'TRY_CAST' if self.is_try else 'CAST'}({self.child} AS {self.to})"
+
+
+CAST_TYPES = (
+    "BOOLEAN",
+    "TINYINT",
+    "SMALLINT",
+    "INT",
+    "BIGINT",
+    "FLOAT",
+    "DOUBLE",
+    "STRING",
+    "BINARY",
+    "DATE",
+    "TIMESTAMP",
+)
+_DECIMAL_TYPE = re.compile(r"DECIMAL\((\d{1,4}), (\d{1,4})\)", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """``CASE WHEN condition THEN value ... ELSE otherwise END``: the value of the first condition that is TRUE."""
+
+    whens: tuple[tuple[Predicate, Expression], ...]
+    otherwise: Expression | None = None
+
+    def __post_init__(self) -> None:
+        if not self.whens:
+            raise ValueError("CASE needs at least one WHEN")
+
+    def __str__(self) -> str:
+        whens = " ".join(f"WHEN {condition} THEN {value}" for condition, value in self.whens)
+        otherwise = "" if self.otherwise is None else f" ELSE {self.otherwise}"
+        return f"CASE {whens}{otherwise} END"
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """``column op literal``; a literal on the left has been flipped to the right.
+    """``left op right``. :func:`compare` makes them, with a literal beside a column on the right.
 
-    Not ``is_filled`` within BETWEEN and nullif, where Spark does not fill CHAR values and literals to one length.
-    """
-
-    op: ComparisonOp
-    column: ColumnRef
-    literal: Literal
-    is_filled: bool = field(default=True, compare=False, repr=False)
-
-    def __str__(self) -> str:
-        return f"{self.column} {self.op.value} {self.literal}"
-
-
-@dataclass(frozen=True, slots=True)
-class In:
-    """``column IN (literals)``: one or more, in the order written; duplicates and NULL may be among them."""
-
-    column: ColumnRef
-    literals: tuple[Literal, ...]
-
-    def __post_init__(self) -> None:
-        _check_listed(self.literals)
-
-    def __str__(self) -> str:
-        return _in_text(self.column, self.literals)
-
-
-@dataclass(frozen=True, slots=True)
-class IsNull:
-    """``column IS NULL``; IS NOT NULL is its :class:`Not`."""
-
-    column: ColumnRef
-
-    def __str__(self) -> str:
-        return _null_text(self.column)
-
-
-@dataclass(frozen=True, slots=True)
-class Like:
-    """``column LIKE pattern``: ``%`` is any text, ``_`` one character, each itself after ``escape``."""
-
-    column: ColumnRef
-    pattern: str
-    escape: str = "\\"
-
-    def __post_init__(self) -> None:
-        _check_escape(self.escape)
-
-    def __str__(self) -> str:
-        return _like_text(self.column, self.pattern, self.escape)
-
-
-@dataclass(frozen=True, slots=True)
-class Constant:
-    """TRUE, FALSE or NULL (``None``) as a predicate; ``source`` is the condition on literals that was written."""
-
-    value: bool | None
-    source: ExpressionComparison | ExpressionIsNull | None = field(default=None, compare=False, repr=False)
-
-    def __str__(self) -> str:
-        return "NULL" if self.value is None else "TRUE" if self.value else "FALSE"
-
-
-@dataclass(frozen=True, slots=True)
-class BooleanColumn:
-    """A boolean column as a predicate."""
-
-    column: ColumnRef
-
-    def __str__(self) -> str:
-        return str(self.column)
-
-
-@dataclass(frozen=True, slots=True)
-class ExpressionComparison:
-    """``left op right`` of values that are not a column and a literal: those are a :class:`Comparison`.
-
-    ``is_filled`` is as there.
+    Spark pads CHAR values and literals to one length before it compares them, except within BETWEEN and nullif:
+    ``pads_char`` is False there.
     """
 
     op: ComparisonOp
     left: Expression
     right: Expression
-    is_filled: bool = field(default=True, compare=False, repr=False)
+    pads_char: bool = field(default=True, compare=False, repr=False)
 
     def __str__(self) -> str:
-        return f"{compared(self.left)} {self.op.value} {compared(self.right)}"
+        return f"{_compared(self.left)} {self.op.value} {_compared(self.right)}"
 
 
 @dataclass(frozen=True, slots=True)
-class ExpressionIn:
-    """``value IN (items)``; a column among literals is an :class:`In`."""
+class In:
+    """``value IN (items)``: one or more items, in the order written; duplicates and NULL may be among them."""
 
     value: Expression
     items: tuple[Expression, ...]
 
     def __post_init__(self) -> None:
-        _check_listed(self.items)
+        if not self.items:
+            raise ValueError("IN needs at least one value")
 
     def __str__(self) -> str:
-        return _in_text(self.value, self.items)
+        return self.sql()
+
+    def sql(self, negation: str = "") -> str:
+        """Return the SQL, with ``NOT`` before the operator."""
+        return f"{_compared(self.value)} {negation}IN ({', '.join(map(str, self.items))})"
 
 
 @dataclass(frozen=True, slots=True)
-class ExpressionIsNull:
-    """``value IS NULL``; that of a column is an :class:`IsNull`."""
+class IsNull:
+    """``value IS NULL``; IS NOT NULL is its :class:`Not`."""
 
     value: Expression
 
     def __str__(self) -> str:
-        return _null_text(self.value)
+        return self.sql()
+
+    def sql(self, negation: str = "") -> str:
+        """Return the SQL, with ``NOT`` before ``NULL``."""
+        return f"{_compared(self.value)} IS {negation}NULL"
 
 
 @dataclass(frozen=True, slots=True)
-class ExpressionLike:
-    """``value LIKE pattern``; that of a column is a :class:`Like`."""
+class Like:
+    """``value LIKE pattern``: ``%`` is any string, ``_`` one character, each itself after ``escape``."""
 
     value: Expression
     pattern: str
     escape: str = "\\"
 
     def __post_init__(self) -> None:
-        _check_escape(self.escape)
+        if len(self.escape) != 1:
+            raise ArgumentError(f"the escape of LIKE is one character, not {self.escape!r}")
 
     def __str__(self) -> str:
-        return _like_text(self.value, self.pattern, self.escape)
+        return self.sql()
+
+    def sql(self, negation: str = "") -> str:
+        """Return the SQL, with ``NOT`` before the operator."""
+        end = "" if self.escape == "\\" else f" ESCAPE {quote_string(self.escape)}"
+        return f"{_compared(self.value)} {negation}LIKE {quote_string(self.pattern)}{end}"
 
 
 @dataclass(frozen=True, slots=True)
 class RLike:
-    """``value RLIKE pattern``: a Java regular expression that is found anywhere in a value."""
+    """``value RLIKE pattern``: a Java regular expression that matches anywhere in a value."""
 
     value: Expression
     pattern: str
 
     def __str__(self) -> str:
-        return _rlike_text(self.value, self.pattern)
+        return self.sql()
+
+    def sql(self, negation: str = "") -> str:
+        """Return the SQL, with ``NOT`` before the operator."""
+        return f"{_compared(self.value)} {negation}RLIKE {quote_string(self.pattern)}"
 
 
 @dataclass(frozen=True, slots=True)
-class BooleanExpression:
-    """A boolean value as a predicate; that of a column is a :class:`BooleanColumn`."""
+class BooleanValue:
+    """A boolean column or expression as a predicate."""
 
-    value: Arithmetic | Call | Case | Cast
+    value: ColumnRef | Arithmetic | Call | Case | Cast
 
     def __str__(self) -> str:
-        return operand(self.value)
+        return _operand(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class TruthValue:
+    """TRUE, FALSE or NULL (``None``) as a predicate; ``source`` is the condition on literals that was written."""
+
+    value: bool | None
+    source: Comparison | IsNull | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return "NULL" if self.value is None else "TRUE" if self.value else "FALSE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,14 +424,8 @@ class Not:
 
     def __str__(self) -> str:
         match self.child:
-            case IsNull(value) | ExpressionIsNull(value):
-                return _null_text(value, "NOT ")
-            case In(value, items) | ExpressionIn(value, items):
-                return _in_text(value, items, "NOT ")
-            case Like(value, pattern, escape) | ExpressionLike(value, pattern, escape):
-                return _like_text(value, pattern, escape, "NOT ")
-            case RLike(value, pattern):
-                return _rlike_text(value, pattern, "NOT ")
+            case In() | IsNull() | Like() | RLike():
+                return self.child.sql("NOT ")
             case And() | Or() | Not():
                 return f"NOT ({self.child})"
             case _:
@@ -260,7 +439,7 @@ class And:
     children: tuple[Predicate, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "children", _merged(self.children, And))
+        object.__setattr__(self, "children", _flatten(self.children, And))
 
     def __str__(self) -> str:
         return " AND ".join(f"({child})" if isinstance(child, Or) else str(child) for child in self.children)
@@ -273,143 +452,98 @@ class Or:
     children: tuple[Predicate, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "children", _merged(self.children, Or))
+        object.__setattr__(self, "children", _flatten(self.children, Or))
 
     def __str__(self) -> str:
         return " OR ".join(map(str, self.children))
 
 
-SimpleLeaf: TypeAlias = Comparison | In | IsNull | Constant | BooleanColumn | Like
-ExpressionLeaf: TypeAlias = (
-    ExpressionComparison | ExpressionIn | ExpressionIsNull | ExpressionLike | RLike | BooleanExpression
-)
-PredicateLeaf: TypeAlias = SimpleLeaf | ExpressionLeaf
+PredicateLeaf: TypeAlias = Comparison | In | IsNull | Like | RLike | BooleanValue | TruthValue
 Predicate: TypeAlias = PredicateLeaf | Not | And | Or
+Expression: TypeAlias = ColumnRef | Literal | Arithmetic | Call | Cast | Case | Predicate
 
 
-def _null_text(value: Expression, negated: str = "") -> str:
-    return f"{compared(value)} IS {negated}NULL"
+def _operand(node: Expression) -> str:
+    """Return the SQL of an operand, in parentheses where it could be read otherwise."""
+    return str(node) if isinstance(node, ColumnRef | Literal | Call | Cast) else f"({node})"
 
 
-def _in_text(value: Expression, items: Sequence[Expression], negated: str = "") -> str:
-    return f"{compared(value)} {negated}IN {listed(items)}"
+def _compared(node: Expression) -> str:
+    """Return the SQL of an operand of a comparison, which binds less than arithmetic."""
+    return str(node) if isinstance(node, Arithmetic) else _operand(node)
 
 
-def _like_text(value: Expression, pattern: str, escape: str, negated: str = "") -> str:
-    end = "" if escape == "\\" else f" ESCAPE {quote_string(escape)}"
-    return f"{compared(value)} {negated}LIKE {quote_string(pattern)}{end}"
-
-
-def _rlike_text(value: Expression, pattern: str, negated: str = "") -> str:
-    return f"{compared(value)} {negated}RLIKE {quote_string(pattern)}"
-
-
-def _check_listed(items: Sequence[Expression]) -> None:
-    if not items:
-        raise ValueError("IN needs at least one value")
-
-
-def _check_escape(escape: str) -> None:
-    if len(escape) != 1:
-        raise ArgumentError(f"the escape of LIKE is one character, not {escape!r}")
-
-
-def _merged(children: Iterable[Predicate], kind: type[And] | type[Or]) -> tuple[Predicate, ...]:
-    merged: list[Predicate] = []
+def _flatten(children: Iterable[Predicate], kind: type[And] | type[Or]) -> tuple[Predicate, ...]:
+    flat: list[Predicate] = []
     for child in children:
         if isinstance(child, kind):
-            merged.extend(child.children)
+            flat.extend(child.children)
         else:
-            merged.append(child)
-    if len(merged) < 2:
+            flat.append(child)
+    if len(flat) < 2:
         raise ValueError(f"{kind.__name__} needs two or more children; use all_of() or any_of()")
-    return tuple(merged)
+    return tuple(flat)
 
 
 def all_of(predicates: Iterable[Predicate]) -> Predicate:
-    """The conjunction of any number of predicates; of none it is TRUE."""
+    """Return the conjunction of any number of predicates; of none it is TRUE."""
     children = tuple(predicates)
-    return And(children) if len(children) > 1 else children[0] if children else Constant(True)
+    return And(children) if len(children) > 1 else children[0] if children else TruthValue(True)
 
 
 def any_of(predicates: Iterable[Predicate]) -> Predicate:
-    """The disjunction of any number of predicates; of none it is FALSE."""
+    """Return the disjunction of any number of predicates; of none it is FALSE."""
     children = tuple(predicates)
-    return Or(children) if len(children) > 1 else children[0] if children else Constant(False)
+    return Or(children) if len(children) > 1 else children[0] if children else TruthValue(False)
 
 
-def compare(op: ComparisonOp, left: Expression, right: Expression) -> Predicate:
-    """A comparison of any two values; a literal beside a column goes to the right."""
-    if isinstance(left, ColumnRef) and isinstance(right, Literal):
-        return Comparison(op, left, right)
+def compare(op: ComparisonOp, left: Expression, right: Expression) -> Comparison:
+    """Return a comparison of two values, with a literal beside a column on the right."""
     if isinstance(left, Literal) and isinstance(right, ColumnRef):
         return Comparison(op.flipped, right, left)
-    return ExpressionComparison(op, left, right)
+    return Comparison(op, left, right)
 
 
-def unfilled(predicate: Predicate) -> Predicate:
-    """A comparison for which Spark does not fill CHAR values."""
-    if isinstance(predicate, Comparison | ExpressionComparison):
-        return replace(predicate, is_filled=False)
-    return predicate
-
-
-def is_in(value: Expression, items: Iterable[Expression]) -> Predicate:
-    """``value IN (items)`` of any values."""
-    found = tuple(items)
-    literals = tuple(item for item in found if isinstance(item, Literal))
-    if isinstance(value, ColumnRef) and len(literals) == len(found):
-        return In(value, literals)
-    return ExpressionIn(value, found)
+def without_padding(predicate: Predicate) -> Predicate:
+    """Return a comparison for which Spark does not pad CHAR values; other predicates as they are."""
+    return replace(predicate, pads_char=False) if isinstance(predicate, Comparison) else predicate
 
 
 def is_null(value: Expression) -> Predicate:
-    """``value IS NULL`` of any value."""
-    if isinstance(value, Literal):
-        return Constant(value.value is None, ExpressionIsNull(value))
-    return IsNull(value) if isinstance(value, ColumnRef) else ExpressionIsNull(value)
-
-
-def is_like(value: Expression, pattern: str, escape: str = "\\") -> Predicate:
-    """``value LIKE pattern`` of any value."""
-    if isinstance(value, ColumnRef):
-        return Like(value, pattern, escape)
-    return ExpressionLike(value, pattern, escape)
+    """Return ``value IS NULL``, which is a truth value for a literal."""
+    test = IsNull(value)
+    return TruthValue(value.value is None, test) if isinstance(value, Literal) else test
 
 
 def as_predicate(value: Expression) -> Predicate:
-    """A boolean value as a condition.
+    """Return a boolean value as a predicate.
 
     :raises ArgumentError: for a literal that is not a boolean.
     """
     match value:
-        case ColumnRef():
-            return BooleanColumn(value)
         case Literal(bool() | None as truth):
-            return Constant(truth)
+            return TruthValue(truth)
         case Literal():
             raise ArgumentError(f"expected a condition, found the literal {value}")
-        case Arithmetic() | Call() | Case() | Cast():
-            return BooleanExpression(value)
+        case ColumnRef() | Arithmetic() | Call() | Case() | Cast():
+            return BooleanValue(value)
         case _:
             return value
 
 
 def as_value(predicate: Predicate) -> Expression:
-    """A condition as a value: that of a boolean column is the column."""
+    """Return a predicate as a value: the inverse of :func:`as_predicate`."""
     match predicate:
-        case BooleanColumn(column):
-            return column
-        case Constant(truth):
+        case TruthValue(truth):
             return NULL if truth is None else Literal(truth, LiteralKind.BOOLEAN)
-        case BooleanExpression(value):
+        case BooleanValue(value):
             return value
         case _:
             return predicate
 
 
 def leaves(predicate: Predicate) -> Iterator[PredicateLeaf]:
-    """The leaves from left to right."""
+    """Yield the leaves from left to right."""
     stack: list[Predicate] = [predicate]
     while stack:
         node = stack.pop()
@@ -422,31 +556,45 @@ def leaves(predicate: Predicate) -> Iterator[PredicateLeaf]:
                 yield node
 
 
+def tested_column(leaf: PredicateLeaf) -> ColumnRef | None:
+    """Return the column of a leaf that tests one column against literals; None for any other leaf."""
+    match leaf:
+        case (
+            IsNull(ColumnRef() as column) | Like(ColumnRef() as column) | BooleanValue(ColumnRef() as column)
+        ):
+            return column
+        case Comparison(_, ColumnRef() as column, Literal()):
+            return column
+        case In(ColumnRef() as column, items) if all(isinstance(item, Literal) for item in items):
+            return column
+        case _:
+            return None
+
+
+def literals(leaf: PredicateLeaf) -> tuple[Literal, ...]:
+    """Return the literals among the operands of a leaf, from left to right."""
+    return tuple(node for node in operands(leaf) if isinstance(node, Literal))
+
+
 def columns(root: Expression) -> tuple[ColumnRef, ...]:
-    """The distinct columns in the order of first mention; spellings that differ in case stay apart."""
-    found: dict[ColumnRef, None] = {}
+    """Return the distinct columns in the order of first mention; spellings that differ in case stay apart."""
+    distinct: dict[ColumnRef, None] = {}
     stack = [root]
     while stack:
         node = stack.pop()
         if isinstance(node, ColumnRef):
-            found[node] = None
+            distinct[node] = None
         else:
             stack.extend(reversed(operands(node)))
-    return tuple(found)
+    return tuple(distinct)
 
 
 def operands(node: Expression) -> tuple[Expression, ...]:
     """Return the operands of a node from left to right."""
     match node:
-        case ColumnRef() | Literal() | Constant():
+        case ColumnRef() | Literal() | TruthValue():
             return ()
-        case Comparison(_, column, literal):
-            return column, literal
-        case In(column, literals):
-            return column, *literals
-        case IsNull(column) | BooleanColumn(column) | Like(column):
-            return (column,)
-        case Arithmetic(_, left, right) | ExpressionComparison(_, left, right):
+        case Arithmetic(_, left, right) | Comparison(_, left, right):
             return left, right
         case Call(_, args):
             return args
@@ -455,9 +603,9 @@ def operands(node: Expression) -> tuple[Expression, ...]:
         case Case(whens, otherwise):
             pairs = tuple(part for pair in whens for part in pair)
             return pairs if otherwise is None else (*pairs, otherwise)
-        case ExpressionIn(value, items):
+        case In(value, items):
             return value, *items
-        case ExpressionIsNull(value) | ExpressionLike(value) | RLike(value) | BooleanExpression(value):
+        case IsNull(value) | Like(value) | RLike(value) | BooleanValue(value):
             return (value,)
         case And(children) | Or(children):
             return children

@@ -21,18 +21,18 @@ from hindex.sql.intervals import folded
 from hindex.sql.lexer import SqlSyntaxError
 from hindex.sql.predicate import (
     And,
-    BooleanColumn,
+    ColumnRef,
     Comparison,
     ComparisonOp,
-    Constant,
-    In,
     IsNull,
-    Like,
+    Literal,
     LiteralKind,
     Not,
     Or,
     Predicate,
+    TruthValue,
     leaves,
+    tested_column,
 )
 
 if TYPE_CHECKING:
@@ -63,7 +63,6 @@ _TRANSPARENT = frozenset(
     }
 )
 _JOIN = frozenset({"this", "side", "kind", "on", "using", "method"})
-_SIMPLE = (Comparison, In, IsNull, Constant, BooleanColumn, Like)
 
 
 def is_plain_table(node: exp.Table) -> bool:
@@ -355,7 +354,8 @@ class Pushdown:
         except SqlSyntaxError:
             return None
         # computed beforehand, on rows that other conditions leave out, an expression could fail
-        return copy if all(isinstance(leaf, _SIMPLE) for leaf in leaves(predicate)) else None
+        is_safe = all(isinstance(leaf, TruthValue) or tested_column(leaf) for leaf in leaves(predicate))
+        return copy if is_safe else None
 
     def _resolve(self, column: Node, sources: Sequence[_Source], last: int) -> tuple[int, list[str]] | None:
         """The source of a column, and its path there; None where it is not certain."""
@@ -414,11 +414,11 @@ class Pushdown:
 def of_nulls(predicate: Predicate) -> bool | None:
     """Evaluate a predicate on a row of NULLs, in three-valued logic."""
     match predicate:
-        case Constant(value):
+        case TruthValue(value):
             return value
-        case IsNull():
+        case IsNull(ColumnRef()):
             return True
-        case Comparison(ComparisonOp.NULL_SAFE_EQ, _, literal):
+        case Comparison(ComparisonOp.NULL_SAFE_EQ, ColumnRef(), Literal() as literal):
             return literal.kind is LiteralKind.NULL
         case Not(child):
             inner = of_nulls(child)

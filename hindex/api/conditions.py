@@ -23,7 +23,8 @@ from hindex.sql.predicate import (
     ColumnRef,
     ComparisonOp,
     Expression,
-    ExpressionComparison,
+    In,
+    Like,
     Literal,
     Not,
     Predicate,
@@ -33,8 +34,6 @@ from hindex.sql.predicate import (
     as_predicate,
     as_value,
     compare,
-    is_in,
-    is_like,
     is_null,
 )
 from hindex.validation import listed, shown, suggestion
@@ -140,7 +139,7 @@ class Expr:
         items = [_node(value) for value in given]
         if not items:
             raise ArgumentError(f"isin of {self} needs at least one value")
-        return _condition(is_in(self._node, items))
+        return _condition(In(self._node, tuple(items)))
 
     def is_null(self) -> Expr:
         return _condition(is_null(self._node))
@@ -150,7 +149,7 @@ class Expr:
 
     def like(self, pattern: str, escape: str = "\\") -> Expr:
         """``%`` is any text and ``_`` one character, each itself after ``escape``."""
-        return _condition(is_like(self._node, _text(pattern, "like"), _text(escape, "the escape of like")))
+        return _condition(Like(self._node, _text(pattern, "like"), _text(escape, "the escape of like")))
 
     def rlike(self, pattern: str) -> Expr:
         """A regular expression of Java that is found anywhere in the value."""
@@ -319,10 +318,7 @@ def _compared(op: ComparisonOp, left: Expr, right: Value) -> Expr:
             f"{left} {op.value} None is true of no row, as NULL is in SQL: write .{test}, .eq_null_safe(value) where a "
             "value may be None, or lit(None) for that NULL"
         )
-    a, b = left.node, _node(right)
-    if isinstance(a, Literal) and isinstance(b, Literal):
-        return _condition(ExpressionComparison(op, a, b))
-    return _condition(compare(op, a, b))
+    return _condition(compare(op, left.node, _node(right)))
 
 
 def _computed(op: ArithmeticOp, left: Value, right: Value) -> Expr:

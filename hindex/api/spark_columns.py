@@ -20,6 +20,8 @@ from hindex.sql.predicate import (
     ColumnRef,
     ComparisonOp,
     Expression,
+    In,
+    Like,
     Literal,
     LiteralKind,
     Not,
@@ -30,8 +32,6 @@ from hindex.sql.predicate import (
     as_predicate,
     as_value,
     compare,
-    is_in,
-    is_like,
     is_null,
 )
 
@@ -115,13 +115,13 @@ def _function(name: str, args: list[Expression]) -> Expression:
         case "!" | "not":
             return Not(as_predicate(args[0]))
         case "in":
-            return is_in(args[0], args[1:])
+            return In(args[0], tuple(args[1:]))
         case "isnull":
             return is_null(args[0])
         case "isnotnull":
             return Not(is_null(args[0]))
         case "like":
-            return is_like(args[0], *map(_pattern, args[1:]))
+            return Like(args[0], *map(_pattern, args[1:]))
         case "rlike":
             return RLike(args[0], _pattern(args[1]))
         case "-":

@@ -178,8 +178,8 @@ def _fitting(names: Iterable[str], word: str) -> list[str]:
 
 def _quoted_paths(inner: str, quote: str, *, is_raw: bool) -> list[str]:
     """The paths that begin with what is typed within quotes, which stays as it is; the rest is escaped."""
-    from hindex.sql.expression import within_quotes
     from hindex.sql.lexer import unescape
+    from hindex.sql.predicate import within_quotes
 
     begun = inner if is_raw else unescape(inner)
     rests = [path[len(begun) :] for path in _paths(begun)]

@@ -45,8 +45,7 @@ from hindex.orc.metadata.types import INTEGER_KINDS, Kind, OrcType
 from hindex.sql.predicate import (
     And,
     Arithmetic,
-    BooleanColumn,
-    BooleanExpression,
+    BooleanValue,
     Call,
     Case,
     Cast,
@@ -54,10 +53,6 @@ from hindex.sql.predicate import (
     Comparison,
     ComparisonOp,
     Expression,
-    ExpressionComparison,
-    ExpressionIn,
-    ExpressionIsNull,
-    ExpressionLike,
     In,
     IsNull,
     Like,
@@ -67,10 +62,8 @@ from hindex.sql.predicate import (
     Or,
     Predicate,
     RLike,
+    TruthValue,
     operands,
-)
-from hindex.sql.predicate import (
-    Constant as Truth,
 )
 from hindex.validation import is_utf8
 
@@ -131,11 +124,11 @@ def check_depth(root: Expression) -> None:
         stack.extend((child, depth + 1) for child in operands(node))
 
 
-def check_filling(node: Comparison | ExpressionComparison, resolve: Resolve) -> None:
-    """:raises PredicateError: for a comparison of CHAR columns that Spark does not fill."""
-    sides = (node.column,) if isinstance(node, Comparison) else (node.left, node.right)
-    if not node.is_filled and any(
-        isinstance(side, ColumnRef) and resolve(side.parts)[1].kind is Kind.CHAR for side in sides
+def check_padding(node: Comparison, resolve: Resolve) -> None:
+    """:raises PredicateError: for a comparison of CHAR columns that Spark does not pad."""
+    if not node.pads_char and any(
+        isinstance(side, ColumnRef) and resolve(side.parts)[1].kind is Kind.CHAR
+        for side in (node.left, node.right)
     ):
         typed_condition(node, resolve)
 
@@ -178,28 +171,28 @@ class _Typer:
             raise too_deep()
         below = depth + 1
         match node:
-            case Truth(truth):
+            case TruthValue(truth):
                 return Constant(truth, BOOLEAN)
             case And(children) | Or(children):
                 sides = [self.condition(child, below) for child in children]
                 return apply("AND" if isinstance(node, And) else "OR", sides, BOOLEAN)
             case Not(child):
                 return apply("NOT", (self.condition(child, below),), BOOLEAN)
-            case BooleanColumn(value) | BooleanExpression(value):
+            case BooleanValue(value):
                 return _condition(self.value(value, below))
-            case Comparison(op, left, right) | ExpressionComparison(op, left, right):
+            case Comparison(op, left, right):
                 sides = [self.value(left, below), self.value(right, below)]
-                if not node.is_filled and list(_padded(sides)) != sides:
+                if not node.pads_char and list(_padded(sides)) != sides:
                     raise PredicateError(
                         "BETWEEN and nullif of a CHAR column compare it without filling texts with blanks in Spark, "
                         "which is not evaluated here; write >= and <=, or CASE"
                     )
                 return comparison(op, *sides)
-            case In(value, items) | ExpressionIn(value, items):
+            case In(value, items):
                 return membership([self.value(item, below) for item in (value, *items)])
-            case IsNull(value) | ExpressionIsNull(value):
+            case IsNull(value):
                 return apply("IS NULL", (self.value(value, below),), BOOLEAN)
-            case Like(value, pattern, escape) | ExpressionLike(value, pattern, escape):
+            case Like(value, pattern, escape):
                 return like(self.value(value, below), pattern, escape)
             case RLike(value, pattern):
                 return rlike(self.value(value, below), pattern)

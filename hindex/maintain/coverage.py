@@ -25,6 +25,7 @@ from hindex.sql.predicate import (
     Predicate,
     all_of,
     any_of,
+    tested_column,
 )
 from hindex.store.manifest import IndexEntry
 from hindex.store.snapshot import FileView, Snapshot
@@ -122,9 +123,9 @@ def remove_partitions(entry: IndexEntry, dropped: Predicate, snapshot: Snapshot)
 def named_partitions(where: Predicate) -> list[Predicate] | None:
     """The partitions that a predicate names by their values, each ``p = 1 AND q = 2``; None where it does not."""
     match where:
-        case Comparison(ComparisonOp.EQ | ComparisonOp.NULL_SAFE_EQ) | IsNull():
+        case Comparison(ComparisonOp.EQ | ComparisonOp.NULL_SAFE_EQ) | IsNull() if tested_column(where):
             return [where]
-        case In(column, literals):
+        case In(column, literals) if tested_column(where):
             return [Comparison(ComparisonOp.EQ, column, literal) for literal in dict.fromkeys(literals)]
         case Or(children):
             parts = [named_partitions(child) for child in children]
@@ -161,6 +162,6 @@ def _covers(covered: Filter, values: dict[str, Key | None] | None) -> bool:
 def _joined(partitions: Sequence[Predicate]) -> Predicate:
     """``p IN (1, 2)`` where that says it, otherwise ``p = 1 OR ...``."""
     simple = [one for one in partitions if isinstance(one, Comparison) and one.op is ComparisonOp.EQ]
-    if len(simple) == len(partitions) > 1 and len({one.column for one in simple}) == 1:
-        return In(simple[0].column, tuple(one.literal for one in simple))
+    if len(simple) == len(partitions) > 1 and len({one.left for one in simple}) == 1:
+        return In(simple[0].left, tuple(one.right for one in simple))
     return any_of(partitions)

@@ -11,9 +11,8 @@ from typing import Any, get_args
 
 from hindex.api.conditions import Expr, literal
 from hindex.errors import StatementError
-from hindex.sql.expression import NULL, Literal, LiteralKind, quote_string, within_quotes
 from hindex.sql.marks import Source
-from hindex.sql.predicate import Predicate
+from hindex.sql.predicate import NULL, Literal, LiteralKind, Predicate, quote_string, within_quotes
 
 # a variable, or what `str.format` reaches from it; !s: its text as it is
 _NAME = re.compile(r"\{(?P<field>(?P<root>[^\W\d]\w*)(?:\.[^\W\d]\w*|\[[^\][{}]+\])*)(?P<raw>!s)?\}")

@@ -10,7 +10,7 @@ from typing import Protocol
 from hindex.domain import Domain
 from hindex.errors import ColumnError, HindexError, PredicateError
 from hindex.expr.coerce import REMEDY
-from hindex.expr.typing import Resolve, check_depth, check_filling, typed, typed_condition
+from hindex.expr.typing import Resolve, check_depth, check_padding, typed, typed_condition
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.plan import simplify
 from hindex.plan.filter import ALWAYS, NEVER, Filter, Residual
@@ -22,15 +22,10 @@ from hindex.plan.simplify import OPPOSITES
 from hindex.plan.time_zones import TIMESTAMP_KINDS, TimeZones, has_time, keyed_by_wall_clocks, makes_times
 from hindex.sql.predicate import (
     And,
-    BooleanColumn,
-    BooleanExpression,
+    BooleanValue,
     ColumnRef,
     Comparison,
     ComparisonOp,
-    Constant,
-    ExpressionComparison,
-    ExpressionIn,
-    ExpressionLeaf,
     In,
     IsNull,
     Like,
@@ -39,8 +34,11 @@ from hindex.sql.predicate import (
     Or,
     Predicate,
     PredicateLeaf,
+    TruthValue,
+    literals,
     operands,
     quote_string,
+    tested_column,
 )
 from hindex.store.manifest import IndexEntry
 from hindex.table.schema import TableSchema
@@ -113,29 +111,24 @@ def _normalized(predicate: Predicate, schema: SchemaLookup, zones: TimeZones | N
 
 
 def _leaf(node: PredicateLeaf, negated: bool, schema: SchemaLookup, zones: TimeZones | None) -> Filter:
-    if isinstance(node, Constant):
+    if isinstance(node, TruthValue):
         return ALWAYS if node.value is not None and node.value is not negated else NEVER
-    if not isinstance(node, IsNull | BooleanColumn | Like | Comparison | In):
+    tested = tested_column(node)
+    if tested is None:
         check_depth(node)
     text = _text(node, negated)
     try:
-        if isinstance(node, Comparison | ExpressionComparison):
-            check_filling(node, _resolver(schema, zones))
+        if isinstance(node, Comparison):
+            check_padding(node, _resolver(schema, zones))
         _check_zone(node, schema, zones)
-        match node:
-            case IsNull(column) | BooleanColumn(column) | Like(column) | Comparison(_, column) | In(column):
-                found = schema.resolve(column.parts)
-                compared = found.type if zones is None else found.type.with_instants()
-                clock = datetime.UTC if zones is None else zones.clock
-                domain, is_exact = _domain(node, compared, negated, clock)
-                answered = ALWAYS if domain is None else leaf(found.name, found.type, domain, text)
-                return (
-                    answered
-                    if is_exact
-                    else all_of((answered, _residual(node, negated, schema, zones, text)))
-                )
-            case _:
-                return _expression(node, negated, schema, zones, text)
+        if tested is None:
+            return _expression(node, negated, schema, zones, text)
+        column = schema.resolve(tested.parts)
+        compared_type = column.type if zones is None else column.type.with_instants()
+        clock = datetime.UTC if zones is None else zones.clock
+        domain, is_exact = _domain(node, compared_type, negated, clock)
+        on_domain = ALWAYS if domain is None else leaf(column.name, column.type, domain, text)
+        return on_domain if is_exact else all_of((on_domain, _residual(node, negated, schema, zones, text)))
     except PredicateError as error:
         raise PredicateError(f"cannot evaluate {text}: {error}") from None
     except ColumnError as error:
@@ -157,7 +150,8 @@ def _check_zone(node: PredicateLeaf, schema: SchemaLookup, zones: TimeZones | No
     """
     if zones is None or zones.is_session_utc or not makes_times(node):
         return
-    if isinstance(node, Comparison | In) and schema.resolve(node.column.parts).type.kind in TIMESTAMP_KINDS:
+    column = tested_column(node) if isinstance(node, Comparison | In) else None
+    if column is not None and schema.resolve(column.parts).type.kind in TIMESTAMP_KINDS:
         return
     raise PredicateError(
         f"it makes timestamps in the session's time zone, {zones.session}, which is done here for comparisons of "
@@ -166,10 +160,10 @@ def _check_zone(node: PredicateLeaf, schema: SchemaLookup, zones: TimeZones | No
 
 
 def _word_beside_column(node: PredicateLeaf, schema: SchemaLookup) -> str:
-    """A word that is no column, beside one: it may be a text that lacks its quotes. "" where there is none."""
-    if not isinstance(node, ExpressionComparison | ExpressionIn):
+    """Return a word beside a column that is not one itself: perhaps a string without quotes. "" if there is none."""
+    if not isinstance(node, Comparison | In):
         return ""
-    known: list[ColumnRef] = []
+    columns: list[ColumnRef] = []
     words: list[ColumnRef] = []
     for side in operands(node):
         if isinstance(side, ColumnRef):
@@ -178,36 +172,38 @@ def _word_beside_column(node: PredicateLeaf, schema: SchemaLookup) -> str:
             except ColumnError:
                 words.append(side)
             else:
-                known.append(side)
-    return words[0].parts[0] if known and words and len(words[0].parts) == 1 else ""
+                columns.append(side)
+    return words[0].parts[0] if columns and words and len(words[0].parts) == 1 else ""
 
 
 def _domain(
-    node: Comparison | In | IsNull | BooleanColumn | Like,
-    data_type: OrcType,
-    negated: bool,
-    zone: datetime.tzinfo,
+    node: PredicateLeaf, data_type: OrcType, negated: bool, zone: datetime.tzinfo
 ) -> tuple[Domain | None, bool]:
-    """The values of a column for which a leaf may be TRUE, None for any; and whether it is TRUE for all of them."""
+    """Return the domain of a leaf that tests a column, None for every value; and True if it is exact.
+
+    The leaf is TRUE for no other values, and if exact, for all of them.
+    """
+    operands = literals(node)
     match node:
         case IsNull():
             return Domain.not_null() if negated else Domain.only_null(), True
-        case BooleanColumn():
+        case BooleanValue():
             if data_type.kind is not Kind.BOOLEAN:
                 raise PredicateError(
                     f"a column of type {data_type} is not a condition; compare it with a value"
                 )
             return Domain.points([0 if negated else 1]), True
-        case Comparison(op, _, literal) if not casts_texts(data_type, (literal,)):
+        case Comparison(op) if not casts_texts(data_type, operands):
+            (literal,) = operands
             if negated and op is not ComparisonOp.NULL_SAFE_EQ:
                 return comparison_domain(data_type, OPPOSITES[op], literal, zone), True
-            found = comparison_domain(data_type, op, literal, zone)
-            return found.complement(null_allowed=not found.null_allowed) if negated else found, True
-        case In(_, literals) if not casts_texts(data_type, literals):
-            members = membership_domain(data_type, literals, zone)
+            domain = comparison_domain(data_type, op, literal, zone)
+            return domain.complement(null_allowed=not domain.null_allowed) if negated else domain, True
+        case In() if not casts_texts(data_type, operands):
+            members = membership_domain(data_type, operands, zone)
             if not negated:
                 return members, True
-            if any(literal.kind is LiteralKind.NULL for literal in literals):
+            if any(literal.kind is LiteralKind.NULL for literal in operands):
                 return Domain.none(), True
             return members.complement(null_allowed=False), True
         case Like(_, pattern, escape) if data_type.kind in (Kind.STRING, Kind.VARCHAR):
@@ -220,23 +216,25 @@ def _domain(
 
 
 def _expression(
-    node: ExpressionLeaf, negated: bool, schema: SchemaLookup, zones: TimeZones | None, text: str
+    node: PredicateLeaf, negated: bool, schema: SchemaLookup, zones: TimeZones | None, text: str
 ) -> Filter:
-    """A leaf where an expression amounts to one, otherwise a residual."""
+    """Return a leaf if an expression is equivalent to a test of one column, otherwise a residual."""
     resolve = _resolver(schema, zones)
-    found: simplify.Found | None = None
+    equivalent: simplify.ColumnDomain | None = None
     match node:
-        case ExpressionComparison(op, left, right):
-            found = simplify.comparison(op, typed(left, resolve), typed(right, resolve), negated=negated)
-        case ExpressionIn(value, items):
-            found = simplify.membership([typed(item, resolve) for item in (value, *items)], negated=negated)
-        case BooleanExpression(value):
-            found = simplify.prefix(typed(value, resolve), negated=negated)
+        case Comparison(op, left, right):
+            equivalent = simplify.comparison(op, typed(left, resolve), typed(right, resolve), negated=negated)
+        case In(value, items):
+            equivalent = simplify.membership(
+                [typed(item, resolve) for item in (value, *items)], negated=negated
+            )
+        case BooleanValue(value):
+            equivalent = simplify.prefix(typed(value, resolve), negated=negated)
         case _:
             pass
-    if found is None:
+    if equivalent is None:
         return _residual(node, negated, schema, zones, text)
-    column, domain = found
+    column, domain = equivalent
     if zones is not None and not zones.is_session_utc and has_time(column.column_type):
         # the type is not that of the stored keys
         return _residual(node, negated, schema, zones, text)
@@ -262,19 +260,15 @@ def _resolver(schema: SchemaLookup, zones: TimeZones | None) -> Resolve:
 
 def _text(node: PredicateLeaf, negated: bool) -> str:
     match node:
-        case Comparison(op) | ExpressionComparison(op) if negated and op in OPPOSITES:
+        case Comparison(op) if negated and op in OPPOSITES:
             text = str(replace(node, op=OPPOSITES[op]))
-        case In(column, literals) if len(literals) > _LITERALS_SHOWN:
-            text = _long_list(column, node, negated)
+        case In(value, items) if len(items) > _LITERALS_SHOWN:
+            shown = ", ".join(map(str, items[:_LITERALS_SHOWN]))
+            word = "NOT IN" if negated else "IN"
+            text = f"{value} {word} ({shown}, … {len(items) - _LITERALS_SHOWN:,} more)"
         case _:
             text = str(Not(node) if negated else node)
     return text if len(text) <= _TEXT_LIMIT else f"{text[: _TEXT_LIMIT - 1]}…"
-
-
-def _long_list(column: ColumnRef, node: In, negated: bool) -> str:
-    shown = ", ".join(map(str, node.literals[:_LITERALS_SHOWN]))
-    word = "NOT IN" if negated else "IN"
-    return f"{column} {word} ({shown}, … {len(node.literals) - _LITERALS_SHOWN:,} more)"
 
 
 def index_filter(entry: IndexEntry, schema: TableSchema) -> Filter:

@@ -6,15 +6,10 @@ from collections.abc import Iterable, Iterator
 
 from hindex.plan.reasons import Note, Reason
 from hindex.sql.predicate import (
-    BooleanColumn,
-    Comparison,
-    Constant,
     Expression,
-    In,
-    IsNull,
-    Like,
     Literal,
     Predicate,
+    TruthValue,
     columns,
     leaves,
     operands,
@@ -41,9 +36,7 @@ def quoted_names(where: Predicate | None, names: Iterable[str]) -> list[Note]:
 def quoted_strings(where: Predicate | None) -> Iterator[tuple[str, str]]:
     """The conditions without any column that have a text in double quotes, as SQL, and the text."""
     for leaf in () if where is None else leaves(where):
-        if isinstance(leaf, Comparison | In | IsNull | Like | BooleanColumn):
-            continue  # they are of a column, and a list may be long
-        source = leaf.source if isinstance(leaf, Constant) else leaf
+        source = leaf.source if isinstance(leaf, TruthValue) else leaf
         if source is not None and not columns(source):
             yield from ((str(source), text) for text in _double_quoted(source))
 

@@ -23,7 +23,7 @@ from hindex.sql.dates import date_from_days
 from hindex.sql.predicate import ComparisonOp, Literal, LiteralKind
 
 #: A column, and the values of it for which a condition is TRUE.
-Found = tuple[Column, Domain]
+ColumnDomain = tuple[Column, Domain]
 
 #: A decimal of so many digits is compared with any integer and any other such decimal without rounding either.
 _EXACT_DIGITS = 18
@@ -38,7 +38,7 @@ OPPOSITES = {
 }
 
 
-def comparison(op: ComparisonOp, left: Node, right: Node, *, negated: bool) -> Found | None:
+def comparison(op: ComparisonOp, left: Node, right: Node, *, negated: bool) -> ColumnDomain | None:
     """The column and domain of a comparison that is one of a column with a constant; None where it is not.
 
     :raises PredicateError: if Spark refuses the comparison.
@@ -61,7 +61,7 @@ def comparison(op: ComparisonOp, left: Node, right: Node, *, negated: bool) -> F
     return column, found.complement(null_allowed=not found.null_allowed) if negated else found
 
 
-def membership(nodes: Sequence[Node], *, negated: bool) -> Found | None:
+def membership(nodes: Sequence[Node], *, negated: bool) -> ColumnDomain | None:
     """The column and domain of ``nodes[0] IN (constants)``, where the value is a column or a step of dates."""
     value, *items = nodes
     if isinstance(value, Column):
@@ -78,7 +78,7 @@ def membership(nodes: Sequence[Node], *, negated: bool) -> Found | None:
     return column, members.complement(null_allowed=False)
 
 
-def _listed(column: Column, items: Sequence[Node], *, negated: bool) -> Found | None:
+def _listed(column: Column, items: Sequence[Node], *, negated: bool) -> ColumnDomain | None:
     literals = [
         _literal(item) if isinstance(item, Constant) and _compares_alike(column, item) else None
         for item in items
@@ -94,7 +94,7 @@ def _listed(column: Column, items: Sequence[Node], *, negated: bool) -> Found | 
     return column, members.complement(null_allowed=False)
 
 
-def prefix(node: Node, *, negated: bool) -> Found | None:
+def prefix(node: Node, *, negated: bool) -> ColumnDomain | None:
     """The column and domain of ``startswith(column, 'text')``."""
     match node:
         case Apply("startswith", (Column() as column, Constant(str() as text))):

@@ -25,7 +25,7 @@ from hindex.spark.catalog import MISSING, first_line, is_path
 from hindex.spark.locations import transactional_location
 from hindex.spark.session import java_session
 from hindex.spark.types import quoted
-from hindex.sql.expression import quote_string
+from hindex.sql.predicate import quote_string
 from hindex.sql.queries import as_literal
 
 if TYPE_CHECKING:

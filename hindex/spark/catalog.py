@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from hindex.errors import NotOrcError, TableError, UnknownTableError
 from hindex.spark.session import as_active, java_session
 from hindex.spark.types import quoted
-from hindex.sql.expression import quote_string
+from hindex.sql.predicate import quote_string
 from hindex.sql.words import WITH_SPARK
 from hindex.table.location import normalize_uri, suggest_path
 

@@ -17,7 +17,7 @@ from hindex.keys import key_array, key_kind, single_key
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.plan.literals import comparison_domain
 from hindex.spark.catalog import ask_session_catalog, run
-from hindex.sql.predicate import Comparison, ComparisonOp, LiteralKind
+from hindex.sql.predicate import ColumnRef, Comparison, Literal, LiteralKind
 from hindex.store.snapshot import Snapshot
 from hindex.table.schema import DeclaredSchema, TableColumn
 from hindex.table.type_text import parse_type
@@ -191,9 +191,13 @@ def _constant(text: str, data_type: OrcType) -> pa.Scalar[Any] | None:
         return None
     try:
         predicate = parse_predicate(f"c = {text}")
-        if not isinstance(predicate, Comparison) or predicate.literal.kind is LiteralKind.TIMESTAMP:
-            return None
-        domain = comparison_domain(data_type, ComparisonOp.EQ, predicate.literal)
+        match predicate:
+            case Comparison(op, ColumnRef(), Literal() as literal) if (
+                literal.kind is not LiteralKind.TIMESTAMP
+            ):
+                domain = comparison_domain(data_type, op, literal)
+            case _:
+                return None
     except HindexError:
         return None
     if len(domain.ranges) != 1 or not domain.ranges[0].is_point or domain.ranges[0].low is None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hindex.errors import StoreError
-from hindex.sql.expression import quote_string
+from hindex.sql.predicate import quote_string
 from hindex.store.definitions import MAX_LENGTH, PREFIX, decode_definition, encode_definition
 from hindex.store.manifest import IndexEntry
 

@@ -7,7 +7,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 from hindex.orc.metadata.types import INTEGER_KINDS, STRING_KINDS, Kind
-from hindex.sql.predicate import Comparison, ExpressionLeaf, In, LiteralKind, Predicate, leaves
+from hindex.sql.predicate import (
+    Comparison,
+    In,
+    LiteralKind,
+    Predicate,
+    TruthValue,
+    leaves,
+    literals,
+    tested_column,
+)
 from hindex.table.schema import TableSchema
 
 if TYPE_CHECKING:
@@ -81,12 +90,13 @@ def is_of_one_type(predicate: Predicate, schema: TableSchema) -> bool:
     An expression may be an error by one rule, and NULL or another number by the other.
     """
     for leaf in leaves(predicate):
-        if isinstance(leaf, ExpressionLeaf):
-            return False
-        if not isinstance(leaf, Comparison | In):
+        if isinstance(leaf, TruthValue):
             continue
-        kind = schema.resolve(leaf.column.parts).type.kind
-        for literal in leaf.literals if isinstance(leaf, In) else (leaf.literal,):
-            if kind not in _SAME_KINDS.get(literal.kind, {kind}):
+        column = tested_column(leaf)
+        if column is None:
+            return False
+        if isinstance(leaf, Comparison | In):
+            kind = schema.resolve(column.parts).type.kind
+            if not all(kind in _SAME_KINDS.get(literal.kind, {kind}) for literal in literals(leaf)):
                 return False
     return True

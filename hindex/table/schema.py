@@ -12,7 +12,7 @@ import pyarrow as pa
 from hindex.errors import ColumnError, TableError, UnsupportedError
 from hindex.orc.acid.schema import row_key
 from hindex.orc.metadata.types import INTEGER_KINDS, STRING_KINDS, Kind, OrcType
-from hindex.sql.expression import quote_name
+from hindex.sql.predicate import quote_name
 from hindex.table.partitions import PartitionColumn
 from hindex.validation import closest, listed, shown, suggestion
 

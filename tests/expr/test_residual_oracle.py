@@ -15,7 +15,7 @@ from hindex.expr.typing import typed
 from hindex.expr.vector import Vector
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.sql import parse_predicate
-from hindex.sql.predicate import Expression, ExpressionIsNull
+from hindex.sql.predicate import Call, Expression, IsNull
 from tests.support.oracle import comparable
 
 if TYPE_CHECKING:
@@ -96,9 +96,10 @@ LINES = _lines()
 
 
 def parsed(text: str) -> Expression:
-    found = parse_predicate(f"coalesce(({text}), NULL) IS NULL")
-    assert isinstance(found, ExpressionIsNull)
-    return found.value.args[0]  # type: ignore[union-attr]
+    predicate = parse_predicate(f"coalesce(({text}), NULL) IS NULL")
+    assert isinstance(predicate, IsNull)
+    assert isinstance(predicate.value, Call)
+    return predicate.value.args[0]
 
 
 def resolve(parts: tuple[str, ...]) -> tuple[str, OrcType]:

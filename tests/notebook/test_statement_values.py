@@ -179,13 +179,13 @@ def test_texts_are_read_back_as_they_are(rng: np.random.Generator) -> None:
         for written in ("a = {x}", "a = '{x}'", 'a = "{x}"', "a = '' '{x}' ''"):
             found = parse_predicate(filled(written, known))
             assert isinstance(found, Comparison)
-            assert found.literal == expected, (text, written)
+            assert found.right == expected, (text, written)
         listed = parse_predicate(filled("a IN {some}", known))
         assert isinstance(listed, In)
-        assert listed.literals[0] == expected
+        assert listed.items[0] == expected
         around = parse_predicate(filled("a = 'b{x}7'", known))
         assert isinstance(around, Comparison)
-        assert around.literal.value == f"b{text}7"
+        assert around.right == Literal(f"b{text}7", LiteralKind.STRING)
         assert parse_predicate(str(around)) == around
 
 
@@ -211,7 +211,7 @@ def test_no_value_ends_its_quotes(rng: np.random.Generator) -> None:
         assert isinstance(found, And)
         assert found.children[1] == parse_predicate("b = 2")
         assert isinstance(found.children[0], Comparison)
-        assert found.children[0].literal.value == expected, (before, value, text)
+        assert found.children[0].right == Literal(expected, LiteralKind.STRING), (before, value, text)
     assert 20 < refused < 400
 
 

@@ -13,7 +13,7 @@ from hindex.errors import StatementError
 from hindex.sql import parse, parse_predicate, split
 from hindex.sql.predicate import (
     And,
-    BooleanColumn,
+    BooleanValue,
     ColumnRef,
     Comparison,
     ComparisonOp,
@@ -89,9 +89,10 @@ def test_statements_are_typed() -> None:
 def test_literals_are_typed(text: str, kind: LiteralKind, value: LiteralValue) -> None:
     parsed = parse_predicate(f"a = {text}")
     assert isinstance(parsed, Comparison)
-    assert parsed.literal.kind is kind
-    assert type(parsed.literal.value) is type(value)
-    assert parsed.literal.value == value
+    assert isinstance(parsed.right, Literal)
+    assert parsed.right.kind is kind
+    assert type(parsed.right.value) is type(value)
+    assert parsed.right.value == value
 
 
 def test_literals_equal_by_spelling() -> None:
@@ -106,7 +107,7 @@ def test_literals_equal_by_spelling() -> None:
 
 
 def test_and_or_are_merged_and_never_small() -> None:
-    a, b, c = BooleanColumn(A), BooleanColumn(B), BooleanColumn(C)
+    a, b, c = BooleanValue(A), BooleanValue(B), BooleanValue(C)
     assert And((And((a, b)), c)) == And((a, And((b, c)))) == all_of([a, b, c])
     assert Or((Or((a, b)), c)) == any_of(iter([a, b, c]))
     assert all_of([a]) == any_of([a]) == a

@@ -13,35 +13,31 @@ from sqlglot.dialects.spark import Spark
 from hindex.errors import StatementError
 from hindex.sql import parse, parse_predicate
 from hindex.sql.dates import date_from_days, format_date, parse_date
-from hindex.sql.expression import CAST_TYPES
 from hindex.sql.predicate import (
+    CAST_TYPES,
     Arithmetic,
     ArithmeticOp,
-    BooleanColumn,
+    BooleanValue,
     Call,
     Case,
     Cast,
     ColumnRef,
     Comparison,
     ComparisonOp,
-    Constant,
     Expression,
-    ExpressionComparison,
-    ExpressionIn,
-    ExpressionIsNull,
-    ExpressionLike,
     In,
     IsNull,
     Like,
     Literal,
     LiteralKind,
     Not,
-    Or,
     Predicate,
     RLike,
+    TruthValue,
     all_of,
     any_of,
     as_predicate,
+    columns,
 )
 from hindex.sql.statements import (
     AggregateCall,
@@ -103,8 +99,8 @@ _LEAVES: st.SearchStrategy[Predicate] = st.one_of(
     st.builds(Comparison, st.sampled_from(ComparisonOp), _COLUMNS, _LITERALS),
     st.builds(In, _COLUMNS, st.lists(_LITERALS, min_size=1, max_size=4).map(tuple)),
     st.builds(IsNull, _COLUMNS),
-    st.builds(Constant, st.sampled_from([True, False, None])),
-    st.builds(BooleanColumn, _COLUMNS),
+    st.builds(TruthValue, st.sampled_from([True, False, None])),
+    st.builds(BooleanValue, _COLUMNS),
     st.builds(Like, _COLUMNS, _TEXT, st.just("\\") | st.sampled_from("!'\"%\n\u00e9")),
 )
 # every expression has a column on its left, as one of literals alone is computed when it is read
@@ -124,16 +120,16 @@ _EXPRESSIONS: st.SearchStrategy[Expression] = st.recursive(
             st.lists(st.tuples(_LEAVES, inner), min_size=1, max_size=2).map(tuple),
             st.none() | inner,
         ),
-        st.builds(ExpressionComparison, st.sampled_from(ComparisonOp), inner, inner),
+        st.builds(Comparison, st.sampled_from(ComparisonOp), inner, inner),
     ),
     max_leaves=5,
 )
 _COMPOUND = _EXPRESSIONS.filter(lambda node: not isinstance(node, ColumnRef))
 _EXPRESSION_LEAVES: st.SearchStrategy[Predicate] = st.one_of(
-    st.builds(ExpressionComparison, st.sampled_from(ComparisonOp), _EXPRESSIONS, _COMPOUND),
-    st.builds(ExpressionIn, _COMPOUND, st.lists(_EXPRESSIONS | _LITERALS, min_size=1, max_size=3).map(tuple)),
-    st.builds(ExpressionIsNull, _COMPOUND),
-    st.builds(ExpressionLike, _COMPOUND, _TEXT, st.just("\\") | st.just("!")),
+    st.builds(Comparison, st.sampled_from(ComparisonOp), _EXPRESSIONS, _COMPOUND),
+    st.builds(In, _COMPOUND, st.lists(_EXPRESSIONS | _LITERALS, min_size=1, max_size=3).map(tuple)),
+    st.builds(IsNull, _COMPOUND),
+    st.builds(Like, _COMPOUND, _TEXT, st.just("\\") | st.just("!")),
     st.builds(RLike, _EXPRESSIONS, _TEXT),
     _COMPOUND.filter(lambda node: isinstance(node, Arithmetic | Call | Case | Cast)).map(
         lambda node: as_predicate(node)
@@ -209,9 +205,7 @@ def _having(columns: list[ColumnRef]) -> st.SearchStrategy[Having | None]:
 
 
 def _having_of(predicate: Predicate) -> Having:
-    children = predicate.children if isinstance(predicate, Or) else (predicate,)
-    columns = [part.column for part in children if isinstance(part, IsNull | Comparison)]
-    calls = {column.call for column in columns if isinstance(column, AggregateRef)}
+    calls = {column.call for column in columns(predicate) if isinstance(column, AggregateRef)}
     return Having(predicate, tuple(sorted(calls, key=str)))
 
 
@@ -287,9 +281,7 @@ def _can_be_a_name(word: str) -> bool:
     for parts in ((word,), (word, "x"), ("x", word)):
         column = ColumnRef(parts)
         leaf = In(column, (Literal(5, LiteralKind.INTEGER),))
-        where = any_of(
-            [all_of([BooleanColumn(column), Not(leaf)]), IsNull(column), Not(BooleanColumn(column))]
-        )
+        where = any_of([all_of([BooleanValue(column), Not(leaf)]), IsNull(column), Not(BooleanValue(column))])
         statements.append(
             Select(TableRef.name(word, "t"), (SelectItem(column), SelectItem(column, word)), where, limit=5)
         )
