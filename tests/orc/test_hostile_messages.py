@@ -137,7 +137,7 @@ MESSAGES: list[tuple[str, str, Callable[[Any], None], str]] = [
         "a zone without end",
         "stripe footer",
         lambda m: setattr(m, "writer_timezone", "x" * 5000),
-        "is not known",
+        "unknown time zone",
     ),
 ]
 
