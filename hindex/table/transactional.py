@@ -31,7 +31,7 @@ from hindex.orc.acid.directory import (
 from hindex.orc.acid.row_keys import first_row_ids
 from hindex.orc.acid.write_ids import ALL_VALID, ValidWriteIds
 from hindex.orc.io.source import open_source
-from hindex.orc.reader.file_cache import KNOWN_FILES, FileCache
+from hindex.orc.reader.file_cache import FILE_CACHE, FileCache
 from hindex.table.directory_tree import DirectoryTree, ListedFile
 
 #: Bytes of a marker that are read; Hive writes some fifty.
@@ -67,13 +67,13 @@ class AcidDataFile:
     acid: AcidFile
 
 
-def open_data_file(uri: str, acid: AcidFile | None, known: FileCache = KNOWN_FILES) -> OrcReader:
+def open_data_file(uri: str, acid: AcidFile | None, cache: FileCache = FILE_CACHE) -> OrcReader:
     """Open a data file, of a transactional directory or another.
 
-    :param known: as for :class:`~hindex.orc.OrcReader`.
+    :param cache: as for :class:`~hindex.orc.OrcReader`.
     :raises OrcError: if it is not readable as ORC, or is of Hive before 3.
     """
-    return OrcReader(uri, known=known) if acid is None else open_file(acid.file, known)
+    return OrcReader(uri, cache=cache) if acid is None else open_file(acid.file, cache)
 
 
 def transactional_files(

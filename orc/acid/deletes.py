@@ -1,8 +1,7 @@
 """The rows of a data file that delete deltas delete.
 
-Delete deltas are sorted by row key, and so are data files: what of a delete delta cannot hold one of the wanted keys
-is skipped by its statistics, and the rest is read a batch at a time. Neither order is relied on. Small files are read
-once for all data files, also where there are many thousands of them.
+Delete deltas and data files are sorted by row key, so the statistics of a delete delta rule out most of its rows. The
+rest is read in batches. Results do not depend on the order. Small delete files are read once for all data files.
 """
 
 from __future__ import annotations
@@ -32,22 +31,22 @@ from hindex.orc.acid.schema import AcidColumns, acid_columns
 from hindex.orc.acid.write_ids import ValidWriteIds
 from hindex.orc.reader.orc_reader import OrcReader
 
-#: Delete rows that are held at once.
+#: Delete rows in memory at once.
 BATCH_ROWS = 1 << 16
-#: Files that stay open for the stripes to come; beyond, each is opened as it is needed.
-_MOST_OPEN = 32
-#: Files of so many rows are read whole, and kept for other data files.
+#: Delete files that stay open for later stripes.
+_MAX_OPEN = 32
+#: Delete files of at most so many rows are read whole and cached for other data files.
 SMALL_ROWS = 1 << 16
-#: Bytes of ranges that are kept: those of some 50,000 files; and about what a file and a range take.
+#: Size of the cache of key ranges, some 50,000 files, and the approximate size of a file and of a range.
 _RANGES_BYTES = 64 << 20
 _FILE_BYTES, _RANGE_BYTES = 250, 450
-#: Bytes of keys that are kept: two for each of many deletes that lie far apart, and less the closer they are.
+#: Size of the cache of keys. A key takes two bytes or less.
 _KEYS_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class _Ranges:
-    """Key ranges of a delete file, from its statistics: of the file, of each stripe, and the transactions."""
+    """Key ranges of a delete file and its stripes, and its range of transactions, from statistics."""
 
     num_rows: int
     file: KeyRange
@@ -55,21 +54,21 @@ class _Ranges:
     current: Range
 
     def stripes_with(self, keys: KeyRange | KeySet) -> list[int]:
-        """The stripes that may hold one of some keys."""
+        """Return the stripes that may have one of the keys."""
         if not keys.overlaps(self.file):
             return []
-        return [stripe for stripe, found in enumerate(self.stripes) if keys.overlaps(found)]
+        return [stripe for stripe, key_range in enumerate(self.stripes) if keys.overlaps(key_range)]
 
 
 class DeletedRows:
-    """Finds the rows of one data file that are deleted.
+    """Finds the deleted rows of one data file.
 
-    :param within: what the keys of all rows of the data file lie in.
+    :param file_range: the range of all keys of the data file.
     """
 
-    def __init__(self, files: Sequence[DeleteFile], valid: ValidWriteIds, within: KeyRange) -> None:
-        known = ((file, _ranges_of(file)) for file in files)
-        self._files = [(file, found) for file, found in known if found.file.overlaps(within)]
+    def __init__(self, files: Sequence[DeleteFile], valid: ValidWriteIds, file_range: KeyRange) -> None:
+        candidates = ((file, _ranges_of(file)) for file in files)
+        self._files = [(file, ranges) for file, ranges in candidates if ranges.file.overlaps(file_range)]
         self._valid = valid
         self._open: dict[DeleteFile, _DeleteReader] = {}
 
@@ -80,62 +79,64 @@ class DeletedRows:
 
     @property
     def files(self) -> tuple[DeleteFile, ...]:
-        """Those that may delete rows of the data file."""
+        """The delete files that may delete rows of the data file."""
         return tuple(file for file, _ in self._files)
 
     def may_touch(self, keys: KeyRange) -> bool:
-        """Return True if a row with a key in a range may be deleted. No file is opened."""
-        return any(found.stripes_with(keys) for _, found in self._files)
+        """Return True if a row with a key in a range may be deleted; opens no file."""
+        return any(ranges.stripes_with(keys) for _, ranges in self._files)
 
     def are_small(self, keys: KeyRange) -> bool:
-        """Return True if all delete files that concern a range of keys are read whole."""
-        return not any(found.stripes_with(keys) for file, found in self._files if not _is_small(file, found))
+        """Return True if all delete files with keys in a range are small."""
+        return not any(
+            ranges.stripes_with(keys) for file, ranges in self._files if not _is_small(file, ranges)
+        )
 
     def rows(self, keys: KeySet) -> BitMap:
-        """The rows of a stripe that are deleted, of those whose keys are given.
+        """Return the rows with a deleted key, of those in ``keys``.
 
         :raises OrcError: if a delete delta cannot be read.
         """
         deleted = BitMap()
-        for file, found in self._files:
-            stripes = found.stripes_with(keys)
+        for file, ranges in self._files:
+            stripes = ranges.stripes_with(keys)
             if not stripes:
                 continue
-            if _is_small(file, found):
-                for some in _keys_of(file, self._valid, found).parts():
-                    deleted |= row_set(keys.rows_of(some))
+            if _is_small(file, ranges):
+                for batch in _keys_of(file, self._valid, ranges).parts():
+                    deleted |= row_set(keys.rows_of(batch))
                 continue
-            kept = self._open.get(file)
-            reader = kept or _DeleteReader(file, self._valid, found)
+            cached = self._open.get(file)
+            reader = cached or _DeleteReader(file, self._valid, ranges)
             try:
-                for some in reader.keys(keys, stripes):
-                    rows = keys.rows_of(some)
+                for batch in reader.keys(keys, stripes):
+                    rows = keys.rows_of(batch)
                     if len(rows):
                         deleted |= row_set(rows)
             finally:
-                if kept is None:
+                if cached is None:
                     self._keep(file, reader)
         return deleted
 
     def _keep(self, file: DeleteFile, reader: _DeleteReader) -> None:
-        """Keep a reader for the stripes to come; close it where enough are open, or another thread kept one."""
-        if len(self._open) >= _MOST_OPEN or self._open.setdefault(file, reader) is not reader:
+        """Keep a reader for later stripes; close it if enough are open, or another thread has kept one."""
+        if len(self._open) >= _MAX_OPEN or self._open.setdefault(file, reader) is not reader:
             reader.close()
 
 
 def _is_small(file: DeleteFile, ranges: _Ranges) -> bool:
-    """Return True if all keys of a file are read at once and cached."""
+    """Return True if the file is read whole, and its keys are cached."""
     return bool(file.changed_ns) and ranges.num_rows <= SMALL_ROWS
 
 
 def _ranges_of(file: DeleteFile) -> _Ranges:
-    """The ranges of a file of deletes, read once where its version is known."""
-    found = RANGES.get(file) if file.changed_ns else None
-    if found is None:
-        found = _read_ranges(file)
+    """Return the ranges of a delete file, cached if its time of change is known."""
+    ranges = RANGES.get(file) if file.changed_ns else None
+    if ranges is None:
+        ranges = _read_ranges(file)
         if file.changed_ns:
-            RANGES.put(file, found, _FILE_BYTES + _RANGE_BYTES * (1 + len(found.stripes)))
-    return found
+            RANGES.put(file, ranges, _FILE_BYTES + _RANGE_BYTES * (1 + len(ranges.stripes)))
+    return ranges
 
 
 def _read_ranges(file: DeleteFile) -> _Ranges:
@@ -147,21 +148,21 @@ def _read_ranges(file: DeleteFile) -> _Ranges:
 
 
 def _keys_of(file: DeleteFile, valid: ValidWriteIds, ranges: _Ranges) -> PackedKeys:
-    """All keys of a file whose version is known, read once."""
-    found = KEYS.get((file, valid))
-    if found is None:
+    """Return all keys of a small file, cached."""
+    keys = KEYS.get((file, valid))
+    if keys is None:
         reader = _DeleteReader(file, valid, ranges)
         try:
-            found = PackedKeys(reader.every())
+            keys = PackedKeys(reader.all_keys())
         finally:
             reader.close()
-        KEYS.put((file, valid), found, _FILE_BYTES + found.nbytes)
-    return found
+        KEYS.put((file, valid), keys, _FILE_BYTES + keys.nbytes)
+    return keys
 
 
-#: The ranges of files whose version is known.
+#: Ranges of delete files with a known time of change.
 RANGES: LruCache[DeleteFile, _Ranges] = LruCache(_RANGES_BYTES)
-#: The keys of small files, for readers that see the same transactions.
+#: Keys of small files, for readers that see the same transactions.
 KEYS: LruCache[tuple[DeleteFile, ValidWriteIds], PackedKeys] = LruCache(_KEYS_BYTES)
 
 
@@ -171,24 +172,24 @@ def _opened(file: DeleteFile) -> OrcReader:
     except OrcError as error:
         if isinstance(error.__cause__, FileNotFoundError):
             raise DeletedFileError(
-                f"the file of deletes {file.file.uri!r} was removed after the scan was planned, as after a compaction: "
+                f"the delete file {file.file.uri!r} was removed after the scan was planned, probably by a compaction: "
                 "run the query again"
             ) from error
         raise
 
 
 def _columns(reader: OrcReader) -> AcidColumns:
-    found = acid_columns(reader.tail.schema, reader.path)
-    if found is None:
+    columns = acid_columns(reader.tail.schema, reader.path)
+    if columns is None:
         raise OrcError(
-            "a file of a delete delta is not of the ACID schema: rows may be missing or too many; restore it",
+            "a file of a delete delta does not have the ACID schema, so its deletes are unknown: restore the file",
             path=reader.path,
         )
-    return found
+    return columns
 
 
 class _DeleteReader:
-    """One file of a delete delta, open."""
+    """An open file of a delete delta."""
 
     def __init__(self, file: DeleteFile, valid: ValidWriteIds, ranges: _Ranges) -> None:
         self._reader = _opened(file)
@@ -204,51 +205,51 @@ class _DeleteReader:
     def close(self) -> None:
         self._reader.close()
 
-    def keys(self, of: KeySet, stripes: Sequence[int]) -> Iterator[RowKeys]:
-        """The keys of deleted rows of some stripes, without some that cannot be wanted, in batches."""
+    def keys(self, wanted: KeySet, stripes: Sequence[int]) -> Iterator[RowKeys]:
+        """Yield batches of deleted keys of some stripes, without row groups that have no wanted key."""
         for stripe in stripes:
             if stripe not in self._groups:
                 self._groups[stripe] = list(self._statistics.groups(stripe))
             rows = BitMap()
-            for first, count, found in self._groups[stripe]:
-                if of.overlaps(found):
+            for first, count, key_range in self._groups[stripe]:
+                if wanted.overlaps(key_range):
                     rows.add_range(first, first + count)
             yield from self._batches(stripe, rows if self._groups[stripe] else self._all_rows(stripe))
 
-    def every(self) -> Iterator[RowKeys]:
-        """The keys of all deleted rows, in batches."""
+    def all_keys(self) -> Iterator[RowKeys]:
+        """Yield all deleted keys in batches."""
         for stripe in range(len(self._reader.stripes)):
             yield from self._batches(stripe, self._all_rows(stripe))
 
     def _all_rows(self, stripe: int) -> BitMap:
-        # a bitmap, as a range is looked at row by row
+        # a bitmap, as the reader iterates over a range
         return BitMap(range(self._reader.stripes[stripe].num_rows))
 
     def _batches(self, stripe: int, rows: BitMap) -> Iterator[RowKeys]:
-        known = self._statistics.constants(stripe)
-        names = [name for name in self._columns.key if name not in known]
+        constants = self._statistics.constants(stripe)
+        names = [name for name in self._columns.key if name not in constants]
         current = self._columns.current_transaction
         if not self._all_valid:
             names.append(current)
         for batch in self._reader.batches(names, {stripe: rows}, batch_size=BATCH_ROWS):
-            keys = row_keys(batch, known, self._columns, self._reader)
+            keys = row_keys(batch, constants, self._columns, self._reader)
             if not self._all_valid:
-                written = int64s(batch.column(current), current, self._reader)
-                keys = keys.where(self._valid.valid_mask(written))
+                transactions = int64s(batch.column(current), current, self._reader)
+                keys = keys.filter(self._valid.valid_mask(transactions))
             yield keys
 
 
 def row_keys(
-    batch: pa.RecordBatch, known: Mapping[str, int], columns: AcidColumns, reader: OrcReader
+    batch: pa.RecordBatch, constants: Mapping[str, int], columns: AcidColumns, reader: OrcReader
 ) -> RowKeys:
-    """The keys of rows of a stripe.
+    """Make the keys of rows of a stripe.
 
-    :param batch: the columns of the key, but for those that have one known value in all rows of the stripe.
-    :param known: these, and that value.
+    :param batch: the key's columns, without the constant ones.
+    :param constants: the values of columns that are constant in the stripe.
     """
     write_ids, buckets, row_ids = (
-        np.broadcast_to(np.int64(known[name]), batch.num_rows)
-        if name in known
+        np.broadcast_to(np.int64(constants[name]), batch.num_rows)
+        if name in constants
         else int64s(batch.column(name), name, reader)
         for name in columns.key
     )
@@ -259,15 +260,15 @@ def row_keys(
 
 
 def int64s(array: pa.Array, name: str, reader: OrcReader) -> Ints:
-    """A column of the ACID schema, which has no nulls.
+    """Convert a column of the ACID schema to int64.
 
-    :raises OrcError: if it has.
+    :raises OrcError: if it has nulls.
     """
     if array.null_count:
-        raise OrcError("a row has no value for it: the file is corrupt", path=reader.path, column=name)
+        raise OrcError("a row key has a null: the file is corrupt", path=reader.path, column=name)
     if array.type != pa.int64():
         array = array.cast(pa.int64())
-    # from its buffer: to_numpy would import pandas, where it is installed
+    # from its buffer: to_numpy imports pandas if it is installed
     if not len(array):
         return np.zeros(0, np.int64)
     return np.frombuffer(array.buffers()[1], np.int64, len(array), array.offset * 8)

@@ -1,4 +1,4 @@
-"""Data files and delete files of a transactional directory: what their place says of them, and how they are opened."""
+"""Data files and delete files of a transactional directory: their place in it, and how to open them."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from hindex.orc.acid.schema import acid_columns
 from hindex.orc.acid.write_ids import ALL_VALID, ValidWriteIds
 from hindex.orc.io.source import ByteSource, Range, open_source
 from hindex.orc.metadata.file_tail import FileTail, read_tail
-from hindex.orc.reader.file_cache import KNOWN_FILES, FileCache
+from hindex.orc.reader.file_cache import FILE_CACHE, FileCache
 from hindex.orc.reader.orc_reader import OrcReader
 
-#: What the footer of an ACID file tells its layout's version by, and the first one that is read: that of Hive 3.
+#: The footer's key of the layout version, and the first version that is supported: that of Hive 3.
 _VERSION_KEY = "hive.acid.version"
 _FIRST_VERSION = 2
-#: Longer ones are none: Python refuses to read a number of thousands of digits.
+#: A longer version is corrupt: Python refuses to parse thousands of digits.
 _VERSION_DIGITS = 18
 
 _LONG = struct.Struct(">q")
 
-#: What markers call a base that a compaction wrote, and others.
+#: The data format in the marker of a compacted base, and all known ones.
 _COMPACTED = "compacted"
 _BASE_FORMATS = (_COMPACTED, "truncated", "dropped")
 
@@ -34,8 +34,8 @@ _BASE_FORMATS = (_COMPACTED, "truncated", "dropped")
 class StoredFile:
     """A file and the length of its valid part.
 
-    :ivar flush_length: bytes that are complete, where a side file says so; None where all are.
-    :ivar version_file: the URI of its directory's version file; None where there is none.
+    :ivar flush_length: the number of complete bytes by the side file; None if all are complete.
+    :ivar version_file: the URI of its directory's version file; None if it has none.
     """
 
     uri: str
@@ -45,9 +45,9 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True)
 class DeleteFile:
-    """A file of a delete delta, and the write ids of that.
+    """A file of a delete delta, and that delta's write ids.
 
-    :ivar changed_ns: when it was last changed, nanoseconds since 1970; 0 where nothing tells.
+    :ivar changed_ns: time of the last change, nanoseconds since 1970; 0 if unknown.
     """
 
     file: StoredFile
@@ -59,17 +59,17 @@ class DeleteFile:
 
 @dataclass(frozen=True, slots=True)
 class AcidFile:
-    """A data file and the delete files that concern its rows. Small and picklable.
+    """A data file and the delete files that may delete its rows. Small and picklable.
 
-    :ivar directory: where the rows before those of a flat file are counted, relative to the table.
-    :ivar write_id: what the keys of a flat file's rows have as their write id.
-    :ivar bucket: as the file's name tells it; None where it does not.
-    :ivar statement: of its directory, -1 where that has none.
-    :ivar first_row_id: of a flat file, its first row's; None where it is not known, or the file has the ACID schema.
-    :ivar deletes: the files that may delete rows of it.
-    :ivar changed_ns: when it was last changed, nanoseconds since 1970; 0 where nothing tells.
-    :ivar is_newer: whether the snapshot of ``valid`` was taken before all write ids of its directory were decided, some
-        of which are valid: what compacted them came later.
+    :ivar directory: the directory relative to the table; row ids of flat files count within it.
+    :ivar write_id: the write id in the row keys of a flat file.
+    :ivar bucket: the bucket in the file's name; None if it has none.
+    :ivar statement: the statement in the directory's name; -1 if it has none.
+    :ivar first_row_id: the row id of a flat file's first row; None if unknown, or if the file has the ACID schema.
+    :ivar deletes: the files that may delete its rows.
+    :ivar changed_ns: time of the last change, nanoseconds since 1970; 0 if unknown.
+    :ivar is_newer: True if a compaction wrote the file after the snapshot of ``valid``, in which some of its write ids
+        are valid and others undecided.
     """
 
     file: StoredFile
@@ -84,7 +84,7 @@ class AcidFile:
     is_newer: bool = False
 
     def physical(self) -> AcidFile:
-        """The same file with all its rows."""
+        """Return the same file with all its rows: without deletes, and all write ids valid."""
         return replace(self, deletes=(), valid=ALL_VALID, is_newer=False)
 
 
@@ -102,29 +102,30 @@ def is_compacted(content: bytes) -> bool:
     >>> is_compacted(b'{"thisFileVersion": "0", "dataFormat": "truncated"}')
     False
 
-    :raises ValueError: if it tells something else.
+    :raises ValueError: if the marker has another version or data format.
     """
     try:
-        told = json.loads(content)
+        marker = json.loads(content)
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
-    if not isinstance(told, dict) or told.get("thisFileVersion") != "0":
-        raise ValueError("it is of no known version")
-    of = str(told.get("dataFormat")).lower()
-    if of not in _BASE_FORMATS:
-        raise ValueError(f"it tells of a base that is {of!r}, which is not known")
-    return of == _COMPACTED
+    if not isinstance(marker, dict) or marker.get("thisFileVersion") != "0":
+        raise ValueError("its version is unknown")
+    data_format = str(marker.get("dataFormat")).lower()
+    if data_format not in _BASE_FORMATS:
+        raise ValueError(f"its data format {data_format!r} is unknown")
+    return data_format == _COMPACTED
 
 
-def open_file(file: StoredFile, known: FileCache = KNOWN_FILES, timezone: str | None = None) -> OrcReader:
+def open_file(file: StoredFile, cache: FileCache = FILE_CACHE, timezone: str | None = None) -> OrcReader:
     """Open a file of a transactional directory.
 
-    :param known: as for :class:`~hindex.orc.OrcReader`, and so is ``timezone``.
+    :param cache: as for :class:`~hindex.orc.OrcReader`.
+    :param timezone: as for :class:`~hindex.orc.OrcReader`.
     :raises OrcError: if it is not readable as ORC, or an ACID file of Hive before 3 that has rows.
     """
     source = _stored_source(file)
     try:
-        reader = OrcReader(source, known=known, timezone=timezone)
+        reader = OrcReader(source, cache=cache, timezone=timezone)
         _check_version(reader.tail, file)
     except BaseException:
         source.close()
@@ -133,7 +134,7 @@ def open_file(file: StoredFile, known: FileCache = KNOWN_FILES, timezone: str | 
 
 
 def file_tail(file: StoredFile) -> FileTail:
-    """The tail of a file of a transactional directory, read now; errors are those of :func:`open_file`."""
+    """Read the tail of a file of a transactional directory; errors are those of :func:`open_file`."""
     source = _stored_source(file)
     try:
         tail = read_tail(source)
@@ -144,7 +145,7 @@ def file_tail(file: StoredFile) -> FileTail:
 
 
 def _stored_source(file: StoredFile) -> ByteSource:
-    """The bytes of a file that count."""
+    """Open the complete bytes of a file."""
     source = open_source(file.uri)
     if file.flush_length is None or file.flush_length >= source.size():
         return source
@@ -154,14 +155,14 @@ def _stored_source(file: StoredFile) -> ByteSource:
 def _check_version(tail: FileTail, file: StoredFile) -> None:
     if not tail.num_rows or acid_columns(tail.schema, tail.path) is None:
         return
-    text = next((item.value for item in tail.footer.metadata if item.name == _VERSION_KEY), b"")
-    if not text and file.version_file is not None:
-        text = _content(file.version_file)
-    text = text.strip()
-    version = int(text) if text.isdigit() and len(text) <= _VERSION_DIGITS else 0
+    value = next((item.value for item in tail.footer.metadata if item.name == _VERSION_KEY), b"")
+    if not value and file.version_file is not None:
+        value = _content(file.version_file)
+    value = value.strip()
+    version = int(value) if value.isdigit() and len(value) <= _VERSION_DIGITS else 0
     if version < _FIRST_VERSION:
         raise OrcError(
-            f"the ACID layout is of version {version}, which Hive before 3 wrote: run a major compaction with Hive 3 "
+            f"the ACID layout has version {version}, which Hive before 3 wrote: run a major compaction with Hive 3 "
             "or later",
             path=tail.path,
         )
@@ -202,7 +203,7 @@ class _Prefix:
         for offset, length in ranges:
             if offset < 0 or length < 0 or offset + length > self._length:
                 raise OrcError(
-                    f"bytes {offset} to {offset + length} are wanted but only {self._length} are complete",
+                    f"bytes {offset} to {offset + length} are requested but only {self._length} are complete",
                     path=self.path,
                 )
         return self._inner.read(ranges)

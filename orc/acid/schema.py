@@ -1,4 +1,4 @@
-"""The schema of ACID files: told by the names of the fields, file by file, whatever directory a file is in."""
+"""The schema of ACID files, which is recognized by the field names of each file, and the row key."""
 
 from __future__ import annotations
 
@@ -10,52 +10,53 @@ from hindex.orc.metadata.types import INTEGER_KINDS, Kind, OrcType
 
 _FIELDS = ("operation", "originaltransaction", "bucket", "rowid", "currenttransaction", "row")
 
-#: The name of the column of row keys, and its type: what Hive calls it.
+#: Hive's name for the column of row keys, and its type.
 ROW_ID = "row__id"
 ROW_ID_TYPE = OrcType(
     Kind.STRUCT,
     children=(OrcType(Kind.LONG), OrcType(Kind.INT), OrcType(Kind.LONG)),
     field_names=("writeId", "bucketId", "rowId"),
 )
-#: The fields of it by their dotted paths, in the order of the columns that hold them.
+#: The types of its fields by dotted path, in the order of the file's columns.
 _KEY_FIELDS = {
-    f"{ROW_ID}.{name}": of for name, of in zip(ROW_ID_TYPE.field_names, ROW_ID_TYPE.children, strict=True)
+    f"{ROW_ID}.{name}": data_type
+    for name, data_type in zip(ROW_ID_TYPE.field_names, ROW_ID_TYPE.children, strict=True)
 }
 
 
-def row_key(parts: Sequence[str], own: Iterable[str]) -> tuple[str, OrcType] | None:
-    """The row key, or the field of it, that the parts of a name stand for, and its type; None for another name.
+def row_key(parts: Sequence[str], columns: Iterable[str]) -> tuple[str, OrcType] | None:
+    """Resolve a name to the row key or one of its fields, and its type; return None for another name.
 
     >>> row_key(["ROW__ID", "rowid"], ["id"])[0]
     'row__id.rowId'
 
-    :param own: names of the table's columns: what they stand for is no row key.
-    :raises ColumnError: for a field that it does not have.
+    :param columns: names of the table's columns, which hide the row key.
+    :raises ColumnError: for an unknown field of the row key.
     """
     if not parts or parts[0].lower() != ROW_ID:
         return None
     written = ".".join(parts)
-    if _is_own(written, own):
+    if _has_column(columns, written):
         return None
-    for name, of in ((ROW_ID, ROW_ID_TYPE), *_KEY_FIELDS.items()):
+    for name, data_type in ((ROW_ID, ROW_ID_TYPE), *_KEY_FIELDS.items()):
         if name.lower() == written.lower():
-            return name, of
+            return name, data_type
     raise ColumnError(
         f"Column {written!r} cannot be resolved; the fields of {ROW_ID!r} are {', '.join(ROW_ID_TYPE.field_names)}"
     )
 
 
-def is_row_key(column: str, binding: Iterable[str]) -> bool:
+def is_row_key(name: str, columns: Iterable[str]) -> bool:
     """Return True if a resolved name is the row key, or a field of it, and not a column of the table.
 
-    :param binding: names of the table's columns.
+    :param columns: names of the table's columns.
     """
-    return (column == ROW_ID or column in _KEY_FIELDS) and not _is_own(column, binding)
+    return (name == ROW_ID or name in _KEY_FIELDS) and not _has_column(columns, name)
 
 
-def _is_own(column: str, own: Iterable[str]) -> bool:
-    """Return True if a table has a column of exactly that name, which may contain a dot or be that of the row key."""
-    return not {ROW_ID, column.lower()}.isdisjoint(map(str.lower, own))
+def _has_column(columns: Iterable[str], name: str) -> bool:
+    """Return True if a table has a column of that whole name, or one named like the row key."""
+    return not {ROW_ID, name.lower()}.isdisjoint(map(str.lower, columns))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,24 +72,28 @@ class AcidColumns:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """The columns of the row key."""
+        """The names of the columns of the row key."""
         return self.original_transaction, self.bucket, self.row_id
 
     def key_column(self, name: str) -> str | None:
-        """The column that is a field of the row key, by its dotted path; None for anything else."""
+        """Return the column of a field of the row key, by dotted path; None for anything else."""
         return dict(zip(_KEY_FIELDS, self.key, strict=True)).get(name)
 
 
 def acid_columns(root: OrcType, path: str | None = None) -> AcidColumns | None:
-    """The columns of a file of the ACID schema; None where it has another.
+    """Return the columns of a file of the ACID schema, or None if it has another schema.
 
-    :param path: of the file, for messages.
-    :raises OrcError: if a column is not of the type that it should be.
+    :param path: the file, for messages.
+    :raises OrcError: if a column has an unexpected type.
     """
     if tuple(name.lower() for name in root.field_names) != _FIELDS:
         return None
-    for name, of in zip(root.field_names, root.children, strict=True):
-        if of.kind not in (INTEGER_KINDS if name.lower() != "row" else (Kind.STRUCT,)):
-            raise OrcError(f"the column {name!r} of an ACID file is {of}", path=path, column=name)
+    for name, data_type in zip(root.field_names, root.children, strict=True):
+        if data_type.kind not in (INTEGER_KINDS if name.lower() != "row" else (Kind.STRUCT,)):
+            raise OrcError(
+                f"the column {name!r} of an ACID file has the unexpected type {data_type}",
+                path=path,
+                column=name,
+            )
     _, original, bucket, row_id, current, row = root.field_names
     return AcidColumns(original, bucket, row_id, current, row, root.children[-1])

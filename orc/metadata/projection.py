@@ -11,13 +11,13 @@ from hindex.orc.metadata.types import Kind, OrcType
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """A column to read: its name as it was asked for, its type, and the structs from the root down to it.
+    """A column to read: its requested name, its type, and the structs from the root down to it.
 
-    ``parents`` begins with the root, whose own type is a struct in every file that can be read.
+    ``parents`` begins with the root, which is a struct in every readable file.
     """
 
     name: str
-    of: OrcType
+    data_type: OrcType
     parents: tuple[OrcType, ...]
 
     @property
@@ -25,29 +25,29 @@ class Projection:
         return len(self.parents) > 1
 
     def nodes(self) -> Iterator[OrcType]:
-        """All columns that have to do with it, from the root down."""
+        """Yield the column's parents, the column and its descendants."""
         yield from self.parents
-        yield from self.of.walk()
+        yield from self.data_type.walk()
 
 
 def project(root: OrcType, name: str, path: str) -> Projection:
-    """The column of a name or dotted path.
+    """Resolve a name or dotted path.
 
-    A field whose own name has dots goes before a path: ``a.b`` is the field ``a.b`` if there is one, then the
-    field ``b`` of the struct ``a``, at every level.
+    A field whose own name has dots has precedence: ``a.b`` is the field ``a.b`` if there is one, or else the field
+    ``b`` of the struct ``a``, at every level.
 
-    :param path: of the file, for messages.
+    :param path: the file, for messages.
     :raises ColumnError: if there is no such column, or the path leads into a list, map or union.
     """
     blocked: list[tuple[str, OrcType]] = []
-    found = _find(root, name, (root,), blocked, 0)
-    if found is not None:
-        return Projection(name, *found)
+    match = _find(root, name, (root,), blocked, 0)
+    if match is not None:
+        return Projection(name, *match)
     if blocked:
-        prefix, of = blocked[0]
+        prefix, data_type = blocked[0]
         raise ColumnError(
-            f"Column {name!r} cannot be resolved in {path}: {prefix!r} is {of}, and only the fields of structs can "
-            f"be read by themselves; read {prefix!r} whole"
+            f"Column {name!r} cannot be resolved in {path}: {prefix!r} is {data_type}, and only fields of structs "
+            f"can be read by themselves; read {prefix!r} whole"
         )
     raise ColumnError(
         f"Column {name!r} cannot be resolved in {path}: its columns are {', '.join(root.field_names)}"
@@ -55,34 +55,35 @@ def project(root: OrcType, name: str, path: str) -> Projection:
 
 
 def _find(
-    node: OrcType, name: str, parents: tuple[OrcType, ...], blocked: list[tuple[str, OrcType]], at: int
+    node: OrcType, name: str, parents: tuple[OrcType, ...], blocked: list[tuple[str, OrcType]], start: int
 ) -> tuple[OrcType, tuple[OrcType, ...]] | None:
-    """The node that ``name[at:]`` means within a struct, longer field names first."""
+    """Find the node of ``name[start:]`` within a struct, longer field names first."""
     fields = dict(zip(reversed(node.field_names), reversed(node.children), strict=True))
-    rest = name[at:]
+    rest = name[start:]
     if rest in fields:
         return fields[rest], parents
     end = rest.rfind(".")
     while end >= 0:
         child = fields.get(rest[:end])
         if child is not None and child.kind == Kind.STRUCT:
-            found = _find(child, name, (*parents, child), blocked, at + end + 1)
-            if found is not None:
-                return found
+            match = _find(child, name, (*parents, child), blocked, start + end + 1)
+            if match is not None:
+                return match
         elif child is not None:
-            blocked.append((name[: at + end], child))
+            blocked.append((name[: start + end], child))
         end = rest.rfind(".", 0, end)
     return None
 
 
 def project_all(root: OrcType, names: Sequence[str] | None, path: str) -> list[Projection]:
-    """The columns of names, or all top-level ones."""
+    """Resolve names, or all top-level columns if None."""
     if names is None:
         return [
-            Projection(name, of, (root,)) for name, of in zip(root.field_names, root.children, strict=True)
+            Projection(name, data_type, (root,))
+            for name, data_type in zip(root.field_names, root.children, strict=True)
         ]
     if isinstance(names, str):
-        raise ColumnError(f"columns are a list of names, not the text {names!r}: write [{names!r}]")
+        raise ColumnError(f"columns is the string {names!r}: pass a list, [{names!r}]")
     return [project(root, name, path) for name in names]
 
 
@@ -91,32 +92,35 @@ def project_all(root: OrcType, names: Sequence[str] | None, path: str) -> list[P
 # stripe anew. So the positions, statistics and filters of such children do not fit the values that are read.
 
 
-def has_misplaced_children(column: Projection) -> Iterator[OrcType]:
-    """The nodes of a column and above it that misplace what is below them where one of them is null."""
+def misplacing_nodes(column: Projection) -> Iterator[OrcType]:
+    """Yield the nodes of a column and its parents whose nulls misplace the values below them."""
     yield from column.parents[2:]
-    yield from _below(column.of, len(column.parents) - 1)
+    yield from _misplacing_below(column.data_type, len(column.parents) - 1)
 
 
-def misplacing_above(root: OrcType, column: int) -> list[OrcType]:
-    """Those above a node, which is told by its number; none where there is no such node."""
-    structs, found, node = 0, list[OrcType](), root
+def misplacing_ancestors(root: OrcType, column: int) -> list[OrcType]:
+    """Return the misplacing nodes above a column number; none if there is no such column."""
+    structs, ancestors, node = 0, list[OrcType](), root
     while node.column < column and node.children:
         if node is not root:
             structs += node.kind == Kind.STRUCT
             if _misplaces(node, structs):
-                found.append(node)
+                ancestors.append(node)
         # types are in pre-order
         node = [child for child in node.children if child.column <= column][-1]
-    return found
+    return ancestors
 
 
-def _below(data_type: OrcType, structs: int) -> Iterator[OrcType]:
-    """A node and those below it, which is within so many structs besides the root."""
+def _misplacing_below(data_type: OrcType, structs: int) -> Iterator[OrcType]:
+    """Yield the misplacing nodes from a node down.
+
+    :param structs: the number of structs above it, the root excluded.
+    """
     structs += data_type.kind == Kind.STRUCT
     if _misplaces(data_type, structs):
         yield data_type
     for child in data_type.children:
-        yield from _below(child, structs)
+        yield from _misplacing_below(child, structs)
 
 
 def _misplaces(data_type: OrcType, structs: int) -> bool:

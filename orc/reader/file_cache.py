@@ -1,7 +1,7 @@
-"""Metadata of files that were read before: tails, stripe footers and row indexes.
+"""A bounded cache of the metadata of local files: tails, stripe footers and row indexes.
 
-Kept in one bounded cache of the process, for local files: a file is known again by its inode, length and times, and
-by its tail's checksum. A file that was changed or replaced is a new one.
+A file is identified by its inode, length and times, and by its tail's checksum: a changed or replaced file is a new
+one.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from hindex.orc.io.source import ByteSource
 from hindex.orc.metadata.file_tail import FileTail, read_tail
 from hindex.orc.metadata.stripe import Stripe
 
-#: Environment variable with the bound, in bytes; 0 keeps nothing.
+#: Environment variable with the size of the process's cache in bytes; 0 for no cache.
 VARIABLE = "HINDEX_ORC_CACHE_BYTES"
 DEFAULT_BYTES = 64 * 1024 * 1024
 
-#: About what Python objects take: a file's tail, a stripe, one of its streams, a row group's statistics, and a number
-#: of a position.
+#: Approximate memory of a file's tail, a stripe, one of its streams, a row group's statistics, and a number of a
+#: position.
 _TAIL, _STRIPE, _STREAM, _ENTRY, _NUMBER = 8192, 1024, 320, 200, 40
 
 
 @dataclass(slots=True, eq=False)
 class CachedFile:
-    """A file's metadata, as far as it has been read. Threads may share it: entries are only added."""
+    """The metadata of a file that has been read so far. Threads may share it: entries are only added."""
 
     tail: FileTail
     stripes: dict[int, Stripe] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class CachedFile:
 
     @property
     def nbytes(self) -> int:
-        """The memory it takes, roughly."""
+        """The approximate memory use."""
         total = _TAIL + 2 * self.tail.length
         for stripe in list(self.stripes.values()):
             total += _STRIPE + _STREAM * len(stripe.streams)
@@ -49,9 +49,9 @@ class CachedFile:
 
 
 class FileCache:
-    """Known files by identity, those used longest ago dropped first.
+    """The metadata of files by identity; the least recently used are dropped first.
 
-    :param limit: bytes that are kept.
+    :param limit: the size in bytes.
     """
 
     def __init__(self, limit: int) -> None:
@@ -59,9 +59,7 @@ class FileCache:
         self._files: LruCache[Hashable, CachedFile] = LruCache(limit)
 
     def open(self, source: ByteSource) -> CachedFile:
-        """Return the metadata of a file, at least its tail.
-
-        Readers add what they read later.
+        """Return the metadata of a file, at least its tail; readers add to it.
 
         :raises OrcError: if the file is not a readable ORC file.
         """
@@ -71,7 +69,7 @@ class FileCache:
         file = self._files.get(identity)
         if file is None or not _is_same(file.tail, source):
             file = CachedFile(read_tail(source))
-        # a file grows as it is read, so it is weighed again whenever it is opened
+        # metadata grows as the file is read, so its size is updated whenever the file is opened
         self._files.put(identity, file, file.nbytes)
         return file
 
@@ -92,13 +90,13 @@ def _is_same(tail: FileTail, source: ByteSource) -> bool:
 
 
 def check_bound() -> None:
-    """Refuse a bound in the environment that cannot be read; where nobody asks, the default is taken for it.
+    """Refuse an invalid bound in the environment, which is otherwise replaced by the default.
 
-    :raises ArgumentError: naming it.
+    :raises ArgumentError: if it is not a number.
     """
     text = os.environ.get(VARIABLE, "")
     if text and not text.isdecimal():
-        raise ArgumentError(f"{VARIABLE} is {text!r}: a number of bytes is expected, 0 for no cache")
+        raise ArgumentError(f"{VARIABLE} is {text!r}: set it to a number of bytes, 0 for no cache")
 
 
 def _limit() -> int:
@@ -106,5 +104,5 @@ def _limit() -> int:
     return int(text) if text.isdecimal() else DEFAULT_BYTES
 
 
-#: The process's.
-KNOWN_FILES = FileCache(_limit())
+#: The process's cache.
+FILE_CACHE = FileCache(_limit())

@@ -1,6 +1,6 @@
-"""The indexes that ORC files carry in themselves: statistics of the file, its stripes and row groups, bloom filters.
+"""The indexes within ORC files: statistics of the file, its stripes and row groups, and bloom filters.
 
-Only what is asked for is read, and once; it is counted in the reader's :class:`~hindex.orc.io.metrics.ReadCounts`.
+Each is read once, when it is first needed, and counted in the reader's :class:`~hindex.orc.io.metrics.ReadCounts`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError
 from hindex.errors import OrcError
 from hindex.orc.metadata.bloom_filters import BloomFilters, usable_filters
 from hindex.orc.metadata.file_tail import MAX_METADATA_SIZE
-from hindex.orc.metadata.projection import misplacing_above
+from hindex.orc.metadata.projection import misplacing_ancestors
 from hindex.orc.metadata.statistics import ColumnStatistics, Distrust, Nulls
 from hindex.orc.metadata.stripe import StreamKind, Stripe, read_row_indexes
 from hindex.orc.metadata.types import OrcType
@@ -22,16 +22,16 @@ from hindex.proto import orc_metadata_pb2 as pb
 
 Section = TypeVar("Section", pb.Metadata, pb.BloomFilterIndex)
 
-#: More row groups than this for each byte of a stripe's indexes, compressed, there cannot be.
+#: The maximum of row groups for each compressed byte of a stripe's indexes.
 _GROUPS_PER_BYTE = 64
 
 
 class FileIndexes:
     """Reads the statistics and bloom filters of one file, by column number.
 
-    Statistics that cannot be read are :attr:`Distrust.CORRUPT`, and None where the file has none.
+    Statistics are :attr:`Distrust.CORRUPT` if they cannot be read, and None if the file has none.
 
-    :param as_stored: give those too that do not fit the values.
+    :param as_stored: return statistics even if they do not fit the values.
     """
 
     def __init__(self, reader: OrcReader, *, as_stored: bool = False) -> None:
@@ -43,31 +43,31 @@ class FileIndexes:
         self._groups: dict[tuple[int, int], list[ColumnStatistics] | Distrust | None] = {}
 
     def file_statistics(self, column: int) -> ColumnStatistics | Distrust | None:
-        """Those of the whole file."""
+        """Return a column's statistics of the whole file."""
         if self._is_misplaced(column):
             return Distrust.MISPLACED
-        return self._of_file(column)
+        return self._stored_file_statistics(column)
 
-    def _of_file(self, column: int) -> ColumnStatistics | None:
-        found = self._tail.footer.statistics
-        return ColumnStatistics.of(found[column]) if column < len(found) else None
+    def _stored_file_statistics(self, column: int) -> ColumnStatistics | None:
+        statistics = self._tail.footer.statistics
+        return ColumnStatistics.of(statistics[column]) if column < len(statistics) else None
 
     def stripe_statistics(self, stripe: int, column: int) -> ColumnStatistics | Distrust | None:
-        """Those of one stripe; they lie in the file's tail."""
+        """Return a column's statistics of one stripe, from the file's tail."""
         if self._is_misplaced(column):
             return Distrust.MISPLACED
         if self._metadata is None:
             self._metadata = self._parse_metadata()
         if isinstance(self._metadata, Distrust):
             return self._metadata
-        # files that were put together of others without a look at them may lack some
+        # tools that concatenate files may leave out some stripes
         if len(self._metadata) != len(self._tail.stripes):
             return None
-        found = self._metadata[stripe].col_stats
-        return ColumnStatistics.of(found[column]) if column < len(found) else None
+        statistics = self._metadata[stripe].col_stats
+        return ColumnStatistics.of(statistics[column]) if column < len(statistics) else None
 
     def group_statistics(self, stripe: int, column: int) -> list[ColumnStatistics] | Distrust | None:
-        """Those of each row group of one stripe, from the row index."""
+        """Return a column's statistics of each row group of a stripe, from the row index."""
         if self._is_misplaced(column):
             return Distrust.MISPLACED
         key = (stripe, column)
@@ -76,28 +76,31 @@ class FileIndexes:
         return self._groups[key]
 
     def writer_timezone(self, stripe: int) -> str:
-        """The time zone that a stripe's timestamps were written in."""
+        """Return the time zone in which a stripe's timestamps were written."""
         return self._stripe(stripe).writer_timezone
 
     def bloom_stream(self, stripe: int, data_type: OrcType) -> tuple[StreamKind, int] | Distrust | None:
-        """The stream of a column's filters that can be relied on and its length in bytes, why none can, or None."""
+        """Find a column's stream of reliable filters and its length in bytes.
+
+        :returns: the reason to distrust the filters if none are reliable, None if there are none.
+        """
         if self._is_misplaced(data_type.column):
             return Distrust.MISPLACED
-        found = self._stripe(stripe)
-        encodings = found.bloom_encodings
+        footer = self._stripe(stripe)
+        encodings = footer.bloom_encodings
         kind = usable_filters(
-            [kind for column, kind in found.streams if column == data_type.column],
+            [kind for column, kind in footer.streams if column == data_type.column],
             data_type,
             self._tail,
             encoding=encodings[data_type.column] if data_type.column < len(encodings) else 0,
-            zone=found.writer_timezone,
+            zone=footer.writer_timezone,
         )
         if isinstance(kind, StreamKind):
-            return kind, found.streams[data_type.column, kind].length
+            return kind, footer.streams[data_type.column, kind].length
         return kind
 
     def bloom_filters(self, stripe: int, column: int, kind: StreamKind) -> BloomFilters | Distrust:
-        """The filters of one stream, one for each row group."""
+        """Read the filters of one stream, one for each row group."""
         statistics = self.group_statistics(stripe, column)
         rows = self.group_rows(stripe)
         if not isinstance(statistics, list):
@@ -112,7 +115,7 @@ class FileIndexes:
         return filters if filters.blocks else Distrust.BAD_FILTER
 
     def group_rows(self, stripe: int) -> list[int]:
-        """The number of rows of each row group; empty where the file has no row index, or none of so many."""
+        """Return the number of rows of each row group; empty without a row index that could have so many."""
         information, stride = self._tail.stripes[stripe], self._tail.row_index_stride
         rows = information.num_rows
         # a corrupt file may claim any number of rows
@@ -128,24 +131,24 @@ class FileIndexes:
         if self._as_stored or self._tail.is_by_java:
             return False
         if column not in self._misplaced:
-            above = [self._of_file(node.column) for node in misplacing_above(self._tail.schema, column)]
-            rows = self._tail.num_rows
+            rows, ancestors = self._tail.num_rows, misplacing_ancestors(self._tail.schema, column)
+            statistics = [self._stored_file_statistics(node.column) for node in ancestors]
             self._misplaced[column] = any(
-                found is None or found.nulls(rows) is not Nulls.NONE for found in above
+                item is None or item.nulls(rows) is not Nulls.NONE for item in statistics
             )
         return self._misplaced[column]
 
     def _read_groups(self, stripe: int, column: int) -> list[ColumnStatistics] | Distrust | None:
         try:
-            found = self._stripe(stripe)
-            stream = found.streams.get((column, StreamKind.ROW_INDEX))
+            footer = self._stripe(stripe)
+            stream = footer.streams.get((column, StreamKind.ROW_INDEX))
             if stream is None or not self._tail.row_index_stride:
                 return None
-            if column not in found.row_entries:
-                read_row_indexes(self._file.source, found, [column], self._tail.decompressor())
+            if column not in footer.row_entries:
+                read_row_indexes(self._file.source, footer, [column], self._tail.decompressor())
         except OrcError:
             return Distrust.CORRUPT
-        entries = found.row_entries[column]
+        entries = footer.row_entries[column]
         if len(entries) != len(self.group_rows(stripe)):
             return Distrust.CORRUPT
         return [ColumnStatistics.of(entry.statistics) for entry in entries]
@@ -157,9 +160,9 @@ class FileIndexes:
         message = self._parse(pb.Metadata, memoryview(self._tail.metadata))
         return Distrust.CORRUPT if message is None else message.stripe_stats
 
-    def _parse(self, of: type[Section], data: memoryview) -> Section | None:
-        """A message of one section of the file; None where it cannot be read."""
+    def _parse(self, section: type[Section], data: memoryview) -> Section | None:
+        """Parse a section of the file; return None if it is corrupt."""
         try:
-            return of.FromString(self._tail.decompressor().decompress_all(data, MAX_METADATA_SIZE))
+            return section.FromString(self._tail.decompressor().decompress_all(data, MAX_METADATA_SIZE))
         except (OrcError, DecodeError):
             return None

@@ -23,7 +23,7 @@ from hindex.orc.metadata.file_tail import FileTail, StripeInformation
 from hindex.orc.metadata.projection import Projection, project, project_all
 from hindex.orc.metadata.stripe import Stripe
 from hindex.orc.metadata.types import OrcType
-from hindex.orc.reader.file_cache import KNOWN_FILES, FileCache
+from hindex.orc.reader.file_cache import FILE_CACHE, FileCache
 from hindex.orc.reader.row_selection import RowSelection, as_rows
 from hindex.orc.reader.stripe_reader import FileContext, Parts, StripeReader
 
@@ -31,13 +31,13 @@ Rows: TypeAlias = (
     BitMap | BitMap64 | np.ndarray[Any, Any] | pa.Array | Iterable[int] | Mapping[int, BitMap | Iterable[int]]
 )
 
-#: A stripe's number, and the rows wanted of it.
-Selected: TypeAlias = tuple[int, RowSelection]
+#: A stripe's number and the selection of its rows.
+StripeSelection: TypeAlias = tuple[int, RowSelection]
 
-#: Rows of a batch unless another number is asked for.
+#: The default number of rows of a batch.
 BATCH_SIZE = 65_536
 
-#: Decompressed bytes of all columns that :meth:`OrcReader.batches` decodes at once, about.
+#: Approximate decompressed bytes that :meth:`OrcReader.batches` decodes at once.
 _PIECE_BYTES = 32 << 20
 
 #: Stripes of a remote file that are fetched and decoded at once.
@@ -45,11 +45,11 @@ _REMOTE_STRIPES = 8
 
 
 class OrcReader:
-    """Reads the rows and columns that are asked for, and counts what that took.
+    """Reads the selected rows and columns of a file, and counts the work.
 
     :param source: a local path; a URI that pyarrow or fsspec knows; a pair of a pyarrow or fsspec file system and
         a path in it; or a :class:`~hindex.orc.io.source.ByteSource`.
-    :param known: where metadata that was read is kept for later readers; the process's by default.
+    :param cache: keeps metadata for later readers; the process's cache by default.
     :param timezone: the reader's time zone, as Java names it. With it, ``timestamp`` columns are instants, as Spark
         reads them in a Java of that default time zone. Without it, they are wall clock readings without a zone.
     :raises OrcError: if the file is not a readable ORC file, or the time zone is unknown.
@@ -58,26 +58,26 @@ class OrcReader:
     A reader may be shared between threads.
 
     *Columns* are names of top-level columns, or dotted paths to fields within structs, such as ``address.city``: a
-    null struct makes its fields null. Names go before paths where a name has dots itself. What lists, maps and
-    unions hold is read with the whole column only.
+    null struct makes its fields null. A name that contains dots has precedence over a path. The content of lists, maps
+    and unions cannot be read without the whole column.
 
-    *Rows* are numbers in the file, counted from 0, in any form: a roaring bitmap, an array or any other integers, in
-    any order, or a mapping from stripes to the numbers of rows within them. They are a set: each row is read once,
-    in the file's order, however often and in whatever order it is given. Masks of booleans are refused.
+    *Rows* are numbers in the file, counted from 0: a roaring bitmap, an array or other integers, or a mapping from
+    stripes to the numbers of rows within them. Order and repetition do not matter: each row is read once, in the file's
+    order. Masks of booleans are refused.
     """
 
     def __init__(
         self,
         source: Location | ByteSource,
         *,
-        known: FileCache = KNOWN_FILES,
+        cache: FileCache = FILE_CACHE,
         timezone: str | None = None,
     ) -> None:
-        # a look at all of the protocol takes longer than to open a file
+        # isinstance() with the protocol takes longer than opening a file
         self._source = cast("ByteSource", source) if hasattr(source, "requests") else open_source(source)
         self.counts = ReadCounts()
         counted = CountedSource(self._source, self.counts)
-        self._file = FileContext(counted, known.open(counted), self.counts, timezone)
+        self._file = FileContext(counted, cache.open(counted), self.counts, timezone)
         self.tail: FileTail = self._file.tail
         self._root = self.tail.schema if timezone is None else self.tail.schema.with_instants()
 
@@ -98,9 +98,9 @@ class OrcReader:
         return self.tail.path
 
     def has_other_mtime(self, mtime_ns: int) -> bool:
-        """True if the file was not last modified at the time that a listing shows, nanoseconds since 1970.
+        """Return True if the modification time is not the listed one, in nanoseconds since 1970.
 
-        False where its source has no times.
+        Return False if the source has no times.
         """
         return self._source.has_other_mtime(mtime_ns)
 
@@ -123,22 +123,22 @@ class OrcReader:
         return _schema(self._resolve(None))
 
     def column_type(self, name: str) -> OrcType:
-        """The type of a column, by its exact name or, within structs, its dotted path.
+        """Return the type of a column, by its exact name or, within structs, its dotted path.
 
         :raises ColumnError: if there is no such column.
         """
-        return project(self._root, name, self.path).of
+        return project(self._root, name, self.path).data_type
 
     def read(
         self, columns: Sequence[str] | None = None, rows: Rows | None = None, *, threads: int | None = None
     ) -> pa.Table:
-        """Rows of the file, in their order.
+        """Read rows of the file in order.
 
         :param columns: names or dotted paths, see :class:`OrcReader`; all top-level columns if None.
         :param rows: see :class:`OrcReader`; all rows if None.
-        :param threads: how many decode columns of stripes at once; the number of processors if None.
+        :param threads: the number of threads; the number of processors if None.
         :raises ColumnError: for an unknown column.
-        :raises ArgumentError: for rows outside the file, or that are no whole numbers.
+        :raises ArgumentError: for rows outside the file, or that are not integers.
         :raises OrcError: if the file is corrupt where it is read.
         """
         wanted = self._resolve(columns)
@@ -165,16 +165,16 @@ class OrcReader:
         *,
         batch_size: int = BATCH_SIZE,
     ) -> Iterator[pa.RecordBatch]:
-        """The same rows as :meth:`read`, in their order, at most ``batch_size`` at a time and of one stripe each.
+        """Read the same rows as :meth:`read` in batches of at most ``batch_size`` rows, each from one stripe.
 
-        Besides a batch, the rows of some more row groups are held: as many as have some 32 MiB of content. Columns
-        without a row index, of which only some rows are selected, are decoded a stripe at a time and held until its
-        last batch. Of a remote file, all that is selected of a stripe is fetched at once.
+        Memory also holds the rows of some more row groups, of about 32 MiB of content. If only some rows are selected,
+        columns without a row index are decoded a stripe at a time. The selected bytes of a stripe of a remote file are
+        fetched together.
 
         :param columns: as for :meth:`read`.
         :param rows: as for :meth:`read`.
-        :raises ArgumentError: if ``batch_size`` is not positive; otherwise as :meth:`read`, some of it only when the
-            batch is asked for.
+        :raises ArgumentError: if ``batch_size`` is not positive. Other errors are those of :meth:`read`, some of them
+            during the iteration.
         """
         if batch_size < 1:
             raise ArgumentError(f"a batch has at least 1 row, not {batch_size}")
@@ -199,12 +199,12 @@ class OrcReader:
                 del batch
 
     def _read(
-        self, columns: Sequence[Projection], selections: Sequence[Selected], pool: ThreadPool
+        self, columns: Sequence[Projection], selections: Sequence[StripeSelection], pool: ThreadPool
     ) -> list[list[Parts]]:
-        """Decode columns of stripes; for each stripe and column the parts it is made of."""
+        """Decode columns of stripes into the parts of each stripe and column."""
         if self._file.source.is_remote:
-            # what a stripe takes is fetched together
-            def read_stripe(item: Selected) -> list[Parts]:
+            # the bytes of a stripe are fetched together
+            def read_stripe(item: StripeSelection) -> list[Parts]:
                 return StripeReader(self._file, item[0], columns, item[1]).read()
 
             if pool is not SERIAL and pool.size < _REMOTE_STRIPES:
@@ -213,11 +213,11 @@ class OrcReader:
             return pool.map(read_stripe, selections)
         stripes = [StripeReader(self._file, stripe, columns, selection) for stripe, selection in selections]
         readers = [column for stripe in stripes for column in stripe.readers()]
-        # the largest first, so that the threads come to an end together
-        order = sorted(range(len(readers)), key=lambda at: -readers[at].stored_bytes)
-        parts = dict(zip(order, pool.map(lambda at: readers[at].read(), order), strict=True))
+        # the largest first, so that the threads finish together
+        order = sorted(range(len(readers)), key=lambda index: -readers[index].stored_bytes)
+        parts = dict(zip(order, pool.map(lambda index: readers[index].read(), order), strict=True))
         return [
-            [parts[at] for at in range(first, first + len(columns))]
+            [parts[index] for index in range(first, first + len(columns))]
             for first in range(0, len(readers), len(columns))
         ]
 
@@ -228,9 +228,9 @@ class OrcReader:
         rows: Rows | RowSelection | None = None,
         pool: ThreadPool = SERIAL,
     ) -> pa.RecordBatch:
-        """Rows of one stripe, numbered within it; all if None.
+        """Read rows of one stripe, numbered within it; all if None.
 
-        :param pool: whose idle threads decode columns, too.
+        :param pool: its idle threads also decode columns.
         :raises ColumnError: for an unknown column.
         :raises ArgumentError: if the file has no such stripe.
         :raises OrcError: if the file is corrupt where it is read.
@@ -259,12 +259,12 @@ class OrcReader:
     def _checked(self, stripe: int) -> int:
         count = len(self.tail.stripes)
         if not 0 <= stripe < count:
-            have = f"they are numbered 0 to {count - 1}" if count else "it has none"
-            raise ArgumentError(f"{self.path!r} has no stripe {stripe!r}: {have}")
+            stripes = f"the stripes are 0 to {count - 1}" if count else "it has no stripes"
+            raise ArgumentError(f"{self.path!r} has no stripe {stripe!r}: {stripes}")
         return stripe
 
     def select(self, rows: Rows | None) -> list[RowSelection]:
-        """A selection of rows of the file, stripe by stripe."""
+        """Split a selection of rows of the file by stripe."""
         counts = [stripe.num_rows for stripe in self.tail.stripes]
         if rows is None:
             return [RowSelection(count) for count in counts]
@@ -273,14 +273,15 @@ class OrcReader:
             if unknown:
                 raise ArgumentError(f"stripe {unknown[0]} is outside the file's {len(counts)} stripes")
             return [RowSelection.of(rows.get(i, ()), count) for i, count in enumerate(counts)]
-        found = as_rows(rows)
-        if len(found) and (found[0] < 0 or found[-1] >= self.num_rows):
-            outside = found[0] if found[0] < 0 else found[-1]
+        numbers = as_rows(rows)
+        if len(numbers) and (numbers[0] < 0 or numbers[-1] >= self.num_rows):
+            outside = numbers[0] if numbers[0] < 0 else numbers[-1]
             raise ArgumentError(f"row {outside} is outside the file's {self.num_rows} rows")
         firsts = np.array([stripe.first_row for stripe in self.tail.stripes] + [self.num_rows], np.int64)
-        cuts = np.searchsorted(found, firsts)
+        cuts = np.searchsorted(numbers, firsts)
         return [
-            RowSelection.of(found[cuts[i] : cuts[i + 1]] - firsts[i], count) for i, count in enumerate(counts)
+            RowSelection.of(numbers[cuts[i] : cuts[i + 1]] - firsts[i], count)
+            for i, count in enumerate(counts)
         ]
 
     def _resolve(self, columns: Sequence[str] | None) -> list[Projection]:
@@ -288,11 +289,11 @@ class OrcReader:
 
 
 def _schema(columns: Sequence[Projection]) -> pa.Schema:
-    return pa.schema([pa.field(column.name, column.of.to_arrow()) for column in columns])
+    return pa.schema([pa.field(column.name, column.data_type.to_arrow()) for column in columns])
 
 
 def _join(parts: Parts, column: Projection) -> pa.Array:
-    """Put the parts of a column together.
+    """Concatenate the parts of a column.
 
     :raises OrcError: if they are too large for one array.
     """
@@ -307,5 +308,5 @@ def _join(parts: Parts, column: Projection) -> pa.Array:
 
 
 def _no_columns(rows: int) -> pa.RecordBatch:
-    """A batch without columns that still knows its number of rows."""
+    """Make a batch without columns, which still has a number of rows."""
     return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), rows, [None], children=[]))

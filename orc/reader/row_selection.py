@@ -1,4 +1,4 @@
-"""Select rows of a stripe."""
+"""Selections of rows of a stripe."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class RowSelection:
     def of(cls, rows: BitMap | BitMap64 | Rows | pa.Array | Iterable[int], num_rows: int) -> RowSelection:
         """Select any set of row numbers.
 
-        :raises ArgumentError: where a row lies outside the stripe.
+        :raises ArgumentError: if a row is outside the stripe.
         """
         if isinstance(rows, BitMap) and num_rows and len(rows) == num_rows and rows.max() < num_rows:
             return cls(num_rows)
@@ -66,31 +66,31 @@ class RowSelection:
 
 
 def as_rows(rows: BitMap | BitMap64 | npt.NDArray[Any] | pa.Array | Iterable[int]) -> Rows:
-    """Row numbers as a sorted, distinct int64 array: a set of rows, in whatever order and how often given.
+    """Convert row numbers in any order to a sorted, distinct int64 array.
 
-    :raises ArgumentError: for anything but whole numbers.
+    :raises ArgumentError: for anything but integers.
     """
     if isinstance(rows, BitMap):
         return (
             np.frombuffer(rows.to_array(), np.uint32).astype(np.int64) if len(rows) else np.zeros(0, np.int64)
         )
-    given: object = rows
-    if not isinstance(given, Iterable):
-        raise ArgumentError(f"rows is {rows!r}: it is a list of row numbers, such as [0, 5]")
-    found: npt.NDArray[Any]
+    argument: object = rows
+    if not isinstance(argument, Iterable):
+        raise ArgumentError(f"rows is {rows!r}: pass a list of row numbers, such as [0, 5]")
+    numbers: npt.NDArray[Any]
     if isinstance(rows, BitMap64):
-        found = np.array(rows.to_array(), np.uint64)
+        numbers = np.array(rows.to_array(), np.uint64)
     elif isinstance(rows, pa.Array | pa.ChunkedArray):
         if rows.null_count:
             raise ArgumentError(f"rows are whole numbers, and {rows.null_count} of {len(rows)} are null")
-        found = rows.to_numpy(zero_copy_only=False) if isinstance(rows, pa.Array) else rows.to_numpy()
+        numbers = rows.to_numpy(zero_copy_only=False) if isinstance(rows, pa.Array) else rows.to_numpy()
     else:
-        found = np.asarray(rows if isinstance(rows, np.ndarray) else list(rows))
-    if found.size and found.dtype.kind == "b":
-        raise ArgumentError("rows are row numbers, not a mask: numpy.flatnonzero(mask) gives those of a mask")
-    if found.size and found.dtype.kind not in "iu":
-        raise ArgumentError(f"rows are whole numbers of at most 64 bits, not {found.dtype}")
-    if found.dtype.kind == "u" and found.size and int(found.max()) > np.iinfo(np.int64).max:
-        raise ArgumentError(f"row {int(found.max())} is outside of every file")
-    found = found.astype(np.int64).ravel()
-    return found if len(found) < 2 or bool(np.all(np.diff(found) > 0)) else np.unique(found)
+        numbers = np.asarray(rows if isinstance(rows, np.ndarray) else list(rows))
+    if numbers.size and numbers.dtype.kind == "b":
+        raise ArgumentError("rows are row numbers, not a mask: use numpy.flatnonzero(mask)")
+    if numbers.size and numbers.dtype.kind not in "iu":
+        raise ArgumentError(f"rows are whole numbers of at most 64 bits, not {numbers.dtype}")
+    if numbers.dtype.kind == "u" and numbers.size and int(numbers.max()) > np.iinfo(np.int64).max:
+        raise ArgumentError(f"row {int(numbers.max())} is outside of every file")
+    numbers = numbers.astype(np.int64).ravel()
+    return numbers if len(numbers) < 2 or bool(np.all(np.diff(numbers) > 0)) else np.unique(numbers)

@@ -1,7 +1,7 @@
-"""Stripes: the selected rows of some columns, decoded column by column.
+"""Readers of the selected rows of a stripe, column by column.
 
-A column is decoded in windows of row groups, so that little is held at once besides the result. All rows are read from
-a stream's first value on; the row index serves to skip.
+A column is decoded in windows of row groups, which bounds the memory besides the result. A selection of all rows is
+read from a stream's first value on; others skip row groups by the row index.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hindex.orc.decode.streams import IndexedReader, SequentialReader, StoredStr
 from hindex.orc.io.metrics import CountedSource, ReadCounts
 from hindex.orc.io.source import Range
 from hindex.orc.metadata.file_tail import FileTail
-from hindex.orc.metadata.projection import Projection, has_misplaced_children
+from hindex.orc.metadata.projection import Projection, misplacing_nodes
 from hindex.orc.metadata.stripe import StreamKind, Stripe, read_row_indexes, read_stripe_footer
 from hindex.orc.reader.file_cache import CachedFile
 from hindex.orc.reader.row_selection import RowSelection
@@ -61,20 +61,20 @@ class FileContext:
     """
 
     source: CountedSource
-    known: CachedFile
+    metadata: CachedFile
     counts: ReadCounts
     timezone: str | None = None
 
     @property
     def tail(self) -> FileTail:
-        return self.known.tail
+        return self.metadata.tail
 
     def stripe(self, index: int) -> Stripe:
-        """Get a stripe's footer, read when it is first asked for."""
-        stripe = self.known.stripes.get(index)
+        """Return a stripe's footer, read on first use."""
+        stripe = self.metadata.stripes.get(index)
         if stripe is None:
             decompressor = self.tail.decompressor()
-            stripe = self.known.stripes[index] = read_stripe_footer(
+            stripe = self.metadata.stripes[index] = read_stripe_footer(
                 self.source, self.tail, index, decompressor
             )
             self.counts.add_decompressor(decompressor)
@@ -117,7 +117,7 @@ class StripeReader:
         return [ColumnReader(self, column) for column in self._columns]
 
     def read(self) -> list[Parts]:
-        """Decode all columns, one after the other; what they take of a remote file is fetched together."""
+        """Decode all columns one after the other; their bytes of a remote file are fetched together."""
         parts, columns = [], self.readers()
         for begin, end in cut([column.stored_bytes for column in columns], _FETCH_BYTES):
             self._prefetch(columns[begin:end])
@@ -127,8 +127,8 @@ class StripeReader:
     def pieces(self, max_rows: int, max_bytes: int) -> Iterator[list[pa.Array]]:
         """Decode all columns for some row groups at a time.
 
-        :param max_rows: that a piece should have, unless it has one row group; and it should take few more than
-            ``max_bytes`` once decompressed.
+        :param max_rows: the maximum of a piece, unless it has one row group.
+        :param max_bytes: the approximate maximum of a piece once decompressed.
         """
         columns = self.readers()
         self._prefetch(columns)
@@ -157,7 +157,7 @@ class StripeReader:
         self.file.counts.add_decompressor(decompressor)
 
     def _prefetch(self, columns: Sequence[ColumnReader]) -> None:
-        """Fetch together what columns of a remote file take."""
+        """Fetch the bytes of columns of a remote file together."""
         if not self.file.source.is_remote or not len(self.groups):
             return
         try:
@@ -188,7 +188,7 @@ class ColumnReader:
         self._decoder: ColumnDecoder | None = None
         self._released = 0
         footer = stripe.stripe
-        #: Bytes of the column's streams, and about how many they have once decompressed.
+        #: Bytes of the column's streams, and the approximate number once decompressed.
         self.stored_bytes = sum(footer.data_length(number) for number in self._nodes)
         self.content_bytes = self.stored_bytes * (1 if self._file.tail.codec is None else _INFLATES)
         #: The streams of each node that have an entry in its row index, PRESENT excluded.
@@ -201,7 +201,7 @@ class ColumnReader:
 
     @property
     def is_sequential(self) -> bool:
-        """True if all rows are read, one after another: the row index is not needed."""
+        """True if all rows are read, so that the row index is not needed."""
         return self._stripe.selection.is_all
 
     @property
@@ -236,7 +236,7 @@ class ColumnReader:
         self._decoder.next_group = int(groups[end]) if end < len(groups) else None
         selection = self._select(begin, end)
         try:
-            array = self._decoder.decode(self._column.of, self._column.parents, selection)
+            array = self._decoder.decode(self._column.data_type, self._column.parents, selection)
         except OrcError as error:
             raise error.at(
                 path=self._file.tail.path, stripe=self._stripe.index, column=self._column.name
@@ -244,7 +244,7 @@ class ColumnReader:
         if self._positions is not None:
             self._file.counts.add(row_groups=end - begin)
         if self._decompressor.bytes_in - self._released > _RELEASE_BYTES:
-            # otherwise the mapped pages of all columns are held until the stripe is done
+            # otherwise the mapped pages of all columns stay in memory until the stripe is done
             self._released = self._decompressor.bytes_in
             for stored in self._streams.values():
                 stored.release()
@@ -262,7 +262,7 @@ class ColumnReader:
         self._decoder = ColumnDecoder(self._file.tail, self._stripe.stripe, self._reader, self._file.timezone)
 
     def close(self) -> None:
-        """Count the work, and let go of everything."""
+        """Count the work and free the memory."""
         self._file.counts.add_decompressor(self._decompressor)
         if self._positions is None:
             self._file.counts.add(whole_columns=1)
@@ -271,7 +271,7 @@ class ColumnReader:
         self._readers.clear()
 
     def ranges(self) -> Iterator[tuple[StoredStream, Range]]:
-        """List what is fetched of a remote file at once."""
+        """Yield the byte ranges of a remote file to fetch together."""
         self.open()
         selection = self._select(0, len(self._stripe.groups))
         for number, kind in self._stripe.stripe.streams:
@@ -289,7 +289,7 @@ class ColumnReader:
         first, last = int(stripe.offsets[begin]), int(stripe.offsets[end])
         rows = stripe.selection.wanted
         if rows is None and self._positions is None:
-            # of sequential streams, segments are ranges of rows
+            # segments of sequential streams are ranges of rows
             return ValueSelection(np.array([first]), np.array([last]), np.array([0, last - first]), None)
         if self._positions is None:
             return ValueSelection(_ZERO, _ONE, np.array([0, last]), rows)
@@ -322,8 +322,8 @@ class ColumnReader:
         return reader
 
     def _find_positions(self) -> dict[int, RowIndexPositions] | None:
-        """Get the row indexes of the column's nodes; None where they cannot be used."""
-        stripe, cache = self._stripe, self._file.known.positions
+        """Return the row indexes of the column's nodes, or None if they are unusable."""
+        stripe, cache = self._stripe, self._file.metadata.positions
         stripe.read_row_indexes(self.layouts)
         positions = {}
         for number, layout in self.layouts.items():
@@ -350,9 +350,7 @@ class ColumnReader:
         """Return True if row indexes may disagree with the values; see :mod:`hindex.orc.metadata.projection`."""
         if self._file.tail.is_by_java:
             return False
-        return any(
-            has_present(self._stripe.stripe, node.column) for node in has_misplaced_children(self._column)
-        )
+        return any(has_present(self._stripe.stripe, node.column) for node in misplacing_nodes(self._column))
 
 
 def _check_readable(
@@ -360,7 +358,7 @@ def _check_readable(
 ) -> None:
     encrypted = tail.encrypted_columns
     for column in columns:
-        if encrypted and any(node.column in encrypted for node in column.of.walk()):
+        if encrypted and any(node.column in encrypted for node in column.data_type.walk()):
             raise OrcError(
                 "the column is encrypted and there is no key for it: leave it out", column=column.name
             )
@@ -372,13 +370,13 @@ def _check_readable(
 
 
 def cut(sizes: Sequence[int], budget: int) -> list[tuple[int, int]]:
-    """Cut neighbours into ranges whose sizes sum up to no more than a budget, or of one that alone has more."""
+    """Cut a sequence into ranges whose sizes add up to at most a budget; an item beyond the budget is a range."""
     ranges: list[tuple[int, int]] = []
     begin, total = 0, 0
-    for at, size in enumerate(sizes):
-        if at > begin and total + size > budget:
-            ranges.append((begin, at))
-            begin, total = at, 0
+    for index, size in enumerate(sizes):
+        if index > begin and total + size > budget:
+            ranges.append((begin, index))
+            begin, total = index, 0
         total += size
     if begin < len(sizes):
         ranges.append((begin, len(sizes)))

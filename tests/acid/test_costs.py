@@ -119,13 +119,13 @@ def test_small_files_of_deletes_are_read_once(tmp_path: Path, monkeypatch: pytes
         keys = [(0, B0, at) for at in range(write_id, 50, 5)]
         delete(tmp_path / f"delete_delta_{write_id}_{write_id}" / "bucket_00000", keys, write_id)
     read: list[str] = []
-    every = acid_deletes._DeleteReader.every
+    every = acid_deletes._DeleteReader.all_keys
 
     def watched(self: Any) -> Any:
         read.append(self._reader.path)
         return every(self)
 
-    monkeypatch.setattr(acid_deletes._DeleteReader, "every", watched)
+    monkeypatch.setattr(acid_deletes._DeleteReader, "all_keys", watched)
     left = [10 + at for at in range(50) if at % 5 not in (1, 2)]
     assert ids_of(tmp_path) == left
     assert len(read) == 2
@@ -160,7 +160,7 @@ def test_explain_tells_what_is_deleted(tmp_path: Path) -> None:
 
 def test_few_files_of_deletes_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(acid_deletes, "SMALL_ROWS", 0)
-    monkeypatch.setattr("hindex.orc.acid.deletes._MOST_OPEN", 3)
+    monkeypatch.setattr("hindex.orc.acid.deletes._MAX_OPEN", 3)
     insert(tmp_path / "delta_1_1" / "bucket_00000", 1, range(100))
     for write_id in range(2, 10):
         keys = [(1, B0, 10 * write_id + at) for at in range(3)]

@@ -10,7 +10,7 @@ import pyarrow.orc
 import pytest
 
 from hindex.orc import OrcReader
-from hindex.orc.acid.live_rows import count_up
+from hindex.orc.acid.live_rows import is_consecutive
 from hindex.orc.io.source import BytesSource
 from hindex.orc.metadata.stripe import StreamKind
 
@@ -27,8 +27,8 @@ def test_numbers_that_count_up(count: int, compression: str) -> None:
     """The first ones of a run need varints of every length there is."""
     for first in (0, 1, 63, 64, 8000, 10**6, 2**31 - 300, 2**34, 2**40):
         reader = _reader(pa.array(np.arange(count) + first), compression)
-        assert count_up(reader, 0, "a", first)
-        assert not count_up(reader, 0, "a", first + 1)
+        assert is_consecutive(reader, 0, "a", first)
+        assert not is_consecutive(reader, 0, "a", first + 1)
 
 
 @pytest.mark.parametrize("compression", ["zlib", "zstd"])
@@ -40,12 +40,12 @@ def test_a_stream_that_is_damaged_is_left_to_whoever_decodes_it(compression: str
     for at in range(3 + 4):
         content = bytearray(file.getvalue())
         content[stream.offset + at] ^= 0xFE
-        assert not count_up(OrcReader(BytesSource(bytes(content))), 0, "a", 0)
+        assert not is_consecutive(OrcReader(BytesSource(bytes(content))), 0, "a", 0)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 513, 515])
 def test_the_last_few_are_written_in_another_way(count: int) -> None:
-    assert not count_up(_reader(pa.array(np.arange(count))), 0, "a", 0)
+    assert not is_consecutive(_reader(pa.array(np.arange(count))), 0, "a", 0)
 
 
 def test_numbers_that_do_not(rng: np.random.Generator) -> None:
@@ -62,7 +62,7 @@ def test_numbers_that_do_not(rng: np.random.Generator) -> None:
             case 3:
                 values = values * 2
         expected = bool(np.array_equal(values, np.arange(3000)))
-        assert count_up(_reader(pa.array(values)), 0, "a", 0) is expected
+        assert is_consecutive(_reader(pa.array(values)), 0, "a", 0) is expected
 
 
 @pytest.mark.parametrize(
@@ -75,4 +75,4 @@ def test_numbers_that_do_not(rng: np.random.Generator) -> None:
     ],
 )
 def test_columns_that_are_not_looked_at(values: pa.Array) -> None:
-    assert not count_up(_reader(values), 0, "a", values[0].as_py())
+    assert not is_consecutive(_reader(values), 0, "a", values[0].as_py())

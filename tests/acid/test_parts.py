@@ -16,7 +16,7 @@ from hindex.orc import OrcReader
 from hindex.orc.acid import deletes as acid_deletes
 from hindex.orc.acid import delta_files as acid_files
 from hindex.orc.acid import live_rows as acid_rows
-from hindex.orc.acid.live_rows import count_up
+from hindex.orc.acid.live_rows import is_consecutive
 from tests.acid.tables import B0, MOST, ids_of, insert
 from tests.acid.writing import Key, bucket_property, write_acid, write_flat
 from tests.support import local_build
@@ -65,12 +65,12 @@ class Watched:
 
         def looking(*args: Any) -> bool:
             self.looks += 1
-            return count_up(*args)
+            return is_consecutive(*args)
 
         patch.setattr(acid_deletes, "open_file", opening)
         patch.setattr(acid_deletes._DeleteReader, "_batches", decoding)
         patch.setattr(OrcReader, "read_stripe", reading)
-        patch.setattr(acid_rows, "count_up", looking)
+        patch.setattr(acid_rows, "is_consecutive", looking)
 
     def of(self, done: Callable[[], object]) -> tuple[int, int, int]:
         """What one thing takes, while no keys of deletes are kept from before."""

@@ -89,7 +89,7 @@ def test_a_bucket_of_version_0(tmp_path: Path) -> None:
 def test_a_bucket_of_an_unknown_version(tmp_path: Path) -> None:
     insert(tmp_path / "delta_1_1" / "bucket_00000", 1, range(3), prop=2 << 29)
     delete(tmp_path / "delete_delta_2_2" / "bucket_00000", [(1, 2 << 29, 1)], 2)
-    with pytest.raises(OrcError, match="bucket property 1073741824 is of no known version"):
+    with pytest.raises(OrcError, match="bucket property 1073741824 has an unknown version"):
         ids_of(tmp_path)
 
 
@@ -318,7 +318,7 @@ def test_the_layout_of_hive_before_3_is_refused(tmp_path: Path, where: str) -> N
 @pytest.mark.parametrize("version", [b"9" * 5000, b"-2", b"", b"2.0"])
 def test_versions_of_the_layout_that_are_no_numbers(tmp_path: Path, version: bytes) -> None:
     write_acid(tmp_path / "delta_1_1" / "bucket_00000", [((1, B0, 0), 1, (1, 0, "x"))], version=version)
-    with pytest.raises(OrcError, match="the ACID layout is of version 0"):
+    with pytest.raises(OrcError, match="the ACID layout has version 0"):
         ids_of(tmp_path)
 
 

@@ -319,5 +319,5 @@ def test_a_bound_of_the_environment_that_is_none(variable: str) -> None:
     """It is told at once: of an index that cannot be asked for it, EXPLAIN alone would tell."""
     code = f"import os; os.environ[{variable!r}] = '64m'; import hindex; hindex.connect()"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    told = f"{variable} is '64m': a number of bytes is expected, 0 for no cache"
+    told = f"{variable} is '64m': set it to a number of bytes, 0 for no cache"
     assert ran.stderr.strip().splitlines()[-1].endswith(told), ran.stderr

@@ -48,7 +48,7 @@ _SESSION = "it is a Spark session, such as SparkSession.builder.getOrCreate() gi
 _ITEMS = "it is a list of hindex.aggregate.aggregation.Aggregate and Group, one for each column of the result"
 _NO_NAME = "the name of an index is 5: pass a string such as 'by_id'"
 _VALID = (
-    "the list of valid write ids 5 cannot be read: it is not a string; it is written table:highWatermark:"
+    "the list of valid write ids 5 cannot be read: it is not a string; write table:highWatermark:"
 )
 
 
@@ -235,7 +235,7 @@ CASES: list[tuple[Callable[[Any], object], type[Exception], str]] = [
     (lambda _: call(5), TypeError, "call takes a string, not 5"),
     (lambda _: col("a").cast("nosuch"), ValueError, "'NOSUCH' is not a type to cast to: "),
     (lambda t: reader(t).read(rows=[3]), ValueError, "row 3 is outside the file's 3 rows"),
-    (lambda t: reader(t).read(rows=5), ValueError, "rows is 5: it is a list of row numbers, such as [0, 5]"),
+    (lambda t: reader(t).read(rows=5), ValueError, "rows is 5: pass a list of row numbers, such as [0, 5]"),
     (lambda t: reader(t).read(rows=[True]), ValueError, "rows are row numbers, not a mask: "),
     (lambda t: reader(t).read(rows={0: [7]}), ValueError, "row 7 is outside the stripe's 3 rows"),
     (lambda t: reader(t).read(rows={5: [1]}), ValueError, "stripe 5 is outside the file's 1 stripes"),

@@ -22,7 +22,7 @@ import pyarrow.orc
 
 import hindex
 from hindex.orc.acid.deletes import KEYS, RANGES
-from hindex.orc.acid.live_rows import COUNTED, DELETED
+from hindex.orc.acid.live_rows import CONSECUTIVE, DELETED
 
 _BUCKET = 1 << 29
 _COLUMNS = ("id", "amount", "day", "mode", "comment")
@@ -54,7 +54,7 @@ def _measure(whole: Path, root: Path, columns: list[str] | None, rounds: int) ->
     for _ in range(rounds + 1):
         for table, taken in zip(tables, times, strict=True):
             if taken is times[1]:
-                for held in (RANGES, KEYS, DELETED, COUNTED):
+                for held in (RANGES, KEYS, DELETED, CONSECUTIVE):
                     held.clear()
             start = time.process_time()
             for _ in table.scan(columns=columns).to_batches():

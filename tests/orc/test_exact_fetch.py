@@ -18,7 +18,7 @@ from hindex.orc.io.metrics import CountedSource
 from hindex.orc.io.source import FileSystemSource, LocalSource, Range
 from hindex.orc.metadata.file_tail import TAIL_GUESS
 from hindex.orc.reader import stripe_reader
-from hindex.orc.reader.file_cache import KNOWN_FILES
+from hindex.orc.reader.file_cache import FILE_CACHE
 from tests.fuzz.parts import put_together, take_apart
 from tests.orc.chunks import bytes_that_hold
 
@@ -100,7 +100,7 @@ def test_only_the_chunks_of_the_rows_are_fetched(
             expected = written.select(columns).take(np.unique(rows))
             remote = FileSystemSource(pyarrow.fs.LocalFileSystem(), str(path))
             for source, most in ((LocalSource(path), 1.0), (remote, MOST)):
-                KNOWN_FILES.clear()
+                FILE_CACHE.clear()
                 reader = OrcReader(source)
                 opened = reader.counts.bytes_fetched
                 assert (reader.counts.ranges, opened) == (1, min(TAIL_GUESS, path.stat().st_size))

@@ -119,19 +119,19 @@ MESSAGES: list[tuple[str, str, Callable[[Any], None], str]] = [
         "a zone that is not",
         "stripe footer",
         lambda m: setattr(m, "writer_timezone", "No/Where"),
-        "'No/Where' is not known",
+        "unknown time zone of the writer 'No/Where'",
     ),
     (
         "a zone that is a folder",
         "stripe footer",
         lambda m: setattr(m, "writer_timezone", "America"),
-        "is not known",
+        "unknown time zone",
     ),
     (
         "a zone outside",
         "stripe footer",
         lambda m: setattr(m, "writer_timezone", "../../etc/passwd"),
-        "is not known",
+        "unknown time zone",
     ),
     (
         "a zone without end",

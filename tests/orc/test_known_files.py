@@ -13,14 +13,14 @@ import pytest
 
 from hindex.orc import OrcReader
 from hindex.orc.io.source import BytesSource, LocalSource
-from hindex.orc.reader.file_cache import KNOWN_FILES, FileCache
+from hindex.orc.reader.file_cache import FILE_CACHE, FileCache
 
 ROWS = 30_000
 
 
 @pytest.fixture(autouse=True)
 def forgotten() -> None:
-    KNOWN_FILES.clear()
+    FILE_CACHE.clear()
 
 
 def write(path: Path, values: np.ndarray) -> None:
@@ -65,7 +65,7 @@ def test_a_file_of_the_same_length_time_and_tail_is_another(
         path.write_bytes(other.read_bytes())
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     assert (path.stat().st_size, OrcReader(path).tail.checksum) == (status.st_size, tail)
-    known = len(KNOWN_FILES)
+    known = len(FILE_CACHE)
     assert rows_of(path, rows)[0] == turned[rows].tolist()
     assert known == 2
 
@@ -92,19 +92,19 @@ def test_the_bound(tmp_path: Path, rng: np.random.Generator) -> None:
 
 def test_metadata_that_was_read_counts(tmp_path: Path, rng: np.random.Generator) -> None:
     write(tmp_path / "t.orc", rng.integers(0, 1 << 40, ROWS))
-    known = FileCache(1 << 30)
-    reader = OrcReader(tmp_path / "t.orc", known=known)
-    before = known.nbytes
+    cache = FileCache(1 << 30)
+    reader = OrcReader(tmp_path / "t.orc", cache=cache)
+    before = cache.nbytes
     reader.read(rows=np.arange(0, ROWS, 3000))
-    # whoever opens the file next brings the sum up to date
-    OrcReader(tmp_path / "t.orc", known=known)
-    assert known.nbytes > before + 3 * 8 * (ROWS // 1000)
+    # the next opening of the file updates the sum
+    OrcReader(tmp_path / "t.orc", cache=cache)
+    assert cache.nbytes > before + 3 * 8 * (ROWS // 1000)
 
 
 def test_bytes_are_not_remembered(tmp_path: Path) -> None:
     write(tmp_path / "t.orc", np.arange(ROWS))
     OrcReader(BytesSource((tmp_path / "t.orc").read_bytes())).read(rows=[1])
-    assert not len(KNOWN_FILES)
+    assert not len(FILE_CACHE)
 
 
 def test_readers_in_threads_share_it(tmp_path: Path, rng: np.random.Generator) -> None:

@@ -204,10 +204,10 @@ TREE = OrcType(
 )
 def test_what_a_path_means(path: str, column: int) -> None:
     found = project(TREE, path, "t.orc")
-    assert (found.name, found.of.column) == (path, column)
+    assert (found.name, found.data_type.column) == (path, column)
     assert found.parents[0] is TREE
     node = TREE
-    for parent in (*found.parents[1:], found.of):
+    for parent in (*found.parents[1:], found.data_type):
         assert parent in node.children
         node = parent
 
@@ -220,10 +220,10 @@ def test_what_a_path_means(path: str, column: int) -> None:
         ("A", "'A' cannot be resolved"),
         ("", "'' cannot be resolved"),
         (".", "'.' cannot be resolved"),
-        ("a.b.c.d", "'a.b.c' is int, and only the fields of structs can be read by themselves"),
+        ("a.b.c.d", "'a.b.c' is int, and only fields of structs can be read by themselves"),
         (
             "items.f",
-            r"'items' is array<struct<f:int>>, and only the fields of structs .*; read 'items' whole",
+            r"'items' is array<struct<f:int>>, and only fields of structs .*; read 'items' whole",
         ),
         ("items.element", "'items' is array"),
         ("top.x", "'top' is int"),
@@ -234,10 +234,10 @@ def test_paths_that_lead_nowhere(path: str, message: str) -> None:
         project(TREE, path, "t.orc")
 
 
-def test_a_text_is_no_list_of_columns(tmp_path: Path) -> None:
+def test_a_string_is_not_a_list_of_columns(tmp_path: Path) -> None:
     file = tmp_path / "t.orc"
     pa.orc.write_table(pa.table({"a": [1], "ab": [2]}), file)
-    with pytest.raises(ColumnError, match=r"write \['ab'\]"):
+    with pytest.raises(ColumnError, match=r"pass a list, \['ab'\]"):
         OrcReader(file).read("ab")
 
 

@@ -12,7 +12,7 @@ from hindex.api.table import Table
 from hindex.index.index_file import IndexFileReader
 from hindex.index.page_cache import shared_cache
 from hindex.orc import OrcReader, ReadCounts
-from hindex.orc.reader.file_cache import KNOWN_FILES
+from hindex.orc.reader.file_cache import FILE_CACHE
 from hindex.scan.open_task import OpenTask
 from hindex.scan.task_runner import run_lookups
 
@@ -20,7 +20,7 @@ from hindex.scan.task_runner import run_lookups
 def forget() -> None:
     """Drop what this process keeps of index files and data files."""
     shared_cache().clear()
-    KNOWN_FILES.clear()
+    FILE_CACHE.clear()
 
 
 def scan_counts(scan: Scan) -> dict[str, int]:

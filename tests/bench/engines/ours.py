@@ -68,10 +68,10 @@ class Hindex(Engine):
 
     def forget(self) -> None:
         from hindex.index.page_cache import shared_cache
-        from hindex.orc.reader.file_cache import KNOWN_FILES
+        from hindex.orc.reader.file_cache import FILE_CACHE
 
         shared_cache().clear()
-        KNOWN_FILES.clear()
+        FILE_CACHE.clear()
 
     def counts(self, query: Query) -> dict[str, int]:
         from tests.support.work import scan_counts
