@@ -116,8 +116,8 @@ class LiveRows:
         elif file.is_newer and reader.num_rows:
             raise OrcError(
                 "not enough history: the rows of this flat file are of several write ids, of which the list of valid "
-                f"ones (up to {file.valid.high_watermark}) does not include all, and flat files do not store them by row; "
-                "read the table with a newer list",
+                f"ones (up to {file.valid.high_watermark}) does not include all, and flat files do not store them by "
+                "row; read the table with a newer list",
                 path=reader.path,
             )
         if file.deletes and reader.num_rows:

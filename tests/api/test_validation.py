@@ -47,9 +47,7 @@ group: Callable[..., Any] = Group
 _SESSION = "it is a Spark session, such as SparkSession.builder.getOrCreate() gives"
 _ITEMS = "it is a list of hindex.aggregate.aggregation.Aggregate and Group, one for each column of the result"
 _NO_NAME = "the name of an index is 5: pass a string such as 'by_id'"
-_VALID = (
-    "the list of valid write ids 5 cannot be read: it is not a string; write table:highWatermark:"
-)
+_VALID = "the list of valid write ids 5 cannot be read: it is not a string; write table:highWatermark:"
 
 
 def test_texts_that_are_not_utf8(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
