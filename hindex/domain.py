@@ -1,6 +1,6 @@
 """Domains: the set of one column's values for which a predicate is TRUE.
 
-A domain is a union of disjoint ranges of *keys* (see :mod:`hindex.keys`) plus whether NULL belongs to it.
+A domain is a union of disjoint ranges of *keys* (see :mod:`hindex.keys`) and a flag for NULL.
 Three-valued logic ends here: NOT has been pushed to the leaves before domains are formed, so a row is kept
 exactly where its key, or NULL, is a member.
 """
@@ -46,7 +46,7 @@ class Range:
 def make_range(
     low: Key | None, high: Key | None, *, low_inclusive: bool = True, high_inclusive: bool = True
 ) -> Range | None:
-    """The canonical range between two bounds, or None where it is empty."""
+    """Return the canonical range between two bounds, or None if it is empty."""
     if isinstance(low, int) and not low_inclusive:
         if low >= MAX_KEY:
             return None
@@ -73,14 +73,14 @@ def make_range(
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """Sorted, disjoint, non-touching ranges, and whether NULL is a member.
+    """Sorted, disjoint, non-touching ranges, and a flag for NULL.
 
     Build it with the class methods: they establish the invariants.
     """
 
     ranges: tuple[Range, ...] = ()
     null_allowed: bool = False
-    #: The hash, once it was asked for: a plan looks domains up many times, and a list may have many members.
+    #: The cached hash: a plan looks domains up many times, and a list may have many members.
     _hash: int | None = field(default=None, init=False, repr=False, compare=False)
 
     def __hash__(self) -> int:
@@ -111,7 +111,7 @@ class Domain:
 
     @classmethod
     def points(cls, keys: Iterable[Key], *, null_allowed: bool = False) -> Domain:
-        return cls.of((Range(key, key) for key in keys), null_allowed=null_allowed)
+        return cls.from_ranges((Range(key, key) for key in keys), null_allowed=null_allowed)
 
     @classmethod
     def between(
@@ -122,16 +122,16 @@ class Domain:
         low_inclusive: bool = True,
         high_inclusive: bool = True,
     ) -> Domain:
-        found = make_range(low, high, low_inclusive=low_inclusive, high_inclusive=high_inclusive)
-        return cls(() if found is None else (found,))
+        item = make_range(low, high, low_inclusive=low_inclusive, high_inclusive=high_inclusive)
+        return cls(() if item is None else (item,))
 
     @classmethod
-    def of(cls, ranges: Iterable[Range], *, null_allowed: bool = False) -> Domain:
-        """The union of any ranges, in any order."""
+    def from_ranges(cls, ranges: Iterable[Range], *, null_allowed: bool = False) -> Domain:
+        """Return the union of any ranges, in any order."""
         merged: list[Range] = []
         for item in sorted(ranges, key=_low_order):
             if merged and _touches(merged[-1], item):
-                merged[-1] = _joined(merged[-1], item)
+                merged[-1] = _merge(merged[-1], item)
             else:
                 merged.append(item)
         return cls(tuple(merged), null_allowed)
@@ -157,13 +157,15 @@ class Domain:
         return at > 0 and self.ranges[at - 1].contains(key)
 
     def union(self, other: Domain) -> Domain:
-        return Domain.of((*self.ranges, *other.ranges), null_allowed=self.null_allowed or other.null_allowed)
+        return Domain.from_ranges(
+            (*self.ranges, *other.ranges), null_allowed=self.null_allowed or other.null_allowed
+        )
 
     def intersect(self, other: Domain) -> Domain:
-        found: list[Range] = []
-        left, right = 0, 0
-        while left < len(self.ranges) and right < len(other.ranges):
-            a, b = self.ranges[left], other.ranges[right]
+        ranges: list[Range] = []
+        own_at, other_at = 0, 0
+        while own_at < len(self.ranges) and other_at < len(other.ranges):
+            a, b = self.ranges[own_at], other.ranges[other_at]
             low = max(a, b, key=_low_order)
             high = min(a, b, key=_high_order)
             both = make_range(
@@ -173,19 +175,19 @@ class Domain:
                 high_inclusive=high.high_inclusive,
             )
             if both is not None:
-                found.append(both)
+                ranges.append(both)
             if high is a:
-                left += 1
+                own_at += 1
             else:
-                right += 1
-        return Domain(tuple(found), self.null_allowed and other.null_allowed)
+                other_at += 1
+        return Domain(tuple(ranges), self.null_allowed and other.null_allowed)
 
     def complement(self, *, null_allowed: bool) -> Domain:
-        """Every value outside this domain; the caller says whether NULL is a member.
+        """Return every value outside this domain; the caller decides if NULL is a member.
 
         SQL's ``NOT`` over a comparison leaves NULL out, ``IS NOT NULL`` and ``IS NULL`` trade it.
         """
-        found: list[Range] = []
+        gaps: list[Range] = []
         low: Key | None = None
         low_inclusive = True
         open_low = True
@@ -198,12 +200,34 @@ class Domain:
                     high_inclusive=not item.low_inclusive,
                 )
                 if gap is not None:
-                    found.append(gap)
+                    gaps.append(gap)
             if item.high is None:
-                return Domain(tuple(found), null_allowed)
+                return Domain(tuple(gaps), null_allowed)
             low, low_inclusive, open_low = item.high, not item.high_inclusive, False
         last = Range() if open_low else make_range(low, None, low_inclusive=low_inclusive)
-        return Domain((*found, last) if last is not None else tuple(found), null_allowed)
+        return Domain((*gaps, last) if last is not None else tuple(gaps), null_allowed)
+
+
+def clip_to_int64(ranges: tuple[Range, ...]) -> tuple[Range, ...]:
+    """Return the parts of integer ranges that 64-bit keys can be in: literals may lie beyond."""
+    if not ranges:
+        return ()
+    # ranges ascend, so the outermost bounds speak for all
+    ends = (ranges[0].low, ranges[0].high, ranges[-1].low, ranges[-1].high)
+    if all(end is None or MIN_KEY < end < MAX_KEY for end in ends):  # type: ignore[operator]
+        return ranges
+    clipped = []
+    for item in ranges:
+        low, high = item.low, item.high
+        assert not isinstance(low, bytes)
+        assert not isinstance(high, bytes)
+        if low is not None and low <= MIN_KEY:
+            low = None
+        if high is not None and high >= MAX_KEY:
+            high = None
+        if (low is None or low <= MAX_KEY) and (high is None or high >= MIN_KEY):
+            clipped.append(Range(low, high))
+    return tuple(clipped)
 
 
 def _low_order(item: Range) -> tuple[int, Key, int]:
@@ -229,7 +253,7 @@ def _touches(first: Range, second: Range) -> bool:
     return second.low < first.high  # type: ignore[operator]
 
 
-def _joined(first: Range, second: Range) -> Range:
+def _merge(first: Range, second: Range) -> Range:
     high = max(first, second, key=_high_order)
     low = None if first.low == b"" and first.low_inclusive and high.high != b"" else first.low
     return Range(low, high.high, first.low_inclusive, high.high_inclusive)

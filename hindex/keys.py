@@ -14,7 +14,7 @@ float, double                    the double's bits, mapped so that signed intege
 decimal(p <= 18, s)              the unscaled integer at scale s
 decimal(p > 18, s)               the unscaled integer as 16 bytes, big-endian, sign bit flipped
 string, varchar, binary          the bytes
-char(n)                          the bytes, filled with blanks to n characters: Spark pads what it reads
+char(n)                          the bytes, filled with blanks to n characters: Spark pads on read
 ===============================  ==================================================================
 """
 
@@ -46,7 +46,7 @@ SHORT_DECIMAL_PRECISION = 18
 
 _DECIMAL_BIAS = 1 << 127
 
-#: -0.0 equals 0.0, NaN any other one, and CHAR what has other blanks at its end.
+#: -0.0 equals 0.0, NaN any other NaN, and CHAR values with different trailing blanks each other.
 _LOSSY = frozenset({Kind.FLOAT, Kind.DOUBLE, Kind.CHAR})
 _WIDTHS = {Kind.BYTE: 8, Kind.SHORT: 16}
 
@@ -61,7 +61,7 @@ class KeyKind(enum.Enum):
 
 
 def key_kind(data_type: OrcType) -> KeyKind | None:
-    """The kind of a type's keys, or None where the type has none (composite types)."""
+    """Return the kind of a type's keys, or None for composite types."""
     if data_type.kind in INTEGER_KINDS or data_type.kind in (
         Kind.BOOLEAN,
         Kind.DATE,
@@ -80,7 +80,7 @@ def key_kind(data_type: OrcType) -> KeyKind | None:
 
 
 def key_limits(data_type: OrcType) -> tuple[int, int] | None:
-    """The least and greatest key of a type, or None where its keys are bytes."""
+    """Return the least and greatest key of a type, or None if its keys are bytes."""
     if key_kind(data_type) is not KeyKind.INT64:
         return None
     match data_type.kind:
@@ -96,7 +96,7 @@ def key_limits(data_type: OrcType) -> tuple[int, int] | None:
 
 
 def float_key(value: float) -> int:
-    """The key of a float or double.
+    """Return the key of a float or double.
 
     >>> float_key(-0.0) == float_key(0.0), float_key(float("nan")) > float_key(float("inf"))
     (True, True)
@@ -108,7 +108,7 @@ def float_key(value: float) -> int:
 
 
 def key_float(key: int) -> float:
-    """The value of a float's key: the inverse of :func:`float_key`."""
+    """Return the value of a float's key: the inverse of :func:`float_key`."""
     bits = key if key >= 0 else key ^ INT64_MAX
     value: float = struct.unpack("<d", struct.pack("<q", bits))[0]
     return value
@@ -140,25 +140,25 @@ def are_values(data_type: OrcType) -> bool:
 
 
 def decimal_key(unscaled: int, data_type: OrcType) -> Key:
-    """The key of a decimal given as its unscaled integer at the type's scale."""
+    """Return the key of a decimal given as its unscaled integer at the type's scale."""
     if key_kind(data_type) is KeyKind.INT64:
         return unscaled
     return (unscaled + _DECIMAL_BIAS).to_bytes(16, "big")
 
 
 def key_decimal(key: Key) -> int:
-    """The unscaled integer of a decimal's key."""
+    """Return the unscaled integer of a decimal's key."""
     return key if isinstance(key, int) else int.from_bytes(key, "big") - _DECIMAL_BIAS
 
 
 def pad_char(value: bytes, length: int) -> bytes:
-    """A CHAR(length) value filled with blanks. Characters are counted by their lead bytes, as Arrow does."""
+    """Pad a CHAR(length) value with blanks. Characters are counted by their lead bytes, as Arrow does."""
     characters = sum(byte & 0xC0 != 0x80 for byte in value)
     return value + b" " * (length - characters)
 
 
 def array_keys(data_type: OrcType, array: pa.Array) -> KeyArray:
-    """The keys of an Arrow array of ``of.to_arrow()``, one a value.
+    """Compute the keys of an Arrow array of ``data_type.to_arrow()``, one a value.
 
     :returns: int64 numpy array, or a large binary array. At null slots the integer is arbitrary; a
         binary array keeps its nulls.
@@ -187,32 +187,34 @@ def array_keys(data_type: OrcType, array: pa.Array) -> KeyArray:
 
 
 def key_array(data_type: OrcType, keys: KeyArray) -> pa.Array:
-    """The values of keys, one a key, none null: the inverse of :func:`array_keys`.
+    """Return the values of keys, one a key, none null: the inverse of :func:`array_keys`.
 
-    What have one key are one value to Spark, and it is given as Spark groups by it: 0.0 for -0.0, one NaN for all, and
-    CHAR filled with blanks.
+    Values with the same key are one value to Spark, returned as Spark groups by it: 0.0 for -0.0, one NaN for all, and
+    CHAR padded with blanks.
 
     :returns: an array of ``of.to_arrow()``.
     """
-    wanted = data_type.to_arrow()
+    arrow_type = data_type.to_arrow()
     if data_type.kind == Kind.DECIMAL:
-        return _decimals(wanted, keys)
+        return _decimals(arrow_type, keys)
     if not isinstance(keys, np.ndarray):
         narrow = keys.cast(pa.binary())
-        return narrow.view(wanted) if pa.types.is_string(wanted) else narrow
+        return narrow.view(arrow_type) if pa.types.is_string(arrow_type) else narrow
     if data_type.kind in (Kind.FLOAT, Kind.DOUBLE):
         doubles = np.where(keys >= 0, keys, keys ^ np.int64(INT64_MAX)).view(np.float64)
-        return pa.array(doubles, pa.float64()).cast(wanted, safe=False)
+        return pa.array(doubles, pa.float64()).cast(arrow_type, safe=False)
     # pa.array would import pandas
     whole = pa.Array.from_buffers(
         pa.int64(), len(keys), [None, pa.py_buffer(np.ascontiguousarray(keys, np.int64))]
     )
-    if pa.types.is_timestamp(wanted):
-        return whole.view(wanted)
-    return whole.cast(pa.int32()).view(wanted) if pa.types.is_date32(wanted) else whole.cast(wanted)
+    if pa.types.is_timestamp(arrow_type):
+        return whole.view(arrow_type)
+    return (
+        whole.cast(pa.int32()).view(arrow_type) if pa.types.is_date32(arrow_type) else whole.cast(arrow_type)
+    )
 
 
-def single_key(key: Key) -> KeyArray:
+def one_key_array(key: Key) -> KeyArray:
     """Return one key as keys; pa.array of it would import pandas."""
     if isinstance(key, int):
         return np.array([key], np.int64)
@@ -221,33 +223,33 @@ def single_key(key: Key) -> KeyArray:
 
 
 def join_keys(kind: KeyKind, parts: Sequence[KeyArray]) -> KeyArray:
-    """Keys one after the other."""
+    """Concatenate keys."""
     if kind is KeyKind.INT64:
         return np.concatenate([np.zeros(0, np.int64), *parts])
     return pa.concat_arrays([pa.array([], pa.large_binary()), *parts])
 
 
 def key_list(keys: KeyArray) -> list[Key]:
-    """Keys as Python objects."""
-    found: list[Key] = keys.tolist() if isinstance(keys, np.ndarray) else keys.to_pylist()
-    return found
+    """Return keys as Python objects."""
+    items: list[Key] = keys.tolist() if isinstance(keys, np.ndarray) else keys.to_pylist()
+    return items
 
 
 def nth_key(keys: KeyArray, at: int) -> Key:
-    """One of some keys."""
-    found: Key = int(keys[at]) if isinstance(keys, np.ndarray) else keys[at].as_py()
-    return found
+    """Return one of some keys."""
+    key: Key = int(keys[at]) if isinstance(keys, np.ndarray) else keys[at].as_py()
+    return key
 
 
-def key_ends(keys: KeyArray) -> tuple[Key, Key]:
-    """The least and greatest of keys, one at least; nulls among bytes are passed over."""
+def min_max_keys(keys: KeyArray) -> tuple[Key, Key]:
+    """Return the least and greatest of at least one key; nulls among bytes are ignored."""
     if isinstance(keys, np.ndarray):
         return int(keys.min()), int(keys.max())
     ends = pc.min_max(keys)
     return ends["min"].as_py(), ends["max"].as_py()
 
 
-def _decimals(wanted: pa.DataType, keys: KeyArray) -> pa.Array:
+def _decimals(arrow_type: pa.DataType, keys: KeyArray) -> pa.Array:
     words = np.empty(len(keys), dtype=[("low", "<u8"), ("high", "<i8")])
     if isinstance(keys, np.ndarray):
         words["low"], words["high"] = keys.view(np.uint64), keys >> np.int64(63)
@@ -256,14 +258,14 @@ def _decimals(wanted: pa.DataType, keys: KeyArray) -> pa.Array:
         big = np.frombuffer(data, dtype=[("high", ">u8"), ("low", ">u8")])
         words["low"] = big["low"]
         words["high"] = (big["high"].astype(np.uint64) ^ np.uint64(1 << 63)).view(np.int64)
-    return pa.Array.from_buffers(wanted, len(keys), [None, pa.py_buffer(words.tobytes())])
+    return pa.Array.from_buffers(arrow_type, len(keys), [None, pa.py_buffer(words.tobytes())])
 
 
 PythonValue = bool | int | float | str | bytes | decimal.Decimal | datetime.date | datetime.datetime
 
 
 def key_value(data_type: OrcType, key: Key) -> PythonValue:
-    """The Python value that Arrow would give for a key: for messages, and answers from an index alone.
+    """Return the Python value that Arrow has for a key: for messages, and answers from an index alone.
 
     A date or time in a year that Python cannot hold is its text.
     """
@@ -292,7 +294,7 @@ def key_value(data_type: OrcType, key: Key) -> PythonValue:
 
 
 def _fixed_width(array: pa.Array, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """The values buffer of a fixed-width array, null slots included, without a copy."""
+    """Return the values buffer of a fixed-width array, null slots included, without a copy."""
     values = array.buffers()[1]
     if values is None or len(array) == 0:
         return np.zeros(len(array), dtype)

@@ -40,7 +40,9 @@ def range_lists(draw: st.DrawFn, bounds: tuple[Key, ...]) -> list[Range]:
 
 
 def domains(bounds: tuple[Key, ...]) -> st.SearchStrategy[Domain]:
-    return st.builds(lambda r, null: Domain.of(r, null_allowed=null), range_lists(bounds), st.booleans())
+    return st.builds(
+        lambda r, null: Domain.from_ranges(r, null_allowed=null), range_lists(bounds), st.booleans()
+    )
 
 
 def members(domain: Domain, universe: tuple[Key, ...]) -> set[Key | None]:
@@ -69,7 +71,7 @@ def check_invariants(domain: Domain) -> None:
 def test_of_is_the_union(name: str, data: st.DataObject) -> None:
     universe, bounds = UNIVERSES[name]
     ranges = data.draw(range_lists(bounds))
-    domain = Domain.of(ranges)
+    domain = Domain.from_ranges(ranges)
     check_invariants(domain)
     assert members(domain, universe) == {key for key in universe if any(r.contains(key) for r in ranges)}
 

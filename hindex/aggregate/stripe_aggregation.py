@@ -16,7 +16,7 @@ from hindex.aggregate.indexed_group_by import groups_by_index, is_constant, is_g
 from hindex.domain import Domain, Key
 from hindex.errors import IndexFileError
 from hindex.index.index_type import Bounds, MinMax
-from hindex.keys import array_keys, key_ends, nth_key
+from hindex.keys import array_keys, min_max_keys, nth_key
 from hindex.scan.index_lookups import is_walked
 from hindex.scan.open_task import OpenTask
 from hindex.scan.scan_task import OutputColumn, StripeResult
@@ -210,4 +210,4 @@ def _array_values(part: PartialAggregate, column: OutputColumn, array: pa.Array)
     count = len(array) - array.null_count
     if column.name not in part.ended or not count:
         return ColumnValues(count)
-    return ColumnValues(count, *key_ends(array_keys(column.type, array.drop_null())))
+    return ColumnValues(count, *min_max_keys(array_keys(column.type, array.drop_null())))

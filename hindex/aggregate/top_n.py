@@ -196,8 +196,8 @@ def recorded_extents(
         file = entry.index_file(index.id)
         if file is None or index.name not in used or not _is_on(plan, index.column, column):
             continue
-        if file.extents and are_of_kind(file.extents, key_kind(column.type)):
-            yield index.name, file.extents
+        if file.stripe_stats and are_of_kind(file.stripe_stats, key_kind(column.type)):
+            yield index.name, file.stripe_stats
 
 
 def _is_on(plan: ScanPlan, indexed: str, column: OutputColumn) -> bool:

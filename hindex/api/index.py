@@ -25,7 +25,7 @@ from hindex.validation import check_text
 if TYPE_CHECKING:
     from hindex.api.table import Table
     from hindex.maintain.results import CheckResult, DropResult, IndexState, RefreshResult, RenameResult
-    from hindex.store.build_markers import BuildNotice
+    from hindex.store.build_files import BuildNotice
 
 #: Properties of every type that do not change what is written; openLooKeng's indexes are told what to load.
 _ANNOTATING = {"autoload": ("true", "false")}

@@ -36,7 +36,7 @@ from hindex.build.task_splitting import task_bytes
 from hindex.build.values import table_values
 from hindex.domain import Key
 from hindex.errors import BuildError, HindexError
-from hindex.index.btree_locations import IndexedFile, first_locations
+from hindex.index.btree import IndexedFile, first_locations
 from hindex.index.column_stats import ColumnStats
 from hindex.index.reader_cache import open_btree_file
 from hindex.keys import array_keys, key_list
@@ -304,7 +304,7 @@ def _indexed(view: FileView, tail: FileTail) -> IndexedFile:
 def _lows(plan: BTreePlan, group: BTreeGroup, tails: dict[str, FileTail]) -> tuple[Key | None, ...]:
     """Choose the least key of each file of a set, so that each file gets about as many entries."""
     rows = sum(tail.num_rows for tail in tails.values())
-    old = [file.extent for held in group.merged for file in held.files]
+    old = [file.stats for held in group.merged for file in held.files]
     total = rows + sum(extent.rows for extent in old)
     parts = min(-(-total // PART_ROWS), MAX_PARTS)
     if parts < 2:
@@ -400,7 +400,7 @@ def _entries(
         low, high = (
             None if row[name] is None else unpack_key(row[name], job.kind) for name in ("min_key", "max_key")
         )
-        extent = ColumnStats(row["entries"], row["null_count"], low, high).cut()
+        extent = ColumnStats(row["entries"], row["null_count"], low, high).truncate()
         written.setdefault(job.parts[row["part"]].group, []).append(
             SharedFileEntry(row["path"], row["length"], row["footer_checksum"], extent)
         )

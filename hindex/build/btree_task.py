@@ -24,9 +24,7 @@ from hindex.build.task_errors import FAILURES, Place
 from hindex.build.values import table_values
 from hindex.domain import Key
 from hindex.errors import BuildError
-from hindex.index.btree import BTreeWriter
-from hindex.index.btree_entries import stripe_entries
-from hindex.index.btree_locations import IndexedFile, first_locations
+from hindex.index.btree import BTreeWriter, IndexedFile, first_locations, stripe_entries
 from hindex.index.leaf_page import ByteKeys
 from hindex.index.postings import Postings, group_pairs
 from hindex.index.reader_cache import open_btree_file
@@ -34,7 +32,7 @@ from hindex.index.tree_writer import Int64s, byte_keys, key_at
 from hindex.keys import KeyKind, key_kind
 from hindex.orc.acid.delta_files import AcidFile
 from hindex.orc.metadata.types import OrcType
-from hindex.store.staged_files import StagedFile
+from hindex.store.build_files import StagedFile
 from hindex.table.file_schema import bind_paths
 from hindex.table.transactional import open_data_file
 
@@ -355,14 +353,14 @@ class _PartWriter:
         self._merge(None)
         done = self._writer.finish()
         self._file.publish()
-        low, high = done.extent.min_key, done.extent.max_key
+        low, high = done.stats.min_key, done.stats.max_key
         row = {
             "part": self.number,
             "path": f"{self._job.directory}/{self._name}",
             "length": done.length,
             "footer_checksum": done.footer_crc32c,
-            "entries": done.extent.rows,
-            "null_count": done.extent.null_count,
+            "entries": done.stats.rows,
+            "null_count": done.stats.null_count,
             "min_key": None if low is None else pack_key(low),
             "max_key": None if high is None else pack_key(high),
         }

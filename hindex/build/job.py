@@ -31,9 +31,9 @@ from hindex.plan.filter_evaluation import prune
 from hindex.plan.normalize import index_filter
 from hindex.progress import Progress
 from hindex.spark.frames import cores, task_frame
+from hindex.store.build_files import discard_files
 from hindex.store.manifest import FileEntry, IndexEntry
 from hindex.store.snapshot import FileView, Snapshot, is_indexable
-from hindex.store.staged_files import discard_files
 from hindex.table.schema import ResolvedColumn, TableSchema
 
 if TYPE_CHECKING:

@@ -10,10 +10,9 @@ import pyarrow as pa
 
 from hindex.build.merge_parts import MergeTask, PartFile
 from hindex.build.task import BuildTask
-from hindex.index.column_stats import ColumnStats
+from hindex.index.column_stats import ColumnStats, decode_stripe_stats
 from hindex.index.roaring import group_count
 from hindex.proto import manifest_pb2 as pb
-from hindex.store.extents import decode_extents
 from hindex.store.manifest import FileEntry, IndexFileEntry
 
 
@@ -87,7 +86,13 @@ def _built(task: BuildTask, rows: Sequence[dict[str, Any]]) -> BuiltData | None:
     )
     if len(ends) == 1:
         files = (
-            IndexFileEntry(**{**item, "extents": _extents(item["extents"], stripe_rows)})
+            IndexFileEntry(
+                index_id=item["index_id"],
+                path=item["path"],
+                length=item["length"],
+                footer_checksum=item["footer_checksum"],
+                stripe_stats=_extents(item["extents"], stripe_rows),
+            )
             for item in last["index_files"]
         )
         return BuiltData(replace(entry, index_files=tuple(files)))
@@ -111,4 +116,4 @@ def _built(task: BuildTask, rows: Sequence[dict[str, Any]]) -> BuiltData | None:
 
 
 def _extents(data: bytes, stripe_rows: Sequence[int]) -> tuple[ColumnStats, ...]:
-    return decode_extents(pb.StripeExtents.FromString(data), stripe_rows) if data else ()
+    return decode_stripe_stats(pb.StripeExtents.FromString(data), stripe_rows) if data else ()

@@ -18,7 +18,7 @@ from hindex.index.index_file import IndexFileReader
 from hindex.index.merge import merge_index_files
 from hindex.index.page_cache import Cache
 from hindex.orc.io.source import open_source
-from hindex.store.staged_files import StagedFile
+from hindex.store.build_files import StagedFile
 from hindex.store.storage import open_storage
 
 

@@ -50,7 +50,7 @@ def has_keys_of(held: SharedIndexEntry, data_type: OrcType) -> bool:
     """Return True if a set of files, and its manifest entries, have keys of a type."""
     if not _says(held.column_type, data_type):
         return False
-    return all(are_of_kind([file.extent], key_kind(data_type)) for file in held.files)
+    return all(are_of_kind([file.stats], key_kind(data_type)) for file in held.files)
 
 
 @lru_cache(maxsize=256)

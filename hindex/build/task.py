@@ -15,12 +15,12 @@ from hindex.build.statistics import StatisticsExtents
 from hindex.build.task_errors import FAILURES, Place
 from hindex.build.values import table_values
 from hindex.errors import BuildError
+from hindex.index.column_stats import encode_stripe_stats
 from hindex.index.index_type import IndexBuilder, StatsBuilder, file_index_type
 from hindex.keys import same_keys
 from hindex.orc import OrcReader, OrcType
 from hindex.orc.acid.delta_files import AcidFile
-from hindex.store.extents import encode_extents
-from hindex.store.staged_files import StagedFile
+from hindex.store.build_files import StagedFile
 from hindex.table.file_schema import FilePath, bind_paths, file_schema
 from hindex.table.transactional import open_data_file
 from hindex.table.type_text import type_text
@@ -236,7 +236,7 @@ class _Writing:
             if file_index_type(target.type).summarizes and target.is_of_file(
                 self._in_file[target.column].type
             ):
-                extents = encode_extents([item.extent for item in summary.stripes]).SerializeToString()
+                extents = encode_stripe_stats([item.stats for item in summary.stripes]).SerializeToString()
             built.append(BuiltFile(target.index_id, path, summary.length, summary.footer_crc32c, extents))
         return built
 
@@ -265,7 +265,7 @@ def _told(
     extents = statistics.extents(stripe, data_type)
     if extents is None:
         return False
-    builder.add_extents(rows, extents)
+    builder.add_stats(rows, extents)
     return True
 
 

@@ -18,7 +18,7 @@ from hindex.index.index_file import MAGIC
 from hindex.orc.acid.directory import is_acid_directory
 from hindex.orc.io.source import ByteSource, open_source, resolve_filesystem
 from hindex.orc.metadata.file_tail import MAGIC as ORC_MAGIC
-from hindex.store.format import MAGIC as MANIFEST_MAGIC
+from hindex.store.manifest_file import MAGIC as MANIFEST_MAGIC
 from hindex.validation import is_utf8
 
 #: How the names of files end that hold parts of a manifest.

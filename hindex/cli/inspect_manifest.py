@@ -5,8 +5,8 @@ from __future__ import annotations
 from hindex.api.value_formatting import instant_text
 from hindex.cli.inspect_text import Document, columns
 from hindex.orc.io.source import ByteSource
-from hindex.store.format import MAX_BYTES, corrupt, decode
 from hindex.store.manifest import IndexEntry, Manifest
+from hindex.store.manifest_file import MAX_BYTES, corrupt, decode
 
 
 def document(source: ByteSource) -> Document:

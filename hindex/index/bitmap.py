@@ -1,38 +1,212 @@
-"""The BITMAP index type: every key of a column with the exact rows that hold it, stripe by stripe.
+"""The BITMAP index type: every key of a column with the exact rows that have it, stripe by stripe.
 
 A stripe is a B+tree. Its leaves are pages of the file (:mod:`hindex.index.leaf_page`); its inner level is the
-directory in the footer, which the reader (:mod:`hindex.index.bitmap_reader`) holds as a ``BTrees`` tree.
+directory in the footer, which the reader keeps as a ``BTrees`` tree.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+from google.protobuf.message import DecodeError
+from pyroaring import BitMap
 
-from hindex.domain import Key
+from hindex.domain import Domain, Key, Range, clip_to_int64
+from hindex.errors import IndexFileError
 from hindex.index import roaring
-from hindex.index.bitmap_reader import BitmapReader
 from hindex.index.column_stats import ColumnStats
-from hindex.index.file_builder import VALUES_PER_PAGE, FileBuilder, page_message
-from hindex.index.index_file import MAGIC, BinarySink, IndexFileReader, IndexFileWriter, Page, PageRef
+from hindex.index.file_builder import VALUES_PER_PAGE, FileBuilder
+from hindex.index.index_file import (
+    MAGIC,
+    BinarySink,
+    IndexFileReader,
+    IndexFileWriter,
+    Page,
+    PageRef,
+    page_message,
+    page_ref,
+)
 from hindex.index.index_type import (
+    Bounds,
     IndexFileSummary,
+    KeyCounts,
+    KeyRows,
     Level,
+    LookupCost,
     Operator,
     StripeSummary,
     mean_key_bytes,
 )
-from hindex.index.key_ranges import group_key_ranges
-from hindex.index.leaf_page import moved
+from hindex.index.leaf_page import OverflowRows, shift_overflow_pages
 from hindex.index.merge import copy_pages, directory, move_pages
+from hindex.index.postings import group_key_ranges
+from hindex.index.roaring import MAX_ROWS
+from hindex.index.tree_reader import TreeReader
 from hindex.index.tree_writer import BufferedPages, TreeWriter, byte_keys, key_at, write_bitmap
-from hindex.keys import KeyKind, key_kind
+from hindex.keys import KeyKind, join_keys, key_kind
 from hindex.orc.metadata.types import OrcType
 from hindex.proto import index_file_pb2 as pb
+
+
+@dataclass(slots=True)
+class _Stripe:
+    """The directory of one stripe."""
+
+    rows: int
+    null_count: int
+    key_count: int
+    nulls: PageRef | None
+    tree: TreeReader
+
+
+class BitmapReader:
+    """Reads a BITMAP index file; may be shared by threads.
+
+    :raises IndexFileError: if the file is of another index type, or its directory is corrupt.
+    """
+
+    def __init__(self, file: IndexFileReader) -> None:
+        self.file = file
+        self._kind = file.footer.key_kind
+        if file.footer.index_type != "BITMAP":
+            raise file.error(f"it holds a {file.footer.index_type!r} index where BITMAP is expected")
+        try:
+            body = pb.BitmapBody.FromString(file.footer.body)
+        except DecodeError as error:
+            raise file.error(f"its directory cannot be parsed ({error})") from error
+        self._stripes = [self._directory(number, item) for number, item in enumerate(body.stripes)]
+
+    def _directory(self, number: int, item: pb.BitmapStripe) -> _Stripe:
+        def broken(message: object) -> IndexFileError:
+            return self.file.error(f"the directory of stripe {number}: {message}")
+
+        if len(item.leaf_length) != len(item.leaf_crc32c):
+            raise broken("its lists are not of one length")
+        if item.rows > MAX_ROWS:
+            raise broken(f"it counts {item.rows} rows")
+        if sum(item.leaf_rows) + item.null_count != item.rows or sum(item.leaf_keys) != item.key_count:
+            raise broken("its rows or keys do not add up")
+        if bool(item.null_count) != item.HasField("nulls"):
+            raise broken("its null rows are not where they should be")
+        leaves, at = [], item.leaf_offset
+        for length, crc in zip(item.leaf_length, item.leaf_crc32c, strict=True):
+            leaves.append(PageRef(at, length, crc))
+            at += length
+        bounds: list[Key] = list(item.int_bounds if self._kind is KeyKind.INT64 else item.byte_bounds)
+        try:
+            tree = TreeReader(
+                self.file,
+                total=item.rows,
+                leaves=leaves,
+                leaf_keys=item.leaf_keys,
+                leaf_rows=item.leaf_rows,
+                bounds=bounds,
+            )
+        except ValueError as error:
+            raise broken(error) from error
+        return _Stripe(
+            rows=item.rows,
+            null_count=item.null_count,
+            key_count=item.key_count,
+            nulls=page_ref(item.nulls) if item.null_count else None,
+            tree=tree,
+        )
+
+    @property
+    def stripe_rows(self) -> tuple[int, ...]:
+        """Rows of each stripe, nulls included."""
+        return tuple(stripe.rows for stripe in self._stripes)
+
+    def null_count(self, stripe: int) -> int:
+        """Null rows of a stripe."""
+        return self._stripes[stripe].null_count
+
+    def key_count(self, stripe: int) -> int:
+        """Distinct non-null values of a stripe."""
+        return self._stripes[stripe].key_count
+
+    def lookup(self, stripe: int, domain: Domain) -> Bounds:
+        """Look up the rows of a stripe whose value is in ``domain``; the bounds are always exact.
+
+        :raises IndexFileError: if a page that it needs is corrupt.
+        """
+        directory = self._stripes[stripe]
+        ranges = clip_to_int64(domain.ranges) if self._kind is KeyKind.INT64 else domain.ranges
+        if ranges == (Range(),):
+            if domain.null_allowed or not directory.null_count:
+                return Bounds.all(directory.rows)
+            return Bounds.exactly(self._but(directory, self._nulls(directory)))
+        if not ranges or not len(directory.tree):
+            return Bounds.exactly(self._nulls(directory) if domain.null_allowed else BitMap())
+        selections = directory.tree.select(ranges)
+        if 2 * directory.tree.count_rows(selections) > directory.rows - directory.null_count:
+            # most values are members: the few that are not are cheaper to find
+            others = Domain(ranges).complement(null_allowed=not domain.null_allowed)
+            excluded = directory.tree.rows(directory.tree.select(others.ranges))
+            if others.null_allowed:
+                excluded = excluded | self._nulls(directory)
+            return Bounds.exactly(self._but(directory, excluded))
+        rows = directory.tree.rows(selections)
+        if domain.null_allowed:
+            rows = rows | self._nulls(directory)
+        return Bounds.exactly(rows)
+
+    def null_rows(self, stripe: int) -> BitMap:
+        """Return the null rows of a stripe."""
+        return self._nulls(self._stripes[stripe])
+
+    def key_counts(self, stripe: int, rows: BitMap | None = None) -> KeyCounts:
+        """Implement :class:`~hindex.index.index_type.KeyedReader`."""
+        directory = self._stripes[stripe]
+        if rows is not None and len(rows) == directory.rows:
+            rows = None
+        nulls = (
+            directory.null_count if rows is None else self._nulls(directory).intersection_cardinality(rows)
+        )
+        parts = directory.tree.key_counts(rows)
+        counts = np.concatenate([counts for _, counts in parts]) if parts else np.zeros(0, np.int64)
+        return KeyCounts(join_keys(self._kind, [keys for keys, _ in parts]), counts, nulls)
+
+    def key_rows(
+        self, stripe: int, rows: BitMap | None = None, *, descending: bool = False
+    ) -> Iterator[KeyRows]:
+        """Implement :class:`~hindex.index.index_type.KeyedReader`."""
+        directory = self._stripes[stripe]
+        if rows is not None and len(rows) == directory.rows:
+            rows = None
+        return directory.tree.key_rows(rows, descending=descending)
+
+    def estimate_cost(self, stripe: int, domain: Domain) -> LookupCost:
+        """Implement :class:`~hindex.index.index_type.CostedReader`."""
+        directory = self._stripes[stripe]
+        filled = directory.rows - directory.null_count
+        nulls = directory.null_count if domain.null_allowed else 0
+        if not len(directory.tree) or domain.has_every_value:
+            return LookupCost((filled if domain.has_every_value else 0) + nulls, 0)
+        cost = directory.tree.estimate_cost(directory.tree.select(domain.ranges))
+        rows = cost.rows
+        if 2 * rows > filled:
+            others = Domain(domain.ranges).complement(null_allowed=False)
+            cost = directory.tree.estimate_cost(directory.tree.select(others.ranges))
+        return LookupCost(rows + nulls, cost.walked, cost.pages)
+
+    def close(self) -> None:
+        """Close the file."""
+        self.file.close()
+
+    def _but(self, directory: _Stripe, rows: BitMap) -> BitMap:
+        return BitMap(range(directory.rows)) - rows
+
+    def _nulls(self, directory: _Stripe) -> BitMap:
+        if directory.nulls is None:
+            return BitMap()
+        return directory.tree.bitmaps([OverflowRows(directory.null_count, directory.nulls)])[0]
+
 
 # leaf pages that are copied at a time
 _LEAVES_TOGETHER = 64
@@ -63,8 +237,8 @@ class BitmapBuilder(FileBuilder):
         """
         array = self._one_array(array)
         stripe = self._body.stripes.add(rows=len(array))
-        held = BufferedPages()
-        tree = TreeWriter(self._writer, self._values_per_page, held)
+        buffered = BufferedPages()
+        tree = TreeWriter(self._writer, self._values_per_page, buffered)
         ends: list[Key | None] = [None, None]
         for groups in group_key_ranges(self._type, array):
             keys = groups.keys if isinstance(groups.keys, np.ndarray) else byte_keys(groups.keys)
@@ -75,9 +249,9 @@ class BitmapBuilder(FileBuilder):
             tree.add(keys, groups.starts, groups.rows)
             if len(keys):
                 ends = [key_at(keys, 0) if ends[0] is None else ends[0], key_at(keys, len(keys) - 1)]
-        self._write_directory(stripe, tree, held.release(self._writer))
-        extent = ColumnStats(len(array), stripe.null_count, ends[0], ends[1])
-        self._stripes.append(StripeSummary(extent, stripe.key_count))
+        self._write_directory(stripe, tree, buffered.release(self._writer))
+        stats = ColumnStats(len(array), stripe.null_count, ends[0], ends[1])
+        self._stripes.append(StripeSummary(stats, stripe.key_count))
 
     def finish(self) -> IndexFileSummary:
         """Write the footer; an own file is made durable and closed."""
@@ -113,7 +287,7 @@ class BitmapIndex:
 
     def estimate_bytes(self, data_type: OrcType, rows: int, distinct: int) -> int:
         distinct = max(min(distinct, rows), 1)
-        # gaps of rows cost their entropy: what tells one of so many values
+        # gaps of rows cost their entropy, which is that of the values
         row_bytes = rows * (math.log2(distinct) + 1) / 8
         return int(row_bytes + distinct * mean_key_bytes(data_type))
 
@@ -165,7 +339,7 @@ def _join_stripe(
         end += length
     for at in range(0, len(leaves), _LEAVES_TOGETHER):
         for page in part.read_encoded(leaves[at : at + _LEAVES_TOGETHER]):
-            blocks = moved(Page(page, f"Index file {part.path!r}, a leaf,"), shift)
+            blocks = shift_overflow_pages(Page(page, f"Index file {part.path!r}, a leaf,"), shift)
             copied = writer.append_page(bytes(page)) if blocks is None else writer.write_page(blocks)
             to.leaf_length.append(copied.length)
             to.leaf_crc32c.append(copied.crc32c)

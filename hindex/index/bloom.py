@@ -1,32 +1,292 @@
-"""The BLOOM index type: of every row group and stripe a Bloom filter of its keys.
+"""The BLOOM index type: a Bloom filter of the keys of each row group and stripe.
 
-A filter is sized for the distinct keys that it really holds. Its bits are placed by double hashing: A. Kirsch and
+A filter is sized for the number of its distinct keys. Its bits are chosen by double hashing: A. Kirsch and
 M. Mitzenmacher, "Less Hashing, Same Performance: Building a Better Bloom Filter" (2006), section 3, with a prime
-number of bits.
+number of bits. The hashes are the two 64-bit halves of MurmurHash3 x64-128 with seed 0: of the eight little-endian
+bytes of an INT64 key, and of a BYTES key itself. Source: MurmurHash3.cpp by Austin Appleby, ``MurmurHash3_x64_128``.
+
+A lookup tests the stripe's filter first, then those of its row groups. Filters are tested in place in the
+memory-mapped file; the checksum of a page is verified at its first use.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeVar
 
+import mmh3
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from google.protobuf.message import DecodeError
+from pyroaring import BitMap
 
-from hindex.index.bloom_reader import BloomReader, byte_length, probe
+from hindex.domain import Domain
+from hindex.errors import IndexFileError
 from hindex.index.column_stats import ColumnStats
-from hindex.index.file_builder import FileBuilder, page_message
-from hindex.index.hashing import UInt64s, hash_bytes, hash_integers
-from hindex.index.index_file import BinarySink, IndexFileReader, IndexFileWriter
-from hindex.index.index_type import IndexFileSummary, Level, Operator, Property, StripeSummary
+from hindex.index.file_builder import FileBuilder
+from hindex.index.index_file import (
+    BinarySink,
+    IndexFileReader,
+    IndexFileWriter,
+    Page,
+    PageRef,
+    page_message,
+    page_ref,
+)
+from hindex.index.index_type import (
+    Bounds,
+    IndexFileSummary,
+    Level,
+    Operator,
+    Property,
+    StripeSummary,
+    enumerable,
+)
 from hindex.index.merge import copy_pages, directory, move_pages
 from hindex.index.postings import Postings, group
-from hindex.index.roaring import group_count
-from hindex.keys import key_kind, nth_key
+from hindex.index.roaring import MAX_ROWS, from_groups, group_count
+from hindex.keys import INT64_MAX, INT64_MIN, KeyKind, key_kind, nth_key
 from hindex.orc.metadata.types import OrcType
 from hindex.proto import index_file_pb2 as pb
+
+UInt64s = npt.NDArray[np.uint64]
+
+_C1 = np.uint64(0x87C37B91114253D5)
+_C2 = np.uint64(0x4CF5AD432745937F)
+_MIX1 = np.uint64(0xFF51AFD7ED558CCD)
+_MIX2 = np.uint64(0xC4CEB9FE1A85EC53)
+_WORD = np.uint64(8)
+#: Keys that become Python objects at once.
+_BLOCK = 1 << 16
+
+
+def hash_integers(keys: npt.NDArray[np.int64]) -> tuple[UInt64s, UInt64s]:
+    """Hash integer keys.
+
+    Eight bytes are less than a block of the algorithm, so that only its tail and its finalization apply, with an
+    empty second word.
+
+    :returns: both halves of each hash.
+
+    Eight bytes are less than a block of the algorithm: only its tail and its end are left of it, with no second word.
+    """
+    word = np.ascontiguousarray(keys, np.int64).view(np.uint64) * _C1
+    word = (word << np.uint64(31)) | (word >> np.uint64(33))
+    word *= _C2
+    first = word ^ _WORD
+    second = np.full(len(word), _WORD)
+    first += second
+    second += first
+    first, second = _mixed(first), _mixed(second)
+    first += second
+    second += first
+    return first, second
+
+
+def hash_bytes(keys: pa.LargeBinaryArray) -> tuple[UInt64s, UInt64s]:
+    """Hash byte keys, none of which is null.
+
+    :returns: both halves of each hash.
+    """
+    digests = b"".join(
+        b"".join(map(mmh3.mmh3_x64_128_digest, keys.slice(at, _BLOCK).to_pylist()))
+        for at in range(0, len(keys), _BLOCK)
+    )
+    halves = np.frombuffer(digests, "<u8").reshape(-1, 2)
+    return halves[:, 0].astype(np.uint64), halves[:, 1].astype(np.uint64)
+
+
+def _mixed(value: UInt64s) -> UInt64s:
+    value = value ^ (value >> np.uint64(33))
+    value *= _MIX1
+    value ^= value >> np.uint64(33)
+    value *= _MIX2
+    return value ^ (value >> np.uint64(33))
+
+
+#: Most bits that are set for a key.
+MAX_HASHES = 64
+MAX_BITS = 1 << 40
+
+#: Keys that are probed against all row groups at once.
+_PROBED = 256
+
+Bits = npt.NDArray[np.uint8]
+Mask = npt.NDArray[np.bool_]
+Number = TypeVar("Number", int, npt.NDArray[np.int64])
+
+
+def byte_length(bits: Number) -> Number:
+    """Bytes that a filter of so many bits takes."""
+    return (bits + 7) // 8
+
+
+def probe(first: UInt64s, second: UInt64s, bits: UInt64s, hashes: int) -> Iterator[UInt64s]:
+    """Yield the positions of a key's bits, one after the other: for hashes *a* and *b* of a key, in a filter of *m*
+    bits, (*a* + *i* (1 + *b* mod (*m* - 1))) mod *m*.
+
+    As *m* is prime, a key's places are all different. The arrays are broadcast against each other.
+    """
+    one = np.uint64(1)
+    position, step = first % bits, one + second % (bits - one)
+    for _ in range(hashes):
+        yield position
+        position = (position + step) % bits
+
+
+@dataclass(frozen=True, slots=True)
+class _Stripe:
+    """``bits`` of the stripe's filter, ``group_bits`` of each row group's, 0 where there is no key."""
+
+    rows: int
+    filter: PageRef | None
+    bits: int
+    groups: PageRef | None
+    group_bits: npt.NDArray[np.int64]
+    group_nulls: npt.NDArray[np.int64]
+
+
+class BloomReader:
+    """Reads a BLOOM index file; may be shared by threads.
+
+    :raises IndexFileError: if its directory is corrupt.
+    """
+
+    def __init__(self, file: IndexFileReader) -> None:
+        self.file = file
+        try:
+            body = pb.BloomBody.FromString(file.footer.body)
+        except DecodeError as error:
+            raise file.error(f"its directory cannot be parsed ({error})") from error
+        if not 0 < body.hashes <= MAX_HASHES:
+            raise file.error(f"it sets {body.hashes} bits for a key")
+        self._hashes: int = body.hashes
+        self._group_rows: int = body.row_group_rows
+        self._stripes = [self._directory(number, item) for number, item in enumerate(body.stripes)]
+
+    def _directory(self, number: int, item: pb.BloomStripe) -> _Stripe:
+        def broken(message: str) -> IndexFileError:
+            return self.file.error(f"the directory of stripe {number}: {message}")
+
+        count = group_count(self._group_rows, item.rows)
+        if item.rows > MAX_ROWS:
+            raise broken(f"it counts {item.rows} rows")
+        if len(item.group_nulls) != count or len(item.group_bits) != (count if count > 1 else 0):
+            raise broken("its lists are not of one length")
+        if item.HasField("groups") != (count > 1) or item.HasField("filter") != bool(item.bits):
+            raise broken("its filters are not where they should be")
+        if any(bits == 1 or bits > MAX_BITS for bits in (item.bits, *item.group_bits)):
+            raise broken("a filter has an impossible length")
+        bits = np.array(item.group_bits if count > 1 else [item.bits] * count, np.int64)
+        nulls = np.array(item.group_nulls, np.uint64)
+        rows = np.full(count, self._group_rows or item.rows, np.uint64)
+        if count:
+            rows[-1] = item.rows - int(rows[0]) * (count - 1)
+        if (
+            (nulls > rows).any()
+            or ((nulls < rows) != (bits > 0)).any()
+            or bool(item.bits) != bool(bits.any())
+        ):
+            raise broken("keys and null rows disagree")
+        return _Stripe(
+            rows=item.rows,
+            filter=page_ref(item.filter) if item.HasField("filter") else None,
+            bits=item.bits,
+            groups=page_ref(item.groups) if count > 1 else None,
+            group_bits=bits,
+            group_nulls=nulls.astype(np.int64),
+        )
+
+    @property
+    def stripe_rows(self) -> tuple[int, ...]:
+        """Rows of each stripe."""
+        return tuple(stripe.rows for stripe in self._stripes)
+
+    def lookup(self, stripe: int, domain: Domain) -> Bounds:
+        """Look up the row groups that may have a member: the lower bound is empty, except that no row at all is
+        certain.
+
+        :raises IndexFileError: if a page that it needs is corrupt.
+        """
+        directory = self._stripes[stripe]
+        if not enumerable(domain):
+            return Bounds.unknown(directory.rows)
+        candidates = self._candidate_groups(directory, *_hashes(domain, self.file.footer.key_kind))
+        if domain.null_allowed:
+            candidates = candidates | (directory.group_nulls > 0)
+        upper = from_groups(candidates, self._group_rows, directory.rows)
+        return Bounds(BitMap(), upper) if upper else Bounds.none()
+
+    def close(self) -> None:
+        self.file.close()
+
+    def _candidate_groups(self, directory: _Stripe, first: UInt64s, second: UInt64s) -> Mask:
+        """Return a mask of the row groups that may have a key with one of some hashes."""
+        count = len(directory.group_nulls)
+        mask = np.zeros(count, np.bool_)
+        if directory.filter is None or not len(first):
+            return mask
+        whole = self._bits(directory.filter, byte_length(directory.bits))
+        bits = np.full(len(first), directory.bits, np.uint64)
+        hit = _all_set(whole, np.zeros(len(first), np.uint64), first, second, bits, self._hashes)
+        first, second = first[hit], second[hit]
+        if directory.groups is None or not len(first):
+            return np.full(count, bool(len(first)))
+        lengths = byte_length(directory.group_bits)
+        data = self._bits(directory.groups, int(lengths.sum()))
+        filled = np.flatnonzero(directory.group_bits)
+        bits = directory.group_bits[filled].astype(np.uint64)
+        starts = (8 * (np.cumsum(lengths) - lengths))[filled].astype(np.uint64)
+        candidates = np.zeros(len(filled), np.bool_)
+        for at in range(0, len(first), _PROBED):
+            few = slice(at, at + _PROBED)
+            hits = _all_set(data, starts, first[few, None], second[few, None], bits, self._hashes)
+            candidates |= hits.any(axis=0)
+            if candidates.all():
+                break
+        mask[filled] = candidates
+        return mask
+
+    def _bits(self, ref: PageRef, length: int) -> Bits:
+        """Return the bytes of a page's only block, without a copy."""
+
+        def decode(_: int, page: Page) -> Bits:
+            if len(page) != 1:
+                raise page.error(f"it has {len(page)} blocks")
+            return np.frombuffer(page.block(0, length), np.uint8)
+
+        return next(self.file.decode_pages([ref], decode, len))
+
+
+def _all_set(
+    data: Bits, starts: UInt64s, first: UInt64s, second: UInt64s, bits: UInt64s, hashes: int
+) -> Mask:
+    """Return a mask of the keys whose bits are all set in the filters at some offsets of ``data``."""
+    is_set = np.ones(np.broadcast_shapes(first.shape, bits.shape), np.bool_)
+    for position in probe(first, second, bits, hashes):
+        at = starts + position
+        is_set &= (data[at >> np.uint64(3)] >> (at & np.uint64(7)).astype(np.uint8)) & 1 > 0
+    return is_set
+
+
+@lru_cache(maxsize=32)
+def _hashes(domain: Domain, kind: KeyKind) -> tuple[UInt64s, UInt64s]:
+    """Hash the non-null members of a domain, of which there are few."""
+    if kind is KeyKind.BYTES:
+        return hash_bytes(pa.array([item.low for item in domain.ranges], pa.large_binary()))
+    keys: list[int] = []
+    for item in domain.ranges:
+        assert isinstance(item.low, int)
+        assert isinstance(item.high, int)
+        # literals may lie beyond 64 bits
+        keys.extend(range(max(item.low, INT64_MIN), min(item.high, INT64_MAX) + 1))
+    return hash_integers(np.array(keys, np.int64))
+
 
 DEFAULT_FPP = 0.001
 MIN_FPP, MAX_FPP = 1e-9, 0.5
@@ -98,27 +358,29 @@ class BloomBuilder(FileBuilder):
         :raises BuildError: if the array is of another type.
         """
         array = self._one_array(array)
-        found = group(self._type, array)
+        postings = group(self._type, array)
         first, second = (
-            hash_integers(found.keys) if isinstance(found.keys, np.ndarray) else hash_bytes(found.keys)
+            hash_integers(postings.keys)
+            if isinstance(postings.keys, np.ndarray)
+            else hash_bytes(postings.keys)
         )
         count = group_count(self._group_rows, len(array))
         size = self._group_rows or max(len(array), 1)
         stripe = self._body.stripes.add(rows=len(array))
-        stripe.group_nulls.extend(np.bincount(found.nulls // size, minlength=count).tolist())
+        stripe.group_nulls.extend(np.bincount(postings.nulls // size, minlength=count).tolist())
         everywhere = np.zeros(len(first), np.int64)
         one = self._filters(np.array([len(first)], np.int64), everywhere, first, second)
         if len(first):
             stripe.filter.CopyFrom(page_message(self._writer.write_page([one[1]], compress=False)))
             stripe.bits = int(one[0][0])
         if count > 1:
-            keys, groups = _pairs(found, size)
+            keys, groups = _pairs(postings, size)
             bits, data = self._filters(
                 np.bincount(groups, minlength=count), groups, first[keys], second[keys]
             )
             stripe.groups.CopyFrom(page_message(self._writer.write_page([data], compress=False)))
             stripe.group_bits.extend(bits.tolist())
-        self._stripes.append(StripeSummary(_extent(len(array), found), len(first)))
+        self._stripes.append(StripeSummary(_extent(len(array), postings), len(first)))
 
     def finish(self) -> IndexFileSummary:
         """Write the footer; an own file is made durable and closed."""
@@ -127,7 +389,7 @@ class BloomBuilder(FileBuilder):
     def _filters(
         self, counts: Int64s, groups: Int64s, first: UInt64s, second: UInt64s
     ) -> tuple[Int64s, bytes]:
-        """The bits of some filters, and the filters one behind the other.
+        """Return the number of bits of each filter, and the filters one behind the other.
 
         :param counts: keys of each filter.
         :param groups: which filter each hash belongs to.
@@ -136,11 +398,11 @@ class BloomBuilder(FileBuilder):
         bits = np.array([sizes[int(n)] for n in counts], np.int64)
         lengths = byte_length(bits)
         starts = np.cumsum(lengths) - lengths
-        places = np.zeros(8 * int(lengths.sum()), np.bool_)
+        is_set = np.zeros(8 * int(lengths.sum()), np.bool_)
         base = (8 * starts).astype(np.uint64)[groups]
-        for place in probe(first, second, bits.astype(np.uint64)[groups], self._body.hashes):
-            places[base + place] = True
-        return bits, np.packbits(places, bitorder="little").tobytes()
+        for position in probe(first, second, bits.astype(np.uint64)[groups], self._body.hashes):
+            is_set[base + position] = True
+        return bits, np.packbits(is_set, bitorder="little").tobytes()
 
 
 class BloomIndex:
@@ -151,11 +413,7 @@ class BloomIndex:
     levels = frozenset({Level.STRIPE})
     operators = frozenset({Operator.EQUAL})
     summarizes = False
-    properties = (
-        Property(
-            "fpp", repr(DEFAULT_FPP), _fpp, "how often a filter may take a value that it lacks for a member"
-        ),
-    )
+    properties = (Property("fpp", repr(DEFAULT_FPP), _fpp, "the rate of false positives of a filter"),)
 
     def supports(self, data_type: OrcType) -> bool:
         return key_kind(data_type) is not None
@@ -187,33 +445,33 @@ class BloomIndex:
     def join(self, writer: IndexFileWriter, parts: Iterable[IndexFileReader]) -> bytes:
         body = pb.BloomBody()
         for part in parts:
-            found = directory(part, pb.BloomBody)
-            move_pages(found.stripes, ("filter", "groups"), copy_pages(writer, part))
-            body.MergeFrom(found)
+            part_body = directory(part, pb.BloomBody)
+            move_pages(part_body.stripes, ("filter", "groups"), copy_pages(writer, part))
+            body.MergeFrom(part_body)
         return body.SerializeToString(deterministic=True)
 
 
 BLOOM = BloomIndex()
 
 
-def _pairs(found: Postings, size: int) -> tuple[Int64s, Int64s]:
-    """The distinct pairs of a key's number and a row group that has it."""
-    groups = (found.rows // size).astype(np.int64)
-    keys = np.repeat(np.arange(len(found.starts) - 1), np.diff(found.starts))
+def _pairs(postings: Postings, size: int) -> tuple[Int64s, Int64s]:
+    """Return the distinct pairs of a key's ordinal and a row group that has the key."""
+    groups = (postings.rows // size).astype(np.int64)
+    keys = np.repeat(np.arange(len(postings.starts) - 1), np.diff(postings.starts))
     # rows ascend within a key, so equal pairs are neighbors
     new = np.ones(len(keys), np.bool_)
     new[1:] = (keys[1:] != keys[:-1]) | (groups[1:] != groups[:-1])
     return keys[new], groups[new]
 
 
-def _extent(rows: int, found: Postings) -> ColumnStats:
-    if not len(found.keys):
-        return ColumnStats(rows, len(found.nulls), None, None)
-    return ColumnStats(rows, len(found.nulls), nth_key(found.keys, 0), nth_key(found.keys, -1))
+def _extent(rows: int, postings: Postings) -> ColumnStats:
+    if not len(postings.keys):
+        return ColumnStats(rows, len(postings.nulls), None, None)
+    return ColumnStats(rows, len(postings.nulls), nth_key(postings.keys, 0), nth_key(postings.keys, -1))
 
 
 def _prime_from(number: int) -> int:
-    """The least prime number that is not below ``number``, which is above 2."""
+    """Return the least prime number not below ``number``, which is above 2."""
     number |= 1
     while True:
         divisors = np.arange(3, math.isqrt(number) + 1, 2)

@@ -1,7 +1,8 @@
-"""The BTREE index type (Hive's COMPACT): every key of a column with the row groups that hold it.
+"""The BTREE index type (Hive's COMPACT): every key of a column with the row groups that have it.
 
-One index file covers many data files: those of a partition or of the whole table. It is one B+tree, whose leaves
-are like BITMAP's with the numbers of row groups in the place of rows (:mod:`hindex.index.btree_locations`). A large
+One index file covers many data files: those of a partition or of the whole table. It is one B+tree whose leaves
+are like those of BITMAP, with numbers of row groups in place of rows. Row groups are numbered from 0 through all data
+files; only the files are listed, because the number of each row group follows from the rows of their stripes. A large
 index is several files, each with a range of the keys.
 """
 
@@ -9,18 +10,31 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, pairwise
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+from google.protobuf.message import DecodeError
+from pyroaring import BitMap
 
-from hindex.domain import Key
+from hindex.domain import Domain, Key
 from hindex.index import roaring
-from hindex.index.btree_locations import IndexedFile, first_locations, write_locations
 from hindex.index.column_stats import ColumnStats
-from hindex.index.file_builder import VALUES_PER_PAGE, page_message
-from hindex.index.index_file import BinarySink, Footer, IndexFileWriter
+from hindex.index.file_builder import VALUES_PER_PAGE
+from hindex.index.index_file import (
+    BinarySink,
+    Footer,
+    IndexFileReader,
+    IndexFileWriter,
+    Page,
+    PageRef,
+    page_message,
+    page_ref,
+)
 from hindex.index.index_type import (
     Level,
     Operator,
@@ -28,28 +42,350 @@ from hindex.index.index_type import (
     mean_key_bytes,
     resolve_properties,
 )
-from hindex.index.leaf_page import ByteKeys
+from hindex.index.leaf_page import ByteKeys, LeafPage, OverflowRows
+from hindex.index.postings import Postings, group
+from hindex.index.roaring import MAX_ROWS, group_count
+from hindex.index.tree_reader import TreeReader
 from hindex.index.tree_writer import Int64s, TreeWriter, UInt32s, key_at, write_bitmap
 from hindex.keys import KeyKind, key_kind
 from hindex.orc.metadata.types import OrcType
 from hindex.proto import index_file_pb2 as pb
+from hindex.table.listing import Fingerprint
+
+#: Raw bytes after which a page of locations is closed, and most files of one.
+PAGE_BYTES = 32 * 1024
+PAGE_FILES = 512
+# a page is longer if its last file has very many stripes: its raw bytes at most, those without the stripes, and those
+# of a stripe, which has a row group unless it is empty
+_MAX_PAGE_BYTES = 1 << 24
+_BASE_PAGE_BYTES = 1 << 20
+_ENCODED_STRIPE_BYTES = 10
+#: Leaves that are fetched together when a range touches many.
+_LEAVES_AT_ONCE = 64
+# rough bytes in memory of a data file's location beside its path, and of one stripe
+_FILE_MEMORY = 400
+_STRIPE_MEMORY = 36
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedFile:
+    """One data file as it was when it was indexed.
+
+    :param path: relative to the table, with forward slashes.
+    :param row_group_rows: rows of a row group, fewer in the last of a stripe; 0 if a stripe is one.
+    :param stripe_rows: rows of each stripe, in file order.
+    """
+
+    path: str
+    fingerprint: Fingerprint
+    row_group_rows: int
+    stripe_rows: tuple[int, ...]
+
+    @property
+    def stripe_groups(self) -> tuple[int, ...]:
+        """Row groups of each stripe."""
+        return tuple(group_count(self.row_group_rows, rows) for rows in self.stripe_rows)
+
+    @property
+    def num_groups(self) -> int:
+        return sum(self.stripe_groups)
+
+
+@dataclass(frozen=True, slots=True)
+class FileGroups:
+    """Some row groups of one data file, numbered from 0 through its stripes, ascending."""
+
+    file: IndexedFile
+    groups: npt.NDArray[np.uint32]
+
+
+def group_rows(groups: BitMap, row_group_rows: int, stripe_rows: Sequence[int], stripe: int) -> BitMap:
+    """Return the rows of a stripe that are in some row groups of its file, which are numbered through all stripes."""
+    file = IndexedFile("", Fingerprint(0, 0, 0), row_group_rows, tuple(stripe_rows))
+    counts, rows = file.stripe_groups, stripe_rows[stripe]
+    first = sum(counts[:stripe])
+    step = row_group_rows or rows
+    rows_in_groups = BitMap()
+    for number in groups & BitMap(range(first, first + counts[stripe])):
+        rows_in_groups.add_range((number - first) * step, min((number - first + 1) * step, rows))
+    return rows_in_groups
+
+
+def first_locations(files: Iterable[IndexedFile]) -> list[int]:
+    """Return the number of each file's first row group, followed by the total number of row groups."""
+    firsts = [0]
+    for file in files:
+        firsts.append(firsts[-1] + file.num_groups)
+    return firsts
+
+
+def write_locations(writer: IndexFileWriter, files: Sequence[IndexedFile]) -> list[tuple[PageRef, int]]:
+    """Write the pages that list the files: each page, and the number of its first row group.
+
+    :raises ValueError: if a file has more stripes than a page can list.
+    """
+    pages, first, at = [], 0, 0
+    page, size = pb.Locations(), 0
+    for number, file in enumerate(files, 1):
+        message = pb.LocatedFile(
+            path=file.path,
+            length=file.fingerprint.length,
+            mtime_ns=file.fingerprint.mtime_ns,
+            tail_checksum=file.fingerprint.tail_checksum,
+            row_group_rows=file.row_group_rows,
+            stripe_rows=file.stripe_rows,
+        )
+        page.files.append(message)
+        size += message.ByteSize()
+        at += file.num_groups
+        if size >= PAGE_BYTES or len(page.files) == PAGE_FILES or number == len(files):
+            block = page.SerializeToString(deterministic=True)
+            if len(block) > _max_page_bytes(at - first):
+                raise ValueError(
+                    f"data file {file.path!r} has {len(file.stripe_rows)} stripes, more than an index of many files "
+                    "can list: rewrite it with longer ones"
+                )
+            pages.append((writer.write_page([block]), first))
+            first, page, size = at, pb.Locations(), 0
+    return pages
+
+
+def _max_page_bytes(groups: int) -> int:
+    """Raw bytes that a page of files of so many row groups may have."""
+    return min(_BASE_PAGE_BYTES + _ENCODED_STRIPE_BYTES * groups, _MAX_PAGE_BYTES)
+
+
+def read_locations(page: Page, groups: int) -> tuple[IndexedFile, ...]:
+    """Decode the files of a page.
+
+    :param groups: row groups that they have.
+    :raises IndexFileError: if it does not hold these.
+    """
+    try:
+        message = pb.Locations.FromString(bytes(page.block(0, max_length=_max_page_bytes(groups))))
+    except DecodeError as error:
+        raise page.error(f"its locations cannot be parsed ({error})") from error
+    files = tuple(
+        IndexedFile(
+            item.path,
+            Fingerprint(item.length, item.mtime_ns, item.tail_checksum),
+            item.row_group_rows,
+            tuple(item.stripe_rows),
+        )
+        for item in message.files
+    )
+    if first_locations(files)[-1] != groups:
+        raise page.error("its files do not have the row groups of its directory entry")
+    return files
+
+
+def split_by_file(
+    files: Sequence[IndexedFile], first: int, locations: npt.NDArray[np.uint32]
+) -> Iterator[FileGroups]:
+    """Translate ascending locations to row groups, file by file.
+
+    :param first: the number of the first file's first row group.
+    :param locations: all of them in one of the files.
+    """
+    starts = np.array(first_locations(files), np.int64) + first
+    ends = np.searchsorted(locations, starts[1:])
+    begin = 0
+    for number in np.flatnonzero(np.diff(ends, prepend=0)).tolist():
+        end = int(ends[number])
+        yield FileGroups(
+            files[number], (locations[begin:end].astype(np.int64) - starts[number]).astype(np.uint32)
+        )
+        begin = end
+
+
+class BTreeReader:
+    """Reads a BTREE index file; may be shared by threads.
+
+    :raises IndexFileError: if the file is of another index type, or its directory is corrupt.
+    """
+
+    def __init__(self, file: IndexFileReader) -> None:
+        self.file = file
+        if file.footer.index_type != "BTREE":
+            raise file.error(f"it holds a {file.footer.index_type!r} index where BTREE is expected")
+        try:
+            body = pb.BTreeBody.FromString(file.footer.body)
+        except DecodeError as error:
+            raise file.error(f"its directory cannot be parsed ({error})") from error
+        #: How many row groups are numbered, keys there are, and row groups hold a null.
+        self.num_locations = body.locations
+        self.key_count = body.key_count
+        self.null_count = body.null_count
+        self._firsts = [item.first for item in body.location_pages]
+        self._location_pages = [page_ref(item.page) for item in body.location_pages]
+        self._nulls = page_ref(body.nulls) if body.null_count else None
+        try:
+            self._check(body)
+            bounds: list[Key] = list(
+                body.int_bounds if file.footer.key_kind is KeyKind.INT64 else body.byte_bounds
+            )
+            self._tree = TreeReader(
+                file,
+                total=body.locations,
+                leaves=_leaves(body),
+                leaf_keys=body.leaf_keys,
+                leaf_rows=body.leaf_rows,
+                bounds=bounds,
+                shared_rows=True,
+            )
+        except ValueError as error:
+            raise file.error(f"its directory: {error}") from error
+
+    def _check(self, body: pb.BTreeBody) -> None:
+        if body.locations > MAX_ROWS:
+            raise ValueError(f"it counts {body.locations} row groups")
+        if sum(body.leaf_keys) != body.key_count:
+            raise ValueError("its keys do not add up")
+        if body.null_count > body.locations or bool(body.null_count) != body.HasField("nulls"):
+            raise ValueError("its nulls are not where they should be")
+        firsts = self._firsts
+        if (firsts and firsts[0]) or any(a > b for a, b in pairwise([*firsts, body.locations])):
+            raise ValueError("its locations are not in order")
+        if body.locations and not firsts:
+            raise ValueError("it does not list its locations")
+
+    def locate(self, domain: Domain, *, max_leaves: int | None = None) -> BitMap | None:
+        """Return the numbers of exactly those row groups that have a value of ``domain``.
+
+        :param max_leaves: give up with None where more leaf pages would have to be looked at.
+        :raises IndexFileError: if a page that it needs is corrupt.
+        """
+        locations = BitMap()
+        if domain.null_allowed and self._nulls is not None:
+            locations |= self._tree.bitmaps([OverflowRows(self.null_count, self._nulls)])[0]
+        selections = self._tree.select(domain.ranges)
+        if max_leaves is not None and len(selections) > max_leaves:
+            return None
+        parts = iter(selections.items())
+        while len(locations) < self.num_locations and (some := dict(islice(parts, _LEAVES_AT_ONCE))):
+            locations |= self._tree.rows(some)
+        return locations
+
+    def files(self, locations: BitMap) -> Iterator[FileGroups]:
+        """Translate location numbers to row groups of files, in order.
+
+        :raises IndexFileError: if a page that it needs is corrupt.
+        """
+        numbers = np.asarray(locations.to_array())
+        at = 0
+        while at < len(numbers):
+            page = bisect_right(self._firsts, int(numbers[at])) - 1
+            end = len(numbers)
+            if page + 1 < len(self._firsts):
+                end = int(np.searchsorted(numbers, self._firsts[page + 1]))
+            yield from split_by_file(self._read_files(page), self._firsts[page], numbers[at:end])
+            at = end
+
+    def all_files(self) -> Iterator[IndexedFile]:
+        """Yield every indexed data file, in order."""
+        for page in range(len(self._firsts)):
+            yield from self._read_files(page)
+
+    def all_leaves(self) -> Iterator[LeafPage]:
+        """Yield every leaf in key order, for rewriting the file.
+
+        :raises IndexFileError: if one is corrupt.
+        """
+        for number in range(len(self._tree)):
+            yield from self._tree.leaves([number])
+
+    def entries(self, leaf: LeafPage) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32]]:
+        """Return the entries of a leaf in no order: ordinals of keys, and numbers of row groups.
+
+        :raises IndexFileError: if the leaf, or a page that it points to, is corrupt.
+        """
+        counts = leaf.inline_counts
+        numbers, locations = [np.repeat(np.arange(len(counts)), counts)], [leaf.rows(0, len(counts))]
+        outside = np.flatnonzero(counts == 0)
+        for number, rows in zip(
+            outside.tolist(), self._tree.bitmaps(leaf.overflow_pages(outside)), strict=True
+        ):
+            numbers.append(np.full(len(rows), number, np.int64))
+            locations.append(np.asarray(rows.to_array()))
+        return np.concatenate(numbers), np.concatenate(locations).astype(np.uint32)
+
+    def nulls(self) -> BitMap:
+        """Return the row groups with a null."""
+        locations = self.locate(Domain.only_null())
+        assert locations is not None
+        return locations
+
+    def close(self) -> None:
+        """Close the source."""
+        self.file.close()
+
+    def _read_files(self, page: int) -> tuple[IndexedFile, ...]:
+        end = self._firsts[page + 1] if page + 1 < len(self._firsts) else self.num_locations
+
+        def decode(_: int, read: Page) -> tuple[IndexedFile, ...]:
+            return read_locations(read, end - self._firsts[page])
+
+        return next(self.file.decode_pages([self._location_pages[page]], decode, _locations_bytes))
+
+
+def _locations_bytes(files: tuple[IndexedFile, ...]) -> int:
+    return sum(_FILE_MEMORY + len(file.path) + _STRIPE_MEMORY * len(file.stripe_rows) for file in files)
+
+
+def _leaves(body: pb.BTreeBody) -> list[PageRef]:
+    """Return the places of the leaves.
+
+    :raises ValueError: if the directory contradicts itself.
+    """
+    count = len(body.leaf_length)
+    if len(body.leaf_crc32c) != count or sum(run.leaves for run in body.runs) != count:
+        raise ValueError("its lists are not of one length")
+    pages: list[PageRef] = []
+    for run in body.runs:
+        at, first = run.offset, len(pages)
+        for number in range(first, first + run.leaves):
+            pages.append(PageRef(at, body.leaf_length[number], body.leaf_crc32c[number]))
+            at += body.leaf_length[number]
+    return pages
+
+
+def stripe_entries(data_type: OrcType, array: pa.Array, *, row_group_rows: int, first: int) -> Postings:
+    """Group a stripe by key, with the numbers of row groups in place of rows.
+
+    :param array: of ``of.to_arrow()``, or a dictionary of it.
+    :param row_group_rows: rows of a row group; 0 where the stripe is one.
+    :param first: the number of the stripe's first row group.
+    """
+    postings = group(data_type, array)
+    step = np.uint32(row_group_rows or max(len(array), 1))
+    nulls = np.unique(postings.nulls // step) + np.uint32(first)
+    if not len(postings.rows):
+        return replace(postings, nulls=nulls)
+    located = postings.rows // step
+    heads = np.ones(len(located), np.bool_)
+    np.not_equal(located[1:], located[:-1], out=heads[1:])
+    heads[postings.starts[:-1]] = True
+    ends = np.cumsum(heads, dtype=np.uint32)[postings.starts[1:] - 1].astype(np.int64)
+    return Postings(
+        postings.keys, np.concatenate([np.zeros(1, np.int64), ends]), located[heads] + np.uint32(first), nulls
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class BTreeFileSummary:
-    """A finished file: what the manifest records of it. ``length`` is in bytes.
+    """The manifest's record of a finished file. ``length`` is in bytes.
 
-    ``extent.rows`` are pairs of a key and a row group, ``extent.null_count`` the row groups with a null.
+    ``stats.rows`` are pairs of a key and a row group, ``stats.null_count`` the row groups with a null.
     """
 
     length: int
     footer_crc32c: int
     key_count: int
-    extent: ColumnStats
+    stats: ColumnStats
 
 
 class BTreeWriter:
-    """Writes one BTREE index file, its keys ascending. What is added is not held back.
+    """Writes one BTREE index file, its keys ascending. Added keys are written at once.
 
     :param sink: a path that must not exist, or something to write to that the caller closes.
     :param data_type: the column's type in the table, whose keys are given.
@@ -127,8 +463,8 @@ class BTreeWriter:
         )
         length, crc = self._writer.finish(footer)
         low, high = self._ends if self._ends is not None else (None, None)
-        extent = ColumnStats(sum(tree.rows), len(self._nulls), low, high)
-        return BTreeFileSummary(length, crc, sum(tree.keys), extent)
+        stats = ColumnStats(sum(tree.rows), len(self._nulls), low, high)
+        return BTreeFileSummary(length, crc, sum(tree.keys), stats)
 
     def abort(self) -> None:
         """Give up; an own file is removed."""

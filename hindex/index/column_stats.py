@@ -1,28 +1,52 @@
-"""Extents: the least and greatest key of some rows, and how many of them are null.
+"""Column statistics: the least and greatest key of some rows, and their null count.
 
-What MINMAX keeps of every row group and stripe, and a manifest of every stripe. Long keys are cut to a safe
-bound: a prefix of the least key is not above it, and of a cut greatest key it is known that it begins so.
+MINMAX keeps them for every row group and stripe, a manifest for every stripe. Long keys are truncated to a safe
+bound: a prefix of the least key is not above it, and a truncated greatest key is marked as a prefix.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias, overload
 
-from hindex.domain import Domain, Key, Range
-from hindex.keys import KeyKind
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hindex.domain import MAX_KEY, MIN_KEY, Domain, Key, Range, clip_to_int64
+from hindex.keys import KeyKind, array_keys, min_max_keys
+from hindex.orc.metadata.types import OrcType
+from hindex.proto import manifest_pb2 as pb
 
 #: Bytes of a key that a manifest keeps.
 SHORT_KEY = 64
 
+#: The lists of a ``StripeExtents`` message, and the types of their values.
+LISTS = {
+    "null_counts": pa.uint64(),
+    "int_mins": pa.int64(),
+    "int_maxs": pa.int64(),
+    "byte_mins": pa.binary(),
+    "byte_maxs": pa.binary(),
+    "cut": pa.uint32(),
+}
+
+# more ranges of bytes than this are replaced by the one around them
+_MAX_RANGES = 16
+
+Mask: TypeAlias = npt.NDArray[np.bool_]
+Int64s: TypeAlias = npt.NDArray[np.int64]
+
 
 @dataclass(frozen=True, slots=True)
 class ColumnStats:
-    """The keys of ``rows`` rows lie between ``min_key`` and ``max_key``; None where every row is null.
+    """The keys of ``rows`` rows lie between ``min_key`` and ``max_key``; None if every row is null.
 
-    With ``max_is_prefix``, the greatest key is not ``max_key`` itself but some bytes that begin with it, and the
-    least key may be above ``min_key`` too.
+    With ``max_is_prefix``, the greatest key begins with ``max_key`` and may be longer, and the least key may be above
+    ``min_key``.
     """
 
     rows: int
@@ -35,20 +59,20 @@ class ColumnStats:
     def has_values(self) -> bool:
         return self.min_key is not None
 
-    def cut(self, limit: int = SHORT_KEY) -> ColumnStats:
-        """The same with keys of at most ``limit`` bytes."""
-        low, high, prefix = self.min_key, self.max_key, self.max_is_prefix
+    def truncate(self, limit: int = SHORT_KEY) -> ColumnStats:
+        """Return the same statistics with keys of at most ``limit`` bytes."""
+        low, high, is_prefix = self.min_key, self.max_key, self.max_is_prefix
         if isinstance(low, bytes) and len(low) > limit:
             low = low[:limit]
         if isinstance(high, bytes) and len(high) > limit:
-            high, prefix = high[:limit], True
-        return ColumnStats(self.rows, self.null_count, low, high, prefix)
+            high, is_prefix = high[:limit], True
+        return ColumnStats(self.rows, self.null_count, low, high, is_prefix)
 
     def can_match(self, domain: Domain) -> bool:
         """Return True if some row may be a member: False is certain, True is not."""
         if domain.null_allowed and self.null_count:
             return True
-        return self._range(domain) is not None
+        return self._candidate(domain) is not None
 
     def all_match(self, domain: Domain) -> bool:
         """Return True if every row is a member: True is certain, False is not."""
@@ -56,11 +80,11 @@ class ColumnStats:
             return False
         if not self.has_values:
             return True
-        found = self._range(domain)
-        return found is not None and self._is_inside(found)
+        candidate = self._candidate(domain)
+        return candidate is not None and self._is_inside(candidate)
 
-    def _range(self, domain: Domain) -> Range | None:
-        """The first range that any key may be in: the only one that can hold them all."""
+    def _candidate(self, domain: Domain) -> Range | None:
+        """Return the first range that any key may be in, which is the only one that can contain them all."""
         low, high = self.min_key, self.max_key
         if low is None or high is None:
             return None
@@ -97,29 +121,274 @@ def _ends_before(item: Range, key: Key) -> bool:
     return high is not None and (high < key or (high == key and not item.high_inclusive))  # type: ignore[operator]
 
 
-def around(extents: Sequence[ColumnStats]) -> ColumnStats:
-    """The extent of all the rows of some extents, whose keys are of one kind."""
-    rows, nulls = sum(item.rows for item in extents), sum(item.null_count for item in extents)
-    held = [item for item in extents if item.has_values]
-    if not held:
+def array_stats(data_type: OrcType, array: pa.Array) -> ColumnStats:
+    """Compute the statistics of an Arrow array of ``data_type.to_arrow()``."""
+    if isinstance(array, pa.DictionaryArray):
+        array = array.dictionary_decode()
+    nulls = array.null_count
+    if nulls == len(array):
+        return ColumnStats(len(array), nulls, None, None)
+    keys = array_keys(data_type, array)
+    if isinstance(keys, np.ndarray) and nulls:
+        keys = keys[np.asarray(array.is_valid())]
+    return ColumnStats(len(array), nulls, *min_max_keys(keys))
+
+
+def merge_stats(parts: Sequence[ColumnStats]) -> ColumnStats:
+    """Return the statistics of all rows of some parts, whose keys are of one kind."""
+    rows, nulls = sum(item.rows for item in parts), sum(item.null_count for item in parts)
+    filled = [item for item in parts if item.has_values]
+    if not filled:
         return ColumnStats(rows, nulls, None, None)
-    low = min(item.min_key for item in held)  # type: ignore[type-var]
-    highest = max(held, key=_reach)
+    low = min(item.min_key for item in filled)  # type: ignore[type-var]
+    highest = max(filled, key=_upper_bound)
     return ColumnStats(rows, nulls, low, highest.max_key, highest.max_is_prefix)
 
 
-def are_of_kind(extents: Iterable[ColumnStats], kind: KeyKind | None) -> bool:
+def _upper_bound(stats: ColumnStats) -> int | str:
+    """Return a value that orders as the greatest keys may: a prefix comes after all keys that begin with it."""
+    high = stats.max_key
+    assert high is not None
+    if isinstance(high, bytes):
+        return high.decode("latin-1") + ("\u0100" if stats.max_is_prefix else "")
+    return high
+
+
+def are_of_kind(stats: Iterable[ColumnStats], kind: KeyKind | None) -> bool:
     """Return True if the keys of statistics, which are all of one kind, are of that kind."""
-    for item in extents:
+    for item in stats:
         if item.min_key is not None:
             return isinstance(item.min_key, bytes) is (kind is KeyKind.BYTES)
     return True
 
 
-def _reach(extent: ColumnStats) -> int | str:
-    """Something that orders as far as keys may reach: a cut greatest key beyond all that begin with it."""
-    high = extent.max_key
-    assert high is not None
-    if isinstance(high, bytes):
-        return high.decode("latin-1") + ("\u0100" if extent.max_is_prefix else "")
-    return high
+def compare_integers(ranges: tuple[Range, ...], mins: Int64s, maxs: Int64s) -> tuple[Mask, Mask]:
+    """Compare spans of integer keys with the ranges of a domain, whose bounds may lie beyond 64 bits.
+
+    :returns: masks of the spans that lie within a range, and of those that overlap one.
+    """
+    ranges = clip_to_int64(ranges)
+    if not ranges:
+        nothing = np.zeros(len(mins), np.bool_)
+        return nothing, nothing
+    lows = np.array([MIN_KEY if item.low is None else item.low for item in ranges], np.int64)
+    highs = np.array([MAX_KEY if item.high is None else item.high for item in ranges], np.int64)
+    # the first range that does not end before a span is the only one that can contain it
+    at = np.searchsorted(highs, mins)
+    is_candidate = at < len(ranges)
+    at[~is_candidate] = 0
+    return is_candidate & (lows[at] <= mins) & (maxs <= highs[at]), is_candidate & (lows[at] <= maxs)
+
+
+def encode_stripe_stats(stats: Sequence[ColumnStats]) -> pb.StripeExtents:
+    """Encode the statistics of a file's stripes; long keys are truncated."""
+    message = pb.StripeExtents(null_counts=[item.null_count for item in stats])
+    num_filled = 0
+    for item in stats:
+        item = item.truncate()
+        if isinstance(item.min_key, int) and isinstance(item.max_key, int):
+            message.int_mins.append(item.min_key)
+            message.int_maxs.append(item.max_key)
+        elif isinstance(item.min_key, bytes) and isinstance(item.max_key, bytes):
+            message.byte_mins.append(item.min_key)
+            message.byte_maxs.append(item.max_key)
+            if item.max_is_prefix:
+                message.cut.append(num_filled)
+        num_filled += item.has_values
+    return message
+
+
+def decode_stripe_stats(message: pb.StripeExtents, stripe_rows: Sequence[int]) -> tuple[ColumnStats, ...]:
+    """Decode the statistics of a file's stripes.
+
+    :param stripe_rows: rows of each stripe.
+    :raises ValueError: if the lists contradict each other.
+    """
+    lists = [pa.array([list(getattr(message, name))], pa.list_(type_)) for name, type_ in LISTS.items()]
+    column = pa.StructArray.from_arrays(lists, names=list(LISTS))
+    return StatsColumn(column, pa.array([list(stripe_rows)], pa.list_(pa.uint64()))).stripe_stats(0)
+
+
+class StatsColumn:
+    """The statistics of one index for the stripes of some data files, as columns of a segment. Immutable.
+
+    Few of them become objects: :meth:`may_match` decides for all files at once.
+
+    :param column: for each file the lists of a ``StripeExtents`` message; not sliced, without nulls.
+    :param stripe_rows: for each file the rows of its stripes.
+    :raises ValueError: if the lists contradict each other.
+    """
+
+    def __init__(self, column: pa.StructArray, stripe_rows: pa.ListArray) -> None:
+        self._rows = _Lists(stripe_rows)
+        lists = {name: _Lists(column.field(name)) for name in LISTS}
+        self._nulls, self._cut = lists["null_counts"], lists["cut"]
+        self._ints = lists["int_mins"], lists["int_maxs"]
+        self._bytes = lists["byte_mins"], lists["byte_maxs"]
+        self._check()
+
+    def _check(self) -> None:
+        counts, stripes = self._nulls.lengths, self._rows.lengths
+        for at in np.flatnonzero(counts != stripes)[:1]:
+            raise ValueError(f"statistics of {counts[at]} stripes for a file of {stripes[at]}")
+        nulls, rows = _numbers(self._nulls.values), _numbers(self._rows.values)
+        for at in np.flatnonzero(nulls > rows)[:1]:
+            raise ValueError(f"a stripe of {rows[at]} rows has {nulls[at]} null ones")
+        filled = self._nulls.count(nulls < rows)
+        ints, bytes_ = (mins.lengths for mins, _ in (self._ints, self._bytes))
+        wrong = (ints + bytes_ != filled) | ((ints > 0) & (bytes_ > 0))
+        wrong |= (ints != self._ints[1].lengths) | (bytes_ != self._bytes[1].lengths)
+        for at in np.flatnonzero(wrong)[:1]:
+            raise ValueError(
+                f"statistics of {filled[at]} stripes with values have {ints[at] + bytes_[at]} keys"
+            )
+        cut = _numbers(self._cut.values) >= np.repeat(bytes_, self._cut.lengths)
+        if cut.any():
+            raise ValueError("truncated statistics have no key")
+        for mins, maxs in (self._ints, self._bytes):
+            if pc.any(pc.greater(mins.values, maxs.values)).as_py():
+                raise ValueError("the least key of a stripe is above its greatest")
+
+    def num_stripes(self, file: int) -> int:
+        """Return the number of a file's stripes with statistics."""
+        return int(self._rows.lengths[file])
+
+    def stripe_stats(self, file: int) -> tuple[ColumnStats, ...]:
+        """Return the statistics of a file's stripes."""
+        lows: Sequence[Key] = self._ints[0].to_pylist(file) or self._bytes[0].to_pylist(file)
+        highs: Sequence[Key] = self._ints[1].to_pylist(file) or self._bytes[1].to_pylist(file)
+        keys = enumerate(zip(lows, highs, strict=True))
+        cut = set(self._cut.to_pylist(file))
+        stats = []
+        for rows, nulls in zip(self._rows.to_pylist(file), self._nulls.to_pylist(file), strict=True):
+            if nulls == rows:
+                stats.append(ColumnStats(rows, nulls, None, None))
+            else:
+                number, (low, high) = next(keys)
+                stats.append(ColumnStats(rows, nulls, low, high, number in cut))
+        return tuple(stats)
+
+    def are_of_kind(self, file: int, kind: KeyKind | None) -> bool:
+        """Return True if a file's keys are of a kind, or if it has none."""
+        others, _ = self._ints if kind is KeyKind.BYTES else self._bytes
+        return not others.lengths[file]
+
+    def may_match(self, domain: Domain, kind: KeyKind | None) -> Mask:
+        """Return a mask of the files that may have a member of a domain; False is certain.
+
+        :param kind: of the domain's keys. Files whose keys are of another one are not judged.
+        """
+        is_bytes = kind is KeyKind.BYTES
+        mins, maxs = self._bytes if is_bytes else self._ints
+        others, _ = self._ints if is_bytes else self._bytes
+        mask: Mask = others.lengths > 0
+        if domain.null_allowed:
+            mask |= self._nulls.count(_numbers(self._nulls.values) > 0) > 0
+        if domain.ranges and len(mins.values):
+            if is_bytes:
+                overlapping = self._bytes_overlap(domain.ranges)
+            else:
+                _, overlapping = compare_integers(domain.ranges, _numbers(mins.values), _numbers(maxs.values))
+            mask |= mins.count(overlapping) > 0
+        return mask
+
+    def _bytes_overlap(self, ranges: Sequence[Range]) -> Mask:
+        """Return a mask of the stripes with values that may have one in some range."""
+        mins, maxs = (lists.values for lists in self._bytes)
+        if len(ranges) > _MAX_RANGES:
+            ranges = [Range(ranges[0].low, ranges[-1].high)]
+        cut = np.zeros(len(maxs), np.bool_)
+        starts = np.repeat(self._bytes[1].offsets[:-1], self._cut.lengths)
+        cut[starts + _numbers(self._cut.values).astype(np.int64)] = True
+        # keys that another version truncated at another length are not compared
+        cut_otherwise = cut & (_numbers(pc.binary_length(maxs)) != SHORT_KEY)
+        mask = np.zeros(len(mins), np.bool_)
+        for item in ranges:
+            overlapping = np.ones(len(mins), np.bool_)
+            if item.high is not None:
+                assert isinstance(item.high, bytes)
+                before = pc.less_equal if item.high_inclusive else pc.less
+                overlapping &= _mask(before(mins, _scalar(item.high)))
+            if item.low is not None:
+                assert isinstance(item.low, bytes)
+                after = pc.greater_equal if item.low_inclusive else pc.greater
+                reaches = _mask(after(maxs, _scalar(item.low)))
+                begins = _mask(pc.greater_equal(maxs, _scalar(item.low[:SHORT_KEY])))
+                overlapping &= np.where(cut, begins | cut_otherwise, reaches)
+            mask |= overlapping
+        return mask
+
+
+class _Lists:
+    """Lists of values: the offsets of each, and the values one after another."""
+
+    def __init__(self, lists: pa.ListArray) -> None:
+        self.offsets = _numbers(lists.offsets).astype(np.int64)
+        self.lengths = np.diff(self.offsets)
+        self.values: pa.Array = lists.values
+
+    def to_pylist(self, at: int) -> list[Any]:
+        """Return the values of one list."""
+        return self.values.slice(self.offsets[at], self.lengths[at]).to_pylist()  # type: ignore[no-any-return]
+
+    def count(self, flags: Mask) -> Int64s:
+        """Count the flagged values of each list."""
+        sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(flags)])
+        counts: Int64s = sums[self.offsets[1:]] - sums[self.offsets[:-1]]
+        return counts
+
+
+def _numbers(array: pa.Array) -> npt.NDArray[Any]:
+    """Return integers without nulls; Arrow's own conversion would import pandas."""
+    numbers: npt.NDArray[Any] = np.from_dlpack(array)
+    return numbers
+
+
+def _scalar(key: bytes) -> pa.Scalar:
+    """Return a key as a scalar; pa.scalar would import pandas."""
+    ends = pa.py_buffer(np.array([0, len(key)], np.int32))
+    return pa.Array.from_buffers(pa.binary(), 1, [None, ends, pa.py_buffer(key)])[0]
+
+
+def _mask(array: pa.Array) -> Mask:
+    return _numbers(array.cast(pa.uint8())).astype(np.bool_)
+
+
+class StoredStats(Sequence[ColumnStats]):
+    """The statistics of one file of a :class:`StatsColumn`, which become objects at their first use."""
+
+    def __init__(self, column: StatsColumn, file: int) -> None:
+        self.column = column
+        self.file = file
+        self._stats: tuple[ColumnStats, ...] | None = None
+
+    @property
+    def _all(self) -> tuple[ColumnStats, ...]:
+        stats = self._stats
+        if stats is None:
+            self._stats = stats = self.column.stripe_stats(self.file)
+        return stats
+
+    def __len__(self) -> int:
+        return self.column.num_stripes(self.file)
+
+    @overload
+    def __getitem__(self, at: int) -> ColumnStats: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> tuple[ColumnStats, ...]: ...
+
+    def __getitem__(self, at: int | slice) -> ColumnStats | tuple[ColumnStats, ...]:
+        return self._all[at]
+
+    def __iter__(self) -> Iterator[ColumnStats]:
+        return iter(self._all)
+
+    def __eq__(self, other: object) -> bool:
+        return self._all == tuple(other) if isinstance(other, tuple | StoredStats) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._all)
+
+    def __repr__(self) -> str:
+        return repr(self._all)

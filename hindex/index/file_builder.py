@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from hindex.errors import BuildError
-from hindex.index.index_file import BinarySink, Footer, IndexFileWriter, PageRef
+from hindex.index.index_file import BinarySink, Footer, IndexFileWriter
 from hindex.index.index_type import (
     IndexFileSummary,
     IndexType,
@@ -21,7 +21,6 @@ from hindex.index.index_type import (
 from hindex.index.leaf_page import MAX_KEYS
 from hindex.index.roaring import MAX_ROWS
 from hindex.orc.metadata.types import OrcType
-from hindex.proto import index_file_pb2 as pb
 
 
 def _values_per_page(text: str) -> str:
@@ -43,7 +42,7 @@ class FileBuilder:
 
     :param sink: a path that must not exist, or something to write to that the caller closes.
     :param data_type: the column's type.
-    :param column: its dotted path, for people who look into the file.
+    :param column: its dotted path, for display.
     :param metadata: kept in the footer as it is, such as the data file's fingerprint.
     :raises ColumnError: if columns of this type cannot be indexed.
     :raises HindexError: if a property is unknown or ill-formed.
@@ -73,7 +72,7 @@ class FileBuilder:
         self._writer.abort()
 
     def _one_array(self, array: pa.Array | pa.ChunkedArray) -> pa.Array:
-        """The values of a stripe in one piece, of the right type.
+        """Return the values of a stripe as one array of the right type.
 
         :raises BuildError: if they are of another type, or more than rows can be numbered.
         """
@@ -98,13 +97,3 @@ class FileBuilder:
         )
         length, crc = self._writer.finish(footer)
         return IndexFileSummary(length, crc, tuple(self._stripes))
-
-
-def page_message(page: PageRef) -> pb.PageRef:
-    """A page's place as the footer records it."""
-    return pb.PageRef(offset=page.offset, length=page.length, crc32c=page.crc32c)
-
-
-def page_ref(message: pb.PageRef) -> PageRef:
-    """The place of a page that a footer records."""
-    return PageRef(message.offset, message.length, message.crc32c)

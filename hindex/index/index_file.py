@@ -1,8 +1,8 @@
 """The container of every index file (``.hidx``): pages, a protobuf footer, a trailer.
 
-The bytes are specified in ``docs/format.md``. A page is a list of blocks, each stored raw or as a zstd frame;
-the page's place, length and crc32c are kept by whoever points to it. Nothing read here is trusted: every
-length is checked against what holds it before it is used, and every checksum before its bytes are parsed.
+The bytes are specified in ``docs/format.md``. A page is a list of blocks, each stored raw or as a zstd frame; what
+points to a page records its offset, length and crc32c. Nothing read here is trusted: every length is checked before
+it is used, and every checksum before its bytes are parsed.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import google_crc32c
+import numpy as np
+import numpy.typing as npt
 import zstandard
 from google.protobuf.message import DecodeError
 
@@ -142,12 +144,12 @@ class IndexFileWriter:
 
     def append_page(self, page: bytes) -> PageRef:
         """Append a page that was encoded before."""
-        found = PageRef(self._length, len(page), google_crc32c.value(page))
+        page_ref = PageRef(self._length, len(page), google_crc32c.value(page))
         self._write(page)
-        return found
+        return page_ref
 
     def append_bytes(self, data: Buffer) -> None:
-        """Append a piece of pages as they were encoded before; what points to them is known elsewhere."""
+        """Append encoded pages, whose places the caller records."""
         self._write(data)
 
     def finish(self, footer: Footer) -> tuple[int, int]:
@@ -183,7 +185,7 @@ class IndexFileWriter:
 
 
 def encode_page(blocks: Sequence[Buffer], *, compress: bool = True) -> bytes:
-    """The bytes of a page of some blocks.
+    """Encode a page of some blocks.
 
     :raises IndexFileError: if a block or the page is too long for the format.
     """
@@ -196,7 +198,7 @@ def encode_page(blocks: Sequence[Buffer], *, compress: bool = True) -> bytes:
             raise IndexFileError(f"a block of {raw} bytes cannot be written: the most is {MAX_BLOCK}")
         if compress and raw >= _COMPRESS_FROM:
             packed = _codecs.compressor.compress(block)
-            if len(packed) < raw - raw // 16 and raw <= _most_raw(len(packed)):
+            if len(packed) < raw - raw // 16 and raw <= _max_raw(len(packed)):
                 codec, stored = CODEC_ZSTD, packed
         headers += _BLOCK.pack(codec, len(stored), raw)
         bodies.append(stored)
@@ -206,7 +208,7 @@ def encode_page(blocks: Sequence[Buffer], *, compress: bool = True) -> bytes:
     return page
 
 
-def _most_raw(stored: int) -> int:
+def _max_raw(stored: int) -> int:
     """Raw bytes that a block of some stored ones may have."""
     return min(max(LONG_BLOCK, LONG_BLOCK_FACTOR * stored), MAX_BLOCK)
 
@@ -233,12 +235,12 @@ def _footer_bytes(footer: Footer) -> bytes:
 
 
 class Page:
-    """A page whose checksum held; blocks are decompressed when asked for."""
+    """A page whose checksum is verified; blocks are decompressed on demand."""
 
-    __slots__ = ("_blocks", "_what")
+    __slots__ = ("_blocks", "_name")
 
-    def __init__(self, data: memoryview, what: str) -> None:
-        self._what = what
+    def __init__(self, data: memoryview, name: str) -> None:
+        self._name = name
         self._blocks: list[tuple[int, memoryview, int]] = []
         count = data[0] if len(data) else 0
         at = 1 + count * _BLOCK.size
@@ -249,8 +251,8 @@ class Page:
                 raise self.error("a block does not fit in it")
             if codec not in (CODEC_NONE, CODEC_ZSTD):
                 raise self.error(f"block codec {codec} is unknown")
-            if raw > MAX_BLOCK or (raw != stored if codec == CODEC_NONE else raw > _most_raw(stored)):
-                raise self.error(f"a block of {stored} bytes says that it holds {raw}")
+            if raw > MAX_BLOCK or (raw != stored if codec == CODEC_NONE else raw > _max_raw(stored)):
+                raise self.error(f"a block of {stored} bytes claims a raw length of {raw}")
             self._blocks.append((codec, data[at : at + stored], raw))
             at += stored
         if at != len(data):
@@ -265,23 +267,23 @@ class Page:
         return [(codec, len(stored), raw) for codec, stored, raw in self._blocks]
 
     def error(self, message: str) -> IndexFileError:
-        """The error of this page that says what is wrong with it."""
-        return IndexFileError(f"{self._what} is corrupt: {message}; rebuild the index")
+        """Return the error for this page."""
+        return IndexFileError(f"{self._name} is corrupt: {message}; rebuild the index")
 
-    def block(self, number: int, length: int | None = None, *, most: int | None = None) -> memoryview:
-        """The raw bytes of a block.
+    def block(self, number: int, length: int | None = None, *, max_length: int | None = None) -> memoryview:
+        """Return the raw bytes of a block.
 
-        :param length: what its raw length must be, where that is known.
-        :param most: the greatest raw length that it may have, where that is known.
-        :raises IndexFileError: if there is no such block, or it is not as it says.
+        :param length: the raw length that it must have, if known.
+        :param max_length: the greatest raw length that it may have, if known.
+        :raises IndexFileError: if there is no such block, or it contradicts its header.
         """
         if number >= len(self._blocks):
             raise self.error(f"it has {len(self._blocks)} blocks and number {number} is wanted")
         codec, stored, raw = self._blocks[number]
         if length is not None and raw != length:
             raise self.error(f"block {number} holds {raw} bytes and {length} are expected")
-        if most is not None and raw > most:
-            raise self.error(f"block {number} holds {raw} bytes and {most} are the most there can be")
+        if max_length is not None and raw > max_length:
+            raise self.error(f"block {number} holds {raw} bytes and {max_length} are the most there can be")
         if codec == CODEC_NONE:
             return stored
         try:
@@ -300,7 +302,7 @@ class Page:
 class IndexFileReader:
     """An open index file: its footer, and pages on demand.
 
-    ``pages_read`` and ``bytes_read`` count what was fetched after the footer.
+    ``pages_read`` and ``bytes_read`` count the fetches after the footer.
 
     :param cache: where decoded pages are kept; by default a small one of its own.
     :raises IndexFileError: if the file is not an index file, truncated or corrupt.
@@ -346,28 +348,28 @@ class IndexFileReader:
 
     def _parse_footer(self, data: bytes) -> Footer:
         try:
-            found = pb.FileFooter.FromString(data)
+            message = pb.FileFooter.FromString(data)
         except DecodeError as error:
             raise self.error(f"its footer cannot be parsed ({error})") from error
-        if found.key_kind not in _KEY_KINDS:
-            raise self.error(f"key kind {found.key_kind} is unknown")
+        if message.key_kind not in _KEY_KINDS:
+            raise self.error(f"key kind {message.key_kind} is unknown")
         return Footer(
-            index_type=found.index_type,
-            column=found.column,
-            column_type=found.column_type,
-            key_kind=_KEY_KINDS[found.key_kind],
-            properties={entry.name: entry.value for entry in found.properties},
-            metadata={entry.name: entry.value for entry in found.metadata},
-            body=found.body,
-            writer=found.writer,
+            index_type=message.index_type,
+            column=message.column,
+            column_type=message.column_type,
+            key_kind=_KEY_KINDS[message.key_kind],
+            properties={entry.name: entry.value for entry in message.properties},
+            metadata={entry.name: entry.value for entry in message.metadata},
+            body=message.body,
+            writer=message.writer,
         )
 
     def error(self, message: str) -> IndexFileError:
-        """The error of this file that says what is wrong with it."""
+        """Return the error for this file."""
         return IndexFileError(f"Index file {self.path!r} is corrupt: {message}; rebuild the index")
 
     def read_pages(self, refs: Sequence[PageRef]) -> list[Page]:
-        """Pages in the order asked for, fetched together.
+        """Read pages in the given order, fetched together.
 
         :raises IndexFileError: if one does not lie among the pages or its checksum does not hold.
         """
@@ -379,7 +381,7 @@ class IndexFileReader:
         return pages
 
     def read_encoded(self, refs: Sequence[PageRef]) -> list[memoryview]:
-        """The bytes of pages in the order asked for, fetched together.
+        """Read the bytes of pages in the given order, fetched together.
 
         :raises IndexFileError: as :meth:`read_pages`.
         """
@@ -388,19 +390,19 @@ class IndexFileReader:
                 raise self.error(f"a page of {ref.length} bytes at {ref.offset} lies outside its pages")
         if not refs:
             return []
-        found = self._fetch([(ref.offset, ref.length) for ref in refs])
-        for ref, data in zip(refs, found, strict=True):
+        pages = self._fetch([(ref.offset, ref.length) for ref in refs])
+        for ref, data in zip(refs, pages, strict=True):
             if google_crc32c.value(bytes(data)) != ref.crc32c:
                 raise IndexFileError(
                     f"{self._page(ref)} is corrupt: its checksum does not hold; rebuild the index"
                 )
-        return found
+        return pages
 
     def _page(self, ref: PageRef) -> str:
         return f"Index file {self.path!r}, page at {ref.offset},"
 
     def read_bytes(self, offset: int, length: int) -> memoryview:
-        """Some bytes as they are, of any pages, to be copied.
+        """Read bytes of any pages as stored, for a copy.
 
         :raises IndexFileError: if they cannot be read, or are not all among the pages.
         """
@@ -408,7 +410,7 @@ class IndexFileReader:
             raise self.error(f"{length} bytes at {offset} lie outside its pages")
         return self._fetch([(offset, length)])[0]
 
-    def decoded(
+    def decode_pages(
         self, refs: Sequence[PageRef], decode: Callable[[int, Page], T], nbytes: Callable[[T], int]
     ) -> Iterator[T]:
         """Yield the decoded pages in the given order, from the cache or from the file.
@@ -417,33 +419,33 @@ class IndexFileReader:
 
         :param decode: makes the value of a page, given its place in ``refs``.
         :param nbytes: about how much memory a value takes.
-        :raises IndexFileError: as :meth:`read_pages`, and what ``decode`` raises.
+        :raises IndexFileError: as :meth:`read_pages` and ``decode``.
         """
-        found = [self._cache.get((self._identity, ref.offset)) for ref in refs]
-        missing = [at for at, value in enumerate(found) if value is None]
+        cached = [self._cache.get((self._identity, ref.offset)) for ref in refs]
+        missing = [at for at, value in enumerate(cached) if value is None]
         if len(missing) < len(refs) and not self._source.is_remote:
-            # what is kept may lie in the mapped file still, whose length is looked at before it is read
+            # cached values may point into the mapped file: its length is checked before they are used
             self._fetch([])
         pages = iter(self.read_pages([refs[at] for at in missing]))
-        for at, (ref, known) in enumerate(zip(refs, found, strict=True)):
-            if known is not None:
-                yield cast("T", known)
+        for at, (ref, cached_value) in enumerate(zip(refs, cached, strict=True)):
+            if cached_value is not None:
+                yield cast("T", cached_value)
                 continue
             value = decode(at, next(pages))
             self._cache.put((self._identity, ref.offset), value, nbytes(value))
             yield value
 
-    def derived(self, ref: PageRef, part: int, make: Callable[[], T], nbytes: Callable[[T], int]) -> T:
+    def get_or_derive(self, ref: PageRef, part: int, make: Callable[[], T], nbytes: Callable[[T], int]) -> T:
         """Return a value derived from a part of a page, from the cache if possible.
 
         The value is shared: callers must not change it.
 
-        :param part: tells it from other parts of the page.
+        :param part: distinguishes it from other parts of the page.
         """
         key = self._identity, ref.offset, part
-        found = self._cache.get(key)
-        if found is not None:
-            return cast("T", found)
+        cached = self._cache.get(key)
+        if cached is not None:
+            return cast("T", cached)
         value = make()
         self._cache.put(key, value, nbytes(value))
         return value
@@ -460,3 +462,41 @@ class IndexFileReader:
 
     def close(self) -> None:
         self._source.close()
+
+
+UIntArray = npt.NDArray[np.uint32] | npt.NDArray[np.uint64]
+
+
+# Unsigned integers are stored as byte planes: all lowest bytes, then all second bytes, and so on. The planes are
+# compressed one by one: noise stays raw at no cost, while the higher bytes, of which few are different, shrink to
+# their entropy. A mixed stream would share one Huffman table and lose that.
+
+
+def byte_width(values: UIntArray) -> int:
+    """Return the bytes that the greatest value needs: 0 if all are 0 or there is none."""
+    return (int(values.max()).bit_length() + 7) // 8 if len(values) else 0
+
+
+def split_bytes(values: UIntArray, width: int) -> list[bytes]:
+    """Split the lowest ``width`` bytes of each value into one plane per byte, lowest first."""
+    view = np.ascontiguousarray(values).view(np.uint8).reshape(len(values), values.itemsize)
+    return [view[:, plane].tobytes() for plane in range(width)]
+
+
+def join_bytes(planes: Sequence[memoryview], count: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """Join planes of ``count`` bytes each to ``count`` values; without a plane, they are zeros."""
+    values = np.zeros(count, np.dtype(dtype).newbyteorder("<"))
+    view = values.view(np.uint8).reshape(count, values.itemsize)
+    for number, plane in enumerate(planes):
+        view[:, number] = np.frombuffer(plane, np.uint8)
+    return values
+
+
+def page_message(page: PageRef) -> pb.PageRef:
+    """Encode a page's place for a footer."""
+    return pb.PageRef(offset=page.offset, length=page.length, crc32c=page.crc32c)
+
+
+def page_ref(message: pb.PageRef) -> PageRef:
+    """Decode the place of a page in a footer."""
+    return PageRef(message.offset, message.length, message.crc32c)

@@ -2,11 +2,11 @@
 
 An index type answers a leaf of a predicate, which is a :class:`~hindex.domain.Domain` of one column, with
 :class:`Bounds`: two sets of row numbers of one stripe. The planner combines bounds and never looks inside
-an index. A type is found by its name: the built-in ones are listed here, others register an object that
+an index. Types are looked up by name: the built-in ones are listed here, others register an object that
 satisfies :class:`IndexType` under the entry-point group ``hindex.indexes``. ``docs/index-types.md`` shows how.
 
-Where a column has several indexes, all are asked, those of the least :attr:`IndexType.order` first: what one says
-narrows what the others say, until nothing is left to decide.
+If a column has several indexes, they are looked up in ascending :attr:`IndexType.order`: each refines the bounds of the
+ones before it, until every row is decided.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from hindex.validation import suggestion
 
 ENTRY_POINT_GROUP = "hindex.indexes"
 
-#: Built-in types: upper-case name to ``module:attribute``, imported when first asked for.
+#: Built-in types: upper-case name to ``module:attribute``, imported at their first use.
 _BUILT_IN = {
     "BITMAP": "hindex.index.bitmap:BITMAP",
     "BLOOM": "hindex.index.bloom:BLOOM",
@@ -42,7 +42,7 @@ _BUILT_IN = {
     "MINMAX": "hindex.index.minmax:MINMAX",
 }
 
-#: What other systems call the types: Hive's short names and handler classes, in upper case.
+#: Names of the types in other systems: Hive's short names and handler classes, in upper case.
 SYNONYMS = {
     "COMPACT": "BTREE",
     "ORG.APACHE.HADOOP.HIVE.QL.INDEX.COMPACT.COMPACTINDEXHANDLER": "BTREE",
@@ -66,22 +66,22 @@ class Bounds:
 
     @classmethod
     def exactly(cls, rows: BitMap) -> Bounds:
-        """The answer itself."""
+        """Return exact bounds."""
         return cls(rows, rows)
 
     @classmethod
     def all(cls, rows: int) -> Bounds:
-        """Every one of ``rows`` rows, certainly."""
+        """Return exact bounds of all ``rows`` rows."""
         return cls.exactly(BitMap(range(rows)))
 
     @classmethod
     def none(cls) -> Bounds:
-        """No row, certainly."""
+        """Return exact bounds without a row."""
         return cls.exactly(BitMap())
 
     @classmethod
     def unknown(cls, rows: int) -> Bounds:
-        """Nothing is known of any of ``rows`` rows."""
+        """Return bounds that decide none of ``rows`` rows."""
         return cls(BitMap(), BitMap(range(rows)))
 
     @property
@@ -95,7 +95,7 @@ class Bounds:
     def __or__(self, other: Bounds) -> Bounds:
         return self._combine(other, BitMap.__or__)
 
-    def narrowed(self, other: Bounds) -> Bounds:
+    def refine(self, other: Bounds) -> Bounds:
         """Combine two answers to one question: the union of the lower and the intersection of the upper bounds."""
         if self.exact:
             return self
@@ -126,14 +126,14 @@ class Operator(enum.Enum):
     NULL = "IS [NOT] NULL"
 
     @classmethod
-    def of(cls, domain: Domain) -> frozenset[Operator]:
-        """The operators with any of which an index may narrow a domain down."""
-        found = {cls.NULL} if domain.null_allowed or domain.has_every_value else set()
+    def for_domain(cls, domain: Domain) -> frozenset[Operator]:
+        """Return the operators of a domain; an index that supports any of them may narrow it down."""
+        operators = {cls.NULL} if domain.null_allowed or domain.has_every_value else set()
         if any(not item.is_point for item in domain.ranges):
-            found.add(cls.RANGE)
+            operators.add(cls.RANGE)
         if any(item.is_point for item in domain.ranges) or (domain.ranges and enumerable(domain)):
-            found.add(cls.EQUAL)
-        return frozenset(found)
+            operators.add(cls.EQUAL)
+        return frozenset(operators)
 
 
 def enumerable(domain: Domain) -> bool:
@@ -161,13 +161,13 @@ class StripeSummary:
     Its keys are whole, however long. ``key_count`` is None where the builder does not count distinct keys.
     """
 
-    extent: ColumnStats
+    stats: ColumnStats
     key_count: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class IndexFileSummary:
-    """A finished index file: what the manifest records of it. ``length`` is in bytes."""
+    """The manifest's record of a finished index file. ``length`` is in bytes."""
 
     length: int
     footer_crc32c: int
@@ -195,10 +195,10 @@ class IndexBuilder(Protocol):
 
 @runtime_checkable
 class StatsBuilder(IndexBuilder, Protocol):
-    """A builder that needs no values where it is told what they span, as ORC files often do."""
+    """A builder that takes statistics in place of values, which ORC files often have."""
 
-    def add_extents(self, rows: int, groups: Sequence[ColumnStats]) -> None:
-        """Index the next stripe, of which the extents of its row groups are known."""
+    def add_stats(self, rows: int, groups: Sequence[ColumnStats]) -> None:
+        """Index the next stripe, given the statistics of its row groups."""
         ...
 
 
@@ -211,9 +211,9 @@ class IndexReader(Protocol):
         ...
 
     def lookup(self, stripe: int, domain: Domain) -> Bounds:
-        """The rows of a stripe whose value is in ``domain``.
+        """Look up the rows of a stripe whose value is in ``domain``.
 
-        :raises IndexFileError: if what must be read is corrupt.
+        :raises IndexFileError: if a page that it needs is corrupt.
         """
         ...
 
@@ -242,9 +242,9 @@ class KeyRows:
 
 @runtime_checkable
 class KeyedReader(IndexReader, Protocol):
-    """A reader that knows the rows of every key, so that what asks for values alone needs no data.
+    """A reader with the rows of every key, so that queries on the values alone need no data.
 
-    :raises IndexFileError: all of it, if what must be read is corrupt.
+    :raises IndexFileError: from every method, if a page that it needs is corrupt.
     """
 
     def key_count(self, stripe: int) -> int:
@@ -252,17 +252,19 @@ class KeyedReader(IndexReader, Protocol):
         ...
 
     def null_rows(self, stripe: int) -> BitMap:
-        """The rows of a stripe that are null; shared, so not to be changed."""
+        """Return the null rows of a stripe; they are shared and must not be changed."""
         ...
 
     def key_counts(self, stripe: int, rows: BitMap | None = None) -> KeyCounts:
-        """Of some rows of a stripe (all if None), how many have each key."""
+        """Count some rows of a stripe (all if None) for each key."""
         ...
 
     def key_rows(
         self, stripe: int, rows: BitMap | None = None, *, descending: bool = False
     ) -> Iterator[KeyRows]:
-        """The same with the rows, page by page, from the least key or the greatest; pages are read as they come."""
+        """Yield the keys with their rows, page by page, from the least key or the greatest; pages are read one at a
+        time.
+        """
         ...
 
 
@@ -280,10 +282,10 @@ class MinMax:
 
 @runtime_checkable
 class MinMaxSource(IndexReader, Protocol):
-    """A reader that knows the ends of whole stripes."""
+    """A reader with the least and greatest key of whole stripes."""
 
-    def ends(self, stripe: int) -> MinMax:
-        """The ends of a stripe, without reading a page."""
+    def min_max(self, stripe: int) -> MinMax:
+        """Return the least and greatest key of a stripe, without reading a page."""
         ...
 
 
@@ -291,8 +293,7 @@ class MinMaxSource(IndexReader, Protocol):
 class LookupCost:
     """The estimated cost of a lookup, from the index's directory alone.
 
-    ``rows`` are about how many belong to the domain, ``walked`` how many have to be unpacked to tell, from so many
-    ``pages``.
+    ``rows`` estimates the rows in the domain, ``walked`` the rows to unpack one by one, ``pages`` the pages to read.
     """
 
     rows: int
@@ -302,9 +303,9 @@ class LookupCost:
 
 @runtime_checkable
 class CostedReader(IndexReader, Protocol):
-    """A reader that can say what a lookup would take without reading a page."""
+    """A reader that estimates the cost of a lookup without reading a page."""
 
-    def effort(self, stripe: int, domain: Domain) -> LookupCost:
+    def estimate_cost(self, stripe: int, domain: Domain) -> LookupCost:
         """Estimate the cost of :meth:`~IndexReader.lookup`."""
         ...
 
@@ -313,7 +314,7 @@ class CostedReader(IndexReader, Protocol):
 class Property:
     """One property that ``CREATE INDEX`` may set.
 
-    ``parse`` turns the text into its normal form, or raises ``ValueError`` with what is expected.
+    ``parse`` turns a string into its normal form, or raises ``ValueError`` with the expected form.
     """
 
     name: str
@@ -325,9 +326,9 @@ class Property:
 class IndexType(Protocol):
     """An index type: a stateless object.
 
-    ``name`` is upper case. ``order`` says when the type is asked among the indexes of a column: the cheaper, the
-    lower (MINMAX 10, BLOOM 20, BTREE 25, BITMAP 30). ``levels`` are what one index file may cover, ``operators`` what
-    the type can help with: it is not asked about domains that need others.
+    ``name`` is upper case. ``order`` ranks the type among the indexes of a column: the cheaper its lookups, the lower
+    (MINMAX 10, BLOOM 20, BTREE 25, BITMAP 30). ``levels`` are the scopes of one index file, ``operators`` those that
+    the type supports: it is not used for domains that need others.
     """
 
     @property
@@ -350,14 +351,14 @@ class IndexType(Protocol):
         ...
 
     def estimate_bytes(self, data_type: OrcType, rows: int, distinct: int) -> int:
-        """About how many bytes an index takes on ``rows`` rows with so many distinct values, for advice only."""
+        """Estimate the bytes of an index on ``rows`` rows with a number of distinct values, for advice only."""
         ...
 
 
 class FileIndexType(IndexType, Protocol):
     """An index type of :attr:`Level.STRIPE`: one index file for each data file, answers stripe by stripe.
 
-    With ``summarizes``, the extents of the stripes go into the manifest too, and whole files are skipped by them
+    With ``summarizes``, the statistics of the stripes go into the manifest too, so that scans skip whole files
     before anything is opened.
     """
 
@@ -378,8 +379,8 @@ class FileIndexType(IndexType, Protocol):
 
         :param sink: a path that must not exist, or something to write to that the caller closes.
         :param metadata: kept in the footer as it is, such as the data file's fingerprint.
-        :param row_group_rows: rows of the data file's row groups, of which the last in a stripe may have fewer; 0
-            where the file has no row index.
+        :param row_group_rows: rows of the data file's row groups, fewer in the last of a stripe; 0 if the file
+            has no row index.
         :raises ColumnError: if the type is not supported.
         :raises HindexError: if a property is unknown or ill-formed.
         """
@@ -394,55 +395,56 @@ class FileIndexType(IndexType, Protocol):
 
 
 def index_type(name: str) -> IndexType:
-    """The index type of a name or synonym, in any case.
+    """Return the index type of a name or synonym, in any letter case.
 
     :raises HindexError: if there is none; the message lists those that there are.
     """
-    wanted = SYNONYMS.get(name.upper(), name.upper())
-    if wanted in _BUILT_IN:
-        module, attribute = _BUILT_IN[wanted].split(":")
+    type_name = SYNONYMS.get(name.upper(), name.upper())
+    if type_name in _BUILT_IN:
+        module, attribute = _BUILT_IN[type_name].split(":")
         return cast("IndexType", getattr(importlib.import_module(module), attribute))
-    found = {point.name.upper(): point for point in entry_points(group=ENTRY_POINT_GROUP)}
-    if wanted not in found:
-        known = index_type_names()
-        hint = suggestion(wanted, known, str)
-        raise HindexError(f"Unknown index type {name!r}: {hint}known types are {', '.join(known)}")
+    entries = {point.name.upper(): point for point in entry_points(group=ENTRY_POINT_GROUP)}
+    if type_name not in entries:
+        names = index_type_names()
+        hint = suggestion(type_name, names, str)
+        raise HindexError(f"Unknown index type {name!r}: {hint}known types are {', '.join(names)}")
     try:
-        loaded = found[wanted].load()
+        loaded = entries[type_name].load()
     except (ImportError, AttributeError) as error:
         raise HindexError(
-            f"Index type {name!r} cannot be loaded from {found[wanted].value!r}: {error}"
+            f"Index type {name!r} cannot be loaded from {entries[type_name].value!r}: {error}"
         ) from error
     return cast("IndexType", loaded() if isinstance(loaded, type) else loaded)
 
 
 def file_index_type(name: str) -> FileIndexType:
-    """The index type of a name, if it is one of index files that each belong to one data file.
+    """Return the index type of a name, if it writes one index file for each data file.
 
     :raises HindexError: if there is none, or it is of another level.
     """
-    found = index_type(name)
-    if Level.STRIPE not in found.levels:
-        raise HindexError(f"Index type {found.name} does not make an index file for each data file")
-    return cast("FileIndexType", found)
+    result = index_type(name)
+    if Level.STRIPE not in result.levels:
+        raise HindexError(f"Index type {result.name} does not make an index file for each data file")
+    return cast("FileIndexType", result)
 
 
 def index_type_names() -> tuple[str, ...]:
-    """The names that :func:`index_type` knows, sorted."""
+    """Return the names of all index types, sorted."""
     others = (point.name.upper() for point in entry_points(group=ENTRY_POINT_GROUP))
     return tuple(sorted({*_BUILT_IN, *others}))
 
 
-def check_column(of: IndexType, column: str, type_: OrcType) -> KeyKind:
-    """The kind of a column's keys; a column whose values have none is refused.
+def check_column(index: IndexType, column: str, data_type: OrcType) -> KeyKind:
+    """Return the kind of a column's keys.
 
     :raises ColumnError: naming it.
     """
-    kind = key_kind(type_)
+    kind = key_kind(data_type)
     if kind is None:
-        named = f"Column {column!r}" if column else "A column"
+        subject = f"Column {column!r}" if column else "A column"
         raise ColumnError(
-            f"{named} of type {type_} cannot have {_article(of.name)} {of.name} index: index a primitive field of it"
+            f"{subject} of type {data_type} cannot have {_article(index.name)} {index.name} index: "
+            "index a primitive field of it"
         )
     return kind
 
@@ -451,52 +453,58 @@ def _article(word: str) -> str:
     return "an" if word[:1] in "AEIOU" else "a"
 
 
-def check_array(data_type: OrcType, given: pa.DataType) -> None:
+def check_array(data_type: OrcType, actual: pa.DataType) -> None:
     """Refuse values that would be indexed as others: a timestamp of another unit, a decimal of another scale.
 
     :raises BuildError: naming both types.
     """
     expected = data_type.to_arrow()
-    if pa.types.is_dictionary(given):
-        given = given.value_type
-    if given == expected:
+    if pa.types.is_dictionary(actual):
+        actual = actual.value_type
+    if actual == expected:
         return
     textual = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
-    if expected in textual and given in textual:
+    if expected in textual and actual in textual:
         return
     raise BuildError(
-        f"values of Arrow type {given} were given for a column of type {data_type}: {expected} is expected"
+        f"values of Arrow type {actual} were given for a column of type {data_type}: {expected} is expected"
     )
 
 
 def mean_key_bytes(data_type: OrcType) -> int:
-    """About how many bytes a distinct key takes, for estimates: of strings nothing better is known."""
+    """Estimate the bytes of a distinct key; for strings, nothing better than a constant is available."""
     return 3 if key_kind(data_type) is KeyKind.INT64 else 12
 
 
-def resolve_properties(of: IndexType, given: Mapping[str, str] | None) -> dict[str, str]:
-    """Every property of a type with its value in normal form, sorted by name.
+def resolve_properties(index: IndexType, settings: Mapping[str, str] | None) -> dict[str, str]:
+    """Return every property of a type with its value in normal form, sorted by name.
 
     Names are taken in any case, with or without the type's name before them: ``bitmap.values_per_page``.
 
     :raises HindexError: if a name is unknown, given twice, or its value ill-formed.
     """
-    known = {item.name: item for item in of.properties}
-    prefix = f"{of.name.lower()}."
-    values = {name: item.default for name, item in known.items()}
+    properties = {item.name: item for item in index.properties}
+    prefix = f"{index.name.lower()}."
+    values = {name: item.default for name, item in properties.items()}
     seen: set[str] = set()
-    for spelled, text in (given or {}).items():
+    for spelled, text in (settings or {}).items():
         name = spelled.lower().removeprefix(prefix)
-        if name not in known:
-            have = f"known properties are {', '.join(sorted(known))}" if known else "it has none of its own"
+        if name not in properties:
+            have = (
+                f"known properties are {', '.join(sorted(properties))}"
+                if properties
+                else "it has none of its own"
+            )
             raise HindexError(
-                f"Unknown property {spelled!r} of index type {of.name}: {suggestion(name, known)}{have}"
+                f"Unknown property {spelled!r} of index type {index.name}: {suggestion(name, properties)}{have}"
             )
         if name in seen:
-            raise HindexError(f"Property {name!r} of index type {of.name} is given twice")
+            raise HindexError(f"Property {name!r} of index type {index.name} is given twice")
         seen.add(name)
         try:
-            values[name] = known[name].parse(str(text))
+            values[name] = properties[name].parse(str(text))
         except ValueError as error:
-            raise HindexError(f"Property {spelled!r} of index type {of.name} is {text!r}: {error}") from error
+            raise HindexError(
+                f"Property {spelled!r} of index type {index.name} is {text!r}: {error}"
+            ) from error
     return dict(sorted(values.items()))

@@ -16,17 +16,16 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hindex.domain import Key, Range
-from hindex.index import byte_shuffle
-from hindex.index.index_file import Buffer, Page, PageRef
+from hindex.index.index_file import Buffer, Page, PageRef, byte_width, join_bytes, split_bytes
 from hindex.keys import KeyArray, KeyKind
 from hindex.orc.decode.arrow_arrays import bool_array
 
 _HEADER = struct.Struct("<IIqQBBBBB")
-_OUTSIDE = np.dtype([("key", "<u4"), ("offset", "<u8"), ("length", "<u4"), ("crc32c", "<u4")])
+_OVERFLOW = np.dtype([("key", "<u4"), ("offset", "<u8"), ("length", "<u4"), ("crc32c", "<u4")])
 
 _FIRSTS_ABSOLUTE = 0
 _FIRSTS_DELTA = 1
-#: Most keys of a leaf, and most of its rows that are inline: what is decoded at once.
+#: Greatest number of a leaf's keys and of its inline rows, which are decoded at once.
 MAX_KEYS = 1 << 20
 MAX_INLINE_ROWS = 1 << 20
 #: Most bytes that its keys have together, where it has more than one: a single one may be as long as values are.
@@ -54,7 +53,7 @@ class ByteKeys:
         return bytes(self.data[self.offsets[number] : self.offsets[number + 1]])
 
     def part(self, start: int, end: int) -> ByteKeys:
-        """Keys ``start`` to ``end`` (exclusive)."""
+        """Return keys ``start`` to ``end`` (exclusive)."""
         low, high = int(self.offsets[start]), int(self.offsets[end])
         return ByteKeys(self.offsets[start : end + 1] - low, memoryview(self.data)[low:high])
 
@@ -70,7 +69,7 @@ class OverflowRows:
 def encode(
     keys: Int64s | ByteKeys, counts: Int64s, rows: UInt32s, outside: dict[int, PageRef]
 ) -> list[Buffer]:
-    """The blocks of a leaf page.
+    """Encode a leaf page as blocks.
 
     :param counts: rows of each key.
     :param rows: the rows of the keys that are not ``outside``, in key order, ascending within a key.
@@ -78,16 +77,16 @@ def encode(
     """
     if isinstance(keys, ByteKeys):
         lengths = (keys.offsets[1:] - keys.offsets[:-1]).astype(np.uint32)
-        first_key, key_width = len(keys.data), byte_shuffle.width_of(lengths)
-        key_blocks: list[Buffer] = [*byte_shuffle.split(lengths, key_width), keys.data]
+        first_key, key_width = len(keys.data), byte_width(lengths)
+        key_blocks: list[Buffer] = [*split_bytes(lengths, key_width), keys.data]
     else:
         words = keys.view(np.uint64)
         steps = np.zeros(len(words), np.uint64)
         steps[1:] = words[1:] - words[:-1] - np.uint64(1)
-        first_key, key_width = int(keys[0]), byte_shuffle.width_of(steps)
-        key_blocks = list(byte_shuffle.split(steps, key_width))
+        first_key, key_width = int(keys[0]), byte_width(steps)
+        key_blocks = list(split_bytes(steps, key_width))
     more = (counts - 1).astype(np.uint64)
-    count_width = byte_shuffle.width_of(more)
+    count_width = byte_width(more)
     inline = counts
     if outside:
         inline = counts.copy()
@@ -99,19 +98,19 @@ def encode(
     inner = np.ones(len(rows), np.bool_)
     inner[starts] = False
     gaps = between[inner]
-    first_width, gap_width = byte_shuffle.width_of(firsts), byte_shuffle.width_of(gaps)
+    first_width, gap_width = byte_width(firsts), byte_width(gaps)
     header = _HEADER.pack(
         len(counts), len(outside), first_key, len(rows), key_width, count_width, mode, first_width, gap_width
     )
-    pointers = np.zeros(len(outside), _OUTSIDE)
+    pointers = np.zeros(len(outside), _OVERFLOW)
     for at, (number, page) in enumerate(sorted(outside.items())):
         pointers[at] = (number, page.offset, page.length, page.crc32c)
     return [
         header,
         *key_blocks,
-        *byte_shuffle.split(more, count_width),
-        *byte_shuffle.split(firsts, first_width),
-        *byte_shuffle.split(gaps, gap_width),
+        *split_bytes(more, count_width),
+        *split_bytes(firsts, first_width),
+        *split_bytes(gaps, gap_width),
         *([pointers.tobytes()] if outside else []),
     ]
 
@@ -129,8 +128,8 @@ def _encode_firsts(firsts: UInt32s) -> tuple[UInt32s, int]:
     return np.ascontiguousarray(firsts), _FIRSTS_ABSOLUTE
 
 
-def moved(page: Page, shift: int) -> list[Buffer] | None:
-    """The blocks of a leaf page whose outside pages lie so many bytes further on; None where it has none.
+def shift_overflow_pages(page: Page, shift: int) -> list[Buffer] | None:
+    """Return the blocks of a leaf page after its overflow pages moved by ``shift`` bytes; None if it has none.
 
     :raises IndexFileError: if the page contradicts itself.
     """
@@ -138,13 +137,13 @@ def moved(page: Page, shift: int) -> list[Buffer] | None:
     if not outside:
         return None
     blocks: list[Buffer] = [page.block(number) for number in range(len(page) - 1)]
-    pointers = np.frombuffer(page.block(len(page) - 1, outside * _OUTSIDE.itemsize), _OUTSIDE).copy()
+    pointers = np.frombuffer(page.block(len(page) - 1, outside * _OVERFLOW.itemsize), _OVERFLOW).copy()
     pointers["offset"] += np.uint64(shift)
     return [*blocks, pointers.tobytes()]
 
 
 class LeafPage:
-    """A decoded leaf page. Rows stay packed until they are asked for.
+    """A decoded leaf page. Rows stay packed until their first use.
 
     :param total: rows of the stripe.
     :raises IndexFileError: if the page contradicts itself or the directory (``key_count``, ``row_count``).
@@ -156,7 +155,7 @@ class LeafPage:
         header = page.block(0, _HEADER.size)
         (
             count,
-            outside_count,
+            overflow_count,
             first_key,
             self._inline,
             key_width,
@@ -165,10 +164,10 @@ class LeafPage:
             first_width,
             gap_width,
         ) = _HEADER.unpack(header)
-        if count != key_count or outside_count > count or self._inline > row_count:
+        if count != key_count or overflow_count > count or self._inline > row_count:
             raise page.error("it does not hold the keys and rows of its directory entry")
         if count > MAX_KEYS or self._inline > MAX_INLINE_ROWS:
-            raise page.error(f"it says that it holds {count} keys and {self._inline} inline rows")
+            raise page.error(f"it claims {count} keys and {self._inline} inline rows")
         if key_width > 8 or count_width > 4 or first_width > 4 or gap_width > 4:
             raise page.error("an integer wider than its field is promised")
         if self._mode not in (_FIRSTS_ABSOLUTE, _FIRSTS_DELTA):
@@ -187,13 +186,13 @@ class LeafPage:
         self._firsts_at, self._first_width, self._gap_width = self._at, first_width, gap_width
         self._at += first_width + gap_width
         self._pointers = np.frombuffer(
-            page.block(self._at, outside_count * _OUTSIDE.itemsize) if outside_count else b"", _OUTSIDE
+            page.block(self._at, overflow_count * _OVERFLOW.itemsize) if overflow_count else b"", _OVERFLOW
         )
-        if len(page) != self._at + (1 if outside_count else 0):
+        if len(page) != self._at + (1 if overflow_count else 0):
             raise page.error(f"it has {len(page)} blocks")
-        self._outside_keys = self._pointers["key"].astype(np.int64)
-        if outside_count:
-            numbers = self._outside_keys
+        self._overflow_keys = self._pointers["key"].astype(np.int64)
+        if overflow_count:
+            numbers = self._overflow_keys
             if int(numbers.max()) >= count or bool((np.diff(numbers) <= 0).any()):
                 raise page.error("its pointers are not in order")
             counts = counts.copy()
@@ -202,15 +201,19 @@ class LeafPage:
             raise page.error("its inline rows do not add up")
         #: inline rows of each key: 0 for a key outside. Leaves are kept by the thousand, and so few rows need 32 bits.
         self.inline_counts: Int32s = counts.astype(np.int32)
-        if not outside_count:
+        if not overflow_count:
             self.counts = self.inline_counts
         self._starts = _starts(self.inline_counts)
 
     @property
     def nbytes(self) -> int:
-        """Size in memory, in bytes, once its rows were asked for; the page that they are unpacked from included."""
-        held = self.keys
-        keys = held.nbytes if isinstance(held, np.ndarray) else len(held.data) + held.offsets.nbytes
+        """Size in memory, in bytes, with its rows unpacked and the page that they come from."""
+        leaf_keys = self.keys
+        keys = (
+            leaf_keys.nbytes
+            if isinstance(leaf_keys, np.ndarray)
+            else len(leaf_keys.data) + leaf_keys.offsets.nbytes
+        )
         counts = self.inline_counts.nbytes + (0 if self.counts is self.inline_counts else self.counts.nbytes)
         page = sum(stored for _, stored, _ in self._page.sizes)
         # the first row of each key, where its rows and its gaps start, and the gaps: one less for each key inline
@@ -220,7 +223,7 @@ class LeafPage:
     def _planes(self, width: int, count: int, dtype: npt.DTypeLike) -> npt.NDArray[np.int64]:
         blocks = [self._page.block(self._at + plane, count) for plane in range(width)]
         self._at += width
-        return byte_shuffle.join(blocks, count, dtype)
+        return join_bytes(blocks, count, dtype)
 
     def _integer_keys(self, count: int, first_key: int, width: int) -> Int64s:
         steps = self._planes(width, count, np.uint64).view(np.uint64)
@@ -253,34 +256,34 @@ class LeafPage:
         keys = int(np.count_nonzero(keep))
         width = self._first_width
         blocks = [self._page.block(self._firsts_at + plane, keys) for plane in range(width)]
-        found = byte_shuffle.join(blocks, keys, np.int64)
+        first_rows = join_bytes(blocks, keys, np.int64)
         if self._mode == _FIRSTS_DELTA:
-            found = np.cumsum((found >> 1) ^ -(found & 1))
-        if keys and (int(found.min()) < 0 or int(found.max()) >= self._total):
+            first_rows = np.cumsum((first_rows >> 1) ^ -(first_rows & 1))
+        if keys and (int(first_rows.min()) < 0 or int(first_rows.max()) >= self._total):
             raise self._page.error("a row lies outside the stripe")
         firsts = np.zeros(len(self.counts), np.uint32)
-        firsts[keep] = found
+        firsts[keep] = first_rows
         inner = self._inline - keys
         blocks = [
             self._page.block(self._firsts_at + width + plane, inner) for plane in range(self._gap_width)
         ]
-        return firsts, _starts(self.inline_counts - keep), byte_shuffle.join(blocks, inner, np.uint32)
+        return firsts, _starts(self.inline_counts - keep), join_bytes(blocks, inner, np.uint32)
 
     def owners(self) -> Int64s:
-        """The key, by its number in this leaf, of each inline row, as :meth:`rows` has them."""
+        """Return the key ordinal of each inline row, in the order of :meth:`rows`."""
         return np.repeat(np.arange(len(self.counts)), self.inline_counts)
 
     def key_array(self, kept: npt.NDArray[np.bool_] | None = None) -> KeyArray:
-        """The keys, or those that are kept."""
-        held = self.keys
-        if isinstance(held, np.ndarray):
-            return held if kept is None else held[kept]
-        buffers = [None, pa.py_buffer(np.ascontiguousarray(held.offsets)), pa.py_buffer(held.data)]
-        found = pa.Array.from_buffers(pa.large_binary(), len(held), buffers)
-        return found if kept is None else found.filter(bool_array(kept, None))
+        """Return the keys, or those under a mask."""
+        leaf_keys = self.keys
+        if isinstance(leaf_keys, np.ndarray):
+            return leaf_keys if kept is None else leaf_keys[kept]
+        buffers = [None, pa.py_buffer(np.ascontiguousarray(leaf_keys.offsets)), pa.py_buffer(leaf_keys.data)]
+        array = pa.Array.from_buffers(pa.large_binary(), len(leaf_keys), buffers)
+        return array if kept is None else array.filter(bool_array(kept, None))
 
     def rows(self, start: int, end: int) -> UInt32s:
-        """The inline rows of keys ``start`` to ``end`` (exclusive), key after key."""
+        """Return the inline rows of keys ``start`` to ``end`` (exclusive), key after key."""
         firsts, gap_starts, gaps = self._packed
         inner = gaps[gap_starts[start] : gap_starts[end]]
         if end - start == 1:
@@ -295,26 +298,26 @@ class LeafPage:
             return np.cumsum(ascending, dtype=np.uint32, out=ascending)
         return self._unpacked(firsts[start:end], self.inline_counts[start:end], inner)
 
-    def rows_of(self, numbers: Int64s) -> list[UInt32s]:
-        """The inline rows of some keys, given by their ascending numbers in this leaf."""
+    def select_rows(self, numbers: Int64s) -> list[UInt32s]:
+        """Return the inline rows of some keys, given by their ascending ordinals in this leaf."""
         if len(numbers) <= 4:
             return [self.rows(number, number + 1) for number in numbers.tolist()]
         firsts, gap_starts, gaps = self._packed
         counts, begins = self.inline_counts[numbers], gap_starts[numbers]
-        held = gap_starts[numbers + 1] - begins
-        # where the gaps of these keys are: what lies between is left packed
-        at = np.repeat(begins - (np.cumsum(held) - held), held)
+        gap_counts = gap_starts[numbers + 1] - begins
+        # the positions of these keys' gaps: gaps of other keys stay packed
+        at = np.repeat(begins - (np.cumsum(gap_counts) - gap_counts), gap_counts)
         at += np.arange(len(at))
         return [self._unpacked(firsts[numbers], counts, gaps[at])]
 
     def _unpacked(self, firsts: UInt32s, counts: Int32s, inner: UInt32s) -> UInt32s:
-        """The inline rows of some keys, key after key, by their first rows, their counts and all gaps that they have.
+        """Unpack the inline rows of some keys, key after key, from their first rows, counts and all of their gaps.
 
         :raises IndexFileError: if one lies outside the stripe.
         """
         count = int(counts.sum())
         if not len(inner):
-            found = firsts[counts > 0].astype(np.int64)
+            rows = firsts[counts > 0].astype(np.int64)
         else:
             # one running sum over all keys; each key's is brought back to its own first row
             heads = np.cumsum(counts) - counts
@@ -325,63 +328,65 @@ class LeafPage:
             steps[inside] = inner
             steps[inside] += 1
             np.cumsum(steps, out=steps)
-            found = steps[:count] + np.repeat(firsts - steps[heads], counts)
-        if count and int(found.max()) >= self._total:
+            rows = steps[:count] + np.repeat(firsts - steps[heads], counts)
+        if count and int(rows.max()) >= self._total:
             raise self._page.error("a row lies outside the stripe")
-        return found.astype(np.uint32)
+        return rows.astype(np.uint32)
 
-    def outside(self, numbers: Int64s) -> list[OverflowRows]:
-        """The outside bitmaps of some keys, given by their ascending numbers in this leaf."""
-        keys = self._outside_keys
+    def overflow_pages(self, numbers: Int64s) -> list[OverflowRows]:
+        """Return the overflow pages of some keys, given by their ascending ordinals in this leaf."""
+        keys = self._overflow_keys
         if not len(keys):
             return []
-        places = np.minimum(np.searchsorted(keys, numbers), len(keys) - 1)
-        chosen = self._pointers[places[keys[places] == numbers]]
+        positions = np.minimum(np.searchsorted(keys, numbers), len(keys) - 1)
+        chosen = self._pointers[positions[keys[positions] == numbers]]
         return [
             OverflowRows(int(self.counts[number]), PageRef(offset, length, crc32c))
             for number, offset, length, crc32c in chosen.tolist()
         ]
 
     def find(self, keys: list[Key]) -> Int64s:
-        """The numbers of those of the ascending ``keys`` that are here."""
+        """Return the ordinals of those of the ascending ``keys`` that this leaf has."""
         if isinstance(self.keys, np.ndarray):
             if len(keys) == 1:
                 at = int(self.keys.searchsorted(keys[0]))
                 return np.arange(at, at + int(at < len(self.keys) and self.keys[at] == keys[0]))
-            wanted = np.array(keys, np.int64)
-            places = np.searchsorted(self.keys, wanted)
-            inside = places < len(self.keys)
-            places = places[inside]
-            hits: Int64s = places[self.keys[places] == wanted[inside]].astype(np.int64)
+            probes = np.array(keys, np.int64)
+            positions = np.searchsorted(self.keys, probes)
+            inside = positions < len(self.keys)
+            positions = positions[inside]
+            hits: Int64s = positions[self.keys[positions] == probes[inside]].astype(np.int64)
             return hits
-        found: list[int] = []
+        numbers: list[int] = []
         at = 0
         for key in keys:
             at = self._bisect(key, right=False, start=at)
             if at < len(self.keys) and self.keys[at] == key:
-                found.append(at)
-        return np.array(found, np.int64)
+                numbers.append(at)
+        return np.array(numbers, np.int64)
 
     def spans(self, ranges: list[Range]) -> list[tuple[int, int]]:
-        """The keys that are in each of some ranges: from a number to another (exclusive), none empty."""
-        found = []
+        """Return the spans of keys in some ranges: from an ordinal to another (exclusive), none empty."""
+        spans = []
         for item in ranges:
             start = 0 if item.low is None else self._bisect(item.low, right=not item.low_inclusive)
             end = len(self.keys) if item.high is None else self._bisect(item.high, right=item.high_inclusive)
             if start < end:
-                found.append((start, end))
-        return found
+                spans.append((start, end))
+        return spans
 
     def _bisect(self, key: Key, *, right: bool, start: int = 0) -> int:
-        """The number of keys below ``key``; with ``right``, of those not above it."""
+        """Return the number of keys below ``key``; with ``right``, of those not above it."""
         if isinstance(self.keys, np.ndarray):
             return int(np.searchsorted(self.keys, np.int64(key), side="right" if right else "left"))
-        held = self.keys
-        return (bisect_right if right else bisect_left)(range(len(held)), key, lo=start, key=held.__getitem__)
+        leaf_keys = self.keys
+        return (bisect_right if right else bisect_left)(
+            range(len(leaf_keys)), key, lo=start, key=leaf_keys.__getitem__
+        )
 
 
 def _starts(counts: Ints) -> Int32s:
     """Return the start of each key's rows among all inline rows of a leaf, and the end of the last one's."""
-    found = np.zeros(len(counts) + 1, np.int32)
-    np.cumsum(counts, out=found[1:])
-    return found
+    starts = np.zeros(len(counts) + 1, np.int32)
+    np.cumsum(counts, out=starts[1:])
+    return starts

@@ -1,7 +1,7 @@
 """One index file of several that hold the stripes of one data file in turn.
 
-A large data file is indexed by several tasks, each of which writes an index file of some neighboring stripes. Put
-together, these are byte for byte what one task would have written: pages are copied, and what points to them is moved.
+A large data file is indexed by several tasks, each of which writes an index file of some neighboring stripes. Merged,
+these are byte for byte the file that one task would have written: pages are copied, and references to them are moved.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class MergingType(Protocol):
     def join(self, writer: IndexFileWriter, parts: Iterable[IndexFileReader]) -> bytes:
         """Copy the pages of some files, which differ in nothing but their stripes.
 
-        :param parts: one after the other; each is open until the next is asked for.
+        :param parts: one after the other; each is open until the next one is taken.
         :returns: the directory (:attr:`Footer.body`) of all their stripes.
         :raises IndexFileError: if a part is corrupt.
         """
@@ -51,28 +51,28 @@ def merge_index_files(
     """Write one index file of the stripes of several, one at least, in their order.
 
     :param sink: a path that must not exist, or something to write to that the caller closes.
-    :param parts: each needs to be open only until the next is asked for.
+    :param parts: each needs to be open only until the next one is taken.
     :returns: the file's length in bytes, and the crc32c of its footer.
     :raises IndexFileError: if the parts are not of one index on one version of a data file, or one is corrupt.
     """
     rest = iter(parts)
     first = next(rest)
     footer = replace(first.footer, body=b"")
-    of = file_index_type(footer.index_type)
-    if not isinstance(of, MergingType):
+    index = file_index_type(footer.index_type)
+    if not isinstance(index, MergingType):
         raise IndexFileError(f"Index files of type {footer.index_type} cannot be put together")
     writer = IndexFileWriter(sink)
     try:
-        return writer.finish(replace(footer, body=of.join(writer, _of_one(first, footer, rest))))
+        return writer.finish(replace(footer, body=index.join(writer, _check_parts(first, footer, rest))))
     except BaseException:
         writer.abort()
         raise
 
 
-def _of_one(
+def _check_parts(
     first: IndexFileReader, footer: Footer, rest: Iterable[IndexFileReader]
 ) -> Iterator[IndexFileReader]:
-    """All parts, of which each has the footer of the first but for its directory."""
+    """Yield all parts, and check that they have the same footer but for its directory."""
     yield first
     for part in rest:
         if replace(part.footer, body=b"") != footer:
@@ -85,7 +85,7 @@ def _of_one(
 def copy_pages(
     writer: IndexFileWriter, part: IndexFileReader, start: int = len(MAGIC), end: int | None = None
 ) -> int:
-    """Append the pages between two offsets of a file, by default all; whoever reads them checks their checksums.
+    """Append the pages between two offsets of a file, by default all; their checksums are verified when they are read.
 
     :returns: how many bytes further on they are now.
     """
@@ -96,16 +96,19 @@ def copy_pages(
     return shift
 
 
-def directory(part: IndexFileReader, of: type[M]) -> M:
-    """The directory of a part. :raises IndexFileError: if it is corrupt."""
+def directory(part: IndexFileReader, message_class: type[M]) -> M:
+    """Decode the directory of a part.
+
+    :raises IndexFileError: if it is corrupt.
+    """
     try:
-        return of.FromString(part.footer.body)
+        return message_class.FromString(part.footer.body)
     except DecodeError as error:
         raise part.error(f"its directory cannot be parsed ({error})") from error
 
 
 def move_pages(stripes: Iterable[Message], fields: Sequence[str], shift: int) -> None:
-    """Move what stripes of a directory say of pages, in some fields that may be there, by so many bytes."""
+    """Move the page references of a directory's stripes, in some optional fields, by ``shift`` bytes."""
     for stripe in stripes:
         for field in fields:
             if stripe.HasField(field):

@@ -1,8 +1,8 @@
 """The cache of index files: one bounded cache for all scans of a process.
 
 Index files never change once written, and a key names a file by path, length and checksum: nothing that is cached
-can go stale. What a file has become on the disk since, only who reads it into a cache of his own gets to know, as
-CHECK INDEXES VERIFY does. Its bound comes from ``hindex.connect(cache_bytes=...)`` or the environment.
+can go stale. Later changes on disk go unnoticed, except by readers with a private cache, such as
+CHECK INDEXES VERIFY. The limit comes from ``hindex.connect(cache_bytes=...)`` or the environment.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAX_FILES = 256
 class CacheCounts:
     """Hits and misses of the cache, and the bytes that it holds, roughly.
 
-    ``pages_read`` and ``bytes_read`` are what was read of index files for it.
+    ``pages_read`` and ``bytes_read`` count reads of index files for the cache.
     """
 
     hits: int
@@ -110,7 +110,7 @@ class Cache(LruCache[Hashable, object]):
 
 
 def parse_bytes(text: str) -> int:
-    """The bound that the environment names.
+    """Parse the limit given in the environment.
 
     :raises HindexError: if it is not a number of bytes.
     """
@@ -125,7 +125,7 @@ def parse_bytes(text: str) -> int:
 
 @cache
 def shared_cache() -> Cache:
-    """The cache of this process, made when it is first asked for.
+    """Return the cache of this process, created at its first use.
 
     :raises HindexError: if the environment names no bound that can be read.
     """

@@ -1,13 +1,15 @@
 """Group the rows of one stripe's column by key: rows sorted by key, then by row number.
 
-Key and row number are packed into one unsigned integer wherever both fit, so that the whole work is one sort
-of plain integers. Temporary arrays are made block by block: beside the column itself, about two 64-bit words
-a row are held at most, and one where the keys span less than 32 bits.
+Key and row number are packed into one unsigned integer wherever both fit, so that the work is one sort of integers.
+Temporary arrays are made block by block: beside the column itself, grouping takes about two 64-bit words a row, or one
+if the keys span less than 32 bits. Where keys are many, grouping takes up to a hundred bytes a row: the keys are then
+cut into ranges by a sample, and only the rows of one range are gathered, sorted and written at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -16,7 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hindex.keys import KeyKind, array_keys, key_kind
+from hindex.domain import Key
+from hindex.keys import KeyKind, array_keys, key_kind, key_list
 from hindex.orc.metadata.types import OrcType
 
 _BLOCK = 1 << 16
@@ -83,8 +86,8 @@ def group_pairs(
     for block in _blocks(len(keys)):
         offsets = (keys[block].view(np.uint64) - base).astype(dtype)
         packed[block] = (offsets << dtype.type(shift)) | rows[block].astype(dtype)
-    found, starts, numbers = _unpack(packed, shift)
-    return Postings((found + base).view(np.int64), starts, numbers, nulls)
+    distinct, starts, numbers = _unpack(packed, shift)
+    return Postings((distinct + base).view(np.int64), starts, numbers, nulls)
 
 
 def _blocks(count: int) -> Iterator[slice]:
@@ -118,10 +121,10 @@ def _group_integers(data_type: OrcType, array: pa.Array) -> Postings:
     base = np.array(low, np.int64).view(np.uint64)
     layout = _layout(high - low, len(array))
     if layout is None:
-        rows_of = (
+        row_numbers = (
             np.arange(count, dtype=np.uint32) if valid is None else np.flatnonzero(valid).astype(np.uint32)
         )
-        wide = _group_wide(np.concatenate([keys_of(block) for block in _blocks(len(array))]), rows_of)
+        wide = _group_wide(np.concatenate([keys_of(block) for block in _blocks(len(array))]), row_numbers)
         return replace(wide, nulls=nulls)
     dtype, shift = layout
     packed = np.empty(count, dtype)
@@ -131,8 +134,8 @@ def _group_integers(data_type: OrcType, array: pa.Array) -> Postings:
         offsets = (keys_of(block).view(np.uint64) - base).astype(dtype)
         packed[at : at + len(offsets)] = (offsets << dtype.type(shift)) | _row_numbers(block, valid, dtype)
         at += len(offsets)
-    found, starts, rows = _unpack(packed, shift)
-    return Postings((found + base).view(np.int64), starts, rows, nulls)
+    distinct, starts, rows = _unpack(packed, shift)
+    return Postings((distinct + base).view(np.int64), starts, rows, nulls)
 
 
 def _extent(keys_of: Callable[[slice], Int64s], count: int) -> tuple[int, int]:
@@ -146,7 +149,7 @@ def _extent(keys_of: Callable[[slice], Int64s], count: int) -> tuple[int, int]:
 
 
 def _layout(span: int, rows: int) -> tuple[np.dtype[Any], int] | None:
-    """The type that holds key offsets up to ``span`` above row numbers, and where the key begins in it."""
+    """Return the integer type for key offsets up to ``span`` above row numbers, and the bit at which the key begins."""
     row_bits = max((rows - 1).bit_length(), 1)
     if span.bit_length() + row_bits <= 32:
         return np.dtype(np.uint32), row_bits
@@ -168,12 +171,12 @@ def _unpack(
     """Sort packed values in place: the distinct high parts, where each starts, and all low parts."""
     packed.sort()
     step = packed.dtype.type(shift)
-    found = [np.zeros(1, np.int64)]
+    parts = [np.zeros(1, np.int64)]
     for block in _blocks(len(packed) - 1):
         high = packed[block.start : block.stop + 1] >> step
-        found.append(np.flatnonzero(high[1:] != high[:-1]) + (block.start + 1))
-    found.append(np.array([len(packed)], np.int64))
-    starts = np.concatenate(found)
+        parts.append(np.flatnonzero(high[1:] != high[:-1]) + (block.start + 1))
+    parts.append(np.array([len(packed)], np.int64))
+    starts = np.concatenate(parts)
     keys = (packed[starts[:-1]] >> step).astype(np.uint64)
     packed &= packed.dtype.type((1 << shift) - 1)
     # the low word of each 64-bit value, without a copy
@@ -238,3 +241,96 @@ def _group_bytes(data_type: OrcType, array: pa.Array) -> Postings:
     if len(used) < len(order):
         order = order.take(pa.array(used))
     return Postings(distinct.take(order), starts, rows, nulls)
+
+
+#: Memory for grouping beside the column itself: a multiple of its bytes, and a minimum in bytes.
+MEMORY_FACTOR = 2.2
+MIN_MEMORY = 8 * 1024 * 1024
+
+#: Keys that ranges are chosen by.
+_SAMPLE = 1 << 14
+_FEW_KEYS = 64
+# rough bytes that grouping and writing a row take: all rows at once, and a row of a range
+_FEW_KEYS_BYTES = 8
+_MANY_KEYS_BYTES = 80
+_RANGE_BYTES = 110
+_BYTES_KEY_BYTES = 420
+
+
+def group_key_ranges(data_type: OrcType, array: pa.Array) -> Iterator[Postings]:
+    """Group the rows of a stripe by key, in one piece or several of ascending keys; the first has the null rows.
+
+    A dictionary is grouped at once: it has few keys, or would not be one.
+    """
+    count = len(array)
+    budget = max(MIN_MEMORY, MEMORY_FACTOR * array.nbytes)
+    if pa.types.is_dictionary(array.type) or count * _MANY_KEYS_BYTES <= budget:
+        yield group(data_type, array)
+        return
+    sample = _sample(data_type, array)
+    need = _needed(data_type, sample, count)
+    if need <= budget or _is_one_key_frequent(sample):
+        yield group(data_type, array)
+        return
+    row_bytes = _RANGE_BYTES
+    if key_kind(data_type) is KeyKind.BYTES:
+        row_bytes = _BYTES_KEY_BYTES + 2 * sum(map(len, sample)) // len(sample)  # type: ignore[arg-type]
+    pieces = -(-count * row_bytes // int(budget))
+    cuts = sorted({sample[len(sample) * n // pieces] for n in range(1, pieces)})
+    nulls = np.zeros(0, np.uint32)
+    if array.null_count:
+        nulls = np.flatnonzero(np.asarray(array.is_null())).astype(np.uint32)
+    numbers = _piece_numbers(data_type, array, cuts)
+    for piece in range(len(cuts) + 1):
+        rows = np.flatnonzero(numbers == piece).astype(np.uint32)
+        keys = array_keys(data_type, array.take(pa.array(rows)))
+        postings = group_pairs(keys, rows)
+        del keys, rows
+        yield Postings(postings.keys, postings.starts, postings.rows, nulls)
+        nulls = np.zeros(0, np.uint32)
+
+
+def _sample(data_type: OrcType, array: pa.Array) -> Sequence[Key]:
+    """Return the keys of some rows, ascending."""
+    # always the same rows, so that the same values give the same bytes
+    at = np.sort(np.random.default_rng(0).integers(0, len(array), _SAMPLE))
+    return sorted(key_list(array_keys(data_type, array.take(pa.array(at)).drop_null())))
+
+
+def _is_one_key_frequent(sample: Sequence[Key]) -> bool:
+    """Return True if ranges would not be much smaller than the whole: few keys, one of them with many of the rows."""
+    runs = Counter(sample).values()
+    return not runs or (len(runs) < _FEW_KEYS and max(runs) > len(sample) // 4)
+
+
+def _needed(data_type: OrcType, sample: Sequence[Key], count: int) -> float:
+    """Estimate the bytes that grouping all rows at once takes."""
+    distinct = len(set(sample))
+    # where most keys of a sample are different, most keys of all are; else there are few more than it shows
+    many = distinct > len(sample) // 4
+    if key_kind(data_type) is KeyKind.BYTES:
+        width = sum(map(len, sample)) / len(sample) if sample else 0  # type: ignore[arg-type]
+        return float(count * ((_BYTES_KEY_BYTES + 2 * width) if many else 16 + width / 2))
+    return float(count * (_MANY_KEYS_BYTES if many else _FEW_KEYS_BYTES))
+
+
+def _piece_numbers(data_type: OrcType, array: pa.Array, cuts: Sequence[Key]) -> npt.NDArray[Any]:
+    """Return the piece of each row: the number of ascending ``cuts`` that are not above its key.
+
+    A null's is the number behind the last one.
+    """
+    numbers = np.zeros(len(array), np.min_scalar_type(len(cuts) + 1))
+    for start in range(0, len(array), _BLOCK):
+        part = array.slice(start, _BLOCK)
+        keys = array_keys(data_type, part)
+        block_numbers = numbers[start : start + _BLOCK]
+        for cut in cuts:
+            if isinstance(keys, np.ndarray) and isinstance(cut, int):
+                block_numbers += keys >= cut
+            else:
+                block_numbers += np.asarray(
+                    pc.greater_equal(keys, pa.scalar(cut, pa.large_binary())).fill_null(False)
+                )
+        if part.null_count:
+            block_numbers[np.asarray(part.is_null())] = len(cuts) + 1
+    return numbers

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hindex.errors import IndexFileError, OrcError, TableError
-from hindex.index.btree_reader import BTreeReader
+from hindex.index.btree import BTreeReader
 from hindex.index.index_file import Footer, IndexFileReader
 from hindex.index.index_type import FileIndexType, IndexReader, file_index_type
 from hindex.index.page_cache import Cache, shared_cache
@@ -21,7 +21,7 @@ _DIRECTORY_FACTOR = 4
 
 @dataclass(frozen=True, slots=True)
 class OpenIndex:
-    """An index file that is open: its type, its footer, and who answers from it."""
+    """An open index file: its type, footer and reader."""
 
     type: FileIndexType
     footer: Footer
@@ -29,7 +29,7 @@ class OpenIndex:
 
 
 def open_index_file(path: str, length: int, footer_checksum: int, cache: Cache | None = None) -> OpenIndex:
-    """An index file of one data file; opened once.
+    """Open the index file of one data file, or return the open one.
 
     :param length: bytes, as recorded when it was written.
     :param footer_checksum: crc32c of its footer, as recorded.
@@ -40,27 +40,27 @@ def open_index_file(path: str, length: int, footer_checksum: int, cache: Cache |
     """
     key = (path, length, footer_checksum)
     cache = shared_cache() if cache is None else cache
-    found = cache.get(key)
-    if isinstance(found, OpenIndex):
-        return found
+    cached = cache.get(key)
+    if isinstance(cached, OpenIndex):
+        return cached
     file = _opened(path, length, footer_checksum, cache)
-    of = file_index_type(file.footer.index_type)
-    opened = OpenIndex(of, file.footer, of.reader(file))
+    index = file_index_type(file.footer.index_type)
+    opened = OpenIndex(index, file.footer, index.reader(file))
     cache.put_file(key, opened, _OPEN_BYTES + _DIRECTORY_FACTOR * len(file.footer.body))
     return opened
 
 
 def open_btree_file(path: str, length: int, footer_checksum: int, cache: Cache | None = None) -> BTreeReader:
-    """A BTREE index file; opened once. Parameters are those of :func:`open_index_file`.
+    """Open a BTREE index file, or return the open one. Parameters are those of :func:`open_index_file`.
 
     :raises IndexFileError: if the file is missing, corrupt or not the one recorded.
     :raises NewerFormatError: if a newer version wrote it.
     """
     key = (path, length, footer_checksum)
     cache = shared_cache() if cache is None else cache
-    found = cache.get(key)
-    if isinstance(found, BTreeReader):
-        return found
+    cached = cache.get(key)
+    if isinstance(cached, BTreeReader):
+        return cached
     reader = BTreeReader(_opened(path, length, footer_checksum, cache))
     cache.put_file(key, reader, _OPEN_BYTES + _DIRECTORY_FACTOR * len(reader.file.footer.body))
     return reader
@@ -70,8 +70,8 @@ def _opened(path: str, length: int, footer_checksum: int, cache: Cache) -> Index
     try:
         file = IndexFileReader(open_source(path), cache)
     except (OrcError, TableError) as error:
-        told = error.message if isinstance(error, OrcError) else error
-        raise IndexFileError(f"Index file {path!r} cannot be opened: {told}; rebuild the index") from error
+        message = error.message if isinstance(error, OrcError) else error
+        raise IndexFileError(f"Index file {path!r} cannot be opened: {message}; rebuild the index") from error
     if (file.length, file.footer_crc32c) != (length, footer_checksum):
         file.close()
         raise IndexFileError(

@@ -20,29 +20,29 @@ MAX_ROWS = (1 << 32) - 1
 
 _COOKIE_NO_RUNS = 12346
 _CHUNK = 1 << 16
-#: Bytes of a container at most, all of it runs of one row each, and of what tells of it; and of what comes first.
+#: Greatest bytes of a container, all of it runs of one row each, with its header; and bytes of the bitmap's header.
 _CONTAINER_BYTES = 2 + 4 * (_CHUNK // 2) + 9
 _HEAD_BYTES = 8
 #: Containers of more rows than this are bitsets.
-_ARRAY_MOST = 4096
+_MAX_ARRAY = 4096
 # below this, the detour over bytes costs more than it saves
 _FEW = 4096
 
 
 def from_rows(rows: npt.NDArray[np.uint32], total: int) -> BitMap:
-    """The set of row numbers below ``total``, in any order, each given once."""
+    """Make a bitmap of distinct row numbers below ``total``, in any order."""
     if len(rows) * 32 > total:
         mask = np.zeros(total, np.bool_)
         mask[rows] = True
         return from_mask(mask)
-    # the rows of one key, which most lookups ask for, are in order
+    # the rows of one key, the most frequent lookup, are in order
     if bool((rows[1:] < rows[:-1]).any()):
         rows = np.sort(rows)
     return from_sorted(rows)
 
 
 def from_sorted(rows: npt.NDArray[np.uint32]) -> BitMap:
-    """The set of ascending row numbers."""
+    """Make a bitmap of ascending row numbers."""
     if len(rows) < _FEW:
         return BitMap(array.array("I", rows.tobytes()))
     chunks = int(rows[-1]) // _CHUNK + 1
@@ -51,30 +51,30 @@ def from_sorted(rows: npt.NDArray[np.uint32]) -> BitMap:
     low = rows.astype("<u2")
     edges = np.append(begins, len(rows))
     counts = edges[1:] - begins
-    if int(counts.max()) <= _ARRAY_MOST:
+    if int(counts.max()) <= _MAX_ARRAY:
         return _from_arrays(low, counts)
-    found = []
+    containers = []
     for chunk, (start, end) in enumerate(pairwise(edges.tolist())):
-        if end - start > _ARRAY_MOST:
+        if end - start > _MAX_ARRAY:
             bits = np.zeros(_CHUNK, np.bool_)
             bits[low[start:end]] = True
-            found.append((chunk, end - start, _bitset(bits)))
+            containers.append((chunk, end - start, _bitset(bits)))
         elif end > start:
-            found.append((chunk, end - start, low[start:end].tobytes()))
-    return _assemble(found)
+            containers.append((chunk, end - start, low[start:end].tobytes()))
+    return _assemble(containers)
 
 
 def from_mask(mask: npt.NDArray[np.bool_]) -> BitMap:
-    """The set of the positions that are true."""
-    found = []
+    """Make a bitmap of the true positions of a mask."""
+    containers = []
     for start in range(0, len(mask), _CHUNK):
         bits = mask[start : start + _CHUNK]
         count = int(np.count_nonzero(bits))
-        if count > _ARRAY_MOST:
-            found.append((start // _CHUNK, count, _bitset(bits)))
+        if count > _MAX_ARRAY:
+            containers.append((start // _CHUNK, count, _bitset(bits)))
         elif count:
-            found.append((start // _CHUNK, count, np.flatnonzero(bits).astype("<u2").tobytes()))
-    return _assemble(found)
+            containers.append((start // _CHUNK, count, np.flatnonzero(bits).astype("<u2").tobytes()))
+    return _assemble(containers)
 
 
 def to_mask(rows: BitMap, total: int) -> npt.NDArray[np.bool_]:
@@ -85,16 +85,17 @@ def to_mask(rows: BitMap, total: int) -> npt.NDArray[np.bool_]:
 
 
 def from_groups(mask: npt.NDArray[np.bool_], size: int, total: int) -> BitMap:
-    """The rows of the row groups that are true; all have ``size`` rows, but the last one what is left of ``total``.
+    """Make a bitmap of the rows of the row groups under a mask; all have ``size`` rows, the last one the rest of
+    ``total``.
 
     A size of 0 means that there is one group at most.
     """
     size = size or total
-    found = BitMap()
+    rows = BitMap()
     edges = np.flatnonzero(np.diff(mask, prepend=False, append=False)).tolist()
     for start, end in zip(edges[::2], edges[1::2], strict=True):
-        found.add_range(start * size, min(end * size, total))
-    return found
+        rows.add_range(start * size, min(end * size, total))
+    return rows
 
 
 def group_count(size: int, total: int) -> int:
@@ -107,7 +108,7 @@ def _bitset(bits: npt.NDArray[np.bool_]) -> bytes:
 
 
 def _from_arrays(low: npt.NDArray[np.uint16], counts: npt.NDArray[np.int64]) -> BitMap:
-    """The bitmap of the low halves of ascending rows, so many of each high half, none of which has many."""
+    """Make a bitmap from the low halves of ascending rows and their counts by high half, none of which is large."""
     highs = np.flatnonzero(counts)
     counts = counts[highs]
     header = np.empty((len(highs), 2), "<u2")
@@ -118,7 +119,7 @@ def _from_arrays(low: npt.NDArray[np.uint16], counts: npt.NDArray[np.int64]) -> 
 
 
 def _assemble(containers: list[tuple[int, int, bytes]]) -> BitMap:
-    """The bitmap of containers, each the high half of its rows, how many, and its body."""
+    """Make a bitmap of containers, each given by its high half, its number of rows, and its body."""
     if not containers:
         return BitMap()
     header = bytearray(struct.pack("<II", _COOKIE_NO_RUNS, len(containers)))
@@ -132,12 +133,14 @@ def _assemble(containers: list[tuple[int, int, bytes]]) -> BitMap:
 
 
 def nbytes(rows: BitMap) -> int:
-    """About how many bytes a bitmap takes in memory."""
-    held = rows.get_statistics()
-    containers = (
-        held["n_bytes_array_containers"] + held["n_bytes_run_containers"] + held["n_bytes_bitset_containers"]
+    """Estimate the bytes of a bitmap in memory."""
+    statistics = rows.get_statistics()
+    container_bytes = (
+        statistics["n_bytes_array_containers"]
+        + statistics["n_bytes_run_containers"]
+        + statistics["n_bytes_bitset_containers"]
     )
-    return int(64 + 16 * held["n_containers"] + containers)
+    return int(64 + 16 * statistics["n_containers"] + container_bytes)
 
 
 def max_bytes(total: int) -> int:
@@ -146,18 +149,18 @@ def max_bytes(total: int) -> int:
 
 
 def load(data: memoryview, total: int, count: int) -> BitMap:
-    """A serialised bitmap that must hold ``count`` rows, all below ``total``.
+    """Deserialise a bitmap that must have ``count`` rows, all below ``total``.
 
     :raises ValueError: if it does not, or is no portable roaring bitmap.
     """
     if len(data) < 8:
         raise ValueError(f"a bitmap of {len(data)} bytes is too short")
     try:
-        found = BitMap.deserialize(bytes(data))
+        rows = BitMap.deserialize(bytes(data))
     except (ValueError, IndexError) as error:
         raise ValueError(f"a bitmap cannot be read ({error})") from error
-    if len(found) != count:
-        raise ValueError(f"a bitmap holds {len(found)} rows and {count} are expected")
-    if count and found.max() >= total:
-        raise ValueError(f"a bitmap holds row {found.max()} of {total}")
-    return found
+    if len(rows) != count:
+        raise ValueError(f"a bitmap holds {len(rows)} rows and {count} are expected")
+    if count and rows.max() >= total:
+        raise ValueError(f"a bitmap holds row {rows.max()} of {total}")
+    return rows

@@ -1,4 +1,4 @@
-"""Looking up keys in leaf pages: what BITMAP and BTREE files have in common.
+"""Lookups of keys in leaf pages, shared by BITMAP and BTREE files.
 
 The inner level is a ``BTrees`` tree in memory from each leaf's lower bound to the leaf's ordinal. A lookup walks
 it to learn which leaves some ranges touch, fetches those that are not cached in one read, and the outside bitmaps
@@ -19,12 +19,12 @@ from BTrees.LLBTree import LLBTree
 from BTrees.OOBTree import OOBTree
 from pyroaring import BitMap
 
-from hindex.domain import Key, Range
+from hindex.domain import Key, Range, clip_to_int64
 from hindex.index import roaring
 from hindex.index.index_file import IndexFileReader, Page, PageRef
 from hindex.index.index_type import KeyRows, LookupCost
 from hindex.index.leaf_page import LeafPage, OverflowRows
-from hindex.keys import INT64_MAX, INT64_MIN, KeyArray, KeyKind
+from hindex.keys import KeyArray, KeyKind
 
 #: Inline rows of a key from which on its row set is kept once it was unpacked.
 _MANY_ROWS = 1024
@@ -45,7 +45,7 @@ class TreeReader:
     """The leaves of one tree, in key order: their places, keys, rows, and lower bounds.
 
     :param total: rows are numbers below it.
-    :param shared_rows: whether a row may belong to several keys.
+    :param shared_rows: True if a row may belong to several keys.
     :raises ValueError: if the lists contradict each other.
     """
 
@@ -74,8 +74,8 @@ class TreeReader:
         self._leaf_keys = list(leaf_keys)
         # rows of the leaves before each
         self._rows_before = [0]
-        for held in leaf_rows:
-            self._rows_before.append(self._rows_before[-1] + held)
+        for rows in leaf_rows:
+            self._rows_before.append(self._rows_before[-1] + rows)
         self._bounds = bounds
         entries = list(zip(bounds, range(len(bounds)), strict=True))
         self._tree: Any = LLBTree(entries) if self._kind is KeyKind.INT64 else OOBTree(entries)
@@ -87,71 +87,71 @@ class TreeReader:
     def kind(self) -> KeyKind:
         return self._kind
 
-    def wanted(self, ranges: tuple[Range, ...]) -> dict[int, KeySelection]:
-        """The leaves that sorted, disjoint ranges touch, in order, and what is wanted of each."""
+    def select(self, ranges: tuple[Range, ...]) -> dict[int, KeySelection]:
+        """Select the keys in sorted, disjoint ranges: the leaves that these touch, in order, and the keys of each."""
         if self._kind is KeyKind.INT64:
-            ranges = clipped(ranges)
+            ranges = clip_to_int64(ranges)
         if not self._leaves:
             return {}
-        found: dict[int, KeySelection] = {}
+        selections: dict[int, KeySelection] = {}
         bounds = self._bounds
         points = [item.low for item in ranges if item.low is not None and item.is_point]
         at = 0
         while at < len(points):
-            number = self._leaf_of(points[at])
+            number = self._leaf_number(points[at])
             following = bounds[number + 1] if number + 1 < len(bounds) else None
             end = len(points) if following is None else bisect_left(points, following, lo=at)
             if points[end - 1] >= bounds[0]:  # type: ignore[operator]
-                found.setdefault(number, KeySelection()).points.extend(points[at:end])
+                selections.setdefault(number, KeySelection()).points.extend(points[at:end])
             at = end
         for item in ranges:
             if item.is_point:
                 continue
-            start = None if item.low is None else bounds[self._leaf_of(item.low)]
+            start = None if item.low is None else bounds[self._leaf_number(item.low)]
             touched = self._tree.values(min=start, max=item.high, excludemax=not item.high_inclusive)
             for number in touched:
-                part = found.setdefault(number, KeySelection())
+                part = selections.setdefault(number, KeySelection())
                 if self._inside(number, item):
                     part.whole = True
                 else:
                     part.ranges.append(item)
-        return dict(sorted(found.items()))
+        return dict(sorted(selections.items()))
 
-    def count_rows(self, wanted: Mapping[int, KeySelection]) -> int:
-        """Rows of the keys that are wanted, each counted once for each of its keys; single keys are left out.
+    def count_rows(self, selections: Mapping[int, KeySelection]) -> int:
+        """Count the rows of selected keys, once for each of their keys; single keys are left out.
 
         :raises IndexFileError: if a leaf that is wanted in part is corrupt.
         """
         before = self._rows_before
-        total = sum(before[number + 1] - before[number] for number, part in wanted.items() if part.whole)
-        parts = {number: part for number, part in wanted.items() if part.ranges and not part.whole}
-        for leaf, part in zip(self.leaves(list(parts)), parts.values(), strict=True):
-            total += sum(int(leaf.counts[start:end].sum()) for start, end in leaf.spans(part.ranges))
+        total = sum(before[number + 1] - before[number] for number, part in selections.items() if part.whole)
+        parts = {number: part for number, part in selections.items() if part.ranges and not part.whole}
+        for leaf, selection in zip(self.leaves(list(parts)), parts.values(), strict=True):
+            total += sum(int(leaf.counts[start:end].sum()) for start, end in leaf.spans(selection.ranges))
         return total
 
-    def rows(self, wanted: Mapping[int, KeySelection]) -> BitMap:
-        """The rows of the keys that are wanted: may be shared with other lookups, and must not be changed.
+    def rows(self, selections: Mapping[int, KeySelection]) -> BitMap:
+        """Return the rows of selected keys; the bitmap may be shared and must not be changed.
 
         :raises IndexFileError: if a page that it needs is corrupt.
         """
         inline: list[npt.NDArray[np.uint32]] = []
         outside: list[OverflowRows] = []
-        for leaf, (number, part) in zip(self.leaves(list(wanted)), wanted.items(), strict=True):
-            spans = [(0, len(leaf.keys))] if part.whole else leaf.spans(part.ranges)
-            if len(spans) == 1 and not part.points:
+        for leaf, (number, selection) in zip(self.leaves(list(selections)), selections.items(), strict=True):
+            spans = [(0, len(leaf.keys))] if selection.whole else leaf.spans(selection.ranges)
+            if len(spans) == 1 and not selection.points:
                 ((start, end),) = spans
                 inline.append(leaf.rows(start, end))
-                outside.extend(leaf.outside(np.arange(start, end)))
+                outside.extend(leaf.overflow_pages(np.arange(start, end)))
                 continue
-            numbers = leaf.find(part.points)
-            if len(wanted) == len(numbers) == 1 and not spans:
+            numbers = leaf.find(selection.points)
+            if len(selections) == len(numbers) == 1 and not spans:
                 key = int(numbers[0])
                 if leaf.inline_counts[key] >= _MANY_ROWS:
                     return self._rows_of_key(number, leaf, key)
             if spans:
                 numbers = np.sort(np.concatenate([numbers, *(np.arange(start, end) for start, end in spans)]))
-            inline.extend(leaf.rows_of(numbers))
-            outside.extend(leaf.outside(numbers))
+            inline.extend(leaf.select_rows(numbers))
+            outside.extend(leaf.overflow_pages(numbers))
         sets = self.bitmaps(outside) if outside else []
         inline = [rows for rows in inline if len(rows)]
         if inline:
@@ -160,30 +160,34 @@ class TreeReader:
         return BitMap.union(*sets) if len(sets) > 1 else sets[0] if sets else BitMap()
 
     def _rows_of_key(self, number: int, leaf: LeafPage, key: int) -> BitMap:
-        """The inline rows of one key, which takes a while to unpack: kept for the next to ask."""
+        """Return the inline rows of one key, cached because unpacking them is slow."""
 
         def make() -> BitMap:
             return roaring.from_rows(leaf.rows(key, key + 1), self._total)
 
-        return self._file.derived(self._leaves[number], key, make, roaring.nbytes)
+        return self._file.get_or_derive(self._leaves[number], key, make, roaring.nbytes)
 
-    def effort(self, wanted: Mapping[int, KeySelection]) -> LookupCost:
-        """About how many rows the wanted keys have, how many must be unpacked one by one, and from how many leaves.
+    def estimate_cost(self, selections: Mapping[int, KeySelection]) -> LookupCost:
+        """Estimate the rows of selected keys, how many of these have to be unpacked one by one, and the leaves to
+        read.
 
         By the directory alone: all keys of a leaf are taken to have as many rows, and a range that ends within it to
-        have half of it. Rows of keys that have many are bitmaps, of which a lookup takes a small part of the time.
+        have half of it. Keys with many rows have bitmaps, which a lookup uses in a small part of the time.
         """
         rows = walked = 0
-        for number, part in wanted.items():
-            held, keys = self._rows_before[number + 1] - self._rows_before[number], self._leaf_keys[number]
-            share = held if part.whole else held // 2 if part.ranges else 0
-            share = max(share, len(part.points) * held // keys)
+        for number, selection in selections.items():
+            leaf_rows, keys = (
+                self._rows_before[number + 1] - self._rows_before[number],
+                self._leaf_keys[number],
+            )
+            share = leaf_rows if selection.whole else leaf_rows // 2 if selection.ranges else 0
+            share = max(share, len(selection.points) * leaf_rows // keys)
             rows += share
-            walked += share if held < keys * _MANY_ROWS else share // _BITMAP_GAIN
-        return LookupCost(rows, walked, len(wanted))
+            walked += share if leaf_rows < keys * _MANY_ROWS else share // _BITMAP_GAIN
+        return LookupCost(rows, walked, len(selections))
 
     def key_counts(self, rows: BitMap | None) -> list[tuple[KeyArray, npt.NDArray[np.int64]]]:
-        """The keys that any of some rows (all if None) has and how many have each, leaf by leaf.
+        """Return the keys of some rows (all if None) and their row counts, leaf by leaf.
 
         :raises IndexFileError: if a page that it needs is corrupt.
         """
@@ -192,21 +196,21 @@ class TreeReader:
                 (leaf.key_array(), leaf.counts.astype(np.int64)) for leaf in self.leaves(range(len(self)))
             ]
         mask = None
-        found = []
+        results = []
         for leaf in self.leaves(range(len(self))):
             inline = leaf.rows(0, len(leaf.keys))
             if len(inline) and mask is None:
                 mask = roaring.to_mask(rows, self._total)
             inside = leaf.owners() if mask is None else leaf.owners()[mask[inline]]
             counts = np.bincount(inside, minlength=len(leaf.keys))
-            for key, held in self._outside(leaf):
-                counts[key] = held.intersection_cardinality(rows)
+            for key, bitmap in self._overflow_rows(leaf):
+                counts[key] = bitmap.intersection_cardinality(rows)
             kept = counts > 0
-            found.append((leaf.key_array(kept), counts[kept]))
-        return found
+            results.append((leaf.key_array(kept), counts[kept]))
+        return results
 
     def key_rows(self, rows: BitMap | None, *, descending: bool) -> Iterator[KeyRows]:
-        """The same with the rows; a leaf is read when it is its turn.
+        """Yield the keys of some rows with these rows, leaf by leaf; leaves are read one at a time.
 
         :raises IndexFileError: if a page that it needs is corrupt.
         """
@@ -214,10 +218,10 @@ class TreeReader:
         for number in reversed(range(len(self))) if descending else range(len(self)):
             (leaf,) = self.leaves([number])
             numbers, owners = leaf.rows(0, len(leaf.keys)), leaf.owners()
-            sets = [(key, np.asarray(held.to_array())) for key, held in self._outside(leaf)]
+            sets = [(key, np.asarray(bitmap.to_array())) for key, bitmap in self._overflow_rows(leaf)]
             if sets:
-                numbers = np.concatenate([numbers, *(held for _, held in sets)])
-                owners = np.concatenate([owners, *(np.full(len(held), key) for key, held in sets)])
+                numbers = np.concatenate([numbers, *(key_rows for _, key_rows in sets)])
+                owners = np.concatenate([owners, *(np.full(len(key_rows), key) for key, key_rows in sets)])
                 order = np.argsort(owners, kind="stable")
                 numbers, owners = numbers[order], owners[order]
             if mask is not None:
@@ -227,26 +231,26 @@ class TreeReader:
             kept = counts > 0
             yield KeyRows(leaf.key_array(kept), counts[kept], numbers)
 
-    def _outside(self, leaf: LeafPage) -> list[tuple[int, BitMap]]:
-        """The keys of a leaf whose rows are bitmaps of their own, by their numbers, and these."""
-        found = leaf.outside(np.arange(len(leaf.keys)))
+    def _overflow_rows(self, leaf: LeafPage) -> list[tuple[int, BitMap]]:
+        """Return the ordinals of a leaf's keys with overflow pages, and their bitmaps."""
+        pointers = leaf.overflow_pages(np.arange(len(leaf.keys)))
         keys = np.flatnonzero((leaf.inline_counts == 0) & (leaf.counts > 0)).tolist()
-        return list(zip(keys, self.bitmaps(found), strict=True)) if found else []
+        return list(zip(keys, self.bitmaps(pointers), strict=True)) if pointers else []
 
-    def bitmaps(self, wanted: Sequence[OverflowRows]) -> list[BitMap]:
+    def bitmaps(self, pointers: Sequence[OverflowRows]) -> list[BitMap]:
         """Row sets that are pages of their own; they are shared and must not be changed.
 
         :raises IndexFileError: if one is corrupt.
         """
-        most = roaring.max_bytes(self._total)
+        max_bytes = roaring.max_bytes(self._total)
 
         def decode(at: int, page: Page) -> BitMap:
             try:
-                return roaring.load(page.block(0, most=most), self._total, wanted[at].count)
+                return roaring.load(page.block(0, max_length=max_bytes), self._total, pointers[at].count)
             except ValueError as error:
                 raise page.error(str(error)) from error
 
-        return list(self._file.decoded([item.page for item in wanted], decode, roaring.nbytes))
+        return list(self._file.decode_pages([item.page for item in pointers], decode, roaring.nbytes))
 
     def leaves(self, numbers: Sequence[int]) -> Iterator[LeafPage]:
         """Decoded leaves, one by one; those that are not cached are fetched in one read."""
@@ -261,10 +265,10 @@ class TreeReader:
                 row_count=self._rows_before[number + 1] - self._rows_before[number],
             )
 
-        return self._file.decoded([self._leaves[number] for number in numbers], decode, _leaf_bytes)
+        return self._file.decode_pages([self._leaves[number] for number in numbers], decode, _leaf_bytes)
 
-    def _leaf_of(self, key: Key) -> int:
-        """The only leaf that can hold a key; the first one for a key below every bound."""
+    def _leaf_number(self, key: Key) -> int:
+        """Return the only leaf that can have a key; the first one for a key below every bound."""
         if key < self._bounds[0]:  # type: ignore[operator]
             return 0
         number: int = self._tree[self._tree.maxKey(key)]
@@ -283,25 +287,3 @@ class TreeReader:
 
 def _leaf_bytes(leaf: LeafPage) -> int:
     return leaf.nbytes
-
-
-def clipped(ranges: tuple[Range, ...]) -> tuple[Range, ...]:
-    """The parts of integer ranges that 64-bit keys can be in; literals may lie beyond."""
-    if not ranges:
-        return ()
-    # ranges ascend, so the outermost bounds speak for all
-    ends = (ranges[0].low, ranges[0].high, ranges[-1].low, ranges[-1].high)
-    if all(end is None or INT64_MIN < end < INT64_MAX for end in ends):  # type: ignore[operator]
-        return ranges
-    found = []
-    for item in ranges:
-        low, high = item.low, item.high
-        assert not isinstance(low, bytes)
-        assert not isinstance(high, bytes)
-        if low is not None and low <= INT64_MIN:
-            low = None
-        if high is not None and high >= INT64_MAX:
-            high = None
-        if (low is None or low <= INT64_MAX) and (high is None or high >= INT64_MIN):
-            found.append(Range(low, high))
-    return tuple(found)

@@ -1,4 +1,4 @@
-"""Writing keys and their rows as leaf pages: what BITMAP and BTREE files have in common."""
+"""Writing of keys and their rows as leaf pages, shared by BITMAP and BTREE files."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from hindex.index import leaf_page, roaring
 from hindex.index.index_file import Buffer, IndexFileWriter, PageRef, encode_page
 from hindex.index.leaf_page import ByteKeys
 
-#: Bytes of pages that are put aside in memory.
-HELD_BYTES = 1 << 20
+#: Bytes of pages that are buffered in memory.
+BUFFER_BYTES = 1 << 20
 #: Raw bytes after which a leaf is closed, whatever its number of keys.
 LEAF_BYTES = 64 * 1024
 #: Keys of fewer rows are always inline: there may be many of them, and none must cost a Python step.
-OUTSIDE_FROM = 256
+OVERFLOW_FROM = 256
 #: Keys of more rows are never inline: one lookup decodes all of a leaf's rows.
-OUTSIDE_AFTER = 1 << 16
+OVERFLOW_AFTER = 1 << 16
 #: Most bytes kept of a tree's first key in the directory.
 FIRST_BOUND = 64
 # one row in this many, or closer, is a bitset to roaring, which is then as small as gaps are; it decides that for
@@ -40,30 +40,30 @@ UInt32s = npt.NDArray[np.uint32]
 
 
 class BufferedPages:
-    """Pages that are put aside until those are written that must come before them: on disk where they are many."""
+    """Pages that are buffered until the pages before them are written: on disk if they are many."""
 
     def __init__(self) -> None:
-        self._file = tempfile.SpooledTemporaryFile(max_size=HELD_BYTES)  # noqa: SIM115 - closed when released
+        self._file = tempfile.SpooledTemporaryFile(max_size=BUFFER_BYTES)  # noqa: SIM115 - closed when released
         self._lengths: list[int] = []
 
     def write_page(self, blocks: Sequence[Buffer]) -> None:
-        """Put a page aside."""
+        """Buffer a page."""
         page = encode_page(blocks)
         self._file.write(page)
         self._lengths.append(len(page))
 
     def release(self, writer: IndexFileWriter) -> list[PageRef]:
-        """Write them one behind the other, and hold none any more."""
+        """Write the buffered pages one behind the other, and drop them."""
         self._file.seek(0)
-        found = [writer.append_page(self._file.read(length)) for length in self._lengths]
+        pages = [writer.append_page(self._file.read(length)) for length in self._lengths]
         self._file.close()
-        return found
+        return pages
 
 
 class TreeWriter:
-    """Writes one tree, its keys ascending; they may come piece by piece. What the directory needs is kept in lists.
+    """Writes one tree, its keys ascending; they may come piece by piece. The directory's values are kept in lists.
 
-    :param held: where leaf pages go that must lie one behind the other; they are not in ``pages`` then.
+    :param buffer: buffers the leaf pages, which must be contiguous; they are not in ``pages`` then.
     :ivar pages: the leaf pages.
     :ivar keys: keys of each leaf.
     :ivar rows: rows of these keys, inline and outside.
@@ -71,10 +71,10 @@ class TreeWriter:
     """
 
     def __init__(
-        self, writer: IndexFileWriter, values_per_page: int, held: BufferedPages | None = None
+        self, writer: IndexFileWriter, values_per_page: int, buffer: BufferedPages | None = None
     ) -> None:
         self._writer = writer
-        self._held = held
+        self._held = buffer
         self._values_per_page = values_per_page
         self._last: Key | None = None
         self.pages: list[PageRef] = []
@@ -92,19 +92,19 @@ class TreeWriter:
         counts = np.diff(starts)
         outside = {
             number: write_bitmap(self._writer, roaring.from_sorted(_part(rows, starts, number, number + 1)))
-            for number in _outside(starts, rows, counts).tolist()
+            for number in _overflow_numbers(starts, rows, counts).tolist()
         }
         numbers = np.array(sorted(outside), np.int64)
         for start, end in _leaf_spans(keys, counts, numbers, self._values_per_page):
             inner = _part(rows, starts, start, end)
-            here = numbers[np.searchsorted(numbers, start) : np.searchsorted(numbers, end)]
-            if len(here):
+            leaf_overflow = numbers[np.searchsorted(numbers, start) : np.searchsorted(numbers, end)]
+            if len(leaf_overflow):
                 inline = np.ones(len(inner), np.bool_)
-                for number in here:
+                for number in leaf_overflow:
                     inline[starts[number] - starts[start] : starts[number + 1] - starts[start]] = False
                 inner = inner[inline]
             part = keys.part(start, end) if isinstance(keys, ByteKeys) else keys[start:end]
-            pages = {number - start: outside[number] for number in here.tolist()}
+            pages = {number - start: outside[number] for number in leaf_overflow.tolist()}
             blocks = leaf_page.encode(part, counts[start:end], inner, pages)
             if self._held is None:
                 self.pages.append(self._writer.write_page(blocks))
@@ -132,7 +132,7 @@ def write_bitmap(writer: IndexFileWriter, rows: BitMap) -> PageRef:
 
 
 def byte_keys(keys: pa.LargeBinaryArray) -> ByteKeys:
-    """An array without nulls, as leaves take it; nothing is copied."""
+    """Wrap an array without nulls as byte keys, without a copy."""
     if not len(keys):
         return ByteKeys(np.zeros(1, np.int64), b"")
     buffers = keys.buffers()
@@ -149,21 +149,21 @@ def _part(rows: UInt32s, starts: Int64s, start: int, end: int) -> UInt32s:
     return np.ascontiguousarray(rows[starts[start] : starts[end]])
 
 
-def _outside(starts: Int64s, rows: UInt32s, counts: Int64s) -> Int64s:
-    """The numbers of the keys whose rows go to a roaring bitmap of their own."""
-    many = np.flatnonzero(counts >= OUTSIDE_FROM)
+def _overflow_numbers(starts: Int64s, rows: UInt32s, counts: Int64s) -> Int64s:
+    """Return the ordinals of the keys whose rows become overflow pages."""
+    many = np.flatnonzero(counts >= OVERFLOW_FROM)
     if not len(many):
         return many
     count = counts[many]
     span = rows[starts[many + 1] - 1].astype(np.int64) - rows[starts[many]] + 1
-    dense = (count * _DENSE >= np.maximum(span, _CONTAINER)) | (count > OUTSIDE_AFTER)
+    dense = (count * _DENSE >= np.maximum(span, _CONTAINER)) | (count > OVERFLOW_AFTER)
     runs = np.zeros(len(many), np.int64)
     for at in np.flatnonzero(~dense).tolist():
         number = many[at]
         own = rows[starts[number] : starts[number + 1]]
         runs[at] = np.count_nonzero(own[1:] - own[:-1] != 1) + 1
-    found: Int64s = many[dense | (runs * _LONG_RUN < count)]
-    return found
+    numbers: Int64s = many[dense | (runs * _LONG_RUN < count)]
+    return numbers
 
 
 def _leaf_spans(
@@ -187,7 +187,7 @@ def _leaf_spans(
 
 
 def _separator(last: bytes, first: bytes) -> bytes:
-    """The shortest prefix of ``first`` that is above ``last``, which is below ``first``."""
+    """Return the shortest prefix of ``first`` that is above ``last``, which is below ``first``."""
     short = min(len(last), len(first))
     differs = np.frombuffer(last, np.uint8, short) != np.frombuffer(first, np.uint8, short)
     same = int(differs.argmax()) if differs.any() else short

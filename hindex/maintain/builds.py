@@ -17,7 +17,7 @@ from hindex.plan.time_zones import TimeZones
 from hindex.progress import Progress
 from hindex.spark.jobs import described
 from hindex.store.definitions import with_indexes
-from hindex.store.manifest import FileEntry, IndexEntry, Manifest, forget_index_files, merge_build_result
+from hindex.store.manifest import FileEntry, IndexEntry, Manifest, merge_build_result, remove_index_files
 from hindex.store.snapshot import Snapshot
 from hindex.store.store import Store
 
@@ -161,7 +161,7 @@ class Builds:
                     # what is hidden here, by write ids or in partitions of a catalog that was not asked, was not built
                     # anew and is as wrong as it was
                     hidden = {item.path for item in new.files if item.is_covered_by(entry.id)} - read
-                    new = forget_index_files(new, entry.id, hidden)
+                    new = remove_index_files(new, entry.id, hidden)
             return refreshed(old, new, ids, now, anew, plan.column_types, is_whole=is_whole)
 
         try:

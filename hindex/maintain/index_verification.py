@@ -14,9 +14,8 @@ from hindex.aggregate.groups import of_key_counts, of_values, ordered
 from hindex.aggregate.top_n import recorded_extents
 from hindex.domain import Domain
 from hindex.errors import IndexFileError
-from hindex.index.column_stats import ColumnStats, around
+from hindex.index.column_stats import ColumnStats, array_stats, merge_stats
 from hindex.index.index_type import Bounds, KeyedReader
-from hindex.index.minmax import array_extent
 from hindex.keys import array_keys, key_kind, key_list
 from hindex.plan.filter import Leaf
 from hindex.scan.open_task import OpenTask
@@ -59,7 +58,7 @@ def wrong_indexes(
         is_file_wrong = not found
     # what is stored of instants is not what is read
     if key_kind(column.type) is not None and plan.are_keys(column):
-        true = array_extent(column.type, array)
+        true = array_stats(column.type, array)
         for by, ends in opened.every_ends(truth.stripe, column):
             if len(numbers) < truth.num_rows:
                 break
@@ -101,7 +100,7 @@ def _recorded(
 
 def _reaches(extent: ColumnStats, true: ColumnStats) -> bool:
     """Return True if statistics, whose bounds may be truncated, cover the true ones."""
-    both = around((extent, true))
+    both = merge_stats((extent, true))
     return extent.null_count >= true.null_count and both == replace(
         extent, rows=both.rows, null_count=both.null_count
     )

@@ -11,7 +11,7 @@ from hindex.maintain.coverage import covered_partitions, remove_partitions
 from hindex.maintain.results import DropResult
 from hindex.plan.normalize import index_filter
 from hindex.sql.predicate import Predicate
-from hindex.store.manifest import IndexEntry, Manifest, drop_index, forget_index_files, update_index
+from hindex.store.manifest import IndexEntry, Manifest, drop_index, remove_index_files, update_index
 from hindex.store.snapshot import Snapshot
 from hindex.table.type_text import parse_type
 
@@ -97,7 +97,7 @@ def _narrowed(manifest: Manifest, entry: IndexEntry, where: str, snapshot: Snaps
         kept = covered_partitions(snapshot, index_filter(smaller, snapshot.schema))
         paths = {view.file.path for view in snapshot.files} - {view.file.path for view in kept.files}
         paths.update(snapshot.vanished)
-    return forget_index_files(update_index(manifest, smaller), entry.id, paths)
+    return remove_index_files(update_index(manifest, smaller), entry.id, paths)
 
 
 def now_ms() -> int:

@@ -45,7 +45,7 @@ def vacuum_store(
         raise ArgumentError(f"retain_hours is {retain_hours}: it cannot be negative")
     now = time.time_ns()
     if table_gone is not None:
-        removed = list(store.everything())
+        removed = list(store.all_files())
         young = 0
         if not removed:
             raise table_gone

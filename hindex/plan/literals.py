@@ -102,7 +102,7 @@ def membership_domain(
             return Domain.points({_text_key(literal) for literal in values})
         length = max(data_type.max_length, *map(len, texts)) if texts else data_type.max_length
         equal = [_equal_domain(_fill_literal(data_type, text, length)) for text in texts]
-        return Domain.of([item for domain in equal for item in domain.ranges])
+        return Domain.from_ranges([item for domain in equal for item in domain.ranges])
     own = _own_type(data_type)
     targets = {_cast_literal(data_type, common, literal, zone) for literal in values}
     return _spans_domain(data_type, (_equal_span(data_type, own, common, target) for target in targets))

@@ -171,7 +171,7 @@ def _combined(group: type[AllOf] | type[AnyOf], domains: list[Domain]) -> Domain
 
 def _united(domains: Iterable[Domain]) -> Domain:
     found = list(domains)
-    return Domain.of(
+    return Domain.from_ranges(
         (item for domain in found for item in domain.ranges),
         null_allowed=any(domain.null_allowed for domain in found),
     )

@@ -70,7 +70,7 @@ def membership(nodes: Sequence[Node], *, negated: bool) -> ColumnDomain | None:
         return None
     found = [comparison(ComparisonOp.EQ, value, item, negated=False) for item in items]
     column = next(one[0] for one in found if one is not None)
-    members = Domain.of(part for one in found if one is not None for part in one[1].ranges)
+    members = Domain.from_ranges(part for one in found if one is not None for part in one[1].ranges)
     if not negated:
         return column, members
     if any(isinstance(item, Constant) and item.value is None for item in items):

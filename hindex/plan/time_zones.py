@@ -186,7 +186,7 @@ def _stored_keys(domain: Domain, kind: Kind, reader: str) -> tuple[Domain, bool]
             continue
         is_exact &= (item.low is None or low_by == low_to) and (item.high is None or high_from == high_by)
         ranges.append(Range(_moved(item.low, low_by), _moved(item.high, high_by)))
-    return Domain.of(ranges, null_allowed=domain.null_allowed), is_exact
+    return Domain.from_ranges(ranges, null_allowed=domain.null_allowed), is_exact
 
 
 def _points(key: int, shifts: Sequence[int]) -> list[Range]:

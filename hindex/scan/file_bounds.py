@@ -14,7 +14,7 @@ from pyroaring import BitMap
 
 from hindex.domain import Domain
 from hindex.errors import HindexError
-from hindex.index.column_stats import are_of_kind
+from hindex.index.column_stats import Mask, StatsColumn, StoredStats, are_of_kind
 from hindex.index.index_type import Bounds, index_type
 from hindex.keys import key_kind, same_keys
 from hindex.orc.acid.delta_files import AcidFile
@@ -24,7 +24,6 @@ from hindex.plan.filter import Filter, Leaf
 from hindex.plan.filter_evaluation import bounds
 from hindex.scan.orc_statistics import StatisticsSource
 from hindex.scan.scan_task import LeafResult
-from hindex.store.extents import ExtentColumn, Mask, StoredExtents
 from hindex.store.manifest import FileEntry, IndexEntry
 from hindex.store.snapshot import FileView
 from hindex.table.file_schema import recorded_type
@@ -85,7 +84,7 @@ def skip_file(root: Filter, view: FileView, sources: Sequence[FileBounds]) -> Sk
         combined: Bounds | None = None
         for source in asked:
             for found in source.lookup(view, leaf):
-                combined = found.bounds if combined is None else combined.narrowed(found.bounds)
+                combined = found.bounds if combined is None else combined.refine(found.bounds)
                 rows = rows_in(combined.upper)
                 index, place = (
                     (None, found.by) if isinstance(found.by, StatisticsSource) else (found.by, None)
@@ -112,28 +111,28 @@ class ManifestExtents:
     def __init__(self, indexes: Mapping[str, Sequence[IndexEntry]], binding: tuple[str, ...]) -> None:
         self._indexes = {column: sorted(found, key=_order) for column, found in indexes.items()}
         self._binding = binding
-        self._masks: dict[tuple[ExtentColumn, Domain], Mask] = {}
+        self._masks: dict[tuple[StatsColumn, Domain], Mask] = {}
 
     def lookup(self, view: FileView, leaf: Leaf) -> Iterable[StripeBounds]:
         assert view.entry is not None
         for index in self._indexes.get(leaf.column, ()):
             file = view.entry.index_file(index.id)
-            if file is None or not file.extents or not self._has_keys_of(view, view.entry, leaf):
+            if file is None or not file.stripe_stats or not self._has_keys_of(view, view.entry, leaf):
                 continue
-            if isinstance(file.extents, StoredExtents) and not self._may_match(file.extents, leaf):
+            if isinstance(file.stripe_stats, StoredStats) and not self._may_match(file.stripe_stats, leaf):
                 yield StripeBounds(index.name, Bounds.none())
                 continue
-            if not are_of_kind(file.extents, key_kind(leaf.type)):
+            if not are_of_kind(file.stripe_stats, key_kind(leaf.type)):
                 continue  # whatever wrote them, they tell nothing of the leaf
             lower, upper = BitMap(), BitMap()
-            for number, extent in enumerate(file.extents):
+            for number, extent in enumerate(file.stripe_stats):
                 if extent.can_match(leaf.domain):
                     upper.add(number)
                     if extent.all_match(leaf.domain):
                         lower.add(number)
             yield StripeBounds(index.name, Bounds(lower, upper))
 
-    def _may_match(self, extents: StoredExtents, leaf: Leaf) -> bool:
+    def _may_match(self, extents: StoredStats, leaf: Leaf) -> bool:
         """Return True if some stripe of a file may have a member.
 
         One check covers all files of a segment.

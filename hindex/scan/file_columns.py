@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from hindex.errors import OrcError, TableError
-from hindex.keys import are_values, key_array, single_key
+from hindex.keys import are_values, key_array, one_key_array
 from hindex.orc import OrcReader, RowSelection
 from hindex.orc.acid.schema import acid_columns, is_row_key
 from hindex.orc.io.thread_pool import ThreadPool
@@ -201,7 +201,7 @@ def constant_values(root: Filter) -> dict[str, pa.Array]:
             only = domain.ranges[0]
             if only.is_point:
                 assert only.low is not None
-                found[part.column] = key_array(part.type, single_key(only.low))
+                found[part.column] = key_array(part.type, one_key_array(only.low))
     return found
 
 

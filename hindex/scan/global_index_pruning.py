@@ -8,7 +8,7 @@ import numpy as np
 from pyroaring import BitMap
 
 from hindex.errors import HindexError, IndexFileError
-from hindex.index.btree_locations import FileGroups, IndexedFile
+from hindex.index.btree import FileGroups, IndexedFile
 from hindex.index.column_stats import are_of_kind
 from hindex.index.index_type import Bounds
 from hindex.index.page_cache import Cache
@@ -115,9 +115,9 @@ class GlobalIndexPruner:
                 self._note(Reason.TYPE_MISMATCH, subject, what)
                 return None
             for file in held.files:
-                if not are_of_kind([file.extent], key_kind(leaf.type)):
+                if not are_of_kind([file.stats], key_kind(leaf.type)):
                     raise IndexFileError(f"the manifest has keys of no such type of {file.path!r}; {_REMEDY}")
-                if not file.extent.can_match(leaf.domain):
+                if not file.stats.can_match(leaf.domain):
                     continue
                 path = self._store.absolute(file.path)
                 reader = open_btree_file(path, file.length, file.footer_checksum, self._cache)
@@ -128,7 +128,7 @@ class GlobalIndexPruner:
                         f"Index file {path!r} is of {reader.num_locations} row groups, and by the manifest of "
                         f"{held.num_row_groups}; {_REMEDY}"
                     )
-                locations = reader.locate(leaf.domain, most_leaves=MAX_LEAVES)
+                locations = reader.locate(leaf.domain, max_leaves=MAX_LEAVES)
                 if locations is None:
                     self._note(Reason.NOT_SELECTIVE, subject, f"too many values are in the range of {leaf}")
                     return None

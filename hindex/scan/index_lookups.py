@@ -15,8 +15,7 @@ from pyroaring import BitMap
 
 from hindex.domain import Domain
 from hindex.errors import HindexError, IndexFileError
-from hindex.index.btree import BTREE
-from hindex.index.btree_locations import group_rows
+from hindex.index.btree import BTREE, group_rows
 from hindex.index.index_type import Bounds, IndexReader, KeyedReader, LookupCost, Operator
 from hindex.index.page_cache import Cache
 from hindex.index.reader_cache import open_index_file
@@ -121,7 +120,7 @@ class IndexLookups:
     def alone(self, stripe: int, leaf: Leaf) -> Iterator[tuple[str, Bounds]]:
         """Yield the answer of each index alone to a leaf, with its name."""
         for item in self.of(leaf.column):
-            if not item.operators & Operator.of(leaf.domain):
+            if not item.operators & Operator.for_domain(leaf.domain):
                 continue
             said = self.asked(item, stripe, leaf)
             if said is not None:

@@ -87,7 +87,7 @@ class Lookup:
             return
         for item in self._of(column.name):
             if isinstance(item.reader, MinMaxSource):
-                yield item.name, item.reader.ends(stripe)
+                yield item.name, item.reader.min_max(stripe)
         found = self._orc.ends(stripe, self._columns.type_in_file(column.name), column.type)
         if found is not None:
             yield StatisticsSource.STATISTICS, found
@@ -110,7 +110,7 @@ class Lookup:
             least = self._rows(stripe) if so_far is None else len(so_far.upper)
             for item in self._of(part.column) if _is_open(so_far) else ():
                 if isinstance(item.reader, CostedReader):
-                    least = min(least, item.reader.effort(stripe, part.domain).rows)
+                    least = min(least, item.reader.estimate_cost(stripe, part.domain).rows)
             return least
 
         return AllOf(tuple(sorted(root.children, key=rows)))
@@ -201,7 +201,7 @@ class Lookup:
         self, found: StripeResult, leaf: Leaf, order: int, combined: Bounds | None
     ) -> Bounds | None:
         """Combine the known bounds of a leaf with all results of one order; None if there are none."""
-        needed = Operator.of(leaf.domain)
+        needed = Operator.for_domain(leaf.domain)
         for item in self._of(leaf.column):
             if item.order != order or not item.operators & needed:
                 continue
@@ -211,7 +211,7 @@ class Lookup:
             said = self._indexes.asked(item, found.stripe, leaf)
             if said is None:
                 continue
-            combined = said if combined is None else combined.narrowed(said)
+            combined = said if combined is None else combined.refine(said)
             found.answers.append(LeafResult(leaf, item.name, len(combined.upper), combined.exact))
             if combined.exact:
                 break
@@ -226,13 +226,13 @@ class Lookup:
         reader = item.reader
         if not self._task.columns or not isinstance(reader, CostedReader):
             return True
-        effort = reader.effort(found.stripe, leaf.domain)
+        effort = reader.estimate_cost(found.stripe, leaf.domain)
         if is_cheap(effort):
             return True
         told = self._orc.statistics(found.stripe, leaf, self._columns.type_in_file(leaf.column))
         known = Bounds.unknown(found.num_rows) if so_far is None else so_far
         if told is not None:
-            known = known.narrowed(told.bounds)
+            known = known.refine(told.bounds)
         is_read = any(column.name == leaf.column for column in self._task.columns)
         kind = key_kind(leaf.type)
         assert kind is not None
@@ -257,7 +257,7 @@ def _narrowed(
     """Combine the known bounds of a leaf with one more result, and record the result."""
     if answer is None:
         return so_far
-    narrowed = answer.bounds if so_far is None else so_far.narrowed(answer.bounds)
+    narrowed = answer.bounds if so_far is None else so_far.refine(answer.bounds)
     found.answers.append(
         LeafResult(leaf, None, len(narrowed.upper), narrowed.exact, answer.source, answer.kept, answer.groups)
     )

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from hindex.domain import Key
 from hindex.errors import ColumnError, HindexError, NewerFormatError, StoreError, UnsupportedError
-from hindex.index.column_stats import are_of_kind
+from hindex.index.column_stats import StoredStats, are_of_kind
 from hindex.index.page_cache import Cache
 from hindex.keys import are_values, array_keys, key_kind, nth_key, same_keys
 from hindex.orc.acid.schema import is_row_key, row_key
@@ -33,7 +33,6 @@ from hindex.scan.file_columns import output_schema
 from hindex.scan.global_index_pruning import GlobalIndexPruner
 from hindex.scan.scan_task import IndexUse, OutputColumn, ScanTask
 from hindex.sql.predicate import Predicate
-from hindex.store.extents import StoredExtents
 from hindex.store.manifest import IndexEntry, IndexFileEntry, Manifest
 from hindex.store.snapshot import FileView, Snapshot
 from hindex.table.file_schema import bind_paths, recorded_type, stored_columns
@@ -337,7 +336,7 @@ class _Planner:
         return found
 
     def _without_index(self) -> str:
-        missing = self._snapshot.store.missing_place() if self._snapshot.manifest.number == 0 else None
+        missing = self._snapshot.store.missing_root() if self._snapshot.manifest.number == 0 else None
         return "no index on this column" + (f": there is no store at {missing!r}" if missing else "")
 
     def _part(self, view: FileView) -> _Part:
@@ -476,8 +475,8 @@ class _Planner:
         Nobody goes by these; the index file has its own.
         """
         wanted = self._types[column]
-        extents, kind = file.extents, key_kind(wanted)
-        if isinstance(extents, StoredExtents):
+        extents, kind = file.stripe_stats, key_kind(wanted)
+        if isinstance(extents, StoredStats):
             fits = extents.column.are_of_kind(extents.file, kind)
         else:
             fits = are_of_kind(extents, kind)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from hindex.errors import HindexError, UnsupportedError
-from hindex.keys import key_array, key_kind, single_key
+from hindex.keys import key_array, key_kind, one_key_array
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.plan.literals import comparison_domain
 from hindex.spark.catalog import ask_session_catalog, run
@@ -202,7 +202,7 @@ def _constant(text: str, data_type: OrcType) -> pa.Scalar[Any] | None:
         return None
     if len(domain.ranges) != 1 or not domain.ranges[0].is_point or domain.ranges[0].low is None:
         return None
-    return key_array(data_type, single_key(domain.ranges[0].low))[0]
+    return key_array(data_type, one_key_array(domain.ranges[0].low))[0]
 
 
 def _option_reason(setting: Callable[[str, bool], bool], described: Mapping[str, Any]) -> str | None:

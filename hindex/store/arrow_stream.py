@@ -1,7 +1,7 @@
 """Read the uncompressed size of an Arrow IPC stream's buffers from its headers.
 
 Each buffer begins with its raw length, which a reader allocates. Where the buffers are is in the messages' flatbuffers,
-of which only the few fields on the way are looked at. Source: Arrow columnar format, "Serialization and Interprocess
+of which only the few fields on the way are read. Source: Arrow columnar format, "Serialization and Interprocess
 Communication", and its ``Message.fbs``.
 """
 
@@ -26,14 +26,14 @@ _VERSION, _HEADER_KIND, _HEADER = 0, 1, 2
 _DICTIONARY_DATA = 1
 _BUFFERS, _COMPRESSION = 2, 3
 _DICTIONARY, _BATCH = 2, 3
-# the first version whose messages say themselves whether they are compressed
+# the first version with a compression field in its messages
 _VERSION_5 = 4
-#: A raw length that says that a buffer is stored as it is.
+#: The raw length of a buffer that is stored uncompressed.
 _STORED = -1
 
 
 def raw_bytes(data: bytes) -> int:
-    """The raw bytes of all record batches and dictionaries of a stream, by what it says of itself.
+    """Return the uncompressed size of all record batches and dictionaries of a stream, from its headers.
 
     No reader allocates more for them: it refuses a buffer that decompresses to another length.
 
@@ -52,7 +52,7 @@ def _message_bytes(message: pa.ipc.Message) -> int:
     if kind not in (_DICTIONARY, _BATCH):
         return 0
     if root.number(_VERSION, _I16) < _VERSION_5:
-        raise ValueError("it is of a version of Arrow that nobody writes")
+        raise ValueError("its Arrow version is too old")
     header = root.table(_HEADER)
     batch = header.table(_DICTIONARY_DATA) if header is not None and kind == _DICTIONARY else header
     if batch is None:
@@ -72,7 +72,7 @@ def _buffer_bytes(body: memoryview, offset: int, length: int) -> int:
     if raw == _STORED:
         return length - _RAW.size
     if raw < 0:
-        raise ValueError(f"a buffer says that it has {raw} bytes")
+        raise ValueError(f"a buffer claims {raw} bytes")
     return int(raw)
 
 
@@ -89,28 +89,28 @@ class _Table:
         self._fields_size = self._read(_U16, self._fields)
 
     @classmethod
-    def at(cls, data: memoryview, place: int) -> _Table:
-        """The table that an offset at some place leads to."""
-        return cls(data, place + _unpacked(_U32, data, place))
+    def at(cls, data: memoryview, position: int) -> _Table:
+        """Return the table that the offset at a position points to."""
+        return cls(data, position + _unpacked(_U32, data, position))
 
     def has(self, field: int) -> bool:
         return self._place(field) is not None
 
     def number(self, field: int, layout: struct.Struct) -> int:
-        """A field that is a number; 0 where it is not there."""
-        place = self._place(field)
-        return 0 if place is None else self._read(layout, place)
+        """Return a field that is a number; 0 if it is missing."""
+        position = self._place(field)
+        return 0 if position is None else self._read(layout, position)
 
     def table(self, field: int) -> _Table | None:
-        place = self._place(field)
-        return None if place is None else _Table.at(self._data, place)
+        position = self._place(field)
+        return None if position is None else _Table.at(self._data, position)
 
     def pairs(self, field: int) -> Iterator[tuple[int, int]]:
-        """A field that is a list of two 64-bit numbers each."""
-        place = self._place(field)
-        if place is None:
+        """Yield the elements of a field that is a list of pairs of 64-bit numbers."""
+        position = self._place(field)
+        if position is None:
             return
-        start = place + self._read(_U32, place)
+        start = position + self._read(_U32, position)
         end = start + _U32.size + self._read(_U32, start) * _BUFFER.size
         if end > len(self._data):
             raise ValueError("a list does not lie in its message")
@@ -130,5 +130,5 @@ class _Table:
 def _unpacked(layout: struct.Struct, data: memoryview, at: int) -> int:
     if at < 0:  # struct would count from the end
         raise ValueError("an offset leads out of its message")
-    found: int = layout.unpack_from(data, at)[0]
-    return found
+    value: int = layout.unpack_from(data, at)[0]
+    return value

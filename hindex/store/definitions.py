@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from hindex.errors import IndexExistsError, StoreError
 from hindex.store.manifest import IndexEntry, Manifest, check_new_index
 
-#: What the keys of the properties begin with.
+#: The prefix of the properties' keys.
 PREFIX = "hindex.index."
 #: Characters of a value that every metastore of Hive takes.
 MAX_LENGTH = 4000
@@ -33,13 +33,13 @@ class Definitions(Protocol):
     """The definitions of one table's indexes, in its catalog."""
 
     def read(self) -> tuple[IndexEntry, ...]:
-        """Return the definitions, oldest first; none where the catalog refuses to tell."""
+        """Return the definitions, oldest first; none if the catalog cannot be read."""
         ...
 
     def write(self, entries: Sequence[IndexEntry], dropped: Sequence[str] = ()) -> bool:
         """Set the definitions of some indexes, and remove others by their ids; True if the catalog took a change.
 
-        What the catalog refuses is logged as a warning: the indexes themselves are as they should be.
+        Errors of the catalog are logged as warnings: the indexes themselves are correct.
         """
         ...
 
@@ -79,10 +79,10 @@ def decode_definition(key: str, value: str) -> IndexEntry:
 
 def lost_indexes(manifest: Manifest, definitions: Sequence[IndexEntry]) -> tuple[IndexEntry, ...]:
     """Return the definitions whose indexes a store does not have, and could have beside its own."""
-    known = {entry.id for entry in manifest.indexes}
+    existing = {entry.id for entry in manifest.indexes}
     lost = []
     for entry in definitions:
-        if entry.id in known:
+        if entry.id in existing:
             continue
         try:
             check_new_index(manifest, entry)

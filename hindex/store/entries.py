@@ -1,4 +1,4 @@
-"""The entries of all data files of a manifest: a sequence whose parts are read when they are asked for."""
+"""The entries of all data files of a manifest: a sequence whose segments are read on demand."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ import google_crc32c
 import numpy as np
 
 from hindex.errors import StoreError
-from hindex.store.entry import FileEntry, SharedIndexEntry
 from hindex.store.segment import (
     MAX_RAW_BYTES,
+    FileEntry,
+    SharedIndexEntry,
     StoredSegment,
     Summary,
     batch_entries,
@@ -28,11 +29,11 @@ from hindex.store.segment import (
     summarize,
 )
 
-#: Data files of one segment: what a commit writes anew of a large table for each file that changed, at most.
+#: Greatest number of data files in a segment: a commit rewrites at most so many entries for each changed file.
 SEGMENT_FILES = 2048
-#: And about how many bytes they have before they are compressed: well below what is refused.
+#: Approximate limit of their uncompressed bytes, well below :data:`MAX_RAW_BYTES`.
 SEGMENT_RAW_BYTES = MAX_RAW_BYTES // 2
-# what the columns of an index take of a row
+# bytes of a row in the columns of an index
 _COLUMN_BYTES = 64
 
 # segments that are read at once
@@ -43,9 +44,9 @@ Load: TypeAlias = Callable[[Sequence[StoredSegment]], Sequence[bytes]]
 
 
 class Segment:
-    """A run of entries sorted by path: either given, or read when they are asked for. Immutable.
+    """A run of entries sorted by path, either in memory or read on demand. Immutable.
 
-    :ivar summary: what is known without reading.
+    :ivar summary: its summary, available without a read.
     :ivar stored: the file that holds it, if there is one.
     """
 
@@ -65,8 +66,8 @@ class Segment:
         self._entries = entries
 
     @classmethod
-    def of(cls, entries: Sequence[FileEntry]) -> Segment:
-        """A segment of given entries, one at least."""
+    def from_entries(cls, entries: Sequence[FileEntry]) -> Segment:
+        """Make a segment of at least one entry."""
         return cls(summarize(entries), None, None, entries=tuple(entries))
 
     @property
@@ -77,7 +78,7 @@ class Segment:
     @property
     def data(self) -> bytes:
         """Its bytes. :raises StoreError: if it cannot be read, or is more than a segment may be."""
-        # threads share segments: what one of them has found here, another may let go of at any time
+        # threads share segments: another thread may drop the bytes at any time
         data, entries = self._data, self._entries
         if data is not None:
             return data
@@ -88,78 +89,81 @@ class Segment:
             check_size(data)
         except ValueError as error:
             raise StoreError(
-                f"what indexes have of data files {entries[0].path!r} to {entries[-1].path!r} cannot be recorded: "
-                f"{error}; nothing was changed. Drop an index, or write these files anew with fewer stripes"
+                f"the index entries of data files {entries[0].path!r} to {entries[-1].path!r} cannot be recorded: "
+                f"{error}; nothing was changed. Drop an index, or rewrite these files with fewer stripes"
             ) from error
         self._data = data
         return data
 
     @property
     def entries(self) -> tuple[FileEntry, ...]:
-        """Its entries, kept once they were asked for.
+        """Its entries, decoded at their first use.
 
         :raises StoreError: if it cannot be read or is corrupt.
         """
-        found = self._entries
-        if found is None:
-            with self._named():
+        entries = self._entries
+        if entries is None:
+            with self._as_corrupt():
                 batch = decode_segment(self.data)
-                told = {index_id: item.num_files for index_id, item in self.summary.indexes.items()}
-                if (batch.num_rows, batch_indexes(batch)) != (self.summary.num_files, told):
-                    raise ValueError("it is not what the manifest says of it")
-                found = batch_entries(batch, self.summary.shared)
-                if (found[0].path, found[-1].path) != (self.summary.first, self.summary.last):
-                    raise ValueError("its paths are not those that the manifest says")
-            self._entries = found
+                counts = {index_id: item.num_files for index_id, item in self.summary.indexes.items()}
+                if (batch.num_rows, batch_indexes(batch)) != (self.summary.num_files, counts):
+                    raise ValueError("it contradicts the manifest's summary")
+                entries = batch_entries(batch, self.summary.shared)
+                if (entries[0].path, entries[-1].path) != (self.summary.first, self.summary.last):
+                    raise ValueError("its paths are not those in the manifest")
+            self._entries = entries
             if self.stored is not None:
                 self._data = None  # it can be read again
-        return found
+        return entries
 
     def index_paths(self) -> list[str]:
-        """Every index file that its data files have of their own. :raises StoreError: as :attr:`entries`."""
+        """Return the index files of single data files.
+
+        :raises StoreError: as :attr:`entries`.
+        """
         entries = self._entries
         if entries is not None:
             return [file.path for entry in entries for file in entry.index_files]
-        with self._named():
+        with self._as_corrupt():
             return index_paths(self.data)
 
     def keep(self, stored: StoredSegment, load: Load) -> None:
-        """Say where it was written."""
+        """Set the file that it was written to."""
         self.stored, self._load, self._data = stored, load, None
 
     @staticmethod
     def fetch(segments: Iterable[Segment]) -> list[bytes]:
-        """The bytes of segments, which are kept; those that are not here yet are read together."""
-        known = [(segment, segment._data) for segment in segments]
-        missing = [segment for segment, data in known if data is None]
+        """Return the bytes of segments, which keep them; those that are missing are read together."""
+        cached = [(segment, segment._data) for segment in segments]
+        missing = [segment for segment, data in cached if data is None]
         read: Iterator[bytes] = iter(())
         if missing:
             load = missing[0]._load
             assert load is not None
             read = iter(load([segment.stored for segment in missing if segment.stored is not None]))
-        found = []
-        for segment, data in known:
+        contents = []
+        for segment, data in cached:
             if data is None:
                 data, stored = next(read), segment.stored
                 assert stored is not None
                 if len(data) != stored.length or google_crc32c.value(data) != stored.checksum:
                     raise segment._corrupt("its length or checksum does not match")
                 segment._data = data
-            found.append(data)
-        return found
+            contents.append(data)
+        return contents
 
     @contextmanager
-    def _named(self) -> Iterator[None]:
+    def _as_corrupt(self) -> Iterator[None]:
         """Name the segment in errors about its bytes."""
         try:
             yield
         except (ValueError, TypeError) as error:
             raise self._corrupt(error) from error
 
-    def _corrupt(self, what: object) -> StoreError:
-        place = "within the manifest" if self.stored is None else repr(self.stored.path)
+    def _corrupt(self, message: object) -> StoreError:
+        location = "within the manifest" if self.stored is None else repr(self.stored.path)
         return StoreError(
-            f"segment {place} is corrupt: {' '.join(str(what).split())}; restore it from a copy, or delete the "
+            f"segment {location} is corrupt: {' '.join(str(message).split())}; restore it from a copy, or delete the "
             "manifests that name it to go back to an older state"
         )
 
@@ -171,7 +175,7 @@ class FileEntries(Sequence[FileEntry]):
         self.segments = tuple(segments)
 
     @classmethod
-    def of(cls, entries: Iterable[FileEntry]) -> FileEntries:
+    def from_entries(cls, entries: Iterable[FileEntry]) -> FileEntries:
         """Given entries, sorted by path."""
         return cls(_split(list(entries)))
 
@@ -224,16 +228,16 @@ class FileEntries(Sequence[FileEntry]):
 
     def own_bytes(self, index_id: str) -> int:
         """Return the total length of an index's files that cover a single data file."""
-        found = (segment.summary.indexes.get(index_id) for segment in self.segments)
-        return sum(item.length for item in found if item is not None)
+        summaries = (segment.summary.indexes.get(index_id) for segment in self.segments)
+        return sum(item.length for item in summaries if item is not None)
 
     def own_paths(self) -> Iterator[str]:
-        """Every index file that a data file has of its own."""
+        """Yield the index files of single data files."""
         for segment in self._fetched(self.segments):
             yield from segment.index_paths()
 
     def updated(self, changes: Mapping[str, FileEntry | None]) -> FileEntries:
-        """With the entries of some paths put in or exchanged, or taken out where there is None.
+        """Return the entries with those of some paths added or replaced, or removed if the change is None.
 
         Segments without such a path are kept as they are.
         """
@@ -245,19 +249,21 @@ class FileEntries(Sequence[FileEntry]):
         def change(at: int, segment: Segment | None) -> Sequence[FileEntry] | None:
             if at not in touched:
                 return None
-            held: dict[str, FileEntry | None] = {}
+            by_path: dict[str, FileEntry | None] = {}
             if segment is not None:
-                held.update((item.path, item) for item in segment.entries)
-            held.update(touched[at])
-            found = tuple(item for _, item in sorted(held.items()) if item is not None)
-            return None if segment is not None and found == segment.entries else found
+                by_path.update((item.path, item) for item in segment.entries)
+            by_path.update(touched[at])
+            changed = tuple(item for _, item in sorted(by_path.items()) if item is not None)
+            return None if segment is not None and changed == segment.entries else changed
 
-        return self._changed(change)
+        return self._replace_segments(change)
 
     def mapped(
         self, change: Callable[[FileEntry], FileEntry | None], needed: Callable[[Segment], bool]
     ) -> FileEntries:
-        """With each entry changed, or taken out where that gives None; only segments for which it is needed."""
+        """Return the entries with each changed, or removed if the change is None; other segments than the needed ones
+        stay.
+        """
 
         def change_all(at: int, segment: Segment | None) -> Sequence[FileEntry] | None:
             if segment is None or not needed(segment):
@@ -267,53 +273,61 @@ class FileEntries(Sequence[FileEntry]):
                 return None
             return [item for item in changed if item is not None]
 
-        return self._changed(change_all)
+        return self._replace_segments(change_all)
 
     def find(self, paths: Iterable[str]) -> dict[str, FileEntry]:
-        """The entries of those paths that have one."""
+        """Return the entries of those paths that have one."""
         firsts = [segment.summary.first for segment in self.segments]
-        wanted: dict[int, list[str]] = {}
+        paths_by_segment: dict[int, list[str]] = {}
         for path in paths:
             at = bisect_right(firsts, path) - 1
             if at >= 0 and path <= self.segments[at].summary.last:
-                wanted.setdefault(at, []).append(path)
-        found: dict[str, FileEntry] = {}
-        for at, segment in zip(wanted, self._fetched([self.segments[at] for at in wanted]), strict=True):
+                paths_by_segment.setdefault(at, []).append(path)
+        by_path: dict[str, FileEntry] = {}
+        for at, segment in zip(
+            paths_by_segment, self._fetched([self.segments[at] for at in paths_by_segment]), strict=True
+        ):
             entries = {item.path: item for item in segment.entries}
-            found.update((path, entries[path]) for path in wanted[at] if path in entries)
-        return found
+            by_path.update((path, entries[path]) for path in paths_by_segment[at] if path in entries)
+        return by_path
 
-    def _changed(self, change: Callable[[int, Segment | None], Sequence[FileEntry] | None]) -> FileEntries:
-        """With the entries of segments exchanged where ``change`` gives any; neighbours that changed are joined."""
-        found: list[Segment] = []
-        waiting: list[FileEntry] = []
+    def _replace_segments(
+        self, change: Callable[[int, Segment | None], Sequence[FileEntry] | None]
+    ) -> FileEntries:
+        """Return the entries with segments replaced where ``change`` returns any; changed neighbours are joined."""
+        segments_after: list[Segment] = []
+        pending: list[FileEntry] = []
         segments: Sequence[Segment | None] = self.segments or (None,)
         for at, segment in enumerate(segments):
             entries = change(at, segment)
             if entries is not None:
-                waiting += entries
+                pending += entries
             elif segment is not None:
-                # few entries join the segment behind them, so that no table ends up in crumbs
+                # few entries join the segment after them, so that segments do not get small
                 if (
-                    waiting
-                    and len(waiting) < SEGMENT_FILES // 4
+                    pending
+                    and len(pending) < SEGMENT_FILES // 4
                     and segment.summary.num_files < SEGMENT_FILES
                 ):
-                    waiting += segment.entries
+                    pending += segment.entries
                     continue
-                found += _split(waiting)
-                waiting = []
-                found.append(segment)
-        if found and 0 < len(waiting) < SEGMENT_FILES // 4 and found[-1].summary.num_files < SEGMENT_FILES:
-            waiting = [*found.pop().entries, *waiting]
-        found += _split(waiting)
-        same = len(found) == len(self.segments) and all(
-            a is b for a, b in zip(found, self.segments, strict=True)
+                segments_after += _split(pending)
+                pending = []
+                segments_after.append(segment)
+        if (
+            segments_after
+            and 0 < len(pending) < SEGMENT_FILES // 4
+            and segments_after[-1].summary.num_files < SEGMENT_FILES
+        ):
+            pending = [*segments_after.pop().entries, *pending]
+        segments_after += _split(pending)
+        same = len(segments_after) == len(self.segments) and all(
+            a is b for a, b in zip(segments_after, self.segments, strict=True)
         )
-        return self if same else FileEntries(found)
+        return self if same else FileEntries(segments_after)
 
     def _fetched(self, segments: Sequence[Segment]) -> Iterator[Segment]:
-        """Segments in order; those whose entries are not here are read some at once."""
+        """Yield segments in order; those without decoded entries are read several at a time."""
         for start in range(0, len(segments), _READ_TOGETHER):
             together = segments[start : start + _READ_TOGETHER]
             Segment.fetch(segment for segment in together if not segment.has_entries)
@@ -321,24 +335,26 @@ class FileEntries(Sequence[FileEntry]):
 
 
 def _split(entries: Sequence[FileEntry]) -> list[Segment]:
-    """Segments of about the same length, none too long."""
+    """Split entries into segments of about the same length, none too long."""
     parts = -(-len(entries) // SEGMENT_FILES)
     cuts = [len(entries) * part // parts for part in range(parts + 1)] if parts else []
-    return [Segment.of(some) for start, end in pairwise(cuts) for some in _light(entries[start:end])]
+    return [
+        Segment.from_entries(some) for start, end in pairwise(cuts) for some in _light(entries[start:end])
+    ]
 
 
 def _light(entries: Sequence[FileEntry]) -> Iterator[Sequence[FileEntry]]:
-    """All of them at once, or in turn as many as a segment should hold: where files have very many stripes."""
+    """Yield runs of entries that fit a segment: more than one if files have very many stripes."""
     columns = _COLUMN_BYTES * len({file.index_id for entry in entries for file in entry.index_files})
-    start = held = 0
+    start = size_so_far = 0
     schemas: set[str] = set()
     for at, entry in enumerate(entries):
         own = raw_size(entry) + columns
         size = own + (0 if entry.schema in schemas else len(entry.schema))
-        if held and held + size > SEGMENT_RAW_BYTES:
+        if size_so_far and size_so_far + size > SEGMENT_RAW_BYTES:
             yield entries[start:at]
-            start, held, schemas = at, 0, set()
+            start, size_so_far, schemas = at, 0, set()
             size = own + len(entry.schema)
-        held += size
+        size_so_far += size
         schemas.add(entry.schema)
     yield entries[start:]

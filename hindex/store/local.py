@@ -3,28 +3,158 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import random
+import stat
 import threading
 import time
+import uuid
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from hindex.errors import StoreError
-from hindex.store.files import (
-    ATTEMPTS,
-    create_if_absent,
-    make_directories,
-    read_whole,
-    sync_directory,
-    write_new,
-)
-from hindex.store.storage import StoredFile
+from hindex.store.storage import TEMPORARY_PREFIX, StoredFile, another_store
 
-Found = TypeVar("Found")
+#: Attempts to create a directory that other processes remove because it is empty.
+ATTEMPTS = 20
+
+_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV}
+
+
+def create_if_absent(directory: Path, name: str, data: bytes) -> bool:
+    """Create ``directory/name`` durably, never visible with part of its content.
+
+    :returns: False if the name exists already: it is left alone.
+    :raises OSError: if it cannot be written; nothing is left behind.
+    :raises StoreError: if the file system has no hard links, or the file is there but may not be durable.
+    """
+    temporary = directory / f"{TEMPORARY_PREFIX}{os.getpid()}-{uuid.uuid4().hex}"
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        try:
+            _write_all(descriptor, data)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        try:
+            # unlike rename, link fails where the name exists
+            os.link(temporary, directory / name)
+        except FileExistsError:
+            # over NFS the answer that it is made may be lost, and the request that is sent again finds it there
+            if not _is_same(temporary, directory / name):
+                return False
+        except OSError as error:
+            if error.errno in _NO_LINKS:
+                raise StoreError(
+                    f"cannot commit in {str(directory)!r}: its file system has no hard links "
+                    f"({error.strerror}); {another_store('a directory on another file system')}"
+                ) from error
+            raise
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+    try:
+        sync_directory(directory)
+    except OSError as error:
+        # others may have seen it and built on it, so it cannot be taken back
+        raise StoreError(
+            f"{str(directory / name)!r} was committed, but its directory could not be written to disk "
+            f"({error.strerror}): the change is visible now and may be lost if the machine fails. Check the disk"
+        ) from error
+    return True
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False
+
+
+def write_new(path: Path, data: bytes) -> None:
+    """Write a file that does not exist, durable once its directory is synced.
+
+    :raises OSError: if it cannot be written; nothing is left behind.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    try:
+        try:
+            _write_all(descriptor, data)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError:
+        with contextlib.suppress(OSError):
+            path.unlink()
+        raise
+
+
+def read_whole(path: Path, limit: int) -> bytes:
+    """Read a regular file of at most ``limit`` bytes.
+
+    :raises OSError: if it cannot be read.
+    :raises ValueError: if it is larger, or no regular file.
+    """
+    # without O_NONBLOCK a pipe of that name would block for ever
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise ValueError("it is no regular file")
+        if status.st_size > limit:
+            raise ValueError(f"it has {status.st_size} bytes, more than the {limit} that are supported")
+        # a buffer of the limit would be taken whole, however short the file is
+        return file.read(status.st_size)
+
+
+def make_directories(path: Path) -> None:
+    """Create a directory and those above it, durably.
+
+    Other processes may remove them again while they are empty.
+
+    :raises OSError: if one cannot be created.
+    """
+    for _ in range(ATTEMPTS):
+        if path.is_dir():
+            return
+        above = path.parent
+        make_directories(above)
+        try:
+            path.mkdir()
+            sync_directory(above)
+        except (FileExistsError, FileNotFoundError):
+            pass
+        else:
+            return
+        if os.path.lexists(path) and not path.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+
+
+def sync_directory(path: Path) -> None:
+    """Make the names in a directory durable."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        # some network file systems cannot, and need not, sync directories
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+T = TypeVar("T")
 
 #: How long a writer waits at most for those before it; one of them may be stopped.
 TURN_S = 10.0
@@ -44,16 +174,16 @@ class LocalStorage:
         self._safe: set[str] = set()
 
     def locate(self, path: str) -> str:
-        found = f"{self.root}/{path}"
-        directory = found.rpartition("/")[0]
-        # a table has many index files in few directories, and resolving a path asks the system at every step
-        if directory in self._safe and not os.path.islink(found):  # noqa: PTH114 pathlib takes ten times as long
-            return found
-        if not Path(found).resolve().is_relative_to(Path(self.root).resolve()):
-            raise StoreError(f"{found!r} is a symbolic link that leaves the store; remove the link")
+        location = f"{self.root}/{path}"
+        directory = location.rpartition("/")[0]
+        # a table has many index files in few directories, and resolving a path takes a system call for each part
+        if directory in self._safe and not os.path.islink(location):  # noqa: PTH114 pathlib takes ten times as long
+            return location
+        if not Path(location).resolve().is_relative_to(Path(self.root).resolve()):
+            raise StoreError(f"{location!r} is a symbolic link that leaves the store; remove the link")
         if Path(directory).resolve().is_relative_to(Path(self.root).resolve()):
             self._safe.add(directory)
-        return found
+        return location
 
     def names(self, directory: str) -> list[str]:
         try:
@@ -70,13 +200,13 @@ class LocalStorage:
             return []
 
     def files(self, directory: str) -> Iterator[StoredFile]:
-        """Every file below a directory; symbolic links are listed and not followed."""
+        """Yield every file below a directory; symbolic links are listed and not followed."""
         top = Path(self.root, directory)
         if not top.resolve().is_relative_to(Path(self.root).resolve()):
             raise StoreError(f"{str(top)!r} is a symbolic link that leaves the store; remove the link")
-        for place, _, names in os.walk(top, onerror=_listing_failed):
+        for directory_path, _, names in os.walk(top, onerror=_listing_failed):
             for name in names:
-                path = Path(place, name)
+                path = Path(directory_path, name)
                 try:
                     status = path.lstat()
                 except FileNotFoundError:
@@ -95,17 +225,17 @@ class LocalStorage:
 
     def create(self, path: str, data: bytes, *, is_first: bool = True) -> bool:
         directory, _, name = path.rpartition("/")
-        place = Path(self.root, directory)
+        directory_path = Path(self.root, directory)
         if not is_first:
-            return create_if_absent(place, name, data)
-        return _in_directory(place, partial(create_if_absent, place, name, data))
+            return create_if_absent(directory_path, name, data)
+        return _in_directory(directory_path, partial(create_if_absent, directory_path, name, data))
 
     def write(self, files: Mapping[str, bytes]) -> None:
         directories: set[Path] = set()
         for path, data in files.items():
-            place = Path(self.root, path)
-            _in_directory(place.parent, partial(write_new, place, data))
-            directories.add(place.parent)
+            file_path = Path(self.root, path)
+            _in_directory(file_path.parent, partial(write_new, file_path, data))
+            directories.add(file_path.parent)
         for directory in directories:
             sync_directory(directory)
 
@@ -118,19 +248,19 @@ class LocalStorage:
     @contextlib.contextmanager
     def turn(self, directory: str) -> Iterator[None]:
         """Hold the lock of a directory, which its holder's death frees; without it after :data:`TURN_S` seconds."""
-        place = Path(self.root, directory)
-        mine: set[Path] = _turns.__dict__.setdefault("mine", set())
+        directory_path = Path(self.root, directory)
+        held_locks: set[Path] = _turns.__dict__.setdefault("mine", set())
         try:
-            descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            descriptor = os.open(directory_path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError:
-            # there is none before the first commit, and of anything else that commit will tell
+            # it is missing before the first commit; the commit reports any other error
             descriptor = -1
         if descriptor < 0:
             yield
             return
         # a commit within another one's change has its turn already
-        is_outer = place not in mine
-        mine.add(place)
+        is_outer = directory_path not in held_locks
+        held_locks.add(directory_path)
         try:
             until = time.monotonic() + TURN_S
             while is_outer and time.monotonic() < until:
@@ -144,28 +274,28 @@ class LocalStorage:
             yield
         finally:
             if is_outer:
-                mine.discard(place)
+                held_locks.discard(directory_path)
             os.close(descriptor)
 
     def tidy(self, directory: str) -> None:
         root = Path(self.root)
-        place = root / directory
-        while place == root or place.is_relative_to(root):
+        directory_path = root / directory
+        while directory_path == root or directory_path.is_relative_to(root):
             # one that is not empty stays
             try:
-                place.rmdir()
+                directory_path.rmdir()
             except OSError:
                 return
-            place = place.parent
+            directory_path = directory_path.parent
 
 
-def _in_directory(place: Path, write: Callable[[], Found]) -> Found:
+def _in_directory(directory: Path, write: Callable[[], T]) -> T:
     """Write into a directory, which is made where it is missing: VACUUM, or a build that ends, may find it empty."""
     for _ in range(ATTEMPTS - 1):
-        make_directories(place)
+        make_directories(directory)
         with contextlib.suppress(FileNotFoundError):
             return write()
-    make_directories(place)
+    make_directories(directory)
     return write()
 
 

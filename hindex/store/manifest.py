@@ -1,6 +1,6 @@
 """Manifests: the immutable states of a table's index store, and the changes that lead from one to the next.
 
-A manifest says which indexes exist and, for each indexed data file, its fingerprint and its index files. The
+A manifest lists the indexes and, for each indexed data file, its fingerprint and its index files. The
 functions here are pure; :mod:`hindex.store.store` reads and writes.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from hindex.errors import IndexExistsError, IndexNotFoundError
 from hindex.store.entries import FileEntries, Segment
-from hindex.store.entry import FileEntry, IndexFileEntry, SharedFileEntry, SharedIndexEntry, is_safe_path
+from hindex.store.segment import FileEntry, IndexFileEntry, SharedFileEntry, SharedIndexEntry, is_safe_path
 from hindex.validation import check_text, suggestion
 
 __all__ = [
@@ -25,10 +25,10 @@ __all__ = [
     "add_indexes",
     "check_new_index",
     "drop_index",
-    "forget_index_files",
     "is_safe_path",
     "merge_build_result",
     "new_index_id",
+    "remove_index_files",
     "rename_index",
     "update_index",
 ]
@@ -43,14 +43,14 @@ class IndexEntry:
     :param type: name of the index type, such as ``bitmap``.
     :param column_type: text of the column's type (:func:`hindex.table.type_text.type_text`).
     :param properties: sorted by key.
-    :param where: the predicate on partition columns that chose what is indexed, or None.
+    :param where: the predicate on partition columns that selects the indexed files, or None.
     :param created_ms: milliseconds since 1970.
-    :param creator: the user who made it.
-    :param level: what one index file covers: ``stripe``, ``partition`` or ``table``.
+    :param creator: the user that created it.
+    :param level: the scope of one index file: ``stripe``, ``partition`` or ``table``.
     :param refreshed_ms: when files were last added or exchanged; 0 where that never happened.
     :param deferred: created without being built, and not built since: it has no files.
-    :param annotations: sorted by key; kept for people, they do not change what is written.
-    :param quarantined: why it must not be used until it is built anew; None where it may be.
+    :param annotations: sorted by key; for display only.
+    :param quarantined: the reason why it must not be used until it is rebuilt; None if it may be used.
     """
 
     id: str
@@ -77,7 +77,7 @@ class Manifest:
     :param number: 0 before the first commit, then 1, 2, ...
     :param indexes: in order of creation.
     :param files: sorted by path; each has at least one index file, its own or shared. They become
-        :class:`~hindex.store.entries.FileEntries`, whose parts are read from the store when they are asked for.
+        :class:`~hindex.store.entries.FileEntries`, whose segments are read from the store on demand.
     """
 
     number: int
@@ -88,11 +88,11 @@ class Manifest:
 
     def __post_init__(self) -> None:
         if not isinstance(self.files, FileEntries):
-            object.__setattr__(self, "files", FileEntries.of(self.files))
+            object.__setattr__(self, "files", FileEntries.from_entries(self.files))
 
     @property
     def entries(self) -> FileEntries:
-        """The files, with what they can beside being a sequence."""
+        """The files, typed as :class:`~hindex.store.entries.FileEntries`."""
         assert isinstance(self.files, FileEntries)
         return self.files
 
@@ -101,22 +101,22 @@ class Manifest:
         return cls(0, table_uri)
 
     def find_index(self, name: str) -> IndexEntry | None:
-        """The index of that name (letter case does not matter), or None."""
-        wanted = check_text(name, "the name of an index", "by_id").lower()
-        return next((item for item in self.indexes if item.name.lower() == wanted), None)
+        """Return the index of a name (letter case does not matter), or None."""
+        lowered = check_text(name, "the name of an index", "by_id").lower()
+        return next((item for item in self.indexes if item.name.lower() == lowered), None)
 
     def index(self, name: str) -> IndexEntry:
-        """The index of that name.
+        """Return the index of a name.
 
         :raises IndexNotFoundError: naming those that exist.
         """
-        found = self.find_index(name)
-        if found is None:
+        entry = self.find_index(name)
+        if entry is None:
             raise no_such_index(name, [item.name for item in self.indexes])
-        return found
+        return entry
 
     def files_by_path(self) -> dict[str, FileEntry]:
-        """A new dict of the file entries; keep it when looking up many."""
+        """Return a new dictionary of the file entries; keep it for many lookups."""
         return {item.path: item for item in self.files}
 
     def shared_indexes(self) -> tuple[SharedIndexEntry, ...]:
@@ -124,12 +124,12 @@ class Manifest:
         return tuple(self.entries.shared().values())
 
     def index_file_paths(self) -> frozenset[str]:
-        """Every index file that is named."""
+        """Return the paths of all index files."""
         shared = {file.path for item in self.shared_indexes() for file in item.files}
         return frozenset({*self.entries.own_paths(), *shared})
 
     def segment_paths(self) -> frozenset[str]:
-        """The files that hold its segments."""
+        """Return the paths of the files of its segments."""
         stored = (segment.stored for segment in self.entries.segments)
         return frozenset(item.path for item in stored if item is not None)
 
@@ -143,16 +143,16 @@ class Manifest:
         return (self.indexes, self.files) == (other.indexes, other.files)
 
 
-def no_such_index(name: str, known: Sequence[str]) -> IndexNotFoundError:
-    """The error for a name that no index of a table has, with those that they have."""
-    names = ", ".join(map(repr, known)) or "none"
+def no_such_index(name: str, existing: Sequence[str]) -> IndexNotFoundError:
+    """Return the error for a name that no index of a table has, with those that exist."""
+    names = ", ".join(map(repr, existing)) or "none"
     return IndexNotFoundError(
-        f"Index {name!r} does not exist; {suggestion(name, known)}the table's indexes are: {names}"
+        f"Index {name!r} does not exist; {suggestion(name, existing)}the table's indexes are: {names}"
     )
 
 
 def new_index_id() -> str:
-    """A fresh id for an index."""
+    """Return a fresh id for an index."""
     return uuid.uuid4().hex
 
 
@@ -175,7 +175,7 @@ def check_new_index(manifest: Manifest, entry: IndexEntry) -> None:
 
 
 def add_indexes(manifest: Manifest, entries: Iterable[IndexEntry]) -> Manifest:
-    """The manifest with new indexes.
+    """Return the manifest with new indexes.
 
     :raises IndexExistsError: see :func:`check_new_index`; also for two alike among the new ones.
     """
@@ -187,17 +187,17 @@ def add_indexes(manifest: Manifest, entries: Iterable[IndexEntry]) -> Manifest:
 
 
 def drop_index(manifest: Manifest, name: str) -> Manifest:
-    """The manifest without an index and its files.
+    """Return the manifest without an index and its files.
 
     :raises IndexNotFoundError: if there is none of that name.
     """
-    gone = manifest.index(name).id
-    kept = tuple(item for item in manifest.indexes if item.id != gone)
-    return _without(replace(manifest, indexes=kept), gone, lambda entry: True)
+    index_id = manifest.index(name).id
+    kept = tuple(item for item in manifest.indexes if item.id != index_id)
+    return _remove_index(replace(manifest, indexes=kept), index_id, lambda entry: True)
 
 
 def rename_index(manifest: Manifest, name: str, new_name: str) -> Manifest:
-    """The manifest with another name for an index.
+    """Return the manifest with another name for an index.
 
     :raises IndexNotFoundError: if there is none of that name.
     :raises IndexExistsError: if another index has the new name.
@@ -210,14 +210,14 @@ def rename_index(manifest: Manifest, name: str, new_name: str) -> Manifest:
 
 
 def update_index(manifest: Manifest, entry: IndexEntry) -> Manifest:
-    """The manifest with what is recorded of an index, by its id, exchanged; unchanged where there is no such id."""
-    found = tuple(entry if item.id == entry.id else item for item in manifest.indexes)
-    return replace(manifest, indexes=found)
+    """Return the manifest with the entry of an index replaced, by its id; unchanged if there is no such id."""
+    indexes = tuple(entry if item.id == entry.id else item for item in manifest.indexes)
+    return replace(manifest, indexes=indexes)
 
 
-def forget_index_files(manifest: Manifest, index_id: str, paths: Collection[str]) -> Manifest:
-    """The manifest without what an index has of some data files."""
-    return _without(manifest, index_id, lambda entry: entry.path in paths)
+def remove_index_files(manifest: Manifest, index_id: str, paths: Collection[str]) -> Manifest:
+    """Return the manifest without the files of an index for some data files."""
+    return _remove_index(manifest, index_id, lambda entry: entry.path in paths)
 
 
 def merge_build_result(
@@ -227,11 +227,11 @@ def merge_build_result(
     files: Sequence[FileEntry] = (),
     vanished: Collection[str] = (),
 ) -> Manifest:
-    """The manifest with what a build or a refresh made.
+    """Return the manifest with the result of a build or refresh.
 
     A built file whose fingerprint is recorded already gains its index files, replacing those of the same
     indexes. Where the fingerprint differs, the new entry replaces the old with all its index files. Index
-    files of an index that was dropped meanwhile are left out.
+    files of an index that has been dropped since are left out.
 
     :param new_indexes: those to create in the same commit.
     :param vanished: paths of data files to forget.
@@ -244,7 +244,7 @@ def merge_build_result(
     for built in files:
         # several jobs of one build may have read a file
         before = changes[built.path] if built.path in changes else old.get(built.path)
-        joined = _joined(before, built, alive)
+        joined = _merge_entries(before, built, alive)
         changes[built.path] = joined if joined.index_files or joined.shared else None
     return replace(manifest, files=manifest.entries.updated(changes))
 
@@ -253,13 +253,13 @@ def _target(entry: IndexEntry) -> tuple[str, str, str | None]:
     return entry.column.lower(), entry.type.lower(), entry.where
 
 
-def _joined(old: FileEntry | None, new: FileEntry, alive: Collection[str]) -> FileEntry:
-    """A new entry with what is still good of the old one, and without indexes that are gone."""
+def _merge_entries(old: FileEntry | None, new: FileEntry, alive: Collection[str]) -> FileEntry:
+    """Merge a new entry with the index files of the old one that are still valid, without those of dropped indexes."""
     own = {item.index_id: item for item in new.index_files if item.index_id in alive}
     shared = {item.index_id: item for item in new.shared if item.index_id in alive}
     if old is not None and old.fingerprint == new.fingerprint:
-        # the build has opened the file and compared its tail: whoever opens it for the older indexes does no more, so
-        # that the new one's changed_ns holds for these, too
+        # the build has opened the file and compared its tail, as a lookup of the older indexes does: the new
+        # entry's changed_ns holds for these, too
         own = {item.index_id: item for item in old.index_files} | own
         shared = {item.index_id: item for item in old.shared} | shared
     return replace(
@@ -269,11 +269,13 @@ def _joined(old: FileEntry | None, new: FileEntry, alive: Collection[str]) -> Fi
     )
 
 
-def _without(manifest: Manifest, index_id: str, goes: Callable[[FileEntry], bool]) -> Manifest:
-    """The manifest without what an index has of some data files; those with nothing left are left out."""
+def _remove_index(manifest: Manifest, index_id: str, is_dropped: Callable[[FileEntry], bool]) -> Manifest:
+    """Return the manifest without the files of an index for some data files; data files without any index are
+    removed.
+    """
 
     def change(entry: FileEntry) -> FileEntry | None:
-        if not entry.is_covered_by(index_id) or not goes(entry):
+        if not entry.is_covered_by(index_id) or not is_dropped(entry):
             return entry
         own = tuple(item for item in entry.index_files if item.index_id != index_id)
         shared = tuple(item for item in entry.shared if item.index_id != index_id)

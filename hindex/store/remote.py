@@ -1,4 +1,4 @@
-"""Stores on object stores and other file systems that fsspec knows."""
+"""Stores on object stores and other file systems of fsspec."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 #: fsspec's names of file systems whose exclusive creation is one step of the server (or, in memory, of this module).
 EXCLUSIVE = frozenset({"s3", "gs", "gcs", "abfs", "abfss", "az", "memory"})
 
-#: What to install for a scheme that fsspec knows only with the help of another package.
+#: The package that fsspec needs for a scheme.
 _PACKAGES = {
     "s3": "s3fs>=2025.12",
     "gs": "gcsfs",
@@ -67,34 +67,34 @@ class RemoteStorage:
         return [place.rstrip("/").rpartition("/")[2] for place, kind in self._list("") if kind == "directory"]
 
     def files(self, directory: str) -> Iterator[StoredFile]:
-        found: dict[str, dict[str, Any]] = {}
+        infos: dict[str, dict[str, Any]] = {}
         top = self._path(directory)
-        with _as_os_error(), contextlib.suppress(FileNotFoundError):
+        with _raise_os_error(), contextlib.suppress(FileNotFoundError):
             self._filesystem.invalidate_cache()
-            found = self._filesystem.find(top, detail=True)
-        for place, info in found.items():
-            name = place[len(top) :].strip("/")
+            infos = self._filesystem.find(top, detail=True)
+        for object_path, info in infos.items():
+            name = object_path[len(top) :].strip("/")
             # an empty object that stands for a directory ends in a slash
-            if name and not place.endswith("/"):
+            if name and not object_path.endswith("/"):
                 yield StoredFile(f"{directory}/{name}", int(info["size"] or 0), _mtime_ns(info))
 
     def version(self, path: str) -> Hashable:
-        with _as_os_error():
+        with _raise_os_error():
             self._filesystem.invalidate_cache()
             info = self._filesystem.info(self._path(path))
         return str(info.get("ETag") or info.get("etag")), _mtime_ns(info), info["size"]
 
     def read(self, path: str, limit: int) -> bytes:
-        place = self._path(path)
+        object_path = self._path(path)
         try:
-            with _as_os_error():
-                # a byte more tells that there are more, and no others are held
-                data: bytes = self._filesystem.cat_file(place, start=0, end=limit + 1)
+            with _raise_os_error():
+                # one byte more shows that the file is longer, without reading all of it
+                data: bytes = self._filesystem.cat_file(object_path, start=0, end=limit + 1)
         except (FileNotFoundError, PermissionError):
             raise
         except OSError:
             # S3 has no range of an object without bytes
-            if not self._is_empty(place):
+            if not self._is_empty(object_path):
                 raise
             data = b""
         if len(data) > limit:
@@ -114,35 +114,35 @@ class RemoteStorage:
         except OSError as error:
             if error.errno == errno.EAGAIN:
                 return False
-            return self._settled(path, data, error)
+            return self._is_own_file(path, data, error)
         return True
 
     def write(self, files: Mapping[str, bytes]) -> None:
         def put(item: tuple[str, bytes]) -> None:
-            with _as_os_error():
+            with _raise_os_error():
                 self._filesystem.pipe_file(self._path(item[0]), item[1])
 
         with ThreadPoolExecutor(_REQUESTS) as pool:
             list(pool.map(put, files.items()))
 
     def upload(self, path: str, local: str) -> None:
-        """Write a file from a local one, under a name that nobody else uses."""
-        with _as_os_error():
+        """Write a file from a local one, under a name that no other writer uses."""
+        with _raise_os_error():
             self._filesystem.put_file(local, self._path(path))
 
     def delete(self, path: str) -> None:
-        with _as_os_error(), contextlib.suppress(FileNotFoundError):
+        with _raise_os_error(), contextlib.suppress(FileNotFoundError):
             self._filesystem.rm_file(self._path(path))
 
     def prepare(self, directory: str) -> None:
         self._prove_exclusive()
 
     def turn(self, directory: str) -> contextlib.AbstractContextManager[None]:
-        """No waiting: writers do not know of each other."""
+        """Do not wait: writers of an object store cannot see each other."""
         return contextlib.nullcontext()
 
     def tidy(self, directory: str) -> None:
-        """Nothing to do: where a directory is not a name of its own, an empty one does not exist."""
+        """Do nothing: an object store has no empty directories."""
 
     @property
     def _filesystem(self) -> AbstractFileSystem:
@@ -175,13 +175,13 @@ class RemoteStorage:
             self._opened = filesystem, path
         return self._opened
 
-    def _is_empty(self, place: str) -> bool:
-        with contextlib.suppress(OSError), _as_os_error():
-            return bool(self._filesystem.info(place)["size"] == 0)
+    def _is_empty(self, object_path: str) -> bool:
+        with contextlib.suppress(OSError), _raise_os_error():
+            return bool(self._filesystem.info(object_path)["size"] == 0)
         return False
 
     def _list(self, directory: str) -> list[tuple[str, str]]:
-        with _as_os_error(), contextlib.suppress(FileNotFoundError):
+        with _raise_os_error(), contextlib.suppress(FileNotFoundError):
             self._filesystem.invalidate_cache()
             infos = self._filesystem.ls(self._path(directory), detail=True)
             return [(str(info["name"]), str(info["type"])) for info in infos]
@@ -193,22 +193,22 @@ class RemoteStorage:
         :raises FileExistsError: if there is one.
         :raises OSError: with ``EAGAIN`` if another writer is creating it just now; if it cannot be written.
         """
-        place, filesystem = self._path(path), self._filesystem
+        object_path, filesystem = self._path(path), self._filesystem
         try:
-            with _as_os_error(), _memory if "memory" in _names(filesystem) else contextlib.nullcontext():
-                filesystem.pipe_file(place, data, mode="create")
+            with _raise_os_error(), _memory if "memory" in _names(filesystem) else contextlib.nullcontext():
+                filesystem.pipe_file(object_path, data, mode="create")
         except OSError as error:
             code = _code(error)
             if code in _TAKEN:
-                raise FileExistsError(errno.EEXIST, "it exists already", place) from error
+                raise FileExistsError(errno.EEXIST, "it exists already", object_path) from error
             if code in _UNDER_WAY:
-                raise OSError(errno.EAGAIN, "another writer is creating it", place) from error
+                raise OSError(errno.EAGAIN, "another writer is creating it", object_path) from error
             raise
 
-    def _settled(self, path: str, data: bytes, error: OSError) -> bool:
+    def _is_own_file(self, path: str, data: bytes, error: OSError) -> bool:
         """Return True if a file exists because our own request to create it succeeded, and only its answer was lost."""
         try:
-            found = self.read(path, len(data))
+            stored = self.read(path, len(data))
         except FileNotFoundError:
             if isinstance(error, FileExistsError):
                 return False  # there was one, and it is deleted already
@@ -219,10 +219,10 @@ class RemoteStorage:
             if isinstance(error, PermissionError):
                 raise error from None
             raise StoreError(
-                f"it is not known whether {self.locate(path)!r} was written: {reason(error)}, and looking for it "
-                f"fails too ({reason(unreadable)}). When the store answers again, SHOW INDEXES tells"
+                f"the outcome of writing {self.locate(path)!r} is unknown: {reason(error)}, and reading it fails too "
+                f"({reason(unreadable)}). Run SHOW INDEXES when the store is reachable again"
             ) from error
-        return found == data
+        return stored == data
 
     def _prove_exclusive(self) -> None:
         """Make sure that a file cannot be created twice here: commits rely on it.
@@ -230,13 +230,13 @@ class RemoteStorage:
         :raises StoreError: if it can.
         """
         names = _names(self._filesystem)
-        place = self._path("").strip("/").partition("/")[0]
-        key = f"{names[0]}://{place}"
+        first_part = self._path("").strip("/").partition("/")[0]
+        key = f"{names[0]}://{first_part}"
         if key in _proven:
             return
-        known = bool(EXCLUSIVE.intersection(names))
+        is_listed = bool(EXCLUSIVE.intersection(names))
         probe = f"manifests/{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
-        if known and _takes_mode(self._filesystem):
+        if is_listed and _takes_mode(self._filesystem):
             self._create(probe, b"first")
             try:
                 self._create(probe, b"second")
@@ -263,11 +263,11 @@ def _takes_mode(filesystem: AbstractFileSystem) -> bool:
     from fsspec import AbstractFileSystem
     from fsspec.asyn import AsyncFileSystem
 
-    of = type(filesystem)
+    filesystem_class = type(filesystem)
     if isinstance(filesystem, AsyncFileSystem):
-        return "mode" in inspect.signature(of._pipe_file).parameters
-    is_own = of.pipe_file is not AbstractFileSystem.pipe_file
-    return is_own and "mode" in inspect.signature(of.pipe_file).parameters
+        return "mode" in inspect.signature(filesystem_class._pipe_file).parameters
+    is_own = filesystem_class.pipe_file is not AbstractFileSystem.pipe_file
+    return is_own and "mode" in inspect.signature(filesystem_class.pipe_file).parameters
 
 
 def _mtime_ns(info: Mapping[str, Any]) -> int:
@@ -285,13 +285,13 @@ def _mtime_ns(info: Mapping[str, Any]) -> int:
 
 
 def _code(error: OSError) -> str:
-    """The code of a store's own error, where there is one."""
+    """Return the code of an object store's own error, or an empty string."""
     response = getattr(error.__cause__, "response", None)
     return str(response.get("Error", {}).get("Code", "")) if isinstance(response, dict) else ""
 
 
 @contextlib.contextmanager
-def _as_os_error() -> Iterator[None]:
+def _raise_os_error() -> Iterator[None]:
     """Errors of the library below, of whatever family, as :class:`OSError`."""
     try:
         yield

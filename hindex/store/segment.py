@@ -1,33 +1,139 @@
-"""Segments: immutable runs of data files' entries, sorted by path, as bytes of their own.
+"""Segments: immutable runs of the manifest entries of data files, sorted by path and encoded as bytes.
 
-A commit writes those anew that hold a changed entry and refers to all others. They are Arrow record batches of one
-row for each data file; ``docs/store.md`` specifies the columns.
+A commit writes only the segments with a changed entry and refers to all others. A segment is an Arrow record batch
+with one row for each data file; ``docs/store.md`` specifies the columns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hindex.index.column_stats import ColumnStats
+from hindex.index.column_stats import LISTS, ColumnStats, StatsColumn, StoredStats, encode_stripe_stats
 from hindex.store.arrow_stream import raw_bytes
-from hindex.store.entry import FileEntry, IndexFileEntry, SharedIndexEntry, is_safe_path
-from hindex.store.extents import LISTS, ExtentColumn, StoredExtents, encode_extents
+from hindex.table.listing import Fingerprint
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFileEntry:
+    """One index file of one data file.
+
+    :param path: relative to the store's directory, with forward slashes.
+    :param length: bytes.
+    :param footer_checksum: crc32c of the index file's footer.
+    :param stripe_stats: the statistics of each stripe, to skip stripes and files by; empty if the index type has none.
+    """
+
+    index_id: str
+    path: str
+    length: int
+    footer_checksum: int
+    stripe_stats: Sequence[ColumnStats] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SharedFileEntry:
+    """One index file of many data files.
+
+    :param path: relative to the store's directory, with forward slashes.
+    :param length: bytes.
+    :param footer_checksum: crc32c of the index file's footer.
+    :param stats: its keys; ``rows`` are pairs of a key and a row group, ``null_count`` row groups with a null.
+    """
+
+    path: str
+    length: int
+    footer_checksum: int
+    stats: ColumnStats
+
+
+@dataclass(frozen=True, slots=True)
+class SharedIndexEntry:
+    """The files that one build wrote for an index over many data files.
+
+    :param id: 32 hexadecimal digits, never used again.
+    :param column_type: text of the type whose keys are in the files.
+    :param partition: the partition that it covers, as its directories are named, or None for the table.
+    :param num_files: data files that were covered when it was written; those that changed do not name it any more.
+    :param files: in order of their keys; no key is in two of them.
+    """
+
+    id: str
+    index_id: str
+    column_type: str
+    partition: str | None
+    num_files: int
+    num_row_groups: int
+    files: tuple[SharedFileEntry, ...] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """One indexed data file as it was when it was read.
+
+    :param path: relative to the table, with forward slashes.
+    :param stripe_rows: rows of each stripe, in file order.
+    :param schema: text of the file's root type (:func:`hindex.table.type_text.type_text`).
+    :param index_files: sorted by index id; at most one an index.
+    :param shared: index files that cover other data files too, sorted by index id; at most one entry an index.
+    :param changed_ns: when the status of the file had last changed (``DataFile.changed_ns``); 0 where that is not
+        known.
+    :param num_row_groups: of all stripes; 0 where that is not known, or there is no row.
+    """
+
+    path: str
+    length: int
+    mtime_ns: int
+    tail_checksum: int
+    num_rows: int
+    stripe_rows: tuple[int, ...]
+    schema: str
+    index_files: tuple[IndexFileEntry, ...] = ()
+    shared: tuple[SharedIndexEntry, ...] = ()
+    changed_ns: int = 0
+    num_row_groups: int = 0
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        return Fingerprint(self.length, self.mtime_ns, self.tail_checksum)
+
+    def index_file(self, index_id: str) -> IndexFileEntry | None:
+        """Return the file of one index, or None if it does not cover this data file."""
+        return next((item for item in self.index_files if item.index_id == index_id), None)
+
+    def shared_index(self, index_id: str) -> SharedIndexEntry | None:
+        """Return the entry of the index files that cover this data file among others, or None."""
+        return next((item for item in self.shared if item.index_id == index_id), None)
+
+    def is_covered_by(self, index_id: str) -> bool:
+        """Return True if an index covers this data file, in a file of its own or in a shared one."""
+        return self.index_file(index_id) is not None or self.shared_index(index_id) is not None
+
+
+def is_safe_path(path: str) -> bool:
+    """Return True if a relative path stays below any directory that it is joined to."""
+    return (
+        bool(path)
+        and "\0" not in path
+        and not path.startswith("/")
+        and all(part not in ("", ".", "..") for part in path.split("/"))
+    )
+
 
 #: Longer segments are refused: they are hostile or damaged.
 MAX_SEGMENT_BYTES = 1 << 28
-#: And those that are longer once they are decompressed, but for what so many times their bytes allow: a segment that an
-#: earlier version wrote of many stripes may be.
+#: Segments with more uncompressed bytes than this, and than so many times their length, are refused: earlier versions
+#: wrote longer segments of files with many stripes.
 MAX_RAW_BYTES = 1 << 26
 MAX_RAW_FACTOR = 256
 
-_INDEX, _EXTENTS = "index ", "extents "
-# what is of one length in the columns of a row, and of an extent
-_ROW_BYTES, _EXTENT_BYTES = 64, 24
+_INDEX, _STATS = "index ", "extents "
+# bytes of the columns of fixed width: of a row, and of a stripe's statistics
+_ROW_BYTES, _STATS_BYTES = 64, 24
 _PLAIN = pa.schema(
     [
         pa.field("path", pa.string()),
@@ -47,8 +153,8 @@ _INDEX_FIELDS = [
     pa.field("length", pa.uint64()),
     pa.field("footer_checksum", pa.uint32()),
 ]
-_EXTENTS_FIELDS = [pa.field(name, pa.list_(of)) for name, of in LISTS.items()]
-_FIELDS = {_INDEX: _INDEX_FIELDS, _EXTENTS: _EXTENTS_FIELDS}
+_STATS_FIELDS = [pa.field(name, pa.list_(of)) for name, of in LISTS.items()]
+_FIELDS = {_INDEX: _INDEX_FIELDS, _STATS: _STATS_FIELDS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +193,7 @@ class StoredSegment:
 
 
 def summarize(entries: Sequence[FileEntry]) -> Summary:
-    """The summary of some entries, of which there is one at least."""
+    """Summarize at least one entry."""
     own: dict[str, list[IndexFileEntry]] = {}
     for entry in entries:
         for file in entry.index_files:
@@ -105,7 +211,7 @@ def summarize(entries: Sequence[FileEntry]) -> Summary:
 
 
 def encode_segment(entries: Sequence[FileEntry]) -> bytes:
-    """The bytes of a segment.
+    """Encode a segment.
 
     :param entries: sorted by path.
     """
@@ -126,9 +232,9 @@ def encode_segment(entries: Sequence[FileEntry]) -> bytes:
         files = [entry.index_file(index_id) for entry in entries]
         columns.append(_index_column(files))
         schema = schema.append(pa.field(_INDEX + index_id, columns[-1].type))
-        if any(file is not None and file.extents for file in files):
-            columns.append(_extents_column(files))
-            schema = schema.append(pa.field(_EXTENTS + index_id, columns[-1].type))
+        if any(file is not None and file.stripe_stats for file in files):
+            columns.append(_stats_column(files))
+            schema = schema.append(pa.field(_STATS + index_id, columns[-1].type))
     batch = pa.RecordBatch.from_arrays(columns, schema=schema)
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
@@ -138,15 +244,15 @@ def encode_segment(entries: Sequence[FileEntry]) -> bytes:
 
 
 def raw_size(entry: FileEntry) -> int:
-    """About how many bytes an entry takes in a segment before that is compressed, its schema left out."""
+    """Estimate the uncompressed bytes of an entry in a segment, without its schema."""
     size = (
         _ROW_BYTES + len(entry.path) + 8 * len(entry.stripe_rows) + sum(len(item.id) for item in entry.shared)
     )
     for file in entry.index_files:
         size += len(file.path)
-        for extent in file.extents:
-            keys = (extent.min_key, extent.max_key)
-            size += _EXTENT_BYTES + sum(len(key) for key in keys if isinstance(key, bytes))
+        for stats in file.stripe_stats:
+            keys = (stats.min_key, stats.max_key)
+            size += _STATS_BYTES + sum(len(key) for key in keys if isinstance(key, bytes))
     return size
 
 
@@ -155,11 +261,11 @@ def check_size(data: bytes) -> None:
 
     :raises ValueError: if it is that.
     """
-    raw, most = raw_bytes(data), max(MAX_RAW_BYTES, MAX_RAW_FACTOR * len(data))
-    if len(data) > MAX_SEGMENT_BYTES or raw > most:
+    raw, max_raw = raw_bytes(data), max(MAX_RAW_BYTES, MAX_RAW_FACTOR * len(data))
+    if len(data) > MAX_SEGMENT_BYTES or raw > max_raw:
         raise ValueError(
             f"its {len(data)} bytes are {raw} once they are decompressed, and the most are {MAX_SEGMENT_BYTES} as "
-            f"stored and {most} decompressed"
+            f"stored and {max_raw} decompressed"
         )
 
 
@@ -173,18 +279,20 @@ def _index_column(files: Sequence[IndexFileEntry | None]) -> pa.StructArray:
     return pa.StructArray.from_arrays(children, fields=_INDEX_FIELDS, mask=missing)
 
 
-def _extents_column(files: Sequence[IndexFileEntry | None]) -> pa.StructArray:
-    messages = [encode_extents(file.extents) if file and file.extents else None for file in files]
+def _stats_column(files: Sequence[IndexFileEntry | None]) -> pa.StructArray:
+    messages = [
+        encode_stripe_stats(file.stripe_stats) if file and file.stripe_stats else None for file in files
+    ]
     children = [
         pa.array([() if message is None else getattr(message, name) for message in messages], pa.list_(of))
         for name, of in LISTS.items()
     ]
     missing = pa.array([message is None for message in messages], pa.bool_())
-    return pa.StructArray.from_arrays(children, fields=_EXTENTS_FIELDS, mask=missing)
+    return pa.StructArray.from_arrays(children, fields=_STATS_FIELDS, mask=missing)
 
 
 def decode_segment(data: bytes) -> pa.RecordBatch:
-    """The batch of a segment.
+    """Decode a segment.
 
     :raises ValueError: if it is not one.
     """
@@ -208,10 +316,10 @@ def _check_schema(schema: pa.Schema) -> None:
     fields = list(schema)
     if not pa.schema(fields[: len(_PLAIN)]).equals(_PLAIN) or len(set(schema.names)) < len(fields):
         raise ValueError("a segment does not have the columns that it should have")
-    for field in fields[len(_PLAIN) :]:
-        kind = next((prefix for prefix in _FIELDS if field.name.startswith(prefix)), None)
-        if kind is None or field.type != pa.struct(_FIELDS[kind]):
-            raise ValueError(f"a segment has a column {field.name!r} of type {field.type}")
+    for item in fields[len(_PLAIN) :]:
+        kind = next((prefix for prefix in _FIELDS if item.name.startswith(prefix)), None)
+        if kind is None or item.type != pa.struct(_FIELDS[kind]):
+            raise ValueError(f"a segment has a column {item.name!r} of type {item.type}")
 
 
 def _never_null(batch: pa.RecordBatch) -> Iterator[pa.Array]:
@@ -226,13 +334,13 @@ def _never_null(batch: pa.RecordBatch) -> Iterator[pa.Array]:
 
 
 def batch_indexes(batch: pa.RecordBatch) -> dict[str, int]:
-    """The ids of the indexes that have a column, and how many rows have something in it."""
+    """Return the ids of the indexes that have a column, and the number of rows that are not null in each."""
     names = [name for name in batch.schema.names if name.startswith(_INDEX)]
     return {name.removeprefix(_INDEX): batch.num_rows - batch.column(name).null_count for name in names}
 
 
 def batch_entries(batch: pa.RecordBatch, shared: Iterable[SharedIndexEntry]) -> tuple[FileEntry, ...]:
-    """The entries of a segment.
+    """Return the entries of a segment.
 
     :param shared: those that its rows may name.
     :raises ValueError: if a row contradicts itself, or leaves the table or store.
@@ -278,43 +386,43 @@ def batch_entries(batch: pa.RecordBatch, shared: Iterable[SharedIndexEntry]) -> 
 
 
 def _values(array: pa.Array) -> list[Any]:
-    """The values of an array; equal ones of a dictionary are one object, however long each is."""
+    """Return the values of an array; equal ones of a dictionary are one object, however long each is."""
     if not pa.types.is_dictionary(array.type):
         return array.to_pylist()  # type: ignore[no-any-return]
-    held = array.dictionary.to_pylist()
-    return [held[at] for at in array.indices.to_pylist()]
+    dictionary = array.dictionary.to_pylist()
+    return [dictionary[at] for at in array.indices.to_pylist()]
 
 
 def _add_index_files(batch: pa.RecordBatch, index_id: str, own: Sequence[list[IndexFileEntry]]) -> None:
     column = batch.column(_INDEX + index_id)
     paths, lengths, checksums = (column.field(at).to_pylist() for at in range(len(_INDEX_FIELDS)))
-    extents = _extents(batch, index_id)
-    for at, is_there in enumerate(column.is_valid().to_pylist()):
-        if is_there:
+    stripe_stats = _stripe_stats(batch, index_id)
+    for at, is_valid in enumerate(column.is_valid().to_pylist()):
+        if is_valid:
             if not is_safe_path(paths[at]):
                 raise ValueError(f"index file name {paths[at]!r} leaves the store")
-            own[at].append(IndexFileEntry(index_id, paths[at], lengths[at], checksums[at], extents[at]))
+            own[at].append(IndexFileEntry(index_id, paths[at], lengths[at], checksums[at], stripe_stats[at]))
 
 
-def _extents(batch: pa.RecordBatch, index_id: str) -> Sequence[Sequence[ColumnStats]]:
+def _stripe_stats(batch: pa.RecordBatch, index_id: str) -> Sequence[Sequence[ColumnStats]]:
     """Return the column statistics that an index has of each file's stripes."""
-    found: list[Sequence[ColumnStats]] = [()] * batch.num_rows
-    if _EXTENTS + index_id in batch.schema.names:
-        column = batch.column(_EXTENTS + index_id)
-        is_there = column.is_valid()
-        held = ExtentColumn(column.filter(is_there), batch.column("stripe_rows").filter(is_there))
-        for number, at in enumerate(pc.indices_nonzero(is_there).to_pylist()):
-            found[at] = StoredExtents(held, number)
-    return found
+    stats: list[Sequence[ColumnStats]] = [()] * batch.num_rows
+    if _STATS + index_id in batch.schema.names:
+        column = batch.column(_STATS + index_id)
+        is_valid = column.is_valid()
+        decoded = StatsColumn(column.filter(is_valid), batch.column("stripe_rows").filter(is_valid))
+        for number, at in enumerate(pc.indices_nonzero(is_valid).to_pylist()):
+            stats[at] = StoredStats(decoded, number)
+    return stats
 
 
 def index_paths(data: bytes) -> list[str]:
-    """Every index file that the data files of a segment have of their own.
+    """Return the index files of single data files in a segment.
 
     :raises ValueError: if it is not a segment.
     """
-    found: list[str] = []
+    paths: list[str] = []
     for column in decode_segment(data).columns[len(_PLAIN) :]:
         if column.type.num_fields == len(_INDEX_FIELDS):
-            found += column.field("path").filter(column.is_valid()).to_pylist()
-    return found
+            paths += column.field("path").filter(column.is_valid()).to_pylist()
+    return paths

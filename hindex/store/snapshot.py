@@ -42,8 +42,8 @@ T = TypeVar("T")
 class FileView:
     """One data file as it is now.
 
-    ``entry`` is its manifest entry, whether or not it still fits; ``is_listed_fresh`` says that length and
-    time are those recorded, and that nothing else is known (the tail's checksum is compared by whoever opens the file).
+    ``entry`` is its manifest entry, fresh or stale. ``is_listed_fresh`` compares only length and time; the
+    checksum of the tail is compared when a task opens the file.
     ``names`` are the file's own columns and ``columns`` these with their types, ``num_rows``, ``num_stripes`` and
     ``num_row_groups`` are how many rows, stripes and row groups it has; of the last, 0 also where an older build
     recorded the file. ``tail_checksum`` is that of its tail now, where this was read to compare it.
@@ -79,7 +79,7 @@ class FileView:
 
     @property
     def is_certainly_fresh(self) -> bool:
-        """Return True if the file is known to be the recorded one without being opened."""
+        """Return True if the file is certainly the recorded one, without opening it."""
         return (
             self.entry is not None
             and self.is_listed_fresh
@@ -89,9 +89,9 @@ class FileView:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A table at one moment. ``files`` have rows, are sorted by path; ``vanished`` are recorded but gone.
+    """A table at one moment. ``files`` have rows, are sorted by path; ``vanished`` are recorded but deleted.
 
-    ``store_problem`` says why the manifest could not be read; ``manifest`` is empty then, so that queries read
+    ``store_problem`` is the error of reading the manifest; ``manifest`` is empty then, so that queries read
     the files, and whatever changes or lists indexes raises it. ``declared`` is the catalog's schema, from which
     ``schema`` is; None where it is inferred from the files.
     """
@@ -123,7 +123,7 @@ class Snapshot:
         return self.manifest.number == (0 if latest is None else latest.number)
 
     def check_store(self) -> None:
-        """Raise what kept the manifest from being read, if anything did."""
+        """Raise the error of reading the manifest, if there was one."""
         if self.store_problem is not None:
             raise self.store_problem
 
@@ -140,10 +140,9 @@ def take_snapshot(
 ) -> Snapshot:
     """List a table, load its manifest and derive its schema.
 
-    The schema is the declared one, or else that of all files. What is in files that have not changed comes from the
-    manifest; the tails of the others are read, and of those that may have changed although length and time are as they
-    were.
-    A manifest that cannot be read is no error here: it becomes ``store_problem``.
+    The schema is the declared one, or else that of all files. The content of unchanged files comes from the manifest;
+    the tails of the others are read, and of those that may have changed although length and time are the same. An error
+    of reading the manifest becomes ``store_problem``.
 
     :param options: how transactional directories are read.
     :param partitions: those of a catalog. Without them nothing is known of partitions elsewhere: entries of files
@@ -157,10 +156,10 @@ def take_snapshot(
     latest: Manifest | None = None
     entries: dict[str, FileEntry] = {}
     try:
-        # first, so that it knows of no file that came after the listing, and would be taken for gone
+        # before the listing: a manifest loaded after it could name newer files, which would count as deleted
         latest = store.load()
         if latest is not None:
-            # reads what is in files of its own, so that nothing of it can fail later
+            # reads all segments, so that no later use can fail
             entries = latest.files_by_path()
     except (StoreError, NewerFormatError) as error:
         problem, latest = error, None
@@ -172,7 +171,7 @@ def take_snapshot(
         declared=None if declared is None else declared.partitions,
     )
     manifest = Manifest.empty(listing.uri) if latest is None else latest
-    views = _compared(
+    views = _compare_tails(
         [
             FileView(file, entries.get(file.path), listing.partition_values(file))
             for file in listing.files
@@ -184,7 +183,7 @@ def take_snapshot(
     columns = [content.columns for content in contents]
     flat = _flat_files(views, contents)
     names = {id(item): tuple(name for name, _ in item) for item in columns}
-    # what others may see is not gone
+    # files that another user may see are not deleted
     present = {file.path for file in listing.files} | listing.unseen
     transactional = bool(listing.transactional)
     partition_columns = [TableColumn(c.name, c.type) for c in listing.partitioning.columns]
@@ -196,12 +195,12 @@ def take_snapshot(
         schema = merge_schemas(
             zip((view.file.path for view in views), columns, strict=True)
             if views or not transactional
-            else _columns_before(entries, partition_columns),
+            else _recorded_schemas(entries, partition_columns),
             partition_columns,
             transactional=transactional,
         )
     binding = tuple(column.name for column in schema.data_columns)
-    unsure = {key for key, own in names.items() if _may_be_bound_otherwise(binding, own)}
+    unsure = {key for key, own in names.items() if _is_binding_uncertain(binding, own)}
     return Snapshot(
         name=name or table,
         store=store,
@@ -231,7 +230,7 @@ def take_snapshot(
     )
 
 
-def _may_be_bound_otherwise(binding: Sequence[str], own: Sequence[str]) -> bool:
+def _is_binding_uncertain(binding: Sequence[str], own: Sequence[str]) -> bool:
     """Return True if the binding of names to a file's columns depends on other columns of the table.
 
     That is where a file has several that differ in letter case only, and the table calls one of them otherwise: it may
@@ -247,40 +246,40 @@ def _may_be_bound_otherwise(binding: Sequence[str], own: Sequence[str]) -> bool:
     )
 
 
-def _columns_before(
+def _recorded_schemas(
     entries: Mapping[str, FileEntry], partition_columns: Sequence[TableColumn]
 ) -> list[tuple[str, _Columns]]:
     """Return the columns of the files that were indexed before all rows of a transactional table were deleted.
 
-    Newest first, without those whose types do not fit newer ones: they are remembered only, and nobody reads them.
+    Newest first, without those whose types do not fit newer ones: their files are deleted.
     """
     newest: dict[str, FileEntry] = {}
     for entry in sorted(entries.values(), key=lambda entry: (entry.mtime_ns, entry.path), reverse=True):
         newest.setdefault(entry.schema, entry)
     kept: list[tuple[str, _Columns]] = []
     for entry in newest.values():
-        found = _recorded_columns(entry.schema, True)
-        if found is None:
+        recorded = _recorded_columns(entry.schema, True)
+        if recorded is None:
             continue
-        more = [*kept, (entry.path, found[0])]
+        more = [*kept, (entry.path, recorded[0])]
         try:
             merge_schemas(more, partition_columns)
         except TableError:
-            # the table was made anew with other types since; a refresh forgets the old files
+            # the table was recreated with other types since; a refresh removes the old files
             continue
         kept = more
     return kept
 
 
 def find_fresh_paths(snapshot: Snapshot) -> frozenset[str]:
-    """The files that are as they were indexed: length, time and the checksum of the ORC tail.
+    """Return the files that are unchanged since they were indexed: length, time and the checksum of the ORC tail.
 
     Reads the tail of every file that is listed as fresh, where the snapshot has not.
 
     :raises OrcError: if one is not readable as ORC.
     """
     listed = [view for view in snapshot.files if view.is_listed_fresh]
-    sums = _of_each(
+    sums = _read_each(
         [view for view in listed if view.tail_checksum is None],
         lambda view: read_file_tail(view.file).checksum,
     )
@@ -292,27 +291,27 @@ def find_fresh_paths(snapshot: Snapshot) -> frozenset[str]:
     )
 
 
-def _compared(views: list[FileView], *, every: bool) -> list[FileView]:
-    """Files with their tails' checksums where they are listed as fresh and nothing else says that they are.
+def _compare_tails(views: list[FileView], *, every: bool) -> list[FileView]:
+    """Return the files, with the checksums of their tails if they are listed as fresh and nothing else proves it.
 
     :param every: also where something does.
     """
-    doubted = [view for view in views if view.is_listed_fresh and (every or not view.is_certainly_fresh)]
-    if not doubted:
+    unverified = [view for view in views if view.is_listed_fresh and (every or not view.is_certainly_fresh)]
+    if not unverified:
         return views
-    # who wants to know of every file trusts no status
-    sums = _of_each(doubted, partial(_tail_checksum, known=not every))
+    # a check of every file trusts no status
+    sums = _read_each(unverified, partial(_tail_checksum, use_cached=not every))
     return [replace(view, tail_checksum=sums.get(view.file.path)) for view in views]
 
 
-def _tail_checksum(view: FileView, *, known: bool) -> int | None:
-    """The checksum of a file's tail; None where it cannot be read, which is told whoever needs the file.
+def _tail_checksum(view: FileView, *, use_cached: bool) -> int | None:
+    """Return the checksum of a file's tail; None if it cannot be read, which a later read of the file reports.
 
-    :param known: whether that of a local file whose status is as it was need not be read again.
+    :param use_cached: use the cached checksum of a local file whose status is unchanged.
     """
     try:
-        if known and view.file.changed_ns is not None:
-            return _known_checksum(view.file)
+        if use_cached and view.file.changed_ns is not None:
+            return _cached_checksum(view.file)
         return read_file_tail(view.file).checksum
     except (OrcError, TableError):
         return None
@@ -320,12 +319,12 @@ def _tail_checksum(view: FileView, *, known: bool) -> int | None:
 
 # as many as large tables have: of one that has more, none would be known the next time
 @lru_cache(maxsize=1 << 18)
-def _known_checksum(file: DataFile) -> int:
-    """The checksum of a local file's tail; of one whose status changed in any way, it is read again."""
+def _cached_checksum(file: DataFile) -> int:
+    """Return the cached checksum of a local file's tail; after any change of the file's status, it is read again."""
     return read_file_tail(file).checksum
 
 
-def _of_each(views: Sequence[FileView], read: Callable[[FileView], T]) -> dict[str, T]:
+def _read_each(views: Sequence[FileView], read: Callable[[FileView], T]) -> dict[str, T]:
     """Read something from each of several files in parallel; return the results by path."""
     if len(views) < 2:
         return {view.file.path: read(view) for view in views}
@@ -334,7 +333,7 @@ def _of_each(views: Sequence[FileView], read: Callable[[FileView], T]) -> dict[s
 
 
 def _flat_files(views: Sequence[FileView], contents: Sequence[_Content]) -> dict[str, AcidFile]:
-    """The flat files of transactional directories, which know then how many rows are before theirs."""
+    """Return the flat files of transactional directories, with the number of rows before theirs."""
     return with_row_ids(
         (view.file.acid, view.file.path, content.num_rows)
         for view, content in zip(views, contents, strict=True)
@@ -365,12 +364,12 @@ def _file_contents(views: Sequence[FileView]) -> list[_Content]:
         for view in views
         if _is_recorded(view)
         and view.entry
-        and (found := _recorded_columns(view.entry.schema, view.file.acid is not None)) is not None
-        for columns, is_flat in [found]
+        and (columns_and_kind := _recorded_columns(view.entry.schema, view.file.acid is not None)) is not None
+        for columns, is_flat in [columns_and_kind]
     }
     unknown = [view for view in views if view.file.path not in recorded]
-    known = recorded | _of_each(unknown, lambda view: _read_content(view.file))
-    return [known[view.file.path] for view in views]
+    contents = recorded | _read_each(unknown, lambda view: _read_content(view.file))
+    return [contents[view.file.path] for view in views]
 
 
 def _is_recorded(view: FileView) -> bool:
@@ -389,7 +388,7 @@ def _read_content(file: DataFile) -> _Content:
 
 
 def read_file_tail(file: DataFile) -> FileTail:
-    """The tail of a data file, read now.
+    """Read the tail of a data file.
 
     :raises OrcError: if it is not readable as ORC.
     """
@@ -407,7 +406,7 @@ _Columns = tuple[tuple[str, OrcType], ...]
 
 @lru_cache(maxsize=256)
 def _recorded_columns(schema: str, is_transactional: bool) -> tuple[_Columns, bool] | None:
-    """The columns of a schema as a manifest records it; None where this version cannot read it."""
+    """Return the columns of a recorded schema; None if this version cannot read it."""
     try:
         return _columns(parse_type(schema), is_transactional)
     except ValueError:
@@ -415,7 +414,7 @@ def _recorded_columns(schema: str, is_transactional: bool) -> tuple[_Columns, bo
 
 
 def _columns(root: OrcType, is_transactional: bool) -> tuple[_Columns, bool]:
-    """The user's columns of a file, and whether it is flat."""
+    """Return the user's columns of a file, and True if it is flat."""
     acid = acid_columns(root) if is_transactional else None
     user = root if acid is None else acid.user
     return tuple(zip(user.field_names, user.children, strict=True)), acid is None

@@ -37,22 +37,22 @@ class Storage(Protocol):
         ...
 
     def locate(self, path: str) -> str:
-        """The absolute local path or URI of a file, which need not exist.
+        """Return the absolute local path or URI of a file, which need not exist.
 
         :raises StoreError: if it would not lie within the root.
         """
         ...
 
     def names(self, directory: str) -> list[str]:
-        """The names of the files directly in a directory; none where there is no such directory."""
+        """Return the names of the files directly in a directory; none if there is no such directory."""
         ...
 
     def directories(self) -> list[str]:
-        """The names of the directories directly in the root; none where there is no root."""
+        """Return the names of the directories directly in the root; none if there is no root."""
         ...
 
     def files(self, directory: str) -> Iterator[StoredFile]:
-        """Every file below a directory; nothing where there is no such directory."""
+        """Yield every file below a directory; nothing if there is no such directory."""
         ...
 
     def version(self, path: str) -> Hashable:
@@ -63,7 +63,7 @@ class Storage(Protocol):
         ...
 
     def read(self, path: str, limit: int) -> bytes:
-        """The content of a file of at most ``limit`` bytes.
+        """Read a file of at most ``limit`` bytes.
 
         :raises FileNotFoundError: if there is none.
         :raises ValueError: if it is longer, or no regular file.
@@ -71,20 +71,20 @@ class Storage(Protocol):
         ...
 
     def read_all(self, paths: Sequence[str], limit: int) -> list[bytes]:
-        """As :meth:`read`, of several files at once."""
+        """Read several files, as :meth:`read`."""
         ...
 
     def create(self, path: str, data: bytes, *, is_first: bool = True) -> bool:
         """Put if absent: create a file with its whole content, durably, and only if there is none of that name.
 
-        :param is_first: whether its directory may have to be made.
+        :param is_first: True if its directory may be missing.
         :returns: False if there is another one: it is left alone.
-        :raises StoreError: if this storage cannot do that, or it is not known whether it was done.
+        :raises StoreError: if this storage cannot do that, or the outcome is unknown.
         """
         ...
 
     def write(self, files: Mapping[str, bytes]) -> None:
-        """Write files durably, under names that nobody else uses."""
+        """Write files durably, under names that no other writer uses."""
         ...
 
     def delete(self, path: str) -> None:
@@ -96,9 +96,10 @@ class Storage(Protocol):
         ...
 
     def turn(self, directory: str) -> AbstractContextManager[None]:
-        """Let writers of the same machine finish first, where that can be told.
+        """Wait for other writers of the same machine, where possible.
 
-        Only a courtesy, so that nobody loses every race: nothing relies on it, and the waiting ends after some seconds.
+        This keeps a writer from losing every race; correctness does not rely on it, and the wait ends after
+        some seconds.
         """
         ...
 
@@ -107,29 +108,29 @@ class Storage(Protocol):
         ...
 
 
-def open_storage(place: str) -> Storage:
-    """The storage of a local path or URI. Cheap: nothing is read or created.
+def open_storage(location: str) -> Storage:
+    """Return the storage of a local path or URI; nothing is read or created.
 
     :raises StoreError: if nothing here can read such a URI.
     """
-    if is_local(place):
+    if is_local(location):
         from hindex.store.local import LocalStorage
 
-        return LocalStorage(local_path(place))
+        return LocalStorage(local_path(location))
     from hindex.store.remote import RemoteStorage
 
-    uri = normalize_uri(place)
+    uri = normalize_uri(location)
     if "?" in uri:
         raise StoreError(
-            f"the store {place!r} cannot have options in its URI; give them in the environment, such as "
+            f"the store {location!r} cannot have options in its URI; give them in the environment, such as "
             f"AWS_ENDPOINT_URL, or {another_store('a local directory')}"
         )
     return RemoteStorage(uri)
 
 
-def another_store(place: str) -> str:
-    """The remedy of having a store at another place."""
-    return f"name {place} as the store: store= of connect(), --store of the command, or HINDEX_STORE"
+def another_store(location: str) -> str:
+    """Return the remedy of a store at another location."""
+    return f"name {location} as the store: store= of connect(), --store of the command, or HINDEX_STORE"
 
 
 def write_remedy(error: OSError) -> str:
@@ -152,17 +153,17 @@ def reason(error: BaseException) -> str:
     return " ".join(text.split()) or type(error).__name__
 
 
-def is_missing(place: str) -> bool:
+def is_missing(location: str) -> bool:
     """Return True if nothing exists at the place of a store.
 
     An object store counts as missing if it has no directories there. If the answer is unknown, return False: reading
     from the store reports the error.
-
-    Where it cannot be told, it is taken to be there: who reads from it tells more.
     """
     try:
         return not (
-            Path(local_path(place)).is_dir() if is_local(place) else open_storage(place).directories()
+            Path(local_path(location)).is_dir()
+            if is_local(location)
+            else open_storage(location).directories()
         )
     except (OSError, StoreError):
         return False

@@ -22,10 +22,17 @@ import google_crc32c
 
 from hindex.errors import CommitConflictError, NewerFormatError, StoreError
 from hindex.lru_cache import LruCache
-from hindex.store.build_markers import BUILDS, MAX_NOTICE_BYTES, Builder, BuildNotice, builder_of, notice_name
+from hindex.store.build_files import (
+    BUILDS,
+    MAX_NOTICE_BYTES,
+    Builder,
+    BuildNotice,
+    notice_name,
+    parse_notice_name,
+)
 from hindex.store.entries import Segment
-from hindex.store.format import MAX_BYTES, corrupt, decode, encode, unplaced
 from hindex.store.manifest import IndexEntry, Manifest, is_safe_path
+from hindex.store.manifest_file import MAX_BYTES, corrupt, decode, encode, unplaced
 from hindex.store.segment import MAX_SEGMENT_BYTES, StoredSegment
 from hindex.store.storage import (
     TEMPORARY_PREFIX,
@@ -38,7 +45,7 @@ from hindex.store.storage import (
 from hindex.table.directory_tree import is_hidden
 from hindex.table.location import is_local, join_uri, normalize_uri
 
-#: How long what is not needed stays, where VACUUM is not told: longer than a build takes.
+#: Default retention of VACUUM: longer than a build takes.
 RETAIN_HOURS = 168.0
 
 #: The directory within a table; Spark and Hive skip names that begin with an underscore.
@@ -72,7 +79,7 @@ class GarbageKind(enum.Enum):
     TEMPORARY = "left by a commit that was killed"
     MANIFEST = "superseded manifest"
     BUILD = "left by a build that was killed"
-    TABLE_GONE = "the table is gone"
+    TABLE_GONE = "the table is deleted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +88,8 @@ class GarbageFile:
 
     :param path: relative to the store's directory.
     :param length: bytes.
-    :param mtime_ns: since when it is not needed, as far as that can be told: a superseded manifest since the next
-        one, all else since its modification time. A young one may belong to a build that has not committed yet.
+    :param mtime_ns: since when it is not needed, as far as known: a superseded manifest since the next one, other files
+        since their modification time. A young one may belong to a build that has not committed yet.
     """
 
     path: str
@@ -114,7 +121,7 @@ class Store:
 
     @classmethod
     def for_table(cls, table_uri: str, store: str | None = None) -> Store:
-        """The store of a table: ``_hindex`` within (or beside) it, or a place of its own within ``store``.
+        """Return the store of a table: ``_hindex`` within (or beside) it, or a directory within ``store``.
 
         :param table_uri: any spelling of the table's place.
         :param store: any spelling of a directory or of a URI.
@@ -122,19 +129,19 @@ class Store:
         """
         uri = normalize_uri(table_uri)
         if store is not None:
-            place = normalize_uri(store)
-            return cls(join_uri(place, shared_name(uri)), uri, place)
-        # elsewhere the name has to tell: a directory that is called so finds its store again just as well
+            base = normalize_uri(store)
+            return cls(join_uri(base, shared_name(uri)), uri, base)
+        # for remote tables the name decides: a directory of such a name finds its store as well
         is_file = os.path.isfile(uri) if is_local(uri) else uri.endswith(".orc")  # noqa: PTH113 pathlib raises
         if is_file:
             directory, _, name = uri.rpartition("/")
             return cls(f"{directory}/{STORE_NAME}/files/{name}", uri)
         return cls(join_uri(uri, STORE_NAME), uri)
 
-    def missing_place(self) -> str | None:
-        """The place that was named for the stores of all tables, where nothing is there; remote ones are not asked."""
-        place = self._named_place
-        return place if place is not None and is_local(place) and is_missing(place) else None
+    def missing_root(self) -> str | None:
+        """Return the configured location of all stores if it is local and missing, else None."""
+        location = self._named_place
+        return location if location is not None and is_local(location) and is_missing(location) else None
 
     def check_hidden(self) -> None:
         """Refuse a place within the table whose files every reader would take for the table's.
@@ -149,7 +156,7 @@ class Store:
             )
 
     def load(self) -> Manifest | None:
-        """The latest manifest, or None where nothing was ever committed.
+        """Return the latest manifest, or None if nothing was ever committed.
 
         :raises StoreError: if it cannot be read or is corrupt.
         :raises NewerFormatError: if a newer version of hindex wrote it.
@@ -169,22 +176,23 @@ class Store:
             if manifest is not None:
                 return manifest
         raise StoreError(
-            f"manifests vanish from {self._named(_MANIFESTS)!r} as they are listed; stop what deletes them"
+            f"manifests disappear from {self._message_path(_MANIFESTS)!r} while they are listed; stop "
+            "the process that deletes them"
         )
 
     def _read(self, number: int) -> Manifest | None:
-        """One manifest as it was written; None where there is none."""
+        """Read one manifest as written; None if there is none."""
         path = f"{_MANIFESTS}/{_manifest_name(number)}"
-        name = self._named(path)
+        name = self._message_path(path)
         try:
             # a manifest never changes, so one that was decoded serves until there is a later one
             identity = (self.root, path, self._storage.version(path))
             if self._cached is not None and self._cached[0] == identity:
                 return self._cached[1]
-            known = RECENT.get(identity)
-            if known is not None:
-                self._keep(identity, known)
-                return known
+            cached = RECENT.get(identity)
+            if cached is not None:
+                self._keep(identity, cached)
+                return cached
             data = self._storage.read(path, MAX_BYTES + 64)
         except FileNotFoundError:
             return None
@@ -206,8 +214,8 @@ class Store:
     def commit(self, change: Callable[[Manifest], Manifest]) -> Manifest:
         """Apply a change to the latest manifest and make the result the latest.
 
-        ``change`` is called again, on the newer manifest, whenever another writer was faster; what it raises
-        ends the commit. A change that changes nothing writes nothing.
+        ``change`` is called again, on the newer manifest, whenever another writer was faster; its exceptions
+        end the commit. A change that changes nothing writes nothing.
 
         :returns: the manifest as committed, or the latest as it is.
         :raises CommitConflictError: if other writers were faster every time.
@@ -226,14 +234,14 @@ class Store:
         )
 
     def _try_commit(self, change: Callable[[Manifest], Manifest]) -> Manifest | None:
-        """One try of a commit; None if another writer was faster."""
+        """Try to commit once; None if another writer was faster."""
         seen = self._latest_seen
         old = self.load() or Manifest.empty(self.table_uri)
         if old.number < seen:
             raise StoreError(
-                f"the store {self.root!r} vanished: its manifest {seen} was there before, now "
-                f"{old.number or 'none'} is the latest; nothing was changed. Bring it back, or run the statement "
-                "again to start anew"
+                f"the store {self.root!r} disappeared: its manifest {seen} existed before, now "
+                f"{old.number or 'none'} is the latest; nothing was changed. Restore it, or run the statement again "
+                "to start over"
             )
         new = change(old)
         if new.same_content(old):
@@ -249,39 +257,39 @@ class Store:
     def _put(self, manifest: Manifest, *, is_first: bool) -> bool:
         """Write a manifest and those of its segments that are in no file yet; False if another writer was faster."""
         path = f"{_MANIFESTS}/{_manifest_name(manifest.number)}"
-        places: dict[Segment, StoredSegment] = {}
+        locations: dict[Segment, StoredSegment] = {}
         for segment in unplaced(manifest):
             data = segment.data
             name = f"{_SEGMENTS}/{uuid.uuid4().hex}.segment"
-            places[segment] = StoredSegment(name, len(data), google_crc32c.value(data))
-        encoded = encode(manifest, places, uuid.uuid4().bytes)
+            locations[segment] = StoredSegment(name, len(data), google_crc32c.value(data))
+        encoded = encode(manifest, locations, uuid.uuid4().bytes)
         try:
-            if places:
-                self._storage.write({stored.path: segment.data for segment, stored in places.items()})
+            if locations:
+                self._storage.write({stored.path: segment.data for segment, stored in locations.items()})
             is_done = self._storage.create(path, encoded, is_first=is_first)
         except OSError as error:
-            self._discard(places.values())
+            self._discard(locations.values())
             raise StoreError(
                 f"cannot write to the store {self.root!r}: {reason(error)}; nothing was changed; "
                 f"{write_remedy(error)}"
             ) from error
         if not is_done:
-            self._discard(places.values())
+            self._discard(locations.values())
             return False
-        for segment, stored in places.items():
+        for segment, stored in locations.items():
             segment.keep(stored, self._load_segments)
             self._segments[stored] = segment
         return True
 
     def _discard(self, segments: Iterable[StoredSegment]) -> None:
-        """Delete segments of a manifest that was not written; what cannot be deleted stays as garbage."""
+        """Delete the segments of a manifest that was not written; on errors, they stay as garbage."""
         for stored in segments:
             with contextlib.suppress(OSError):
                 self._storage.delete(stored.path)
 
-    def _load_segments(self, wanted: Sequence[StoredSegment]) -> list[bytes]:
+    def _load_segments(self, segments: Sequence[StoredSegment]) -> list[bytes]:
         try:
-            return self._storage.read_all([stored.path for stored in wanted], MAX_SEGMENT_BYTES)
+            return self._storage.read_all([stored.path for stored in segments], MAX_SEGMENT_BYTES)
         except (OSError, ValueError) as error:
             raise StoreError(
                 f"cannot read a segment of a manifest in {self.root!r}: {reason(error)}; check its access, and that "
@@ -289,12 +297,12 @@ class Store:
             ) from error
 
     def index_directory(self, index_id: str) -> str:
-        """The directory of an index's files, relative to the store; it is not made."""
+        """Return the directory of an index's files, relative to the store, without creating it."""
         _check_index_id(index_id)
         return f"{_DATA}/{index_id}"
 
     def absolute(self, path: str) -> str:
-        """The local path, or URI, of a file of the store.
+        """Return the local path, or URI, of a file of the store.
 
         :raises StoreError: if the name would leave the store.
         """
@@ -311,24 +319,24 @@ class Store:
         """
         path = self.index_directory(index_id)
         try:
-            found = self.absolute(path)
+            directory = self.absolute(path)
             self._storage.prepare(path)
         except OSError as error:
             raise StoreError(
-                f"cannot create {self._named(path)!r}: {reason(error)}; {write_remedy(error)}"
+                f"cannot create {self._message_path(path)!r}: {reason(error)}; {write_remedy(error)}"
             ) from error
-        return found
+        return directory
 
     @contextlib.contextmanager
     def announced(self, entries: Sequence[IndexEntry]) -> Iterator[None]:
-        """Tell others, as long as this lasts, that indexes are being built.
+        """Announce a build of indexes to other processes for the duration of the context.
 
         :raises StoreError: if nothing can be written to the store.
         """
         path = f"{BUILDS}/{notice_name(Builder.this())}"
-        told = Manifest(0, self.table_uri, time.time_ns() // 1_000_000, tuple(entries), ())
+        notice = Manifest(0, self.table_uri, time.time_ns() // 1_000_000, tuple(entries), ())
         try:
-            self._storage.write({path: encode(told)})
+            self._storage.write({path: encode(notice)})
         except OSError as error:
             raise StoreError(
                 f"cannot write to the store {self.root!r}: {reason(error)}; nothing was changed; "
@@ -343,7 +351,7 @@ class Store:
                 self._storage.tidy(BUILDS)
 
     def builds(self) -> tuple[BuildNotice, ...]:
-        """The builds under way, in the order of their start, as far as their notices can be read.
+        """Return the builds under way in the order of their start, as far as their notices can be read.
 
         :raises StoreError: if the store cannot be listed.
         """
@@ -351,21 +359,21 @@ class Store:
             names = self._storage.names(BUILDS)
         except OSError as error:
             raise self._cannot_list(BUILDS, error) from error
-        found = []
+        notices = []
         for name in names:
-            builder = builder_of(name)
+            builder = parse_notice_name(name)
             if builder is None or builder.is_gone:
                 continue
             try:
                 data = self._storage.read(f"{BUILDS}/{name}", MAX_NOTICE_BYTES)
-                told = decode(data, self._named(f"{BUILDS}/{name}"))
+                notice = decode(data, self._message_path(f"{BUILDS}/{name}"))
             except (OSError, ValueError, StoreError, NewerFormatError):
                 continue  # it has ended by now, or is of no version that is known here: nothing relies on it
-            found.append(BuildNotice(builder, told.created_ms, told.indexes))
-        return tuple(sorted(found, key=lambda item: item.started_ms))
+            notices.append(BuildNotice(builder, notice.created_ms, notice.indexes))
+        return tuple(sorted(notices, key=lambda item: item.started_ms))
 
     def index_files(self) -> dict[str, int]:
-        """The length of every file below ``data/``, by path relative to the store.
+        """Return the length of every file below ``data/``, by path relative to the store.
 
         :raises StoreError: if the store cannot be read.
         """
@@ -374,55 +382,57 @@ class Store:
     def garbage(self, kept_since_ns: int | None = None) -> tuple[GarbageFile, ...]:
         """List the files that are not needed, sorted by path: unnamed index files, and leftovers of commits.
 
-        :param kept_since_ns: manifests that were superseded at this time or later are live too, so that who reads
-            one finds its index files, and the others are garbage themselves. None: only the latest is live.
+        :param kept_since_ns: manifests that were superseded at this time or later are live too, so that their readers
+            find the index files, and the others are garbage themselves. None: only the latest is live.
         :raises StoreError: if the store cannot be read.
         """
         # files first: one that a commit makes live in between is then seen as live
         present = list(self._files(_DATA))
         present += [replace(item, kind=GarbageKind.SEGMENT) for item in self._files(_SEGMENTS)]
-        present += [replace(item, kind=GarbageKind.BUILD) for item in self._files(BUILDS) if _is_left(item)]
+        present += [
+            replace(item, kind=GarbageKind.BUILD) for item in self._files(BUILDS) if _is_abandoned(item)
+        ]
         manifests = list(self._files(_MANIFESTS))
         present += [replace(item, kind=GarbageKind.TEMPORARY) for item in manifests if _is_temporary(item)]
         manifest = self.load()
-        live = _named_files(manifest)
+        live = _referenced_files(manifest)
         superseded: list[GarbageFile] = []
         if kept_since_ns is not None and manifest is not None:
             for item in _superseded(manifests, manifest.number):
                 if item.mtime_ns < kept_since_ns:
                     superseded.append(item)
                 else:
-                    live |= self._named_still(_number(item.path))
-        found = [item for item in present if item.path not in live and not _is_foreign(item.path)]
-        return tuple(sorted([*found, *superseded], key=lambda item: item.path))
+                    live |= self._superseded_files(_number(item.path))
+        unneeded = [item for item in present if item.path not in live and not _is_foreign(item.path)]
+        return tuple(sorted([*unneeded, *superseded], key=lambda item: item.path))
 
-    def _named_still(self, number: int) -> frozenset[str]:
-        """The files that a superseded manifest names.
+    def _superseded_files(self, number: int) -> frozenset[str]:
+        """Return the files of a superseded manifest.
 
-        Nothing where its segments are gone: nobody can use it, and it only keeps its number taken.
+        Nothing if its segments are deleted: it cannot be used, and only reserves its number.
         """
         manifest = self._read(number)
         try:
-            return _named_files(manifest)
+            return _referenced_files(manifest)
         except StoreError:
-            there = {item.path for item in self._files(_SEGMENTS)}
-            if manifest is None or manifest.segment_paths() <= there:
+            present = {item.path for item in self._files(_SEGMENTS)}
+            if manifest is None or manifest.segment_paths() <= present:
                 raise
             return frozenset()
 
-    def everything(self) -> tuple[GarbageFile, ...]:
-        """Every file of the store, for a table that is gone; sorted by path.
+    def all_files(self) -> tuple[GarbageFile, ...]:
+        """Return every file of the store, for a deleted table, sorted by path.
 
         :raises StoreError: if the store cannot be read.
         """
-        places = (_DATA, _MANIFESTS, _SEGMENTS, BUILDS)
-        found = [item for place in places for item in self._files(place)]
+        directories = (_DATA, _MANIFESTS, _SEGMENTS, BUILDS)
+        files = [item for place in directories for item in self._files(place)]
         return tuple(
-            replace(item, kind=GarbageKind.TABLE_GONE) for item in sorted(found, key=lambda item: item.path)
+            replace(item, kind=GarbageKind.TABLE_GONE) for item in sorted(files, key=lambda item: item.path)
         )
 
     def remove(self, garbage: Iterable[GarbageFile]) -> None:
-        """Delete files, and the directories that are empty then; a symbolic link goes, what it leads to stays.
+        """Delete files, and the directories that are empty then; a symbolic link is deleted, its target is not.
 
         :raises StoreError: at the first that cannot be deleted.
         """
@@ -434,15 +444,15 @@ class Store:
                 self._storage.delete(item.path)
             except OSError as error:
                 raise StoreError(
-                    f"cannot delete {self._named(item.path)!r}: {reason(error)}; grant access there and run VACUUM "
-                    "INDEXES again"
+                    f"cannot delete {self._message_path(item.path)!r}: {reason(error)}; grant access there and "
+                    "run VACUUM INDEXES again"
                 ) from error
             directories.add(item.path.rpartition("/")[0])
         for directory in directories:
             self._storage.tidy(directory)
 
     def _files(self, directory: str) -> Iterator[GarbageFile]:
-        """Every file below one of the store's directories."""
+        """Yield every file below one of the store's directories."""
         try:
             for item in self._storage.files(directory):
                 yield GarbageFile(item.path, item.length, item.mtime_ns)
@@ -450,30 +460,30 @@ class Store:
             raise self._cannot_list(directory, error) from error
 
     def _numbers(self) -> list[int]:
-        """The numbers of the manifests that are there, in any order."""
+        """Return the numbers of the existing manifests, in any order."""
         try:
             names = self._storage.names(_MANIFESTS)
         except OSError as error:
             raise self._cannot_list(_MANIFESTS, error) from error
-        return [int(found[1]) for name in names if (found := _MANIFEST_NAME.fullmatch(name))]
+        return [int(match[1]) for name in names if (match := _MANIFEST_NAME.fullmatch(name))]
 
     def _cannot_list(self, directory: str, error: OSError) -> StoreError:
-        place = error.filename or self._named(directory)
-        return StoreError(f"cannot list {place!r}: {reason(error)}; check its permissions")
+        location = error.filename or self._message_path(directory)
+        return StoreError(f"cannot list {location!r}: {reason(error)}; check its permissions")
 
-    def _named(self, path: str) -> str:
-        """A file of the store for messages."""
+    def _message_path(self, path: str) -> str:
+        """Return the full path of a file of the store for messages."""
         return f"{self.root}/{path}"
 
 
 def shared_name(table_uri: str) -> str:
-    """The directory name of a table within a shared store: readable, and distinct for distinct tables."""
+    """Return the directory name of a table within a shared store: readable, and distinct for distinct tables."""
     name = _PLAIN.sub("_", table_uri.rpartition("/")[2])[:64].strip("._") or "table"
     return f"{name}-{hashlib.sha256(table_uri.encode()).hexdigest()[:16]}"
 
 
 def list_stores(store: str) -> tuple[Store, ...]:
-    """The stores of all tables in a shared store, sorted by table URI.
+    """Return the stores of all tables in a shared store, sorted by table URI.
 
     Directories without a readable manifest are left out.
 
@@ -484,7 +494,7 @@ def list_stores(store: str) -> tuple[Store, ...]:
         names = open_storage(root).directories()
     except OSError as error:
         raise StoreError(f"cannot list the store {root!r}: {reason(error)}; check its permissions") from error
-    found: list[Store] = []
+    stores: list[Store] = []
     for name in names:
         place = join_uri(root, name)
         try:
@@ -492,8 +502,8 @@ def list_stores(store: str) -> tuple[Store, ...]:
         except (StoreError, NewerFormatError):
             continue
         if manifest is not None and shared_name(manifest.table_uri) == name:
-            found.append(Store(place, manifest.table_uri))
-    return tuple(sorted(found, key=lambda item: item.table_uri))
+            stores.append(Store(place, manifest.table_uri))
+    return tuple(sorted(stores, key=lambda item: item.table_uri))
 
 
 def _check_index_id(index_id: str) -> None:
@@ -501,8 +511,8 @@ def _check_index_id(index_id: str) -> None:
         raise ValueError(f"{index_id!r} is not the id of an index")
 
 
-def _named_files(manifest: Manifest | None) -> frozenset[str]:
-    """The index files and segments that a manifest names."""
+def _referenced_files(manifest: Manifest | None) -> frozenset[str]:
+    """Return the index files and segments of a manifest."""
     return manifest.index_file_paths() | manifest.segment_paths() if manifest else frozenset()
 
 
@@ -516,14 +526,14 @@ def _is_temporary(item: GarbageFile) -> bool:
     return item.path.rpartition("/")[2].startswith(TEMPORARY_PREFIX)
 
 
-def _is_left(item: GarbageFile) -> bool:
+def _is_abandoned(item: GarbageFile) -> bool:
     """Return True if a notice may belong to a build that ended; its age decides."""
-    builder = builder_of(item.path.rpartition("/")[2])
+    builder = parse_notice_name(item.path.rpartition("/")[2])
     return builder is not None and (builder.host != Builder.this().host or builder.is_gone)
 
 
 def _superseded(manifests: Iterable[GarbageFile], latest: int) -> Iterator[GarbageFile]:
-    """The manifests below the latest, each with the time when the next one was written."""
+    """Yield the manifests below the latest, each with the time at which the next one was written."""
     following: int | None = None
     numbered = [item for item in manifests if _MANIFEST_NAME.fullmatch(item.path.rpartition("/")[2])]
     for item in sorted(numbered, key=lambda item: item.path, reverse=True):
@@ -535,7 +545,7 @@ def _superseded(manifests: Iterable[GarbageFile], latest: int) -> Iterator[Garba
 
 
 def _number(path: str) -> int:
-    """The number of a manifest's path."""
+    """Return the number in a manifest's path."""
     return int(path.rpartition("/")[2].partition(".")[0])
 
 

@@ -17,7 +17,7 @@ from hindex.aggregate.aggregation import Aggregate, Group
 from hindex.api.table import IndexSpec, Table
 from hindex.errors import ColumnError, IndexFileError, PredicateError
 from hindex.explain.explanation import ReadPath
-from hindex.index.bitmap_reader import BitmapReader
+from hindex.index.bitmap import BitmapReader
 from hindex.orc import OrcReader
 from hindex.plan.reasons import Reason
 from hindex.scan import index_lookups, open_task

@@ -308,7 +308,7 @@ def _by_row_groups(table: hindex.Table, column: str, key: pa.Scalar) -> Callable
     domain = _domain(snapshot, column, key)
     shared = {held.id: held for entry in snapshot.manifest.files for held in entry.shared}
     files = [
-        (held.extent, (snapshot.store.absolute(held.path), held.length, held.footer_checksum))
+        (held.stats, (snapshot.store.absolute(held.path), held.length, held.footer_checksum))
         for group in shared.values()
         for held in group.files
     ]

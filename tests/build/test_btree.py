@@ -38,8 +38,8 @@ def test_one_set_of_files_for_the_table(table: Table, connection: LocalConnectio
         == held.files[0].length
         == sum(len(data) for name, data in store_state(table).items() if name.endswith(".hidx"))
     )
-    assert held.files[0].extent.min_key == 0
-    assert held.files[0].extent.max_key == 699
+    assert held.files[0].stats.min_key == 0
+    assert held.files[0].stats.max_key == 699
     assert connection.told == ["f0.orc", "f1.orc", "f2.orc"]
     assert garbage(table) == []
 

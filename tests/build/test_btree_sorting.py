@@ -14,7 +14,7 @@ import hindex
 from hindex.api.table import IndexSpec
 from hindex.build import btree_job, btree_task
 from hindex.build.btree_task import BTreeJob, SortedPart, write_parts
-from hindex.index.btree_locations import IndexedFile
+from hindex.index.btree import IndexedFile
 from hindex.index.postings import Postings
 from hindex.index.reader_cache import open_btree_file
 from hindex.keys import KeyKind
@@ -56,7 +56,7 @@ def test_spark_sorts_into_disjoint_files(
         for name, at in (("by_a", 0), ("by_s", 1)):
             (held,) = (item for item in sets(table) if item.index_id == manifest.index(name).id)
             assert len(held.files) >= least_files
-            ends = [(file.extent.min_key, file.extent.max_key) for file in held.files]
+            ends = [(file.stats.min_key, file.stats.max_key) for file in held.files]
             assert all(a[1] < b[0] for a, b in pairwise(ends))  # type: ignore[operator]
             expected = union(*(groups(file, list(columns[at])) for file, columns in data.items()))
             assert contents(table, held) == {

@@ -13,8 +13,7 @@ import pytest
 from hindex.api.table import Table
 from hindex.build.statistics import StatisticsExtents
 from hindex.domain import Domain
-from hindex.index.column_stats import ColumnStats
-from hindex.index.minmax import array_extent
+from hindex.index.column_stats import ColumnStats, array_stats
 from hindex.index.reader_cache import open_index_file
 from hindex.orc import OrcReader
 from tests.support import local_build
@@ -31,7 +30,7 @@ ROWS, STRIDE = 1000, 100
 def truth(reader: OrcReader, stripe: int, name: str) -> list[ColumnStats]:
     of = reader.column_type(name)
     array = reader.read_stripe(stripe, [name]).column(0)
-    return [array_extent(of, array.slice(at, STRIDE)) for at in range(0, len(array), STRIDE)]
+    return [array_stats(of, array.slice(at, STRIDE)) for at in range(0, len(array), STRIDE)]
 
 
 @pytest.mark.parametrize("write", [write_pyarrow, write_pyorc], ids=["pyarrow", "pyorc"])

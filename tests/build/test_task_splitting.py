@@ -181,7 +181,7 @@ def test_parts_make_up_what_one_task_writes(whole: BuildTask, cuts: list[int]) -
     assert replace(several, index_files=()) == replace(one, index_files=())
     for a, b in zip(several.index_files, one.index_files, strict=True):
         assert replace(a, path="") == replace(b, path="")
-        assert bool(a.extents) == (not a.index_id.startswith("BLOOM"))
+        assert bool(a.stripe_stats) == (not a.index_id.startswith("BLOOM"))
 
 
 def test_parts_are_open_one_at_a_time(whole: BuildTask, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,8 +21,8 @@ from hindex.cli.inspect import Inspection, inspect_path
 from hindex.errors import TableError
 from hindex.index.index_type import file_index_type
 from hindex.orc import Kind, OrcReader, OrcType
-from hindex.store.format import encode
 from hindex.store.manifest import IndexEntry, Manifest
+from hindex.store.manifest_file import encode
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.small import write_rows
@@ -240,7 +240,7 @@ def test_a_manifest_that_is_too_large_is_not_read(
 def test_a_manifest_of_segments_is_shown_without_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("hindex.store.format.INLINE_BYTES", 0)
+    monkeypatch.setattr("hindex.store.manifest_file.INLINE_BYTES", 0)
     path = write_table(tmp_path / "t", monkeypatch)
     (segment, *_) = (path / "_hindex" / "segments").iterdir()
     assert run("inspect", str(segment)) == 2

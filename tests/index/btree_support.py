@@ -11,10 +11,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hindex.index.btree import BTreeFileSummary, BTreeWriter
-from hindex.index.btree_entries import stripe_entries
-from hindex.index.btree_locations import IndexedFile, first_locations
-from hindex.index.btree_reader import BTreeReader
+from hindex.index.btree import (
+    BTreeFileSummary,
+    BTreeReader,
+    BTreeWriter,
+    IndexedFile,
+    first_locations,
+    stripe_entries,
+)
 from hindex.index.index_file import IndexFileReader
 from hindex.index.postings import Postings, group_pairs
 from hindex.index.tree_writer import byte_keys

@@ -13,7 +13,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from hindex.domain import Domain, Key, Range
-from hindex.index.bitmap_reader import BitmapReader
+from hindex.index.bitmap import BitmapReader
 from hindex.index.index_file import OWN_CACHE_BYTES, IndexFileReader
 from hindex.index.index_type import IndexReader, file_index_type
 from hindex.index.page_cache import Cache
@@ -123,7 +123,7 @@ def domain(data_type: OrcType, pieces: Sequence[tuple[Any, Any, bool, bool]], nu
         low_key = None if low is None else key_of(data_type, low)
         high_key = None if high is None else key_of(data_type, high)
         found += Domain.between(low_key, high_key, low_inclusive=low_in, high_inclusive=high_in).ranges
-    return Domain.of(found, null_allowed=null_allowed)
+    return Domain.from_ranges(found, null_allowed=null_allowed)
 
 
 #: Types of one index file for each data file.
@@ -153,7 +153,7 @@ def build(
         builder.add_stripe(array)
     summary = builder.finish()
     assert summary.length == len(sink.getvalue())
-    assert [item.extent.rows for item in summary.stripes] == [len(array) for array in stripes]
+    assert [item.stats.rows for item in summary.stripes] == [len(array) for array in stripes]
     return sink.getvalue()
 
 

@@ -21,9 +21,8 @@ from pyroaring import BitMap
 
 from hindex.domain import Domain, Range
 from hindex.errors import BuildError, ColumnError, HindexError
-from hindex.index import key_ranges, roaring, tree_reader
-from hindex.index.bitmap import BITMAP, BitmapBuilder
-from hindex.index.bitmap_reader import BitmapReader
+from hindex.index import postings, roaring, tree_reader
+from hindex.index.bitmap import BITMAP, BitmapBuilder, BitmapReader
 from hindex.index.column_stats import ColumnStats
 from hindex.index.index_type import StripeSummary
 from hindex.orc.metadata.types import Kind, OrcType
@@ -298,12 +297,12 @@ def test_one_answer_does_not_change_another() -> None:
         for values in ((), (1,), (2,), (3,), (1, 2), (2, 3), (1, 2, 3))
     ]
     for values, null in asked * 2:
-        domain = Domain.of([Range(value, value) for value in values], null_allowed=null)
+        domain = Domain.from_ranges([Range(value, value) for value in values], null_allowed=null)
         wanted = np.where(nulls, null, np.isin(column, values))
         assert rows(reader, 0, domain) == np.flatnonzero(wanted).tolist()
     # all but one key, which is what a complement looks up
     for value in (1, 2, 1, 2):
-        domain = Domain.of([Range(None, value - 1), Range(value + 1, None)], null_allowed=False)
+        domain = Domain.from_ranges([Range(None, value - 1), Range(value + 1, None)], null_allowed=False)
         assert rows(reader, 0, domain) == np.flatnonzero(~nulls & (column != value)).tolist()
         assert rows(reader, 0, Domain.points([value])) == np.flatnonzero(~nulls & (column == value)).tolist()
     # the rows that many had to be unpacked for are kept, and not unpacked again
@@ -342,11 +341,11 @@ def test_a_stripe_grouped_in_pieces(
     else:
         array = numbers.cast(pa.decimal128(38, 0)).cast(data_type.to_arrow())
     whole = build(data_type, [array, array.slice(3000)], values_per_page=200)
-    monkeypatch.setattr(key_ranges, "HELD_LEAST", 60_000)
-    monkeypatch.setattr(key_ranges, "HELD_FACTOR", 0)
-    monkeypatch.setattr(key_ranges, "_BLOCK", 1000)
-    monkeypatch.setattr(key_ranges, "_SAMPLE", 1000)
-    found = list(key_ranges.group_key_ranges(data_type, array))
+    monkeypatch.setattr(postings, "MIN_MEMORY", 60_000)
+    monkeypatch.setattr(postings, "MEMORY_FACTOR", 0)
+    monkeypatch.setattr(postings, "_BLOCK", 1000)
+    monkeypatch.setattr(postings, "_SAMPLE", 1000)
+    found = list(postings.group_key_ranges(data_type, array))
     assert sum(len(item.rows) for item in found) == len(array) - array.null_count
     if shape in ("near-unique", "unique", "beyond 32 bits", "whole range"):
         assert len(found) > 1

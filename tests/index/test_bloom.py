@@ -13,9 +13,7 @@ import pytest
 
 from hindex.domain import Domain
 from hindex.errors import HindexError
-from hindex.index.bloom import bit_count, hash_count
-from hindex.index.bloom_reader import BloomReader
-from hindex.index.hashing import hash_bytes, hash_integers
+from hindex.index.bloom import BloomReader, bit_count, hash_bytes, hash_count, hash_integers
 from hindex.index.index_file import IndexFileReader
 from hindex.orc.io.source import BytesSource, LocalSource
 from tests.index.support import TYPES, build, key_of, open_index

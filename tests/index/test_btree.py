@@ -17,12 +17,9 @@ from hypothesis import strategies as st
 
 from hindex.domain import Domain
 from hindex.errors import ColumnError, HindexError, IndexFileError
-from hindex.index import btree_locations, roaring
-from hindex.index.btree import BTREE, BTreeWriter
-from hindex.index.btree_locations import IndexedFile, first_locations
-from hindex.index.btree_reader import BTreeReader
-from hindex.index.file_builder import page_message
-from hindex.index.index_file import Footer, IndexFileReader, IndexFileWriter
+from hindex.index import btree, roaring
+from hindex.index.btree import BTREE, BTreeReader, BTreeWriter, IndexedFile, first_locations
+from hindex.index.index_file import Footer, IndexFileReader, IndexFileWriter, page_message
 from hindex.index.index_type import Level, index_type, resolve_properties
 from hindex.index.postings import group_pairs
 from hindex.keys import KeyKind
@@ -90,9 +87,7 @@ def test_random_domains_of_every_type(name: str, data: st.DataObject) -> None:
     ]
     pages = data.draw(st.sampled_from([1, 2, 7, 4096]), "values_per_page")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            btree_locations, "PAGE_FILES", data.draw(st.sampled_from([1, 2, 512]), "files of a page")
-        )
+        patch.setattr(btree, "PAGE_FILES", data.draw(st.sampled_from([1, 2, 512]), "files of a page"))
         file, summary = build(of, files, pieces=data.draw(st.integers(1, 4), "pieces"), values_per_page=pages)
     reader = read(file)
     assert list(reader.all_files()) == [item.indexed for item in files]
@@ -109,8 +104,8 @@ def test_random_domains_of_every_type(name: str, data: st.DataObject) -> None:
         )
         assert found(reader, domain) == wanted
         # what the manifest keeps of the file never rules out what is there
-        assert summary.extent.can_match(domain) or not wanted
-    assert summary.extent.null_count == len(places(files, lambda value: value is None))
+        assert summary.stats.can_match(domain) or not wanted
+    assert summary.stats.null_count == len(places(files, lambda value: value is None))
 
 
 SHAPES: dict[str, Any] = {
@@ -230,9 +225,9 @@ def test_a_row_group_is_found_once_whatever_its_keys() -> None:
 def test_too_wide_a_range_can_be_declined() -> None:
     files = [ModelFile("f", 10, [list(range(1000))])]
     reader = read(build(LONG, files, values_per_page=10)[0])
-    assert reader.locate(Domain.between(100, 299), most_leaves=5) is None
+    assert reader.locate(Domain.between(100, 299), max_leaves=5) is None
     assert reader.file.pages_read == 0
-    assert list(reader.locate(Domain.between(100, 129), most_leaves=5) or ()) == [10, 11, 12]
+    assert list(reader.locate(Domain.between(100, 129), max_leaves=5) or ()) == [10, 11, 12]
 
 
 def test_a_range_stops_where_every_row_group_is_found() -> None:

@@ -69,4 +69,4 @@ def test_the_example_of_the_page() -> None:
         BitMap([3]),
     ]
     assert reader.nulls() == BitMap([1])
-    assert summary.extent.rows == 5
+    assert summary.stats.rows == 5

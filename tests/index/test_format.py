@@ -14,7 +14,7 @@ import pyarrow as pa
 import zstandard
 from pyroaring import BitMap
 
-from hindex.index.byte_shuffle import join, split
+from hindex.index.index_file import join_bytes, split_bytes
 from hindex.proto import index_file_pb2 as pb
 from tests.index.support import TYPES, build
 
@@ -249,6 +249,6 @@ def test_planes_hold_any_width() -> None:
     for width in range(9):
         values = np.array([0, 1, (1 << (8 * width)) - 1 if width else 0], np.uint64)
         values &= np.uint64((1 << (8 * width)) - 1)
-        planes = split(values, width)
+        planes = split_bytes(values, width)
         assert [len(plane) for plane in planes] == [3] * width
-        assert join([memoryview(plane) for plane in planes], 3, np.uint64).tolist() == values.tolist()
+        assert join_bytes([memoryview(plane) for plane in planes], 3, np.uint64).tolist() == values.tolist()

@@ -17,9 +17,7 @@ import pytest
 from hindex.domain import Domain
 from hindex.errors import HindexError, IndexFileError, NewerFormatError
 from hindex.index import index_file as file_module
-from hindex.index.bitmap import BitmapBuilder
-from hindex.index.bitmap_reader import BitmapReader
-from hindex.index.file_builder import page_message
+from hindex.index.bitmap import BitmapBuilder, BitmapReader
 from hindex.index.index_file import (
     CODEC_NONE,
     CODEC_ZSTD,
@@ -29,6 +27,7 @@ from hindex.index.index_file import (
     Page,
     PageRef,
     encode_page,
+    page_message,
 )
 from hindex.index.index_type import file_index_type
 from hindex.keys import KeyKind
@@ -258,7 +257,7 @@ def test_few_bytes_that_would_take_the_memory_of_the_machine_are_refused_unread(
     frame = zstandard.ZstdCompressor(write_content_size=False).compress(bytes(1 << 20))
     page = b"\1" + struct.pack("<BII", 1, len(frame), file_module.LONG_BLOCK + 1) + frame
     with pytest.raises(
-        IndexFileError, match=rf"a page is corrupt: a block of {len(frame)} bytes says .* rebuild"
+        IndexFileError, match=rf"a page is corrupt: a block of {len(frame)} bytes claims .* rebuild"
     ):
         Page(memoryview(page), "a page")
 

@@ -101,8 +101,8 @@ def test_names_of_other_systems(spelled: str, name: str) -> None:
 def test_what_two_answers_say_together() -> None:
     rows = BitMap(range(ROWS))
     first, second = Bounds(BitMap([1]), BitMap([1, 2, 3])), Bounds(BitMap([3]), BitMap([1, 3, 4]))
-    assert first.narrowed(second) == Bounds(BitMap([1, 3]), BitMap([1, 3]))
-    assert first.narrowed(second).exact
-    assert first.narrowed(Bounds.unknown(ROWS)) == first
-    assert Bounds.unknown(ROWS).narrowed(first) == first
-    assert Bounds(BitMap(), rows).narrowed(Bounds.none()) == Bounds.none()
+    assert first.refine(second) == Bounds(BitMap([1, 3]), BitMap([1, 3]))
+    assert first.refine(second).exact
+    assert first.refine(Bounds.unknown(ROWS)) == first
+    assert Bounds.unknown(ROWS).refine(first) == first
+    assert Bounds(BitMap(), rows).refine(Bounds.none()) == Bounds.none()

@@ -12,8 +12,7 @@ import pytest
 
 from hindex.domain import Domain
 from hindex.errors import IndexFileError
-from hindex.index import byte_shuffle
-from hindex.index.index_file import Buffer, Page, PageRef, encode_page
+from hindex.index.index_file import Buffer, Page, PageRef, encode_page, split_bytes
 from hindex.index.leaf_page import MAX_KEY_BYTES, ByteKeys, LeafPage, encode
 from hindex.keys import KeyKind
 from tests.index.support import TYPES, build, read, rows
@@ -71,7 +70,7 @@ def test_a_leaf_says_how_much_memory_it_takes(frequent: int, rng: np.random.Gene
         # there is one more start than there are keys, of the rows and of the gaps
         assert leaf.nbytes == held - 2 * 4
         said += leaf.nbytes
-        outside += len(leaf.outside(np.arange(len(leaf.keys))))
+        outside += len(leaf.overflow_pages(np.arange(len(leaf.keys))))
     assert (outside > 0) == (frequent > 0)
     # thousands are kept: a key takes 24 bytes of memory, or 32, and a row 4 at most
     keys = sum(len(leaf.keys) for leaf in leaves)
@@ -98,7 +97,7 @@ def test_a_key_outside_may_have_more_rows_than_fit_32_bits_with_a_sign() -> None
     assert leaf.rows(0, 3).tolist() == [4, (1 << 32) - 3, 9]
     assert leaf.rows(0, 1).tolist() == [4, (1 << 32) - 3]
     assert leaf.counts.tolist() == counts.tolist()
-    assert [item.count for item in leaf.outside(np.arange(3))] == [3_000_000_000]
+    assert [item.count for item in leaf.overflow_pages(np.arange(3))] == [3_000_000_000]
     with pytest.raises(IndexFileError, match="its counts do not add up"):
         LeafPage(
             _as_page(blocks), KeyKind.INT64, total=(1 << 32) - 1, key_count=3, row_count=int(counts.sum()) + 1
@@ -110,7 +109,7 @@ def test_rows_of_single_keys_near_the_end_of_32_bits() -> None:
     blocks = encode(np.array([1, 2, 3]), np.ones(3, np.int64), rows, {})
     leaf = LeafPage(_as_page(blocks), KeyKind.INT64, total=(1 << 32) - 1, key_count=3, row_count=3)
     assert leaf.rows(0, 3).tolist() == rows.tolist()
-    assert leaf.rows_of(np.array([0, 1, 2])).pop().tolist() == [1 << 31]
+    assert leaf.select_rows(np.array([0, 1, 2])).pop().tolist() == [1 << 31]
     with pytest.raises(IndexFileError, match="a row lies outside the stripe"):
         LeafPage(_as_page(blocks), KeyKind.INT64, total=1 << 31, key_count=3, row_count=3).rows(0, 3)
 
@@ -137,7 +136,7 @@ def _page(counts: npt.NDArray[np.int64], inline: int) -> Page:
     struct.pack_into("<Q", header, 16, inline)
     header[25] = 4
     # keys in sequence and counts of one have no planes
-    return _as_page([bytes(header), *byte_shuffle.split((counts - 1).astype(np.uint64), 4), *blocks[1:]])
+    return _as_page([bytes(header), *split_bytes((counts - 1).astype(np.uint64), 4), *blocks[1:]])
 
 
 def _as_page(blocks: Sequence[Buffer]) -> Page:

@@ -1,4 +1,4 @@
-"""MINMAX and extents: long keys, extremes, and what is read."""
+"""MINMAX and stats: long keys, extremes, and what is read."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from hindex.domain import Domain, Range
 from hindex.errors import BuildError
-from hindex.index.column_stats import ColumnStats
+from hindex.index.column_stats import ColumnStats, array_stats
 from hindex.index.index_file import IndexFileReader
-from hindex.index.minmax import LONG_KEY, MinMaxBuilder, array_extent
-from hindex.index.minmax_reader import MinMaxReader
+from hindex.index.minmax import LONG_KEY, MinMaxBuilder, MinMaxReader
 from hindex.orc.io.source import BytesSource
 from tests.index.support import TYPES, build, key_of, open_index
 
@@ -38,7 +37,7 @@ def test_cut_extents_stay_safe(
     null_allowed: bool,
     limit: int,
 ) -> None:
-    domain = Domain.of(
+    domain = Domain.from_ranges(
         [
             item
             for low, high, low_in, high_in in pieces
@@ -47,18 +46,18 @@ def test_cut_extents_stay_safe(
         null_allowed=null_allowed,
     )
     held = [key for key in keys if key is not None]
-    extent = ColumnStats(
+    stats = ColumnStats(
         len(keys), len(keys) - len(held), min(held) if held else None, max(held) if held else None
     )
     members = [domain.contains(key) for key in keys]
-    for item in (extent, extent.cut(limit), extent.cut(3).cut(limit)):
+    for item in (stats, stats.truncate(limit), stats.truncate(3).truncate(limit)):
         assert item.can_match(domain) or not any(members)
         assert all(members) or not item.all_match(domain)
     # what lies beyond the keys is told apart if nothing was cut
     if held:
-        beyond = Domain.of([Range(extent.max_key, None, False)])
-        assert not extent.can_match(beyond)
-        assert extent.all_match(Domain.between(extent.min_key, extent.max_key)) == (len(held) == len(keys))
+        beyond = Domain.from_ranges([Range(stats.max_key, None, False)])
+        assert not stats.can_match(beyond)
+        assert stats.all_match(Domain.between(stats.min_key, stats.max_key)) == (len(held) == len(keys))
 
 
 def test_long_strings_are_cut_and_stay_useful() -> None:
@@ -108,7 +107,7 @@ def test_what_a_lookup_reads() -> None:
     data = build(LONG, [pa.array(range(1000), pa.int64())] * 2, using="MINMAX", row_group_rows=100)
     file = IndexFileReader(BytesSource(data, "x.hidx"))
     reader = MinMaxReader(file)
-    # the stripe's own extent decides
+    # the stripe's own stats decides
     assert not reader.lookup(0, Domain.points([5000])).upper
     assert reader.lookup(0, Domain.between(0, None)).exact
     assert reader.lookup(0, Domain.only_null()).exact
@@ -123,10 +122,10 @@ def test_what_a_lookup_reads() -> None:
 def test_extents_that_are_known_need_no_values() -> None:
     sink = io.BytesIO()
     builder = MinMaxBuilder(sink, LONG, row_group_rows=10)
-    builder.add_extents(
+    builder.add_stats(
         25, [ColumnStats(10, 0, 1, 5), ColumnStats(10, 10, None, None), ColumnStats(5, 1, -3, 9)]
     )
-    assert builder.finish().stripes[0].extent == ColumnStats(25, 11, -3, 9)
+    assert builder.finish().stripes[0].stats == ColumnStats(25, 11, -3, 9)
     reader = open_index(sink.getvalue())
     assert list(reader.lookup(0, Domain.points([7])).upper) == [20, 21, 22, 23, 24]
     assert reader.lookup(0, Domain.between(1, 5)).lower.max() == 9
@@ -135,7 +134,7 @@ def test_extents_that_are_known_need_no_values() -> None:
         [ColumnStats(10, 0, 1, 5), ColumnStats(10, 0, 1, 5), ColumnStats(6, 0, 1, 2)],
     ):
         with pytest.raises(BuildError, match="row groups do not describe a stripe of 25 rows"):
-            MinMaxBuilder(io.BytesIO(), LONG, row_group_rows=10).add_extents(25, groups)
+            MinMaxBuilder(io.BytesIO(), LONG, row_group_rows=10).add_stats(25, groups)
 
 
 @given(st.lists(st.lists(BYTES, min_size=1, max_size=3), min_size=1, max_size=4), st.data())
@@ -143,15 +142,15 @@ def test_a_stripe_spans_its_row_groups_wherever_their_keys_are_cut(
     groups: list[list[bytes]], data: st.DataObject
 ) -> None:
     """Writers cut at characters, not at one length: a group's prefix may be below another's whole key."""
-    extents = []
+    stats = []
     for keys in groups:
         low, high, limit = min(keys), max(keys), data.draw(st.integers(0, 5))
         is_cut = len(high) > limit
-        extents.append(ColumnStats(1, 0, min(low, high[:limit]) if is_cut else low, high[:limit], is_cut))
+        stats.append(ColumnStats(1, 0, min(low, high[:limit]) if is_cut else low, high[:limit], is_cut))
     sink = io.BytesIO()
     builder = MinMaxBuilder(sink, STRING, row_group_rows=1)
-    builder.add_extents(len(extents), extents)
-    whole = builder.finish().stripes[0].extent
+    builder.add_stats(len(stats), stats)
+    whole = builder.finish().stripes[0].stats
     reader = open_index(sink.getvalue())
     for row, keys in enumerate(groups):
         for key in keys:
@@ -164,9 +163,9 @@ def test_a_stripe_spans_its_row_groups_wherever_their_keys_are_cut(
 
 def test_slices_and_dictionaries() -> None:
     whole = pa.array(["z", None, "b", "a", "c", "zz"])
-    assert array_extent(STRING, whole.slice(1, 4)) == ColumnStats(4, 1, b"a", b"c")
-    assert array_extent(STRING, whole.dictionary_encode().slice(1, 4)) == ColumnStats(4, 1, b"a", b"c")
+    assert array_stats(STRING, whole.slice(1, 4)) == ColumnStats(4, 1, b"a", b"c")
+    assert array_stats(STRING, whole.dictionary_encode().slice(1, 4)) == ColumnStats(4, 1, b"a", b"c")
     numbers = pa.array([100, None, 2, 1, 3, 100], pa.int64())
-    assert array_extent(LONG, numbers.slice(1, 4)) == ColumnStats(4, 1, 1, 3)
-    padded = array_extent(TYPES["char"], pa.array(["b", "a"]))
+    assert array_stats(LONG, numbers.slice(1, 4)) == ColumnStats(4, 1, 1, 3)
+    padded = array_stats(TYPES["char"], pa.array(["b", "a"]))
     assert padded == ColumnStats(2, 0, b"a".ljust(20), b"b".ljust(20))

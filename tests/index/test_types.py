@@ -62,7 +62,7 @@ def test_bounds_hold_what_is_true(using: str, name: str, data: st.DataObject) ->
 
 
 def _check_minmax(data_type: OrcType, stripe: list[Any], group: range, domain: Domain, found: Any) -> None:
-    """A group is out, in, or open exactly as its extent says."""
+    """A group is out, in, or open exactly as its statistics say."""
     keys = [support.key_of(data_type, stripe[row]) for row in group if stripe[row] is not None]
     nulls = len(group) - len(keys)
     span = Range(min(keys), max(keys)) if keys else None
@@ -111,7 +111,7 @@ def test_bounds_beyond_64_bits(using: str) -> None:
         found = reader.lookup(0, domain)
         assert set(found.lower) <= true <= set(found.upper)
         if isinstance(reader, CostedReader):
-            assert reader.effort(0, domain).rows >= len(true) - 1
+            assert reader.estimate_cost(0, domain).rows >= len(true) - 1
         if using == "MINMAX":
             assert true == set(found.lower) == set(found.upper)
 
@@ -270,4 +270,4 @@ def test_operators_of_domains() -> None:
         (Domain.not_null(), {null, range_}),
         (Domain.points([1], null_allowed=True), {equal, null}),
     ]:
-        assert Operator.of(domain) == needed, domain
+        assert Operator.for_domain(domain) == needed, domain

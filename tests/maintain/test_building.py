@@ -14,7 +14,7 @@ from hindex.api.index import Index
 from hindex.errors import BuildError
 from hindex.maintain.results import IndexState
 from hindex.progress import NullProgress
-from hindex.store.build_markers import BUILDS, Builder, notice_name
+from hindex.store.build_files import BUILDS, Builder, notice_name
 from hindex.store.store import GarbageKind, Store
 from tests.support.local_build import LocalConnection
 

@@ -13,7 +13,7 @@ import pytest
 from pyroaring import BitMap
 
 from hindex.api.table import IndexSpec, Table
-from hindex.index.bitmap_reader import BitmapReader
+from hindex.index.bitmap import BitmapReader
 from hindex.index.index_file import IndexFileReader
 from hindex.index.index_type import Bounds
 from hindex.index.page_cache import shared_cache

@@ -40,7 +40,7 @@ def ranges_of(ends: st.SearchStrategy[Key]) -> st.SearchStrategy[Range | None]:
 
 def domains_of(ends: st.SearchStrategy[Key]) -> st.SearchStrategy[Domain]:
     return st.builds(
-        lambda found, null: Domain.of((r for r in found if r is not None), null_allowed=null),
+        lambda found, null: Domain.from_ranges((r for r in found if r is not None), null_allowed=null),
         st.lists(ranges_of(ends), max_size=14),
         st.booleans(),
     )

@@ -13,7 +13,7 @@ from pyroaring import BitMap
 
 from hindex.api.scan import Scan
 from hindex.api.table import IndexSpec, Table
-from hindex.index.bitmap_reader import BitmapReader
+from hindex.index.bitmap import BitmapReader
 from hindex.index.index_type import Bounds
 from hindex.index.page_cache import shared_cache
 from hindex.maintain.results import IndexState

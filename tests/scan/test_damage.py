@@ -188,9 +188,9 @@ def test_a_manifest_with_keys_of_another_kind(
     def record(manifest: Manifest) -> Manifest:
         files = []
         for entry in manifest.files:
-            own = [replace(i, extents=tuple(map(other, i.extents))) for i in entry.index_files]
+            own = [replace(i, stripe_stats=tuple(map(other, i.stripe_stats))) for i in entry.index_files]
             shared = [
-                replace(i, files=tuple(replace(f, extent=other(f.extent)) for f in i.files))
+                replace(i, files=tuple(replace(f, stats=other(f.stats)) for f in i.files))
                 for i in entry.shared
             ]
             files.append(replace(entry, index_files=tuple(own), shared=tuple(shared)))

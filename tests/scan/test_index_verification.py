@@ -92,7 +92,7 @@ def test_prove_finds_a_manifest_that_is_wrong_alone(few: Table, tmp_path: Path) 
 def extents_of(table: Table) -> tuple[Any, ...]:
     manifest = Store.for_table(table.uri).load()
     assert manifest is not None
-    return tuple(next(file for file in manifest.files if file.path == "0.orc").index_files[0].extents)
+    return tuple(next(file for file in manifest.files if file.path == "0.orc").index_files[0].stripe_stats)
 
 
 def set_extents(table: Table, extents: tuple[Any, ...]) -> None:
@@ -100,7 +100,9 @@ def set_extents(table: Table, extents: tuple[Any, ...]) -> None:
         files = [
             dataclasses.replace(
                 file,
-                index_files=tuple(dataclasses.replace(item, extents=extents) for item in file.index_files),
+                index_files=tuple(
+                    dataclasses.replace(item, stripe_stats=extents) for item in file.index_files
+                ),
             )
             if file.path == "0.orc"
             else file

@@ -158,7 +158,11 @@ def test_what_is_corrupt_is_ignored_with_a_reason(tmp_path: Path) -> None:
         (Domain.between(3, 5), ColumnStats(10, 0, 5, 9), Verdict.ROWS_MIGHT_MATCH),
         (Domain.between(3, 5), ColumnStats(10, 0, 3, 5), Verdict.EVERY_ROW_MATCHES),
         (Domain.between(3, 5), ColumnStats(10, 1, 3, 5), Verdict.ROWS_MIGHT_MATCH),
-        (Domain.of([Range(3, 5)], null_allowed=True), ColumnStats(10, 1, 3, 5), Verdict.EVERY_ROW_MATCHES),
+        (
+            Domain.from_ranges([Range(3, 5)], null_allowed=True),
+            ColumnStats(10, 1, 3, 5),
+            Verdict.EVERY_ROW_MATCHES,
+        ),
         (Domain.only_null(), ColumnStats(10, 0, 3, 5), Verdict.NO_ROW_MATCHES),
         (Domain.only_null(), ColumnStats(10, 1, 3, 5), Verdict.ROWS_MIGHT_MATCH),
         (Domain.only_null(), ColumnStats(10, 10, None, None), Verdict.EVERY_ROW_MATCHES),

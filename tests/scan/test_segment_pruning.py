@@ -10,10 +10,9 @@ import pytest
 
 from hindex.api.table import IndexSpec, Table
 from hindex.explain.explanation import RowCount
-from hindex.index.column_stats import ColumnStats
+from hindex.index.column_stats import ColumnStats, StatsColumn
 from hindex.plan.reasons import Reason
 from hindex.scan.file_bounds import ManifestExtents
-from hindex.store.extents import ExtentColumn
 from hindex.store.store import RECENT
 from tests.support.local_build import LocalConnection
 from tests.support.small import ids, reasons, write_rows
@@ -29,7 +28,7 @@ def file(number: int) -> str:
 def clustered(connection: LocalConnection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """File n has ids and ``a`` from 50 n to 50 n + 49, and ``s`` of one value; its manifest is of three segments."""
     monkeypatch.setattr("hindex.store.entries.SEGMENT_FILES", 8)
-    monkeypatch.setattr("hindex.store.format.INLINE_BYTES", 0)
+    monkeypatch.setattr("hindex.store.manifest_file.INLINE_BYTES", 0)
     path = tmp_path / "t"
     for number in range(FILES):
         first = number * ROWS
@@ -44,13 +43,13 @@ def clustered(connection: LocalConnection, tmp_path: Path, monkeypatch: pytest.M
 def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[tuple[ColumnStats, ...]]:
     """The extents of each file that become objects meanwhile."""
     found: list[tuple[ColumnStats, ...]] = []
-    real = ExtentColumn.extents
+    real = StatsColumn.stripe_stats
 
-    def extents(self: ExtentColumn, at: int) -> tuple[ColumnStats, ...]:
+    def extents(self: StatsColumn, at: int) -> tuple[ColumnStats, ...]:
         found.append(real(self, at))
         return found[-1]
 
-    monkeypatch.setattr(ExtentColumn, "extents", extents)
+    monkeypatch.setattr(StatsColumn, "stripe_stats", extents)
     return found
 
 

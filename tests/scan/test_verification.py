@@ -14,7 +14,7 @@ from hindex.api.table import Table
 from hindex.build import job
 from hindex.domain import Domain
 from hindex.errors import FallbackError
-from hindex.index.bitmap_reader import BitmapReader
+from hindex.index.bitmap import BitmapReader
 from hindex.index.index_type import Bounds
 from hindex.maintain import builds
 from hindex.maintain.index_verification import is_same

@@ -83,7 +83,7 @@ def exchange(table: Table, other: Path, column: str, *, extents: bool = True) ->
     wrong.create_index("wrong", column, index.type)
     theirs = Store.for_table(wrong.uri)
     entry = theirs.load().files[0].index_files[0]  # type: ignore[union-attr]
-    entry = entry if extents else dataclasses.replace(entry, extents=())
+    entry = entry if extents else dataclasses.replace(entry, stripe_stats=())
     name = f"{store.index_directory(index.id)}/{'0' * 32}.hidx"
     shutil.copy(theirs.absolute(entry.path), store.absolute(name))
 

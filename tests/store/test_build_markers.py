@@ -7,18 +7,18 @@ from dataclasses import replace
 
 import pytest
 
-from hindex.store.build_markers import Builder, builder_of, notice_name
+from hindex.store.build_files import Builder, notice_name, parse_notice_name
 
 
 def test_a_notice_names_its_process() -> None:
     this = Builder.this()
-    assert builder_of(notice_name(this)) == this
+    assert parse_notice_name(notice_name(this)) == this
     assert not this.is_gone
 
 
 @pytest.mark.parametrize("name", ["", "x", "host_1_2", "host_-1_2_" + "0" * 32, "ho/st_1_2_" + "0" * 32])
 def test_other_names(name: str) -> None:
-    assert builder_of(name) is None
+    assert parse_notice_name(name) is None
 
 
 @pytest.mark.parametrize("pid", [1 << 31, 1 << 63, 10**60])

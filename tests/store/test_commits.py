@@ -134,7 +134,7 @@ def test_failing_writes(
 
 def test_a_link_whose_answer_is_lost(store: Store, table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Over NFS: the request is sent again, and told that the name is there."""
-    monkeypatch.setattr("hindex.store.format.INLINE_BYTES", 0)
+    monkeypatch.setattr("hindex.store.manifest_file.INLINE_BYTES", 0)
     entry = IndexEntry(new_index_id(), "a", "c", "bitmap", "int")
     own = IndexFileEntry(entry.id, f"data/{entry.id}/x.hidx", 1, 1)
     file = FileEntry("x.orc", 1, 1, 1, 1, (1,), "struct<c:int>", (own,))
@@ -162,7 +162,7 @@ def test_a_commit_that_may_not_last(store: Store, monkeypatch: pytest.MonkeyPatc
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     with monkeypatch.context() as patch:
-        patch.setattr("hindex.store.files.sync_directory", fail)
+        patch.setattr("hindex.store.local.sync_directory", fail)
         with pytest.raises(
             StoreError, match=r"was committed, but .*Input/output error.* visible now"
         ) as caught:
@@ -191,7 +191,7 @@ def test_a_vanished_store(store: Store, table: Path, seen: int) -> None:
     for path in gone:
         path.unlink()
     before = all_files(table)
-    with pytest.raises(StoreError, match=r"vanished: its manifest 3 was there before, now .* is the latest"):
+    with pytest.raises(StoreError, match=r"disappeared: its manifest 3 existed before, now .* is the latest"):
         store.commit(adding("late"))
     assert all_files(table) == before
     # whoever starts from what is there now may go on

@@ -13,8 +13,8 @@ from hindex.errors import (
     NewerFormatError,
     StoreError,
 )
-from hindex.store.files import read_whole
-from hindex.store.format import VERSION
+from hindex.store.local import read_whole
+from hindex.store.manifest_file import VERSION
 from hindex.store.store import Store
 from tests.store.changes import adding, latest, names
 
@@ -61,7 +61,7 @@ def test_manifests_that_are_no_files(store: Store) -> None:
 
 def test_a_manifest_of_a_newer_version(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr("hindex.store.format.VERSION", VERSION + 1)
+        patch.setattr("hindex.store.manifest_file.VERSION", VERSION + 1)
         store.commit(adding("a"))
     with pytest.raises(NewerFormatError, match="upgrade hindex"):
         store.load()

@@ -11,10 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hindex.domain import Domain, Range
-from hindex.index.column_stats import SHORT_KEY, ColumnStats
+from hindex.index.column_stats import (
+    _MAX_RANGES,
+    LISTS,
+    SHORT_KEY,
+    ColumnStats,
+    StatsColumn,
+    decode_stripe_stats,
+    encode_stripe_stats,
+)
 from hindex.keys import KeyKind
 from hindex.proto import manifest_pb2 as pb
-from hindex.store.extents import _MOST_RANGES, LISTS, ExtentColumn, decode_extents, encode_extents
 
 KEYS = st.integers(-(1 << 63), (1 << 63) - 1)
 LONG_KEYS = st.binary(max_size=3) | st.binary(min_size=SHORT_KEY - 1, max_size=SHORT_KEY + 2)
@@ -43,9 +50,9 @@ def extents(draw: st.DrawFn, keys: st.SearchStrategy[Any] | None = None) -> list
 
 @given(extents())
 def test_round_trip(given_extents: list[ColumnStats]) -> None:
-    message = pb.StripeExtents.FromString(encode_extents(given_extents).SerializeToString())
-    back = decode_extents(message, [item.rows for item in given_extents])
-    assert back == tuple(item.cut() for item in given_extents)
+    message = pb.StripeExtents.FromString(encode_stripe_stats(given_extents).SerializeToString())
+    back = decode_stripe_stats(message, [item.rows for item in given_extents])
+    assert back == tuple(item.truncate() for item in given_extents)
     for item in back:
         assert not isinstance(item.max_key, bytes) or len(item.max_key) <= SHORT_KEY
 
@@ -53,22 +60,22 @@ def test_round_trip(given_extents: list[ColumnStats]) -> None:
 def test_long_keys_are_marked() -> None:
     long = b"z" * (SHORT_KEY + 1)
     found = [ColumnStats(1, 0, b"a", b"b"), ColumnStats(2, 2, None, None), ColumnStats(1, 0, long, long)]
-    message = encode_extents(found)
+    message = encode_stripe_stats(found)
     assert list(message.cut) == [1]
-    assert decode_extents(message, [1, 2, 1])[2] == ColumnStats(
+    assert decode_stripe_stats(message, [1, 2, 1])[2] == ColumnStats(
         1, 0, long[:-1], long[:-1], max_is_prefix=True
     )
 
 
-def column_of(files: Sequence[Sequence[ColumnStats]]) -> ExtentColumn:
+def column_of(files: Sequence[Sequence[ColumnStats]]) -> StatsColumn:
     """The extents of some files' stripes as a segment has them."""
-    messages = [encode_extents(item) for item in files]
+    messages = [encode_stripe_stats(item) for item in files]
     lists = [
         pa.array([list(getattr(message, name)) for message in messages], pa.list_(of))
         for name, of in LISTS.items()
     ]
     rows = pa.array([[extent.rows for extent in item] for item in files], pa.list_(pa.uint64()))
-    return ExtentColumn(pa.StructArray.from_arrays(lists, names=list(LISTS)), rows)
+    return StatsColumn(pa.StructArray.from_arrays(lists, names=list(LISTS)), rows)
 
 
 #: Bounds beyond all keys of 64 bits, too.
@@ -90,7 +97,7 @@ def test_files_of_a_column_are_judged_as_each_extent_is(
     pieces = data.draw(
         st.lists(st.tuples(bounds, bounds, st.booleans(), st.booleans()), max_size=12), "pieces"
     )
-    domain = Domain.of(
+    domain = Domain.from_ranges(
         [
             item
             for low, high, low_in, high_in in pieces
@@ -99,12 +106,12 @@ def test_files_of_a_column_are_judged_as_each_extent_is(
         null_allowed=data.draw(st.booleans(), "null"),
     )
     exact = [any(item.can_match(domain) for item in file) for file in files]
-    as_written = [any(item.cut().can_match(domain) for item in file) for file in files]
+    as_written = [any(item.truncate().can_match(domain) for item in file) for file in files]
     found = column_of(files).may_match(domain, kind).tolist()
     assert all(may or not must for may, must in zip(found, exact, strict=True))
-    if len(domain.ranges) <= _MOST_RANGES:
+    if len(domain.ranges) <= _MAX_RANGES:
         assert found == as_written
-    cut_otherwise = column_of([[item.cut(limit) for item in file] for file in files])
+    cut_otherwise = column_of([[item.truncate(limit) for item in file] for file in files])
     again = cut_otherwise.may_match(domain, kind).tolist()
     assert all(may or not must for may, must in zip(again, exact, strict=True))
 
@@ -114,8 +121,10 @@ def test_files_of_a_column_are_judged_as_each_extent_is(
 def test_keys_behind_a_cut_are_not_missed(limit: int, many: bool) -> None:
     """The greatest key begins with what is kept of it: the bound of a range may, too, and go on."""
     key = b"b" * (SHORT_KEY + 1)
-    column = column_of([[ColumnStats(9, 0, b"a", key + b"z").cut(limit)], [ColumnStats(9, 0, b"a", b"ab")]])
-    other = [Range(b"%d" % number, b"%d" % number) for number in range(100, 100 + _MOST_RANGES * many)]
+    column = column_of(
+        [[ColumnStats(9, 0, b"a", key + b"z").truncate(limit)], [ColumnStats(9, 0, b"a", b"ab")]]
+    )
+    other = [Range(b"%d" % number, b"%d" % number) for number in range(100, 100 + _MAX_RANGES * many)]
     for low in (key[:SHORT_KEY], key, key + b"y"):
         # many ranges are judged as one that spans them
         domain = Domain((*other, Range(low, None)))
@@ -141,5 +150,5 @@ def test_keys_behind_a_cut_are_not_missed(limit: int, many: bool) -> None:
     ids=str,
 )
 def test_contradictions(message: pb.StripeExtents) -> None:
-    with pytest.raises(ValueError, match=r"stripe|extent"):
-        decode_extents(message, [5, 5])
+    with pytest.raises(ValueError, match=r"stripe|statistics"):
+        decode_stripe_stats(message, [5, 5])

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from hindex.errors import IndexExistsError, IndexNotFoundError, NewerFormatError, StoreError
 from hindex.index.column_stats import ColumnStats
 from hindex.proto import manifest_pb2 as pb
-from hindex.store.format import VERSION, decode, encode
 from hindex.store.manifest import (
     FileEntry,
     IndexEntry,
@@ -27,6 +26,7 @@ from hindex.store.manifest import (
     merge_build_result,
     new_index_id,
 )
+from hindex.store.manifest_file import VERSION, decode, encode
 from hindex.store.segment import encode_segment
 from hindex.table.listing import Fingerprint
 
@@ -328,9 +328,9 @@ def elsewhere(path: str, length: int) -> pb.FileSegment:
     return pb.FileSegment(num_files=1, first_path="a", last_path="a", path=path, length=length)
 
 
-def with_extents(entry: FileEntry, *extents: ColumnStats) -> FileEntry:
+def with_stripe_stats(entry: FileEntry, *stripe_stats: ColumnStats) -> FileEntry:
     return replace(
-        entry, index_files=(replace(entry.index_files[0], extents=extents), *entry.index_files[1:])
+        entry, index_files=(replace(entry.index_files[0], stripe_stats=stripe_stats), *entry.index_files[1:])
     )
 
 
@@ -370,8 +370,8 @@ def test_fields_that_only_earlier_writers_had_are_passed_over() -> None:
         hostile_entry(lambda f: replace(f, index_files=f.index_files[:1])),
         hostile_entry(lambda f: with_index_path(f, "../../etc/passwd")),
         hostile_entry(lambda f: with_index_path(f, "/etc/passwd")),
-        hostile_entry(lambda f: with_extents(f, ColumnStats(10, 0, 1, 2))),
-        hostile_entry(lambda f: with_extents(f, ColumnStats(10, 0, 1, 2), ColumnStats(20, 0, 4, 3)), 1),
+        hostile_entry(lambda f: with_stripe_stats(f, ColumnStats(10, 0, 1, 2))),
+        hostile_entry(lambda f: with_stripe_stats(f, ColumnStats(10, 0, 1, 2), ColumnStats(20, 0, 4, 3)), 1),
         hostile_entry(lambda f: replace(f, path="a"), 1),
         hostile_v1(lambda m: m.segments[0].files[0].index_files[0].__setattr__("path", "../../etc/passwd")),
         hostile_v1(lambda m: m.segments[0].files[0].index_files[0].__setattr__("path", "/etc/passwd")),
@@ -390,6 +390,6 @@ def test_sound_frames_around_nonsense(data: bytes) -> None:
 
 
 def test_a_manifest_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hindex.store.format.MAX_BYTES", 100)
+    monkeypatch.setattr("hindex.store.manifest_file.MAX_BYTES", 100)
     with pytest.raises(StoreError, match="more than the 100 that are supported"):
         encode(SMALL)

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from hindex.lru_cache import LruCache
-from hindex.store import format as formats
-from hindex.store import store
+from hindex.store import manifest_file, store
 from hindex.store.entries import Segment
 from hindex.store.manifest import FileEntry, IndexEntry, IndexFileEntry, Manifest
 from hindex.store.store import Store
@@ -37,7 +36,7 @@ def test_another_store_object_decodes_nothing(tmp_path: Path, monkeypatch: pytes
     first = Store(str(tmp_path), "/t")
     first.commit(lambda old: replace(old, indexes=(INDEX,), files=manifest(3).files))
     decoded: list[str] = []
-    real = formats.decode
+    real = manifest_file.decode
 
     def counted(data: bytes, name: str, *rest: object) -> Manifest:
         decoded.append(name)
@@ -100,7 +99,7 @@ def test_bytes_that_another_thread_lets_go_of(
     loaded = Store(str(tmp_path), "/t").load()
     assert loaded is not None
     segment = loaded.entries.segments[0]
-    wanted = Segment.of(segment.entries)
+    wanted = Segment.from_entries(segment.entries)
     real = Segment.fetch
 
     def fetch(segments: Iterable[Segment]) -> list[bytes]:

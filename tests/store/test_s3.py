@@ -340,7 +340,7 @@ def test_an_outcome_that_is_not_known(store: Store, s3: S3Server) -> None:
         s3.failing("PUT", "00002.manifest$", "InternalError", served=True),
         s3.failing("GET", "00002.manifest$", "InternalError"),
         pytest.raises(
-            StoreError, match=r"it is not known whether .*00002.manifest' was written: .*SHOW INDEXES tells"
+            StoreError, match=r"the outcome of writing .*00002.manifest' is unknown: .*Run SHOW INDEXES"
         ),
     ):
         store.commit(adding("b"))
@@ -367,7 +367,9 @@ def test_a_bucket_that_is_not_there(s3: S3Server) -> None:
 def test_a_vanished_store(store: Store, bucket: str) -> None:
     assert names(store) == ["a"]
     fsspec.filesystem("s3").rm(f"{bucket}/s", recursive=True)
-    with pytest.raises(StoreError, match="vanished: its manifest 1 was there before, now none is the latest"):
+    with pytest.raises(
+        StoreError, match="disappeared: its manifest 1 existed before, now none is the latest"
+    ):
         store.commit(lambda old: drop_index(old, "a"))
     assert keys(store.root) == set()
 

@@ -15,13 +15,11 @@ import pytest
 
 from hindex.domain import Domain, Key, Range
 from hindex.errors import StoreError
-from hindex.index.column_stats import ColumnStats, are_of_kind
+from hindex.index.column_stats import ColumnStats, StoredStats, are_of_kind
 from hindex.keys import KeyKind
 from hindex.store import segment
 from hindex.store.arrow_stream import raw_bytes
 from hindex.store.entries import FileEntries
-from hindex.store.extents import StoredExtents
-from hindex.store.format import decode, encode
 from hindex.store.manifest import (
     FileEntry,
     IndexEntry,
@@ -30,10 +28,11 @@ from hindex.store.manifest import (
     SharedFileEntry,
     SharedIndexEntry,
     drop_index,
-    forget_index_files,
     merge_build_result,
+    remove_index_files,
     rename_index,
 )
+from hindex.store.manifest_file import decode, encode
 from hindex.store.segment import encode_segment
 from hindex.store.store import RECENT, Store
 
@@ -120,14 +119,14 @@ def test_pruning_against_each_extent(kind: str, rng: np.random.Generator) -> Non
         domain = random_domain(rng, kind)
         for given, item in zip(files, found, strict=True):
             file, before = item.index_file(of.id), given.index_file(of.id)
-            if file is None or not file.extents:
-                assert before is None or not before.extents
+            if file is None or not file.stripe_stats:
+                assert before is None or not before.stripe_stats
                 continue
             assert before is not None
-            assert isinstance(file.extents, StoredExtents)
-            kept = bool(file.extents.column.may_match(domain, key_kind)[file.extents.file])
-            if are_of_kind(before.extents, key_kind):
-                expected = any(extent.can_match(domain) for extent in file.extents)
+            assert isinstance(file.stripe_stats, StoredStats)
+            kept = bool(file.stripe_stats.column.may_match(domain, key_kind)[file.stripe_stats.file])
+            if are_of_kind(before.stripe_stats, key_kind):
+                expected = any(extent.can_match(domain) for extent in file.stripe_stats)
             else:
                 expected = True  # of keys of another kind nothing is known
             if len(domain.ranges) > 16 and kind == "text":
@@ -135,7 +134,7 @@ def test_pruning_against_each_extent(kind: str, rng: np.random.Generator) -> Non
             else:
                 assert kept == expected, (domain, item)
             ruled_out += not kept
-            assert file.extents == tuple(extent.cut() for extent in before.extents)
+            assert file.stripe_stats == tuple(extent.truncate() for extent in before.stripe_stats)
     assert ruled_out > 100
 
 
@@ -212,7 +211,7 @@ def test_changes_against_a_dict(seed: int, tmp_path: Path) -> None:
                 for path in set(gone) & set(expected):
                     expected[path] = replace(expected[path], index_files=())
                 expected = {path: item for path, item in expected.items() if item.index_files or item.shared}
-                store.commit(lambda old, gone=gone: forget_index_files(old, BITS.id, gone))  # type: ignore[misc]
+                store.commit(lambda old, gone=gone: remove_index_files(old, BITS.id, gone))  # type: ignore[misc]
         found = Store(store.root, "/t").load()
         assert found is not None
         assert list(found.files) == [expected[path] for path in sorted(expected)]
@@ -231,7 +230,7 @@ def test_changes_against_a_dict(seed: int, tmp_path: Path) -> None:
 
 def test_as_a_sequence() -> None:
     files = tuple(entry(number) for number in range(20))
-    found = FileEntries.of(files)
+    found = FileEntries.from_entries(files)
     assert (len(found), found[0], found[-1], found[7:9]) == (20, files[0], files[19], files[7:9])
     assert found == files
     assert files == found

@@ -13,7 +13,6 @@ import pytest
 from hindex.errors import StoreError
 from hindex.index.column_stats import ColumnStats
 from hindex.proto import manifest_pb2 as pb
-from hindex.store.format import decode, encode
 from hindex.store.manifest import (
     FileEntry,
     IndexEntry,
@@ -22,10 +21,11 @@ from hindex.store.manifest import (
     SharedFileEntry,
     SharedIndexEntry,
     drop_index,
-    forget_index_files,
     merge_build_result,
     new_index_id,
+    remove_index_files,
 )
+from hindex.store.manifest_file import decode, encode
 from hindex.store.store import Store
 
 
@@ -92,7 +92,7 @@ def test_long_keys_are_cut() -> None:
     long = SharedFileEntry("data/l", 5, 1, ColumnStats(3, 0, b"a" * 100, b"z" * 100))
     held = replace(OLD, files=(long,))
     found = decode(encode(replace(TWO, files=(data_file("x", held),))), "m").files[0].shared[0].files[0]
-    assert found.extent == ColumnStats(3, 0, b"a" * 64, b"z" * 64, True)
+    assert found.stats == ColumnStats(3, 0, b"a" * 64, b"z" * 64, True)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_long_keys_are_cut() -> None:
         pytest.param(lambda m: drop_index(m, "a"), {"x": None}, id="dropped"),
         pytest.param(lambda m: drop_index(m, "bits"), {"x": OLD, "y": OLD}, id="another dropped"),
         pytest.param(
-            lambda m: forget_index_files(m, A.id, {"x"}), {"x": None, "y": OLD}, id="a partition dropped"
+            lambda m: remove_index_files(m, A.id, {"x"}), {"x": None, "y": OLD}, id="a partition dropped"
         ),
         pytest.param(
             lambda m: merge_build_result(drop_index(m, "a"), files=[data_file("z", NEW)]),
@@ -213,12 +213,12 @@ def hostile(change: Callable[[pb.Manifest], object]) -> bytes:
         ),
         pytest.param(
             lambda m: setattr(m.shared_indexes[0].files[0].extent, "max_is_prefix", True),
-            "that is cut has no key",
+            "truncated statistics have no key",
             id="an integer that is cut",
         ),
         pytest.param(
             lambda m: setattr(m.shared_indexes[0].files[0].extent, "int_min", 1 << 40),
-            "least key of an extent is above its greatest",
+            "least key of statistics is above the greatest",
             id="a range that ends before it begins",
         ),
     ],

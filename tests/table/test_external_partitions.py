@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hindex.errors import TableError, TableNotFoundError
-from hindex.store.entry import is_safe_path
+from hindex.store.segment import is_safe_path
 from hindex.table.listing import list_data_files
 from hindex.table.partitions import CatalogPartitions, PartitionLocation, is_external
 

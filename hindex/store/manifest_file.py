@@ -43,14 +43,14 @@ _CHECKSUM = struct.Struct("<I")
 Places: TypeAlias = Mapping[Segment, StoredSegment]
 
 
-def encode(manifest: Manifest, places: Places | None = None, commit_id: bytes = b"") -> bytes:
-    """The bytes of a manifest.
+def encode(manifest: Manifest, locations: Places | None = None, commit_id: bytes = b"") -> bytes:
+    """Encode a manifest.
 
     :param places: where segments that are in no file yet are going to be; the others are put within the manifest.
-    :param commit_id: distinguishes this manifest from one of another writer that says the same.
+    :param commit_id: distinguishes this manifest from an equal one of another writer.
     :raises StoreError: if it is larger than :data:`MAX_BYTES`.
     """
-    payload = _to_message(manifest, places or {}, commit_id).SerializeToString()
+    payload = _to_message(manifest, locations or {}, commit_id).SerializeToString()
     if len(payload) > MAX_BYTES:
         raise StoreError(
             f"the manifest of table {manifest.table_uri!r} would take {len(payload)} bytes, more than the "
@@ -61,27 +61,27 @@ def encode(manifest: Manifest, places: Places | None = None, commit_id: bytes = 
 
 
 def unplaced(manifest: Manifest) -> list[Segment]:
-    """The segments that are in no file yet and do not belong within the manifest."""
+    """Return the segments that need a file of their own and have none yet."""
     segments = manifest.entries.segments
-    found = [segment for segment in segments if segment.stored is None]
-    return [] if len(segments) == 1 and found and len(found[0].data) <= INLINE_BYTES else found
+    pending = [segment for segment in segments if segment.stored is None]
+    return [] if len(segments) == 1 and pending and len(pending[0].data) <= INLINE_BYTES else pending
 
 
-def no_segments(wanted: Sequence[StoredSegment]) -> Sequence[bytes]:
+def no_segments(segments: Sequence[StoredSegment]) -> Sequence[bytes]:
     """Loads segments where there is no store."""
-    raise StoreError(f"there is no store to read {wanted[0].path!r} from")
+    raise StoreError(f"there is no store to read {segments[0].path!r} from")
 
 
 def decode(
     data: bytes,
     path: str,
     load: Load = no_segments,
-    known: MutableMapping[StoredSegment, Segment] | None = None,
+    known_segments: MutableMapping[StoredSegment, Segment] | None = None,
 ) -> Manifest:
-    """The manifest that bytes hold.
+    """Decode a manifest.
 
     :param path: name of the file for messages.
-    :param load: reads segments that are files of their own, when their entries are asked for.
+    :param load: reads segments that are files of their own, at the first use of their entries.
     :param known: segments that were met in other manifests, and may have been read; those met here are added.
     :raises StoreError: if the bytes are damaged.
     :raises NewerFormatError: if a newer version of hindex wrote them.
@@ -92,7 +92,7 @@ def decode(
     if magic != MAGIC:
         raise corrupt(path, "it does not begin as a manifest does")
     if length > MAX_BYTES or len(data) != _HEADER.size + length + _CHECKSUM.size:
-        raise corrupt(path, f"it has {len(data)} bytes but the header says {length} of payload")
+        raise corrupt(path, f"it has {len(data)} bytes but {length} bytes of payload by its header")
     (checksum,) = _CHECKSUM.unpack_from(data, _HEADER.size + length)
     if google_crc32c.value(data[: _HEADER.size + length]) != checksum:
         raise corrupt(path, "its checksum does not match")
@@ -105,20 +105,20 @@ def decode(
     message = pb.Manifest()
     try:
         message.ParseFromString(data[_HEADER.size : _HEADER.size + length])
-        return _from_message(message, version, load, {} if known is None else known)
+        return _from_message(message, version, load, {} if known_segments is None else known_segments)
     except (DecodeError, ValueError, IndexError) as error:
         raise corrupt(path, " ".join(str(error).split()) or "it is not a manifest message") from error
 
 
-def corrupt(path: str, what: str) -> StoreError:
-    """The error for a damaged manifest, with the way out."""
+def corrupt(path: str, message: str) -> StoreError:
+    """Return the error for a damaged manifest, with the remedy."""
     return StoreError(
-        f"manifest {path!r} is corrupt: {what}; restore it from a copy, or delete it to go back to the state "
+        f"manifest {path!r} is corrupt: {message}; restore it from a copy, or delete it to go back to the state "
         "before its commit"
     )
 
 
-def _to_message(manifest: Manifest, places: Places, commit_id: bytes) -> pb.Manifest:
+def _to_message(manifest: Manifest, locations: Places, commit_id: bytes) -> pb.Manifest:
     message = pb.Manifest(
         number=manifest.number,
         table_uri=manifest.table_uri,
@@ -149,8 +149,8 @@ def _to_message(manifest: Manifest, places: Places, commit_id: bytes) -> pb.Mani
     message.shared_indexes.extend(_shared_message(item, index_at[item.index_id]) for item in shared)
     for segment in manifest.entries.segments:
         summary = segment.summary
-        stored = segment.stored or places.get(segment)
-        found = message.segments.add(
+        stored = segment.stored or locations.get(segment)
+        part = message.segments.add(
             num_files=summary.num_files,
             first_path=summary.first,
             last_path=summary.last,
@@ -158,14 +158,16 @@ def _to_message(manifest: Manifest, places: Places, commit_id: bytes) -> pb.Mani
             shared_indexes=[shared_at[of.id] for of in summary.shared],
         )
         if stored is not None:
-            found.path, found.length, found.checksum = stored.path, stored.length, stored.checksum
-        for index_id, has in summary.indexes.items():
-            found.indexes.add(index=index_at[index_id], num_files=has.num_files, length=has.length)
+            part.path, part.length, part.checksum = stored.path, stored.length, stored.checksum
+        for index_id, index_summary in summary.indexes.items():
+            part.indexes.add(
+                index=index_at[index_id], num_files=index_summary.num_files, length=index_summary.length
+            )
     return message
 
 
 def _from_message(
-    message: pb.Manifest, version: int, load: Load, known: MutableMapping[StoredSegment, Segment]
+    message: pb.Manifest, version: int, load: Load, known_segments: MutableMapping[StoredSegment, Segment]
 ) -> Manifest:
     indexes = tuple(
         IndexEntry(
@@ -201,7 +203,7 @@ def _from_message(
         ]
         _check_order(item.path for item in files)
     else:
-        segments = [_segment(item, indexes, shared, load, known) for item in message.segments]
+        segments = [_segment(item, indexes, shared, load, known_segments) for item in message.segments]
         _check_order(path for item in segments for path in sorted({item.summary.first, item.summary.last}))
         files = FileEntries(segments)
     return Manifest(message.number, message.table_uri, message.created_ms, indexes, files)
@@ -212,7 +214,7 @@ def _segment(
     indexes: tuple[IndexEntry, ...],
     shared: tuple[SharedIndexEntry, ...],
     load: Load,
-    known: MutableMapping[StoredSegment, Segment],
+    known_segments: MutableMapping[StoredSegment, Segment],
 ) -> Segment:
     if not item.num_files or item.first_path > item.last_path:
         raise ValueError(f"a segment of {item.num_files} data files begins with {item.first_path!r}")
@@ -228,10 +230,10 @@ def _segment(
     if not is_safe_path(item.path) or item.length > MAX_SEGMENT_BYTES:
         raise ValueError(f"a segment is {item.path!r} of {item.length} bytes")
     stored = StoredSegment(item.path, item.length, item.checksum)
-    found = known.get(stored)
-    if found is None or found.summary != summary:
-        found = known[stored] = Segment(summary, stored, load)
-    return found
+    segment = known_segments.get(stored)
+    if segment is None or segment.summary != summary:
+        segment = known_segments[stored] = Segment(summary, stored, load)
+    return segment
 
 
 def _file_entry(item: pb.DataFile, indexes: tuple[IndexEntry, ...], schemas: Sequence[str]) -> FileEntry:
@@ -240,11 +242,13 @@ def _file_entry(item: pb.DataFile, indexes: tuple[IndexEntry, ...], schemas: Seq
     stripe_rows = tuple(item.stripe_rows)
     if sum(stripe_rows) != item.num_rows:
         raise ValueError(f"the stripes of {item.path!r} do not add up to its {item.num_rows} rows")
-    found: list[IndexFileEntry] = []
+    index_files: list[IndexFileEntry] = []
     for file in item.index_files:
         if not is_safe_path(file.path):
             raise ValueError(f"index file name {file.path!r} leaves the store")
-        found.append(IndexFileEntry(indexes[file.index].id, file.path, file.length, file.footer_checksum))
+        index_files.append(
+            IndexFileEntry(indexes[file.index].id, file.path, file.length, file.footer_checksum)
+        )
     return FileEntry(
         path=item.path,
         length=item.length,
@@ -253,7 +257,7 @@ def _file_entry(item: pb.DataFile, indexes: tuple[IndexEntry, ...], schemas: Seq
         num_rows=item.num_rows,
         stripe_rows=stripe_rows,
         schema=schemas[item.schema],
-        index_files=tuple(found),
+        index_files=tuple(index_files),
     )
 
 
@@ -271,7 +275,7 @@ def _shared_message(item: SharedIndexEntry, index: int) -> pb.SharedIndex:
             path=file.path,
             length=file.length,
             footer_checksum=file.footer_checksum,
-            extent=_extent_message(file.extent),
+            extent=_encode_stats(file.stats),
         )
     return message
 
@@ -281,7 +285,9 @@ def _shared_entry(item: pb.SharedIndex, indexes: tuple[IndexEntry, ...]) -> Shar
     for file in item.files:
         if not is_safe_path(file.path):
             raise ValueError(f"index file name {file.path!r} leaves the store")
-        files.append(SharedFileEntry(file.path, file.length, file.footer_checksum, _extent(file.extent)))
+        files.append(
+            SharedFileEntry(file.path, file.length, file.footer_checksum, _decode_stats(file.extent))
+        )
     return SharedIndexEntry(
         id=item.id,
         index_id=indexes[item.index].id,
@@ -293,21 +299,21 @@ def _shared_entry(item: pb.SharedIndex, indexes: tuple[IndexEntry, ...]) -> Shar
     )
 
 
-def _extent_message(extent: ColumnStats) -> pb.KeyExtent:
-    extent = extent.cut()
-    low, high = extent.min_key, extent.max_key
+def _encode_stats(stats: ColumnStats) -> pb.KeyExtent:
+    stats = stats.truncate()
+    low, high = stats.min_key, stats.max_key
     return pb.KeyExtent(
-        rows=extent.rows,
-        null_count=extent.null_count,
+        rows=stats.rows,
+        null_count=stats.null_count,
         int_min=low if isinstance(low, int) else None,
         int_max=high if isinstance(high, int) else None,
         byte_min=low if isinstance(low, bytes) else None,
         byte_max=high if isinstance(high, bytes) else None,
-        max_is_prefix=extent.max_is_prefix,
+        max_is_prefix=stats.max_is_prefix,
     )
 
 
-def _extent(message: pb.KeyExtent) -> ColumnStats:
+def _decode_stats(message: pb.KeyExtent) -> ColumnStats:
     present = tuple(name for name in ("int_min", "int_max", "byte_min", "byte_max") if message.HasField(name))
     low: Key | None = None
     high: Key | None = None
@@ -316,11 +322,11 @@ def _extent(message: pb.KeyExtent) -> ColumnStats:
     elif present == ("byte_min", "byte_max"):
         low, high = message.byte_min, message.byte_max
     elif present:
-        raise ValueError(f"an extent has {', '.join(present)}: that is no least and greatest key")
+        raise ValueError(f"statistics with {', '.join(present)} have no least and greatest key")
     if message.max_is_prefix and not isinstance(low, bytes):
-        raise ValueError("an extent that is cut has no key")
+        raise ValueError("truncated statistics have no key")
     if low is not None and high is not None and low > high:  # type: ignore[operator]
-        raise ValueError("the least key of an extent is above its greatest")
+        raise ValueError("the least key of statistics is above the greatest")
     return ColumnStats(message.rows, message.null_count, low, high, message.max_is_prefix)
 
 

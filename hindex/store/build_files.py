@@ -1,0 +1,150 @@
+"""Files of builds under way: index files before they are published, and notices for other processes.
+
+A builder writes a notice into ``builds/`` before it starts and deletes it when it ends; nothing relies on it. The name
+has the host, the process id and its start time; the content is framed as a manifest, with the entries of the indexes.
+A killed builder leaves its notice: processes on the same host see that it has ended, elsewhere VACUUM deletes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import socket
+import tempfile
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from hindex.store.manifest import IndexEntry
+from hindex.store.remote import RemoteStorage
+from hindex.store.storage import open_storage
+from hindex.table.location import is_local
+
+#: The directory of notices within a store.
+BUILDS = "builds"
+
+#: Longer ones are not read.
+MAX_NOTICE_BYTES = 1 << 20
+
+_NAME = re.compile(r"(?P<host>[A-Za-z0-9.-]+)_(?P<pid>[0-9]+)_(?P<began>[0-9]+)_[0-9a-f]{32}", re.ASCII)
+_FOREIGN = re.compile(r"[^A-Za-z0-9.-]")
+
+
+@dataclass(frozen=True, slots=True)
+class Builder:
+    """The process that builds.
+
+    :ivar began: ticks from the host's start to the process's, which distinguish it from an earlier process of the same
+        number; 0 if the system does not report it.
+    """
+
+    host: str
+    pid: int
+    began: int = 0
+
+    @classmethod
+    def this(cls) -> Builder:
+        """Return this process."""
+        return cls(_host(), os.getpid(), _began(os.getpid()) or 0)
+
+    @property
+    def is_gone(self) -> bool:
+        """Return True if the process has certainly ended.
+
+        Nothing is known about processes of other hosts.
+        """
+        if self.host != _host():
+            return False
+        try:
+            os.kill(self.pid, 0)
+        except (ProcessLookupError, OverflowError):
+            return True  # of a number that no process has, or can have
+        except OSError:
+            pass  # it runs, as another user
+        return bool(self.began) and _began(self.pid) != self.began
+
+
+@dataclass(frozen=True, slots=True)
+class BuildNotice:
+    """A build under way, of some indexes, since ``started_ms`` (since 1970)."""
+
+    builder: Builder
+    started_ms: int
+    indexes: tuple[IndexEntry, ...]
+
+
+def notice_name(builder: Builder) -> str:
+    """Return a new name for the notice of a process."""
+    return f"{builder.host}_{builder.pid}_{builder.began}_{uuid.uuid4().hex}"
+
+
+def parse_notice_name(name: str) -> Builder | None:
+    """Return the process in a notice's name; None if the name is of another kind."""
+    match = _NAME.fullmatch(name)
+    return None if match is None else Builder(match["host"], int(match["pid"]), int(match["began"]))
+
+
+def _host() -> str:
+    return _FOREIGN.sub("-", socket.gethostname())[:100] or "unknown"
+
+
+def _began(pid: int) -> int | None:
+    """Return the start of a process in ticks since boot; None if the system does not report it."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
+    except OSError:
+        return None
+    # the second field, a name in brackets, may hold anything
+    state, *rest = status.rpartition(")")[2].split()
+    # a zombie has ended and is only remembered
+    return -1 if state == "Z" else int(rest[18])
+
+
+class StagedFile:
+    """One index file that is being written.
+
+    :param directory: absolute local path, or URI.
+    :ivar sink: the sink of an index builder: the file's path, or an open temporary file.
+    :raises OSError: if it cannot be begun.
+    """
+
+    def __init__(self, directory: str, name: str) -> None:
+        self._directory = directory
+        self._name = name
+        self._temporary: IO[bytes] | None = None
+        self.sink: str | IO[bytes] = f"{directory}/{name}"
+        if is_local(directory):
+            Path(directory).mkdir(parents=True, exist_ok=True)
+        else:
+            self.sink = self._temporary = tempfile.NamedTemporaryFile(prefix="hindex-")  # noqa: SIM115 see close
+
+    def publish(self) -> None:
+        """Put the whole file in its place, durably; the builder has finished it.
+
+        :raises OSError: if it cannot be written there.
+        """
+        if self._temporary is not None:
+            self._temporary.flush()
+            RemoteStorage(self._directory).upload(self._name, self._temporary.name)
+        self.close()
+
+    def close(self) -> None:
+        """Close a temporary file, which deletes it."""
+        if self._temporary is not None:
+            self._temporary.close()
+
+
+def discard_files(directory: str, prefix: str) -> None:
+    """Delete the files of a directory whose names begin with some text, and the directory where it is empty then.
+
+    Errors are ignored: this follows another error, which must not be hidden.
+    """
+    storage = open_storage(directory)
+    with contextlib.suppress(OSError):
+        for name in storage.names(""):
+            if name.startswith(prefix):
+                with contextlib.suppress(OSError):
+                    storage.delete(name)
+        storage.tidy("")
