@@ -85,7 +85,7 @@ class _Condition:
 
 
 @dataclass(slots=True)
-class _Source:
+class Source:
     """A source in FROM or JOIN: ``node`` is a table, a subquery or a reference to a common table expression.
 
     ``columns`` maps lower-case names to the names as they are; None where they are not known.
@@ -163,14 +163,14 @@ class Pushdown:
             return
         own: list[list[_Condition]] = [[] for _ in sources]
         where = select.args.get("where")
-        conditions = [_Condition(part) for part in _conjuncts(where.this)] if where is not None else []
+        conditions = [_Condition(part) for part in conjuncts(where.this)] if where is not None else []
         conditions += [inner for item in above if (inner := self._inner(select, item)) is not None]
         for item in conditions:
             self._share(item, sources, own, len(sources) - 1)
         for number, source in enumerate(sources):
             on = None if source.join is None else source.join.args.get("on")
             if on is not None:
-                for part in _conjuncts(on):
+                for part in conjuncts(on):
                     self._share_on(part, sources, own, number)
         handled = set()
         for source, wanted in zip(sources, own, strict=True):
@@ -199,7 +199,7 @@ class Pushdown:
 
     # Sources and their columns
 
-    def _sources(self, select: exp.Select) -> list[_Source] | None:
+    def _sources(self, select: exp.Select) -> list[Source] | None:
         """Return the sources of a SELECT; None if two have the same name, or a join has an unsupported form."""
         first = select.args.get("from_")
         if first is None:
@@ -215,7 +215,7 @@ class Pushdown:
         names = [source.alias for source in found if source.alias]
         return found if len(set(names)) == len(names) else None
 
-    def _source(self, node: Node, join: exp.Join | None) -> _Source:
+    def _source(self, node: Node, join: exp.Join | None) -> Source:
         alias = node.args.get("alias")
         columns: Mapping[str, str] | None = None
         if isinstance(alias, exp.TableAlias) and alias.columns:
@@ -229,7 +229,7 @@ class Pushdown:
                 columns = _names(self._outputs(cte.this))
         elif isinstance(node, exp.Subquery) and _is_plain_subquery(node):
             columns = _names(self._outputs(node.this))
-        return _Source(str(node.alias_or_name).lower(), node, columns, join)
+        return Source(str(node.alias_or_name).lower(), node, columns, join)
 
     def _cte(self, node: exp.Table) -> exp.CTE | None:
         """The common table expression that a name stands for, if that is certain."""
@@ -284,7 +284,7 @@ class Pushdown:
     # From conditions to sources
 
     def _share(
-        self, item: _Condition, sources: Sequence[_Source], own: Sequence[list[_Condition]], last: int
+        self, item: _Condition, sources: Sequence[Source], own: Sequence[list[_Condition]], last: int
     ) -> None:
         """Give a condition on the join of the sources up to ``last`` to each of them that it tells of."""
         for number in range(last + 1):
@@ -297,7 +297,7 @@ class Pushdown:
                 own[number].append(_Condition(part, strict))
 
     def _share_on(
-        self, node: Node, sources: Sequence[_Source], own: Sequence[list[_Condition]], number: int
+        self, node: Node, sources: Sequence[Source], own: Sequence[list[_Condition]], number: int
     ) -> None:
         """The same for a part of the condition of a join itself."""
         side, kind = _join_of(sources[number])
@@ -320,7 +320,7 @@ class Pushdown:
             if part is not None:
                 own[at].append(_Condition(part, at < number and _may_be_nulls(sources, at, number - 1)))
 
-    def _implied(self, node: Node, sources: Sequence[_Source], number: int, last: int) -> Node | None:
+    def _implied(self, node: Node, sources: Sequence[Source], number: int, last: int) -> Node | None:
         """Return the part of a condition that concerns one source alone, in its own names; None if there is none."""
         node = node.unnest()
         if not isinstance(node, exp.And | exp.Or):
@@ -331,7 +331,7 @@ class Pushdown:
             return exp.and_(*parts, copy=False) if parts else None
         return exp.or_(*parts, copy=False) if len(parts) == len(found) else None
 
-    def _renamed(self, node: Node, sources: Sequence[_Source], number: int, last: int) -> Node | None:
+    def _renamed(self, node: Node, sources: Sequence[Source], number: int, last: int) -> Node | None:
         """A condition whose columns are all of one source, in that source's names, if it can become a predicate."""
         # most conditions are of another source: told before anything is copied
         paths = [self._resolve(column, sources, last) for column in _columns_of(node)]
@@ -357,7 +357,7 @@ class Pushdown:
         is_safe = all(isinstance(leaf, TruthValue) or tested_column(leaf) for leaf in leaves(predicate))
         return copy if is_safe else None
 
-    def _resolve(self, column: Node, sources: Sequence[_Source], last: int) -> tuple[int, list[str]] | None:
+    def _resolve(self, column: Node, sources: Sequence[Source], last: int) -> tuple[int, list[str]] | None:
         """The source of a column, and its path there; None where it is not certain."""
         parts: Any = column.parts if isinstance(column, exp.Column | exp.Dot) else []
         if not parts or not all(isinstance(part, exp.Identifier) and part.name for part in parts):
@@ -438,7 +438,7 @@ def _columns_of(node: Node) -> list[Node]:
     return [c for c in node.find_all(exp.Column, exp.Dot) if not isinstance(c.parent, exp.Dot)]
 
 
-def _conjuncts(node: Node) -> Iterator[Node]:
+def conjuncts(node: Node) -> Iterator[Node]:
     stack = [node]
     while stack:
         node = stack.pop().unnest()
@@ -454,7 +454,7 @@ def _any_of(references: Sequence[Sequence[_Condition]]) -> _Condition:
     return _Condition(exp.or_(*sides))
 
 
-def _join_of(source: _Source) -> tuple[str, str]:
+def _join_of(source: Source) -> tuple[str, str]:
     """The side and the kind of the join that a source comes with, empty for the first one."""
     if source.join is None:
         return "", ""
@@ -466,14 +466,14 @@ def _is_unknown(side: str, kind: str) -> bool:
     return side not in ("", "LEFT", "RIGHT", "FULL") or kind not in ("", "SEMI", "ANTI")
 
 
-def _may_be_nulls(sources: Sequence[_Source], number: int, last: int) -> bool:
+def _may_be_nulls(sources: Sequence[Source], number: int, last: int) -> bool:
     """Return True if the join of the sources up to ``last`` may replace rows of one by NULLs."""
     sides = [_join_of(source)[0] for source in sources]
     own = number <= last and sides[number] in ("LEFT", "FULL")
     return own or any(side not in ("", "LEFT") for side in sides[number + 1 : last + 1])
 
 
-def _is_merged(name: str, sources: Sequence[_Source]) -> bool:
+def _is_merged(name: str, sources: Sequence[Source]) -> bool:
     """Return True if a join merges the columns of this name."""
     for source in sources:
         if source.join is None:

@@ -19,6 +19,7 @@ from sqlglot.errors import ParseError, TokenError
 
 from hindex.sql.dialect import Hindex, new_spark_parser
 from hindex.sql.lexer import check_quotes
+from hindex.sql.lookup_keys import LookupPushdown
 from hindex.sql.marks import Source
 from hindex.sql.parameters import Args, UnboundParameterError, bind_parameters
 from hindex.sql.predicate import Predicate
@@ -134,6 +135,26 @@ class Query:
             found = {}
         return [
             found.get(id(node), []) if table.blocked is None else []
+            for node, table in zip(self._nodes, self.tables, strict=True)
+        ]
+
+    def lookup_conditions(self, columns: Sequence[Sequence[str] | None]) -> list[list[Predicate]]:
+        """Return :meth:`conditions`, and those that depend on keys of other tables, with markers for the keys.
+
+        See :mod:`hindex.sql.lookup_keys`.
+        """
+        if self._root is None or self.problem is not None:
+            return [[] for _ in self.tables]
+        known = {
+            id(node): names for node, names in zip(self._nodes, columns, strict=True) if names is not None
+        }
+        positions = {id(node): at for at, node in enumerate(self._nodes)}
+        try:
+            conditions = LookupPushdown(self.text, known, positions).run(self._root)
+        except RecursionError:
+            conditions = {}
+        return [
+            conditions.get(id(node), []) if table.blocked is None else []
             for node, table in zip(self._nodes, self.tables, strict=True)
         ]
 

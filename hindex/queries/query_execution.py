@@ -236,9 +236,12 @@ def log_tables(text: str, tables: Sequence[PlannedTable], cause: str | None = No
         if item.scan is None:
             parts.append(f"{item.decision.table} by Spark: {item.decision.reason}")
         else:
-            indexes = ", ".join(item.indexes) or "its row keys"
-            rows = "" if item.decision.rows is None else f", about {item.decision.rows} rows"
-            parts.append(f"{item.decision.table} through {indexes}{rows}")
+            default = "its row keys" if item.rows is None else "a scan for its keys"
+            details: list[object] = [*item.decision.lookups]
+            if item.decision.rows is not None:
+                details.append(f"about {item.decision.rows} rows")
+            through = ", ".join([", ".join(item.indexes) or default, *map(str, details)])
+            parts.append(f"{item.decision.table} through {through}")
     is_accelerated = any(item.scan is not None for item in tables)
     prefix = "accelerated" if is_accelerated else "not accelerated"
     if cause is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING
@@ -16,12 +16,13 @@ from hindex.plan.modes import Mode
 from hindex.plan.normalize import normalize
 from hindex.plan.reasons import Note, group_notes
 from hindex.plan.time_zones import ZonesOf, is_about_time
+from hindex.queries.lookup_joins import LookupJoin, plan_lookup_joins
 from hindex.queries.table_resolution import QueryTableState, TableResolver, resolve_tables
 from hindex.scan.open_task import OpenTask
 from hindex.scan.planning import ScanPlan, plan_scan
 from hindex.scan.scan_task import ScanTask
 from hindex.scan.task_runner import Unit
-from hindex.spark.scan import RowScan, scan_frame
+from hindex.spark.scan import RowScan, rows_frame, scan_frame
 from hindex.spark.session_time_zones import zones
 from hindex.spark.settings import is_ansi, is_of_one_type, is_set, strange_setting
 from hindex.spark.types import same_type
@@ -30,6 +31,7 @@ from hindex.table.listing import DataFile
 from hindex.table.schema import TableSchema
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
@@ -58,6 +60,8 @@ class TableDecision:
     :param reason: why Spark reads it alone; None if it is read through its indexes.
     :param rows: estimated number of matching rows, if the indexes were read.
     :param explanation: explanation of the scan, if the table is read through its indexes.
+    :param lookups: the joins that restrict its columns to keys of other tables.
+    :param gives_keys: True if it is read once, for its keys and for the query.
     """
 
     table: str
@@ -65,6 +69,8 @@ class TableDecision:
     reason: str | None = None
     rows: RowCount | None = None
     explanation: Explanation | None = None
+    lookups: tuple[LookupJoin, ...] = ()
+    gives_keys: bool = False
 
     @property
     def is_accelerated(self) -> bool:
@@ -90,12 +96,11 @@ class QueryExplanation:
         if self.problem is not None:
             lines.append(f"  no table is read through indexes: {self.problem}")
         for item in self.tables:
-            lines += [
-                "",
-                f"Table {item.table}: {'through its indexes' if item.is_accelerated else 'by Spark alone'}",
-            ]
+            how = "through its indexes" if item.is_accelerated else "by Spark alone"
+            lines += ["", f"Table {item.table}: {'once, and before the query' if item.gives_keys else how}"]
             if item.predicate is not None:
                 lines.append(f"  where      {item.predicate}")
+            lines += [f"  lookup     {lookup}" for lookup in item.lookups]
             if item.rows is not None:
                 lines.append(f"  rows       about {item.rows}")
             if item.reason is not None:
@@ -116,6 +121,8 @@ class QueryExplanation:
                     "accelerated": item.is_accelerated,
                     "reason": item.reason,
                     "rows": None if item.rows is None else {"kept": item.rows.kept, "total": item.rows.total},
+                    "gives_keys": item.gives_keys,
+                    "lookups": [asdict(lookup) for lookup in item.lookups],
                     "scan": None if item.explanation is None else item.explanation.to_json(),
                 }
                 for item in self.tables
@@ -134,6 +141,7 @@ class PlannedTable:
         columns in Spark, belong to it.
     :param units: the stripes with matching rows, if all indexes were read.
     :param notes: indexes that could not be used.
+    :param rows: the rows of a table that gives keys, which are read during planning.
     """
 
     state: QueryTableState
@@ -143,11 +151,15 @@ class PlannedTable:
     schema: StructType | None = None
     units: list[Unit] | None = None
     notes: tuple[Note, ...] = ()
+    rows: pa.Table | None = None
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """Return the matching rows, with all columns of the table: columns that the query does not need are null."""
         assert self.scan is not None
         assert self.schema is not None
+        if self.rows is not None:
+            assert self.plan is not None
+            return rows_frame(spark, self.rows, self.plan).to(self.schema)
         # Spark pads literals that are compared with CHAR by the field metadata of its own schema
         return scan_frame(spark, self.scan, self.plan, self.units).to(self.schema)
 
@@ -191,15 +203,14 @@ def plan_query(
             for table, state in zip(query.tables, in_order, strict=True)
         ]
     conditions = query.conditions([state.names() for state in in_order])
-    planner = _Planner(spark, query)
-    return _read_consistently(
-        [
-            PlannedTable(state, _spark_decision(table, reason))
-            if (reason := table.blocked or state.unusable_reason) is not None
-            else planner.plan(table, state, predicates)
-            for table, state, predicates in zip(query.tables, in_order, conditions, strict=True)
-        ]
-    )
+    planner = TablePlanner(spark, query)
+    planned = [
+        PlannedTable(state, _spark_decision(table, reason))
+        if (reason := table.blocked or state.unusable_reason) is not None
+        else planner.plan(table, state, predicates)
+        for table, state, predicates in zip(query.tables, in_order, conditions, strict=True)
+    ]
+    return _read_consistently(plan_lookup_joins(planner, query, planned))
 
 
 def _read_consistently(planned: Sequence[PlannedTable]) -> list[PlannedTable]:
@@ -223,7 +234,7 @@ def _read_consistently(planned: Sequence[PlannedTable]) -> list[PlannedTable]:
     ]
 
 
-class _Planner:
+class TablePlanner:
     """Plans the tables of one query; reads settings of the session at most once, and only if they matter."""
 
     def __init__(self, spark: SparkSession, query: Query) -> None:
@@ -256,6 +267,86 @@ class _Planner:
             return self._plan_plain(table, state, all_of(usable))
         except UnsupportedError as error:
             return PlannedTable(state, _spark_decision(table, str(error), all_of(usable)))
+
+    def count_values(self, state: QueryTableState) -> int:
+        """Count the values that the query needs of a table: rows times columns.
+
+        :raises HindexError: if the table cannot be read here.
+        """
+        return len(self._names(state)) * sum(view.num_rows for view in state.snapshot.files)
+
+    def is_small(self, state: QueryTableState) -> bool:
+        """Return True if Spark reads a table sooner than planning takes.
+
+        :raises HindexError: if the table cannot be read here.
+        """
+        return self.count_values(state) < MIN_VALUES
+
+    def plan_by_keys(
+        self,
+        table: QueryTable,
+        state: QueryTableState,
+        conditions: Sequence[Predicate],
+        memberships: Sequence[Predicate],
+    ) -> PlannedTable:
+        """Plan how a table is read whose columns are restricted to keys of other tables.
+
+        :param memberships: those restrictions, which fit the types of the columns.
+        :raises HindexError: if that fails.
+        """
+        usable = [item for item in conditions if self._is_usable(item, state.snapshot.schema)]
+        return self._plan_plain(table, state, all_of([*usable, *memberships]))
+
+    def plan_key_source(
+        self,
+        table: QueryTable,
+        state: QueryTableState,
+        conditions: Sequence[Predicate],
+        *,
+        max_rows: int,
+        max_values: int,
+    ) -> PlannedTable:
+        """Plan how a table is read that gives keys for others, if it is small.
+
+        :param max_rows: maximum number of rows that its indexes may leave.
+        :param max_values: maximum number of values (rows times columns) to read without an index.
+        :raises HindexError: if that fails.
+        """
+        if state.is_transactional or state.snapshot.listing.transactional:
+            return PlannedTable(state, _spark_decision(table, "it is transactional"))
+        schema = state.snapshot.schema
+        usable = [item for item in conditions if self._is_usable(item, schema)]
+        where = all_of(usable) if usable else None
+        total = sum(view.num_rows for view in state.snapshot.files)
+        if where is None and total > max_rows:
+            return PlannedTable(state, _spark_decision(table, "no condition restricts its rows"))
+        names = self._names(state)
+        scan, plan = _plan_table_scan(state, where, names, self._zones)
+        units = rows = None
+        paths = {task.path for task in plan.tasks}
+        possible = sum(view.num_rows for view in state.snapshot.files if view.file.path in paths)
+        if possible * len(names) > max_values:
+            if not any(task.indexes or task.located for task in plan.tasks):
+                reason = (
+                    f"no index is on its conditions, and {possible:,} rows are too many to read them before"
+                )
+                return PlannedTable(state, _spark_decision(table, reason, where))
+            estimate = estimate_selectivity(scan, plan, max_rows / total)
+            units, rows = estimate.units, estimate.rows
+            if rows.kept is None or rows.kept > max_rows:
+                reason = f"more than {max_rows:,} rows may match"
+                return PlannedTable(state, _spark_decision(table, reason, where, rows))
+        mismatch = state.catalog_mismatch or (
+            _schema_difference(schema, state.spark_schema) if state.snapshot.declared is None else None
+        )
+        if mismatch is not None:
+            return PlannedTable(state, _spark_decision(table, mismatch, where))
+        decision = TableDecision(str(table.ref), None if where is None else str(where), None, rows)
+        return PlannedTable(state, decision, scan, plan, state.spark_schema, units, plan.notes)
+
+    def _names(self, state: QueryTableState) -> list[str]:
+        """Return the columns that the query needs of a table."""
+        return [name for name in state.snapshot.schema.names if self._query.needs(name)]
 
     def _plan_plain(self, table: QueryTable, state: QueryTableState, where: Predicate) -> PlannedTable:
         """Plan a table without deltas: read it through its indexes if few of its rows match."""

@@ -113,6 +113,29 @@ def scan_frame(
     return scan.attempt(run)
 
 
+def read_few(
+    scan: RowScan, plan: ScanPlan, most: int, units: Sequence[Unit] | None = None
+) -> pa.Table | None:
+    """Read the rows of a plan here; None if there are more than ``most``.
+
+    Columns are named by their position. Reading stops early where many rows match.
+    """
+    reads = scan.runner.run_lookups(plan.tasks) if units is None else units
+    batches, rows = [], 0
+    for batch in run_units(reads, OpenTask.read, cautious=True):
+        rows += batch.num_rows
+        if rows > most:
+            return None
+        batches.append(numbered(batch))
+    schema = numbered_schema(plan.output_schema())
+    return pa.Table.from_batches(batches, schema) if batches else schema.empty_table()
+
+
+def rows_frame(spark: SparkSession, rows: pa.Table, plan: ScanPlan) -> DataFrame:
+    """Return rows of :func:`read_few` as a DataFrame with the types of :func:`scan_frame`."""
+    return _frame(spark, rows).toDF(*(column.name for column in plan.columns))
+
+
 def _with_field_metadata(frame: DataFrame, plan: ScanPlan, names: Sequence[str]) -> DataFrame:
     """Give the columns of a frame the metadata that the catalog has of them: comments, defaults, CHAR and VARCHAR.
 

@@ -1,0 +1,407 @@
+"""Lookup joins: the few keys of a small table select the rows of a large one through its index.
+
+Where a query restricts an indexed column to the values of a column of a small table, the small table is read once.
+The same rows give the keys and take part in the query, so both are of one state. ``docs/spark.md`` lists the patterns
+with the reason why each keeps the query's rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hindex.errors import HindexError
+from hindex.lru_cache import LruCache
+from hindex.orc.metadata.types import INTEGER_KINDS, Kind, OrcType
+from hindex.spark.catalog import described_columns
+from hindex.spark.scan import read_few
+from hindex.sql.lookup_keys import KeyColumn, marked_columns, with_keys
+from hindex.sql.predicate import Literal, LiteralKind, Predicate
+
+if TYPE_CHECKING:
+    from hindex.queries.query_plan import PlannedTable, TablePlanner
+    from hindex.queries.table_resolution import QueryTableState
+    from hindex.sql.queries import Query
+
+#: The greatest number of rows of a small table, and so of its keys.
+MAX_ROWS = 20_000
+#: The greatest share of a large table's values that is read of a small table without an index: if it has too many
+#: rows, no more time is lost.
+MAX_SOURCE_SHARE = 0.05
+#: Values of a small table that are read without an index whatever the large table has.
+MIN_SOURCE_VALUES = 100_000
+#: Queries whose joins turned out to leave too many rows.
+_MAX_DECLINED = 256
+
+_TEXT_KINDS = frozenset({Kind.STRING, Kind.VARCHAR})
+
+
+@dataclass(frozen=True, slots=True)
+class LookupJoin:
+    """A column of a table that a query restricts to keys: the values of another table's column.
+
+    :param column: the restricted column.
+    :param source: the keys' column, with the name of its table.
+    :param keys: the number of keys; None if they are not computed.
+    :param reason: why the table is not read by them; None if it is.
+    """
+
+    column: str
+    source: str
+    keys: int | None = None
+    reason: str | None = None
+
+    def __str__(self) -> str:
+        keys = "keys" if self.keys is None else f"{self.keys:,} key{'s' * (self.keys != 1)}"
+        text = f"{self.column} by {keys} of {self.source}"
+        return text if self.reason is None else f"{text}: not used, {self.reason}"
+
+
+def plan_lookup_joins(
+    planner: TablePlanner, query: Query, planned: Sequence[PlannedTable]
+) -> list[PlannedTable]:
+    """Replace the plans of tables that are read by keys, and of those that give the keys.
+
+    Whatever fails leaves the tables as they are planned.
+    """
+    if len(planned) < 2:
+        return list(planned)
+    return _LookupJoins(planner, query, planned).plan()
+
+
+class _LookupJoins:
+    """The lookup joins of one query."""
+
+    def __init__(self, planner: TablePlanner, query: Query, planned: Sequence[PlannedTable]) -> None:
+        self._planner = planner
+        self._query = query
+        self._original = list(planned)
+        self._planned = list(planned)
+        # by position: conditions without keys, and those with markers
+        self._own: list[list[Predicate]] = []
+        self._marked: list[list[Predicate]] = []
+        self._keys: dict[KeyColumn, tuple[OrcType, tuple[Literal, ...]]] = {}
+        # by position: the tables whose keys restrict its rows
+        self._dependencies: dict[int, set[int]] = {}
+        self._reasons: dict[int, str] = {}
+
+    def plan(self) -> list[PlannedTable]:
+        """Return the plans of all tables."""
+        if not any(self._may_be_target(at) for at in range(len(self._planned))):
+            return self._planned
+        columns = [_column_names(item.state) for item in self._planned]
+        for table, conditions in enumerate(self._query.lookup_conditions(columns)):
+            marked = [item for item in conditions if marked_columns(item)]
+            self._own.append([item for item in conditions if not marked_columns(item)])
+            self._marked.append(
+                [
+                    item
+                    for item in marked
+                    if all(key.table != table for keys in marked_columns(item).values() for key in keys)
+                ]
+            )
+        targets = [at for at in range(len(self._planned)) if self._may_be_target(at) and self._is_target(at)]
+        if not targets:
+            return self._planned
+        digest = self._digest(targets)
+        declined = DECLINED.get(digest)
+        if declined is not None:
+            for target, reason in declined.items():
+                self._decline(target, reason)
+            return self._planned
+        self._compute_keys(targets)
+        for target in targets:
+            self._plan_target(target)
+        self._settle()
+        if not any(self._planned[target].scan for target in targets):
+            reasons = {at: reason for at in targets if (reason := self._reasons.get(at)) is not None}
+            DECLINED.put(digest, reasons)
+        return self._planned
+
+    # Large tables
+
+    def _may_be_target(self, at: int) -> bool:
+        item = self._planned[at]
+        return (
+            item.scan is None
+            and self._query.tables[at].blocked is None
+            and item.state.unusable_reason is None
+        )
+
+    def _is_target(self, at: int) -> bool:
+        """Return True if a table has an index on a column that may be restricted to keys."""
+        if not self._marked[at]:
+            return False
+        restricted = {name.lower() for item in self._marked[at] for name in marked_columns(item)}
+        state = self._planned[at].state
+        try:
+            if state.is_transactional:
+                return False
+            indexed = {entry.column.lower() for entry in state.snapshot.manifest.indexes}
+            return bool(restricted & indexed) and not self._planner.is_small(state)
+        except HindexError:
+            return False
+
+    def _plan_target(self, at: int) -> None:
+        memberships, used = self._bound(at)
+        if not memberships:
+            reason = "; ".join(
+                dict.fromkeys(self._reasons[key] for key in self._sources(at) if key in self._reasons)
+            )
+            self._decline(at, reason or "no table with keys is small")
+            return
+        item = self._planned[at]
+        try:
+            found = self._planner.plan_by_keys(self._query.tables[at], item.state, self._own[at], memberships)
+        except HindexError as error:
+            self._decline(at, str(error))
+            return
+        if found.scan is None:
+            self._decline(at, found.decision.reason or "")
+            return
+        decision = replace(found.decision, predicate=self._shown(at), lookups=tuple(self._lookups(at, used)))
+        self._planned[at] = replace(found, decision=decision)
+        self._dependencies[at] = used
+
+    def _decline(self, at: int, reason: str) -> None:
+        self._reasons[at] = reason
+        item = self._original[at]
+        lookups = tuple(self._lookups(at, set(self._sources(at)), reason))
+        self._planned[at] = replace(item, decision=replace(item.decision, lookups=lookups))
+
+    def _lookups(self, at: int, used: Iterable[int], reason: str | None = None) -> Iterable[LookupJoin]:
+        """The lookups of a table for EXPLAIN."""
+        pairs = dict.fromkeys(
+            (column, key)
+            for item in self._marked[at]
+            for column, keys in marked_columns(item).items()
+            for key in keys
+            if key.table in used
+        )
+        for column, key in pairs:
+            values = self._keys.get(key)
+            source = f"{self._query.tables[key.table].ref}.{key.column}"
+            yield LookupJoin(column, source, None if values is None else len(values[1]), reason)
+
+    def _shown(self, at: int) -> str | None:
+        return (
+            " AND ".join(f"({item})" if len(self._own[at]) > 1 else str(item) for item in self._own[at])
+            or None
+        )
+
+    # Small tables
+
+    def _sources(self, at: int) -> list[int]:
+        """The tables whose keys may restrict a table."""
+        return list(
+            dict.fromkeys(
+                key.table
+                for item in self._marked[at]
+                for keys in marked_columns(item).values()
+                for key in keys
+            )
+        )
+
+    def _compute_keys(self, targets: Sequence[int]) -> None:
+        """Read the tables that give keys, those with few rows first, until none gives more."""
+        needed: list[int] = []
+        stack = list(targets)
+        while stack:
+            for source in self._sources(stack.pop()):
+                if source not in needed:
+                    needed.append(source)
+                    stack.append(source)
+        values = max(self._planner.count_values(self._planned[at].state) for at in targets)
+        sizes: dict[int, int] = {}
+        for source in needed:
+            try:
+                sizes[source] = self._planner.count_values(self._planned[source].state)
+            except HindexError as error:
+                self._reasons[source] = str(error)
+        pending = sorted(sizes, key=lambda at: sizes[at])
+        attempted: dict[int, int] = {}
+        most = max(int(values * MAX_SOURCE_SHARE), MIN_SOURCE_VALUES)
+        is_progress = True
+        while is_progress:
+            is_progress = False
+            for source in pending:
+                memberships, used = self._bound(source)
+                if source in self._dependencies or attempted.get(source) == len(memberships):
+                    continue
+                attempted[source] = len(memberships)
+                if self._read_source(source, memberships, used, most):
+                    is_progress = True
+
+    def _read_source(
+        self, at: int, memberships: Sequence[Predicate], used: set[int], max_values: int
+    ) -> bool:
+        """Read a small table and take its keys."""
+        item = self._planned[at]
+        rows = item.decision.rows
+        if not memberships and rows is not None and rows.kept is not None and rows.kept > MAX_ROWS:
+            self._reasons[at] = f"{item.decision.table} leaves about {rows.kept:,} rows"
+            return False
+        try:
+            found = self._planner.plan_key_source(
+                self._query.tables[at],
+                item.state,
+                [*self._own[at], *memberships],
+                max_rows=MAX_ROWS,
+                max_values=max_values,
+            )
+            if found.scan is None or found.plan is None:
+                self._reasons[at] = f"{item.decision.table}: {found.decision.reason}"
+                return False
+            read = read_few(found.scan, found.plan, MAX_ROWS, found.units)
+            if read is None:
+                self._reasons[at] = f"{item.decision.table}: more than {MAX_ROWS:,} rows match its conditions"
+                return False
+            schema = item.state.snapshot.schema
+            names = [column.name.lower() for column in found.plan.columns]
+            for key in self._key_columns(at):
+                data_type = schema.resolve((key.column,)).type
+                values = read.column(names.index(key.column.lower()))
+                literals = _literals(data_type, values)
+                if literals is not None:
+                    self._keys[key] = data_type, literals
+        except HindexError as error:
+            self._reasons[at] = f"{item.decision.table}: {error}"
+            return False
+        decision = replace(
+            found.decision,
+            predicate=self._shown(at),
+            lookups=tuple(self._lookups(at, used)),
+            gives_keys=True,
+        )
+        self._reasons.pop(at, None)
+        self._planned[at] = replace(found, decision=decision, rows=read)
+        self._dependencies[at] = used
+        return True
+
+    def _key_columns(self, at: int) -> set[KeyColumn]:
+        return {
+            key
+            for marked in self._marked
+            for item in marked
+            for keys in marked_columns(item).values()
+            for key in keys
+            if key.table == at
+        }
+
+    def _bound(self, at: int) -> tuple[list[Predicate], set[int]]:
+        """The conditions of a table that follow from the keys so far, and the tables that these are of."""
+        item = self._planned[at]
+        found: list[Predicate] = []
+        used: set[int] = set()
+        for condition in self._marked[at]:
+            keys: dict[KeyColumn, Sequence[Literal]] = {}
+            for column, sources in marked_columns(condition).items():
+                for key in sources:
+                    values = self._keys.get(key)
+                    if values is not None and _is_comparable(item.state, column, values[0]):
+                        keys[key] = values[1]
+            bound = with_keys(condition, keys) if keys else None
+            if bound is not None:
+                found.append(bound)
+                used |= {key.table for key in keys}
+        return found, used
+
+    # All of them
+
+    def _settle(self) -> None:
+        """Leave a table as it was planned if no large table uses its keys, or if the keys could be of another state.
+
+        A table that Spark reads in one place of the query is read by Spark in all of them.
+        """
+        is_changed = True
+        while is_changed:
+            is_changed = False
+            by_spark = {
+                item.state.uri for item in self._planned if item.scan is None and item.state.uri is not None
+            }
+            wanted: set[int] = set()
+            stack = [
+                at
+                for at, item in enumerate(self._planned)
+                if at in self._dependencies and item.scan is not None and not item.decision.gives_keys
+            ]
+            while stack:
+                at = stack.pop()
+                if at not in wanted:
+                    wanted.add(at)
+                    stack += self._dependencies[at]
+            for at in list(self._dependencies):
+                item = self._planned[at]
+                is_lost = item.state.uri in by_spark or any(
+                    self._planned[source].scan is None or source not in self._dependencies
+                    for source in self._dependencies[at]
+                )
+                if at not in wanted or is_lost:
+                    del self._dependencies[at]
+                    is_changed = True
+                    if at not in wanted:
+                        self._planned[at] = self._original[at]
+                    else:
+                        self._decline(at, "Spark reads the table in another place of the query")
+
+    def _digest(self, targets: Sequence[int]) -> bytes:
+        """16 bytes that stand for the query and the state of its large tables."""
+        states = []
+        for at in targets:
+            snapshot = self._planned[at].state.snapshot
+            files = [(view.file.path, view.file.length, view.file.mtime_ns) for view in snapshot.files]
+            states.append((at, self._planned[at].state.uri, snapshot.manifest.number, files))
+        text = repr((self._query.text, self._query.args, MAX_ROWS, states))
+        return blake2b(text.encode(), digest_size=16).digest()
+
+
+def _column_names(state: QueryTableState) -> Sequence[str] | None:
+    """The columns of a table that may give keys; None if they are not certain."""
+    description = state.description
+    try:
+        if state.problem is not None:
+            return None
+        return state.snapshot.schema.names if description is None else described_columns(description)
+    except HindexError:
+        return None
+
+
+def _is_comparable(state: QueryTableState, column: str, keys: OrcType) -> bool:
+    """Return True if a column and keys are equal in Spark just where their literals are."""
+    try:
+        own = state.snapshot.schema.resolve((column,)).type
+    except HindexError:
+        return False
+    if own.kind in INTEGER_KINDS:
+        return keys.kind in INTEGER_KINDS
+    if own.kind in _TEXT_KINDS:
+        return keys.kind in _TEXT_KINDS
+    if own.kind is Kind.DECIMAL:
+        return keys.kind is Kind.DECIMAL and keys.scale == own.scale
+    return own.kind is Kind.DATE and keys.kind is Kind.DATE
+
+
+def _literals(data_type: OrcType, values: pa.ChunkedArray[pa.Array]) -> tuple[Literal, ...] | None:
+    """The distinct values, without NULL, as literals in order; None for a type whose values are no keys."""
+    kind = (
+        LiteralKind.INTEGER
+        if data_type.kind in INTEGER_KINDS
+        else LiteralKind.STRING
+        if data_type.kind in _TEXT_KINDS
+        else _KINDS.get(data_type.kind)
+    )
+    if kind is None:
+        return None
+    distinct = pc.unique(values).drop_null().to_pylist()
+    return tuple(Literal(value, kind) for value in sorted(distinct))
+
+
+_KINDS = {Kind.DECIMAL: LiteralKind.DECIMAL, Kind.DATE: LiteralKind.DATE}
+
+#: Of this process: queries whose keys left too many rows, and why, by the positions of the large tables.
+DECLINED: LruCache[bytes, Mapping[int, str]] = LruCache(_MAX_DECLINED)

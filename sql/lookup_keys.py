@@ -1,0 +1,256 @@
+"""Conditions of a query that restrict a column to the values of a column of another table.
+
+From ``fact.k = dim.k``, ``fact.k IN (SELECT k FROM dim ...)`` and ``EXISTS (SELECT * FROM dim WHERE dim.k = fact.k)``
+follows, wherever the condition is true, that ``fact.k`` is one of the values that ``dim.k`` has in the rows which the
+query reads of ``dim``. The condition that follows is carried down to ``fact`` by the rules of
+:class:`~hindex.sql.pushdown.Pushdown`, with a literal in place of the keys.
+
+Source: Selinger et al., "Access path selection in a relational database management system", SIGMOD 1979 (index joins);
+Bernstein and Chiu, "Using semi-joins to solve relational queries", JACM 28(1), 1981.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from secrets import token_hex
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from hindex.sql.predicate import (
+    And,
+    Constant,
+    In,
+    Literal,
+    LiteralKind,
+    Not,
+    Or,
+    Predicate,
+    all_of,
+    any_of,
+    leaves,
+)
+from hindex.sql.pushdown import Pushdown, Source, conjuncts
+
+if TYPE_CHECKING:
+    from sqlglot.expressions import Expr as Node
+
+#: Parts of a subquery after EXISTS with which it has a row only if its WHERE is true of one.
+_EXISTS = frozenset({"expressions", "from_", "joins", "where", "distinct", "hint"})
+_PLAIN_OUTPUTS = (exp.Column, exp.Dot, exp.Literal, exp.Star, exp.Null)
+#: The beginning of the strings that stand for keys in conditions; no query has it.
+_MARK = f"keys {token_hex()}:"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyColumn:
+    """A column of one of a query's tables, whose values are keys.
+
+    :param table: the position of the table in the query.
+    """
+
+    table: int
+    column: str
+
+    @property
+    def marker(self) -> Literal:
+        """Return the literal that stands for the keys in a condition."""
+        return Literal(f"{_MARK}{self.table}:{self.column}", LiteralKind.STRING)
+
+
+class LookupPushdown(Pushdown):
+    """One run over a query; :meth:`run` returns conditions with markers in place of keys.
+
+    :param positions: the positions of the tables in the query, by the ``id()`` of their nodes.
+    """
+
+    def __init__(self, text: str, columns: Mapping[int, Sequence[str]], positions: Mapping[int, int]) -> None:
+        super().__init__(text, columns)
+        self._positions = positions
+        # the enclosing SELECT of a subquery that may name its columns, by the id() of the subquery's SELECT
+        self._enclosing: dict[int, exp.Select] = {}
+        self._current: list[exp.Select] = []
+
+    def _select(self, select: exp.Select, above: Sequence[object]) -> None:
+        where = select.args.get("where")
+        for part in [*select.expressions, *([] if where is None else [where])]:
+            for subquery in _subqueries(part):
+                self._enclosing[id(subquery)] = select
+        self._current.append(select)
+        super()._select(select, above)  # type: ignore[arg-type]
+        self._current.pop()
+
+    def _renamed(self, node: Node, sources: Sequence[Source], number: int, last: int) -> Node | None:
+        renamed = super()._renamed(node, sources, number, last)
+        if renamed is not None:
+            return renamed
+        parts = self._memberships(node, sources, number, last)
+        return exp.and_(*parts, copy=False) if parts else None
+
+    def _memberships(self, node: Node, sources: Sequence[Source], number: int, last: int) -> list[Node]:
+        """Return the conditions on columns of one source that follow if a condition is true."""
+
+        def own_name(column: Node) -> str | None:
+            path = self._resolve(column, sources, last)
+            return path[1][0] if path is not None and path[0] == number and len(path[1]) == 1 else None
+
+        if isinstance(node, exp.EQ):
+            select = self._current[-1]
+            return self._equality(node, own_name, lambda column: self._key(column, select, sources, last))
+        if isinstance(node, exp.In) and node.args.get("query") is not None:
+            if (own := own_name(node.this)) is None:
+                return []
+            key = self._output_key(node.args["query"])
+            return [] if key is None else [_membership(own, key)]
+        if isinstance(node, exp.Exists):
+            return self._exists(node.this, own_name, sources, last)
+        return []
+
+    def _equality(
+        self, node: Node, own_name: Callable[[Node], str | None], key_of: Callable[[Node], KeyColumn | None]
+    ) -> list[Node]:
+        found = []
+        for own, other in ((node.this, node.expression), (node.expression, node.this)):
+            if (name := own_name(own)) is not None and (key := key_of(other)) is not None:
+                found.append(_membership(name, key))
+        return found
+
+    def _exists(
+        self, query: Node, own_name: Callable[[Node], str | None], sources: Sequence[Source], last: int
+    ) -> list[Node]:
+        """The conditions that follow from ``EXISTS (query)``."""
+        select = query.unnest()
+        if not isinstance(select, exp.Select) or select.args.get("where") is None:
+            return []
+        outputs = [item.this if isinstance(item, exp.Alias) else item for item in select.expressions]
+        if any(value and key not in _EXISTS for key, value in select.args.items()) or not all(
+            isinstance(item, _PLAIN_OUTPUTS) for item in outputs
+        ):
+            return []
+        inner = self._sources(select)
+        if inner is None:
+            return []
+
+        def outer_name(column: Node) -> str | None:
+            return None if self._is_captured(column, inner) else own_name(column)
+
+        found = []
+        for part in conjuncts(select.args["where"].this):
+            if isinstance(part, exp.EQ):
+                found += self._equality(
+                    part, outer_name, lambda column: self._traced(column, inner, len(inner) - 1)
+                )
+        return found
+
+    # From columns to the tables that they are of
+
+    def _key(
+        self, column: Node, select: exp.Select, sources: Sequence[Source], last: int
+    ) -> KeyColumn | None:
+        """The table's column that a name stands for in a SELECT, or in one around it."""
+        found = self._traced(column, sources, last)
+        while found is None and not self._is_captured(column, sources):
+            outer = self._enclosing.get(id(select))
+            if outer is None or select.args.get("laterals"):
+                return None
+            enclosing = self._sources(outer)
+            if enclosing is None:
+                return None
+            select, sources = outer, enclosing
+            found = self._traced(column, sources, len(sources) - 1)
+        return found
+
+    def _is_captured(self, column: Node, sources: Sequence[Source]) -> bool:
+        """True if a name may be of a column of some sources, and so of none around them."""
+        parts = column.parts if isinstance(column, exp.Column | exp.Dot) else []
+        if not parts or not all(isinstance(part, exp.Identifier) and part.name for part in parts):
+            return True
+        first = parts[0].name.lower()
+        return any(
+            source.columns is None or first == source.alias or first in source.columns for source in sources
+        )
+
+    def _traced(self, column: Node, sources: Sequence[Source], last: int) -> KeyColumn | None:
+        """The table's column whose values, besides NULL, are all that a column of sources has."""
+        path = self._resolve(column, sources, last)
+        if path is None or len(path[1]) != 1:
+            return None
+        node, name = sources[path[0]].node, path[1][0]
+        if id(node) in self._positions:
+            return KeyColumn(self._positions[id(node)], name)
+        cte = self._cte(node) if isinstance(node, exp.Table) else None
+        query = cte.this if cte is not None else node.this if isinstance(node, exp.Subquery) else None
+        return None if query is None else self._traced_output(query, name)
+
+    def _traced_output(self, query: Node, name: str) -> KeyColumn | None:
+        select = query.unnest()
+        outputs = self._outputs(select)
+        column = None if outputs is None else outputs.get(name.lower())
+        if column is None or not isinstance(select, exp.Select) or select.args.get("laterals"):
+            return None
+        sources = self._sources(select)
+        return None if sources is None else self._traced(column, sources, len(sources) - 1)
+
+    def _output_key(self, query: Node) -> KeyColumn | None:
+        """The table's column that the only column of a query is."""
+        select = query.unnest()
+        if not isinstance(select, exp.Select) or len(select.expressions) != 1:
+            return None
+        (item,) = select.expressions
+        return None if item.is_star else self._traced_output(select, str(item.alias_or_name))
+
+
+def with_keys(predicate: Predicate, keys: Mapping[KeyColumn, Sequence[Literal]]) -> Predicate | None:
+    """Put keys in place of markers. None if nothing is left of a condition without the keys that are not there.
+
+    :param predicate: of :class:`LookupPushdown`, whose markers are in no negation.
+    """
+    match predicate:
+        case In(column, (Literal(str(text), LiteralKind.STRING),)) if text.startswith(_MARK):
+            found = keys.get(_marked(text))
+            if found is None:
+                return None
+            return In(column, tuple(found)) if found else Constant(False)
+        case And(children):
+            parts = [part for child in children if (part := with_keys(child, keys)) is not None]
+            return all_of(parts) if parts else None
+        case Or(children):
+            parts = [part for child in children if (part := with_keys(child, keys)) is not None]
+            return any_of(parts) if len(parts) == len(children) else None
+        case Not():
+            return predicate
+        case _:
+            return predicate
+
+
+def marked_columns(predicate: Predicate) -> dict[str, list[KeyColumn]]:
+    """The keys that a condition has markers of, by the column that they restrict."""
+    found: dict[str, list[KeyColumn]] = {}
+    for leaf in leaves(predicate):
+        match leaf:
+            case In(column, (Literal(str(text), LiteralKind.STRING),)) if text.startswith(_MARK):
+                found.setdefault(column.parts[0], []).append(_marked(text))
+    return found
+
+
+def _marked(text: str) -> KeyColumn:
+    table, _, column = text.removeprefix(_MARK).partition(":")
+    return KeyColumn(int(table), column)
+
+
+def _membership(column: str, key: KeyColumn) -> Node:
+    marker = exp.Literal.string(str(key.marker.value))
+    return exp.In(this=exp.column(exp.to_identifier(column, quoted=True)), expressions=[marker])
+
+
+def _subqueries(node: Node) -> list[exp.Select]:
+    """The SELECTs of the subqueries in an expression, without those within them."""
+    found, stack = [], [node]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, exp.Select):
+            found.append(node)
+        elif not isinstance(node, exp.With):
+            stack += node.iter_expressions()
+    return found

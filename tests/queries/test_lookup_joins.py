@@ -1,0 +1,291 @@
+"""Lookup joins: rows and schema are Spark's, and the large table is read by the keys of the small one."""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import hindex
+from hindex.queries import lookup_joins
+from tests.support.queries import rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: ``HINDEX_CASES=2000`` tries two thousand queries.
+CASES = int(os.environ.get("HINDEX_CASES", "40"))
+ROWS = {"fact": 400, "bridge": 60, "dim": 25, "names": 8}
+
+pytestmark = pytest.mark.usefixtures("always")
+
+#: Columns by kind of value.
+TABLES = {
+    "fact": {"id": "n", "k": "n", "b": "n", "s": "s", "d": "d"},
+    "bridge": {"b": "n", "k": "n", "s": "s"},
+    "dim": {"k": "n", "s": "s", "d": "d", "g": "n"},
+    "names": {"s": "s", "g": "n"},
+}
+
+
+@pytest.fixture(autouse=True)
+def forget() -> None:
+    lookup_joins.DECLINED.clear()
+
+
+@pytest.fixture(scope="module")
+def star(spark: SparkSession) -> Iterator[str]:
+    """A star of tables with nulls and duplicates in all columns; the two largest have indexes."""
+    random = np.random.default_rng(29)
+
+    def column(kind: str, size: int, values: int) -> list[Any]:
+        found: list[Any] = []
+        for number in random.integers(values, size=size):
+            value: Any = int(number)
+            if kind == "s":
+                value = ["", "s1 ", "S1"][number] if number < 3 else f"s{number}"
+            elif kind == "d":
+                value = datetime.date(2024, 1, 1) + datetime.timedelta(days=int(number))
+            found.append(None if random.random() < 0.12 else value)
+        return found
+
+    types = {"n": "INT", "s": "STRING", "d": "DATE"}
+    spark.sql("CREATE DATABASE star")
+    spark.sql("USE star")
+    try:
+        for name, columns in TABLES.items():
+            size = ROWS[name]
+            listed = ", ".join(
+                f"{column} {'BIGINT' if (name, column) == ('bridge', 'k') else types[kind]}"
+                for column, kind in columns.items()
+            )
+            spark.sql(f"CREATE TABLE {name} ({listed}) USING orc")
+            values = [column(kind, size, 12 if name == "names" else 30) for kind in columns.values()]
+            frame = spark.createDataFrame(list(zip(*values, strict=True)), listed)
+            frame.repartition(2 if size > 50 else 1).write.insertInto(name)
+        hx = hindex.connect(spark=spark)
+        hx.table("fact").create_indexes(
+            [hindex.IndexSpec(f"i_{name}", name) for name in ("k", "s", "d")]
+            + [hindex.IndexSpec("i_b", "b", "btree")]
+        )
+        hx.table("bridge").create_indexes([hindex.IndexSpec("i_k", "k"), hindex.IndexSpec("i_s", "s")])
+        # a file without an index
+        spark.sql("INSERT INTO fact SELECT id + 1000, k, b, s, d FROM fact WHERE id < 3")
+        yield "star"
+    finally:
+        spark.sql("USE default")
+        spark.sql("DROP DATABASE star CASCADE")
+
+
+class JoinGenerator:
+    """Makes random queries that join a few tables."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng = rng
+        self._number = 0
+
+    def query(self) -> str:
+        """Make the text of a query."""
+        self._number = 0
+        shape = self._pick(["join", "join", "join", "in", "exists", "correlated", "cte", "branches"])
+        return str(getattr(self, f"_{shape}")())
+
+    def _is(self, share: float) -> bool:
+        return bool(self._rng.random() < share)
+
+    def _pick(self, items: Any) -> Any:
+        items = list(items)
+        return items[int(self._rng.integers(len(items)))]
+
+    def _alias(self) -> str:
+        self._number += 1
+        return f"t{self._number}"
+
+    def _constant(self, kind: str) -> str:
+        number = int(self._rng.integers(30))
+        if kind == "n":
+            return str(number)
+        if kind == "d":
+            return f"DATE '2024-01-{number + 1:02}'"
+        return f"'{self._pick(['', 's1 ', 'S1', f's{number}'])}'"
+
+    def _condition(self, alias: str, columns: Mapping[str, str]) -> str:
+        column, kind = self._pick(columns.items())
+        constant = self._constant(kind)
+        return str(
+            self._pick(
+                [
+                    *[f"{alias}.{column} = {constant}"] * 3,
+                    f"{alias}.{column} < {constant}",
+                    f"{alias}.{column} IN ({constant}, {self._constant(kind)}, NULL)",
+                    f"{alias}.{column} IS NULL",
+                    f"({alias}.{column} = {constant} OR {alias}.{column} IS NULL)",
+                    f"NOT {alias}.{column} <=> {constant}",
+                    f"upper({alias}.{column}) = 'S3'" if kind == "s" else f"{alias}.{column} >= {constant}",
+                ]
+            )
+        )
+
+    def _where(self, parts: list[tuple[str, Mapping[str, str]]], share: float = 0.8) -> str:
+        conditions = [self._condition(*part) for part in parts if self._is(share)]
+        return f" WHERE {' AND '.join(conditions)}" if conditions else ""
+
+    def _equality(
+        self, left: str, left_columns: Mapping[str, str], right: str, right_columns: Mapping[str, str]
+    ) -> str:
+        pairs = [
+            (a, b)
+            for a, one in left_columns.items()
+            for b, other in right_columns.items()
+            if one == other and (a == b or self._is(0.2))
+        ]
+        if not pairs:
+            pairs = [("s", "s")]
+        a, b = self._pick(pairs)
+        sides = [f"{left}.{a}", f"{right}.{b}"]
+        if self._is(0.5):
+            sides.reverse()
+        text = " = ".join(sides)
+        if self._is(0.1):
+            text = f"{sides[0]} <=> {sides[1]}"
+        return text
+
+    def _output(self, parts: list[tuple[str, Mapping[str, str]]]) -> str:
+        chosen = [
+            f"{alias}.{self._pick(columns)} AS c{at}"
+            for at, (alias, columns) in enumerate([*parts, *parts[:1]])
+        ]
+        draw = self._rng.random()
+        if draw < 0.15:
+            return f"count(*) AS n, min({chosen[0].split()[0]}) AS m"
+        return ("DISTINCT " if draw < 0.25 else "") + ", ".join(chosen)
+
+    def _join(self, ctes: Mapping[str, Mapping[str, str]] | None = None) -> str:
+        tables = {**TABLES, **(ctes or {})}
+        names = [
+            self._pick(["fact", *tables]),
+            *(self._pick(tables) for _ in range(int(self._rng.integers(1, 4)))),
+        ]
+        if self._is(0.5):
+            names.reverse()
+        parts: list[tuple[str, Mapping[str, str]]] = []
+        text = ""
+        for name in names:
+            alias, columns = self._alias(), tables[name]
+            source = name
+            if self._is(0.12):
+                source = f"(SELECT * FROM {name} x{self._where([('x', columns)])})"
+            if not parts:
+                text = f"{source} {alias}"
+                parts.append((alias, columns))
+                continue
+            kind = self._pick(
+                ["JOIN"] * 4 + ["LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN"]
+            )
+            on = self._equality(*self._pick(parts), alias, columns)
+            if self._is(0.25):
+                on += f" AND {self._condition(*self._pick([*parts, (alias, columns)]))}"
+            if self._is(0.08):
+                on = f"({on} OR {self._equality(*self._pick(parts), alias, columns)})"
+            text += f" {kind} {source} {alias} ON {on}"
+            if kind not in ("LEFT SEMI JOIN", "LEFT ANTI JOIN"):
+                parts.append((alias, columns))
+        return f"SELECT {self._output(parts)} FROM {text}{self._where(parts, 0.6)}"
+
+    def _in(self) -> str:
+        small = self._pick(["dim", "bridge", "names"])
+        columns = TABLES[small]
+        inner = [name for name in columns if name in TABLES["fact"]]
+        column = self._pick(inner)
+        limits = self._pick(["", "", f" GROUP BY {column}", " LIMIT 1000"])
+        body = f"SELECT {'DISTINCT ' * self._is(0.2)}{column} FROM {small} y{self._where([('y', columns)])}{limits}"
+        if self._is(0.2):
+            body = f"SELECT {column} FROM ({body}) z"
+        negated = "NOT " * self._is(0.15)
+        more = f" AND {self._condition('f', TABLES['fact'])}" * self._is(0.3)
+        other = f" OR {self._condition('f', TABLES['fact'])}" * self._is(0.15)
+        return f"SELECT f.id, f.s, f.k FROM fact f WHERE (f.{column} {negated}IN ({body}){other}){more}"
+
+    def _exists(self) -> str:
+        outer, inner = ("fact", self._pick(["dim", "bridge", "names"]))
+        if self._is(0.5):
+            outer, inner = inner, outer
+        equality = self._equality("o", TABLES[outer], "i", TABLES[inner])
+        output = self._pick(["1", "*", "i.s", "count(*)"])
+        where = self._where([("i", TABLES[inner])]) or " WHERE true"
+        body = f"SELECT {output} FROM {inner} i{where} AND {equality}"
+        return (
+            f"SELECT o.* FROM {outer} o WHERE {'NOT ' * self._is(0.3)}EXISTS ({body})"
+            f" AND {self._condition('o', TABLES[outer])}"
+        )
+
+    def _correlated(self) -> str:
+        small = self._pick(["dim", "bridge"])
+        column = self._pick([name for name in TABLES[small] if name in TABLES["fact"]])
+        aggregate = self._pick(["count(*)", "max(g.id)", "sum(g.k)", "avg(g.b)", "min(g.id) + 1"])
+        inner = f"(SELECT {aggregate} FROM fact g WHERE g.{column} = t.{column})"
+        where = f" AND {self._condition('t', TABLES[small])}"
+        if self._is(0.5):
+            other = self._pick(["f.id", "f.k", "f.b"])
+            return (
+                f"SELECT f.id, t.s FROM fact f, {small} t WHERE f.{column} = t.{column}{where} "
+                f"AND {other} {self._pick(['<', '>='])} {inner}"
+            )
+        if self._is(0.5):
+            return f"SELECT t.s, {inner} AS n FROM {small} t WHERE true{where}"
+        return f"SELECT t.* FROM {small} t WHERE {inner} > {self._rng.integers(0, 20)}{where}"
+
+    def _cte(self) -> str:
+        small = self._pick(["dim", "bridge", "names"])
+        columns = TABLES[small]
+        body = f"SELECT * FROM {small} y{self._where([('y', columns)])}"
+        return f"WITH w AS ({body}) {self._join({'w': columns})}"
+
+    def _branches(self) -> str:
+        branches = [
+            f"(f.k = t.k AND {self._condition('t', TABLES['dim'])} AND {self._condition('f', TABLES['fact'])})"
+            for _ in range(2)
+        ]
+        return f"SELECT f.id, t.s FROM fact f, dim t WHERE {' OR '.join(branches)}"
+
+
+def _lookups(result: Any) -> list[str]:
+    return [str(lookup) for table in result.tables for lookup in table.lookups]
+
+
+@pytest.mark.slow
+def test_random_joins(
+    spark: SparkSession, star: str, rng: np.random.Generator, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "hindex.queries")
+    generator = JoinGenerator(rng)
+    looked_up = failed = with_rows = 0
+    for case in range(CASES):
+        text = generator.query()
+        try:
+            frame = spark.sql(text)
+            expected = frame.schema.jsonValue(), rows(frame)
+        except Exception as error:  # noqa: BLE001 whatever Spark does not take
+            failed += 1
+            print(f"case {case}: {text}\n  {str(error).splitlines()[0]}")
+            continue
+        caplog.clear()
+        with hindex.accelerate(spark):
+            frame = spark.sql(text)
+            lines = [message for message in caplog.messages if "of this session" not in message]
+            assert not any("hindex failed" in line for line in lines), (case, text, lines)
+            assert (frame.schema.jsonValue(), rows(frame)) == expected, (case, text, lines)
+        is_lookup = any(" keys of " in line or " key of " in line for line in lines)
+        looked_up += is_lookup
+        with_rows += is_lookup and bool(expected[1])
+    print(
+        f"{CASES} queries, {looked_up} with a lookup join, {with_rows} of them with rows, {failed} not taken by Spark"
+    )
+    assert failed <= CASES // 10
+    assert looked_up >= CASES // 3
+    assert with_rows >= CASES // 5
