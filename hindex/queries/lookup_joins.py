@@ -361,12 +361,12 @@ class _LookupJoins:
 
 
 def _column_names(state: QueryTableState) -> Sequence[str] | None:
-    """The columns of a table that may give keys; None if they are not certain."""
+    """Return the names of a table's columns; None if they are unknown."""
     description = state.description
     try:
-        if state.problem is not None:
-            return None
-        return state.snapshot.schema.names if description is None else described_columns(description)
+        if description is None:
+            return None if state.problem is not None else state.snapshot.schema.names
+        return described_columns(description) if description.get("columns") else None
     except HindexError:
         return None
 
