@@ -117,6 +117,7 @@ class _LookupJoins:
         self._compute_keys(targets)
         for target in targets:
             self._plan_target(target)
+        self._confirm_sources()
         self._settle()
         if not any(self._planned[target].scan for target in targets):
             reasons = {at: reason for at in targets if (reason := self._reasons.get(at)) is not None}
@@ -215,7 +216,8 @@ class _LookupJoins:
             for source in self._sources(stack.pop()):
                 if source not in needed:
                     needed.append(source)
-                    stack.append(source)
+                    if self._planned[source].scan is None:
+                        stack.append(source)
         values = max(self._planner.count_values(self._planned[at].state) for at in targets)
         sizes: dict[int, int] = {}
         for source in needed:
@@ -313,6 +315,27 @@ class _LookupJoins:
 
     # All of them
 
+    def _confirm_sources(self) -> None:
+        """Compare the tables whose keys are used with the catalog, which takes statements."""
+        for at in self._needed():
+            if self._planned[at].decision.gives_keys:
+                self._planned[at] = self._planner.confirm_source(self._planned[at])
+
+    def _needed(self) -> set[int]:
+        """Return the tables that are read by keys, and those that give these keys."""
+        needed: set[int] = set()
+        stack = [
+            at
+            for at in self._dependencies
+            if self._planned[at].scan is not None and not self._planned[at].decision.gives_keys
+        ]
+        while stack:
+            at = stack.pop()
+            if at not in needed:
+                needed.add(at)
+                stack += self._dependencies.get(at, ())
+        return needed
+
     def _settle(self) -> None:
         """Leave a table as it was planned if no large table uses its keys, or if the keys could be of another state.
 
@@ -324,30 +347,20 @@ class _LookupJoins:
             by_spark = {
                 item.state.uri for item in self._planned if item.scan is None and item.state.uri is not None
             }
-            wanted: set[int] = set()
-            stack = [
-                at
-                for at, item in enumerate(self._planned)
-                if at in self._dependencies and item.scan is not None and not item.decision.gives_keys
-            ]
-            while stack:
-                at = stack.pop()
-                if at not in wanted:
-                    wanted.add(at)
-                    stack += self._dependencies[at]
+            needed = self._needed()
             for at in list(self._dependencies):
                 item = self._planned[at]
                 is_lost = item.state.uri in by_spark or any(
                     self._planned[source].scan is None or source not in self._dependencies
                     for source in self._dependencies[at]
                 )
-                if at not in wanted or is_lost:
+                if at not in needed or is_lost:
                     del self._dependencies[at]
                     is_changed = True
-                    if at not in wanted:
+                    if at not in needed:
                         self._planned[at] = self._original[at]
                     else:
-                        self._decline(at, "Spark reads the table in another place of the query")
+                        self._decline(at, "Spark reads it, or a table with its keys, in another place")
 
     def _digest(self, targets: Sequence[int]) -> bytes:
         """16 bytes that stand for the query and the state of its large tables."""

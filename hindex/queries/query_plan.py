@@ -308,6 +308,8 @@ class TablePlanner:
     ) -> PlannedTable:
         """Plan how a table is read that gives keys for others, if it is small.
 
+        Its schema is missing until :meth:`confirm_source`.
+
         :param max_rows: maximum number of rows that its indexes may leave.
         :param max_values: maximum number of values (rows times columns) to read without an index.
         :raises HindexError: if that fails.
@@ -336,13 +338,19 @@ class TablePlanner:
             if rows.kept is None or rows.kept > max_rows:
                 reason = f"more than {max_rows:,} rows may match"
                 return PlannedTable(state, _spark_decision(table, reason, where, rows))
-        mismatch = state.catalog_mismatch or (
-            _schema_difference(schema, state.spark_schema) if state.snapshot.declared is None else None
-        )
-        if mismatch is not None:
-            return PlannedTable(state, _spark_decision(table, mismatch, where))
         decision = TableDecision(str(table.ref), None if where is None else str(where), None, rows)
-        return PlannedTable(state, decision, scan, plan, state.spark_schema, units, plan.notes)
+        return PlannedTable(state, decision, scan, plan, None, units, plan.notes)
+
+    def confirm_source(self, planned: PlannedTable) -> PlannedTable:
+        """Compare a table that gives keys with the catalog. Spark reads it if they differ."""
+        state, decision = planned.state, planned.decision
+        try:
+            mismatch = _mismatch(state)
+        except HindexError as error:
+            mismatch = str(error)
+        if mismatch is not None:
+            return PlannedTable(state, replace(decision, reason=mismatch, gives_keys=False))
+        return replace(planned, schema=state.spark_schema)
 
     def _names(self, state: QueryTableState) -> list[str]:
         """Return the columns that the query needs of a table."""
@@ -380,9 +388,7 @@ class TablePlanner:
                 reason += "; " + "; ".join(map(str, group_notes(estimate.fallbacks)))
             return PlannedTable(state, _spark_decision(table, reason, where, estimate.rows), notes=notes)
         try:
-            mismatch = state.catalog_mismatch or (
-                _schema_difference(schema, state.spark_schema) if state.snapshot.declared is None else None
-            )
+            mismatch = _mismatch(state)
         except TableError as error:
             mismatch = str(error)
         if mismatch is not None:
@@ -423,6 +429,16 @@ def _plan_table_scan(
     return scan, scan.runner.plan(
         lambda: state.snapshot, lambda snapshot: plan_scan(snapshot, where, columns, zones=zones_of)
     )
+
+
+def _mismatch(state: QueryTableState) -> str | None:
+    """Return how the files of a table differ from the catalog, or from Spark's reading of them, or None.
+
+    :raises TableError: if Spark does not know the table.
+    """
+    if state.catalog_mismatch is not None or state.snapshot.declared is not None:
+        return state.catalog_mismatch
+    return _schema_difference(state.snapshot.schema, state.spark_schema)
 
 
 def _schema_difference(schema: TableSchema, spark_schema: StructType) -> str | None:
