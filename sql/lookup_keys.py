@@ -20,13 +20,13 @@ from sqlglot import exp
 
 from hindex.sql.predicate import (
     And,
-    Constant,
+    ColumnRef,
     In,
     Literal,
     LiteralKind,
-    Not,
     Or,
     Predicate,
+    TruthValue,
     all_of,
     any_of,
     leaves,
@@ -211,15 +211,13 @@ def with_keys(predicate: Predicate, keys: Mapping[KeyColumn, Sequence[Literal]])
             found = keys.get(_marked(text))
             if found is None:
                 return None
-            return In(column, tuple(found)) if found else Constant(False)
+            return In(column, tuple(found)) if found else TruthValue(False)
         case And(children):
             parts = [part for child in children if (part := with_keys(child, keys)) is not None]
             return all_of(parts) if parts else None
         case Or(children):
             parts = [part for child in children if (part := with_keys(child, keys)) is not None]
             return any_of(parts) if len(parts) == len(children) else None
-        case Not():
-            return predicate
         case _:
             return predicate
 
@@ -229,8 +227,10 @@ def marked_columns(predicate: Predicate) -> dict[str, list[KeyColumn]]:
     found: dict[str, list[KeyColumn]] = {}
     for leaf in leaves(predicate):
         match leaf:
-            case In(column, (Literal(str(text), LiteralKind.STRING),)) if text.startswith(_MARK):
-                found.setdefault(column.parts[0], []).append(_marked(text))
+            case In(ColumnRef((column,)), (Literal(str(text), LiteralKind.STRING),)) if text.startswith(
+                _MARK
+            ):
+                found.setdefault(column, []).append(_marked(text))
     return found
 
 

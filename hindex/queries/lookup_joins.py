@@ -111,8 +111,8 @@ class _LookupJoins:
         digest = self._digest(targets)
         declined = DECLINED.get(digest)
         if declined is not None:
-            for target, reason in declined.items():
-                self._decline(target, reason)
+            for target in declined:
+                self._decline(target, declined[target])
             return self._planned
         self._compute_keys(targets)
         for target in targets:
@@ -120,8 +120,7 @@ class _LookupJoins:
         self._confirm_sources()
         self._settle()
         if not any(self._planned[target].scan for target in targets):
-            reasons = {at: reason for at in targets if (reason := self._reasons.get(at)) is not None}
-            DECLINED.put(digest, reasons)
+            DECLINED.put(digest, {at: self._reasons[at] for at in targets if at in self._reasons})
         return self._planned
 
     # Large tables

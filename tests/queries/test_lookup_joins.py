@@ -6,7 +6,7 @@ import datetime
 import logging
 import os
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 #: ``HINDEX_CASES=2000`` tries two thousand queries.
 CASES = int(os.environ.get("HINDEX_CASES", "40"))
 ROWS = {"fact": 400, "bridge": 60, "dim": 25, "names": 8}
+
+#: A name in FROM, and the kinds of its columns.
+Part: TypeAlias = tuple[str, Mapping[str, str]]
 
 pytestmark = pytest.mark.usefixtures("always")
 
@@ -131,13 +134,12 @@ class JoinGenerator:
             )
         )
 
-    def _where(self, parts: list[tuple[str, Mapping[str, str]]], share: float = 0.8) -> str:
+    def _where(self, parts: list[Part], share: float = 0.8) -> str:
         conditions = [self._condition(*part) for part in parts if self._is(share)]
         return f" WHERE {' AND '.join(conditions)}" if conditions else ""
 
-    def _equality(
-        self, left: str, left_columns: Mapping[str, str], right: str, right_columns: Mapping[str, str]
-    ) -> str:
+    def _equality(self, left: Part, right: Part) -> str:
+        (left_name, left_columns), (right_name, right_columns) = left, right
         pairs = [
             (a, b)
             for a, one in left_columns.items()
@@ -147,7 +149,7 @@ class JoinGenerator:
         if not pairs:
             pairs = [("s", "s")]
         a, b = self._pick(pairs)
-        sides = [f"{left}.{a}", f"{right}.{b}"]
+        sides = [f"{left_name}.{a}", f"{right_name}.{b}"]
         if self._is(0.5):
             sides.reverse()
         text = " = ".join(sides)
@@ -155,7 +157,7 @@ class JoinGenerator:
             text = f"{sides[0]} <=> {sides[1]}"
         return text
 
-    def _output(self, parts: list[tuple[str, Mapping[str, str]]]) -> str:
+    def _output(self, parts: list[Part]) -> str:
         chosen = [
             f"{alias}.{self._pick(columns)} AS c{at}"
             for at, (alias, columns) in enumerate([*parts, *parts[:1]])
@@ -173,7 +175,7 @@ class JoinGenerator:
         ]
         if self._is(0.5):
             names.reverse()
-        parts: list[tuple[str, Mapping[str, str]]] = []
+        parts: list[Part] = []
         text = ""
         for name in names:
             alias, columns = self._alias(), tables[name]
@@ -187,11 +189,11 @@ class JoinGenerator:
             kind = self._pick(
                 ["JOIN"] * 4 + ["LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN"]
             )
-            on = self._equality(*self._pick(parts), alias, columns)
+            on = self._equality(self._pick(parts), (alias, columns))
             if self._is(0.25):
                 on += f" AND {self._condition(*self._pick([*parts, (alias, columns)]))}"
             if self._is(0.08):
-                on = f"({on} OR {self._equality(*self._pick(parts), alias, columns)})"
+                on = f"({on} OR {self._equality(self._pick(parts), (alias, columns))})"
             text += f" {kind} {source} {alias} ON {on}"
             if kind not in ("LEFT SEMI JOIN", "LEFT ANTI JOIN"):
                 parts.append((alias, columns))
@@ -215,7 +217,7 @@ class JoinGenerator:
         outer, inner = ("fact", self._pick(["dim", "bridge", "names"]))
         if self._is(0.5):
             outer, inner = inner, outer
-        equality = self._equality("o", TABLES[outer], "i", TABLES[inner])
+        equality = self._equality(("o", TABLES[outer]), ("i", TABLES[inner]))
         output = self._pick(["1", "*", "i.s", "count(*)"])
         where = self._where([("i", TABLES[inner])]) or " WHERE true"
         body = f"SELECT {output} FROM {inner} i{where} AND {equality}"
