@@ -1,4 +1,4 @@
-"""Bloom filters that ORC writers keep of every row group, tested for many row groups and values at once.
+"""Bloom filters of row groups, tested for many row groups and values at once.
 
 A value has one 64-bit hash: Thomas Wang's integer hash of numbers, and of bytes a 64-bit variant of Murmur3 that is
 Hive's own. Its two halves are combined in 32 bits into as many positions as the filter has hash functions.
@@ -56,47 +56,47 @@ _TIMES = frozenset({Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT})
 
 
 def bytes_hash(data: bytes) -> int:
-    """Hive's Murmur3 of bytes: one state of 64 bits where the published one of 128 bits has two."""
-    found = _SEED
+    """Hash bytes with Hive's Murmur3, which has one state of 64 bits instead of the published two."""
+    state = _SEED
     whole = len(data) & ~7
     for (word,) in struct.iter_unpack("<Q", data[:whole]):
-        found ^= _mixed(word)
-        found = (_rotated(found, 27) * 5 + _ADD) & _MASK
+        state ^= _mix(word)
+        state = (_rotate(state, 27) * 5 + _ADD) & _MASK
     if len(data) > whole:
-        found ^= _mixed(int.from_bytes(data[whole:], "little"))
-    found ^= len(data)
-    found ^= found >> 33
-    found = found * _FINAL_1 & _MASK
-    found ^= found >> 33
-    found = found * _FINAL_2 & _MASK
-    return found ^ found >> 33
+        state ^= _mix(int.from_bytes(data[whole:], "little"))
+    state ^= len(data)
+    state ^= state >> 33
+    state = state * _FINAL_1 & _MASK
+    state ^= state >> 33
+    state = state * _FINAL_2 & _MASK
+    return state ^ state >> 33
 
 
-def _mixed(word: int) -> int:
-    return _rotated(word * _C1 & _MASK, 31) * _C2 & _MASK
+def _mix(word: int) -> int:
+    return _rotate(word * _C1 & _MASK, 31) * _C2 & _MASK
 
 
-def _rotated(word: int, by: int) -> int:
+def _rotate(word: int, by: int) -> int:
     return (word << by | word >> (64 - by)) & _MASK
 
 
 def integer_hash(value: int, *, unsigned_shifts: bool = False) -> int:
-    """Thomas Wang's hash of an integer in 64 bits.
+    """Hash an integer with Thomas Wang's function of 64 bits.
 
     Its shifts to the right are those of signed numbers, except in files of the C++ writer before ORC-1024.
     """
 
-    def shifted(word: int, by: int) -> int:
+    def shift_right(word: int, by: int) -> int:
         signed = word - (1 << 64) if word >> 63 and not unsigned_shifts else word
         return signed >> by & _MASK
 
     word = value & _MASK
     word = (~word + (word << 21)) & _MASK
-    word ^= shifted(word, 24)
+    word ^= shift_right(word, 24)
     word = word * 265 & _MASK
-    word ^= shifted(word, 14)
+    word ^= shift_right(word, 14)
     word = word * 21 & _MASK
-    word ^= shifted(word, 28)
+    word ^= shift_right(word, 28)
     return (word + (word << 31)) & _MASK
 
 
@@ -118,20 +118,20 @@ def usable_filters(
     if data_type.kind not in _TYPES and data_type.kind not in _TIMES:
         return Distrust.NO_FILTER_KIND
     if data_type.kind == Kind.BYTE and not tail.is_by_java:
-        # it overwrites a batch with its bytes, and then goes on to hash what is left of the batch
+        # the writer overwrites a batch with its bytes, and then hashes the rest of the batch
         return Distrust.CPP_BYTES
     if data_type.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT):
         if tail.writer_version < WRITER_ORC_135:
             return Distrust.OLD_TIMESTAMPS
-        # filters hold what a clock in the writer's zone showed by the writer's own edition of the zones' rules
-        sure = data_type.kind == Kind.TIMESTAMP_INSTANT or zone in UTC_NAMES
-        if StreamKind.BLOOM_FILTER_UTF8 not in present or encoding != _ENCODING_UTC or not sure:
+        # filters hash wall clocks by the writer's own edition of the time zone rules
+        is_utc = data_type.kind == Kind.TIMESTAMP_INSTANT or zone in UTC_NAMES
+        if StreamKind.BLOOM_FILTER_UTF8 not in present or encoding != _ENCODING_UTC or not is_utc:
             return Distrust.LOCAL_FILTER
     if StreamKind.BLOOM_FILTER_UTF8 in present:
         if data_type.kind == Kind.DECIMAL and _may_have_more_digits(data_type, tail):
             return Distrust.MORE_DIGITS
         if data_type.kind == Kind.CHAR and not tail.is_by_java:
-            # in place of the blanks that fill a value, it hashes what stands behind the value in memory
+            # instead of the padding, the writer hashes the memory behind the value
             return Distrust.CPP_BYTES
         return StreamKind.BLOOM_FILTER_UTF8
     if data_type.kind in STRING_KINDS and tail.writer_version < WRITER_ORC_101:
@@ -142,8 +142,8 @@ def usable_filters(
 def _may_have_more_digits(data_type: OrcType, tail: FileTail) -> bool:
     """Return True if decimals may have a greater scale than their column: filters then hash other strings.
 
-    The Java library writes what it is handed; since version 1.5, from which on footers name the writer, it fails on
-    such values of short decimals. Spark hands it none.
+    The Java library writes any value it gets. Since version 1.5, whose footers name the writer, it fails on such values
+    of short decimals. Spark never passes any.
     """
     if not tail.footer.HasField("writer"):
         return True
@@ -152,9 +152,9 @@ def _may_have_more_digits(data_type: OrcType, tail: FileTail) -> bool:
 
 
 def value_hashes(value: Value, data_type: OrcType, tail: FileTail) -> list[int] | None:
-    """The hashes under which a writer may have put a value into a filter; None where it cannot be told.
+    """Return the hashes of a value in filters; None if they are unknown.
 
-    :param value: as :class:`~hindex.orc.metadata.statistics.ValueRange` has it.
+    :param value: as in :class:`~hindex.orc.metadata.statistics.ValueRange`.
     :param data_type: the column's type in the file.
     """
     match value:
@@ -167,14 +167,14 @@ def value_hashes(value: Value, data_type: OrcType, tail: FileTail) -> list[int] 
                 forms |= {value.rstrip(b" "), value + b" " * max(data_type.max_length - characters, 0)}
             return [bytes_hash(form) for form in forms]
         case Decimal():
-            return [bytes_hash(text.encode()) for text in _decimal_texts(value, data_type.scale)]
+            return [bytes_hash(text.encode()) for text in _decimal_strings(value, data_type.scale)]
         case int():
             return _integer_hashes(value, data_type, tail)
 
 
 def _double_hashes(value: float, tail: FileTail) -> list[int] | None:
     if math.isnan(value):
-        return None  # there are many NaNs, and writers keep them apart
+        return None  # writers hash the many NaNs differently
     signs = (value,) if value else (0.0, -0.0)
     return [h for sign in signs for h in _long_hashes(struct.unpack("<q", struct.pack("<d", sign))[0], tail)]
 
@@ -191,14 +191,14 @@ def _integer_hashes(value: int, data_type: OrcType, tail: FileTail) -> list[int]
 
 
 def _long_hashes(value: int, tail: FileTail) -> list[int]:
-    found = {integer_hash(value)}
+    hashes = {integer_hash(value)}
     if not tail.is_by_java:
-        found.add(integer_hash(value, unsigned_shifts=True))
-    return list(found)
+        hashes.add(integer_hash(value, unsigned_shifts=True))
+    return list(hashes)
 
 
-def _decimal_texts(value: Decimal, scale: int) -> set[str]:
-    """A decimal without zeros at the end of its fraction, as most writers put it, and with all of them."""
+def _decimal_strings(value: Decimal, scale: int) -> set[str]:
+    """Format a decimal without trailing zeros, as most writers do, and with all of them."""
     with decimal.localcontext(_DECIMALS):
         whole = value == value.to_integral_value()
         texts = {format(value.quantize(Decimal(1)) if whole else value.normalize(), "f")}
@@ -208,7 +208,7 @@ def _decimal_texts(value: Decimal, scale: int) -> set[str]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Block:
-    """Filters of one shape: those of row groups ``groups``, ``bits[i]`` being the words of the i-th."""
+    """Filters of one shape: those of the row groups ``groups``; ``bits[i]`` are the words of the i-th."""
 
     groups: npt.NDArray[np.int64]
     functions: int
@@ -219,7 +219,7 @@ class _Block:
 class BloomFilters:
     """The filters of one column of one stripe, one for each row group.
 
-    A filter that is not well-formed rules nothing out; ``bad`` counts those.
+    A filter that is not well-formed rules nothing out; ``bad`` is the number of such filters.
     """
 
     count: int
@@ -228,10 +228,10 @@ class BloomFilters:
 
     @classmethod
     def of(cls, message: pb.BloomFilterIndex, nulls: Sequence[Nulls]) -> BloomFilters:
-        """The filters of a bloom filter stream.
+        """Parse the message of a bloom filter stream.
 
-        :param nulls: of each row group. A filter without a bit set is bad unless all values are null: some writers
-            leave the filters of some types so.
+        :param nulls: for each row group. A filter without any bit is bad unless all values are null: some writers
+            leave filters of some types empty.
         """
         shaped: dict[tuple[int, int], list[tuple[int, Words]]] = {}
         bad = 0
@@ -260,17 +260,17 @@ class BloomFilters:
 
     def might_contain_any(self, hashes: Sequence[int]) -> Mask:
         """Return a mask of the row groups that may hold a value with any of these hashes."""
-        found = np.ones(self.count, np.bool_)
+        mask = np.ones(self.count, np.bool_)
         for block in self.blocks:
-            found[block.groups] = False
+            mask[block.groups] = False
         for start in range(0, len(hashes), _SLICE):
             part = np.array(hashes[start : start + _SLICE], np.uint64)
             for block in self.blocks:
-                found[block.groups] |= _tested(block, part)
-        return found
+                mask[block.groups] |= _test(block, part)
+        return mask
 
 
-def _tested(block: _Block, hashes: Words) -> Mask:
+def _test(block: _Block, hashes: Words) -> Mask:
     first = hashes.astype(np.uint32).view(np.int32).astype(np.int64)
     second = (hashes >> np.uint64(32)).astype(np.uint32).view(np.int32).astype(np.int64)
     rounds = np.arange(1, block.functions + 1, dtype=np.int64)
@@ -278,12 +278,12 @@ def _tested(block: _Block, hashes: Words) -> Mask:
     combined = np.where(combined < 0, ~combined, combined).astype(np.int64)
     position = combined % (block.bits.shape[1] * 64)
     bit = block.bits[:, position >> 6] >> (position & 63).astype(np.uint64) & np.uint64(1)
-    answers: Mask = (bit != 0).all(axis=2).any(axis=1)
-    return answers
+    mask: Mask = (bit != 0).all(axis=2).any(axis=1)
+    return mask
 
 
 def _words(item: pb.BloomFilter) -> Words | None:
-    """The bits of a filter as words; None where they are not whole words, or none."""
+    """Return the bits of a filter as words; None if there are none, or a part of a word."""
     if item.HasField("utf8bitset"):
         if len(item.utf8bitset) % 8 or not item.utf8bitset:
             return None

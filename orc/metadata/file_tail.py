@@ -32,27 +32,27 @@ MAX_TYPE_DEPTH = 150
 
 #: ``Footer.writer`` of the writers in Java: ORC's own, Presto and Trino.
 JAVA_WRITERS = frozenset({0, 2, 4})
-#: And of ORC's own writers, in Java and in C++.
+#: ``Footer.writer`` of ORC's own writers, in Java and in C++.
 _OWN_WRITERS = frozenset({0, 1})
 
-#: Where Spark leaves its version among a file's metadata.
+#: The key of Spark's version in a file's metadata.
 _SPARK_KEY = "org.apache.spark.version"
 
 #: Decimals have 128 bits.
 MAX_DECIMAL_DIGITS = 38
-#: The scale of decimals whose type tells none.
-_UNTOLD_SCALE = 10
+#: The scale of decimals without a recorded one.
+_DEFAULT_SCALE = 10
 
 #: Row numbers are 64-bit integers.
 MAX_ROWS = 1 << 62
 
-#: Root types by the serialised type list, and how many are kept.
+#: A cache of root types by the serialized type list, and its maximum length.
 _schemas: dict[tuple[bytes, ...], OrcType] = {}
 _MAX_SCHEMAS = 64
 
-#: What files of other formats begin with.
+#: Formats by the first bytes of a file.
 _MAGICS = {
-    MAGIC: "an ORC file that was cut, or is still being written",
+    MAGIC: "an ORC file that is truncated, or still being written",
     b"PAR1": "Parquet",
     b"PARE": "encrypted Parquet",
     b"Obj\1": "Avro",
@@ -64,16 +64,16 @@ _MAGICS = {
     b"\x28\xb5\x2f\xfd": "zstd",
     b"PK\3\4": "a zip archive",
 }
-#: What helps with the formats that tables are in.
+#: Remedies for the formats of tables.
 _REMEDIES = {
-    name: f"; only ORC files are read and indexed: spark.read.{reader}(...).write.orc(...) makes them of it"
+    name: f"; only ORC files can be read and indexed: convert it with spark.read.{reader}(...).write.orc(...)"
     for name, reader in (
         ("Parquet", "parquet"),
         ("encrypted Parquet", "parquet"),
         ("Avro", 'format("avro").load'),
     )
 }
-#: So many bytes at the head tell whether it is text.
+#: Bytes at the head that are checked for text.
 _HEAD_BYTES = 64
 
 _KNOWN_VERSIONS = {(0, 11), (0, 12), (1, 9999)}
@@ -96,9 +96,9 @@ class StripeInformation:
 class FileTail:
     """The contents of a file's tail.
 
-    ``length`` is in bytes. ``checksum`` is the crc32c of them all as they stand on disk: it changes with
-    nearly any rewrite of the file, whatever its length and modification time. ``metadata`` is the section of the
-    stripes' statistics, as stored.
+    ``length`` is in bytes. ``checksum`` is the crc32c of these bytes as stored: it changes with nearly any rewrite of
+    the file, even if the file's length and modification time do not. ``metadata`` is the section of the stripes'
+    statistics, as stored.
     """
 
     path: str
@@ -141,10 +141,7 @@ class FileTail:
 
     @property
     def has_fitting_scales(self) -> bool:
-        """Return True if no decimal has a greater scale than its column, which ORC's own writers guarantee.
-
-        pyarrow would cut the digits off, where Spark rounds.
-        """
+        """Return True if no decimal has a greater scale than its column, which ORC's own writers guarantee."""
         return self.footer.HasField("writer") and self.footer.writer in _OWN_WRITERS
 
     def decompressor(self) -> Decompressor:
@@ -178,18 +175,20 @@ def _read_tail(source: ByteSource) -> FileTail:
         postscript.ParseFromString(bytes(tail[-1 - postscript_length : -1]))
     except DecodeError:
         raise _not_orc(source) from None
-    # the first writers put the magic only at the file's head
+    # the first writers wrote the magic only at the file's head
     if postscript.magic != MAGIC.decode() and (postscript.magic or source.read([(0, 3)])[0] != MAGIC):
         raise _not_orc(source)
     version = tuple(postscript.version) or (0, 11)
     if version not in _KNOWN_VERSIONS:
         raise OrcError(
-            f"ORC file version {'.'.join(map(str, version))} is not known: versions 0.11 and 0.12 can be read"
+            f"ORC file version {'.'.join(map(str, version))} is unknown: versions 0.11 and 0.12 can be read"
         )
     codec = codec_of(postscript.compression, source.path)
     block_size = postscript.compression_block_size or 256 * 1024
     if codec is not None and block_size > MAX_BLOCK_SIZE:
-        raise OrcError(f"the compression block size {block_size} is beyond the format's {MAX_BLOCK_SIZE}")
+        raise OrcError(
+            f"the compression block size {block_size} exceeds the format's maximum {MAX_BLOCK_SIZE}"
+        )
     end = size - 1 - postscript_length
     footer_length = postscript.footer_length
     if footer_length > end:
@@ -204,17 +203,17 @@ def _read_tail(source: ByteSource) -> FileTail:
     length = metadata_length + footer_length + postscript_length + 1
     if length > guess:
         (tail,) = source.read([(size - length, length)])
-    whole = tail[len(tail) - length :]
+    tail = tail[len(tail) - length :]
     decompressor = Decompressor(codec, block_size)
     footer = pb.Footer()
     footer.ParseFromString(
         decompressor.decompress_all(
-            whole[metadata_length : metadata_length + footer_length], MAX_METADATA_SIZE
+            tail[metadata_length : metadata_length + footer_length], MAX_METADATA_SIZE
         )
     )
     schema = _schema(footer.types)
     if schema.kind != Kind.STRUCT:
-        raise OrcError(f"the root type is {schema}, not a struct: such a file has no columns to read by name")
+        raise OrcError(f"the root type is {schema}, not a struct: the file has no columns to read")
     return FileTail(
         path=source.path,
         file_length=size,
@@ -227,9 +226,9 @@ def _read_tail(source: ByteSource) -> FileTail:
         row_index_stride=footer.row_index_stride,
         footer=footer,
         length=length,
-        checksum=google_crc32c.value(bytes(whole)),
+        checksum=google_crc32c.value(bytes(tail)),
         encrypted_columns=_encrypted(footer, schema),
-        metadata=bytes(whole[:metadata_length]),
+        metadata=bytes(tail[:metadata_length]),
     )
 
 
@@ -242,25 +241,25 @@ def _encrypted(footer: pb.Footer, schema: OrcType) -> frozenset[int]:
 
 def _not_orc(source: ByteSource) -> OrcError:
     (head,) = source.read([(0, min(source.size(), _HEAD_BYTES))])
-    found = next((name for magic, name in _MAGICS.items() if bytes(head).startswith(magic)), None)
-    if found is None and all(byte >= 0x20 or byte in b"\t\r\n" for byte in head):
-        found = "text"
-    told = f"it looks like {found}" if found else "it does not end in an ORC postscript"
-    remedy = _REMEDIES.get(found or "", "")
-    return OrcError(f"not an ORC file, or a truncated one: {told}{remedy}", path=source.path)
+    format_name = next((name for magic, name in _MAGICS.items() if bytes(head).startswith(magic)), None)
+    if format_name is None and all(byte >= 0x20 or byte in b"\t\r\n" for byte in head):
+        format_name = "text"
+    detail = f"it looks like {format_name}" if format_name else "it does not end in an ORC postscript"
+    remedy = _REMEDIES.get(format_name or "", "")
+    return OrcError(f"not an ORC file, or a truncated one: {detail}{remedy}", path=source.path)
 
 
 def _stripes(stripes: Sequence[pb.StripeInformation], end: int) -> tuple[StripeInformation, ...]:
-    found, first_row = [], 0
+    information, first_row = [], 0
     for index, stripe in enumerate(stripes):
         length = stripe.index_length + stripe.data_length + stripe.footer_length
         if stripe.offset + length > end:
             raise OrcError(
-                f"the stripe ends at byte {stripe.offset + length}, past the data's end at {end}: the file is "
+                f"the stripe ends at byte {stripe.offset + length}, beyond the data's end at {end}: the file is "
                 "truncated or corrupt",
                 stripe=index,
             )
-        found.append(
+        information.append(
             StripeInformation(
                 index=index,
                 offset=stripe.offset,
@@ -274,42 +273,42 @@ def _stripes(stripes: Sequence[pb.StripeInformation], end: int) -> tuple[StripeI
         first_row += stripe.number_of_rows
         if first_row > MAX_ROWS:
             raise OrcError(f"the stripes should have {first_row} rows: the file is corrupt", stripe=index)
-    return tuple(found)
+    return tuple(information)
 
 
-def as_text(value: str | bytes) -> str:
-    """A string of a message: those that are not UTF-8, which nothing forbids, come as bytes."""
+def decode_string(value: str | bytes) -> str:
+    """Decode a string field of a message, which is bytes if it is not UTF-8."""
     return value if isinstance(value, str) else value.decode(errors="replace")
 
 
 def _schema(types: Sequence[pb.Type]) -> OrcType:
-    """The root type of a file; files of one table mostly share it."""
+    """Return the root type of a file, cached: the files of a table mostly share it."""
     key = tuple(node.SerializeToString() for node in types)
-    found = _schemas.get(key)
-    if found is None:
+    root = _schemas.get(key)
+    if root is None:
         if len(_schemas) >= _MAX_SCHEMAS:
             _schemas.clear()
-        found = _schemas[key] = _type_tree(types)
-    return found
+        root = _schemas[key] = _type_tree(types)
+    return root
 
 
 def _type_tree(types: Sequence[pb.Type]) -> OrcType:
-    """The tree of a type list in pre-order, refusing any other list as the reader in Java does.
+    """Build the tree of a type list in pre-order. Refuse any other list, as the reader in Java does.
 
-    The one in C++ numbers the columns of such lists by their pre-order all the same, and so reads other columns.
+    The reader in C++ numbers the columns of any list in pre-order, and so reads other columns.
     """
-    known = 0
+    next_column = 0
 
     def build(column: int, depth: int) -> OrcType:
-        nonlocal known
-        if column != known or column >= len(types):
+        nonlocal next_column
+        if column != next_column or column >= len(types):
             raise OrcError(
-                f"the type list is not a tree in pre-order: a child is type {column} where type {known} of "
+                f"the type list is not a tree in pre-order: a child is type {column} where type {next_column} of "
                 f"{len(types)} should be"
             )
         if depth > MAX_TYPE_DEPTH:
             raise OrcError(f"the types are nested more than {MAX_TYPE_DEPTH} deep")
-        known += 1
+        next_column += 1
         node = types[column]
         try:
             kind = Kind(node.kind)
@@ -321,25 +320,25 @@ def _type_tree(types: Sequence[pb.Type]) -> OrcType:
             raise OrcError(
                 f"struct type {column} has {len(node.subtypes)} fields and {len(node.field_names)} names"
             )
-        wanted = {Kind.LIST: 1, Kind.MAP: 2}.get(kind)
-        if wanted is not None and len(node.subtypes) != wanted:
+        arity = {Kind.LIST: 1, Kind.MAP: 2}.get(kind)
+        if arity is not None and len(node.subtypes) != arity:
             raise OrcError(
-                f"type {column} ({kind.name.lower()}) has {len(node.subtypes)} children, not {wanted}"
+                f"type {column} ({kind.name.lower()}) has {len(node.subtypes)} children, not {arity}"
             )
         if kind == Kind.DECIMAL and max(node.precision, node.scale) > MAX_DECIMAL_DIGITS:
             raise OrcError(
                 f"type {column} is a decimal of {node.precision} digits, {node.scale} after the point: "
-                f"{MAX_DECIMAL_DIGITS} are the most there can be"
+                f"the maximum is {MAX_DECIMAL_DIGITS}"
             )
         precision, scale = node.precision, node.scale
         if kind == Kind.DECIMAL and not precision:
-            # writers before Hive 0.12 recorded neither; the reader in Java, and so Spark, takes these
-            precision, scale = MAX_DECIMAL_DIGITS, scale if node.HasField("scale") else _UNTOLD_SCALE
+            # writers before Hive 0.12 recorded neither; these are the defaults of the reader in Java, and so of Spark
+            precision, scale = MAX_DECIMAL_DIGITS, scale if node.HasField("scale") else _DEFAULT_SCALE
         return OrcType(
             kind=kind,
             column=column,
             children=tuple(build(child, depth + 1) for child in node.subtypes),
-            field_names=tuple(map(as_text, node.field_names)),
+            field_names=tuple(map(decode_string, node.field_names)),
             max_length=node.maximum_length,
             precision=precision,
             scale=scale,

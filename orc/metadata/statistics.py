@@ -32,7 +32,7 @@ from hindex.proto import orc_metadata_pb2 as pb
 
 @dataclass(frozen=True, slots=True)
 class IntegerStatistics:
-    """Of tinyint to bigint; ``sum`` is None where it left 64 bits."""
+    """Statistics of tinyint to bigint; ``sum`` is None if it exceeds 64 bits."""
 
     minimum: int | None
     maximum: int | None
@@ -41,7 +41,7 @@ class IntegerStatistics:
 
 @dataclass(frozen=True, slots=True)
 class DoubleStatistics:
-    """Of float and double. A NaN among the values makes ``sum`` NaN, and the rest arbitrary."""
+    """Statistics of float and double. A NaN among the values makes ``sum`` NaN, and the rest arbitrary."""
 
     minimum: float | None
     maximum: float | None
@@ -50,10 +50,10 @@ class DoubleStatistics:
 
 @dataclass(frozen=True, slots=True)
 class StringStatistics:
-    """Of string, char and varchar, in bytes; ``total_length`` is that of all values.
+    """Statistics of string, char and varchar, in bytes; ``total_length`` is the sum over all values.
 
-    A value too long for the writer is cut: ``lower_bound`` and ``upper_bound`` then stand for the minimum and the
-    maximum, and need not be values of the column.
+    If a value is too long for the writer, ``lower_bound`` and ``upper_bound`` replace the minimum and maximum: they are
+    truncated, and need not be values of the column.
     """
 
     minimum: bytes | None
@@ -65,14 +65,14 @@ class StringStatistics:
 
 @dataclass(frozen=True, slots=True)
 class BooleanStatistics:
-    """Of boolean; None where the writer counted nothing."""
+    """Statistics of boolean; None if the writer has not counted."""
 
     true_count: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class DecimalStatistics:
-    """Of decimal, as the writer's text."""
+    """Statistics of decimal, as the writer's strings."""
 
     minimum: str | None
     maximum: str | None
@@ -81,7 +81,7 @@ class DecimalStatistics:
 
 @dataclass(frozen=True, slots=True)
 class DateStatistics:
-    """Of date, in days since 1970-01-01 of the writer's calendar."""
+    """Statistics of date, in days since 1970-01-01 of the writer's calendar."""
 
     minimum: int | None
     maximum: int | None
@@ -89,17 +89,17 @@ class DateStatistics:
 
 @dataclass(frozen=True, slots=True)
 class BinaryStatistics:
-    """Of binary: the total length of all values in bytes."""
+    """Statistics of binary: the total length of all values in bytes."""
 
     total_length: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class TimestampStatistics:
-    """Of both timestamps, in milliseconds since 1970-01-01 00:00:00 of the writer's calendar.
+    """Statistics of both timestamps, in milliseconds since 1970-01-01 00:00:00 of the writer's calendar.
 
     ``minimum`` and ``maximum`` count in the writer's time zone, the others on the wall clock's (or UTC's) own. The
-    nanoseconds are those below the millisecond; None where they are not known.
+    nanoseconds are those below the millisecond; None if unknown.
     """
 
     minimum: int | None
@@ -112,7 +112,7 @@ class TimestampStatistics:
 
 @dataclass(frozen=True, slots=True)
 class CollectionStatistics:
-    """Of lists and maps: how many elements the values have."""
+    """Statistics of lists and maps: the number of elements of the values."""
 
     min_children: int | None
     max_children: int | None
@@ -143,10 +143,10 @@ class Nulls(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class ColumnStatistics:
-    """One column's statistics over some rows. None is what the writer did not say.
+    """A column's statistics of some rows; None if the writer left them out.
 
-    ``number_of_values`` counts what is not null; ``detail`` is of the kind that the column's type asks for, and None
-    for structs and unions.
+    ``number_of_values`` counts values that are not null; ``detail`` depends on the column's type, and is None for
+    structs and unions.
     """
 
     number_of_values: int | None
@@ -156,7 +156,7 @@ class ColumnStatistics:
 
     @classmethod
     def of(cls, message: pb.ColumnStatistics) -> ColumnStatistics:
-        """The statistics of a message as it stands in footers and row indexes."""
+        """Convert a message of a footer or row index."""
         return cls(
             number_of_values=_get(message, "number_of_values"),
             has_null=_get(message, "has_null"),
@@ -165,10 +165,10 @@ class ColumnStatistics:
         )
 
     def nulls(self, rows: int) -> Nulls:
-        """Return how many of the ``rows`` rows that the statistics describe are null.
+        """Return which of the ``rows`` rows that the statistics describe are null.
 
-        The number of values and ``has_null`` must agree: where one contradicts the other or is missing where it is
-        needed, nothing is known. For columns that are not inside of others.
+        The result is unknown if the number of values and ``has_null`` contradict each other, or one that is needed is
+        missing. The column may not be within another one.
         """
         values = self.number_of_values
         if values is None or rows <= 0 or values > rows:
@@ -184,14 +184,14 @@ def _detail(message: pb.ColumnStatistics) -> Detail | None:
     name = next((name for name in _DETAILS if message.HasField(name)), None)
     if name is None:
         return None
-    of, part = _DETAILS[name], getattr(message, name)
-    if of is BooleanStatistics:
+    detail_type, part = _DETAILS[name], getattr(message, name)
+    if detail_type is BooleanStatistics:
         return BooleanStatistics(part.count[0] if len(part.count) else None)
-    found = {field.name: _get(part, _FIELDS.get(field.name, field.name)) for field in fields(of)}
-    if of is TimestampStatistics:
-        # written plus one, so that 0 says that they are not known
-        found |= {name: found[name] - 1 if found[name] else None for name in _NANOS}
-    return of(**found)
+    values = {field.name: _get(part, _FIELDS.get(field.name, field.name)) for field in fields(detail_type)}
+    if detail_type is TimestampStatistics:
+        # stored plus one: 0 means unknown
+        values |= {name: values[name] - 1 if values[name] else None for name in _NANOS}
+    return detail_type(**values)
 
 
 _DETAILS: dict[str, type[Detail]] = {
@@ -206,7 +206,7 @@ _DETAILS: dict[str, type[Detail]] = {
     "collection_statistics": CollectionStatistics,
 }
 
-#: What the format calls a field otherwise than here.
+#: Fields with another name in the format.
 _FIELDS = {"total_length": "sum"}
 
 
@@ -244,25 +244,27 @@ class Distrust(enum.Enum):
     """The reason to distrust statistics or bloom filters; the value is a sentence for people."""
 
     NOTHING = "the writer left no minimum and maximum"
-    NOT_A_RANGE = "the minimum and maximum are not values of the column's type in their order"
+    NOT_A_RANGE = "the minimum and maximum are not values of the column's type in ascending order"
     OTHER_KIND = "the statistics are of another type than the column"
     CORRUPT = "they cannot be read"
-    ENCRYPTED = "the column is encrypted, and what is readable may be a mask's"
+    ENCRYPTED = "the column is encrypted, and its readable statistics may be those of masked values"
     OLD_WRITER = "the file's writer had not yet fixed HIVE-8732, so minimum and maximum may be wrong"
     OLD_DECIMAL64 = "the file's writer had not yet fixed ORC-517, so minimum and maximum may be 0 instead"
     OLD_TIMESTAMPS = "the file's writer had not yet fixed ORC-135, so its timestamps depend on its time zone"
-    MAY_HAVE_NAN = "there may be NaN among the values, which minimum and maximum do not tell"
-    PADDING = "the values have characters below the blank, so blanks at their end change their order"
+    MAY_HAVE_NAN = "there may be NaN among the values, which minimum and maximum hide"
+    PADDING = "the values have characters below the space, so trailing spaces change their order"
     OLD_CHARSET = "the file's writer had not yet fixed ORC-101, so its filters depend on its character set"
-    OLD_DECIMALS = "filters of this kind hold decimals as text in the writer's character set (ORC-101)"
-    MORE_DIGITS = "decimals may have more digits than the column, which filters keep and readers round"
-    LOCAL_FILTER = "the filters hold timestamps in the writer's time zone, or do not say that they do not"
-    CPP_BYTES = "writers in C++ put other values than the column's into filters of this type"
+    OLD_DECIMALS = "filters of this kind hash decimals as strings in the writer's character set (ORC-101)"
+    MORE_DIGITS = (
+        "decimals may have more digits than the column: filters hash them all, and readers round them"
+    )
+    LOCAL_FILTER = "the filters hash timestamps in the writer's time zone, or may do so"
+    CPP_BYTES = "writers in C++ add wrong values to filters of this type"
     MISPLACED = (
-        "a struct above the column may be null, and writers in C++ then leave other values in its place"
+        "a struct above the column may be null, and writers in C++ then leave wrong values in its place"
     )
     BAD_FILTER = "the filters are not well-formed"
-    NO_FILTER_KIND = "writers leave filters of this type empty, or filled with other values"
+    NO_FILTER_KIND = "writers leave filters of this type empty, or add wrong values"
 
     @property
     def is_fault(self) -> bool:
@@ -273,17 +275,18 @@ class Distrust(enum.Enum):
 def value_range(
     statistics: ColumnStatistics, data_type: OrcType, tail: FileTail, *, zone: str | None = None
 ) -> ValueRange | Distrust:
-    """The range that a column's values lie in, by statistics of that column.
+    """Derive the range of a column's values from its statistics.
 
     :param data_type: the column's type in the file.
-    :param zone: the stripe's writer time zone; None where it is not known.
+    :param zone: the stripe's writer time zone; None if unknown.
+    :returns: the range, or the reason why there is none.
     """
     if data_type.column in tail.encrypted_columns:
         return Distrust.ENCRYPTED
     detail = statistics.detail
     if detail is None or statistics.number_of_values == 0:
         return Distrust.NOTHING
-    # the C++ reader goes by the same rule: integers and doubles were never affected
+    # the rule of the C++ reader: integers and doubles were never affected
     if tail.writer_version < WRITER_HIVE_8732 and not isinstance(
         detail, IntegerStatistics | DoubleStatistics
     ):
@@ -323,12 +326,11 @@ def _integers(detail: IntegerStatistics, data_type: OrcType) -> ValueRange | Dis
 
 
 def _doubles(detail: DoubleStatistics) -> ValueRange | Distrust:
-    """Return the range of doubles without NaN.
+    """Return the range of doubles, unless there may be NaN among them.
 
-    Writers start with the first value and then only compare, so NaN hides others.
-
-    So a NaN that comes first hides all others, one that comes later leaves no trace, and merging such statistics may
-    leave a minimum that is too great. A sum that is a number proves that there was none.
+    Writers start with the first value and then only compare. So a NaN that comes first hides all other values, one that
+    comes later leaves no trace, and merging such statistics may yield a minimum that is too great. A sum that is a
+    number proves that there was no NaN.
     """
     low, high = detail.minimum, detail.maximum
     if low is None or high is None:
@@ -342,7 +344,7 @@ def _strings(detail: StringStatistics, data_type: OrcType) -> ValueRange | Distr
     low = detail.minimum if detail.minimum is not None else detail.lower_bound
     high, is_prefix = detail.maximum, False
     if high is None and detail.upper_bound is not None:
-        high, is_prefix = _without_last_character(detail.upper_bound), True
+        high, is_prefix = _strip_last_character(detail.upper_bound), True
     if low is not None:
         low = low.partition(_REPLACEMENT)[0]
     if high is not None and _REPLACEMENT in high:
@@ -352,7 +354,7 @@ def _strings(detail: StringStatistics, data_type: OrcType) -> ValueRange | Distr
     if low is not None and high is not None and low > high and not low.startswith(high):
         return Distrust.NOT_A_RANGE
     if data_type.kind == Kind.CHAR:
-        # some readers give values with the blanks at their end and some writers count them without
+        # some readers return values with trailing spaces, and some writers count them without
         if any(byte < 0x20 for bound in (low, high) if bound is not None for byte in bound):
             return Distrust.PADDING
         low = None if low is None else low.rstrip(b" ")
@@ -361,15 +363,16 @@ def _strings(detail: StringStatistics, data_type: OrcType) -> ValueRange | Distr
     return ValueRange(low, high, is_prefix)
 
 
-#: What writers in Java put in statistics, though not in the data, for bytes that are not UTF-8: U+FFFD. The bytes may
-#: be less or greater; all before them is the value's own.
+#: Writers in Java replace bytes that are not UTF-8 by U+FFFD in statistics, though not in the data. The original bytes
+#: may be less or greater; the bytes before them are the value's own.
 _REPLACEMENT = "\ufffd".encode()
 
 
-def _without_last_character(bound: bytes) -> bytes:
-    """A writer cuts a long maximum and adds one to the code point of what then is its last character.
+def _strip_last_character(bound: bytes) -> bytes:
+    """Remove the last character of an upper bound.
 
-    All before that is the maximum's own, whatever that character was.
+    A writer truncates a long maximum and adds one to the code point of the last remaining character. The characters
+    before it are the maximum's own.
     """
     end = len(bound)
     while end and bound[end - 1] & 0xC0 == 0x80:
@@ -384,18 +387,18 @@ def _booleans(detail: BooleanStatistics, values: int | None) -> ValueRange | Dis
     return ValueRange(int(true == values), int(true > 0)) if true <= values else Distrust.NOT_A_RANGE
 
 
-#: Decimals of up to so many digits went through a writer of their own, which was new then.
+#: Decimals of at most so many digits had a writer of their own in that version.
 _DECIMAL64_PRECISION = 18
 #: Longer than any decimal of 38 digits in any notation.
 _MAX_DECIMAL_TEXT = 128
 
 
 def _decimals(detail: DecimalStatistics, data_type: OrcType, tail: FileTail) -> ValueRange | Distrust:
-    is_by_others = tail.footer.HasField("writer") and tail.footer.writer != 0
+    is_by_other_writer = tail.footer.HasField("writer") and tail.footer.writer != 0
     if (
         tail.writer_version == WRITER_ORC_135
         and data_type.precision <= _DECIMAL64_PRECISION
-        and not is_by_others
+        and not is_by_other_writer
     ):
         return Distrust.OLD_DECIMAL64
     if detail.minimum is None or detail.maximum is None:
@@ -408,10 +411,10 @@ def _decimal(text: str) -> Decimal | None:
     if len(text) > _MAX_DECIMAL_TEXT:
         return None
     try:
-        found = Decimal(text)
+        value = Decimal(text)
     except decimal.InvalidOperation:
         return None
-    return found if found.is_finite() and abs(found.adjusted()) <= _MAX_DECIMAL_TEXT else None
+    return value if value.is_finite() and abs(value.adjusted()) <= _MAX_DECIMAL_TEXT else None
 
 
 def _dates(detail: DateStatistics, tail: FileTail) -> ValueRange | Distrust:
@@ -420,20 +423,20 @@ def _dates(detail: DateStatistics, tail: FileTail) -> ValueRange | Distrust:
         return Distrust.NOTHING
     if low > high:
         return Distrust.NOT_A_RANGE
-    # the data are recounted in the same way, which keeps the order of days
-    return ValueRange(low, high) if tail.is_proleptic else ValueRange(_recounted(low), _recounted(high))
+    # the data are rebased in the same way, which keeps the order of days
+    return ValueRange(low, high) if tail.is_proleptic else ValueRange(_rebase(low), _rebase(high))
 
 
-def _recounted(days: int) -> int:
+def _rebase(days: int) -> int:
     return int(julian_to_gregorian(np.array([days], np.int64))[0])
 
 
 _MICROS_PER_MILLI = 1000
-#: Before so many microseconds since 1970, writers disagree by a second on how a fraction is cut.
-_FRACTIONS_UNSURE_BEFORE = 2 * MICROS_PER_SECOND
-#: Between these, the offsets of a zone by two editions of the time zone database differ by less than a day (years
+#: Before so many microseconds since 1970, writers truncate fractions of seconds differently, by up to a second.
+_EXACT_FRACTIONS_FROM = 2 * MICROS_PER_SECOND
+#: Between these, the offsets of a zone in two editions of the time zone database differ by less than a day (years
 #: 1902 to 2037); outside they may be the local mean time or a guess, up to 16 hours from UTC on either side.
-_ZONES_KNOWN_FROM, _ZONES_KNOWN_TO = -24_837 * MICROS_PER_DAY, 24_837 * MICROS_PER_DAY
+_EXACT_ZONES_FROM, _EXACT_ZONES_TO = -24_837 * MICROS_PER_DAY, 24_837 * MICROS_PER_DAY
 
 
 def _timestamps(detail: TimestampStatistics, tail: FileTail, zone: str | None) -> ValueRange | Distrust:
@@ -443,30 +446,30 @@ def _timestamps(detail: TimestampStatistics, tail: FileTail, zone: str | None) -
         return Distrust.NOTHING if detail.minimum is None else Distrust.OLD_TIMESTAMPS
     if detail.minimum_utc > detail.maximum_utc:
         return Distrust.NOT_A_RANGE
-    # milliseconds are cut, downwards after 1970; their nanoseconds are not worth the trouble
+    # milliseconds are truncated, downwards after 1970; nanoseconds would narrow the range by less than that
     low = detail.minimum_utc * _MICROS_PER_MILLI
     high = detail.maximum_utc * _MICROS_PER_MILLI + _MICROS_PER_MILLI - 1
-    low, high = low - _doubt(low, zone), high + _doubt(high, zone)
+    low, high = low - _max_error(low, zone), high + _max_error(high, zone)
     if not tail.is_proleptic:
-        low = _recounted_micros(low) - _mixed(low)
-        high = _recounted_micros(high) + _mixed(high)
+        low = _rebase_micros(low) - _max_rebase_error(low)
+        high = _rebase_micros(high) + _max_rebase_error(high)
     return ValueRange(low, high)
 
 
-def _doubt(micros: int, zone: str | None) -> int:
+def _max_error(micros: int, zone: str | None) -> int:
     """Return the greatest distance of a value from its recorded bound, in microseconds."""
-    doubt = _FRACTIONS_UNSURE_BEFORE if micros < _FRACTIONS_UNSURE_BEFORE else 0
+    error = _EXACT_FRACTIONS_FROM if micros < _EXACT_FRACTIONS_FROM else 0
     if zone not in UTC_NAMES:
-        doubt += MICROS_PER_DAY * (1 if _ZONES_KNOWN_FROM < micros < _ZONES_KNOWN_TO else 3)
-    return doubt
+        error += MICROS_PER_DAY * (1 if _EXACT_ZONES_FROM < micros < _EXACT_ZONES_TO else 3)
+    return error
 
 
-def _mixed(micros: int) -> int:
-    """Two days of the Julian calendar may become one of the Gregorian, and their times of day then mix."""
+def _max_rebase_error(micros: int) -> int:
+    """Return a day before 1582: two days of the Julian calendar may become one, and their times of day then mix."""
     return MICROS_PER_DAY if micros < GREGORIAN_START * MICROS_PER_DAY else 0
 
 
-def _recounted_micros(micros: int) -> int:
+def _rebase_micros(micros: int) -> int:
     # Python integers: a corrupt file may claim a time beyond 64 bits
     days, rest = divmod(micros, MICROS_PER_DAY)
-    return _recounted(days) * MICROS_PER_DAY + rest
+    return _rebase(days) * MICROS_PER_DAY + rest

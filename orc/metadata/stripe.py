@@ -1,4 +1,4 @@
-"""One stripe's streams, encodings and row index.
+"""A stripe's streams, encodings and row index.
 
 Source: ORC specification v1, "Stripes". A stripe is its index streams, its data streams and its footer; the
 footer lists the streams in the order in which they lie.
@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError
 from hindex.errors import OrcError
 from hindex.orc.codec import Decompressor
 from hindex.orc.io.source import ByteSource
-from hindex.orc.metadata.file_tail import MAX_METADATA_SIZE, FileTail, StripeInformation, as_text
+from hindex.orc.metadata.file_tail import MAX_METADATA_SIZE, FileTail, StripeInformation, decode_string
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.proto import orc_metadata_pb2 as pb
 
@@ -34,7 +34,7 @@ class StreamKind(enum.IntEnum):
     BLOOM_FILTER_UTF8 = 8
 
 
-#: What pre-releases of version 2.0 say that they are.
+#: The file version of pre-releases of version 2.0.
 _WITH_DECIMAL64 = (1, 9999)
 
 _DATA_KINDS = tuple(kind for kind in StreamKind if kind < StreamKind.ROW_INDEX)
@@ -69,7 +69,7 @@ class StreamInformation:
 
 @dataclass(slots=True)
 class Stripe:
-    """A stripe's footer, decoded, and the row indexes that have been read so far.
+    """A stripe's decoded footer, and the row indexes that have been read so far.
 
     ``positions[column]`` holds, for each row group, the numbers that its row index entry gives, and
     ``row_entries[column]`` the entries themselves, statistics included; ``bloom_encodings`` says how each column's
@@ -86,19 +86,19 @@ class Stripe:
     row_entries: dict[int, Sequence[pb.RowIndexEntry]] = field(default_factory=dict)
 
     def data_streams(self, column: int) -> list[StreamInformation]:
-        """A column's streams but those of its indexes."""
-        found = (self.streams.get((column, kind)) for kind in _DATA_KINDS)
-        return [stream for stream in found if stream is not None]
+        """Return a column's streams without those of its indexes."""
+        streams = (self.streams.get((column, kind)) for kind in _DATA_KINDS)
+        return [stream for stream in streams if stream is not None]
 
     def data_length(self, column: int) -> int:
-        """Bytes of a column's streams as stored, its indexes not counted."""
+        """Return the stored bytes of a column's streams, without its indexes."""
         return sum(stream.length for stream in self.data_streams(column))
 
 
 def read_stripe_footer(source: ByteSource, tail: FileTail, index: int, decompressor: Decompressor) -> Stripe:
     """Read and check the footer of one stripe.
 
-    :raises OrcError: if it is corrupt, or lists a stream twice: other readers take the first of them.
+    :raises OrcError: if it is corrupt, or lists a stream twice: other readers use the first one.
     """
     information = tail.stripes[index]
     start = information.offset + information.index_length + information.data_length
@@ -115,7 +115,7 @@ def read_stripe_footer(source: ByteSource, tail: FileTail, index: int, decompres
         try:
             kind = StreamKind(stream.kind)
         except ValueError:
-            kind = None  # of a later version, or encrypted: skipped, its length counts
+            kind = None  # of a later version, or encrypted: its length still counts
         if kind is not None:
             if (stream.column, kind) in listed:
                 raise OrcError(
@@ -129,7 +129,7 @@ def read_stripe_footer(source: ByteSource, tail: FileTail, index: int, decompres
         offset += stream.length
         if offset > start:
             raise OrcError(
-                f"the streams end at byte {offset}, past the stripe footer at {start}",
+                f"the streams end at byte {offset}, beyond the stripe footer at {start}",
                 path=tail.path,
                 stripe=index,
             )
@@ -139,10 +139,10 @@ def read_stripe_footer(source: ByteSource, tail: FileTail, index: int, decompres
         for column, item in enumerate(footer.columns)
     )
     if tail.version == _WITH_DECIMAL64:
-        # the writer in Java says DIRECT of these, too, and its reader does not ask
-        short = {node.column for node in tail.schema.walk() if is_decimal64(node, tail.version)}
+        # the writer in Java also records DIRECT for these, and its reader ignores that
+        decimal64 = {node.column for node in tail.schema.walk() if is_decimal64(node, tail.version)}
         encodings = tuple(
-            EncodingKind.DIRECT_V2 if column in short else encoding
+            EncodingKind.DIRECT_V2 if column in decimal64 else encoding
             for column, encoding in enumerate(encodings)
         )
     return Stripe(
@@ -150,13 +150,13 @@ def read_stripe_footer(source: ByteSource, tail: FileTail, index: int, decompres
         streams=streams,
         encodings=encodings,
         dictionary_sizes=tuple(column.dictionary_size for column in footer.columns),
-        writer_timezone=as_text(footer.writer_timezone),
+        writer_timezone=decode_string(footer.writer_timezone),
         bloom_encodings=tuple(column.bloom_encoding for column in footer.columns),
     )
 
 
 def _encoding(kind: int, has_data: bool, path: str, stripe: int) -> EncodingKind:
-    """Name a column's encoding; of a column without streams it says nothing, and some writers leave it out."""
+    """Return a column's encoding; that of a column without streams has no meaning, and some writers leave it out."""
     try:
         return EncodingKind(kind)
     except ValueError as error:
@@ -173,13 +173,13 @@ def is_decimal64(data_type: OrcType, version: tuple[int, int]) -> bool:
 def read_row_indexes(
     source: ByteSource, stripe: Stripe, columns: Iterable[int], decompressor: Decompressor
 ) -> None:
-    """Read the row indexes of columns, together, into ``stripe.positions``."""
-    wanted = [
+    """Read the row indexes of columns into ``stripe.positions``, in one request."""
+    missing = [
         stripe.streams[column, StreamKind.ROW_INDEX]
         for column in columns
         if column not in stripe.positions and (column, StreamKind.ROW_INDEX) in stripe.streams
     ]
-    for stream, data in zip(wanted, source.read([(s.offset, s.length) for s in wanted]), strict=True):
+    for stream, data in zip(missing, source.read([(s.offset, s.length) for s in missing]), strict=True):
         try:
             index = pb.RowIndex.FromString(decompressor.decompress_all(data, MAX_METADATA_SIZE))
         except DecodeError as error:

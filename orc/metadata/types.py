@@ -37,7 +37,7 @@ class Kind(enum.IntEnum):
     TIMESTAMP_INSTANT = 18
     GEOMETRY = 19
     GEOGRAPHY = 20
-    #: A table's column only: Spark keeps it in files as a bigint of microseconds with an attribute of the type.
+    #: Of a table's column only: files of Spark store it as a bigint of microseconds with a type attribute.
     TIMESTAMP_NTZ = 1000
 
 
@@ -89,7 +89,7 @@ _ARROW: dict[Kind, pa.DataType] = {
 
 COMPOSITE_KINDS = frozenset({Kind.LIST, Kind.MAP, Kind.STRUCT, Kind.UNION})
 STRING_KINDS = frozenset({Kind.STRING, Kind.VARCHAR, Kind.CHAR})
-#: Kinds that are held as binary values are.
+#: Kinds that are stored as binary values.
 BINARY_KINDS = frozenset({Kind.BINARY, Kind.GEOMETRY, Kind.GEOGRAPHY})
 INTEGER_KINDS = frozenset({Kind.BYTE, Kind.SHORT, Kind.INT, Kind.LONG})
 
@@ -98,8 +98,8 @@ INTEGER_KINDS = frozenset({Kind.BYTE, Kind.SHORT, Kind.INT, Kind.LONG})
 class OrcType:
     """One node of the type tree.
 
-    ``column`` is the pre-order number in its file (0 is the root), or -1 for a type that stands for no
-    file's column, such as a partition column's.
+    ``column`` is the pre-order number in its file (0 is the root), or -1 for a type without a
+    column in a file, such as a partition column's.
     """
 
     kind: Kind
@@ -119,7 +119,7 @@ class OrcType:
         return str(self) == str(other)
 
     def to_arrow(self) -> pa.DataType:
-        """The Arrow type that values of this type are read as."""
+        """Return the Arrow type of values of this type."""
         match self.kind:
             case Kind.DECIMAL:
                 return pa.decimal128(self.precision or 38, self.scale if self.precision else 18)
@@ -149,7 +149,7 @@ class OrcType:
         return self if children == self.children else replace(self, children=children)
 
     def walk(self) -> Iterator[OrcType]:
-        """This node and everything below it, in pre-order."""
+        """Yield this node and all nodes below it, in pre-order."""
         yield self
         for child in self.children:
             yield from child.walk()

@@ -69,8 +69,8 @@ MESSAGES: list[tuple[str, str, Callable[[Any], None], str]] = [
         "children, not 1|not a tree",
     ),
     ("an unknown kind", "footer", lambda m: setattr(m.types[1], "kind", 77), "unknown kind 77"),
-    ("too many digits", "footer", lambda m: setattr(m.types[8], "precision", 39), "38 are the most"),
-    ("too many decimals", "footer", lambda m: setattr(m.types[8], "scale", 1 << 31), "38 are the most"),
+    ("too many digits", "footer", lambda m: setattr(m.types[8], "precision", 39), "the maximum is 38"),
+    ("too many decimals", "footer", lambda m: setattr(m.types[8], "scale", 1 << 31), "the maximum is 38"),
     (
         "a stripe behind the end",
         "footer",
@@ -90,12 +90,12 @@ MESSAGES: list[tuple[str, str, Callable[[Any], None], str]] = [
         "truncated or corrupt",
     ),
     ("an unknown codec", "postscript", lambda m: setattr(m, "compression", 9), "unknown compression codec 9"),
-    ("an unknown version", "postscript", lambda m: m.version.__setitem__(0, 7), "version 7.12 is not known"),
+    ("an unknown version", "postscript", lambda m: m.version.__setitem__(0, 7), "version 7.12 is unknown"),
     (
         "a stream behind the end",
         "stripe footer",
         lambda m: setattr(m.streams[3], "length", 1 << 62),
-        "past the stripe",
+        "beyond the stripe",
     ),
     (
         "an unknown encoding",
@@ -253,11 +253,11 @@ def test_bytes_behind_the_file_are_refused(parts: FileParts, extra: bytes) -> No
     [
         (
             b"PAR1" + bytes(range(200)) + b"PAR1",
-            r"like Parquet; only ORC .*: spark\.read\.parquet\(.*\)\.write\.orc\(.*\) makes them of it$",
+            r"like Parquet; only ORC .*: convert it with spark\.read\.parquet\(.*\)\.write\.orc\(.*\)$",
         ),
         (b"\x1f\x8b\x08" + bytes(100), "looks like gzip$"),
         (b"id,name\n1,one\n" * 20, "looks like text"),
-        (b"ORC" + bytes(100), "an ORC file that was cut"),
+        (b"ORC" + bytes(100), "an ORC file that is truncated"),
         (b"\x00\x01\x02" * 9, "does not end in an ORC postscript"),
         (b"", "is empty"),
     ],

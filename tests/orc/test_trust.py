@@ -145,7 +145,7 @@ RULES: list[tuple[str, OrcType, ColumnStatistics, FileTail, ValueRange | Distrus
     ("only a minimum", STRING, texts(minimum=b"a"), NOW, ValueRange(b"a", None)),
     ("char with blanks", CHAR, texts(minimum=b"a  ", maximum=b"b  "), NOW, ValueRange(b"a", b"b   ")),
     ("char without", CHAR, A_TO_B, NOW, ValueRange(b"a", b"b   ")),
-    ("char with characters below the blank", CHAR, texts(minimum=b"a", maximum=b"a\n"), NOW, Distrust.PADDING),
+    ("char with characters below the space", CHAR, texts(minimum=b"a", maximum=b"a\n"), NOW, Distrust.PADDING),
     ("binary has lengths only", BINARY, statistics(binary_statistics={"sum": 10}), NOW, Distrust.NOTHING),
     ("true and false", BOOLEAN, statistics(bucket_statistics={"count": [4]}), NOW, ValueRange(0, 1)),
     ("true alone", BOOLEAN, statistics(bucket_statistics={"count": [10]}), NOW, ValueRange(1, 1)),
