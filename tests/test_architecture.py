@@ -100,7 +100,7 @@ ORDER = (
     *("errors", "validation", "formatting", "progress", "lru_cache"),
     *("proto", "orc", "sql", "domain", "keys"),
     *("table", "index", "store", "expr", "plan", "scan", "explain", "aggregate"),
-    *("spark", "build", "maintain", "queries", "api", "notebook", "cli", "__main__"),
+    *("spark", "build", "maintain", "queries", "engines", "api", "notebook", "cli", "__main__"),
 )
 
 

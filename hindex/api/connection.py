@@ -152,6 +152,18 @@ class Connection:
                 self, name, "a connection", CONNECTION_NAMES, [("hx.table(name)", Table)]
             )
 
+    def __getstate__(self) -> dict[str, object]:
+        """Leave behind what belongs to this process.
+
+        :raises UnsupportedError: if the connection has a Spark session, or one was asked for.
+        """
+        if self._has_session:
+            raise UnsupportedError(
+                "a connection with a Spark session cannot be pickled, nor can its tables and scans: use those of "
+                "hindex.connect() without a session"
+            )
+        return {**self.__dict__, "progress": NullProgress(), "_used": {}, "_queried": {}}
+
     def __repr__(self) -> str:
         told = [f"store={self._store!r}", f"spark={self._session_told()}"]
         if self.mode is not Mode.LENIENT:

@@ -1,8 +1,11 @@
-"""Parse conditions: SQL text, predicates, Python expressions, and PySpark columns."""
+"""Parse conditions: SQL text, predicates, Python expressions, PyArrow expressions, and PySpark columns."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias, Union, cast, get_args
+
+import pyarrow.compute as pc
 
 from hindex.api.conditions import Expr
 from hindex.errors import PredicateError
@@ -12,14 +15,20 @@ from hindex.validation import shown
 if TYPE_CHECKING:
     import pyspark.sql
 
+    from hindex.engines.arrow_expressions import TranslatedFilter
+
+# and PyArrow's expressions: PyArrow has no types, and a part that is Any would make all of it so
 Where: TypeAlias = Union[str, Predicate, Expr, "pyspark.sql.Column"]
 
 _NODES = get_args(Predicate)
 
 
-def parse_condition(where: Where | None) -> Predicate | None:
+def parse_condition(
+    where: Where | None, translate: Callable[[pc.Expression], TranslatedFilter] | None = None
+) -> Predicate | None:
     """A condition as a predicate; None stays None.
 
+    :param translate: translates PyArrow expressions, which depend on the types of the columns.
     :raises StatementError: if a text is not a predicate, or a column of PySpark is none that is evaluated here.
     :raises PredicateError: for anything else.
     """
@@ -34,6 +43,8 @@ def parse_condition(where: Where | None) -> Predicate | None:
             return where.predicate
         except ValueError as error:
             raise PredicateError(f"{error}: compare it with a value") from None
+    if isinstance(cast("object", where), pc.Expression):
+        return _exact_predicate(where, translate)
     if type(where).__module__.startswith("pyspark.sql."):
         from hindex.api.spark_columns import column_predicate
 
@@ -45,5 +56,26 @@ def parse_condition(where: Where | None) -> Predicate | None:
         )
     raise PredicateError(
         f"{shown(where)} of type {type(where).__name__} is not a condition: give SQL text, hindex.col(...) with a "
-        "comparison, or a PySpark column"
+        "comparison, a PyArrow expression, or a PySpark column"
     )
+
+
+def _exact_predicate(
+    expression: pc.Expression, translate: Callable[[pc.Expression], TranslatedFilter] | None
+) -> Predicate | None:
+    """Return the predicate that keeps the rows which PyArrow keeps.
+
+    :raises PredicateError: if there is none.
+    """
+    if translate is None:
+        raise PredicateError(
+            f"{shown(expression)} is a PyArrow expression, which only scans take: give SQL text, or hindex.col(...) "
+            "with a comparison"
+        )
+    found = translate(expression)
+    if not found.is_exact:
+        raise PredicateError(
+            f"cannot evaluate {'; '.join(found.unsupported)} of a PyArrow expression: read the rows by "
+            "table.dataset().to_table(filter=...), for which PyArrow evaluates it"
+        )
+    return found.predicate

@@ -102,6 +102,10 @@ class Scan:
         def __getattr__(self, name: str) -> object:
             return raise_missing_attribute(self, name, "a scan", SCAN_NAMES)
 
+    def __getstate__(self) -> dict[str, object]:
+        # another process plans for itself
+        return {**self.__dict__, "_last_plan": None, "proof": None}
+
     def __repr__(self) -> str:
         return f"Scan({self._text(None, repr(self._table))})"
 
@@ -170,6 +174,11 @@ class Scan:
     def runner(self) -> Runner:
         """The runner of its tasks."""
         return self._runner
+
+    @property
+    def zones(self) -> ZonesOf:
+        """Give the time zones by which timestamps are instants, when called."""
+        return self._zones
 
     def narrowed(
         self,

@@ -41,6 +41,10 @@ from hindex.table.transactional import AcidOptions
 from hindex.validation import check_names, check_text
 
 if TYPE_CHECKING:
+    import pyarrow.compute as pc
+
+    from hindex.engines.arrow_expressions import TranslatedFilter
+    from hindex.engines.dataset import IndexedDataset
     from hindex.maintain.builds import Builds, Session
     from hindex.maintain.results import (
         BuildEstimate,
@@ -99,6 +103,9 @@ class Table:
 
         def __getattr__(self, name: str) -> object:
             return raise_missing_attribute(self, name, "a table", TABLE_NAMES, [("table.scan()", Scan)])
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in self.__dict__.items() if name != "_builds"}
 
     def __repr__(self) -> str:
         return f"Table({self.name!r})" if self.name == self.uri else f"Table({self.name!r}, uri={self.uri!r})"
@@ -162,8 +169,8 @@ class Table:
     ) -> Scan:
         """A scan of ``columns`` (all if None) of the rows that ``where`` keeps, at most ``limit``.
 
-        :param where: SQL text, ``hindex.col(...)`` with a comparison, a PySpark column, or a predicate from
-            :func:`hindex.sql.parse_predicate`.
+        :param where: SQL text, ``hindex.col(...)`` with a comparison, a PyArrow expression, a PySpark column, or a
+            predicate from :func:`hindex.sql.parse_predicate`.
         :param mode: ``lenient``, ``strict`` or ``prove``, see :func:`hindex.connect`; the connection's if None.
         :param valid_write_ids: what is seen of a transactional table; None for what the table was found with.
         :raises StatementError: if the text is not a predicate.
@@ -176,7 +183,7 @@ class Table:
             snapshot = partial(self.snapshot, options)
         return Scan(
             snapshot,
-            parse_condition(where),
+            parse_condition(where, self._translate),
             columns,
             limit,
             mode=self._session.mode if mode is None else Mode.of(mode),
@@ -185,6 +192,28 @@ class Table:
             session=self._session.session,
             zones=self._session.zones,
         )
+
+    def _translate(self, expression: pc.Expression) -> TranslatedFilter:
+        """Translate a PyArrow expression on the table's columns of now.
+
+        :raises ColumnError: if it is on another column.
+        """
+        from hindex.engines.dataset import DatasetSchema
+
+        schema = DatasetSchema.of(self)
+        found = schema.translate(expression)
+        for name in found.columns or ():
+            schema.table.resolve((name,))
+        return found
+
+    def dataset(self) -> IndexedDataset:
+        """Return the rows as a PyArrow dataset: DuckDB, Polars and others push columns and filters into it.
+
+        Its columns are those of now; its rows are those of the time when it is read.
+        """
+        from hindex.engines.dataset import IndexedDataset
+
+        return IndexedDataset(self)
 
     def indexes(self) -> list[Index]:
         """The table's indexes in order of creation, with how fresh they are.

@@ -82,6 +82,10 @@ class NoMetrics(MetricsCollector):
     def add_notes(self, notes: list[Note]) -> None:
         """Forget them."""
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # another process collects for itself
+        return type(self), ()
+
 
 class QueryMetrics(NoMetrics):
     """Collects what the log says of a query: cheap enough to be on for every one.

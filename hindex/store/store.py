@@ -116,6 +116,9 @@ class Store:
         self._segments: WeakValueDictionary[StoredSegment, Segment] = WeakValueDictionary()
         self._latest_seen = 0
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return Store, (self.root, self.table_uri, self._named_place)
+
     def __repr__(self) -> str:
         return f"Store(root={self.root!r}, table_uri={self.table_uri!r})"
 

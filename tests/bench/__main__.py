@@ -15,7 +15,18 @@ import sys
 import time
 from collections.abc import Sequence
 
-from tests.bench import accelerate, builds, planning, queries_run, reader, remote, report, to_spark, tpch
+from tests.bench import (
+    accelerate,
+    builds,
+    planning,
+    pushdown,
+    queries_run,
+    reader,
+    remote,
+    report,
+    to_spark,
+    tpch,
+)
 from tests.bench.options import complete, machine
 from tests.bench.section import Section
 
@@ -28,6 +39,7 @@ SECTIONS: tuple[Section, ...] = (
     tpch.SECTION,
     accelerate.SECTION,
     to_spark.SECTION,
+    pushdown.SECTION,
 )
 
 
@@ -47,6 +59,7 @@ ALL = (
     "tpch",
     "accelerate",
     "to-spark",
+    "engines",
 )
 QUICK = ("queries", "reader", "s3", "planning")
 

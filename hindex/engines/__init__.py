@@ -1,0 +1,1 @@
+"""Tables as PyArrow datasets, into which other engines push columns and filters."""

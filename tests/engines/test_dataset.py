@@ -1,0 +1,326 @@
+"""Datasets: rows through DuckDB, Polars and PyArrow, and what they skip."""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import math
+import multiprocessing
+import pickle
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pytest
+
+import hindex
+from hindex import Scan, Table
+from hindex.api.index import IndexSpec
+from hindex.engines.dataset import DatasetFragment, IndexedDataset
+from hindex.errors import ColumnError, FallbackError, PredicateError, TableError, UnsupportedError
+from tests.support.local_build import LocalConnection
+from tests.support.small import write_columns
+
+FILES, FILE_ROWS = 3, 4000
+ROWS = FILES * FILE_ROWS
+A, S = pc.field("a"), pc.field("s")
+
+
+def columns(numbers: range) -> dict[str, pa.Array]:
+    start = datetime.datetime(2024, 1, 1)
+    return {
+        "id": pa.array(numbers, pa.int64()),
+        "a": pa.array([number % 500 for number in numbers], pa.int32()),
+        "s": pa.array([None if number % 11 == 0 else f"s{number % 700}" for number in numbers]),
+        "d": pa.array([float("nan") if number % 3 == 0 else number / 10 for number in numbers]),
+        "time": pa.array(
+            [start + datetime.timedelta(minutes=number) for number in numbers], pa.timestamp("us")
+        ),
+        "st": pa.array([{"x": number % 9} for number in numbers]),
+    }
+
+
+@pytest.fixture
+def table(connection: LocalConnection, tmp_path: Path) -> Table:
+    """Three files of several stripes each, with indexes on ``a``, ``s``, ``d`` and ``id``."""
+    path = tmp_path / "events"
+    for number in range(FILES):
+        rows = range(number * FILE_ROWS, (number + 1) * FILE_ROWS)
+        write_columns(path / f"{number}.orc", columns(rows), stripe=20_000, stride=500)
+    specs = [IndexSpec(f"by_{name}", name) for name in "asd"]
+    connection.table(str(path)).create_indexes([*specs, IndexSpec("by_id", "id", "minmax")])
+    return hindex.connect().table(str(path))
+
+
+@pytest.fixture
+def plain() -> pa.Table:
+    return pa.table(columns(range(ROWS)))
+
+
+def ids(found: pa.Table) -> list[int]:
+    numbers: list[int] = found["id"].to_pylist()
+    return sorted(numbers)
+
+
+def scanned(caplog: pytest.LogCaptureFixture) -> str:
+    """The log line of the last scan."""
+    return [record.getMessage() for record in caplog.records if record.name == "hindex.scan"][-1]
+
+
+def pushed(caplog: pytest.LogCaptureFixture) -> str:
+    """The log line of the last scanner of a dataset."""
+    return [record.getMessage() for record in caplog.records if record.name == "hindex.engines"][-1]
+
+
+def test_schema(table: Table, plain: pa.Table) -> None:
+    dataset = table.dataset()
+    assert isinstance(dataset, ds.Dataset)
+    assert dataset.schema == plain.schema
+    # NaN differs from NaN
+    assert dataset.to_table().drop_columns("d") == plain.drop_columns("d")
+    assert repr(dataset).startswith("IndexedDataset('")
+
+
+@pytest.mark.parametrize(
+    ("where", "predicate", "read"),
+    [
+        ("id = 77", "id = 77", "1 of 3 files, 1 of"),
+        ("a = 77", "a = 77", "3 of 3 files"),
+        ("a = 501", "a = 501", "0 of 3 files, 0 of"),
+        ("a IN (1, 2) AND id < 500", "a IS NOT NULL AND a IN (1, 2) AND id < 500", "1 of 3 files, 1 of"),
+        ("s IS NULL AND a = 3", "s IS NULL AND a = 3", "2 of 3 files, 2 of"),
+        ("d > 1199.5", None, None),
+        (
+            "time >= TIMESTAMP '2024-01-09 07:00:00'",
+            "time >= TIMESTAMP '2024-01-09 07:00:00.000000'",
+            "1 of 3",
+        ),
+    ],
+)
+def test_duckdb(
+    table: Table,
+    plain: pa.Table,
+    caplog: pytest.LogCaptureFixture,
+    where: str,
+    predicate: str | None,
+    read: str | None,
+) -> None:
+    with caplog.at_level(logging.INFO, "hindex"), duckdb.connect() as database:
+        database.register("events", table.dataset())
+        database.register("plain", plain)
+        found, expected = (
+            database.sql(f"SELECT id FROM {name} WHERE {where}").to_arrow_table()
+            for name in ("events", "plain")
+        )
+    assert ids(found) == ids(expected)
+    if predicate is None:
+        assert "; no filter" in pushed(caplog)  # DuckDB pushes no comparison that NaN passes
+    else:
+        assert f"; pushed {predicate}" in pushed(caplog)
+    if read is not None:
+        assert read in scanned(caplog)
+    assert "st" not in pushed(caplog).partition(";")[0].split(": columns ")[1].split(", ")
+
+
+@pytest.mark.parametrize(
+    ("condition", "predicate", "read"),
+    [
+        (pl.col("a") == 77, "a = 77", "3 of 3 files"),
+        (pl.col("id").is_between(10, 20), "id >= 10 AND id <= 20", "1 of 3 files, 1 of"),
+        ((pl.col("id") == 7) & (pl.col("s").str.len_chars() > 1), "id = 7", "1 of 3 files, 1 of"),
+        (pl.col("s").is_null() & (pl.col("a") == 3), "a = 3 AND s IS NULL", "2 of 3 files, 2 of"),
+        (pl.col("a").is_in([1, 501]), "a IN (1, 501)", "3 of 3 files"),
+        (pl.col("a").is_in([501]), "a IN (501)", "0 of 3 files"),
+    ],
+)
+def test_polars(
+    table: Table,
+    plain: pa.Table,
+    caplog: pytest.LogCaptureFixture,
+    condition: pl.Expr,
+    predicate: str,
+    read: str,
+) -> None:
+    with caplog.at_level(logging.INFO, "hindex"):
+        found = pl.scan_pyarrow_dataset(table.dataset()).filter(condition).select("id").collect()
+    expected = pl.scan_pyarrow_dataset(ds.dataset(plain)).filter(condition).select("id").collect()
+    assert sorted(found["id"]) == sorted(expected["id"])
+    assert f"; pushed {predicate}" in pushed(caplog)
+    assert read in scanned(caplog)
+
+
+def test_explain(table: Table) -> None:
+    dataset = table.dataset()
+    found = dataset.explain((A == 77) & (pc.utf8_length(S) > 2), columns=["id"])
+    assert (str(found.pushed), found.applied) == ("a = 77", ("greater(utf8_length(s), 2)",))
+    assert found.scan.rows is not None
+    assert (found.scan.rows.kept, found.scan.rows.total) == (ROWS // 500, ROWS)
+    assert found.scan.columns == ("id", "a", "s")
+    assert "not pushed: greater(utf8_length(s), 2)" in str(found)
+    nothing = dataset.explain(pc.utf8_length(S) > 2)
+    assert nothing.pushed is None
+    assert nothing.scan.rows is None or nothing.scan.rows.kept in (None, ROWS)
+    assert dataset.explain().filter == ""
+
+
+def test_nan_rows_are_those_of_pyarrow(table: Table, plain: pa.Table) -> None:
+    """NaN is greater than every number in Spark, and compares with none in PyArrow."""
+    dataset, d = table.dataset(), pc.field("d")
+    for condition in (
+        d > 1199.5,
+        ~(d > 1199.5),
+        d != 5.0,
+        d == pc.scalar(math.nan),
+        pc.is_nan(d),
+        ~(d <= 1.0),
+    ):
+        expected = ids(ds.dataset(plain).to_table(filter=condition))
+        assert ids(dataset.to_table(filter=condition)) == expected
+        assert table.scan(condition, ["id"]).to_arrow()["id"].to_pylist() == expected
+        assert dataset.count_rows(condition) == len(expected)
+    kept = dataset.explain(d > 1199.5).scan.rows
+    assert kept is not None
+    assert kept.kept == 3
+
+
+def test_columns_and_counts(table: Table, plain: pa.Table, caplog: pytest.LogCaptureFixture) -> None:
+    dataset, source = table.dataset(), ds.dataset(plain)
+    projected = {"twice": pc.field("id") * 2, "x": pc.field("st", "x")}
+    assert dataset.to_table(columns=projected, filter=A == 3) == source.to_table(
+        columns=projected, filter=A == 3
+    )
+    assert dataset.to_table(columns=["s", "id"]).column_names == ["s", "id"]
+    assert dataset.to_table(columns=[], filter=A == 3).num_rows == ROWS // 500
+    assert dataset.head(5, columns=["id"]) == source.head(5, columns=["id"])
+    with pytest.raises(pa.ArrowInvalid, match="nope"):
+        dataset.to_table(columns=["nope"])
+    with caplog.at_level(logging.INFO, "hindex"):
+        assert dataset.count_rows() == ROWS
+        assert dataset.count_rows(A == 3) == ROWS // 500
+    assert "0 of 3 files, 0 of" in scanned(caplog)
+    assert dataset.count_rows(pc.utf8_length(S) > 3) == source.count_rows(pc.utf8_length(S) > 3)
+    # a field by its number is of the table, not of the columns that are read
+    assert dataset.to_table(columns=["s"], filter=pc.field(1) == 3) == source.to_table(
+        columns=["s"], filter=A == 3
+    )
+
+
+def test_filtered_datasets(table: Table, plain: pa.Table) -> None:
+    dataset = table.dataset().filter(A == 3).filter(S.is_valid())
+    assert dataset.count_rows() == ds.dataset(plain).count_rows((A == 3) & S.is_valid())
+    assert ids(dataset.to_table(filter=pc.field("id") < 5000)) == ids(
+        ds.dataset(plain).to_table(filter=(A == 3) & S.is_valid() & (pc.field("id") < 5000))
+    )
+
+
+def test_batches_are_even(table: Table) -> None:
+    sizes = [batch.num_rows for batch in table.dataset().scanner(["id"], batch_size=1000).to_batches()]
+    assert sizes == [1000] * (ROWS // 1000)
+    assert [batch.num_rows for batch in table.dataset().to_batches(columns=["id"], filter=A < 2)] == [
+        2 * ROWS // 500
+    ]
+
+
+def test_what_else_pyarrow_does_with_datasets(table: Table, plain: pa.Table, tmp_path: Path) -> None:
+    dataset = table.dataset()
+    descending = dataset.sort_by([("id", "descending")]).to_table()
+    assert descending["id"].to_pylist() == list(range(ROWS))[::-1]
+    other = pa.table({"a": pa.array([3], pa.int32()), "name": ["three"]})
+    write_columns(tmp_path / "flat" / "0.orc", {name: plain[name].combine_chunks() for name in ("id", "a")})
+    flat = hindex.connect().table(str(tmp_path / "flat")).dataset()
+    write_columns(
+        tmp_path / "names" / "0.orc", {name: other[name].combine_chunks() for name in other.column_names}
+    )
+    for right in (ds.dataset(other), hindex.connect().table(str(tmp_path / "names")).dataset()):
+        # PyArrow joins no structs
+        joined = flat.join(right, "a", join_type="inner")
+        assert joined.to_table().num_rows == ROWS // 500
+    with pytest.raises(UnsupportedError, match="to_table"):
+        ds.dataset([dataset, ds.dataset(plain)])
+    with pytest.raises(pa.ArrowInvalid, match="to_table"):
+        ds.dataset(other).join(dataset, "a")
+    ds.write_dataset(dataset.filter(A == 3), tmp_path / "copy", format="parquet")
+    assert ds.dataset(tmp_path / "copy").count_rows() == ROWS // 500
+
+
+def test_rows_are_those_of_the_time_of_reading(table: Table, tmp_path: Path) -> None:
+    dataset = table.dataset()
+    path = tmp_path / "events" / "new.orc"
+    write_columns(path, columns(range(ROWS, ROWS + 500)))
+    assert dataset.count_rows(A == 3) == ROWS // 500 + 1
+    assert len(ids(dataset.to_table(filter=A == 3))) == ROWS // 500 + 1
+    for old in path.parent.glob("*.orc"):
+        old.unlink()
+    write_columns(path, {"id": pa.array([1.5])})
+    with pytest.raises(TableError, match=r"call dataset\(\) again"):
+        dataset.to_table(columns=["id"])
+
+
+def test_strict_mode(table: Table) -> None:
+    strict = hindex.connect(mode="strict").table(table.name).dataset()
+    assert strict.to_table(filter=A == 3).num_rows == ROWS // 500
+    with pytest.raises(FallbackError):
+        strict.to_table(filter=pc.field("time") > datetime.datetime(2024, 1, 2))
+
+
+def test_scans_take_expressions(table: Table) -> None:
+    scan = table.scan((A == 3) & S.is_valid(), ["id"])
+    assert str(scan.predicate) == "a = 3 AND s IS NOT NULL"
+    assert scan.count() == ROWS // 500 - sum(number % 11 == 0 for number in range(3, ROWS, 500))
+    with pytest.raises(PredicateError, match=r"utf8_length\(s\).*to_table\(filter"):
+        table.scan(pc.utf8_length(S) > 2)
+    with pytest.raises(ColumnError, match="Column 'tim' cannot be resolved; did you mean"):
+        table.scan(pc.field("tim") == 3)
+    with pytest.raises(PredicateError, match="only scans take"):
+        table.drop_index("by_a", where=A == 3)
+
+
+def count(fragment: DatasetFragment) -> int:
+    return fragment.count_rows()
+
+
+def total(reading: Scan | IndexedDataset) -> int:
+    rows = reading.to_arrow() if isinstance(reading, Scan) else reading.to_table()
+    return int(rows.num_rows)
+
+
+def test_pickles(table: Table, connection: LocalConnection) -> None:
+    copies: list[Callable[[], Any]] = [
+        lambda: pickle.loads(pickle.dumps(table)).scan("a = 3"),
+        lambda: pickle.loads(pickle.dumps(table.scan("a = 3"))),
+        lambda: pickle.loads(pickle.dumps(table.scan("a = 3").at(table.snapshot()))),
+        lambda: pickle.loads(pickle.dumps(table.dataset().filter(A == 3))),
+    ]
+    assert [total(copy()) for copy in copies] == [ROWS // 500] * 4
+    planned = table.scan("a = 3", mode="prove")
+    planned.to_arrow()
+    assert pickle.loads(pickle.dumps(planned)).mode is planned.mode
+    connection._spark = connection.spark()
+    with pytest.raises(UnsupportedError, match="cannot be pickled"):
+        pickle.dumps(connection.table(table.name))
+
+
+def test_fragments(table: Table, plain: pa.Table) -> None:
+    dataset = table.dataset()
+    assert len(list(dataset.get_fragments())) == FILES
+    last = list(dataset.get_fragments(pc.field("id") > 9000))
+    assert [Path(fragment.path).name for fragment in last] == ["2.orc"]
+    fragments = list(dataset.get_fragments(A == 3))
+    assert {fragment.physical_schema == plain.schema for fragment in fragments} == {True}
+    assert [fragment.count_rows() for fragment in fragments] == [FILE_ROWS // 500] * FILES
+    tables = [fragment.to_table(columns=["id"], filter=pc.field("id") > 5000) for fragment in fragments]
+    expected = ds.dataset(plain).to_table(columns=["id"], filter=(A == 3) & (pc.field("id") > 5000))
+    assert ids(pa.concat_tables(tables)) == ids(expected)
+
+
+def test_other_processes_read_fragments_and_scans(table: Table) -> None:
+    fragments = list(table.dataset().get_fragments(A == 3))
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        assert sum(pool.map(count, fragments)) == ROWS // 500
+        assert pool.submit(total, table.scan("a = 3")).result() == ROWS // 500
