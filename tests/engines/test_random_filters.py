@@ -105,7 +105,8 @@ def test_rows_are_those_of_the_arrow_table(
         for engine in (in_duckdb, in_polars, in_pyarrow):
             expected = rows(lambda: engine(plain, wanted, names))  # noqa: B023
             found = rows(lambda: engine(dataset, wanted, names))  # noqa: B023
-            assert found == expected, (engine.__name__, wanted, table)
+            # a cast may fail on a row that indexes rule out
+            assert found == expected or expected is pa.ArrowInvalid, (engine.__name__, wanted)
         explained = dataset.explain(wanted.arrow)
         check_scan(table, plain, wanted)
         assert explained.scan.rows is not None
