@@ -31,10 +31,11 @@ from hindex.queries.query_execution import (
 from hindex.queries.query_plan import PlannedTable, plan_query
 from hindex.queries.table_resolution import CachingResolver, QueryTableState
 from hindex.queries.view_expansion import ExpandedQuery, expand_views, expansion_difference
-from hindex.spark.catalog import describe_for_query, first_line, location_uri
+from hindex.spark.catalog import describe_for_query, location_uri
+from hindex.spark.compatibility import is_set
+from hindex.spark.jobs import first_line
 from hindex.spark.locations import read_locations, table_locations
 from hindex.spark.session import java_session
-from hindex.spark.settings import is_set
 from hindex.validation import check_session
 
 if TYPE_CHECKING:

@@ -301,7 +301,7 @@ class Connection:
         :raises UnsupportedError: with the reason.
         """
         if self._is_users:
-            from hindex.spark.statements import check_same_rows
+            from hindex.spark.compatibility import check_same_rows
 
             check_same_rows(self.zones, self._is_set, snapshot, select)
 
@@ -312,16 +312,16 @@ class Connection:
         """
         if not self._is_users:
             return
-        from hindex.spark.settings import strange_setting
+        from hindex.spark.compatibility import setting_difference
 
-        reason = strange_setting(self._is_set, text)
+        reason = setting_difference(self._is_set, text)
         if reason is not None:
             raise UnsupportedError(f"{reason}, with which Spark reads the statement otherwise")
 
     def _is_set(self, key: str, default: bool) -> bool:
         """Return True if a Spark setting is on, in the session or in the configuration of a session to start."""
+        from hindex.spark.compatibility import is_set
         from hindex.spark.session import has_own_settings, running_session
-        from hindex.spark.settings import is_set
 
         session = self._spark
         if session is None:
@@ -342,9 +342,9 @@ class Connection:
         """
         if not self._is_users:
             return None
-        from hindex.spark.session_time_zones import zones
+        from hindex.spark.session import session_time_zones
 
-        return zones(self.spark())
+        return session_time_zones(self.spark())
 
     @property
     def _has_session(self) -> bool:
@@ -456,21 +456,21 @@ class Connection:
 
         if ref.kind is TableRefKind.PATH:
             return self._path_table(ref.text)
-        from hindex.spark.catalog import in_quotes, of_other_files
-        from hindex.spark.session import may_know_tables
+        from hindex.spark.catalog import quoting_hint, wrong_format_error
+        from hindex.spark.session import may_have_tables
 
-        if not self._has_session and not may_know_tables():
+        if not self._has_session and not may_have_tables():
             if ref.other_format:
-                raise of_other_files(str(ref), ref.other_format)
+                raise wrong_format_error(str(ref), ref.other_format)
             raise UnknownTableError(
-                f"Unknown table {ref.text!r}. {in_quotes(ref.text)}; to find it in a catalog, use "
+                f"Unknown table {ref.text!r}. {quoting_hint(ref.text)}; to find it in a catalog, use "
                 "hindex.connect(spark=spark) or --master 'local[*]'"
             )
         try:
             return self._catalog_table(str(ref))
         except UnknownTableError as error:
             if ref.other_format:
-                raise of_other_files(str(ref), ref.other_format) from error
+                raise wrong_format_error(str(ref), ref.other_format) from error
             raise
 
     def describe(self, ref: TableRef, *, in_full: bool = False) -> dict[str, Any] | None:
@@ -524,10 +524,9 @@ class Connection:
     def _described_table(
         self, name: str, described: Mapping[str, Any], valid: ValidWriteIds | None = None
     ) -> Table:
-        from hindex.spark.catalog import full_name, location_uri
+        from hindex.spark.catalog import CatalogDefinitions, full_name, location_uri
         from hindex.spark.catalog_schema import check_readable, read_declared_schema
-        from hindex.spark.definitions import CatalogDefinitions
-        from hindex.spark.partitions import catalog_partitions
+        from hindex.spark.locations import catalog_partitions
 
         location = described.get("location")
         provider = str(described.get("provider", "")).lower()

@@ -20,10 +20,8 @@ from hindex.orc.acid.write_ids import ValidWriteIds
 from hindex.orc.io.source import one_line
 from hindex.plan.time_zones import TimeZones
 from hindex.scan.planning import ScanPlan, output_columns, plan_nothing, plan_scan
-from hindex.spark.frames import cores
-from hindex.spark.session import as_active
-from hindex.spark.session_time_zones import zones
-from hindex.spark.tasks import Group, group_units, read_group
+from hindex.spark.session import as_active, session_time_zones
+from hindex.spark.tasks import UnitGroup, cores, group_units, read_group
 from hindex.spark.types import quoted, spark_ddl
 from hindex.spark.workers import check_workers
 from hindex.store.snapshot import Snapshot, take_snapshot
@@ -75,7 +73,7 @@ def enable(spark: SparkSession, tables: Sequence[str] = (), store: str | None = 
     place = None if store is None else normalize_uri(store)
     # Spark looks for the name in the active session, and takes one that it finds there for another source's
     with as_active(spark):
-        spark.dataSource.register(_source_class(places, place, zones(spark), cores(spark)))
+        spark.dataSource.register(_source_class(places, place, session_time_zones(spark), cores(spark)))
 
 
 class SourceTable:
@@ -150,7 +148,7 @@ class SourceScan:
         self._table = table
         self._wanted = tuple(wanted)
 
-    def groups(self, cores: int) -> list[Group]:
+    def groups(self, cores: int) -> list[UnitGroup]:
         """Return the scan tasks of each Spark task."""
         return group_units(self.plan(), cores)
 
@@ -170,7 +168,7 @@ class SourceScan:
         return [told.get(name, name) for name in self._wanted]
 
 
-def read_batches(group: Group, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def read_batches(group: UnitGroup, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The rows of a group in the schema that Spark asks for: what an executor runs."""
     for batch in read_group(group):
         arrays = [_cast(array, field) for array, field in zip(batch.columns, schema, strict=True)]

@@ -13,7 +13,7 @@ from hindex.api.result_rows import find_column, python_value
 from hindex.errors import UnsupportedError
 from hindex.plan.order import Order
 from hindex.spark.jobs import described, raised_in_task
-from hindex.spark.session_time_zones import zones
+from hindex.spark.session import session_time_zones
 from hindex.table.schema import ColumnName
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def computed_frame(spark: SparkSession, rows: ComputedRows) -> DataFrame:
     """Rows that are computed here as a DataFrame; timestamps are the session's instants."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    rows = rows.with_zones(lambda: zones(spark))
+    rows = rows.with_zones(lambda: session_time_zones(spark))
     found, columns = rows.to_arrow(), rows.columns
     fields = [
         pa.field(f"c{at}", array.type, column.field.nullable)

@@ -10,7 +10,7 @@ from typing import Any
 from hindex.api.conditions import literal
 from hindex.errors import PredicateError
 from hindex.expr.casting import timestamp_text
-from hindex.spark.session_time_zones import zones
+from hindex.spark.session import session_time_zones
 from hindex.sql.functions import call
 from hindex.sql.predicate import (
     Arithmetic,
@@ -173,7 +173,7 @@ def _timestamp(value: Any) -> Literal:  # noqa: ANN401
         )
     java: Any = session._jvm
     micros = java.org.apache.spark.sql.catalyst.util.DateTimeUtils.fromJavaTimestamp(value)
-    zone = "" if zones(session).is_session_utc else "Z"
+    zone = "" if session_time_zones(session).is_session_utc else "Z"
     return Literal(timestamp_text(micros) + zone, LiteralKind.TIMESTAMP)
 
 

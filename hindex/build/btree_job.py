@@ -45,7 +45,7 @@ from hindex.orc.acid.delta_files import AcidFile
 from hindex.orc.metadata.file_tail import FileTail
 from hindex.orc.metadata.types import OrcType
 from hindex.progress import Progress
-from hindex.spark.frames import cores, task_frame
+from hindex.spark.tasks import cores, task_frame
 from hindex.store.manifest import FileEntry, IndexEntry, SharedFileEntry, SharedIndexEntry
 from hindex.store.snapshot import FileView, Snapshot, read_file_tail
 from hindex.store.store import Store

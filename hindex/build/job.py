@@ -30,7 +30,7 @@ from hindex.plan.filter import Never
 from hindex.plan.filter_evaluation import prune
 from hindex.plan.normalize import index_filter
 from hindex.progress import Progress
-from hindex.spark.frames import cores, task_frame
+from hindex.spark.tasks import cores, task_frame
 from hindex.store.build_files import discard_files
 from hindex.store.manifest import FileEntry, IndexEntry
 from hindex.store.snapshot import FileView, Snapshot, is_indexable

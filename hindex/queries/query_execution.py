@@ -21,7 +21,8 @@ from hindex.plan.reasons import group_notes
 from hindex.queries.query_plan import PlannedTable, QueryExplanation, TableDecision, plan_query
 from hindex.queries.table_resolution import TableResolver
 from hindex.queries.view_expansion import ExpandedQuery, expand_views, expansion_difference
-from hindex.spark.catalog import MISSING, first_line, is_path
+from hindex.spark.catalog import MISSING, is_path
+from hindex.spark.jobs import first_line
 from hindex.spark.locations import transactional_location
 from hindex.spark.session import java_session
 from hindex.spark.types import quoted

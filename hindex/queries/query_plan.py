@@ -22,10 +22,10 @@ from hindex.scan.open_task import OpenTask
 from hindex.scan.planning import ScanPlan, plan_scan
 from hindex.scan.scan_task import ScanTask
 from hindex.scan.task_runner import Unit
+from hindex.spark.compatibility import is_ansi, is_rule_independent, is_set, setting_difference
 from hindex.spark.scan import RowScan, rows_frame, scan_frame
-from hindex.spark.session_time_zones import zones
-from hindex.spark.settings import is_ansi, is_of_one_type, is_set, strange_setting
-from hindex.spark.types import same_type
+from hindex.spark.session import session_time_zones
+from hindex.spark.types import is_same_type
 from hindex.sql.predicate import Predicate, all_of, columns
 from hindex.table.listing import DataFile
 from hindex.table.schema import TableSchema
@@ -191,7 +191,7 @@ def plan_query(
     :param states: the tables of the query, if they are resolved already.
     """
     spark = resolver.spark()
-    reason = strange_setting(partial(is_set, spark), query.text)
+    reason = setting_difference(partial(is_set, spark), query.text)
     if reason is not None:
         query.leave(reason)
     refs = [table.ref for table in query.tables]
@@ -240,7 +240,7 @@ class TablePlanner:
     def __init__(self, spark: SparkSession, query: Query) -> None:
         self._spark = spark
         self._query = query
-        self._zones = cache(lambda: zones(spark))
+        self._zones = cache(lambda: session_time_zones(spark))
         self._is_ansi: Callable[[], bool] = cache(lambda: is_ansi(partial(is_set, spark)))
 
     def plan(
@@ -409,7 +409,7 @@ class TablePlanner:
 
     def _is_usable(self, predicate: Predicate, schema: TableSchema) -> bool:
         """Return True if Spark evaluates a condition as hindex does, and it fits the types of its columns."""
-        if not self._is_ansi() and not is_of_one_type(predicate, schema):
+        if not self._is_ansi() and not is_rule_independent(predicate, schema):
             return False
         try:
             about_time = is_about_time(predicate, lambda parts: schema.resolve(parts).type)
@@ -449,7 +449,7 @@ def _schema_difference(schema: TableSchema, spark_schema: StructType) -> str | N
         return "its files have different columns, and Spark reads only the columns of one file"
     for field in spark_schema:
         data_type = schema.resolve((field.name,)).type
-        if not same_type(data_type, field.dataType):
+        if not is_same_type(data_type, field.dataType):
             return f"column {field.name!r} is {field.dataType.simpleString()} in Spark and {data_type} in the files"
     return None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
@@ -11,8 +10,9 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hindex.errors import HindexError, TableError
-from hindex.spark.catalog import described_columns, first_line, run
-from hindex.spark.locations import view_transactional_location
+from hindex.spark.catalog import described_columns, run
+from hindex.spark.jobs import first_line
+from hindex.spark.locations import escape_glob, view_transactional_location
 from hindex.spark.session import java_session
 from hindex.spark.types import quoted, spark_ddl
 from hindex.sql.statements import TableRef, TableRefKind
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 #: Number of concurrent lookups in Spark's catalog.
 _LOOKUPS = 4
-#: Special characters of path patterns in Spark.
-_GLOB = re.compile(r"[\[\]{}*?\\]")
 
 
 class ResolvedTable(Protocol):
@@ -263,7 +261,7 @@ class QueryTableState:
             assert isinstance(schema, StructType)
             return schema
         try:
-            return self._spark.read.orc(_escape_glob(self.table.uri)).schema
+            return self._spark.read.orc(escape_glob(self.table.uri)).schema
         except PySparkException as error:
             raise TableError(f"Table {str(self._ref)!r} is unknown to Spark: {first_line(error)}") from error
 
@@ -305,17 +303,12 @@ class QueryTableState:
                 f"Table {str(self._ref)!r} is transactional, which Spark cannot read by itself: make a view of "
                 "hx.table(...).scan().to_spark(spark), and query that"
             )
-        return f"orc.{quoted(_escape_glob(self.table.uri))}" if self.is_path else None
+        return f"orc.{quoted(escape_glob(self.table.uri))}" if self.is_path else None
 
     def refresh(self) -> None:
         """Drop Spark's cached list of the table's files. :raises TableError: if Spark cannot."""
         if self._description is not None:
             run(self._spark, str(self._ref), f"REFRESH TABLE {self._ref}")
-
-
-def _escape_glob(path: str) -> str:
-    """Escape the special characters of path patterns."""
-    return _GLOB.sub(r"\\\g<0>", path)
 
 
 def resolve_tables(

@@ -3,72 +3,76 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from hindex.errors import NotOrcError, TableError, UnknownTableError
+from hindex.errors import NotOrcError, StoreError, TableError, UnknownTableError
+from hindex.spark.jobs import first_line
 from hindex.spark.session import as_active, java_session
 from hindex.spark.types import quoted
 from hindex.sql.predicate import quote_string
 from hindex.sql.words import WITH_SPARK
+from hindex.store.definitions import MAX_LENGTH, PREFIX, decode_definition, encode_definition
+from hindex.store.manifest import IndexEntry
 from hindex.table.location import normalize_uri, suggest_path
 
 if TYPE_CHECKING:
-    from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame, SparkSession
 
 T = TypeVar("T")
 
-#: The catalog of a session whose Java side can be asked about a table.
+#: Name of the session's own catalog, which has a Java interface.
 _SESSION_CATALOG = "spark_catalog"
-#: Spark's names for its failure to find a table.
+#: Spark's error conditions for a missing table.
 MISSING = frozenset({"SCHEMA_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND"})
 
 
 def describe_table(spark: SparkSession, name: str) -> dict[str, Any]:
-    """The catalog's description of a table: location, provider, columns and so on.
+    """Return the catalog's description of a table: location, provider, columns and so on.
 
-    :param name: as SQL has it, with dots and backquotes.
-    :raises TableError: if there is no such table, or it cannot be described.
+    :param name: name in SQL, with dots and backquotes.
+    :raises TableError: if there is no such table, or Spark cannot describe it.
     """
-    found: dict[str, Any] = json.loads(run(spark, name, _statement(name)).collect()[0][0])
-    return found
+    description: dict[str, Any] = json.loads(run(spark, name, _statement(name)).collect()[0][0])
+    return description
 
 
 def describe_for_query(spark: SparkSession, name: str) -> dict[str, Any]:
-    """As :func:`describe_table`, where Spark is asked about the table again before its rows are read.
+    """Return the catalog's description of a table, for a query that Spark analyses before rows are read.
 
-    With a session in this process that is no statement to Spark: listeners do not see it, nor do rules of the
-    optimizer, which authorizers may be.
+    In a classic session this runs no statement: listeners do not see it, nor do rules of the optimizer, such as
+    authorizers. Spark's analysis of the query is the check of permissions.
     """
-    text = _value_inside(spark, _statement(name))
+    text = _run_command(spark, _statement(name))
     if text is None:
         return describe_table(spark, name)
-    found: dict[str, Any] = json.loads(text)
-    return found
+    description: dict[str, Any] = json.loads(text)
+    return description
 
 
 def _statement(name: str) -> str:
     return f"DESCRIBE TABLE EXTENDED {name} AS JSON"
 
 
-def _value_inside(spark: SparkSession, statement: str) -> str | None:
-    """The text that a statement gives, whose command the Java side runs as it analysed it.
+def _run_command(spark: SparkSession, statement: str) -> str | None:
+    """Return the string result of a statement, by running its analysed command on the Java side.
 
-    What Spark does around it, for listeners, rules and rows on their way, takes three times as long as that. None over
-    Spark Connect, from a Spark whose inner parts differ, and where the statement is refused: in full, it tells why.
+    This takes a third of the time of ``spark.sql``, which also calls listeners and optimizer rules and transfers rows.
+    None over Spark Connect, for Spark versions with other internals, and if Spark rejects the statement: ``spark.sql``
+    then raises the error.
     """
     session = java_session(spark)
     if session is None:
         return None
-    # which a client of Spark Connect need not have
+    # a client of Spark Connect may lack py4j
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     try:
-        # parsing and running go by the settings of the thread's active session, which may be another
+        # parsing and running use the settings of the thread's active session, which may be another
         with as_active(spark):
             state = session.sessionState()
             execution = state.executePlan(
@@ -79,50 +83,45 @@ def _value_inside(spark: SparkSession, statement: str) -> str | None:
         return None
 
 
-def ask_session_catalog(
-    spark: SparkSession, described: Mapping[str, Any], ask: Callable[[Any, Any], T]
+def call_session_catalog(
+    spark: SparkSession, description: Mapping[str, Any], call: Callable[[Any, Any], T]
 ) -> T | None:
-    """Ask the Java side of a session about a table, without a statement.
+    """Call the Java interface of the session's catalog for a table, without a statement.
 
-    :param described: the catalog's description of the table.
-    :param ask: takes the catalog and the table's identifier, and calls as little of them as it can.
-    :returns: None over Spark Connect, for other catalogs, for a Spark whose inner parts differ, and where the
-        call fails: a statement then has the answer, or the error.
+    :param description: the catalog's description of the table.
+    :param call: takes the catalog and the table's identifier, and makes as few Java calls as possible.
+    :returns: the result of ``call``; None over Spark Connect, for other catalogs, for Spark versions with other
+        internals, and if the call fails: a statement then returns the answer, or raises the error.
     """
     session = java_session(spark)
-    if session is None or described.get("catalog_name") != _SESSION_CATALOG:
+    if session is None or description.get("catalog_name") != _SESSION_CATALOG:
         return None
-    # which a client of Spark Connect need not have
+    # a client of Spark Connect may lack py4j
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     try:
         state = session.sessionState()
-        name = ".".join(quoted(str(described[part])) for part in ("schema_name", "table_name"))
-        return ask(state.catalog(), state.sqlParser().parseTableIdentifier(name))
+        name = ".".join(quoted(str(description[part])) for part in ("schema_name", "table_name"))
+        return call(state.catalog(), state.sqlParser().parseTableIdentifier(name))
     except (Py4JError, PySparkException):
         return None
 
 
-def described_columns(described: Mapping[str, Any]) -> list[str]:
-    """The names of a description's columns, partition columns last."""
-    return [str(column["name"]) for column in described["columns"]]
+def described_columns(description: Mapping[str, Any]) -> list[str]:
+    """Return the names of a description's columns, partition columns last."""
+    return [str(column["name"]) for column in description["columns"]]
 
 
-def first_line(error: PySparkException) -> str:
-    """Return the message of a Spark error without plan and stack trace."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
-
-
-def full_name(described: Mapping[str, Any]) -> str | None:
-    """A table's name with its catalog and database, as SQL has it; None where the description does not tell."""
-    parts = [described.get("catalog_name"), *(described.get("namespace") or ()), described.get("table_name")]
+def full_name(description: Mapping[str, Any]) -> str | None:
+    """Return a table's name in SQL with catalog and database; None if the description lacks a part."""
+    namespace = description.get("namespace") or ()
+    parts = [description.get("catalog_name"), *namespace, description.get("table_name")]
     return ".".join(quoted(str(part)) for part in parts) if all(parts) and len(parts) > 2 else None
 
 
 def location_uri(location: str) -> str:
-    """The normalised place that a description tells: nothing in its text is encoded, not in ``file:`` URIs either."""
+    """Return the normalized URI of a described location, in which nothing is percent-encoded, even after ``file:``."""
     return normalize_uri(re.sub("^file:/*", "/", location))
 
 
@@ -130,32 +129,32 @@ def is_path(name: str) -> bool:
     """Return True if a name that is missing in the catalog is a local path."""
     try:
         return bool(name) and Path(name).exists()
-    except (OSError, ValueError):  # too long for one, or with what none has
+    except (OSError, ValueError):  # too long for a path, or with a null character
         return False
 
 
-def in_quotes(name: str) -> str:
-    """Return the quoted path to suggest; the path similar to a name, if there is one."""
+def quoting_hint(name: str) -> str:
+    """Return a hint to quote a path in place of a missing table: the name itself, or a similar path."""
     if is_path(name):
         return f"Quote the path: FROM {quote_string(name)}"
-    near = suggest_path(name)
-    if near is not None:
-        return f"Did you mean the path {quote_string(near)}? Quote it"
+    similar = suggest_path(name)
+    if similar is not None:
+        return f"Did you mean the path {quote_string(similar)}? Quote it"
     return "Quote a path: FROM 'data/users'"
 
 
-def of_other_files(name: str, of: str) -> NotOrcError:
-    """The error of a name that is a path of files of another format than ORC, as Spark writes it."""
+def wrong_format_error(name: str, file_format: str) -> NotOrcError:
+    """Return the error for a path in Spark's notation with another format than ORC."""
     return NotOrcError(
-        f"Table {name!r} is invalid: hindex reads tables of ORC files, and this names {of} files; {WITH_SPARK}"
+        f"Table {name!r} is invalid: hindex reads tables of ORC files, and this names {file_format} files; {WITH_SPARK}"
     )
 
 
 def run(spark: SparkSession, name: str, statement: str) -> DataFrame:
-    """Run a statement about a table, which Spark carries out at once. To collect its rows is another job of Spark.
+    """Run a statement about a table. Spark runs it at once; collecting its rows is another job.
 
-    :param name: the table's, for messages.
-    :raises TableError: if Spark refuses it.
+    :param name: name of the table, for messages.
+    :raises TableError: if Spark rejects it.
     """
     from pyspark.errors import PySparkException
 
@@ -164,6 +163,73 @@ def run(spark: SparkSession, name: str, statement: str) -> DataFrame:
     except PySparkException as error:
         if error.getCondition() in MISSING:
             raise UnknownTableError(
-                f"Table {name!r} is invalid: Spark's catalog has no such table. {in_quotes(name.replace('`', ''))}"
+                f"Table {name!r} is invalid: Spark's catalog has no such table. {quoting_hint(name.replace('`', ''))}"
             ) from error
         raise TableError(f"Table {name!r} is invalid: {first_line(error)}") from error
+
+
+_LOG = logging.getLogger("hindex")
+
+
+class CatalogDefinitions:
+    """Index definitions in the properties of a table, see :class:`hindex.store.definitions.Definitions`.
+
+    :param name: name of the table in SQL.
+    """
+
+    def __init__(self, spark: SparkSession, name: str) -> None:
+        self._spark = spark
+        self._name = name
+        self._too_long: set[str] = set()
+
+    def read(self) -> tuple[IndexEntry, ...]:
+        try:
+            rows = self._spark.sql(f"SHOW TBLPROPERTIES {self._name}").collect()
+        except Exception as error:  # noqa: BLE001 catalogs raise errors of their own, and the store works without them
+            _LOG.warning("cannot read the index definitions of %s: %s", self._name, first_line(error))
+            return ()
+        definitions = []
+        for key, value in rows:
+            if not key.startswith(PREFIX):
+                continue
+            try:
+                definitions.append(decode_definition(key, value))
+            except StoreError as error:
+                _LOG.warning("%s of %s is ignored", error, self._name)
+        return tuple(sorted(definitions, key=lambda entry: (entry.created_ms, entry.name)))
+
+    def write(self, entries: Sequence[IndexEntry], dropped: Sequence[str] = ()) -> bool:
+        pairs = []
+        for entry in entries:
+            value = encode_definition(entry)
+            if len(value) > MAX_LENGTH:
+                if entry.id not in self._too_long:
+                    self._too_long.add(entry.id)
+                    self._warn(entry.name, f"it has {len(value):,} characters, of at most {MAX_LENGTH:,}")
+                continue
+            pairs.append(f"{quote_string(PREFIX + entry.id)} = {quote_string(value)}")
+        names = ", ".join(entry.name for entry in entries)
+        is_changed = False
+        if pairs:
+            is_changed = self._alter(names, f"SET TBLPROPERTIES ({', '.join(pairs)})")
+        if dropped:
+            keys = ", ".join(quote_string(PREFIX + index_id) for index_id in dropped)
+            is_changed |= self._alter(names, f"UNSET TBLPROPERTIES IF EXISTS ({keys})")
+        return is_changed
+
+    def _alter(self, names: str, change: str) -> bool:
+        try:
+            self._spark.sql(f"ALTER TABLE {self._name} {change}").collect()
+        except Exception as error:  # noqa: BLE001 as above
+            self._warn(names, first_line(error))
+            return False
+        return True
+
+    def _warn(self, names: str, problem: str) -> None:
+        _LOG.warning(
+            "the catalog does not keep the definition of index %s on %s, so a write that deletes the index with the "
+            "table's files deletes it for good: %s",
+            names,
+            self._name,
+            problem,
+        )

@@ -16,7 +16,7 @@ from hindex.errors import HindexError, UnsupportedError
 from hindex.keys import key_array, key_kind, one_key_array
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.plan.literals import comparison_domain
-from hindex.spark.catalog import ask_session_catalog, run
+from hindex.spark.catalog import call_session_catalog, run
 from hindex.sql.predicate import ColumnRef, Comparison, Literal, LiteralKind
 from hindex.store.snapshot import Snapshot
 from hindex.table.schema import DeclaredSchema, TableColumn
@@ -25,21 +25,21 @@ from hindex.table.type_text import parse_type
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Where Spark keeps the type of a CHAR or VARCHAR column, the collations of its strings, and the value of a column for
-#: rows of files that lack it.
+#: Field metadata of Spark: the type of a CHAR or VARCHAR column, the collations of its strings, and its value in rows
+#: of files that lack the column.
 _CHAR_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
 _COLLATIONS = "__COLLATIONS"
 _DEFAULT = "EXISTS_DEFAULT"
 
-#: Options of a table with which Spark reads other files than those in its directory.
+#: Table options by which Spark skips files of the directory.
 _FILE_OPTIONS = frozenset({"pathglobfilter", "modifiedbefore", "modifiedafter"})
-#: Options that do so, or that take columns by their positions, where they are true.
+#: Boolean table options by which Spark reads other files, or matches columns by position.
 _FLAG_OPTIONS = frozenset({"recursivefilelookup", "orc.force.positional.evolution"})
 
-#: Whether Spark reads tables of Hive itself.
-_OWN_READER = "spark.sql.hive.convertMetastoreOrc"
+#: Setting by which Spark reads Hive tables with its own reader.
+_CONVERT_HIVE = "spark.sql.hive.convertMetastoreOrc"
 
-#: Settings of a session with which CHAR columns are read otherwise than by default, and their defaults.
+#: Settings that change how CHAR columns are read, and their defaults.
 _CHAR_SETTINGS = {
     "spark.sql.readSideCharPadding": True,
     "spark.sql.preserveCharVarcharTypeInfo": False,
@@ -62,23 +62,23 @@ _PRIMITIVES = {
     "timestamp_ntz": Kind.TIMESTAMP_NTZ,
 }
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
-#: A default that is NULL: a constant, as Spark writes one.
+#: The constant NULL, as Spark writes it.
 _NULL = re.compile(r"NULL|CAST\(NULL AS .+\)", re.IGNORECASE)
 
 
-def read_declared_schema(spark: SparkSession, name: str, described: Mapping[str, Any]) -> DeclaredSchema:
-    """Read the schema that the catalog has of a table now.
+def read_declared_schema(spark: SparkSession, name: str, description: Mapping[str, Any]) -> DeclaredSchema:
+    """Read the current schema of a table from the catalog.
 
-    :param name: as SQL has it, with dots and backquotes.
-    :param described: the catalog's description of the table.
-    :raises HindexError: if the catalog has no such table any more.
+    :param name: name in SQL, with dots and backquotes.
+    :param description: the catalog's description of the table.
+    :raises HindexError: if the catalog no longer has the table.
     """
-    text = ask_session_catalog(
-        spark, described, lambda catalog, table: str(catalog.getTableMetadata(table).schema().json())
+    text = call_session_catalog(
+        spark, description, lambda catalog, table: str(catalog.getTableMetadata(table).schema().json())
     )
     text = text or _frame_json(spark, name)
     columns = [_column(field) for field in json.loads(text)["fields"]]
-    partitions = [str(item).lower() for item in described.get("partition_columns") or ()]
+    partitions = [str(item).lower() for item in description.get("partition_columns") or ()]
     by_name = {column.name.lower(): column for column in columns}
     return DeclaredSchema(
         tuple(column for column in columns if column.name.lower() not in partitions),
@@ -91,18 +91,20 @@ def check_readable(
     spark: SparkSession,
     setting: Callable[[str, bool], bool],
     name: str,
-    described: Mapping[str, Any],
+    description: Mapping[str, Any],
     snapshot: Snapshot,
 ) -> None:
-    """Ask Spark for the table in a statement, which authorizers see, and refuse what is read otherwise than here.
+    """Check that Spark permits reading a table, and reads it as hindex does.
 
-    :param setting: whether a setting of the session is on.
-    :raises UnsupportedError: naming the reason; Spark reads such a table.
-    :raises TableError: if Spark refuses the statement.
+    A statement describes the table, so that authorizers of the session see it.
+
+    :param setting: returns True if a setting of the session is on.
+    :raises UnsupportedError: naming the difference; Spark can read such a table.
+    :raises TableError: if Spark rejects the statement.
     """
     run(spark, name, f"DESCRIBE TABLE {name}")
     reason = (
-        _option_reason(setting, described)
+        _option_reason(setting, description)
         or _char_reason(setting, snapshot)
         or _partition_reason(spark, name, snapshot)
     )
@@ -124,13 +126,13 @@ def _frame_json(spark: SparkSession, name: str) -> str:
 
 
 def _column(field: Mapping[str, Any]) -> TableColumn:
-    """Return a column of a schema in JSON; what is not read here is its ``problem``."""
+    """Return a column of a schema in JSON; its ``problem`` is the reason why hindex cannot read it."""
     name, metadata = str(field["name"]), field.get("metadata") or {}
     try:
         data_type = parse_type(metadata[_CHAR_TYPE]) if _CHAR_TYPE in metadata else _data_type(field["type"])
     except ValueError:
-        spelled = metadata.get(_CHAR_TYPE) or field["type"]
-        text = spelled if isinstance(spelled, str) else json.dumps(spelled)
+        spark_type = metadata.get(_CHAR_TYPE) or field["type"]
+        text = spark_type if isinstance(spark_type, str) else json.dumps(spark_type)
         return TableColumn(name, OrcType(Kind.STRING), problem=f"its type is {text}")
     if "`" in name:
         return TableColumn(
@@ -152,9 +154,9 @@ def _column(field: Mapping[str, Any]) -> TableColumn:
 
 
 def _data_type(data_type: Any) -> OrcType:  # noqa: ANN401 a value of JSON
-    """Return the type of Spark's JSON.
+    """Return the ORC type for a Spark type in JSON.
 
-    :raises ValueError: for one that ORC does not have.
+    :raises ValueError: for a type that ORC lacks.
     """
     if isinstance(data_type, str):
         if data_type in _PRIMITIVES:
@@ -181,9 +183,9 @@ def _data_type(data_type: Any) -> OrcType:  # noqa: ANN401 a value of JSON
 
 
 def _constant(text: str, data_type: OrcType) -> pa.Scalar[Any] | None:
-    """Return the value of a literal in a type as an Arrow scalar; None for what is not evaluated here.
+    """Return the value of a literal in a type as an Arrow scalar; None if hindex does not evaluate it.
 
-    Times depend on the zone of the session that declared them.
+    Timestamps are not evaluated: they depend on the time zone of the session that declared them.
     """
     from hindex.sql import parse_predicate
 
@@ -205,10 +207,10 @@ def _constant(text: str, data_type: OrcType) -> pa.Scalar[Any] | None:
     return key_array(data_type, one_key_array(domain.ranges[0].low))[0]
 
 
-def _option_reason(setting: Callable[[str, bool], bool], described: Mapping[str, Any]) -> str | None:
-    if str(described.get("provider", "")).lower() == "hive" and not setting(_OWN_READER, True):
-        return f"Spark has Hive's reader for it ({_OWN_READER} is false)"
-    for option, value in (described.get("storage_properties") or {}).items():
+def _option_reason(setting: Callable[[str, bool], bool], description: Mapping[str, Any]) -> str | None:
+    if str(description.get("provider", "")).lower() == "hive" and not setting(_CONVERT_HIVE, True):
+        return f"Spark has Hive's reader for it ({_CONVERT_HIVE} is false)"
+    for option, value in (description.get("storage_properties") or {}).items():
         key = option.lower()
         if key in _FILE_OPTIONS or (key in _FLAG_OPTIONS and str(value).lower() == "true"):
             return f"Spark reads it with the option {option!r}"
@@ -224,7 +226,7 @@ def _char_reason(setting: Callable[[str, bool], bool], snapshot: Snapshot) -> st
 
 
 def _partition_reason(spark: SparkSession, name: str, snapshot: Snapshot) -> str | None:
-    """Of transactional tables, partitions have to be where their names say."""
+    """Return how the directories of a transactional table differ from its partitions in the catalog, or None."""
     if not snapshot.schema.partition_columns or not snapshot.listing.transactional:
         return None
     registered = {row["partition"] for row in run(spark, name, f"SHOW PARTITIONS {name}").collect()}

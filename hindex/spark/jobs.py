@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _DESCRIPTION = "spark.job.description"
 
-#: How a worker's Python has to be set, by the end of a sentence.
+#: Remedy for workers whose Python lacks hindex.
 WORKER_REMEDY = (
     "Spark's Python workers need a Python that has hindex: start the session with PYSPARK_PYTHON={python} in the "
     "environment; on a cluster without such a file, pack an environment and pass it with --archives (Clusters in "
@@ -28,12 +28,12 @@ _JAVA_CAUSE = re.compile(r"^Caused by: (.+)$", re.MULTILINE)
 _NO_PROGRAM = "Cannot run program "
 #: Errors of workers whose Python is not the one that hindex is installed in, or does not exist.
 _WRONG_PYTHON = re.compile(rf"No module named |PYTHON_VERSION_MISMATCH|PACKAGE_NOT_INSTALLED|{_NO_PROGRAM}")
-#: Spark's frame around the output of a Python that ended before it worked, and its message where there is no output.
-_BEFORE_WORK = re.compile(r"^Error from python worker:\n(.*?)^PYTHONPATH was:", re.MULTILINE | re.DOTALL)
-_NO_WORDS = re.compile(r"\S+ occurred while reading the port number from \S+ stdout")
-#: An error of hindex as Python prints it below the frames of a traceback.
+#: Spark's message about a Python worker that exited at its start: with its output, and without any.
+_EARLY_EXIT = re.compile(r"^Error from python worker:\n(.*?)^PYTHONPATH was:", re.MULTILINE | re.DOTALL)
+_SILENT_EXIT = re.compile(r"\S+ occurred while reading the port number from \S+ stdout")
+#: An error of hindex in the last line of a Python traceback.
 _HINDEX_ERROR = re.compile(r"\bhindex\.errors\.(\w+): (.+)$", re.MULTILINE)
-#: Spark's own error where a data file is gone.
+#: Spark's own error about a deleted data file.
 _DELETED_FILE = re.compile(r"\[FAILED_READ_FILE\.FILE_NOT_EXIST\] .*? file (\S+?)\. File does not exist")
 
 
@@ -41,19 +41,19 @@ _DELETED_FILE = re.compile(r"\[FAILED_READ_FILE\.FILE_NOT_EXIST\] .*? file (\S+?
 def described(spark: SparkSession, text: str) -> Iterator[None]:
     """Describe the jobs that this thread starts in the block as ``hindex: <text>``.
 
-    In Spark's UI and listeners that is the description of the jobs, over Spark Connect a tag of the operations. The
-    caller's own description and tags are as before afterwards.
+    Spark's UI and listeners show it as the description of the jobs, Spark Connect as a tag of the operations. The
+    caller's own description and tags are restored afterwards.
     """
     text = f"hindex: {' '.join(text.split())}"
     if is_connect(spark):
-        # a comma separates tags
+        # commas separate tags
         tag = text.replace(",", ";")
-        is_callers = tag in spark.getTags()
+        is_set = tag in spark.getTags()
         spark.addTag(tag)
         try:
             yield
         finally:
-            if not is_callers:
+            if not is_set:
                 with contextlib.suppress(Exception):
                     spark.removeTag(tag)
         return
@@ -69,12 +69,12 @@ def described(spark: SparkSession, text: str) -> Iterator[None]:
 
 
 def is_connect(spark: SparkSession) -> bool:
-    """True if the session is one of Spark Connect."""
+    """Return True if the session is one of Spark Connect."""
     return getattr(spark, "_sc", None) is None
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """True if an error arose while Ctrl-C was handled: PySpark raises the end of its job in its place."""
+    """Return True if Ctrl-C caused an error: PySpark raises the cancellation of its job instead."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, KeyboardInterrupt):
@@ -84,37 +84,35 @@ def is_interrupt(error: BaseException) -> bool:
 
 
 def worker_remedy() -> str:
-    """The remedy for workers whose Python lacks hindex, with the Python of this process."""
+    """Return the remedy for workers whose Python lacks hindex, with the Python of this process."""
     return WORKER_REMEDY.format(python=sys.executable)
 
 
 def failure_message(error: BaseException) -> str:
-    """The cause of a failed Spark job in one line.
+    """Return the cause of a failed Spark job in one line.
 
-    That is the message of the error where hindex raised it in a task, else the last line of the worker's traceback or
-    the innermost cause of Java, with the remedy where the workers' Python is the wrong one.
+    The cause is the message of an error that hindex raised in a task, else the last line of the worker's traceback,
+    else the innermost Java cause, with the remedy if the workers' Python is the wrong one.
     """
     text = str(error)
     raised = raised_in_task(error)
     if raised is not None:
         return str(raised)
-    before_work = _early_exit(text)
-    cause = before_work or _last_of_traceback(text) or _innermost_cause(text)
-    if cause is None:
-        cause = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
-    if before_work is None and _WRONG_PYTHON.search(cause) is None:
+    exit_output = _early_exit(text)
+    cause = exit_output or _last_of_traceback(text) or _innermost_cause(text) or first_line(error)
+    if exit_output is None and _WRONG_PYTHON.search(cause) is None:
         return f"the Spark job failed: {cause}"
     return f"the Spark job failed: {cause.rstrip('.')}. {worker_remedy()}"
 
 
 def raised_in_task(error: BaseException) -> HindexError | None:
-    """The last error that hindex raised in a task of a failed Spark job, in one line; None for other failures.
+    """Return the last error that hindex raised in a task of a failed Spark job; None for other failures.
 
     Spark's own error about a deleted data file, of a hundred lines, counts as one.
     """
     text = str(error)
-    found = _HINDEX_ERROR.findall(text)
-    if not found:
+    raised = _HINDEX_ERROR.findall(text)
+    if not raised:
         deleted = _DELETED_FILE.search(text)
         if deleted is None:
             return None
@@ -122,29 +120,34 @@ def raised_in_task(error: BaseException) -> HindexError | None:
             f"data file {unquote(deleted[1])!r} was deleted after Spark listed its table: run the query again, after "
             "REFRESH TABLE if it names a table of the catalog"
         )
-    name, message = found[-1]
+    name, message = raised[-1]
     kind = getattr(errors, name, None)
     if isinstance(kind, type) and issubclass(kind, HindexError) and kind is not errors.OrcError:
         return kind(message)
     return HindexError(message)
 
 
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message: of a Spark error, without plan and stack trace."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
 def _early_exit(text: str) -> str | None:
-    """The last output of a worker's Python that ended before it worked, or that it ended."""
-    block = _BEFORE_WORK.search(text)
+    """Return the last output of a Python worker that exited at its start; None if none did."""
+    block = _EARLY_EXIT.search(text)
     lines = [line.strip() for line in block[1].splitlines() if line.strip()] if block else []
-    ended = _NO_WORDS.search(text)
-    return lines[-1] if lines else ended[0] if ended else None
+    silent = _SILENT_EXIT.search(text)
+    return lines[-1] if lines else silent[0] if silent else None
 
 
 def _last_of_traceback(text: str) -> str | None:
-    """The line below the frames of the last traceback of a Python worker."""
+    """Return the line below the frames of the last traceback of a Python worker."""
     _, mark, traceback = text.rpartition("Traceback (most recent call last):")
     return next((line for line in traceback.splitlines() if line[:1].strip()), None) if mark else None
 
 
 def _innermost_cause(text: str) -> str | None:
-    """The innermost cause of a Java stack; of a missing program, the cause that names it."""
+    """Return the innermost cause of a Java stack trace; for a missing program, the cause that names it."""
     causes = _JAVA_CAUSE.findall(text)
     if not causes:
         return None

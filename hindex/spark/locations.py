@@ -1,24 +1,41 @@
-"""Locations of the files that tables, views and DataFrames of Spark read."""
+"""Locations of the files that tables, partitions, views and DataFrames of Spark read.
+
+The catalog has a location for each partition: the directory of a partition's name may hold files of something else.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+import json
+import re
+import tempfile
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
 from hindex.errors import TableError
-from hindex.spark.catalog import describe_for_query, location_uri
-from hindex.spark.partitions import catalog_partitions
+from hindex.spark.catalog import call_session_catalog, describe_for_query, location_uri, run
 from hindex.spark.session import java_session
+from hindex.spark.types import quoted
 from hindex.table.listing import list_data_files
-from hindex.table.location import normalize_uri
+from hindex.table.location import join_uri, normalize_uri
+from hindex.table.partitions import NULL_PARTITION, CatalogPartitions, PartitionLocation, unescape
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+#: Special characters of path patterns in Spark.
+_GLOB = re.compile(r"[\[\]{}*?\\]")
 #: Leaves of Spark's plans that read no files.
 _WITHOUT_FILES = frozenset(
     {"LocalRelation", "LogicalRDD", "ExternalRDD", "OneRowRelation", "Range", "CTERelationRef"}
 )
+
+
+def escape_glob(path: str) -> str:
+    """Escape the special characters of path patterns in Spark."""
+    return _GLOB.sub(r"\\\g<0>", path)
 
 
 def view_transactional_location(spark: SparkSession, name: str) -> str | None:
@@ -124,3 +141,116 @@ def _each(sequence: Any) -> Iterator[Any]:  # noqa: ANN401 a Seq of Scala
     iterator = sequence.iterator()
     while iterator.hasNext():
         yield iterator.next()
+
+
+#: Number of concurrent statements about partitions: each is mostly waiting for the catalog.
+_LOOKUPS = 8
+
+#: The values of a partition: pairs of a column's name in lower case and the value.
+_Values = frozenset[tuple[str, str]]
+
+
+def catalog_partitions(spark: SparkSession, name: str, description: Mapping[str, Any]) -> CatalogPartitions:
+    """Return the partitions of a table in the catalog.
+
+    :param name: name in SQL, with dots and backquotes.
+    :param description: the catalog's description of the table.
+    :raises TableError: if Spark cannot list them.
+    """
+    root = location_uri(str(description["location"]))
+    listing = call_session_catalog(spark, description, partial(_list_partitions, spark))
+    if listing is None:
+        rows = run(spark, name, f"SHOW PARTITIONS {name}").collect()
+        listing = [str(row["partition"]) for row in rows], {}
+    directories = sorted(set(listing[0]))
+    here, elsewhere = set(), []
+    for directory, uri in zip(
+        directories, _partition_uris(spark, name, directories, listing[1]), strict=True
+    ):
+        if uri == normalize_uri(join_uri(root, directory)):
+            here.add(directory)
+        else:
+            elsewhere.append(PartitionLocation(directory, uri))
+    return CatalogPartitions(frozenset(here), tuple(elsewhere))
+
+
+def _decode_uri(uri: str) -> str:
+    """Return a percent-encoded URI of Java as a local path, or as a URI without encoding."""
+    parts = urlsplit(uri)
+    scheme = "" if parts.scheme in ("", "file") else f"{parts.scheme}://{parts.netloc}"
+    return scheme + unquote(parts.path)
+
+
+def _partition_uris(
+    spark: SparkSession, name: str, directories: Sequence[str], listed: Mapping[_Values, str]
+) -> list[str]:
+    """Return the normalized location of each partition in the catalog.
+
+    :param listed: locations by partition values; partitions that it lacks are looked up one by one.
+    """
+    locations = {directory: listed.get(_partition_values(directory)) for directory in directories}
+    missing = [directory for directory, location in locations.items() if location is None]
+    if missing:
+        with ThreadPoolExecutor(min(len(missing), _LOOKUPS)) as pool:
+            described = pool.map(lambda directory: _describe_location(spark, name, directory), missing)
+            locations.update(zip(missing, described, strict=True))
+    return [location_uri(str(location)) for location in locations.values()]
+
+
+def _list_partitions(
+    spark: SparkSession,
+    catalog: Any,  # noqa: ANN401
+    table: Any,  # noqa: ANN401
+) -> tuple[list[str], dict[_Values, str]]:
+    """List the partitions of a table: the names of their directories, and their locations by their values.
+
+    :param catalog: the Java catalog of the session; ``table`` is the table's Java identifier.
+    """
+    java: Any = spark._jvm
+    no_filter = getattr(java, "scala.Option").empty()
+    # one string, because each call of a Java object is a round trip
+    names = str(catalog.listPartitionNames(table, no_filter).mkString("\n"))
+    mapper = getattr(java, "com.fasterxml.jackson.databind.ObjectMapper")()
+    mapper.registerModule(getattr(java, "com.fasterxml.jackson.module.scala.DefaultScalaModule")())
+    # through a file: the end of a response of more than 8 KB waits 40 ms for a delayed acknowledgement
+    with tempfile.NamedTemporaryFile("rb", suffix=".json") as file:
+        mapper.writeValue(getattr(java, "java.io.File")(file.name), catalog.listPartitions(table, no_filter))
+        partitions = json.load(file)
+    return names.split("\n") if names else [], {
+        frozenset(
+            (column.lower(), value or NULL_PARTITION) for column, value in item["spec"].items()
+        ): location
+        for item in partitions
+        if (location := _decode_uri(item["storage"]["locationUri"] or ""))
+    }
+
+
+def _partition_values(directory: str) -> _Values:
+    """Return the partition values in the names of a directory."""
+    columns = (part.partition("=") for part in directory.split("/"))
+    return frozenset((unescape(column).lower(), unescape(value)) for column, _, value in columns)
+
+
+def _describe_location(spark: SparkSession, name: str, directory: str) -> str:
+    """Return the location of a partition from its description in the catalog."""
+    is_escaped = str(spark.conf.get("spark.sql.parser.escapedStringLiterals", "false")).lower() == "true"
+    columns = (part.partition("=") for part in directory.split("/"))
+    values = ", ".join(
+        f"{quoted(unescape(column))} = {_literal(value, is_escaped)}" for column, _, value in columns
+    )
+    rows = run(spark, name, f"DESCRIBE TABLE EXTENDED {name} PARTITION ({values}) AS JSON").collect()
+    return str(json.loads(rows[0][0])["location"])
+
+
+def _literal(value: str, is_escaped: bool) -> str:
+    """Return a partition value as a SQL literal.
+
+    :param is_escaped: True if the session reads a backslash in a string literal as itself.
+    """
+    if value == NULL_PARTITION:
+        return "NULL"
+    text = unescape(value)
+    if is_escaped:
+        # Spark concatenates adjacent literals
+        return "'" + text.replace("'", "' \"'\" '") + "'"
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -1,22 +1,30 @@
-"""Scans as Spark DataFrames: few rows are read here and handed over, many by Spark's executors."""
+"""Scans as Spark DataFrames: the driver reads few rows, Spark's executors read many.
+
+Spark's own ORC reader, which is faster on whole files, reads local files that a scan needs completely. Their columns
+have the table's names and types, and none is a timestamp, whose values depend on time zones.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
 import pyarrow as pa
 
 from hindex.formatting import counted
+from hindex.orc.metadata.types import Kind, OrcType
+from hindex.plan.filter import Always
 from hindex.scan.open_task import OpenTask
+from hindex.scan.planning import ScanPlan
+from hindex.scan.scan_task import ScanTask
 from hindex.scan.task_runner import Runner, Unit, run_units
-from hindex.spark.frames import cores, task_frame
-from hindex.spark.native import native_frame, split_native
-from hindex.spark.session_time_zones import zones
-from hindex.spark.tasks import group_units, numbered, numbered_schema, read_group
-from hindex.spark.types import spark_ddl
+from hindex.spark.locations import escape_glob
+from hindex.spark.session import session_time_zones
+from hindex.spark.tasks import cores, group_units, numbered, numbered_schema, read_group, task_frame
+from hindex.spark.types import quoted, spark_ddl
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -27,9 +35,9 @@ if TYPE_CHECKING:
     from hindex.plan.time_zones import ZonesOf
     from hindex.scan.planning import ScanPlan
 
-#: Up to so many values (rows times columns) are read here: starting a Spark job takes longer.
+#: Maximum number of values (rows times columns) that the driver reads: starting a Spark job takes longer.
 MAX_LOCAL_VALUES = 1_000_000
-#: The indexes of more files than these are not asked here: each is held open, and systems often allow 1,024.
+#: Maximum number of files whose indexes the driver reads: each stays open, and systems often allow 1,024.
 MAX_LOCAL_FILES = 400
 
 
@@ -90,18 +98,17 @@ def scan_frame(
     plan: ScanPlan | None = None,
     units: Sequence[Unit] | None = None,
 ) -> DataFrame:
-    """The rows of a scan as a DataFrame with the types that ``spark.read.orc`` gives.
+    """Return the rows of a scan as a DataFrame with the types of ``spark.read.orc``.
 
-    The table is planned, and its indexes are asked, now; rows that are few are read now as well. Data files of which
-    every row is wanted are left to Spark's own reader, where that certainly gives the same. Timestamps are the
-    session's instants, whatever the time zones of the scan. Rows in an order are read now, too.
+    Planning, index lookups and the reading of few or ordered rows happen at the call, the reading of many rows in
+    Spark's job. Timestamps are instants in the session's time zones, whatever those of the scan.
 
-    :param plan: of the scan in the session's time zones, where it is known already.
-    :param units: the stripes of the plan that may have rows, where its indexes were asked already.
-    :raises ColumnError: for an unknown column, or one whose type Spark does not have.
-    :raises DeletedFileError: if a data file is deleted; where no ``plan`` was given, after the second plan only.
+    :param plan: the plan of the scan in the session's time zones, if there is one already.
+    :param units: the stripes with matching rows, if the indexes of the plan were read already.
+    :raises ColumnError: for an unknown column, or one whose type Spark lacks.
+    :raises DeletedFileError: if a data file is deleted; without ``plan`` only after a second attempt.
     """
-    scan = scan.with_zones(lambda: zones(spark))
+    scan = scan.with_zones(lambda: session_time_zones(spark))
     if plan is not None:
         return _frame_of_plan(spark, scan, plan, scan.runner, units)
 
@@ -114,17 +121,17 @@ def scan_frame(
 
 
 def read_few(
-    scan: RowScan, plan: ScanPlan, most: int, units: Sequence[Unit] | None = None
+    scan: RowScan, plan: ScanPlan, max_rows: int, units: Sequence[Unit] | None = None
 ) -> pa.Table | None:
-    """Read the rows of a plan here; None if there are more than ``most``.
+    """Read the rows of a plan in the driver; return None, after reading a part, if there are more than ``max_rows``.
 
-    Columns are named by their position. Reading stops early where many rows match.
+    Columns are named by their position.
     """
-    reads = scan.runner.run_lookups(plan.tasks) if units is None else units
+    selected = scan.runner.run_lookups(plan.tasks) if units is None else units
     batches, rows = [], 0
-    for batch in run_units(reads, OpenTask.read, cautious=True):
+    for batch in run_units(selected, OpenTask.read, cautious=True):
         rows += batch.num_rows
-        if rows > most:
+        if rows > max_rows:
             return None
         batches.append(numbered(batch))
     schema = numbered_schema(plan.output_schema())
@@ -133,13 +140,13 @@ def read_few(
 
 def rows_frame(spark: SparkSession, rows: pa.Table, plan: ScanPlan) -> DataFrame:
     """Return rows of :func:`read_few` as a DataFrame with the types of :func:`scan_frame`."""
-    return _frame(spark, rows).toDF(*(column.name for column in plan.columns))
+    return _local_frame(spark, rows).toDF(*(column.name for column in plan.columns))
 
 
 def _with_field_metadata(frame: DataFrame, plan: ScanPlan, names: Sequence[str]) -> DataFrame:
-    """Give the columns of a frame the metadata that the catalog has of them: comments, defaults, CHAR and VARCHAR.
+    """Add the catalog's metadata to the columns of a DataFrame: comments, defaults, CHAR and VARCHAR.
 
-    Without it, Spark does not pad what is compared with a CHAR column.
+    Without it, Spark does not pad literals that are compared with a CHAR column.
     """
     from pyspark.sql.types import StructField, StructType
 
@@ -167,52 +174,52 @@ def _frame_of_plan(
     runner: Runner,
     units: Sequence[Unit] | None = None,
 ) -> DataFrame:
-    """The rows of a plan of a scan; other parameters are those of :func:`scan_frame`."""
+    """Return the rows of a plan of a scan; other parameters are those of :func:`scan_frame`."""
     plan, limit = scan.proved(planned), scan.row_limit
     columns = plan.columns
     names = scan.names or [column.name for column in columns]
     if not columns:
         return spark.range(scan.count()).select()
     for column in columns:
-        spark_ddl(column.type)  # a type that Spark does not have is an error
+        spark_ddl(column.type)  # raises an error for a type that Spark lacks
     schema = numbered_schema(plan.output_schema())
     if scan.order is not None:
         ordered = [numbered(batch) for batch in scan.to_arrow().to_batches()]
-        return _frame(spark, pa.Table.from_batches(ordered, schema)).toDF(*names)
-    found = _few_reads(plan, limit, runner, units if plan is planned else None)
-    if not isinstance(found, int):
-        rows = _read(found, schema, limit)
+        return _local_frame(spark, pa.Table.from_batches(ordered, schema)).toDF(*names)
+    local_units = _local_units(plan, limit, runner, units if plan is planned else None)
+    if not isinstance(local_units, int):
+        rows = _read_units(local_units, schema, limit)
         scan.log(plan, runner, f"{counted(rows.num_rows, 'row')} for Spark")
-        return _frame(spark, rows).toDF(*names)
-    scan.log(plan, runner, f"about {counted(found, 'row')}", by_executors=True)
+        return _local_frame(spark, rows).toDF(*names)
+    num_rows = local_units
+    scan.log(plan, runner, f"about {counted(num_rows, 'row')}", by_executors=True)
     native, rest = split_native(plan)
     frame = None
     if rest.tasks or not native:
         groups = group_units(rest, cores(spark))
         read = partial(read_group, limit=limit, mode=scan.mode)
-        frame = task_frame(spark, groups, read, schema, rows=found)
+        frame = task_frame(spark, groups, read, schema, rows=num_rows)
     if native:
-        dense = native_frame(spark, plan, native)
-        frame = dense if frame is None else frame.unionAll(dense)
+        spark_frame = native_frame(spark, plan, native)
+        frame = spark_frame if frame is None else frame.unionAll(spark_frame)
     assert frame is not None
     typed = frame.toDF(*names)
     return typed if limit is None else typed.limit(limit)
 
 
-def _few_reads(
+def _local_units(
     plan: ScanPlan, limit: int | None, runner: Runner, units: Sequence[Unit] | None
 ) -> list[Unit] | int:
-    """The stripes to read where they hold few candidate rows, by the indexes; about how many rows where not."""
+    """Return the stripes that the driver reads, if few rows may match; otherwise an estimate of the number of rows."""
     if limit == 0:
         return []
     paths = {task.path for task in plan.tasks}
     total = sum(view.num_rows for view in plan.snapshot.files if view.file.path in paths)
     if len(plan.tasks) > MAX_LOCAL_FILES:
         return total
-    most = MAX_LOCAL_VALUES // len(plan.columns)
+    max_rows = MAX_LOCAL_VALUES // len(plan.columns)
     candidates = certain = seen = 0
-    found: list[Unit] = []
-
+    selected: list[Unit] = []
     for task, answer in runner.run_lookups(plan.tasks, every=True) if units is None else units:
         seen += answer.num_rows
         answer = answer.first(None if limit is None else limit - certain)
@@ -220,25 +227,93 @@ def _few_reads(
             continue
         candidates += len(answer.bounds.upper)
         certain += len(answer.bounds.lower)
-        if candidates > most:
+        if candidates > max_rows:
             return max(candidates * total // seen, candidates)
-        found.append((task, answer))
+        selected.append((task, answer))
         if limit is not None and certain >= limit:
             break
-    return found
+    return selected
 
 
-def _read(reads: Sequence[Unit], schema: pa.Schema, limit: int | None) -> pa.Table:
-    found = run_units(reads, OpenTask.read)
-    batches = [numbered(batch) for batch in found]
-    # PySpark cannot take a table of no batches
+def _read_units(units: Sequence[Unit], schema: pa.Schema, limit: int | None) -> pa.Table:
+    batches = [numbered(batch) for batch in run_units(units, OpenTask.read)]
+    # PySpark rejects a table without batches
     return pa.Table.from_batches(batches, schema).slice(0, limit) if batches else schema.empty_table()
 
 
-def _frame(spark: SparkSession, table: pa.Table) -> DataFrame:
+def _local_frame(spark: SparkSession, table: pa.Table) -> DataFrame:
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    # Spark takes an empty batch for the end of the rows
+    # Spark stops reading at an empty batch
     batches = [batch for batch in table.to_batches() if batch.num_rows]
     table = pa.Table.from_batches(batches, table.schema) if batches else table.schema.empty_table()
     return spark.createDataFrame(table, from_arrow_schema(table.schema))
+
+
+#: Kinds whose stored values Spark's reader returns unchanged.
+_NATIVE_KINDS = frozenset(
+    {
+        *(Kind.BOOLEAN, Kind.BYTE, Kind.SHORT, Kind.INT, Kind.LONG, Kind.FLOAT, Kind.DOUBLE),
+        *(Kind.STRING, Kind.DATE, Kind.DECIMAL, Kind.LIST, Kind.MAP, Kind.STRUCT),
+    }
+)
+
+
+def split_native(plan: ScanPlan) -> tuple[list[ScanTask], ScanPlan]:
+    """Return the tasks that Spark's own reader can run, and the plan without them."""
+    # Spark's optimizer fails on a union with equal columns
+    if len({column.name for column in plan.columns}) < len(plan.columns):
+        return [], plan
+    columns = plan.snapshot.schema.data_columns
+    types = [part for column in columns for part in column.type.walk()]
+    # Spark rejects a schema with names that differ in letter case only
+    for names in ([column.name for column in columns], *(part.field_names for part in types)):
+        if len({*map(str.lower, names)}) < len(names):
+            return [], plan
+    if any(column.is_partition or not _is_native(column.type) for column in plan.columns):
+        return [], plan
+    if any(part.kind is Kind.UNION for part in types):
+        return [], plan
+    views = {view.file.path: view for view in plan.snapshot.files}
+    native = []
+    for task in plan.tasks:
+        view = views.get(task.path)
+        # the same names in the same order: Spark may match columns by name or by position
+        if (
+            view is not None
+            and view.file.acid is None
+            and isinstance(task.filter, Always)
+            and "://" not in task.uri
+            and escape_glob(task.uri) == task.uri
+            and [name for name, _ in view.columns] == [column.name for column in columns]
+            and all(
+                data_type.same_as(column.type)
+                for (_, data_type), column in zip(view.columns, columns, strict=True)
+            )
+        ):
+            native.append(task)
+    if not native:
+        return [], plan
+    paths = {task.path for task in native}
+    return native, replace(plan, tasks=tuple(task for task in plan.tasks if task.path not in paths))
+
+
+def native_frame(spark: SparkSession, plan: ScanPlan, tasks: Sequence[ScanTask]) -> DataFrame:
+    """Read the columns of a plan from the data files of some tasks by Spark, named by their position."""
+    schema = [
+        f"{quoted(column.name)} {spark_ddl(column.type)}" for column in plan.snapshot.schema.data_columns
+    ]
+    frame = (
+        spark.read.schema(", ".join(schema))
+        # no column is a partition value, so Spark need not infer any from directories
+        .option("recursiveFileLookup", "true")
+        # a session that ignores missing files would lose the rows of a deleted one
+        .option("ignoreMissingFiles", "false")
+        .option("ignoreCorruptFiles", "false")
+        .orc([task.uri for task in tasks])
+    )
+    return frame.select(*(frame[quoted(c.name)].alias(f"c{at}") for at, c in enumerate(plan.columns)))
+
+
+def _is_native(data_type: OrcType) -> bool:
+    return all(part.kind in _NATIVE_KINDS for part in data_type.walk())

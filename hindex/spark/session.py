@@ -1,4 +1,4 @@
-"""A quiet local Spark session, for the jobs of a caller who has none."""
+"""Spark sessions: a quiet local one for callers without a session, its Java runtime, and a session's time zones."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import atexit
 import contextlib
 import os
 import re
+import shutil
+import subprocess
 import sys
 import tempfile
 import warnings
@@ -13,17 +15,19 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from hindex.errors import HindexError, MissingRuntimeError
-from hindex.spark.java import INSTALL_HINT, find_java
+from hindex.plan.time_zones import TimeZones
+from hindex.spark.jobs import described, first_line
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _GIB = 1 << 30
-#: What Java raised, in the text of a Py4J error.
+#: The Java exception in the message of a Py4J error.
 _JAVA_ERROR = re.compile(r"^: (.+)$", re.MULTILINE)
-#: Lines of Spark's log that are there also when all is well, and stack frames.
+#: Lines of Spark's log without an error, and stack frames.
 _CHATTER = re.compile(
     r"WARNING: |Using Spark's default|Setting |To adjust |\d\d/\d\d/\d\d |at |\S+/spark-class: "
 )
@@ -32,17 +36,18 @@ _CHATTER = re.compile(
 def local_session(
     master: str | None = None, conf: Mapping[str, str] | None = None, app_name: str = "hindex"
 ) -> SparkSession:
-    """The running session of this process, or a new one that prints nothing.
+    """Return the running session of this process, or a new one that prints nothing.
 
-    Nothing reaches standard error: no progress bars, log lines or start-up notes. What the Java side writes
-    there goes to an unnamed temporary file, whose end becomes part of the error when the start fails.
+    Nothing reaches standard error: no progress bars, log lines or start-up notes. The Java side logs to an unnamed
+    temporary file; the error of a failed start quotes its end.
 
     :param master: ``local[*]`` by default; any Spark master, or ``sc://host:port`` for Spark Connect.
-    :param conf: Spark settings; they win over the ones chosen here.
+    :param conf: Spark settings; they override the defaults of :func:`default_conf`.
     :raises MissingRuntimeError: if PySpark or Java is missing or too old; the message says what to install.
-    :raises HindexError: if Spark does not start, or the running session cannot take ``master`` or ``conf``.
+    :raises HindexError: if Spark does not start, or the running session has another ``master`` or fixed settings that
+        differ from ``conf``.
     """
-    wanted = dict(conf or {})
+    settings = dict(conf or {})
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
@@ -51,16 +56,16 @@ def local_session(
         ) from error
     running = SparkSession.getActiveSession()
     if running is not None:
-        return _adapted(running, master, wanted)
+        return _configure(running, master, settings)
     if master is not None and master.startswith("sc://"):
-        return _connected(master, wanted, app_name)
-    if _jvm_is_running():
-        return SparkSession.builder.appName(app_name).config(map={**wanted}).getOrCreate()
-    return _started(master or "local[*]", wanted, app_name)
+        return _connect(master, settings, app_name)
+    if _is_jvm_running():
+        return SparkSession.builder.appName(app_name).config(map={**settings}).getOrCreate()
+    return _start(master or "local[*]", settings, app_name)
 
 
 def default_conf(master: str) -> dict[str, str]:
-    """The settings of a session that hindex starts itself."""
+    """Return the settings of a session that hindex starts itself."""
     settings = {
         "spark.log.level": "ERROR",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -77,57 +82,57 @@ def default_conf(master: str) -> dict[str, str]:
 
 
 def running_session() -> SparkSession | None:
-    """The active session of this process, which is the one that :func:`local_session` gives; None without one."""
-    sql = sys.modules.get("pyspark.sql")  # which nobody has a session without
-    found: SparkSession | None = None if sql is None else sql.SparkSession.getActiveSession()
-    return found
+    """Return the active session of this process, which :func:`local_session` uses; None if there is none."""
+    sql = sys.modules.get("pyspark.sql")  # not imported: there is no session yet
+    session: SparkSession | None = None if sql is None else sql.SparkSession.getActiveSession()
+    return session
 
 
 def has_own_settings(master: str | None) -> bool:
-    """Return True if a session may start with settings that neither its user nor hindex chose."""
+    """Return True if a session may start with settings from a server, the environment or a configuration file."""
     if (master is not None and master.startswith("sc://")) or "SPARK_ANSI_SQL_MODE" in os.environ:
         return True
-    directory = _configuration()
+    directory = _conf_dir()
     return directory is not None and (directory / _CATALOG_FILES[0]).exists()
 
 
-def may_know_tables() -> bool:
+def may_have_tables() -> bool:
     """Return True if the catalog of a default :func:`local_session` may have tables.
 
-    One that it starts has none where nobody says which: its catalog is in memory, and new.
+    A session that hindex starts without a configured catalog has none: its catalog is in memory, and new.
     """
     return (
         running_session() is not None
-        or ("pyspark" in sys.modules and _jvm_is_running())
+        or ("pyspark" in sys.modules and _is_jvm_running())
         or any(name in os.environ for name in ("PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT"))
         or _has_catalog_files()
     )
 
 
-def _configuration() -> Path | None:
-    """The directory of Spark's configuration, as the environment tells it."""
+def _conf_dir() -> Path | None:
+    """Return the directory of Spark's configuration, by the environment."""
     home = os.environ.get("SPARK_HOME")
     directory = os.environ.get("SPARK_CONF_DIR") or (home and f"{home}/conf")
     return Path(directory) if directory else None
 
 
 _WAREHOUSE = "spark.sql.warehouse.dir"
-#: Settings, and files of Spark's configuration, of somebody who may have tables of his own in a catalog that stays.
+#: Settings, and files of Spark's configuration, that may name a permanent catalog.
 _CATALOG_SETTINGS = (_WAREHOUSE, "spark.sql.catalogImplementation")
 _CATALOG_FILES = ("spark-defaults.conf", "hive-site.xml")
 
 
 def _has_catalog_files() -> bool:
-    directory = _configuration()
+    directory = _conf_dir()
     return directory is not None and any((directory / name).exists() for name in _CATALOG_FILES)
 
 
-def _warehouse_conf(master: str, wanted: Mapping[str, str]) -> dict[str, str]:
-    """Return the warehouse directory of a session with its own catalog; none by default.
+def _warehouse_conf(master: str, settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the setting of a temporary warehouse directory; empty if the session has a permanent catalog.
 
-    By default Spark makes a directory in the current one as soon as a name is looked up.
+    By default Spark creates a directory in the current one at the first lookup of a name.
     """
-    if not master.startswith("local") or any(name in wanted for name in _CATALOG_SETTINGS):
+    if not master.startswith("local") or any(name in settings for name in _CATALOG_SETTINGS):
         return {}
     if _has_catalog_files():
         return {}
@@ -136,29 +141,29 @@ def _warehouse_conf(master: str, wanted: Mapping[str, str]) -> dict[str, str]:
 
 @cache
 def _warehouse() -> str:
-    """A directory for what is written to the session's catalog; it goes at the end, unless something is in it."""
-    made = tempfile.mkdtemp(prefix="hindex-warehouse-")
+    """Make a temporary warehouse directory; it is removed at exit if it is empty."""
+    directory = tempfile.mkdtemp(prefix="hindex-warehouse-")
 
     def remove() -> None:
         with contextlib.suppress(OSError):
-            Path(made).rmdir()
+            Path(directory).rmdir()
 
     atexit.register(remove)
-    return made
+    return directory
 
 
-def java_session(spark: SparkSession) -> Any:  # noqa: ANN401 an object of Java
-    """The Java side of a session, which is within reach; None over Spark Connect."""
+def java_session(spark: SparkSession) -> Any:  # noqa: ANN401 a Java object
+    """Return the Java object of a classic session; None over Spark Connect."""
     return getattr(spark, "_jsparkSession", None)
 
 
 @contextlib.contextmanager
 def as_active(spark: SparkSession) -> Iterator[None]:
-    """Let a session be the active one of the thread's Java side for a while; over Spark Connect there is none.
+    """Make a session the active one of this thread's Java side in the block; a no-op over Spark Connect.
 
-    A program may have several, and parts of Spark ask the active one, whichever was called.
+    A program may have several sessions, and parts of Spark use the active one instead of the one that was called.
 
-    :raises py4j.protocol.Py4JError: of a Spark whose inner parts differ.
+    :raises py4j.protocol.Py4JError: for Spark versions with other internals.
     """
     session = java_session(spark)
     if session is None:
@@ -177,7 +182,10 @@ def as_active(spark: SparkSession) -> Iterator[None]:
 
 
 def check_running(spark: SparkSession) -> None:
-    """:raises HindexError: if the session was stopped, in this process."""
+    """Raise an error if the session was stopped in this process.
+
+    :raises HindexError: with the remedy.
+    """
     context = getattr(spark, "_sc", None)
     is_stopped = getattr(spark, "is_stopped", False) if context is None else context._jsc is None
     if is_stopped:
@@ -188,15 +196,16 @@ def check_running(spark: SparkSession) -> None:
 
 
 def _driver_memory() -> int:
-    """Bytes for the Java heap: a quarter of the machine's memory, within 1 to 4 GiB."""
+    """Return the size of the Java heap in bytes: a quarter of the machine's memory, within 1 to 4 GiB."""
     try:
         total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError):  # a system that does not tell
+    except (OSError, ValueError):  # not supported by the system
         total = 0
     return min(max(total // 4, _GIB), 4 * _GIB)
 
 
-def _adapted(running: SparkSession, master: str | None, wanted: Mapping[str, str]) -> SparkSession:
+def _configure(running: SparkSession, master: str | None, settings: Mapping[str, str]) -> SparkSession:
+    """Apply settings to a running session. :raises HindexError: if it has another master, or a setting is fixed."""
     if master is not None and not master.startswith("sc://"):
         current = running.conf.get("spark.master", None)
         if current is not None and current != master:
@@ -204,8 +213,8 @@ def _adapted(running: SparkSession, master: str | None, wanted: Mapping[str, str
                 f"a Spark session on master {current!r} is running, so master {master!r} cannot be used: "
                 "stop that session first"
             )
-    for key, value in wanted.items():
-        if _holds(running.conf.get(key, None), key, value):
+    for key, value in settings.items():
+        if _has_value(running.conf.get(key, None), key, value):
             continue
         if not running.conf.isModifiable(key):
             raise HindexError(
@@ -216,12 +225,12 @@ def _adapted(running: SparkSession, master: str | None, wanted: Mapping[str, str
     return running
 
 
-def _holds(current: str | None, key: str, value: str) -> bool:
-    # Spark puts options of its own before those that were given
+def _has_value(current: str | None, key: str, value: str) -> bool:
+    # Spark prepends its own Java options
     return current is not None and (current == value or (key.endswith("JavaOptions") and value in current))
 
 
-def _jvm_is_running() -> bool:
+def _is_jvm_running() -> bool:
     """Return True if this process has a JVM already, its own or that of ``spark-submit``."""
     from pyspark import SparkContext
 
@@ -229,21 +238,23 @@ def _jvm_is_running() -> bool:
     return "PYSPARK_GATEWAY_PORT" in os.environ or getattr(SparkContext, "_gateway", None) is not None
 
 
-def _connected(master: str, wanted: Mapping[str, str], app_name: str) -> SparkSession:
+def _connect(master: str, settings: Mapping[str, str], app_name: str) -> SparkSession:
+    """Connect to a Spark Connect server."""
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     try:
-        return SparkSession.builder.remote(master).appName(app_name).config(map={**wanted}).getOrCreate()
+        return SparkSession.builder.remote(master).appName(app_name).config(map={**settings}).getOrCreate()
     except ImportError as error:
         raise MissingRuntimeError(
-            f"Spark Connect needs more packages ({_first_line(error)}): pip install 'pyspark[connect]'"
+            f"Spark Connect needs more packages ({first_line(error)}): pip install 'pyspark[connect]'"
         ) from error
     except PySparkException as error:
-        raise HindexError(f"cannot connect to Spark at {master}: {_first_line(error)}") from error
+        raise HindexError(f"cannot connect to Spark at {master}: {first_line(error)}") from error
 
 
-def _started(master: str, wanted: Mapping[str, str], app_name: str) -> SparkSession:
+def _start(master: str, settings: Mapping[str, str], app_name: str) -> SparkSession:
+    """Start a JVM and a session in it."""
     from py4j.protocol import Py4JError
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkException
@@ -251,19 +262,19 @@ def _started(master: str, wanted: Mapping[str, str], app_name: str) -> SparkSess
     from pyspark.sql import SparkSession
 
     find_java()
-    _hush_python_side()
+    _silence_pyspark()
     if master.startswith("local"):
-        # Spark's own default is the first python3 of the PATH, which may be another environment
+        # Spark's default is the first python3 of the PATH, which may be another environment
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    settings = {
+    merged = {
         **default_conf(master),
-        **_warehouse_conf(master, wanted),
+        **_warehouse_conf(master, settings),
         "spark.master": master,
         "spark.app.name": app_name,
-        **wanted,
+        **settings,
     }
-    spark_conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
-    # unnamed, so that nothing is left behind; the Java side keeps it open for as long as it lives
+    spark_conf = SparkConf(loadDefaults=False).setAll(list(merged.items()))
+    # unnamed, so that no file remains; the Java side keeps it open while it runs
     log = tempfile.TemporaryFile()  # noqa: SIM115
     try:
         gateway = launch_gateway(spark_conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
@@ -275,8 +286,8 @@ def _started(master: str, wanted: Mapping[str, str], app_name: str) -> SparkSess
         log.close()
 
 
-def _hush_python_side() -> None:
-    """Keep PySpark's Python half from printing what the caller sees anyway, as an error or not at all."""
+def _silence_pyspark() -> None:
+    """Disable log lines and warnings of PySpark that repeat a raised error or concern only its developers."""
     from pyspark.logger import PySparkLogger
 
     # analysis errors are raised and, besides, logged as JSON with the whole Java stack
@@ -294,8 +305,8 @@ def _start_failure(master: str, error: Exception, log: list[str]) -> str:
     if raised is not None:
         cause = raised[1]
     else:
-        told = [line for line in log if not _CHATTER.match(line)]
-        cause = told[0].removeprefix('Exception in thread "main" ') if told else _first_line(error)
+        lines = [line for line in log if not _CHATTER.match(line)]
+        cause = lines[0].removeprefix('Exception in thread "main" ') if lines else first_line(error)
     return f"Spark does not start on master {master!r}: {cause}"
 
 
@@ -304,6 +315,68 @@ def _tail(log: IO[bytes], size: int = 64 * 1024) -> list[str]:
     return [line for line in map(str.strip, log.read().decode(errors="replace").splitlines()) if line]
 
 
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+#: The minimum version of Java for Spark 4.
+MINIMUM_JAVA = 17
+
+INSTALL_HINT = (
+    f"install Java {MINIMUM_JAVA} or later (Debian and Ubuntu: apt-get install default-jre-headless), "
+    "or set JAVA_HOME to one"
+)
+
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+
+
+def find_java() -> str:
+    """Return the path of the ``java`` program that Spark uses.
+
+    :raises MissingRuntimeError: if there is none, it does not run, or it is older than :data:`MINIMUM_JAVA`.
+    """
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    if java is None:
+        raise MissingRuntimeError(f"Spark needs Java and there is none on the PATH: {INSTALL_HINT}")
+    try:
+        process = subprocess.run([java, "-version"], capture_output=True, text=True, check=True, timeout=60)
+    except (OSError, subprocess.SubprocessError) as error:
+        program = f"{java} (from JAVA_HOME)" if home else java
+        raise MissingRuntimeError(
+            f"Spark needs Java and {program} does not run ({error}): {INSTALL_HINT}"
+        ) from error
+    version = java_version(process.stderr)
+    if version is not None and version < MINIMUM_JAVA:
+        raise MissingRuntimeError(
+            f"Spark needs Java {MINIMUM_JAVA} or later and {java} is {version}: {INSTALL_HINT}"
+        )
+    return java
+
+
+def java_version(output: str) -> int | None:
+    """Return the feature version in the output of ``java -version``, or None.
+
+    >>> java_version('openjdk version "17.0.15" 2025-04-15')
+    17
+    >>> java_version('java version "1.8.0_402"')
+    8
+    """
+    match = _VERSION.search(output)
+    return int(match[1]) if match else None
+
+
+#: Default time zones of the sessions' JVMs.
+_java_zones: WeakKeyDictionary[SparkSession, str] = WeakKeyDictionary()
+
+
+def session_time_zones(spark: SparkSession) -> TimeZones:
+    """Return the time zones of a session: its JVM's, in which ORC timestamps are read, and its own.
+
+    The JVM's zone is read once, by a statement.
+
+    :raises HindexError: if the session was stopped.
+    """
+    check_running(spark)
+    java = _java_zones.get(spark)
+    if java is None:
+        with described(spark, "ask for the time zone of Java"):
+            java = str(spark.sql("SELECT reflect('java.time.ZoneId', 'systemDefault')").collect()[0][0])
+        _java_zones[spark] = java
+    return TimeZones(java, str(spark.conf.get("spark.sql.session.timeZone")))

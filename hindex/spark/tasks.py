@@ -1,13 +1,13 @@
-"""Group the stripes of data files into Spark tasks of even size.
+"""Spark tasks: groups of stripes of even size, and DataFrames of the batches that tasks yield.
 
-Executors import this file: it knows neither Spark nor SQL.
+Executors import this module, so it imports neither PySpark nor SQL.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
@@ -16,24 +16,27 @@ from hindex.plan.modes import Mode
 from hindex.scan.open_task import OpenTask
 from hindex.scan.scan_task import ScanTask
 from hindex.scan.task_runner import is_deleted_file
+from hindex.spark.workers import check_workers
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
     from hindex.scan.planning import ScanPlan
 
-#: Rows that executors hand to Spark at a time.
+#: Maximum number of rows in a batch that an executor passes to Spark.
 BATCH_ROWS = 1 << 16
-#: Bytes of data files that a Spark task is given, at most where stripes allow, and at least.
-MOST_BYTES = 128 << 20
-LEAST_BYTES = 4 << 20
-#: Spark tasks for each processor: some end sooner than others.
+#: Maximum (a stripe is never cut) and minimum number of bytes of data files for a Spark task.
+MAX_BYTES = 128 << 20
+MIN_BYTES = 4 << 20
+#: Spark tasks for each core, because tasks differ in duration.
 _TASKS_PER_CORE = 3
 
 
 @dataclass(frozen=True, slots=True)
 class ReadUnit:
-    """Some stripes of a scan task: from ``first`` up to ``end``, where that is None all that follow.
+    """The stripes ``[first, end)`` of a scan task.
 
-    The last unit of a file has no end, so that no stripe is passed by in a file that was replaced by a longer one.
+    :param end: None for the last unit of a file, so that no stripe is missed if a longer file replaces it.
     """
 
     task: ScanTask
@@ -41,41 +44,43 @@ class ReadUnit:
     end: int | None = None
 
 
-#: What one Spark task reads.
-Group = tuple[ReadUnit, ...]
+#: The units that one Spark task reads.
+UnitGroup = tuple[ReadUnit, ...]
 
 
-def group_units(plan: ScanPlan, cores: int) -> list[Group]:
-    """The tasks of a plan, cut by stripes and put together so that each group has about as many bytes."""
+def group_units(plan: ScanPlan, cores: int) -> list[UnitGroup]:
+    """Split the tasks of a plan between stripes and combine them to groups of about the same number of bytes."""
     stripes = {view.file.path: max(view.num_stripes, 1) for view in plan.snapshot.files}
     total = sum(task.length for task in plan.tasks)
-    target = min(max(total // (max(cores, 1) * _TASKS_PER_CORE), LEAST_BYTES), MOST_BYTES)
-    groups: list[Group] = []
+    target = min(max(total // (max(cores, 1) * _TASKS_PER_CORE), MIN_BYTES), MAX_BYTES)
+    groups: list[UnitGroup] = []
     current: list[ReadUnit] = []
-    held = 0
+    current_bytes = 0
     for task in plan.tasks:
         count = stripes.get(task.path, 1)
         pieces = min(-(-task.length // target), count)
         bounds = [count * piece // pieces for piece in range(pieces)] if pieces else [0]
         size = task.length // len(bounds)
         for first, end in zip(bounds, [*bounds[1:], None], strict=True):
-            if current and held + size > target:
+            if current and current_bytes + size > target:
                 groups.append(tuple(current))
-                current, held = [], 0
+                current, current_bytes = [], 0
             current.append(ReadUnit(task, first, end))
-            held += size
+            current_bytes += size
     if current:
         groups.append(tuple(current))
     return groups
 
 
-def read_group(group: Group, limit: int | None = None, mode: Mode = Mode.LENIENT) -> Iterator[pa.RecordBatch]:
-    """The wanted rows of a group, at most ``limit``: what an executor runs.
+def read_group(
+    group: UnitGroup, limit: int | None = None, mode: Mode = Mode.LENIENT
+) -> Iterator[pa.RecordBatch]:
+    """Read the selected rows of a group on an executor, at most ``limit``.
 
-    Columns are named by their position, so that any names, and equal ones, can be asked for. Timestamps are instants
+    Columns are named by their position, so that a DataFrame may have any names, and equal ones. Timestamps are instants
     if the plan has time zones, otherwise wall clocks.
 
-    :raises FallbackError: in strict mode, where an index turns out not to be usable.
+    :raises FallbackError: in strict mode, if an index is not usable.
     """
     for unit in group:
         if limit is not None and limit <= 0:
@@ -92,7 +97,7 @@ def _read_unit(unit: ReadUnit, limit: int | None, mode: Mode) -> Iterator[pa.Rec
     except HindexError as error:
         if not is_deleted_file(error):
             raise
-        # Spark shows the whole traceback: without the cause it is a short one
+        # Spark shows the whole traceback, which is short without the cause
         raise DeletedFileError(
             f"data file {unit.task.path!r} was deleted after the DataFrame was made: make the DataFrame again, which "
             "lists the table anew"
@@ -123,3 +128,61 @@ def numbered_schema(schema: pa.Schema) -> pa.Schema:
 def numbered(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Name a batch's columns by their position."""
     return pa.RecordBatch.from_arrays(batch.columns, schema=numbered_schema(batch.schema))
+
+
+T = TypeVar("T")
+
+#: Assumed number of cores of a cluster of unknown size.
+_UNKNOWN_CORES = 8
+#: Maximum number of placeholder values, by which Spark estimates the size of a DataFrame.
+_MAX_PLACEHOLDERS = 16_000_000
+
+
+def cores(spark: SparkSession) -> int:
+    """Return the number of tasks that the session's cluster runs at a time, or an assumption."""
+    from pyspark.errors import PySparkException
+
+    try:
+        return int(spark.sparkContext.defaultParallelism)
+    except (PySparkException, AttributeError):
+        # Spark Connect has no context
+        parallelism = spark.conf.get("spark.default.parallelism", None)
+        return int(parallelism) if parallelism and parallelism.isdigit() else _UNKNOWN_CORES
+
+
+def task_frame(
+    spark: SparkSession,
+    tasks: Sequence[T],
+    run: Callable[[T], Iterator[pa.RecordBatch]],
+    schema: pa.Schema,
+    *,
+    rows: int = 0,
+) -> DataFrame:
+    """Make a DataFrame of the batches that ``run`` yields for each task, one Spark task each.
+
+    Spark sends both to the executors, so tasks are small and picklable. Timestamps of ``schema`` without a zone are
+    Spark's ``timestamp_ntz``.
+
+    :param rows: estimated number of rows, if there are many: Spark assumes that a DataFrame has as many bytes as its
+        input, and would broadcast a large one with a small input in a join.
+    :raises MissingRuntimeError: if the session's Python workers cannot run hindex.
+    """
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    check_workers(spark)
+    all_tasks = tuple(tasks)
+    # input numbers for each task: eight bytes each, about the size of a value
+    per_task = max(min(rows * len(schema), _MAX_PLACEHOLDERS) // max(len(all_tasks), 1), 1)
+
+    def run_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        done = -1
+        for batch in batches:
+            # ascending, without gaps
+            ends = [batch.column(0)[at].as_py() // per_task for at in (0, -1)] if batch.num_rows else [0, -1]
+            for number in range(max(ends[0], done + 1), ends[1] + 1):
+                done = number
+                yield from run(all_tasks[number])
+
+    return spark.range(0, len(all_tasks) * per_task, 1, len(all_tasks)).mapInArrow(
+        run_partition, from_arrow_schema(schema)
+    )

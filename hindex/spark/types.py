@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
 
 def spark_ddl(data_type: OrcType, *, wall_clock: str = "timestamp") -> str:
-    """A type as Spark writes it in DDL.
+    """Return a type in Spark's DDL.
 
     An ORC timestamp, a wall clock without a zone, is Spark's ``timestamp``: the instant at which a clock in the
-    default time zone of Spark's Java shows it. Strings of limited length are plain strings.
+    default time zone of Spark's JVM shows it. Strings of limited length are plain strings.
 
-    :param wall_clock: the type of such timestamps, where it is another one.
+    :param wall_clock: another type for ORC timestamps.
 
     >>> spark_ddl(OrcType(Kind.LIST, children=(OrcType(Kind.VARCHAR, max_length=5),)))
     'array<string>'
 
-    :raises ColumnError: for a union, which Spark does not have.
+    :raises ColumnError: for a union, which Spark lacks.
     """
     if data_type.kind in STRING_KINDS:
         return "string"
@@ -52,17 +52,16 @@ def spark_ddl(data_type: OrcType, *, wall_clock: str = "timestamp") -> str:
             return str(data_type)
 
 
-def same_type(data_type: OrcType, in_spark: DataType) -> bool:
-    """Return True if a type, as :func:`spark_ddl` gives it, equals a Spark type."""
+def is_same_type(data_type: OrcType, spark_type: DataType) -> bool:
+    """Return True if Spark reads an ORC type as the Spark type."""
     try:
         ddl = spark_ddl(data_type)
     except ColumnError:
         return False
-    return ddl.replace("`", "").replace("timestamp_ltz", "timestamp") == in_spark.simpleString().replace(
-        "`", ""
-    )
+    ddl = ddl.replace("`", "").replace("timestamp_ltz", "timestamp")
+    return ddl == spark_type.simpleString().replace("`", "")
 
 
 def quoted(name: str) -> str:
-    """A name in the quotes of SQL."""
+    """Return a name in backquotes."""
     return f"`{name.replace('`', '``')}`"

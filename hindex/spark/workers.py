@@ -1,4 +1,4 @@
-"""The Python workers of a session: they need hindex, in the driver's version, before they can run a task of it."""
+"""Checks of a session's Python workers, which need hindex in the driver's version."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from hindex.spark.jobs import described, failure_message, is_connect, is_interru
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Contexts, or sessions of Spark Connect, whose workers run hindex.
+#: Contexts, or sessions of Spark Connect, whose workers have passed the check.
 _checked: WeakSet[Any] = WeakSet()
 
-#: Modules that tasks import; Spark itself needs the last one.
+#: Modules that tasks import; Spark itself needs pandas.
 _MODULES = ("hindex", "hindex.build.task", "hindex.spark.tasks", "pandas")
 
 _VERSION = "import sys; print('%d.%d' % sys.version_info[:2])"
 
 
 def check_workers(spark: SparkSession) -> None:
-    """Check that the Python workers of a session can run tasks of hindex; a session is asked once.
+    """Check that the Python workers of a session can run tasks of hindex, once for each session.
 
-    One job of one task imports hindex on an executor, which is cheap beside the start of the first worker. No task
-    fails where it is missing, so that Spark writes no stack traces.
+    A job of one task imports hindex on an executor, which is cheap beside the start of the first worker. The task
+    returns a missing import instead of raising it, so that Spark logs no stack traces.
 
     :raises MissingRuntimeError: with the remedy.
     """
@@ -46,17 +46,17 @@ def check_workers(spark: SparkSession) -> None:
     probe = functions.udf(_probe(), "string", useArrow=False)
     try:
         with described(spark, "look for hindex in the Python workers"):
-            found = spark.range(0, 1, 1, 1).select(probe("id")).collect()[0][0]
+            report = spark.range(0, 1, 1, 1).select(probe("id")).collect()[0][0]
     except Exception as error:  # of PySpark or Py4J
         if is_interrupt(error):
             raise KeyboardInterrupt from error
         raise MissingRuntimeError(failure_message(error)) from None
-    _check_versions(**json.loads(found))
+    _check_versions(**json.loads(report))
     _checked.add(key)
 
 
 def _probe() -> Callable[[object], str]:
-    """A function that travels by value, because workers may have nothing to import it from."""
+    """Return a function that is pickled by value, because workers may lack this module."""
     modules = _MODULES
 
     def probe(_: object) -> str:
@@ -103,22 +103,22 @@ def _check_versions(missing: str, version: str | None, python: str, program: str
 
 
 def _check_program(spark: SparkSession) -> None:
-    """Check the workers' program where it runs on this machine: Spark would tell of it in stack traces."""
+    """Check the workers' Python program if it runs on this machine: Spark reports problems in stack traces."""
     context = spark.sparkContext
     program = context.pythonExec
     master = context.master or ""
     is_local = master == "local" or master.startswith("local[")
     if not is_local or program == sys.executable:
         return
-    wanted = ".".join(platform.python_version_tuple()[:2])
+    version = ".".join(platform.python_version_tuple()[:2])
     problem = ""
     if shutil.which(program) is None:
         problem = f"Spark's Python workers cannot start: there is no program {program!r}"
     else:
-        ran = subprocess.run([program, "-c", _VERSION], capture_output=True, text=True, check=False)
-        found = ran.stdout.strip()
-        if ran.returncode or found != wanted:
-            version = f"Python {found}" if found else "no Python that starts"
-            problem = f"Spark's Python workers run {program!r}, {version}, and this program Python {wanted}"
+        process = subprocess.run([program, "-c", _VERSION], capture_output=True, text=True, check=False)
+        worker_version = process.stdout.strip()
+        if process.returncode or worker_version != version:
+            worker = f"Python {worker_version}" if worker_version else "no Python that starts"
+            problem = f"Spark's Python workers run {program!r}, {worker}, and this program Python {version}"
     if problem:
         raise MissingRuntimeError(f"{problem}. {worker_remedy()}")

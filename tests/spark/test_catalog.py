@@ -14,10 +14,10 @@ import pytest
 import hindex
 from hindex.errors import NotOrcError, TableError, UnsupportedError
 from hindex.plan.reasons import Reason
-from hindex.spark import partitions
+from hindex.spark import locations
 from hindex.spark.catalog import describe_table, described_columns, run
-from hindex.spark.session_time_zones import zones
-from hindex.spark.statements import check_same_rows
+from hindex.spark.compatibility import check_same_rows
+from hindex.spark.session import session_time_zones
 from hindex.sql import parse
 from hindex.sql.statements import Select
 from tests.support.queries import compare
@@ -176,10 +176,10 @@ def test_partitions_in_the_directories_of_others(
         statements.append(statement)
         return run(spark, name, statement)
 
-    monkeypatch.setattr(partitions, "run", told)
+    monkeypatch.setattr(locations, "run", told)
     if lookup == "one by one":
         # as over Spark Connect
-        monkeypatch.setattr(partitions, "ask_session_catalog", lambda *_: None)
+        monkeypatch.setattr(locations, "call_session_catalog", lambda *_: None)
     root = tmp_path / "made"
     table = hindex.connect(spark=spark).table(made)
     table.create_index("i", "a")
@@ -223,7 +223,7 @@ def test_values_in_statements(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_escaped: str
 ) -> None:
     """Over Spark Connect, each partition is asked for by its values."""
-    monkeypatch.setattr(partitions, "ask_session_catalog", lambda *_: None)
+    monkeypatch.setattr(locations, "call_session_catalog", lambda *_: None)
     spark.sql(
         f"CREATE TABLE stated (a INT, `p q` STRING, r INT) USING orc PARTITIONED BY (`p q`, r) LOCATION '{tmp_path}/s'"
     )
@@ -235,7 +235,7 @@ def test_values_in_statements(
             + f" PARTITION (`p q` = 'f', r = NULL) LOCATION '{tmp_path}/a%20b'"
         )
         spark.conf.set("spark.sql.parser.escapedStringLiterals", is_escaped)
-        found = partitions.catalog_partitions(spark, "stated", describe_table(spark, "stated"))
+        found = locations.catalog_partitions(spark, "stated", describe_table(spark, "stated"))
         assert found.here == {
             "p q=a%5Cb%27%22c/r=1",
             "p q=x%2Fy/r=1",
@@ -358,7 +358,7 @@ def test_types_of_a_file_that_was_replaced(spark: SparkSession, tmp_path: Path) 
     def told() -> str:
         snapshot = hindex.connect().table(str(tmp_path / "t")).snapshot()
         with pytest.raises(UnsupportedError) as raised:
-            check_same_rows(lambda: zones(spark), lambda _, default: default, snapshot, select)
+            check_same_rows(lambda: session_time_zones(spark), lambda _, default: default, snapshot, select)
         return str(raised.value)
 
     before = path.stat()

@@ -18,7 +18,7 @@ from hindex.api.connection import Connection
 from hindex.api.table import IndexSpec, Table
 from hindex.errors import IndexExistsError, IndexNotFoundError
 from hindex.maintain.results import IndexState, RefreshResult
-from hindex.spark.definitions import CatalogDefinitions
+from hindex.spark.catalog import CatalogDefinitions
 from hindex.store.definitions import PREFIX, decode_definition, encode_definition
 from hindex.store.store import Store
 from tests.spark import writes_run

@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 import hindex
 import hindex.api.table
 from hindex.errors import StatementError
-from hindex.spark.catalog import first_line
+from hindex.spark.jobs import first_line
 from tests.support.queries import compare
 from tests.support.small import write_columns
 

@@ -16,8 +16,8 @@ from hindex.errors import UnsupportedError
 from hindex.explain.explanation import Explanation
 from hindex.queries.query_execution import explain_query, run_query
 from hindex.spark import catalog
+from hindex.spark.compatibility import is_ansi, is_set
 from hindex.spark.session import has_own_settings
-from hindex.spark.settings import is_ansi, is_set
 from hindex.sql.queries import parse_query
 from tests.support.queries import compare, rows
 from tests.support.small import write_columns
@@ -35,16 +35,16 @@ def test_the_session_that_is_asked(tables: hindex.Connection, spark: SparkSessio
     active = sessions.getActiveSession().get()
     other: Any = spark.newSession()._jsparkSession
     statement = 'DESCRIBE TABLE EXTENDED "qt" AS JSON'
-    assert catalog._value_inside(spark, statement) is None
+    assert catalog._run_command(spark, statement) is None
     spark.conf.set(name, "true")
     try:
         sessions.setActiveSession(other)
-        found = catalog._value_inside(spark, statement)
+        found = catalog._run_command(spark, statement)
         assert found is not None
         assert json.loads(found)["table_name"] == "qt"
         assert sessions.getActiveSession().get().equals(other)
         sessions.clearActiveSession()
-        assert catalog._value_inside(spark, statement) == found
+        assert catalog._run_command(spark, statement) == found
         assert not sessions.getActiveSession().isDefined()
     finally:
         sessions.setActiveSession(active)

@@ -21,7 +21,7 @@ import hindex.spark.scan as spark_scan
 import hindex.spark.tasks as spark_tasks
 from hindex.errors import ColumnError
 from hindex.orc.metadata.types import Kind, OrcType
-from hindex.spark.native import split_native
+from hindex.spark.scan import split_native
 from hindex.spark.types import spark_ddl
 from hindex.table.type_text import parse_type
 

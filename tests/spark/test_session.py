@@ -14,8 +14,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hindex.errors import HindexError, MissingRuntimeError
-from hindex.spark.java import find_java, java_version
-from hindex.spark.session import _warehouse_conf, default_conf, local_session, may_know_tables
+from hindex.spark.session import (
+    _warehouse_conf,
+    default_conf,
+    find_java,
+    java_version,
+    local_session,
+    may_have_tables,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,15 +71,15 @@ def test_a_session_that_nothing_is_said_of_knows_no_tables(
     with monkeypatch.context() as patched:
         for name in [name for name in sys.modules if name.partition(".")[0] == "pyspark"]:
             patched.delitem(sys.modules, name)
-        assert not may_know_tables()
+        assert not may_have_tables()
         for name in ("PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT"):
             patched.setenv(name, "1")
-            assert may_know_tables()
+            assert may_have_tables()
             patched.delenv(name)
         patched.setenv("SPARK_CONF_DIR", str(tmp_path))
-        assert not may_know_tables()
+        assert not may_have_tables()
         (tmp_path / "hive-site.xml").touch()
-        assert may_know_tables()
+        assert may_have_tables()
 
 
 def test_a_warehouse_that_somebody_names_is_left_alone(
@@ -98,7 +104,7 @@ def test_a_warehouse_that_somebody_names_is_left_alone(
 
 
 def test_a_running_session_is_used_again(spark: SparkSession) -> None:
-    assert may_know_tables()
+    assert may_have_tables()
     assert local_session() is spark
     assert local_session(conf={"spark.sql.shuffle.partitions": "3"}) is spark
     assert spark.conf.get("spark.sql.shuffle.partitions") == "3"

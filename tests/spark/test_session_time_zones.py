@@ -18,7 +18,7 @@ from hindex.plan.filter import Leaf
 from hindex.plan.filter_evaluation import mask, prune
 from hindex.plan.normalize import normalize
 from hindex.plan.time_zones import TimeZones, keyed_by_wall_clocks
-from hindex.spark.session_time_zones import zones
+from hindex.spark.session import session_time_zones
 from hindex.sql import parse_predicate
 from hindex.table.schema import TableColumn, TableSchema
 from tests.spark.layouts import LAYOUTS, compare_layouts, drop_layouts, make_layouts
@@ -257,9 +257,9 @@ def test_leaves_that_partitions_join() -> None:
 
 
 def test_the_zone_of_java_is_asked_for_once(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = zones(spark)
+    first = session_time_zones(spark)
     monkeypatch.setattr(type(spark), "sql", None)
-    assert zones(spark) == first
+    assert session_time_zones(spark) == first
 
 
 def test_the_session_of_the_connection(spark: SparkSession, tmp_path: Path) -> None:

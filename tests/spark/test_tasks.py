@@ -12,8 +12,7 @@ import pytest
 import hindex
 from hindex.orc import OrcReader
 from hindex.spark import tasks as spark_tasks
-from hindex.spark.frames import task_frame
-from hindex.spark.tasks import Group, ReadUnit, group_units, read_group
+from hindex.spark.tasks import ReadUnit, UnitGroup, group_units, read_group, task_frame
 from tests.support.small import write_columns, write_rows
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ def scan(tmp_path: Path) -> hindex.Scan:
     return hindex.connect().table(str(tmp_path)).scan("a > 5", ["id"])
 
 
-def rows(groups: list[Group]) -> list[Any]:
+def rows(groups: list[UnitGroup]) -> list[Any]:
     return [
         number for group in groups for batch in read_group(group) for number in batch.column(0).to_pylist()
     ]
@@ -44,7 +43,7 @@ def test_small_files_are_put_together(scan: hindex.Scan) -> None:
 
 @pytest.mark.parametrize("cores", [1, 2, 7, 1000])
 def test_large_files_are_cut(scan: hindex.Scan, cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spark_tasks, "LEAST_BYTES", 100)
+    monkeypatch.setattr(spark_tasks, "MIN_BYTES", 100)
     plan = scan.plan()
     groups = group_units(plan, cores)
     stripes = {view.file.path: view.num_stripes for view in plan.snapshot.files}
