@@ -65,7 +65,7 @@ class Index:
         building: BuildNotice | None = None,
         is_lost: bool = False,
     ) -> None:
-        from hindex.build.present_keys import has_present_keys
+        from hindex.build.key_types import has_current_keys
         from hindex.maintain.coverage import keys_of
 
         self._table = table
@@ -106,7 +106,7 @@ class Index:
             view
             for view in indexed
             if view.is_listed_fresh
-            and (of is None or has_present_keys(view, entry, column, of, binding, snapshot.store))
+            and (of is None or has_current_keys(view, entry, column, of, binding, snapshot.store))
         ]
         vanished = set(snapshot.vanished)
         #: Data files that the index should cover, and those it does cover as they are now.

@@ -1,7 +1,7 @@
-"""Building BTREE indexes: what to read or to merge, and the Spark job that sorts it.
+"""The build of BTREE indexes: the plan of files to read and sets to merge, and the Spark job that sorts their entries.
 
-An index has one set of files for the table, or for each partition. A refresh writes one more set, for the data files
-that changed or were added; when sets become many, or most of what one covers has changed, they are merged.
+An index has one set of files for the table, or for each partition. A refresh writes another set, for changed and new
+data files. Many sets, or sets with mostly outdated entries, are merged.
 """
 
 from __future__ import annotations
@@ -29,11 +29,9 @@ from hindex.build.btree_task import (
     unpack_key,
     write_parts,
 )
-from hindex.build.job_runner import collect
-from hindex.build.present_keys import has_keys_of
-from hindex.build.stripes import cut_entry_tasks
-from hindex.build.task_splitting import task_bytes
-from hindex.build.values import table_values
+from hindex.build.key_types import has_keys_of_type
+from hindex.build.task import table_values
+from hindex.build.task_splitting import split_entry_tasks, task_bytes
 from hindex.domain import Key
 from hindex.errors import BuildError, HindexError
 from hindex.index.btree import IndexedFile, first_locations
@@ -45,6 +43,7 @@ from hindex.orc.acid.delta_files import AcidFile
 from hindex.orc.metadata.file_tail import FileTail
 from hindex.orc.metadata.types import OrcType
 from hindex.progress import Progress
+from hindex.spark.jobs import collect
 from hindex.spark.tasks import cores, task_frame
 from hindex.store.manifest import FileEntry, IndexEntry, SharedFileEntry, SharedIndexEntry
 from hindex.store.snapshot import FileView, Snapshot, read_file_tail
@@ -58,31 +57,33 @@ from hindex.table.type_text import type_text
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Sets of files of one table or partition beyond which a refresh merges them.
+#: Maximum number of index sets of a table or partition; a refresh merges more.
 MAX_SETS = 8
-#: Rows, or entries that are merged, for each index file of a set, and most files of a set.
+#: Rows, or merged entries, for each index file of a set.
 PART_ROWS = 4 << 20
+#: Maximum number of files of a set.
 MAX_PARTS = 1024
-#: Tasks that write, at most: more files than that are written one after the other.
+#: Maximum number of writing tasks, each of which may write several files.
 MAX_WRITERS = 1000
 
-#: Entries that a writer may have to hold back, where the keys of all runs overlap: what chunks are sized by.
-HELD_ENTRIES = 8 << 20
+#: Maximum number of entries that a writer buffers if the keys of all runs overlap; it determines the size of chunks.
+MAX_BUFFERED_ENTRIES = 8 << 20
+#: Minimum and maximum number of entries of a chunk.
 _CHUNK_ENTRIES = (128, 1024)
 
 _TAIL_READERS = 8
-# stripes and rows of each that are looked at to see how keys are spread
+#: Number of sampled stripes, and of rows in each, from which the distribution of keys is estimated.
 _SAMPLED_STRIPES = 32
 _SAMPLED_ROWS = 512
 
 
 @dataclass(frozen=True, slots=True)
 class BTreeGroup:
-    """The data files of a table or partition for which a set of index files is to be written.
+    """The data files of a table or partition for a new index set.
 
-    :ivar partition: the partition as its directories are named; None for the table.
-    :ivar read: those whose column has to be read.
-    :ivar kept: those whose entries are taken from ``merged``, the sets that are replaced.
+    :ivar partition: the name of the partition's directory; None for the table.
+    :ivar read: data files whose column is read.
+    :ivar kept: data files whose entries are copied from ``merged``, the sets that are replaced.
     """
 
     partition: str | None
@@ -114,36 +115,36 @@ class BTreePlan:
 
     @property
     def data_files(self) -> frozenset[str]:
-        """The paths of the data files that are read."""
+        """Return the paths of the data files that the build reads."""
         return frozenset(view.file.path for group in self.groups for view in group.read)
 
 
 def plan_btree(
     snapshot: Snapshot, index: IndexEntry, views: Sequence[FileView], build_id: str, fresh: Collection[str]
 ) -> BTreePlan | None:
-    """The plan of a build, or None where nothing is to be done.
+    """Plan a build; return None if there is nothing to build.
 
     :param views: the data files that the index covers.
-    :param fresh: paths of files that have not changed since they were indexed.
+    :param fresh: paths of files that are unchanged since they were indexed.
     """
     resolved = snapshot.schema.resolve(index.column, is_stored=True)
     columns = snapshot.listing.partitioning.columns
     by_partition: dict[tuple[str | None, ...], list[FileView]] = {}
     for view in views:
-        place = view.file.partition if index.level == "partition" else ()
-        by_partition.setdefault(place, []).append(view)
-    names = _referring(snapshot, index)
+        values = view.file.partition if index.level == "partition" else ()
+        by_partition.setdefault(values, []).append(view)
+    referring = _files_by_set(snapshot, index)
     groups = []
-    for place, some in by_partition.items():
+    for values, members in by_partition.items():
         name = (
             "/".join(
-                f"{c.name}={NULL_PARTITION if value is None else value}"
-                for c, value in zip(columns, place, strict=False)
+                f"{column.name}={NULL_PARTITION if value is None else value}"
+                for column, value in zip(columns, values, strict=False)
             )
-            if place
+            if values
             else None
         )
-        group = _plan_group(name, some, index, resolved.type, names, fresh)
+        group = _plan_group(name, members, index, resolved.type, referring, fresh)
         if group is not None:
             groups.append(group)
     if not groups:
@@ -152,15 +153,15 @@ def plan_btree(
     return BTreePlan(build_id, index, resolved.name, resolved.type, binding, snapshot.store, tuple(groups))
 
 
-def _referring(snapshot: Snapshot, index: IndexEntry) -> dict[str, set[str]]:
-    """The data files that name each set of an index, without those that are gone."""
-    gone = set(snapshot.vanished)
-    found: dict[str, set[str]] = {}
+def _files_by_set(snapshot: Snapshot, index: IndexEntry) -> dict[str, set[str]]:
+    """Return the paths of the existing data files of each set of an index."""
+    deleted = set(snapshot.vanished)
+    paths: dict[str, set[str]] = {}
     for entry in snapshot.manifest.files:
-        held = entry.shared_index(index.id)
-        if held is not None and entry.path not in gone:
-            found.setdefault(held.id, set()).add(entry.path)
-    return found
+        index_set = entry.shared_index(index.id)
+        if index_set is not None and entry.path not in deleted:
+            paths.setdefault(index_set.id, set()).add(entry.path)
+    return paths
 
 
 def _plan_group(
@@ -175,31 +176,33 @@ def _plan_group(
     sets: dict[str, SharedIndexEntry] = {}
     read = []
     for view in views:
-        held = view.entry.shared_index(index.id) if view.entry is not None else None
-        if held is None or view.file.path not in fresh or not has_keys_of(held, data_type):
+        index_set = view.entry.shared_index(index.id) if view.entry is not None else None
+        if index_set is None or view.file.path not in fresh or not has_keys_of_type(index_set, data_type):
             read.append(view)
         else:
-            sets[held.id] = held
-            covered.setdefault(held.id, []).append(view)
-    here = {view.file.path for view in views}
-    # one that covers files elsewhere too has to stay
-    whole = {key: held for key, held in sets.items() if referring[key] <= here}
-    sparse = any(2 * len(covered[key]) < held.num_files for key, held in whole.items())
-    if len(sets) + bool(read) > MAX_SETS or sparse:
-        merged = tuple(held for held in whole.values() if held.files)
-        if len(merged) + bool(read) > 1 or (merged and sparse):
-            kept = tuple(view for held in merged for view in covered[held.id])
+            sets[index_set.id] = index_set
+            covered.setdefault(index_set.id, []).append(view)
+    paths = {view.file.path for view in views}
+    # a set that also covers data files of other groups has to stay
+    whole = {set_id: index_set for set_id, index_set in sets.items() if referring[set_id] <= paths}
+    is_sparse = any(2 * len(covered[set_id]) < index_set.num_files for set_id, index_set in whole.items())
+    if len(sets) + bool(read) > MAX_SETS or is_sparse:
+        merged = tuple(index_set for index_set in whole.values() if index_set.files)
+        if len(merged) + bool(read) > 1 or (merged and is_sparse):
+            kept = tuple(view for index_set in merged for view in covered[index_set.id])
             return BTreeGroup(name, tuple(read), kept, merged)
     return BTreeGroup(name, tuple(read)) if read else None
 
 
 @dataclass(frozen=True, slots=True)
-class _Prepared:
-    """A group whose data files are known in every detail. ``files`` are sorted by path.
+class _PreparedGroup:
+    """A group with the file tails and index sets that its build needs.
 
-    ``changes`` are what is recorded of those that are read (``DataFile.change_to_record``). ``old_files`` are all that
-    each set numbers, and which of them are still told by it: another may describe the same version of a file, too, and
-    it is taken from one.
+    :ivar files: all data files of the group, sorted by path.
+    :ivar changes: the recorded changes of the files that are read (``DataFile.change_to_record``).
+    :ivar old_files: each merged set with all of its data files, and those whose entries are copied from it. Several
+        sets may cover the same version of a file; its entries are copied from one of them.
+    :ivar lows: the smallest key of each index file; None for the first.
     """
 
     group: BTreeGroup
@@ -218,21 +221,21 @@ def run_btree(spark: SparkSession, plan: BTreePlan, progress: Progress) -> list[
     prepared = [_prepare(plan, group) for group in plan.groups]
     job = _job(plan, prepared)
     tails = {path: tail for item in prepared for path, tail in item.tails.items()}
-    tasks = cut_entry_tasks(_tasks(plan, prepared), job, tails, cores(spark), task_bytes(spark))
+    tasks = split_entry_tasks(_tasks(plan, prepared), job, tails, cores(spark), task_bytes(spark))
     progress.start(len(tasks), f"building {plan.index.name}")
     try:
-        table = _collect(spark, job, tasks, progress)
+        table = _run_sort_job(spark, job, tasks, progress)
     finally:
         progress.finish()
     return _entries(plan, prepared, job, table)
 
 
-def _collect(
+def _run_sort_job(
     spark: SparkSession, job: BTreeJob, tasks: Sequence[Sequence[EntryTask]], progress: Progress
 ) -> pa.Table:
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    # what is sorted has no need of the list of all files
+    # tasks before the sort do not need the list of all files
     lean = replace(job, groups=())
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -247,18 +250,18 @@ def _collect(
     return collect(spark, frame, job.build_id, progress, len(tasks))
 
 
-def _prepare(plan: BTreePlan, group: BTreeGroup) -> _Prepared:
+def _prepare(plan: BTreePlan, group: BTreeGroup) -> _PreparedGroup:
     changes = {view.file.path: view.file.change_to_record() for view in group.read}
     with ThreadPoolExecutor(_TAIL_READERS) as pool:
-        tails = dict(zip((v.file.path for v in group.read), pool.map(_tail, group.read), strict=True))
+        tails = dict(zip((v.file.path for v in group.read), pool.map(_read_tail, group.read), strict=True))
     old = []
     fingerprints: dict[str, dict[str, Fingerprint]] = {}
     for view in group.kept:
-        named = None if view.entry is None else view.entry.shared_index(plan.index.id)
-        if view.entry is not None and named is not None:
-            fingerprints.setdefault(named.id, {})[view.file.path] = view.entry.fingerprint
-    for held in group.merged:
-        file = held.files[0]
+        index_set = None if view.entry is None else view.entry.shared_index(plan.index.id)
+        if view.entry is not None and index_set is not None:
+            fingerprints.setdefault(index_set.id, {})[view.file.path] = view.entry.fingerprint
+    for index_set in group.merged:
+        file = index_set.files[0]
         try:
             reader = open_btree_file(plan.store.absolute(file.path), file.length, file.footer_checksum)
             all_files = tuple(reader.all_files())
@@ -266,20 +269,20 @@ def _prepare(plan: BTreePlan, group: BTreeGroup) -> _Prepared:
             raise BuildError(
                 f"index {plan.index.name!r} cannot be merged: {error}; drop it and create it again"
             ) from error
-        told = fingerprints.get(held.id, {})
-        kept = frozenset(file for file in all_files if told.get(file.path) == file.fingerprint)
-        old.append((held, all_files, kept))
-    files = [_indexed(view, tails[view.file.path]) for view in group.read]
+        recorded = fingerprints.get(index_set.id, {})
+        kept = frozenset(file for file in all_files if recorded.get(file.path) == file.fingerprint)
+        old.append((index_set, all_files, kept))
+    files = [_indexed_file(view, tails[view.file.path]) for view in group.read]
     files += [file for _, _, kept in old for file in kept]
     files.sort(key=lambda file: file.path)
-    return _Prepared(group, tuple(files), tails, changes, tuple(old), _lows(plan, group, tails))
+    return _PreparedGroup(group, tuple(files), tails, changes, tuple(old), _lows(plan, group, tails))
 
 
-def _physical(view: FileView) -> AcidFile | None:
+def _physical_delta(view: FileView) -> AcidFile | None:
     return None if view.file.acid is None else view.file.acid.physical()
 
 
-def _tail(view: FileView) -> FileTail:
+def _read_tail(view: FileView) -> FileTail:
     try:
         tail = read_file_tail(view.file)
     except HindexError as error:
@@ -292,7 +295,7 @@ def _tail(view: FileView) -> FileTail:
     return tail
 
 
-def _indexed(view: FileView, tail: FileTail) -> IndexedFile:
+def _indexed_file(view: FileView, tail: FileTail) -> IndexedFile:
     return IndexedFile(
         view.file.path,
         Fingerprint(view.file.length, view.file.mtime_ns, tail.checksum),
@@ -302,15 +305,15 @@ def _indexed(view: FileView, tail: FileTail) -> IndexedFile:
 
 
 def _lows(plan: BTreePlan, group: BTreeGroup, tails: dict[str, FileTail]) -> tuple[Key | None, ...]:
-    """Choose the least key of each file of a set, so that each file gets about as many entries."""
+    """Choose the smallest key of each file of a set, so that all files have about the same number of entries."""
     rows = sum(tail.num_rows for tail in tails.values())
-    old = [file.stats for held in group.merged for file in held.files]
-    total = rows + sum(extent.rows for extent in old)
+    old = [file.stats for index_set in group.merged for file in index_set.files]
+    total = rows + sum(stats.rows for stats in old)
     parts = min(-(-total // PART_ROWS), MAX_PARTS)
     if parts < 2:
         return (None,)
-    weighted = [(extent.min_key, extent.rows) for extent in old if extent.min_key is not None]
-    sample = _sample(plan, group, tails)
+    weighted = [(stats.min_key, stats.rows) for stats in old if stats.min_key is not None]
+    sample = _sample_keys(plan, group, tails)
     weighted += [(key, rows // max(len(sample), 1)) for key in sample]
     weighted.sort(key=lambda item: item[0])
     if not weighted:
@@ -321,8 +324,8 @@ def _lows(plan: BTreePlan, group: BTreeGroup, tails: dict[str, FileTail]) -> tup
     return (None, *(low for low in lows if low > weighted[0][0]))
 
 
-def _sample(plan: BTreePlan, group: BTreeGroup, tails: dict[str, FileTail]) -> list[Key]:
-    """Keys of some rows here and there."""
+def _sample_keys(plan: BTreePlan, group: BTreeGroup, tails: dict[str, FileTail]) -> list[Key]:
+    """Return the keys of a sample of rows."""
     stripes = [
         (view, number, stripe.num_rows)
         for view in group.read
@@ -331,11 +334,11 @@ def _sample(plan: BTreePlan, group: BTreeGroup, tails: dict[str, FileTail]) -> l
     ]
     if len(stripes) > _SAMPLED_STRIPES:
         stripes = [stripes[at * len(stripes) // _SAMPLED_STRIPES] for at in range(_SAMPLED_STRIPES)]
-    found: list[Key] = []
+    keys: list[Key] = []
     for turn, (view, number, rows) in enumerate(stripes):
-        # another place in each, or a column that restarts in every stripe would give the same keys
+        # other positions in each stripe, for columns whose values restart with every stripe
         start = max(rows - _SAMPLED_ROWS, 0) * turn // len(stripes)
-        wanted = RowSelection.of(np.arange(start, min(start + _SAMPLED_ROWS, rows)), rows)
+        selection = RowSelection.of(np.arange(start, min(start + _SAMPLED_ROWS, rows)), rows)
         try:
             acid = view.file.acid
             with open_data_file(view.file.uri, acid) as reader:
@@ -344,21 +347,21 @@ def _sample(plan: BTreePlan, group: BTreeGroup, tails: dict[str, FileTail]) -> l
                 )
                 if plan.column not in bound or number >= len(reader.stripes):
                     continue
-                array = reader.read_stripe(number, [bound[plan.column].path], wanted).column(0)
+                array = reader.read_stripe(number, [bound[plan.column].path], selection).column(0)
             values = table_values(array, bound[plan.column].type, plan.type).drop_null()
         except HindexError as error:
             raise BuildError(f"index build failed on data file {view.file.path!r}: {error}") from error
-        found += key_list(array_keys(plan.type, values))
-    return found
+        keys += key_list(array_keys(plan.type, values))
+    return keys
 
 
-def _job(plan: BTreePlan, prepared: Sequence[_Prepared]) -> BTreeJob:
+def _job(plan: BTreePlan, prepared: Sequence[_PreparedGroup]) -> BTreeJob:
     runs = max(
         sum(len(tail.stripes) for tail in item.tails.values())
-        + sum(len(held.files) for held, _, _ in item.old_files)
+        + sum(len(index_set.files) for index_set, _, _ in item.old_files)
         for item in prepared
     )
-    least, most = _CHUNK_ENTRIES
+    min_entries, max_entries = _CHUNK_ENTRIES
     return BTreeJob(
         build_id=plan.build_id,
         column=plan.column,
@@ -370,39 +373,41 @@ def _job(plan: BTreePlan, prepared: Sequence[_Prepared]) -> BTreeJob:
         absolute_directory=plan.absolute_directory,
         parts=tuple(SortedPart(group, low) for group, item in enumerate(prepared) for low in item.lows),
         groups=tuple(item.files for item in prepared),
-        chunk_entries=min(max(HELD_ENTRIES // max(runs, 1), least), most),
+        chunk_entries=min(max(MAX_BUFFERED_ENTRIES // max(runs, 1), min_entries), max_entries),
     )
 
 
-def _tasks(plan: BTreePlan, prepared: Sequence[_Prepared]) -> list[EntryTask]:
+def _tasks(plan: BTreePlan, prepared: Sequence[_PreparedGroup]) -> list[EntryTask]:
     tasks: list[EntryTask] = []
     for number, item in enumerate(prepared):
         first = dict(zip((file.path for file in item.files), first_locations(item.files), strict=False))
         files = {file.path: file for file in item.files}
         tasks += [
-            ReadTask(view.file.uri, files[view.file.path], number, first[view.file.path], _physical(view))
+            ReadTask(
+                view.file.uri, files[view.file.path], number, first[view.file.path], _physical_delta(view)
+            )
             for view in item.group.read
         ]
-        for held, old, kept in item.old_files:
-            places = kept_locations(old, kept, item.files)
+        for index_set, old, kept in item.old_files:
+            locations = kept_locations(old, kept, item.files)
             tasks += [
-                CopyTask(plan.store.absolute(file.path), file.length, file.footer_checksum, number, places)
-                for file in held.files
+                CopyTask(plan.store.absolute(file.path), file.length, file.footer_checksum, number, locations)
+                for file in index_set.files
             ]
     return tasks
 
 
 def _entries(
-    plan: BTreePlan, prepared: Sequence[_Prepared], job: BTreeJob, table: pa.Table
+    plan: BTreePlan, prepared: Sequence[_PreparedGroup], job: BTreeJob, table: pa.Table
 ) -> list[FileEntry]:
     written: dict[int, list[SharedFileEntry]] = {}
     for row in sorted(table.to_pylist(), key=lambda row: row["part"]):
         low, high = (
             None if row[name] is None else unpack_key(row[name], job.kind) for name in ("min_key", "max_key")
         )
-        extent = ColumnStats(row["entries"], row["null_count"], low, high).truncate()
+        stats = ColumnStats(row["entries"], row["null_count"], low, high).truncate()
         written.setdefault(job.parts[row["part"]].group, []).append(
-            SharedFileEntry(row["path"], row["length"], row["footer_checksum"], extent)
+            SharedFileEntry(row["path"], row["length"], row["footer_checksum"], stats)
         )
     entries = []
     for number, item in enumerate(prepared):
@@ -415,9 +420,9 @@ def _entries(
             num_row_groups=first_locations(item.files)[-1],
             files=tuple(written.get(number, ())),
         )
-        now = {file.path: file for file in item.files}
+        by_path = {file.path: file for file in item.files}
         for view in item.group.read:
-            file, tail = now[view.file.path], item.tails[view.file.path]
+            file, tail = by_path[view.file.path], item.tails[view.file.path]
             entries.append(
                 FileEntry(
                     path=file.path,
@@ -435,6 +440,6 @@ def _entries(
         entries += [
             replace(view.entry, index_files=(), shared=(shared,))
             for view in item.group.kept
-            if view.entry is not None and view.file.path in now
+            if view.entry is not None and view.file.path in by_path
         ]
     return sorted(entries, key=lambda entry: entry.path)

@@ -1,10 +1,10 @@
-"""Building BTREE index files out of core: what executors run, before and after Spark's sort.
+"""Tasks of an executor that build BTREE index files out of core, before and after Spark's sort.
 
-Before it, each stripe becomes a sorted run of keys with the row groups that hold them, cut into chunks. Spark sorts
-chunks by their first key. After it, chunks of many runs arrive in that order: keys below the first key of the latest
-chunk cannot come any more, so they are merged and written, and only the overlap of the runs is held back.
+Before the sort, each stripe becomes a sorted run of keys with their row groups, split into chunks. Spark sorts chunks
+by their first key. After the sort, the chunks of many runs arrive in that order: all keys below the first key of the
+latest chunk are complete, so they are merged and written, and only the overlap of the runs is buffered.
 
-Nothing here knows Spark's session or SQL: executors import it for every task.
+Executors import this module for every task, so it imports neither PySpark nor SQL.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hindex.build.task_errors import FAILURES, Place
-from hindex.build.values import table_values
+from hindex.build.task import TASK_ERRORS, ErrorLocation, table_values
 from hindex.domain import Key
 from hindex.errors import BuildError
 from hindex.index.btree import BTreeWriter, IndexedFile, first_locations, stripe_entries
@@ -36,9 +35,9 @@ from hindex.store.build_files import StagedFile
 from hindex.table.file_schema import bind_paths
 from hindex.table.transactional import open_data_file
 
-#: Bytes of keys after which a chunk is closed.
+#: Maximum bytes of keys in a chunk.
 CHUNK_KEY_BYTES = 64 * 1024
-#: Entries that are brought together before any is written: fewer would make the leaves ragged.
+#: Minimum number of entries that are merged at a time: smaller batches would make leaves of uneven size.
 MERGE_ENTRIES = 1 << 20
 
 UInt32s = npt.NDArray[np.uint32]
@@ -46,7 +45,7 @@ UInt32s = npt.NDArray[np.uint32]
 
 @dataclass(frozen=True, slots=True)
 class SortedPart:
-    """One index file to write: which group of data files it is of, and its keys: from ``low`` (None: the least) on."""
+    """One index file to write: for a group of data files, with the keys from ``low`` on; None: from the smallest."""
 
     group: int
     low: Key | None
@@ -54,9 +53,11 @@ class SortedPart:
 
 @dataclass(frozen=True, slots=True)
 class ReadTask:
-    """Index the column of one data file, which is as ``file`` says. ``first`` is the number of its first row group.
+    """Index the column of one data file.
 
-    ``stripes`` are those to read, from the first up to the second; all if None.
+    :param file: the expected state of the data file.
+    :param first: location number of the file's first row group.
+    :param stripes: first and end of the stripes to read; None for all.
     """
 
     uri: str
@@ -69,10 +70,10 @@ class ReadTask:
 
 @dataclass(frozen=True, slots=True)
 class CopyTask:
-    """Take the entries of an index file that is to be replaced.
+    """Copy entries of an index file that is replaced.
 
-    ``kept`` are the data files that are still as they were: number of the first row group in the old file, how many
-    there are, and number of the first one now.
+    :param kept: for each unchanged data file: the old location number of its first row group, its number of row groups,
+        and the new location number of the first.
     """
 
     path: str
@@ -89,11 +90,11 @@ EntryTask = ReadTask | CopyTask
 class BTreeJob:
     """The parameters that all tasks of a build share.
 
-    :ivar type: the column's type in the table, whose keys are indexed.
-    :ivar binding: the table's data columns, against which a file's own are matched.
-    :ivar parts: the index files to write, by group and then by key.
+    :ivar type: the column's type in the table, which the keys have.
+    :ivar binding: names of the table's data columns, which are matched with a file's own.
+    :ivar parts: the index files to write, ordered by group and key.
     :ivar groups: the data files of each group, sorted by path.
-    :ivar chunk_entries: entries of one chunk of a run.
+    :ivar chunk_entries: maximum number of entries in a chunk.
     """
 
     build_id: str
@@ -116,22 +117,22 @@ class BTreeJob:
 
 
 def chunk_schema(kind: KeyKind) -> pa.Schema:
-    """Columns of the chunks that Spark sorts: by part, then by first key. A chunk without one holds nulls."""
+    """Return the schema of the chunks, which Spark sorts by part and first key. A chunk without a key has the nulls."""
     return pa.schema(
         [
             pa.field("part", pa.int32()),
             pa.field("first", pa.int64() if kind is KeyKind.INT64 else pa.binary()),
-            # distinct keys, ascending: 64-bit integers, or bytes that the 32-bit lengths cut
+            # distinct keys, ascending: 64-bit integers, or concatenated bytes with 32-bit lengths
             pa.field("keys", pa.binary()),
             pa.field("lengths", pa.binary()),
-            # 32-bit: entries of each key, and their row groups
+            # 32-bit: number of entries of each key, and their row groups
             pa.field("counts", pa.binary()),
             pa.field("locations", pa.binary()),
         ]
     )
 
 
-#: A row for each index file that was written.
+#: Schema of the results: a row for each written index file.
 WRITTEN_SCHEMA = pa.schema(
     [
         pa.field("part", pa.int32()),
@@ -140,7 +141,7 @@ WRITTEN_SCHEMA = pa.schema(
         pa.field("footer_checksum", pa.int64()),
         pa.field("entries", pa.int64()),
         pa.field("null_count", pa.int64()),
-        # the least and greatest key: bytes, or eight bytes of an integer
+        # the smallest and largest key: bytes, or the eight bytes of an integer
         pa.field("min_key", pa.binary()),
         pa.field("max_key", pa.binary()),
     ]
@@ -152,34 +153,34 @@ _INTEGER = struct.Struct("<q")
 
 
 def entry_chunks(job: BTreeJob, tasks: Sequence[EntryTask]) -> Iterator[pa.RecordBatch]:
-    """Run one Spark task: yield the entries of the chunks of data files and of old index files, in turn.
+    """Run one Spark task: yield the chunks of data files and of old index files.
 
     :raises BuildError: naming the file, and the stripe.
     """
     for task in tasks:
-        yield from _entry_chunks(job, task)
+        yield from _task_chunks(job, task)
 
 
-def _entry_chunks(job: BTreeJob, task: EntryTask) -> Iterator[pa.RecordBatch]:
-    """The chunks of one data file or of an old index file, run after run."""
+def _task_chunks(job: BTreeJob, task: EntryTask) -> Iterator[pa.RecordBatch]:
+    """Yield the chunks of one data file or old index file, run by run."""
     parts = [(number, part.low) for number, part in enumerate(job.parts) if part.group == task.group]
     if isinstance(task, ReadTask):
-        place = Place.of(task.file.path)
-        runs = _read_runs(job, task, place)
+        location = ErrorLocation.in_data_file(task.file.path)
+        runs = _read_runs(job, task, location)
     else:
-        place = Place(f"index file {task.path!r}")
-        runs = _copied_runs(job, task)
+        location = ErrorLocation(f"index file {task.path!r}")
+        runs = _copy_runs(job, task)
     try:
         for run in runs:
             batch = _chunks(job, run, parts)
             if batch.num_rows:
                 yield batch
-    except FAILURES as error:
-        raise place.failed(error) from error
+    except TASK_ERRORS as error:
+        raise location.build_error(error) from error
 
 
-def _read_runs(job: BTreeJob, task: ReadTask, place: Place) -> Iterator[Postings]:
-    """The entries of each stripe; ``place`` is kept up to date."""
+def _read_runs(job: BTreeJob, task: ReadTask, location: ErrorLocation) -> Iterator[Postings]:
+    """Yield the entries of each stripe, and set the stripe of ``location``."""
     file, first = task.file, task.first
     start, end = (0, len(file.stripe_rows)) if task.stripes is None else task.stripes
     with open_data_file(task.uri, task.acid) as reader:
@@ -191,40 +192,42 @@ def _read_runs(job: BTreeJob, task: ReadTask, place: Place) -> Iterator[Postings
         transactional = task.acid is not None
         bound = bind_paths(job.binding, tail.schema, [job.column], transactional=transactional)
         if job.column not in bound:
-            raise BuildError(f"it has no column {job.column!r} any more")
-        name, of = bound[job.column].path, bound[job.column].type
+            raise BuildError(f"it no longer has the column {job.column!r}")
+        column = bound[job.column]
         groups = file.stripe_groups
         first += sum(groups[:start])
         for number in range(start, end):
-            place.stripe = number
-            array = table_values(reader.read_stripe(number, [name]).column(0), of, job.type)
+            location.stripe = number
+            values = reader.read_stripe(number, [column.path]).column(0)
+            array = table_values(values, column.type, job.type)
             yield stripe_entries(job.type, array, row_group_rows=file.row_group_rows, first=first)
             first += groups[number]
 
 
-def _copied_runs(job: BTreeJob, task: CopyTask) -> Iterator[Postings]:
+def _copy_runs(job: BTreeJob, task: CopyTask) -> Iterator[Postings]:
+    """Yield the entries of an old index file for the kept data files, with their new location numbers."""
     reader = open_btree_file(task.path, task.length, task.footer_checksum)
     if reader.file.footer.key_kind is not job.kind:
         raise reader.file.error("it has keys of another type than the column")
-    olds = np.array([old for old, _, _ in task.kept], np.int64)
-    ends = olds + np.array([count for _, count, _ in task.kept], np.int64)
-    news = np.array([new for _, _, new in task.kept], np.int64)
+    old_starts = np.array([old for old, _, _ in task.kept], np.int64)
+    old_ends = old_starts + np.array([count for _, count, _ in task.kept], np.int64)
+    new_starts = np.array([new for _, _, new in task.kept], np.int64)
 
-    def moved(locations: npt.NDArray[np.uint32]) -> tuple[npt.NDArray[np.bool_], UInt32s]:
+    def renumber(locations: npt.NDArray[np.uint32]) -> tuple[npt.NDArray[np.bool_], UInt32s]:
         """Return a mask of the kept locations, and their new numbers."""
-        if not len(olds):
+        if not len(old_starts):
             return np.zeros(len(locations), np.bool_), np.zeros(0, np.uint32)
-        at = np.searchsorted(olds, locations, side="right") - 1
-        kept = (at >= 0) & (locations < ends[at])
+        at = np.searchsorted(old_starts, locations, side="right") - 1
+        kept = (at >= 0) & (locations < old_ends[at])
         at = at[kept]
-        return kept, (locations[kept] - olds[at] + news[at]).astype(np.uint32)
+        return kept, (locations[kept] - old_starts[at] + new_starts[at]).astype(np.uint32)
 
-    nulls = moved(np.asarray(reader.nulls().to_array()).astype(np.uint32))[1]
+    nulls = renumber(np.asarray(reader.nulls().to_array()).astype(np.uint32))[1]
     yield Postings(_no_keys(job.kind), np.zeros(1, np.int64), np.zeros(0, np.uint32), nulls)
     for leaf in reader.all_leaves():
         numbers, locations = reader.entries(leaf)
-        kept, found = moved(locations)
-        ranked = group_pairs(numbers[kept], found)
+        kept, renumbered = renumber(locations)
+        ranked = group_pairs(numbers[kept], renumbered)
         keys = leaf.keys
         if isinstance(keys, np.ndarray):
             yield Postings(keys[ranked.keys], ranked.starts, ranked.rows, nulls[:0])
@@ -238,11 +241,11 @@ def _no_keys(kind: KeyKind) -> Int64s | pa.LargeBinaryArray:
 
 
 def _chunks(job: BTreeJob, run: Postings, parts: Sequence[tuple[int, Key | None]]) -> pa.RecordBatch:
-    """The chunks of a run: none holds keys of two parts."""
+    """Split a run into chunks, each with keys of one part."""
     keys = run.keys if isinstance(run.keys, np.ndarray) else byte_keys(run.keys)
     count = len(keys)
     cuts = {0, count, *(_below(keys, low) for _, low in parts if low is not None)}
-    # cuts that keep a chunk small: by entries, and by the bytes of its keys
+    # limit chunks by entries, and by the bytes of keys
     cuts.update(np.searchsorted(run.starts, np.arange(0, run.starts[-1], job.chunk_entries)).tolist())
     if isinstance(keys, ByteKeys):
         cuts.update(np.searchsorted(keys.offsets, np.arange(0, keys.offsets[-1], CHUNK_KEY_BYTES)).tolist())
@@ -278,9 +281,9 @@ def _below(keys: Int64s | ByteKeys, bound: Key) -> int:
 
 
 def write_parts(job: BTreeJob, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Write the index files whose chunks come, sorted by part and first key; a row for each when it is done.
+    """Write the index files of chunks that are sorted by part and first key; yield a row for each finished file.
 
-    :raises BuildError: if one cannot be written; it is removed.
+    :raises BuildError: if a file cannot be written; it is removed.
     """
     current: _PartWriter | None = None
     try:
@@ -298,17 +301,17 @@ def write_parts(job: BTreeJob, batches: Iterator[pa.RecordBatch]) -> Iterator[pa
                     current = _PartWriter(job, number)
                 current.add(batch.slice(start, end - start))
         if current is not None:
-            done, current = current.finish(), None
-            yield done
-    except (*FAILURES, ValueError) as error:
-        raise Place(f"column {job.column!r}").failed(error) from error
+            row, current = current.finish(), None
+            yield row
+    except (*TASK_ERRORS, ValueError) as error:
+        raise ErrorLocation(f"column {job.column!r}").build_error(error) from error
     finally:
         if current is not None:
             current.abort()
 
 
 class _PartWriter:
-    """Merges the chunks of one part as they come."""
+    """Merges the chunks of one part as they arrive."""
 
     def __init__(self, job: BTreeJob, number: int) -> None:
         self.number = number
@@ -323,19 +326,19 @@ class _PartWriter:
             properties=dict(job.properties),
             metadata=dict(job.metadata),
         )
-        # distinct keys of chunks or of what was merged before, entries of each, and their locations
+        # distinct keys of chunks and of earlier merges, number of entries of each, and their locations
         self._keys: list[Int64s | pa.LargeBinaryArray] = []
         self._counts: list[UInt32s] = []
         self._locations: list[UInt32s] = []
-        self._held = 0
+        self._buffered = 0
         self._latest: Key | None = None
 
     def add(self, chunks: pa.RecordBatch) -> None:
-        """Take chunks, in order of their first keys, and write what is complete."""
+        """Add chunks in the order of their first keys, and write complete keys."""
         first = chunks.column("first")
         nulls = first.null_count
         if nulls:
-            # they come first
+            # chunks of nulls come first
             self._writer.add_nulls(_numbers(chunks.column("locations").slice(0, nulls)))
             chunks = chunks.slice(nulls)
         if not chunks.num_rows:
@@ -343,24 +346,24 @@ class _PartWriter:
         self._keys.append(self._chunk_keys(chunks))
         self._counts.append(_numbers(chunks.column("counts")))
         self._locations.append(_numbers(chunks.column("locations")))
-        self._held += len(self._locations[-1])
+        self._buffered += len(self._locations[-1])
         self._latest = first[len(first) - 1].as_py()
-        if self._held >= MERGE_ENTRIES:
+        if self._buffered >= MERGE_ENTRIES:
             self._merge(self._latest)
 
     def finish(self) -> pa.RecordBatch:
-        """Write the rest; a row that tells of the file."""
+        """Write the remaining keys and return the row of the file."""
         self._merge(None)
-        done = self._writer.finish()
+        summary = self._writer.finish()
         self._file.publish()
-        low, high = done.stats.min_key, done.stats.max_key
+        low, high = summary.stats.min_key, summary.stats.max_key
         row = {
             "part": self.number,
             "path": f"{self._job.directory}/{self._name}",
-            "length": done.length,
-            "footer_checksum": done.footer_crc32c,
-            "entries": done.stats.rows,
-            "null_count": done.stats.null_count,
+            "length": summary.length,
+            "footer_checksum": summary.footer_crc32c,
+            "entries": summary.stats.rows,
+            "null_count": summary.stats.null_count,
             "min_key": None if low is None else pack_key(low),
             "max_key": None if high is None else pack_key(high),
         }
@@ -381,28 +384,28 @@ class _PartWriter:
         )
 
     def _merge(self, end: Key | None) -> None:
-        """Write the keys below ``end`` (all if None) and hold the others back."""
-        if not self._held:
+        """Write the keys below ``end`` (all if None) and buffer the others."""
+        if not self._buffered:
             return
         keys = (
             np.concatenate(self._keys)
             if isinstance(self._keys[0], np.ndarray)
             else pa.concat_arrays(self._keys)
         )
-        found = group_pairs(keys, np.concatenate(self._locations), counts=np.concatenate(self._counts))
-        held = found.keys if isinstance(found.keys, np.ndarray) else byte_keys(found.keys)
-        cut = len(held) if end is None else _below(held, end)
-        done = int(found.starts[cut])
-        part = held.part(0, cut) if isinstance(held, ByteKeys) else held[:cut]
-        self._writer.add(part, found.starts[: cut + 1], found.rows[:done])
-        self._keys = [found.keys[cut:]]
-        self._counts = [np.diff(found.starts[cut:]).astype(np.uint32)]
-        self._locations = [np.ascontiguousarray(found.rows[done:])]
-        self._held = len(self._locations[0])
+        merged = group_pairs(keys, np.concatenate(self._locations), counts=np.concatenate(self._counts))
+        sorted_keys = merged.keys if isinstance(merged.keys, np.ndarray) else byte_keys(merged.keys)
+        cut = len(sorted_keys) if end is None else _below(sorted_keys, end)
+        cut_row = int(merged.starts[cut])
+        part = sorted_keys.part(0, cut) if isinstance(sorted_keys, ByteKeys) else sorted_keys[:cut]
+        self._writer.add(part, merged.starts[: cut + 1], merged.rows[:cut_row])
+        self._keys = [merged.keys[cut:]]
+        self._counts = [np.diff(merged.starts[cut:]).astype(np.uint32)]
+        self._locations = [np.ascontiguousarray(merged.rows[cut_row:])]
+        self._buffered = len(self._locations[0])
 
 
 def _content(array: pa.BinaryArray) -> memoryview:
-    """The bytes of all values, one behind the other."""
+    """Return the concatenated bytes of all values, without copying."""
     _, offsets, data = array.buffers()
     ends = np.frombuffer(offsets, np.int32, count=len(array) + 1, offset=4 * array.offset)
     return memoryview(data)[ends[0] : ends[-1]] if data is not None else memoryview(b"")
@@ -413,12 +416,12 @@ def _numbers(array: pa.BinaryArray) -> UInt32s:
 
 
 def pack_key(key: Key) -> bytes:
-    """A key as bytes."""
+    """Return a key as bytes."""
     return key if isinstance(key, bytes) else _INTEGER.pack(key)
 
 
 def unpack_key(data: bytes, kind: KeyKind) -> Key:
-    """The key of :func:`pack_key`."""
+    """Return the key for the bytes of :func:`pack_key`."""
     if kind is KeyKind.BYTES:
         return data
     key: int = _INTEGER.unpack(data)[0]
@@ -428,10 +431,10 @@ def unpack_key(data: bytes, kind: KeyKind) -> Key:
 def kept_locations(
     old: Sequence[IndexedFile], kept: Collection[IndexedFile], new: Sequence[IndexedFile]
 ) -> tuple[tuple[int, int, int], ...]:
-    """Return the files that a :class:`CopyTask` keeps from an old index, with their places in the new one."""
-    now = dict(zip(new, first_locations(new), strict=False))
+    """Return the files that a :class:`CopyTask` keeps from an old index, with their new location numbers."""
+    new_starts = dict(zip(new, first_locations(new), strict=False))
     return tuple(
-        (first, file.num_groups, now[file])
+        (first, file.num_groups, new_starts[file])
         for file, first in zip(old, first_locations(old), strict=False)
         if file in kept and file.num_groups
     )

@@ -1,38 +1,49 @@
-"""The Spark job that builds indexes: tasks of about the same size, one commit at the end.
+"""The Spark job that builds indexes: its tasks of about the same size, and the manifest entries of its results.
 
-Small data files share a task. A large one is cut between stripes: several tasks write parts of its index files, and a
-second job puts these together.
+Small data files share a task. A large one is split between stripes: several tasks write parts of its index files, and a
+second job merges the parts.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from hindex.build.btree_job import BTreePlan, plan_btree, run_btree
-from hindex.build.job_runner import collect
-from hindex.build.manifest_entries import built_files, merged_files
-from hindex.build.merge_parts import JOINED_SCHEMA, MergeTask, discard_parts, run_merge_task
-from hindex.build.present_keys import has_present_keys
-from hindex.build.stripes import cut_tasks
-from hindex.build.task import RESULT_SCHEMA, BuildTask, IndexTarget, run_build_task, run_build_tasks
-from hindex.build.task_splitting import task_bytes
+from hindex.build.key_types import has_current_keys
+from hindex.build.task import (
+    MERGED_SCHEMA,
+    RESULT_SCHEMA,
+    BuildTask,
+    IndexTarget,
+    MergeTask,
+    PartFile,
+    discard_parts,
+    run_build_task,
+    run_build_tasks,
+    run_merge_task,
+)
+from hindex.build.task_splitting import split_build_tasks, task_bytes
 from hindex.errors import ColumnError, HindexError
 from hindex.formatting import megabytes
+from hindex.index.column_stats import ColumnStats, decode_stripe_stats
 from hindex.index.index_type import Level, index_type
+from hindex.index.roaring import group_count
 from hindex.orc.metadata.types import OrcType
 from hindex.plan.filter import Never
 from hindex.plan.filter_evaluation import prune
 from hindex.plan.normalize import index_filter
 from hindex.progress import Progress
+from hindex.proto import manifest_pb2 as pb
+from hindex.spark.jobs import collect
 from hindex.spark.tasks import cores, task_frame
 from hindex.store.build_files import discard_files
-from hindex.store.manifest import FileEntry, IndexEntry
+from hindex.store.manifest import FileEntry, IndexEntry, IndexFileEntry
 from hindex.store.snapshot import FileView, Snapshot, is_indexable
 from hindex.table.schema import ResolvedColumn, TableSchema
 
@@ -44,10 +55,10 @@ if TYPE_CHECKING:
 class BuildPlan:
     """The input and output of a build.
 
-    :ivar tasks: one for each data file, of the indexes that have a file for each: they are built in one pass. How
-        they are cut and put together to Spark's tasks is decided when they are run.
-    :ivar shared: of the indexes whose files cover many data files: each is a Spark job of its own.
-    :ivar column_types: the text of the type that each index's column has in the table now, by the index's id.
+    :ivar tasks: one for each data file, for all indexes with a file for each data file. Running the build splits and
+        combines them to Spark tasks.
+    :ivar shared: plans of the indexes whose files cover many data files, each a Spark job of its own.
+    :ivar column_types: the current type of each index's column in the table, as a string, by the index's id.
     """
 
     indexes: tuple[IndexEntry, ...]
@@ -62,30 +73,30 @@ class BuildPlan:
 
     @property
     def data_files(self) -> frozenset[str]:
-        """The paths of the data files that are read."""
+        """Return the paths of the data files that the build reads."""
         return frozenset(task.path for task in self.tasks).union(*(item.data_files for item in self.shared))
 
     @property
     def index_ids(self) -> frozenset[str]:
-        """The indexes that are written."""
-        own = {target.index_id for task in self.tasks for target in task.targets}
-        return frozenset(own | {item.index.id for item in self.shared})
+        """Return the ids of the indexes that the build writes."""
+        ids = {target.index_id for task in self.tasks for target in task.targets}
+        return frozenset(ids | {item.index.id for item in self.shared})
 
 
 def plan_build(
     snapshot: Snapshot, indexes: Sequence[IndexEntry], *, fresh: Collection[str] = ()
 ) -> BuildPlan:
-    """The tasks that build indexes over every file that has their columns, in the partitions each covers.
+    """Plan the build of indexes over all files that have their columns, in the partitions that each index covers.
 
-    :param fresh: paths of files that have not changed since they were indexed: what an index has of them
-        is left as it is.
+    :param fresh: paths of files that are unchanged since they were indexed: their index files stay.
     :raises ColumnError: if the table no longer has an index's column.
     """
     if not snapshot.files:
-        # no file tells the columns: what indexes have of files that are gone can be forgotten all the same
+        # without files, the columns may be unknown; entries of deleted files can be dropped all the same
         return BuildPlan(tuple(indexes), ())
-    wheres = [
-        (index, _column(index, snapshot.schema), index_filter(index, snapshot.schema)) for index in indexes
+    resolved_indexes = [
+        (index, _index_column(index, snapshot.schema), index_filter(index, snapshot.schema))
+        for index in indexes
     ]
     columns = snapshot.listing.partitioning.columns
     binding = tuple(column.name for column in snapshot.schema.data_columns)
@@ -96,19 +107,19 @@ def plan_build(
     for view in snapshot.files:
         keys = {c.name: v.key for c, v in zip(columns, view.partition, strict=True)}
         targets = []
-        for index, resolved, where in wheres:
+        for index, resolved, where in resolved_indexes:
             column = resolved.name
             if not is_indexable(view, snapshot, binding, resolved) or isinstance(prune(where, keys), Never):
                 continue
             if index.id in covered:
                 covered[index.id].append(view)
                 continue
-            known = view.entry is not None and view.entry.index_file(index.id) is not None
+            is_indexed = view.entry is not None and view.entry.index_file(index.id) is not None
             if (
                 view.file.path in fresh
-                and known
+                and is_indexed
                 and index.quarantined is None
-                and has_present_keys(view, index, column, resolved.type, binding, store)
+                and has_current_keys(view, index, column, resolved.type, binding, store)
             ):
                 continue
             directory = store.index_directory(index.id)
@@ -148,34 +159,34 @@ def plan_build(
         tuple(indexes),
         tuple(tasks),
         tuple(item for item in planned if item is not None),
-        {index.id: str(resolved.type) for index, resolved, _ in wheres},
+        {index.id: str(resolved.type) for index, resolved, _ in resolved_indexes},
     )
 
 
-def _column(index: IndexEntry, schema: TableSchema) -> ResolvedColumn:
-    """An index's column as the table has it.
+def _index_column(index: IndexEntry, schema: TableSchema) -> ResolvedColumn:
+    """Resolve an index's column in the table.
 
-    :raises ColumnError: if the table has no such column any more, or one that cannot be indexed.
+    :raises ColumnError: if the table no longer has the column, or its type cannot be indexed.
     """
     try:
-        found = schema.resolve(index.column, is_stored=True)
+        column = schema.resolve(index.column, is_stored=True)
     except ColumnError as error:
         raise ColumnError(
-            f"Index {index.name!r} is on a column that the table does not have any more: drop the index ({error})"
+            f"Index {index.name!r} is on a column that the table no longer has: drop the index ({error})"
         ) from error
-    if not found.is_partition and not _is_supported(index, found.type):
+    if not column.is_partition and not _is_supported(index, column.type):
         raise ColumnError(
-            f"Index {index.name!r} is on column {found.name!r}, which is of type {found.type} by now and cannot be "
+            f"Index {index.name!r} is on column {column.name!r}, which now has type {column.type} and cannot be "
             "indexed: drop the index"
         )
-    return found
+    return column
 
 
 def _is_supported(index: IndexEntry, data_type: OrcType) -> bool:
     try:
         return index_type(index.type).supports(data_type)
     except HindexError:
-        return True  # of an index type that is not known here: who builds it tells
+        return True  # an index type of a later version: building it raises the error
 
 
 def is_shared(index: IndexEntry) -> bool:
@@ -184,39 +195,39 @@ def is_shared(index: IndexEntry) -> bool:
 
 
 def run_build(spark: SparkSession, plan: BuildPlan, progress: Progress) -> list[FileEntry]:
-    """Run a build as Spark jobs and return manifest entries of the data files, one for each job.
+    """Run a build as Spark jobs and return the manifest entries of the data files, without committing them.
 
-    Nothing is committed: whoever calls does that with the result.
+    A data file has one entry for each job.
 
     :raises BuildError: if a task failed; the message names its data file.
     """
-    found: list[FileEntry] = []
+    entries: list[FileEntry] = []
     if plan.tasks:
         names = ", ".join(index.name for index in plan.indexes if not is_shared(index))
         size = megabytes(sum(task.length for task in plan.tasks))
-        tasks = cut_tasks(plan.tasks, cores(spark), task_bytes(spark))
+        tasks = split_build_tasks(plan.tasks, cores(spark), task_bytes(spark))
         progress.start(len(tasks), f"building {names} from data files of {size}")
         try:
-            built = built_files(plan.tasks, _collect(spark, tasks, progress))
+            built = built_files(plan.tasks, _run_build_job(spark, tasks, progress))
         finally:
             progress.finish()
-        joined = JOINED_SCHEMA.empty_table()
-        joins = [join for item in built for join in item.joins]
-        if joins:
-            progress.start(len(joins), f"putting together {names}")
+        merged = MERGED_SCHEMA.empty_table()
+        merges = [merge for item in built for merge in item.merges]
+        if merges:
+            progress.start(len(merges), f"merging {names}")
             try:
-                joined = _join(spark, joins, progress)
+                merged = _run_merge_job(spark, merges, progress)
             finally:
                 progress.finish()
-            discard_parts(joins)
-        found += merged_files(built, joined)
+            discard_parts(merges)
+        entries += merged_files(built, merged)
     for item in plan.shared:
-        found += run_btree(spark, item, progress)
-    return found
+        entries += run_btree(spark, item, progress)
+    return entries
 
 
 def discard_build(plan: BuildPlan) -> None:
-    """Remove the index files that a failed build left; what cannot be removed stays as garbage of the store."""
+    """Delete the index files of a failed build; files that cannot be deleted are left for VACUUM."""
     directories = {target.absolute_directory for task in plan.tasks for target in task.targets}
     directories.update(item.absolute_directory for item in plan.shared)
     build_ids = {task.build_id for task in plan.tasks} | {item.build_id for item in plan.shared}
@@ -225,11 +236,118 @@ def discard_build(plan: BuildPlan) -> None:
             discard_files(directory, f"{build_id}-")
 
 
-def _collect(spark: SparkSession, tasks: Sequence[Sequence[BuildTask]], progress: Progress) -> pa.Table:
+def _run_build_job(spark: SparkSession, tasks: Sequence[Sequence[BuildTask]], progress: Progress) -> pa.Table:
     frame = task_frame(spark, tasks, partial(run_build_tasks, run=run_build_task), RESULT_SCHEMA)
     return collect(spark, frame, tasks[0][0].build_id, progress, len(tasks))
 
 
-def _join(spark: SparkSession, tasks: Sequence[MergeTask], progress: Progress) -> pa.Table:
-    frame = task_frame(spark, tasks, run_merge_task, JOINED_SCHEMA)
+def _run_merge_job(spark: SparkSession, tasks: Sequence[MergeTask], progress: Progress) -> pa.Table:
+    frame = task_frame(spark, tasks, run_merge_task, MERGED_SCHEMA)
     return collect(spark, frame, tasks[0].build_id, progress, len(tasks))
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedData:
+    """An indexed data file.
+
+    :ivar entry: its manifest entry, without index files that are in parts.
+    :ivar merges: the tasks that merge the parts.
+    :ivar stripe_stats: statistics of the data file's stripes, for each of :attr:`merges`.
+    """
+
+    entry: FileEntry
+    merges: tuple[MergeTask, ...] = ()
+    stripe_stats: tuple[tuple[ColumnStats, ...], ...] = ()
+
+
+def built_files(tasks: Sequence[BuildTask], table: pa.Table) -> list[IndexedData]:
+    """Collect the results of a build for each indexed data file.
+
+    :param tasks: one for each data file.
+    :param table: the rows of :func:`hindex.build.task.run_build_task`.
+    """
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for row in table.to_pylist():
+        rows.setdefault(row["path"], []).append(row)
+    indexed = [
+        _indexed_data(task, sorted(rows[task.path], key=_stripe)) for task in tasks if task.path in rows
+    ]
+    return [item for item in indexed if item is not None]
+
+
+def merged_files(built: Sequence[IndexedData], table: pa.Table) -> list[FileEntry]:
+    """Return the manifest entries of data files, with the merged index files.
+
+    :param table: the rows of :func:`hindex.build.task.run_merge_task`.
+    """
+    rows = {(row["data_file"], row["index_id"]): row for row in table.to_pylist()}
+    entries = []
+    for item in built:
+        files = list(item.entry.index_files)
+        for merge, stripe_stats in zip(item.merges, item.stripe_stats, strict=True):
+            row = rows[merge.path, merge.target.index_id]
+            files.append(
+                IndexFileEntry(
+                    row["index_id"], row["path"], row["length"], row["footer_checksum"], stripe_stats
+                )
+            )
+        entries.append(replace(item.entry, index_files=tuple(files)))
+    return entries
+
+
+def _stripe(row: dict[str, Any]) -> int:
+    stripe: int = row["stripe"]
+    return stripe
+
+
+def _indexed_data(task: BuildTask, rows: Sequence[dict[str, Any]]) -> IndexedData | None:
+    # the last row of each task has the index files, none if the data file lacks the columns
+    ends = [row for row in rows if row["index_files"]]
+    if not ends:
+        return None
+    stripe_rows = tuple(row["num_rows"] for row in rows if row["stripe"] >= 0)
+    last = ends[-1]
+    entry = FileEntry(
+        path=task.path,
+        length=task.length,
+        mtime_ns=task.mtime_ns,
+        tail_checksum=last["tail_checksum"],
+        num_rows=sum(stripe_rows),
+        stripe_rows=stripe_rows,
+        schema=last["schema"],
+        changed_ns=task.changed_ns,
+        num_row_groups=sum(group_count(last["row_group_rows"], count) for count in stripe_rows),
+    )
+    if len(ends) == 1:
+        files = (
+            IndexFileEntry(
+                index_id=item["index_id"],
+                path=item["path"],
+                length=item["length"],
+                footer_checksum=item["footer_checksum"],
+                stripe_stats=_decode_stats(item["stripe_stats"], stripe_rows),
+            )
+            for item in last["index_files"]
+        )
+        return IndexedData(replace(entry, index_files=tuple(files)))
+    targets = {target.index_id: target for target in task.targets}
+    merges, stripe_stats = [], []
+    for at, item in enumerate(last["index_files"]):
+        part_files = [row["index_files"][at] for row in ends]
+        target = targets[item["index_id"]]
+        parts = tuple(
+            PartFile(file["path"].rpartition("/")[2], file["length"], file["footer_checksum"])
+            for file in part_files
+        )
+        merges.append(MergeTask(task.build_id, task.path, target, parts))
+        part_stats: list[ColumnStats] = []
+        first = 0
+        for file, row in zip(part_files, ends, strict=True):
+            part_stats += _decode_stats(file["stripe_stats"], stripe_rows[first : row["stripe"] + 1])
+            first = row["stripe"] + 1
+        stripe_stats.append(tuple(part_stats))
+    return IndexedData(entry, tuple(merges), tuple(stripe_stats))
+
+
+def _decode_stats(data: bytes, stripe_rows: Sequence[int]) -> tuple[ColumnStats, ...]:
+    return decode_stripe_stats(pb.StripeExtents.FromString(data), stripe_rows) if data else ()

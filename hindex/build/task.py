@@ -1,39 +1,47 @@
-"""Building the index files of one data file, or of some of its stripes: what an executor runs.
+"""Tasks of an executor: build the index files of a data file, or of some of its stripes, and merge such parts.
 
-Nothing here knows Spark's session or SQL: executors import it for every task.
+Executors import this module for every task, so it imports neither PySpark nor SQL.
 """
 
 from __future__ import annotations
 
+import contextlib
+import decimal
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from decimal import Decimal
 
 import pyarrow as pa
 
-from hindex.build.statistics import StatisticsExtents
-from hindex.build.task_errors import FAILURES, Place
-from hindex.build.values import table_values
-from hindex.errors import BuildError
-from hindex.index.column_stats import encode_stripe_stats
+from hindex.domain import Key
+from hindex.errors import BuildError, HindexError, IndexFileError
+from hindex.index.column_stats import ColumnStats, encode_stripe_stats
+from hindex.index.index_file import IndexFileReader
 from hindex.index.index_type import IndexBuilder, StatsBuilder, file_index_type
-from hindex.keys import same_keys
-from hindex.orc import OrcReader, OrcType
+from hindex.index.merge import merge_index_files
+from hindex.index.page_cache import Cache
+from hindex.keys import decimal_key, float_key, same_keys
+from hindex.orc import OrcReader
 from hindex.orc.acid.delta_files import AcidFile
+from hindex.orc.io.source import open_source
+from hindex.orc.metadata.statistics import ColumnStatistics, Distrust, Nulls, Value, value_range
+from hindex.orc.metadata.types import Kind, OrcType
+from hindex.orc.reader.file_indexes import FileIndexes
 from hindex.store.build_files import StagedFile
-from hindex.table.file_schema import FilePath, bind_paths, file_schema
+from hindex.store.storage import open_storage
+from hindex.table.file_schema import FilePath, bind_paths, file_schema, in_table
 from hindex.table.transactional import open_data_file
 from hindex.table.type_text import type_text
 
 
 @dataclass(frozen=True, slots=True)
 class IndexTarget:
-    """One index file to write: its directory relative to the store, and the same absolute.
+    """One index file to write. Each attempt of a task writes under a fresh name, so retries never collide.
 
-    ``of`` is the column's type in the table. Keys are of the type that the file has, unless queries of the table could
-    not use these (:func:`hindex.keys.same_keys`): then of the table's type. Without it, they are of the file's.
-
-    Each attempt of a task writes under a fresh name, so that a retried or duplicated one disturbs nothing.
+    :param directory: the directory relative to the store; ``absolute_directory`` is its URI.
+    :param table_type: the column's type in the table. Keys have the column's type in the data file, or the table's if
+        queries of the table could not use those (:func:`hindex.keys.same_keys`). None: the data file's type.
     """
 
     index_id: str
@@ -43,26 +51,27 @@ class IndexTarget:
     properties: tuple[tuple[str, str], ...]
     directory: str
     absolute_directory: str
-    of: OrcType | None = None
+    table_type: OrcType | None = None
 
-    def is_of_file(self, in_file: OrcType) -> bool:
-        """Return True if the keys have the type that the column has in its file."""
-        return self.of is None or same_keys(in_file, self.of)
+    def has_file_keys(self, file_type: OrcType) -> bool:
+        """Return True if the keys have the column's type in the data file."""
+        return self.table_type is None or same_keys(file_type, self.table_type)
 
-    def indexed(self, in_file: OrcType) -> OrcType:
-        """The type whose keys are indexed, of a column that has another one in its file."""
-        return in_file if self.of is None or self.is_of_file(in_file) else self.of
+    def key_type(self, file_type: OrcType) -> OrcType:
+        """Return the type of the keys for a column's type in the data file."""
+        return file_type if self.table_type is None or self.has_file_keys(file_type) else self.table_type
 
 
 @dataclass(frozen=True, slots=True)
 class BuildTask:
-    """Build index files for one data file, reading each of its columns once for all of them.
+    """Build index files for one data file, reading each column once for all of them.
 
-    With ``end``, they are parts, of the stripes from ``first`` up to that, of the file whose tail has the
-    ``tail_checksum``; :mod:`hindex.build.merge_parts` puts them together. ``binding`` names the table's data columns,
-    against which the file's own are matched. Of a transactional table, all rows are indexed, those that are deleted
-    too: queries leave these out. Names of the files written begin with ``build_id``, so that what a failed build left
-    can be told from the rest.
+    All rows of transactional tables are indexed; queries skip the deleted ones.
+
+    :param build_id: prefix of the names of the index files, by which the files of a failed build are found.
+    :param binding: names of the table's data columns, which are matched with the file's own.
+    :param end: with it, the index files are parts for the stripes ``[first, end)`` of the data file with
+        ``tail_checksum``; :class:`MergeTask` merges them.
     """
 
     build_id: str
@@ -83,27 +92,27 @@ class BuildTask:
         return self.end is not None
 
     def open(self) -> OrcReader:
-        """The data file. :raises OrcError: if it is not readable as ORC."""
+        """Open the data file. :raises OrcError: if it is not readable as ORC."""
         return open_data_file(self.uri, self.acid)
 
     def columns_in(self, root: OrcType) -> dict[str, FilePath]:
-        """Return the positions of the columns to index in a file of some type, without those that it lacks."""
-        wanted = {target.column for target in self.targets}
-        return bind_paths(self.binding, root, wanted, transactional=self.acid is not None)
+        """Return the positions of the indexed columns in a file of some type, without those that it lacks."""
+        columns = {target.column for target in self.targets}
+        return bind_paths(self.binding, root, columns, transactional=self.acid is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class BuiltFile:
-    """An index file that was written. ``extents`` is a message of the stripes' extents, empty if there are none."""
+    """An index file that a task wrote. ``stripe_stats`` is the message of the stripes' statistics, possibly empty."""
 
     index_id: str
     path: str
     length: int
     footer_checksum: int
-    extents: bytes
+    stripe_stats: bytes
 
 
-#: What a task returns: a row per stripe; the last one of a task carries what is known only at its end.
+#: Schema of a task's results: a row for each stripe; the last row has the index files.
 RESULT_SCHEMA = pa.schema(
     [
         pa.field("path", pa.string()),
@@ -121,7 +130,7 @@ RESULT_SCHEMA = pa.schema(
                         pa.field("path", pa.string()),
                         pa.field("length", pa.int64()),
                         pa.field("footer_checksum", pa.int64()),
-                        pa.field("extents", pa.binary()),
+                        pa.field("stripe_stats", pa.binary()),
                     ]
                 )
             ),
@@ -139,12 +148,12 @@ def run_build_tasks(
 
 
 def run_build_task(task: BuildTask) -> Iterator[pa.RecordBatch]:
-    """Build, yielding one row for each stripe as it is done.
+    """Build the index files of a task; yield a row for each finished stripe.
 
-    :raises BuildError: naming the file and the stripe; its unfinished index files are removed.
+    :raises BuildError: naming the file and the stripe; unfinished index files are removed.
     """
-    writing = _Writing(task)
-    place = Place.of(task.path)
+    writer = _IndexFilesWriter(task)
+    location = ErrorLocation.in_data_file(task.path)
     try:
         with task.open() as reader:
             if reader.tail.file_length != task.length:
@@ -156,54 +165,57 @@ def run_build_task(task: BuildTask) -> Iterator[pa.RecordBatch]:
                 raise BuildError(
                     "it changed since the build began: run the build again when nothing writes to the table"
                 )
-            yield from writing.run(reader, place)
-    except FAILURES as error:
-        writing.abort()
-        raise place.failed(error) from error
+            yield from writer.run(reader, location)
+    except TASK_ERRORS as error:
+        writer.abort()
+        raise location.build_error(error) from error
     finally:
-        writing.close()
+        writer.close()
 
 
-class _Writing:
-    """The index files of one task."""
+class _IndexFilesWriter:
+    """Writes the index files of one task."""
 
     def __init__(self, task: BuildTask) -> None:
         self._task = task
         self._builders: dict[IndexTarget, IndexBuilder] = {}
         self._files: dict[IndexTarget, StagedFile] = {}
         self._names: dict[IndexTarget, str] = {}
-        self._in_file: dict[str, FilePath] = {}
+        self._columns: dict[str, FilePath] = {}
 
-    def run(self, reader: OrcReader, place: Place) -> Iterator[pa.RecordBatch]:
-        """Write them, yielding a row for each stripe; ``place`` is kept up to date."""
-        in_file = self._in_file = self._task.columns_in(reader.tail.schema)
-        self._begin(reader, in_file)
-        statistics = StatisticsExtents(reader)
+    def run(self, reader: OrcReader, location: ErrorLocation) -> Iterator[pa.RecordBatch]:
+        """Write the files; yield a row for each stripe, and set the stripe of ``location``."""
+        self._columns = self._task.columns_in(reader.tail.schema)
+        self._open(reader)
+        statistics = RowGroupStatistics(reader)
         end = len(reader.stripes) if self._task.end is None else self._task.end
         for number in range(self._task.first, end):
-            place.stripe = number
+            location.stripe = number
             rows = reader.stripes[number].num_rows
-            waiting: dict[IndexTarget, IndexBuilder] = {}
+            to_read: dict[IndexTarget, IndexBuilder] = {}
             for target, builder in self._builders.items():
-                of = in_file[target.column].type
-                if not (target.is_of_file(of) and _told(builder, statistics, number, rows, of)):
-                    waiting[target] = builder
+                file_type = self._columns[target.column].type
+                if not (
+                    target.has_file_keys(file_type)
+                    and _add_statistics(builder, statistics, number, rows, file_type)
+                ):
+                    to_read[target] = builder
             # each column once for all indexes on it
-            columns = sorted({in_file[target.column].path for target in waiting})
-            batch = reader.read_stripe(number, columns)
-            for target, builder in waiting.items():
-                found = in_file[target.column]
-                array = batch.column(columns.index(found.path))
-                if not target.is_of_file(found.type):
-                    array = table_values(array, found.type, target.indexed(found.type))
+            paths = sorted({self._columns[target.column].path for target in to_read})
+            batch = reader.read_stripe(number, paths)
+            for target, builder in to_read.items():
+                column = self._columns[target.column]
+                array = batch.column(paths.index(column.path))
+                if not target.has_file_keys(column.type):
+                    array = table_values(array, column.type, target.key_type(column.type))
                 builder.add_stripe(array)
             if number < end - 1:
-                yield _row(self._task, reader, number, rows, ())
-        place.stripe = None
+                yield _result_row(self._task, reader, number, rows, ())
+        location.stripe = None
         last = reader.stripes[end - 1].num_rows if end else 0
-        yield _row(self._task, reader, end - 1, last, self._finish())
+        yield _result_row(self._task, reader, end - 1, last, self._finish())
 
-    def _begin(self, reader: OrcReader, in_file: dict[str, FilePath]) -> None:
+    def _open(self, reader: OrcReader) -> None:
         task = self._task
         metadata = {
             "data_file": task.path,
@@ -212,13 +224,13 @@ class _Writing:
             "tail_checksum": str(reader.tail.checksum),
         }
         for target in task.targets:
-            if target.column not in in_file:
+            if target.column not in self._columns:
                 continue
             name = self._names[target] = index_file_name(task.build_id, is_part=task.is_part)
             file = self._files[target] = StagedFile(target.absolute_directory, name)
             self._builders[target] = file_index_type(target.type).builder(
                 file.sink,
-                target.indexed(in_file[target.column].type),
+                target.key_type(self._columns[target.column].type),
                 column=target.column,
                 properties=dict(target.properties),
                 metadata=metadata,
@@ -231,45 +243,48 @@ class _Writing:
             summary = builder.finish()
             self._files[target].publish()
             path = f"{target.directory}/{self._names[target]}"
-            extents = b""
-            # readers take those in a manifest to be of the file's type
-            if file_index_type(target.type).summarizes and target.is_of_file(
-                self._in_file[target.column].type
-            ):
-                extents = encode_stripe_stats([item.stats for item in summary.stripes]).SerializeToString()
-            built.append(BuiltFile(target.index_id, path, summary.length, summary.footer_crc32c, extents))
+            stripe_stats = b""
+            # statistics in a manifest are of the data file's type
+            file_type = self._columns[target.column].type
+            if file_index_type(target.type).summarizes and target.has_file_keys(file_type):
+                stripe_stats = encode_stripe_stats(
+                    [item.stats for item in summary.stripes]
+                ).SerializeToString()
+            built.append(
+                BuiltFile(target.index_id, path, summary.length, summary.footer_crc32c, stripe_stats)
+            )
         return built
 
     def abort(self) -> None:
-        """Give up: what was written is removed."""
+        """Remove the unfinished files."""
         for builder in self._builders.values():
             builder.abort()
 
     def close(self) -> None:
-        """Free what was used on the way."""
+        """Release the files' resources."""
         for file in self._files.values():
             file.close()
 
 
 def index_file_name(build_id: str, *, is_part: bool = False) -> str:
-    """A name that no index file had before; the names of all files of a build begin with its id."""
+    """Return a new unique name of an index file; it begins with the id of the build."""
     return f"{build_id}-{'part-' if is_part else ''}{uuid.uuid4().hex}.hidx"
 
 
-def _told(
-    builder: IndexBuilder, statistics: StatisticsExtents, stripe: int, rows: int, data_type: OrcType
+def _add_statistics(
+    builder: IndexBuilder, statistics: RowGroupStatistics, stripe: int, rows: int, data_type: OrcType
 ) -> bool:
-    """Return True if the file's statistics give a builder all that it needs from a stripe."""
+    """Add a stripe from the data file's own statistics; return False if the stripe's values are needed."""
     if not isinstance(builder, StatsBuilder):
         return False
-    extents = statistics.extents(stripe, data_type)
-    if extents is None:
+    stats = statistics.stats(stripe, data_type)
+    if stats is None:
         return False
-    builder.add_stats(rows, extents)
+    builder.add_stats(rows, stats)
     return True
 
 
-def _row(
+def _result_row(
     task: BuildTask, reader: OrcReader, stripe: int, num_rows: int, built: Sequence[BuiltFile]
 ) -> pa.RecordBatch:
     files = [asdict(item) for item in built]
@@ -283,3 +298,174 @@ def _row(
         "index_files": files,
     }
     return pa.RecordBatch.from_pylist([row], schema=RESULT_SCHEMA)
+
+
+def table_values(array: pa.Array, file_type: OrcType, table_type: OrcType) -> pa.Array:
+    """Convert a data file's values to the table's type, as queries do.
+
+    :raises BuildError: if a value does not fit.
+    """
+    try:
+        return in_table(array, file_type, table_type)
+    except pa.ArrowException as error:
+        raise BuildError(
+            f"a value of type {array.type} does not fit the table's {table_type}: {error}"
+        ) from error
+
+
+#: Errors of a task because of one file: of its bytes, its values, or their memory.
+TASK_ERRORS = (HindexError, OSError, MemoryError, pa.ArrowException)
+
+
+@dataclass(slots=True)
+class ErrorLocation:
+    """The location of an error in a build, for its message.
+
+    :ivar file: the file, in words.
+    :ivar stripe: the current stripe, if any.
+    """
+
+    file: str
+    stripe: int | None = None
+
+    @classmethod
+    def in_data_file(cls, path: str) -> ErrorLocation:
+        """Return the location of a data file."""
+        return cls(f"data file {path!r}")
+
+    def build_error(self, error: BaseException) -> BuildError:
+        """Return the error of a build that fails here."""
+        stripe = "" if self.stripe is None else f", stripe {self.stripe}"
+        message = " ".join(str(error).split()) or type(error).__name__
+        return BuildError(f"index build failed on {self.file}{stripe}: {message}")
+
+
+#: Types whose bounds are widened, because writers differ in zones, fractions and blanks: their values are read.
+_WIDENED = frozenset({Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT, Kind.CHAR, Kind.BINARY})
+
+
+class RowGroupStatistics:
+    """Statistics of row groups from a data file's row index, for MINMAX indexes on top-level columns."""
+
+    def __init__(self, reader: OrcReader) -> None:
+        self._reader = reader
+        self._file_indexes = FileIndexes(reader)
+
+    def stats(self, stripe: int, data_type: OrcType) -> list[ColumnStats] | None:
+        """Return the statistics of each row group of a stripe; None if the file's own are missing or not exact."""
+        if data_type.kind in _WIDENED or data_type.column in self._reader.tail.encrypted_columns:
+            return None
+        statistics = self._file_indexes.group_statistics(stripe, data_type.column)
+        if not isinstance(statistics, list):
+            return None
+        converted = []
+        for item, count in zip(statistics, self._file_indexes.group_rows(stripe), strict=True):
+            stats = self._convert(item, count, data_type)
+            if stats is None:
+                return None
+            converted.append(stats)
+        return converted
+
+    def _convert(self, statistics: ColumnStatistics, rows: int, data_type: OrcType) -> ColumnStats | None:
+        nulls = statistics.nulls(rows)
+        if nulls is Nulls.UNKNOWN or statistics.number_of_values is None:
+            return None
+        if nulls is Nulls.ALL:
+            return ColumnStats(rows, rows, None, None)
+        values = value_range(statistics, data_type, self._reader.tail)
+        if isinstance(values, Distrust) or values.low is None or values.high is None:
+            return None
+        low, high = _key(values.low, data_type), _key(values.high, data_type)
+        if low is None or high is None:
+            return None
+        if values.high_is_prefix:
+            # a maximum is truncated by one more character than a minimum, and may be a prefix of it
+            low = min(low, high)
+        return ColumnStats(rows, rows - statistics.number_of_values, low, high, values.high_is_prefix)
+
+
+def _key(value: Value, data_type: OrcType) -> Key | None:
+    """Return the key of a value; None if it does not fit the column's type."""
+    if isinstance(value, float):
+        return float_key(value)
+    if isinstance(value, Decimal):
+        with decimal.localcontext(decimal.Context(prec=200)):
+            unscaled = value.scaleb(data_type.scale if data_type.precision else 18)
+            if unscaled != unscaled.to_integral_value() or abs(unscaled) >= 10 ** (data_type.precision or 38):
+                return None
+            return decimal_key(int(unscaled), data_type)
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class PartFile:
+    """An index file of some stripes: its name in the index's directory, bytes, and the crc32c of its footer."""
+
+    name: str
+    length: int
+    footer_checksum: int
+
+
+@dataclass(frozen=True, slots=True)
+class MergeTask:
+    """Merge parts, in the order of their stripes, to one index file of the data file ``path``."""
+
+    build_id: str
+    path: str
+    target: IndexTarget
+    parts: tuple[PartFile, ...]
+
+
+#: Schema of the one row that a merge task returns.
+MERGED_SCHEMA = pa.schema(
+    [
+        pa.field("data_file", pa.string()),
+        pa.field("index_id", pa.string()),
+        pa.field("path", pa.string()),
+        pa.field("length", pa.int64()),
+        pa.field("footer_checksum", pa.int64()),
+    ]
+)
+
+
+def run_merge_task(task: MergeTask) -> Iterator[pa.RecordBatch]:
+    """Merge the parts to a file with a fresh name. The parts stay, for retries of the task.
+
+    :raises BuildError: naming the data file.
+    """
+    name = index_file_name(task.build_id)
+    try:
+        with contextlib.ExitStack() as stack:
+            parts = stack.enter_context(contextlib.closing(_open_parts(task)))
+            file = stack.enter_context(contextlib.closing(StagedFile(task.target.absolute_directory, name)))
+            length, checksum = merge_index_files(file.sink, parts)
+            file.publish()
+    except TASK_ERRORS as error:
+        raise ErrorLocation.in_data_file(task.path).build_error(error) from error
+    row = (task.path, task.target.index_id, f"{task.target.directory}/{name}", length, checksum)
+    yield pa.RecordBatch.from_arrays([[value] for value in row], schema=MERGED_SCHEMA)
+
+
+def _open_parts(task: MergeTask) -> Generator[IndexFileReader]:
+    """Yield a reader for each part, open until the next one: a process cannot open any number of files at once."""
+    for part in task.parts:
+        with contextlib.closing(_open_part(task, part)) as reader:
+            yield reader
+
+
+def _open_part(task: MergeTask, part: PartFile) -> IndexFileReader:
+    path = f"{task.target.absolute_directory}/{part.name}"
+    reader = IndexFileReader(open_source(path), Cache(0))
+    if (reader.length, reader.footer_crc32c) != (part.length, part.footer_checksum):
+        reader.close()
+        raise IndexFileError(f"Index file {path!r} is not the one that was written; run the statement again")
+    return reader
+
+
+def discard_parts(tasks: Iterable[MergeTask]) -> None:
+    """Delete the parts of finished tasks; parts that cannot be deleted are left for VACUUM."""
+    for task in tasks:
+        storage = open_storage(task.target.absolute_directory)
+        for part in task.parts:
+            with contextlib.suppress(OSError):
+                storage.delete(part.name)

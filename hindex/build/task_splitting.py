@@ -1,32 +1,41 @@
-"""Split a build into Spark tasks: large data files between stripes, small ones together.
+"""Splitting of a build into Spark tasks: large data files between stripes, small ones together.
 
-A task's size is the bytes that the indexed columns take in its stripes, and something for each file. So that all
-processors end at about the same time, each gets several tasks; a file that is larger than such a share is cut.
+The size of a task is the bytes of the indexed columns in its stripes, plus a constant for each file. Each core gets
+several tasks, so that all cores finish at about the same time; a file that is larger than such a share is split.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from hindex.build.btree_task import BTreeJob, EntryTask, ReadTask
+from hindex.build.task import TASK_ERRORS, BuildTask, ErrorLocation
 from hindex.errors import BuildError
+from hindex.index.merge import is_merging
+from hindex.orc.acid.delta_files import AcidFile
+from hindex.orc.metadata.file_tail import FileTail
+from hindex.table.file_schema import bind_paths
+from hindex.table.transactional import open_data_file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: The Spark setting for how many bytes of the indexed columns one task has, about.
+#: The Spark setting for the number of bytes of the indexed columns in a task.
 TASK_BYTES_SETTING = "spark.hindex.build.taskBytes"
 
-#: Spark tasks for each processor: some end sooner than others.
+#: Spark tasks for each core, because tasks differ in duration.
 TASKS_PER_CORE = 3
-#: Files below this are not cut for balance, and tasks above it are not made of several files.
-CUT_FROM = 4 << 20
-MOST_BYTES = 64 << 20
-#: What opening a data file and making its index files costs, in bytes of a column.
+#: Minimum size of the pieces of a data file.
+MIN_SPLIT_BYTES = 4 << 20
+#: Maximum size of a task with several data files.
+MAX_TASK_BYTES = 64 << 20
+#: Cost of opening a data file and creating its index files, in bytes of a column.
 FILE_BYTES = 1 << 20
 
 _SIZE = re.compile(r"([0-9]+) *([kmgt]?)b?", re.IGNORECASE)
@@ -36,106 +45,196 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Sized(Generic[T]):
-    """Something to index: a data file.
+class SplitInput(Generic[T]):
+    """A data file to index.
 
-    :ivar weight: bytes of its indexed columns, about.
-    :ivar stripes: asked only of files that may be cut: about how large each stripe is, in any unit; empty where
-        the file cannot be cut.
+    :ivar weight: estimated bytes of its indexed columns.
+    :ivar stripes: returns the relative sizes of the stripes, empty if the file cannot be split; called only for large
+        files.
     """
 
-    what: T
+    item: T
     weight: int
     stripes: Callable[[], Sequence[int]]
 
 
 @dataclass(frozen=True, slots=True)
-class TaskPart(Generic[T]):
-    """Stripes of a data file from ``first`` up to ``end``; all of them, however many, where that is None."""
+class Piece(Generic[T]):
+    """The stripes ``[first, end)`` of a data file; with ``end`` None, the whole file."""
 
-    what: T
+    item: T
     weight: int
     first: int = 0
     end: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """The target size of tasks, in bytes of the indexed columns.
+class SizeLimits:
+    """Maximum sizes in bytes of the indexed columns.
 
-    :ivar cut: files that are larger are cut into pieces of this size or less, where stripes allow.
-    :ivar task: pieces are put together up to this size, with what each file costs beside its bytes.
+    :ivar piece: larger files are split into pieces of this size or less, as far as stripes allow.
+    :ivar task: pieces are combined up to this size, including :data:`FILE_BYTES` for each.
     """
 
-    cut: int
+    piece: int
     task: int
 
     @classmethod
-    def of(cls, weights: Sequence[int], cores: int, task_bytes: int | None = None) -> Target:
-        """For files of some weights.
+    def for_weights(cls, weights: Sequence[int], cores: int, task_bytes: int | None = None) -> SizeLimits:
+        """Return the limits for files of some weights.
 
-        :param task_bytes: what the user asked for, if anything.
+        :param task_bytes: the configured size of tasks, if any.
         """
         if task_bytes is not None:
             return cls(task_bytes, task_bytes)
         share = sum(weight + FILE_BYTES for weight in weights) // (max(cores, 1) * TASKS_PER_CORE)
-        return cls(max(share, CUT_FROM), min(share, MOST_BYTES))
+        return cls(max(share, MIN_SPLIT_BYTES), min(share, MAX_TASK_BYTES))
 
 
 def task_bytes(spark: SparkSession) -> int | None:
-    """Return the task size that the session configures, or None.
+    """Return the configured size of tasks, or None.
 
-    :raises BuildError: if that is no size.
+    :raises BuildError: if the setting is no size.
     """
     text = spark.conf.get(TASK_BYTES_SETTING, None)
     if text is None:
         return None
-    found = _SIZE.fullmatch(text.strip())
-    size = int(found[1]) * _FACTORS[found[2].lower()] if found else 0
+    match = _SIZE.fullmatch(text.strip())
+    size = int(match[1]) * _FACTORS[match[2].lower()] if match else 0
     if not size:
         raise BuildError(f"{TASK_BYTES_SETTING} is {text!r}: a number of bytes is expected, such as 64m")
     return size
 
 
-def cut(
-    files: Sequence[Sized[T]], cores: int, task_bytes: int | None = None
-) -> list[tuple[TaskPart[T], ...]]:
-    """The pieces of all files, put together to tasks: the largest first, so that none is left for the end.
+def split_tasks(
+    files: Sequence[SplitInput[T]], cores: int, task_bytes: int | None = None
+) -> list[tuple[Piece[T], ...]]:
+    """Split large files and combine the pieces to tasks, the largest first, so that none starts last.
 
-    :param cores: how many tasks run at a time.
-    :param task_bytes: how large tasks are to be, if the user says so.
+    :param cores: number of tasks that run at a time.
+    :param task_bytes: the configured size of tasks, if any.
     """
-    target = Target.of([file.weight for file in files], cores, task_bytes)
-    pieces = [piece for file in files for piece in _pieces(file, target.cut)]
+    limits = SizeLimits.for_weights([file.weight for file in files], cores, task_bytes)
+    pieces = [piece for file in files for piece in _pieces(file, limits.piece)]
     pieces.sort(key=lambda piece: -piece.weight)
-    tasks: list[tuple[TaskPart[T], ...]] = []
-    current: list[TaskPart[T]] = []
-    held = 0
+    tasks: list[tuple[Piece[T], ...]] = []
+    current: list[Piece[T]] = []
+    current_bytes = 0
     for piece in pieces:
         size = piece.weight + FILE_BYTES
-        if current and held + size > target.task:
+        if current and current_bytes + size > limits.task:
             tasks.append(tuple(current))
-            current, held = [], 0
+            current, current_bytes = [], 0
         current.append(piece)
-        held += size
+        current_bytes += size
     if current:
         tasks.append(tuple(current))
     return tasks
 
 
-def _pieces(file: Sized[T], target: int) -> Iterator[TaskPart[T]]:
-    stripes = file.stripes() if file.weight > target else ()
-    count = min(-(-file.weight // target), len(stripes))
+def _pieces(file: SplitInput[T], max_bytes: int) -> Iterator[Piece[T]]:
+    stripes = file.stripes() if file.weight > max_bytes else ()
+    count = min(-(-file.weight // max_bytes), len(stripes))
     if count < 2:
-        yield TaskPart(file.what, file.weight)
+        yield Piece(file.item, file.weight)
         return
     sums = list(accumulate(max(size, 1) for size in stripes))
-    # a piece ends with the stripe in which its share does; a long stripe may be the end of several
+    # a piece ends with the stripe in which its share ends; a long stripe may end several shares
     ends = sorted({bisect_left(sums, sums[-1] * piece / count) + 1 for piece in range(1, count + 1)})
     if len(ends) < 2:
-        # the last stripe has it all
-        yield TaskPart(file.what, file.weight)
+        # nearly all bytes are in the last stripe
+        yield Piece(file.item, file.weight)
         return
     for first, end in pairwise([0, *ends]):
         size = sums[end - 1] - (sums[first - 1] if first else 0)
-        yield TaskPart(file.what, file.weight * size // sums[-1], first, end)
+        yield Piece(file.item, file.weight * size // sums[-1], first, end)
+
+
+def split_build_tasks(
+    tasks: Sequence[BuildTask], cores: int, task_bytes: int | None = None
+) -> list[tuple[BuildTask, ...]]:
+    """Split the build tasks of data files, at least one, and combine them to Spark tasks of about the same size.
+
+    The weight of a file is its length times the share of the indexed columns in one stripe of the longest file. The
+    tail of a file is read only if the file is split.
+
+    :param cores: number of tasks that run at a time.
+    :param task_bytes: the configured size of tasks, if any.
+    :raises BuildError: if a file cannot be read.
+    """
+    share = 1.0
+    if task_bytes is not None or sum(task.length for task in tasks) > MIN_SPLIT_BYTES:
+        longest = max(tasks, key=lambda task: task.length)
+        columns = [target.column for target in longest.targets]
+        share = _column_share(longest.path, longest.uri, longest.acid, longest.binding, columns)
+    checksums: dict[str, int] = {}
+
+    def stripes(task: BuildTask) -> Sequence[int]:
+        if not all(is_merging(target.type) for target in task.targets):
+            return ()
+        try:
+            with task.open() as reader:
+                checksums[task.path] = reader.tail.checksum
+                return [stripe.data_length for stripe in reader.tail.stripes]
+        except TASK_ERRORS as error:
+            raise ErrorLocation.in_data_file(task.path).build_error(error) from error
+
+    def part(piece: Piece[BuildTask]) -> BuildTask:
+        task = piece.item
+        if piece.end is None:
+            return task
+        return replace(task, first=piece.first, end=piece.end, tail_checksum=checksums[task.path])
+
+    files = [SplitInput(task, round(task.length * share), partial(stripes, task)) for task in tasks]
+    return [tuple(map(part, pieces)) for pieces in split_tasks(files, cores, task_bytes)]
+
+
+def split_entry_tasks(
+    tasks: Sequence[EntryTask],
+    job: BTreeJob,
+    tails: Mapping[str, FileTail],
+    cores: int,
+    task_bytes: int | None = None,
+) -> list[tuple[EntryTask, ...]]:
+    """Split and combine the tasks of a BTREE index, as :func:`split_build_tasks` does.
+
+    :param tails: file tails of the data files, by path.
+    """
+    reads = [task for task in tasks if isinstance(task, ReadTask)]
+    share = 1.0
+    if reads and (
+        task_bytes is not None or sum(tail.file_length for tail in tails.values()) > MIN_SPLIT_BYTES
+    ):
+        longest = max(reads, key=lambda task: task.file.fingerprint.length)
+        share = _column_share(longest.file.path, longest.uri, longest.acid, job.binding, [job.column])
+
+    def split_input(task: EntryTask) -> SplitInput[EntryTask]:
+        if not isinstance(task, ReadTask):
+            return SplitInput(task, task.length, tuple)
+        tail = tails[task.file.path]
+        lengths = [stripe.data_length for stripe in tail.stripes]
+        return SplitInput(task, round(tail.file_length * share), lambda: lengths)
+
+    def part(piece: Piece[EntryTask]) -> EntryTask:
+        if piece.end is None or not isinstance(piece.item, ReadTask):
+            return piece.item
+        return replace(piece.item, stripes=(piece.first, piece.end))
+
+    groups = split_tasks([split_input(task) for task in tasks], cores, task_bytes)
+    return [tuple(map(part, pieces)) for pieces in groups]
+
+
+def _column_share(
+    path: str, uri: str, acid: AcidFile | None, binding: tuple[str, ...], columns: Iterable[str]
+) -> float:
+    """Estimate the share of some columns in the bytes of a data file, from its first stripe."""
+    try:
+        with open_data_file(uri, acid) as reader:
+            if not reader.stripes:
+                return 1.0
+            bound = bind_paths(binding, reader.tail.schema, columns, transactional=acid is not None)
+            stripe = reader.stripe(0)
+            column_bytes = sum(stripe.data_length(column.type.column) for column in bound.values())
+            return min(column_bytes / max(reader.tail.stripes[0].data_length, 1), 1.0)
+    except TASK_ERRORS as error:
+        raise ErrorLocation.in_data_file(path).build_error(error) from error

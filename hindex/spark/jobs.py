@@ -1,19 +1,25 @@
-"""Spark jobs that hindex starts: their descriptions, and their failures in one line."""
+"""Spark jobs that hindex starts: their descriptions, progress, interruption, and failures in one line."""
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
 import sys
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote
 
+import pyarrow as pa
+
 from hindex import errors
-from hindex.errors import HindexError
+from hindex.errors import BuildError, HindexError
+from hindex.progress import Progress
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.connect.shell.progress import ProgressHandler
 
 _DESCRIPTION = "spark.job.description"
 
@@ -153,3 +159,88 @@ def _innermost_cause(text: str) -> str | None:
         return None
     named = (cause for cause in reversed(causes) if _NO_PROGRAM in cause)
     return str(next(named, causes[-1])).strip()
+
+
+_POLL_SECONDS = 0.2
+
+_LOG = logging.getLogger("hindex.build")
+
+
+def collect(spark: SparkSession, frame: DataFrame, build_id: str, progress: Progress, total: int) -> pa.Table:
+    """Run the Spark job of a build and collect the results of its tasks.
+
+    A failure or interruption stops the Spark jobs of the build.
+
+    :param total: number of tasks, for the progress.
+    :raises BuildError: if a task failed; the message is the task's own.
+    """
+    tag = f"hindex-build-{build_id}"
+    counter = _TaskCounter(progress, total)
+    stop = _listen_to_server(spark, counter) if is_connect(spark) else _poll_in_thread(spark, counter)
+    spark.addTag(tag)
+    try:
+        table = frame.toArrow()
+        counter.update(total)
+        return table
+    except BaseException as error:
+        # Spark would go on with the job and write index files
+        with contextlib.suppress(Exception):
+            spark.interruptTag(tag)
+        if isinstance(error, HindexError) or not isinstance(error, Exception):
+            raise
+        if is_interrupt(error):
+            raise KeyboardInterrupt from error
+        # the Java stack trace, of a hundred lines, goes to the log only
+        _LOG.debug("a Spark job of a build failed", exc_info=error)
+        raise BuildError(failure_message(error)) from None
+    finally:
+        stop()
+        with contextlib.suppress(Exception):
+            spark.removeTag(tag)
+
+
+class _TaskCounter:
+    """The highest number of finished tasks that any stage has reported."""
+
+    def __init__(self, progress: Progress, total: int) -> None:
+        self._progress = progress
+        self._total = total
+        self._finished = 0
+        self._lock = threading.Lock()
+
+    def update(self, finished: int) -> None:
+        """Advance the progress to a number of finished tasks; a lower number than before is ignored."""
+        with self._lock:
+            if self._finished < finished <= self._total:
+                self._progress.advance(finished - self._finished)
+                self._finished = finished
+
+
+def _listen_to_server(spark: SparkSession, counter: _TaskCounter) -> Callable[[], None]:
+    """Count finished tasks by the reports of a Spark Connect server; return a function that stops it."""
+
+    def handle(stages: Iterable[Any] | None, **_: object) -> None:
+        counter.update(max((stage.num_completed_tasks for stage in stages or ()), default=0))
+
+    spark.registerProgressHandler(cast("ProgressHandler", handle))
+    return lambda: spark.removeProgressHandler(cast("ProgressHandler", handle))
+
+
+def _poll_in_thread(spark: SparkSession, counter: _TaskCounter) -> Callable[[], None]:
+    """Count finished tasks by polling the session in a thread; return a function that stops it."""
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(_POLL_SECONDS):
+            tracker = spark.sparkContext.statusTracker()
+            infos = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+            counter.update(max((info.numCompletedTasks for info in infos if info is not None), default=0))
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+
+    def stop() -> None:
+        done.set()
+        thread.join()
+
+    return stop

@@ -222,9 +222,9 @@ def refresh(history: History, connection: LocalConnection, rng: random.Random) -
         Reason.FILE_GONE,
         Reason.CORRUPT,
     }
-    connection.told.clear()
+    connection.built_paths.clear()
     assert not table.refresh_indexes().changed
-    assert not connection.told
+    assert not connection.built_paths
     if rng.random() < 0.3:
         assert all(not result.problems for result in table.check_indexes(verify=True))
 

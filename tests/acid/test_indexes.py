@@ -60,8 +60,8 @@ def test_what_makes_indexes_stale(tmp_path: Path, connection: LocalConnection, u
     insert(root / "delta_1_1", 1, range(100, 200))
     table = connection.table(str(root))
     table.create_index("by_k", "k", using=using)
-    assert sorted(connection.told) == ["000000_0", "delta_1_1/bucket_00000"]
-    connection.told.clear()
+    assert sorted(connection.built_paths) == ["000000_0", "delta_1_1/bucket_00000"]
+    connection.built_paths.clear()
 
     # a delete makes nothing stale
     delete(root / "delete_delta_2_2", [(0, B0, 2), (1, B0, 7)], 2)
@@ -75,9 +75,9 @@ def test_what_makes_indexes_stale(tmp_path: Path, connection: LocalConnection, u
     assert sorted(ids(table, "k = 2")) == [i for i in range(200) if i % 5 == 2 and i not in (2, 107)]
     assert stale(table) == {Reason.NEW_FILE}
     table.refresh_indexes()
-    assert connection.told == ["delta_3_3/bucket_00000"]
+    assert connection.built_paths == ["delta_3_3/bucket_00000"]
     assert not stale(table)
-    connection.told.clear()
+    connection.built_paths.clear()
 
     # a minor compaction replaces the deltas, and not the original file
     keys = [(1, B0, at) for at in range(100)], [(3, B0, 0)]
@@ -91,10 +91,10 @@ def test_what_makes_indexes_stale(tmp_path: Path, connection: LocalConnection, u
     expected = [i for i in range(200) if i % 5 == 2 and i not in (2, 107)]
     assert sorted(ids(table, "k = 2")) == expected
     table.refresh_indexes()
-    assert connection.told == ["delta_1_3_v5/bucket_00000"]
+    assert connection.built_paths == ["delta_1_3_v5/bucket_00000"]
     assert sorted(ids(table, "k = 2")) == expected
     assert not stale(table)
-    connection.told.clear()
+    connection.built_paths.clear()
 
     # a major one replaces everything
     live = [
@@ -104,7 +104,7 @@ def test_what_makes_indexes_stale(tmp_path: Path, connection: LocalConnection, u
     write_acid(root / "base_3_v6" / "bucket_00000", sorted(live))
     assert sorted(ids(table, "k = 2")) == expected
     table.refresh_indexes()
-    assert connection.told == ["base_3_v6/bucket_00000"]
+    assert connection.built_paths == ["base_3_v6/bucket_00000"]
     assert sorted(ids(table, "k = 2")) == expected
     assert not stale(table)
     assert [result.problems for result in table.check_indexes(verify=True)] == [()]
@@ -217,9 +217,9 @@ def test_a_refresh_forgets_no_file_that_others_see(
     wanted = [i for i in range(100, 500) if i % 5 == 2]
     assert sorted(ids(few, "k = 2")) == [i for i in wanted if not 200 <= i < 300]
     assert Reason.FILE_GONE not in stale(few)
-    connection.told.clear()
+    connection.built_paths.clear()
     assert few.refresh_indexes().changed
-    assert connection.told == ["delta_4_4/bucket_00000"]
+    assert connection.built_paths == ["delta_4_4/bucket_00000"]
     assert sorted(ids(few, "k = 2")) == [i for i in wanted if not 200 <= i < 300]
     # whoever sees all has nothing to do
     assert sorted(ids(table, "k = 2")) == wanted

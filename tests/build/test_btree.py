@@ -40,7 +40,7 @@ def test_one_set_of_files_for_the_table(table: Table, connection: LocalConnectio
     )
     assert held.files[0].stats.min_key == 0
     assert held.files[0].stats.max_key == 699
-    assert connection.told == ["f0.orc", "f1.orc", "f2.orc"]
+    assert connection.built_paths == ["f0.orc", "f1.orc", "f2.orc"]
     assert garbage(table) == []
 
 
@@ -53,7 +53,7 @@ def test_together_with_other_types(table: Table, connection: LocalConnection) ->
     assert manifest.number == 1
     assert [(len(e.index_files), len(e.shared)) for e in manifest.files] == [(1, 2)] * 3
     # a pass of its own for each that covers many files
-    assert connection.told == ["f0.orc", "f1.orc", "f2.orc"] * 3
+    assert connection.built_paths == ["f0.orc", "f1.orc", "f2.orc"] * 3
     table.drop_index("bits")
     assert [len(e.shared) for e in table.snapshot().manifest.files] == [2] * 3
     table.drop_index("tree")
@@ -102,10 +102,10 @@ def test_a_column_that_becomes_wider(tmp_path: Path) -> None:
     table.create_index("by_n", "n", "btree")
     write_columns(path / "c.orc", {"id": pa.array([3, 4]), "n": pa.array([5, 1 << 40], pa.int64())})
     assert ids(table.scan("n = 5")) == [0, 2, 3]
-    connection.told.clear()
+    connection.built_paths.clear()
     table.refresh_indexes()
     # int and bigint have the same keys
-    assert connection.told == ["c.orc"]
+    assert connection.built_paths == ["c.orc"]
     assert ids(table.scan("n = 5")) == [0, 2, 3]
     assert [task.path for task in table.scan("n > 100").plan().tasks] == ["c.orc"]
     assert ids(table.scan("n > 100")) == [4]

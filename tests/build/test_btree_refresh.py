@@ -24,16 +24,16 @@ pytestmark = pytest.mark.usefixtures("here")
 def test_nothing_changed_nothing_written(table: Table, connection: LocalConnection) -> None:
     table.create_index("by_a", "a", "btree")
     before = store_state(table)
-    connection.told.clear()
+    connection.built_paths.clear()
     table.refresh_indexes()
     assert store_state(table) == before
-    assert connection.told == []
+    assert connection.built_paths == []
 
 
 def test_only_what_changed_is_read(path: Path, table: Table, connection: LocalConnection) -> None:
     table.create_index("by_a", "a", "btree")
     before = store_state(table)
-    connection.told.clear()
+    connection.built_paths.clear()
     write_rows(path / "f1.orc", 1000, [5000, 5001])
     write_rows(path / "f3.orc", 9000, [5000, 7])
     os.utime(path / "f3.orc", ns=(10**18, 10**18))
@@ -41,7 +41,7 @@ def test_only_what_changed_is_read(path: Path, table: Table, connection: LocalCo
         table.snapshot(), table.snapshot().manifest.indexes, fresh=find_fresh_paths(table.snapshot())
     ).data_files == {"f1.orc", "f3.orc"}
     table.index("by_a").refresh()
-    assert connection.told == ["f1.orc", "f3.orc"]
+    assert connection.built_paths == ["f1.orc", "f3.orc"]
     assert table.index("by_a").status == "fresh"
     first, second = sets(table)
     assert (first.num_files, second.num_files) == (3, 2)
@@ -61,14 +61,14 @@ def test_many_sets_are_merged_without_reading_data(
     table.create_index("by_s", "s", "btree")
     data = {f"f{n}.orc": values(n * 1000, 1000) for n in range(3)}
     for number in range(3, 3 + btree_job.MAX_SETS):
-        connection.told.clear()
+        connection.built_paths.clear()
         data[f"f{number}.orc"] = [number, -number, 2 * number]
         write_rows(path / f"f{number}.orc", 1000 * number, data[f"f{number}.orc"])
         if number == 5:
             (path / "f1.orc").unlink()
             del data["f1.orc"]
         table.refresh_indexes()
-        assert connection.told == [f"f{number}.orc"] * 2
+        assert connection.built_paths == [f"f{number}.orc"] * 2
     merged = {held.index_id: held for held in sets(table)}
     assert len(merged) == len(sets(table)) == 2
     by_a, by_s = (merged[table.snapshot().manifest.index(name).id] for name in ("by_a", "by_s"))
@@ -91,12 +91,12 @@ def test_a_set_of_which_little_is_left_is_written_anew(
     table.create_index("by_a", "a", "btree")
     (path / "f0.orc").unlink()
     (path / "f2.orc").unlink()
-    connection.told.clear()
+    connection.built_paths.clear()
     table.refresh_indexes()
     (held,) = sets(table)
     assert held.num_files == 1
     assert contents(table, held) == groups("f1.orc", values(1000, 1000))
-    assert connection.told == []
+    assert connection.built_paths == []
     assert table.index("by_a").status == "fresh"
 
 
@@ -149,9 +149,9 @@ def test_one_partition_is_refreshed_alone(tmp_path: Path, monkeypatch: pytest.Mo
     assert sorted(first) == ["p=0", "p=1", "p=2"]
     write_rows(path / "p=1" / "y.orc", 900, [77])
     monkeypatch.setattr(btree_job, "MAX_SETS", 1)
-    connection.told.clear()
+    connection.built_paths.clear()
     table.refresh_indexes()
-    assert connection.told == ["p=1/y.orc"]
+    assert connection.built_paths == ["p=1/y.orc"]
     now = {held.partition: held for held in sets(table)}
     assert (now["p=0"], now["p=2"]) == (first["p=0"], first["p=2"])
     assert contents(table, now["p=1"]) == union(groups("p=1/x.orc", [1] * 10), groups("p=1/y.orc", [77]))

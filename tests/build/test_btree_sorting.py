@@ -54,12 +54,12 @@ def test_spark_sorts_into_disjoint_files(
     def check(least_files: int) -> None:
         manifest = table.snapshot().manifest
         for name, at in (("by_a", 0), ("by_s", 1)):
-            (held,) = (item for item in sets(table) if item.index_id == manifest.index(name).id)
-            assert len(held.files) >= least_files
-            ends = [(file.stats.min_key, file.stats.max_key) for file in held.files]
+            (index_set,) = (item for item in sets(table) if item.index_id == manifest.index(name).id)
+            assert len(index_set.files) >= least_files
+            ends = [(file.stats.min_key, file.stats.max_key) for file in index_set.files]
             assert all(a[1] < b[0] for a, b in pairwise(ends))  # type: ignore[operator]
             expected = union(*(groups(file, list(columns[at])) for file, columns in data.items()))
-            assert contents(table, held) == {
+            assert contents(table, index_set) == {
                 key.encode() if isinstance(key, str) else key: places for key, places in expected.items()
             }
 
@@ -84,7 +84,7 @@ def test_spark_sorts_into_disjoint_files(
 def test_a_writer_holds_back_only_what_overlaps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: KeyKind, rng: np.random.Generator
 ) -> None:
-    """Chunks of forty runs, each over all keys: far more entries come than are ever held."""
+    """Chunks of forty runs, each over all keys: far more entries come than are ever buffered."""
     runs, each, chunk = 40, 3000, 50
     monkeypatch.setattr(btree_task, "MERGE_ENTRIES", 1000)
     of = OrcType(Kind.LONG) if kind is KeyKind.INT64 else OrcType(Kind.STRING)
@@ -121,20 +121,20 @@ def test_a_writer_holds_back_only_what_overlaps(
     assert len(chunks) > runs * each // chunk
     chunks.sort(key=lambda row: (row["part"], (0, 0) if row["first"] is None else (1, row["first"])))
     schema = btree_task.chunk_schema(kind)
-    held = 0
+    max_buffered = 0
     real = btree_task._PartWriter.add
 
     def watch(self: Any, batch: pa.RecordBatch) -> None:
-        nonlocal held
+        nonlocal max_buffered
         real(self, batch)
-        held = max(held, self._held)
+        max_buffered = max(max_buffered, self._buffered)
 
     monkeypatch.setattr(btree_task._PartWriter, "add", watch)
     batches = (pa.RecordBatch.from_pylist(chunks[at : at + 7], schema) for at in range(0, len(chunks), 7))
     rows = [row for batch in write_parts(job, batches) for row in batch.to_pylist()]
     assert [row["part"] for row in rows] == [0, 1]
     assert sum(row["entries"] for row in rows) == runs * each
-    assert held < 1000 + runs * chunk + 7 * chunk < runs * each // 10
+    assert max_buffered < 1000 + runs * chunk + 7 * chunk < runs * each // 10
     found: dict[Any, set[int]] = {}
     for row in rows:
         reader = open_btree_file(

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from hindex.api.table import Table
-from hindex.build.statistics import StatisticsExtents
+from hindex.build.task import RowGroupStatistics
 from hindex.domain import Domain
 from hindex.index.column_stats import ColumnStats, array_stats
 from hindex.index.reader_cache import open_index_file
@@ -44,9 +44,9 @@ def test_what_is_told_is_what_the_values_have(tmp_path: Path, write: Any, of: st
     write(file, pa.table({"c": values}), "zlib", stride=STRIDE)
     told = 0
     with OrcReader(file) as reader:
-        statistics = StatisticsExtents(reader)
+        statistics = RowGroupStatistics(reader)
         for stripe in range(len(reader.stripes)):
-            found = statistics.extents(stripe, reader.column_type("c"))
+            found = statistics.stats(stripe, reader.column_type("c"))
             if found is None:
                 continue
             told += 1

@@ -14,18 +14,16 @@ import pytest
 
 import hindex
 from hindex.api.table import IndexSpec
-from hindex.build import stripes as cut_stripes
-from hindex.build.job import plan_build
-from hindex.build.manifest_entries import built_files, merged_files
-from hindex.build.merge_parts import JOINED_SCHEMA, run_merge_task
-from hindex.build.task import BuildTask, IndexTarget, run_build_task
+from hindex.build import task_splitting
+from hindex.build.job import built_files, merged_files, plan_build
+from hindex.build.task import MERGED_SCHEMA, BuildTask, IndexTarget, run_build_task, run_merge_task
 from hindex.build.task_splitting import (
-    CUT_FROM,
     FILE_BYTES,
-    MOST_BYTES,
+    MAX_TASK_BYTES,
+    MIN_SPLIT_BYTES,
     TASK_BYTES_SETTING,
-    Sized,
-    cut,
+    SplitInput,
+    split_tasks,
     task_bytes,
 )
 from hindex.errors import BuildError, IndexFileError
@@ -47,15 +45,15 @@ TYPES = ("BITMAP", "BLOOM", "MINMAX")
 ROWS, STRIPES = 6000, 9
 
 
-def sized(weight: int, stripes: int = 1) -> Sized[int]:
-    return Sized(weight, weight, lambda: [1000] * stripes)
+def sized(weight: int, stripes: int = 1) -> SplitInput[int]:
+    return SplitInput(weight, weight, lambda: [1000] * stripes)
 
 
 def test_one_large_file_among_many_small_ones_is_cut() -> None:
     """A skewed table: no task is much larger than its share, and small files share tasks."""
     files = [sized(1 << 10)] * 200 + [sized(1 << 30, 100)] + [sized(1 << 10)] * 100
-    tasks = cut(files, 8)
-    large = [[piece for piece in task if piece.what == 1 << 30] for task in tasks]
+    tasks = split_tasks(files, 8)
+    large = [[piece for piece in task if piece.item == 1 << 30] for task in tasks]
     # about three tasks for each processor, and those of the large file come first
     pieces = sum(len(some) for some in large)
     assert 16 <= pieces <= 24
@@ -64,12 +62,12 @@ def test_one_large_file_among_many_small_ones_is_cut() -> None:
     # a piece ends with a stripe
     assert max(sum(piece.weight for piece in task) for task in tasks) <= share + (1 << 30) / 100
     assert sum(len(task) for task in tasks) == pieces + 300
-    assert max(len(task) for task in tasks) <= MOST_BYTES // FILE_BYTES
+    assert max(len(task) for task in tasks) <= MAX_TASK_BYTES // FILE_BYTES
     assert len(tasks) <= 24 + 2
 
 
 def test_a_file_that_is_in_its_last_stripe_is_not_cut() -> None:
-    tasks = cut([Sized(0, 1 << 30, lambda: [1] * 9 + [1 << 40])], 4)
+    tasks = split_tasks([SplitInput(0, 1 << 30, lambda: [1] * 9 + [1 << 40])], 4)
     assert [(piece.weight, piece.first, piece.end) for task in tasks for piece in task] == [
         (1 << 30, 0, None)
     ]
@@ -79,10 +77,10 @@ def test_a_file_that_is_in_its_last_stripe_is_not_cut() -> None:
 def test_every_stripe_is_in_one_piece(rng: np.random.Generator, task_bytes: int | None) -> None:
     for _ in range(50):
         lengths = [rng.integers(0, 1 << 24, rng.integers(0, 40)).tolist() for _ in range(rng.integers(1, 8))]
-        files = [Sized(at, sum(one), lambda one=one: one) for at, one in enumerate(lengths)]  # type: ignore[misc]
-        tasks = cut(files, int(rng.integers(1, 9)), task_bytes)
+        files = [SplitInput(at, sum(one), lambda one=one: one) for at, one in enumerate(lengths)]  # type: ignore[misc]
+        tasks = split_tasks(files, int(rng.integers(1, 9)), task_bytes)
         pieces = sorted(
-            (piece.what, piece.first, piece.end if piece.end is not None else len(lengths[piece.what]))
+            (piece.item, piece.first, piece.end if piece.end is not None else len(lengths[piece.item]))
             for task in tasks
             for piece in task
         )
@@ -93,16 +91,18 @@ def test_every_stripe_is_in_one_piece(rng: np.random.Generator, task_bytes: int 
 
 
 def test_small_files_share_tasks_where_all_processors_have_some() -> None:
-    assert sorted(len(task) for task in cut([sized(1000)] * 6, 2)) == [1] * 6
-    lengths = [len(task) for task in cut([sized(1000)] * 600, 2)]
+    assert sorted(len(task) for task in split_tasks([sized(1000)] * 6, 2)) == [1] * 6
+    lengths = [len(task) for task in split_tasks([sized(1000)] * 600, 2)]
     assert (sum(lengths), max(lengths) <= 64, len(lengths) < 12) == (600, True, True)
 
 
 def test_files_of_one_size_are_not_cut() -> None:
-    assert [piece.end for task in cut([sized(1 << 28, 10)] * 100, 4) for piece in task] == [None] * 100
-    assert [piece.end for task in cut([sized(CUT_FROM, 10)], 64) for piece in task] == [None]
+    assert [piece.end for task in split_tasks([sized(1 << 28, 10)] * 100, 4) for piece in task] == [
+        None
+    ] * 100
+    assert [piece.end for task in split_tasks([sized(MIN_SPLIT_BYTES, 10)], 64) for piece in task] == [None]
     # nor what cannot be cut
-    assert [piece.end for task in cut([Sized(0, 1 << 30, tuple)], 4) for piece in task] == [None]
+    assert [piece.end for task in split_tasks([SplitInput(0, 1 << 30, tuple)], 4) for piece in task] == [None]
 
 
 @pytest.fixture(scope="module")
@@ -154,12 +154,12 @@ def built(task: BuildTask, cuts: list[int]) -> FileEntry:
         else [task]
     )
     batches = [batch for one in reversed(tasks) for batch in run_build_task(one)]
-    found = built_files([task], pa.Table.from_batches(batches))
-    joins = [join for item in found for join in item.joins]
-    assert [len(join.parts) for join in joins] == ([len(tasks)] * len(task.targets) if cuts else [])
-    joined = [JOINED_SCHEMA.empty_table().to_batches(), *(run_merge_task(join) for join in joins)]
-    rows = pa.Table.from_batches(itertools.chain.from_iterable(joined), JOINED_SCHEMA)
-    (entry,) = merged_files(found, rows)
+    indexed = built_files([task], pa.Table.from_batches(batches))
+    merges = [merge for item in indexed for merge in item.merges]
+    assert [len(merge.parts) for merge in merges] == ([len(tasks)] * len(task.targets) if cuts else [])
+    merged = [MERGED_SCHEMA.empty_table().to_batches(), *(run_merge_task(merge) for merge in merges)]
+    rows = pa.Table.from_batches(itertools.chain.from_iterable(merged), MERGED_SCHEMA)
+    (entry,) = merged_files(indexed, rows)
     return entry
 
 
@@ -239,14 +239,14 @@ def skewed(tmp_path: Path) -> Path:
 def test_a_skewed_table(skewed: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its large file is indexed by several tasks, and nothing is seen of that afterwards."""
     seen: list[list[list[tuple[str, int, int | None]]]] = []
-    real = cut_stripes.cut_tasks
+    real = task_splitting.split_build_tasks
 
     def told(tasks: list[BuildTask], cores: int, size: int | None) -> list[tuple[BuildTask, ...]]:
         found = real(tasks, cores, size)
         seen.append([[(task.path, task.first, task.end) for task in some] for some in found])
         return found
 
-    monkeypatch.setattr("hindex.build.job.cut_tasks", told)
+    monkeypatch.setattr("hindex.build.job.split_build_tasks", told)
     table = hindex.connect(spark=spark).table(str(skewed))
     spark.conf.set(TASK_BYTES_SETTING, "15k")
     try:
@@ -346,9 +346,13 @@ def test_only_what_is_to_be_cut_is_opened(skewed: Path, monkeypatch: pytest.Monk
         return real(self)
 
     monkeypatch.setattr(BuildTask, "open", open_told)
-    assert {task.is_part for some in cut_stripes.cut_tasks(plan.tasks, 2) for task in some} == {False}
+    assert {task.is_part for some in task_splitting.split_build_tasks(plan.tasks, 2) for task in some} == {
+        False
+    }
     assert opened == []
-    assert {task.is_part for some in cut_stripes.cut_tasks(plan.tasks, 2, 8000) for task in some} == {
+    assert {
+        task.is_part for some in task_splitting.split_build_tasks(plan.tasks, 2, 8000) for task in some
+    } == {
         False,
         True,
     }

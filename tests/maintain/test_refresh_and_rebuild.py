@@ -47,7 +47,12 @@ def table(path: Path, hx: LocalConnection) -> Table:
 
 def test_a_deferred_index(table: Table, hx: LocalConnection) -> None:
     index = table.create_index("i", "a", deferred=True)
-    assert (index.state, index.size_bytes, index.refreshed_ms, hx.told) == (IndexState.DEFERRED, 0, None, [])
+    assert (index.state, index.size_bytes, index.refreshed_ms, hx.built_paths) == (
+        IndexState.DEFERRED,
+        0,
+        None,
+        [],
+    )
     scan = table.scan("a = 3")
     assert ids(scan) == THREES
     assert reasons(scan) == {Reason.DEFERRED: ["i"]}
@@ -64,10 +69,10 @@ def test_a_deferred_index(table: Table, hx: LocalConnection) -> None:
 def test_a_deferred_index_beside_one_that_is_built(table: Table, hx: LocalConnection) -> None:
     made = table.create_indexes([IndexSpec("i", "a"), IndexSpec("j", "s", deferred=True)])
     assert [index.state for index in made] == [IndexState.FRESH, IndexState.DEFERRED]
-    hx.told.clear()
+    hx.built_paths.clear()
     result = table.refresh_indexes()
     assert (result.indexes, result.files_read) == (("i", "j"), 3)
-    assert sorted(hx.told) == ["p=1/x.orc", "p=2/x.orc", "p=3/x.orc"]
+    assert sorted(hx.built_paths) == ["p=1/x.orc", "p=2/x.orc", "p=3/x.orc"]
     assert [index.state for index in table.indexes()] == [IndexState.FRESH] * 2
 
 
@@ -79,13 +84,13 @@ def test_several_indexes_are_refreshed_in_one_pass(table: Table, path: Path, hx:
     add_file(path / "p=1" / "new.orc", 11_000)
     write_rows(path / "p=2" / "x.orc", 20_000, [3] * 7)
     (path / "p=3" / "x.orc").unlink()
-    hx.told.clear()
+    hx.built_paths.clear()
     dry = table.refresh_indexes(dry_run=True)
     assert (dry.files_read, dry.files_forgotten, dry.rows, dry.changed) == (2, 1, ROWS + 7, False)
     assert store_state(table) == before
     result = table.refresh_indexes()
     assert (result.indexes, result.files_read, result.files_forgotten) == (("i", "j", "k"), 2, 1)
-    assert sorted(hx.told) == ["p=1/new.orc", "p=2/x.orc"]
+    assert sorted(hx.built_paths) == ["p=1/new.orc", "p=2/x.orc"]
     after = {item.path: item for item in table.snapshot().manifest.files}
     # what did not change is carried over: the same entry, and no file of the store is touched
     assert after["p=1/x.orc"] == entries["p=1/x.orc"]
@@ -119,14 +124,14 @@ def test_shares_of_rows_are_never_rounded_up(tmp_path: Path, hx: LocalConnection
 def failing(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Builds fail at their last data file."""
 
-    def collect(spark: object, tasks: list[list[BuildTask]], progress: object) -> pa.Table:
+    def run_build_job(spark: object, tasks: list[list[BuildTask]], progress: object) -> pa.Table:
         *others, last = (task for some in tasks for task in some)
         for task in others:
             list(run_build_task(task))
         raise BuildError(f"index build failed on data file {last.path!r}: broken")
 
     with monkeypatch.context() as patch:
-        patch.setattr(job, "_collect", collect)
+        patch.setattr(job, "_run_build_job", run_build_job)
         yield
 
 
@@ -152,10 +157,10 @@ def test_a_rebuild_writes_everything_anew(table: Table, path: Path, hx: LocalCon
     table.create_index("i", "a")
     before = table.snapshot().manifest
     (path / "p=3" / "x.orc").unlink()
-    hx.told.clear()
+    hx.built_paths.clear()
     result = table.index("i").rebuild()
     assert (result.files_read, result.files_forgotten, result.changed) == (2, 1, True)
-    assert sorted(hx.told) == ["p=1/x.orc", "p=2/x.orc"]
+    assert sorted(hx.built_paths) == ["p=1/x.orc", "p=2/x.orc"]
     after = table.snapshot().manifest
     assert after.index("i").id == before.index("i").id
     assert after.index_file_paths().isdisjoint(before.index_file_paths())
@@ -227,7 +232,7 @@ def test_a_file_that_is_indexed_while_the_table_is_listed(
 def test_an_index_that_is_named_twice(table: Table, hx: LocalConnection) -> None:
     table.create_indexes([IndexSpec("i", "a", deferred=True), IndexSpec("k", "a", "btree", deferred=True)])
     assert table.refresh_indexes(["k", "i", "K", "i"]).indexes == ("k", "i")
-    assert sorted(hx.told) == sorted(2 * ["p=1/x.orc", "p=2/x.orc", "p=3/x.orc"])
+    assert sorted(hx.built_paths) == sorted(2 * ["p=1/x.orc", "p=2/x.orc", "p=3/x.orc"])
     assert [result.problems for result in table.check_indexes(verify=True)] == [(), ()]
     assert ids(table.scan("a = 3")) == THREES
 
@@ -386,11 +391,11 @@ def test_a_column_that_cannot_be_indexed_any_more(tmp_path: Path, hx: LocalConne
     table.create_index("i", "a", using)
     write_columns(file, {"a": pa.array([[1], [2]]), "id": pa.array([1, 2])})
     assert table.scan("id = 2").count() == 1
-    hx.told.clear()
+    hx.built_paths.clear()
     for again in (table.index("i").refresh, table.index("i").rebuild):
         with pytest.raises(
-            ColumnError, match=r"^Index 'i' is on column 'a', which is of type array<bigint> by now"
+            ColumnError, match=r"^Index 'i' is on column 'a', which now has type array<bigint>"
         ):
             again()
-    assert not hx.told
+    assert not hx.built_paths
     table.drop_index("i")

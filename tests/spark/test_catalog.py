@@ -45,7 +45,7 @@ def test_a_table(spark: SparkSession, table: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["missing", "no_such_schema.missing"])
 def test_no_table(spark: SparkSession, name: str) -> None:
-    with pytest.raises(TableError, match=rf"Table '{name}' is invalid: .*no such table.*in quotes"):
+    with pytest.raises(TableError, match=rf"Table '{name}' is invalid: .*no such table\. Quote a path: "):
         describe_table(spark, name)
 
 

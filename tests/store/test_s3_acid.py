@@ -42,7 +42,7 @@ def test_a_transactional_table(
         return sorted(path.rpartition("/t/")[2].partition("?")[0] for path in gets)
 
     table.create_index("by_id", "id", "bitmap")
-    connection.told.clear()
+    connection.built_paths.clear()
     # deletes make nothing stale, and an index leaves out what they take
     delete(tmp_path / "delete_delta_0000003_0000003_0000" / "bucket_00000", [(1, B0, 3), (0, B0, 4)], 3)
     upload()
@@ -61,5 +61,5 @@ def test_a_transactional_table(
     upload()
     assert Reason.NEW_FILE in {note.reason for note in connection.table(uri).scan("id = 5").explain().notes}
     table.refresh_indexes()
-    assert connection.told == ["base_0000003_v0000009/bucket_00000"]
+    assert connection.built_paths == ["base_0000003_v0000009/bucket_00000"]
     assert connection.table(uri).scan(where="id IN (3, 4, 103, 104)").count() == 2

@@ -1,4 +1,4 @@
-"""Builds that run in this process: what executors run, without a Spark session."""
+"""Builds that run in this process, without a Spark session."""
 
 from __future__ import annotations
 
@@ -11,8 +11,15 @@ import pytest
 from hindex.api.connection import Connection
 from hindex.build import btree_job, job
 from hindex.build.btree_task import WRITTEN_SCHEMA, BTreeJob, EntryTask, ReadTask, entry_chunks, write_parts
-from hindex.build.merge_parts import JOINED_SCHEMA, MergeTask, run_merge_task
-from hindex.build.task import RESULT_SCHEMA, BuildTask, run_build_task, run_build_tasks
+from hindex.build.task import (
+    MERGED_SCHEMA,
+    RESULT_SCHEMA,
+    BuildTask,
+    MergeTask,
+    run_build_task,
+    run_build_tasks,
+    run_merge_task,
+)
 from hindex.progress import Progress
 
 if TYPE_CHECKING:
@@ -20,15 +27,15 @@ if TYPE_CHECKING:
 
 
 class LocalConnection(Connection):
-    """A connection that has no Spark: its builds run here, one task after the other.
+    """A connection without Spark: its builds run here, one task after the other.
 
-    :ivar told: the paths of the data files that builds read, those of each build sorted.
-    :ivar conf: the settings of what stands for a session.
+    :ivar built_paths: the paths of the data files that builds read, sorted for each build.
+    :ivar conf: the settings of the session that it stands for.
     """
 
     def __init__(self, store: str | None = None, **options: Any) -> None:
         super().__init__(store, **options)
-        self.told: list[str] = []
+        self.built_paths: list[str] = []
         self.conf: dict[str, str] = {}
 
     def spark(self) -> SparkSession:
@@ -44,56 +51,58 @@ class LocalConnection(Connection):
         pass
 
 
-_real = job._collect
-_real_join = job._join
-_real_btree = btree_job._collect
+_build_by_spark = job._run_build_job
+_merge_by_spark = job._run_merge_job
+_sort_by_spark = btree_job._run_sort_job
 
 
-def _collect(spark: object, tasks: Sequence[Sequence[BuildTask]], progress: Progress) -> pa.Table:
+def _build(spark: object, tasks: Sequence[Sequence[BuildTask]], progress: Progress) -> pa.Table:
     if not isinstance(spark, LocalConnection):
-        return _real(cast("SparkSession", spark), tasks, progress)
+        return _build_by_spark(cast("SparkSession", spark), tasks, progress)
     batches = []
-    spark.told += sorted({task.path for some in tasks for task in some})
-    for some in tasks:
-        batches += list(run_build_tasks(some, run_build_task))
+    spark.built_paths += sorted({task.path for group in tasks for task in group})
+    for group in tasks:
+        batches += list(run_build_tasks(group, run_build_task))
         progress.advance()
     return pa.Table.from_batches(batches, RESULT_SCHEMA)
 
 
-def _join(spark: object, tasks: Sequence[MergeTask], progress: Progress) -> pa.Table:
+def _merge(spark: object, tasks: Sequence[MergeTask], progress: Progress) -> pa.Table:
     if not isinstance(spark, LocalConnection):
-        return _real_join(cast("SparkSession", spark), tasks, progress)
+        return _merge_by_spark(cast("SparkSession", spark), tasks, progress)
     progress.advance(len(tasks))
-    return pa.Table.from_batches([batch for task in tasks for batch in run_merge_task(task)], JOINED_SCHEMA)
+    return pa.Table.from_batches([batch for task in tasks for batch in run_merge_task(task)], MERGED_SCHEMA)
 
 
-def _collect_btree(
-    spark: object, of: BTreeJob, tasks: Sequence[Sequence[EntryTask]], progress: Progress
+def _sort(
+    spark: object, build: BTreeJob, tasks: Sequence[Sequence[EntryTask]], progress: Progress
 ) -> pa.Table:
-    """What Spark does with the chunks of BTREE entries: sorted, and handed on in batches of a few."""
+    """Sort the chunks of BTREE entries as Spark does, and write them in batches of three."""
     if not isinstance(spark, LocalConnection):
-        return _real_btree(cast("SparkSession", spark), of, tasks, progress)
+        return _sort_by_spark(cast("SparkSession", spark), build, tasks, progress)
     rows: list[dict[str, Any]] = []
     schema = None
-    spark.told += sorted({task.file.path for some in tasks for task in some if isinstance(task, ReadTask)})
-    for task in tasks:
-        for batch in entry_chunks(of, task):
+    spark.built_paths += sorted(
+        {task.file.path for group in tasks for task in group if isinstance(task, ReadTask)}
+    )
+    for group in tasks:
+        for batch in entry_chunks(build, group):
             schema = batch.schema
             rows += batch.to_pylist()
         progress.advance()
     # nulls first, as Spark sorts
     rows.sort(key=lambda row: (row["part"], (0, 0) if row["first"] is None else (1, row["first"])))
     batches = (pa.RecordBatch.from_pylist(rows[at : at + 3], schema) for at in range(0, len(rows), 3))
-    return pa.Table.from_batches(list(write_parts(of, batches)), WRITTEN_SCHEMA)
+    return pa.Table.from_batches(list(write_parts(build, batches)), WRITTEN_SCHEMA)
 
 
 def install(monkeypatch: pytest.MonkeyPatch | None = None) -> None:
-    """Let builds of a :class:`LocalConnection` run here, and those of all others as ever."""
+    """Run the builds of a :class:`LocalConnection` here, and those of other connections by Spark."""
     if monkeypatch is None:
-        job._collect = _collect
-        job._join = _join
-        btree_job._collect = _collect_btree  # type: ignore[assignment]
+        job._run_build_job = _build
+        job._run_merge_job = _merge
+        btree_job._run_sort_job = _sort  # type: ignore[assignment]
     else:
-        monkeypatch.setattr(job, "_collect", _collect)
-        monkeypatch.setattr(job, "_join", _join)
-        monkeypatch.setattr(btree_job, "_collect", _collect_btree)
+        monkeypatch.setattr(job, "_run_build_job", _build)
+        monkeypatch.setattr(job, "_run_merge_job", _merge)
+        monkeypatch.setattr(btree_job, "_run_sort_job", _sort)

@@ -1,0 +1,62 @@
+"""Checks that the keys of an index have the current type of the column."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from hindex.errors import HindexError
+from hindex.index.column_stats import are_of_kind
+from hindex.index.reader_cache import open_index_file
+from hindex.keys import key_kind, same_keys
+from hindex.orc.metadata.types import OrcType
+from hindex.store.manifest import IndexEntry, SharedIndexEntry
+from hindex.store.snapshot import FileView
+from hindex.store.store import Store
+from hindex.table.file_schema import recorded_type
+from hindex.table.type_text import parse_type
+
+
+def has_current_keys(
+    view: FileView, index: IndexEntry, column: str, data_type: OrcType, binding: tuple[str, ...], store: Store
+) -> bool:
+    """Return True if the keys that an index has for a data file are of the column's current type.
+
+    The index file is opened only if the column had another type in the data file or at the last build. An unreadable
+    index file counts as current: its lookups and checks report the damage.
+
+    :param binding: names of the table's data columns.
+    """
+    if view.entry is None:
+        return True
+    shared = view.entry.shared_index(index.id)
+    if shared is not None:
+        return has_keys_of_type(shared, data_type)
+    file = view.entry.index_file(index.id)
+    in_file = recorded_type(view.entry.schema, binding, column, view.file.acid is not None)
+    if (
+        file is None
+        or in_file is None
+        or (same_keys(in_file, data_type) and _has_same_keys(index.column_type, data_type))
+    ):
+        return True
+    try:
+        reader = open_index_file(store.absolute(file.path), file.length, file.footer_checksum)
+    except HindexError:
+        return True
+    return _has_same_keys(reader.footer.column_type, data_type)
+
+
+def has_keys_of_type(index_set: SharedIndexEntry, data_type: OrcType) -> bool:
+    """Return True if the files of an index set, and their manifest entries, have keys of a type."""
+    if not _has_same_keys(index_set.column_type, data_type):
+        return False
+    return all(are_of_kind([file.stats], key_kind(data_type)) for file in index_set.files)
+
+
+@lru_cache(maxsize=256)
+def _has_same_keys(type_name: str, data_type: OrcType) -> bool:
+    """Return True if a recorded type has the same keys as another; False for types of later versions."""
+    try:
+        return same_keys(parse_type(type_name), data_type)
+    except ValueError:
+        return False
