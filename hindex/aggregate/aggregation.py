@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hindex.aggregate.groups import GroupMerger, Groups, counts_of, distinct_of, values_of
+from hindex.aggregate.groups import GroupMerger, Groups, count_distinct, group_values, row_counts
 from hindex.aggregate.stripe_aggregation import (
     ColumnValues,
     PartialAggregate,
@@ -60,8 +60,8 @@ class Aggregate:
 
     def __post_init__(self) -> None:
         if not isinstance(cast("object", self.function), AggregateFunction):
-            known = ", ".join(map(str, AggregateFunction))
-            raise ArgumentTypeError(f"function is {self.function!r}: it is one of {known}")
+            functions = ", ".join(map(str, AggregateFunction))
+            raise ArgumentTypeError(f"function is {self.function!r}: it is one of {functions}")
         check_text(self.name, "name", "n")
         if self.column is not None or self.function is not _COUNT:
             object.__setattr__(self, "column", column_name(self.column))
@@ -93,14 +93,14 @@ def _count_array(count: int) -> pa.Array:
 
 def check_items(items: Sequence[Item]) -> tuple[Item, ...]:
     """:raises ArgumentTypeError: for anything but a list of them."""
-    given: object = items
-    found = tuple(given) if isinstance(given, Iterable) else (given,)
-    if not all(isinstance(item, Item) for item in found):
+    values: object = items
+    checked = tuple(values) if isinstance(values, Iterable) else (values,)
+    if not all(isinstance(item, Item) for item in checked):
         raise ArgumentTypeError(
             f"items is {items!r}: it is a list of {Aggregate.__module__}.Aggregate and Group, one for each column of "
             "the result"
         )
-    return found
+    return checked
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,31 +158,31 @@ class Aggregation:
         return self._planned(self.runner)
 
     def _planned(self, runner: Runner) -> ScanPlan:
-        names = [item.column for item in self._asked if item.column is not None]
-        wanted = tuple(dict.fromkeys((*names, *self.groups)))
-        plan = runner.plan(self.snapshot, lambda found: self._plan_of(found, wanted))
-        of = plan.snapshot.schema.resolve
-        self._check_groups([of(name).name for name in self.groups], of)
-        for item in self._asked:
+        names = [item.column for item in self._all_items if item.column is not None]
+        columns = tuple(dict.fromkeys((*names, *self.groups)))
+        plan = runner.plan(self.snapshot, lambda snapshot: self._plan_of(snapshot, columns))
+        resolve = plan.snapshot.schema.resolve
+        self._check_groups([resolve(name).name for name in self.groups], resolve)
+        for item in self._all_items:
             if item.column is not None and _function(item) is not _COUNT:
-                _check_ordered(item.column, of(item.column).type)
-                _check_keys(plan, item.column, of(item.column))
+                _check_ordered(item.column, resolve(item.column).type)
+                _check_keys(plan, item.column, resolve(item.column))
         for name in self.groups:
-            _check_ordered(name, of(name).type)
-            _check_keys(plan, name, of(name))
-        self._kept(plan)
+            _check_ordered(name, resolve(name).type)
+            _check_keys(plan, name, resolve(name))
+        self._group_filter(plan)
         return plan
 
-    def _plan_of(self, found: Snapshot, wanted: Sequence[ColumnName]) -> ScanPlan:
+    def _plan_of(self, snapshot: Snapshot, columns: Sequence[ColumnName]) -> ScanPlan:
         make = plan_nothing if self._is_empty else plan_scan
-        return make(found, self.where, [], wanted, zones=self.zones)
+        return make(snapshot, self.where, [], columns, zones=self.zones)
 
     @property
     def _is_empty(self) -> bool:
         return self.limit is not None and self.limit <= 0
 
-    def _check_groups(self, groups: Sequence[str], of: Callable[[ColumnName], ResolvedColumn]) -> None:
-        for item in self._asked:
+    def _check_groups(self, groups: Sequence[str], resolve: Callable[[ColumnName], ResolvedColumn]) -> None:
+        for item in self._all_items:
             if not groups and isinstance(item, Group):
                 raise ColumnError(
                     f"Column {spelled(item.column)!r} stands beside aggregates of all rows: group by it, or leave it "
@@ -190,7 +190,7 @@ class Aggregation:
                 )
             if _function(item) is _DISTINCT:
                 continue
-            if groups and item.column is not None and of(item.column).name not in groups:
+            if groups and item.column is not None and resolve(item.column).name not in groups:
                 only = "that column" if len(groups) == 1 else "those columns"
                 raise ColumnError(
                     f"Column {spelled(item.column)!r} is asked of groups by {', '.join(map(repr, groups))}: only "
@@ -250,17 +250,19 @@ class Aggregation:
         )
 
     def _result(self, plan: ScanPlan, runner: Runner) -> pa.Table:
-        found = self._grouped(plan, runner) if self.groups else self._single(plan, runner)
-        kept = self._kept(plan)
-        if kept is not None:
+        result = self._grouped(plan, runner) if self.groups else self._single(plan, runner)
+        group_filter = self._group_filter(plan)
+        if group_filter is not None:
             columns = {
-                name: found.column(at) for at, name in enumerate(found.column_names) if at >= len(self.items)
+                name: result.column(at)
+                for at, name in enumerate(result.column_names)
+                if at >= len(self.items)
             }
-            found = found.filter(pa.array(mask(kept, columns, found.num_rows)))
+            result = result.filter(pa.array(mask(group_filter, columns, result.num_rows)))
         schema = pa.schema([column.field for column in self.result_columns(plan)])
         arrays = [
             array.cast(part.type)
-            for array, part in zip(found.columns[: len(self.items)], schema, strict=True)
+            for array, part in zip(result.columns[: len(self.items)], schema, strict=True)
         ]
         return pa.Table.from_arrays(arrays, schema=schema).slice(0, self.limit)
 
@@ -279,18 +281,18 @@ class Aggregation:
             columns.append(ResultColumn(pa.field(item.name, data_type.to_arrow(), not is_count), data_type))
         return tuple(columns)
 
-    def _kept(self, plan: ScanPlan) -> Filter | None:
+    def _group_filter(self, plan: ScanPlan) -> Filter | None:
         """The filter of groups; None where all of them are wanted.
 
         :raises PredicateError: for a condition that does not fit the types.
         """
         if self.having is None:
             return None
-        of = plan.snapshot.schema.resolve
+        resolve = plan.snapshot.schema.resolve
         types = {
             item.name: OrcType(Kind.LONG)
             if item.column is None or _function(item) in COUNTS
-            else _type_in_condition(item, of(item.column).type)
+            else _type_in_condition(item, resolve(item.column).type)
             for item in self.having.items
         }
         condition = self.having.predicate
@@ -298,7 +300,7 @@ class Aggregation:
         return normalize(condition, _GroupColumns(types), zones)
 
     @property
-    def _asked(self) -> tuple[Item, ...]:
+    def _all_items(self) -> tuple[Item, ...]:
         """Return the result's items, followed by those of the condition."""
         return self.items if self.having is None else (*self.items, *self.having.items)
 
@@ -311,16 +313,18 @@ class Aggregation:
         """Return the part of the aggregation that each stripe computes."""
         groups = self._groups(plan)
         groupings = [groups] if groups else []
-        groupings += [self._with(plan, groups, item) for item in self._asked if _function(item) is _DISTINCT]
+        groupings += [
+            self._with(plan, groups, item) for item in self._all_items if _function(item) is _DISTINCT
+        ]
         part = PartialAggregate(groupings=tuple(dict.fromkeys(groupings)))
         if groups:
             return part
-        asked = {function: set[str]() for function in AggregateFunction}
+        columns_by_function = {function: set[str]() for function in AggregateFunction}
         for item in self.items:
             if item.column is not None and isinstance(item, Aggregate):
-                asked[item.function].add(plan.snapshot.schema.resolve(item.column).name)
-        ended = asked[AggregateFunction.MIN] | asked[AggregateFunction.MAX]
-        return replace(part, counted=frozenset(asked[_COUNT]), ended=frozenset(ended))
+                columns_by_function[item.function].add(plan.snapshot.schema.resolve(item.column).name)
+        min_max = columns_by_function[AggregateFunction.MIN] | columns_by_function[AggregateFunction.MAX]
+        return replace(part, counted=frozenset(columns_by_function[_COUNT]), min_max=frozenset(min_max))
 
     def _groups(self, plan: ScanPlan) -> tuple[str, ...]:
         """The columns that rows are grouped by, as the table has them."""
@@ -338,14 +342,14 @@ class Aggregation:
         part, types = self.part_of(plan), {column.name: column.type for column in plan.lookups}
         groups = {by: GroupMerger([types[name] for name in by]) for by in part.groupings}
         total = StripeAggregate(0)
-        for found in runner.run(plan, lambda task, answer, _: aggregate_stripe(task, answer, part)):
-            total.rows += found.rows
-            for name, values in found.columns.items():
-                held = total.columns.get(name)
-                total.columns[name] = values if held is None else held.joined(values)
-            for by, some in found.groups.items():
-                groups[by].add(some)
-        return total, {by: joining.groups() for by, joining in groups.items()}
+        for stripe in runner.run(plan, lambda task, answer, _: aggregate_stripe(task, answer, part)):
+            total.rows += stripe.rows
+            for name, values in stripe.columns.items():
+                earlier = total.columns.get(name)
+                total.columns[name] = values if earlier is None else earlier.merge(values)
+            for by, stripe_groups in stripe.groups.items():
+                groups[by].add(stripe_groups)
+        return total, {by: merger.groups() for by, merger in groups.items()}
 
     def _single(self, plan: ScanPlan, runner: Runner) -> pa.Table:
         total, groups = self._totals(plan, runner)
@@ -368,27 +372,27 @@ class Aggregation:
         return pa.Table.from_arrays(arrays, names=list(self.labels))
 
     def _grouped(self, plan: ScanPlan, runner: Runner) -> pa.Table:
-        names, of = self._groups(plan), plan.snapshot.schema.resolve
-        _, found = self._totals(plan, runner)
-        groups = found[names]
-        counts = counts_of(groups)
+        names, resolve = self._groups(plan), plan.snapshot.schema.resolve
+        _, groups_by_columns = self._totals(plan, runner)
+        groups = groups_by_columns[names]
+        counts = row_counts(groups)
         arrays = []
-        for item in self._asked:
+        for item in self._all_items:
             if item.column is None:
                 arrays.append(counts)
                 continue
-            column = of(item.column)
+            column = resolve(item.column)
             if column.name not in names:
-                arrays.append(distinct_of(found[self._with(plan, names, item)]))
+                arrays.append(count_distinct(groups_by_columns[self._with(plan, names, item)]))
                 continue
-            values = values_of(column.type, groups, names.index(column.name))
+            values = group_values(column.type, groups, names.index(column.name))
             # COUNT of a column passes over NULL, which is one group's value
             if _function(item) is _COUNT:
                 values = pc.if_else(values.is_valid(), counts, 0)
             elif _function(item) is _DISTINCT:
                 values = values.is_valid().cast(pa.int64())
             arrays.append(values)
-        return pa.Table.from_arrays(arrays, names=[item.name for item in self._asked])
+        return pa.Table.from_arrays(arrays, names=[item.name for item in self._all_items])
 
 
 def _check_keys(plan: ScanPlan, name: ColumnName, column: ResolvedColumn) -> None:
@@ -412,12 +416,12 @@ class _GroupColumns:
     types: Mapping[str, OrcType]
 
     def resolve(self, name: Sequence[str], /) -> OutputColumn:
-        found = ".".join(name)
-        if found not in self.types:
+        column_name_ = ".".join(name)
+        if column_name_ not in self.types:
             raise ColumnError(
-                f"The condition of groups has {found!r}, which is not among its items: {', '.join(self.types)}"
+                f"The condition of groups has {column_name_!r}, which is not among its items: {', '.join(self.types)}"
             )
-        return OutputColumn(found, self.types[found])
+        return OutputColumn(column_name_, self.types[column_name_])
 
 
 _COUNT, _DISTINCT = AggregateFunction.COUNT, AggregateFunction.COUNT_DISTINCT

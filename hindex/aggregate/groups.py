@@ -23,38 +23,47 @@ Groups: TypeAlias = pa.Table
 
 _COUNT = "count"
 #: Groups of parts that are held before they are put together.
-_HELD_GROUPS = 1 << 20
+_MAX_PENDING_GROUPS = 1 << 20
 
 
-def table_of(keys: Sequence[pa.Array], counts: pa.Array) -> Groups:
+def make_groups(keys: Sequence[pa.Array], counts: pa.Array) -> Groups:
     """Groups of keys that are told apart already."""
     return pa.Table.from_arrays([*keys, counts], names=[*map(str, range(len(keys))), _COUNT])
 
 
-def of_key_counts(found: KeyCounts) -> Groups:
+def groups_from_key_counts(key_counts: KeyCounts) -> Groups:
     """The groups of one column as an index tells them, in the order of their keys, NULL first."""
-    return _of_one(_arrow(found.keys), pa.array(found.counts, pa.int64()), found.null_count)
-
-
-def of_values(types: Sequence[OrcType], arrays: Sequence[pa.Array]) -> Groups:
-    """The groups of rows whose values are known, in any order."""
-    if len(types) == 1:
-        (of,), (array,) = types, arrays
-        keys = array_keys(of, array.drop_null())
-        if isinstance(keys, np.ndarray):
-            distinct, counts = np.unique(keys, return_counts=True)
-            return _of_one(pa.array(distinct, pa.int64()), pa.array(counts, pa.int64()), array.null_count)
-        counted = pc.value_counts(keys)
-        return _of_one(counted.field("values"), counted.field("counts").cast(pa.int64()), array.null_count)
-    names = [str(at) for at in range(len(types))]
-    rows = pa.Table.from_arrays([_keys(of, array) for of, array in zip(types, arrays, strict=True)], names)
-    found = rows.group_by(names, use_threads=False).aggregate([([], "count_all")])
-    return table_of(
-        [found.column(name).combine_chunks() for name in names], found.column("count_all").combine_chunks()
+    return _one_column_groups(
+        _as_arrow(key_counts.keys), pa.array(key_counts.counts, pa.int64()), key_counts.null_count
     )
 
 
-def key_of(data_type: OrcType, value: pa.Scalar | None) -> pa.Array:
+def groups_from_values(types: Sequence[OrcType], arrays: Sequence[pa.Array]) -> Groups:
+    """The groups of rows whose values are known, in any order."""
+    if len(types) == 1:
+        (data_type,), (array,) = types, arrays
+        keys = array_keys(data_type, array.drop_null())
+        if isinstance(keys, np.ndarray):
+            distinct, counts = np.unique(keys, return_counts=True)
+            return _one_column_groups(
+                pa.array(distinct, pa.int64()), pa.array(counts, pa.int64()), array.null_count
+            )
+        counted = pc.value_counts(keys)
+        return _one_column_groups(
+            counted.field("values"), counted.field("counts").cast(pa.int64()), array.null_count
+        )
+    names = [str(at) for at in range(len(types))]
+    rows = pa.Table.from_arrays(
+        [_keys(data_type, array) for data_type, array in zip(types, arrays, strict=True)], names
+    )
+    grouped = rows.group_by(names, use_threads=False).aggregate([([], "count_all")])
+    return make_groups(
+        [grouped.column(name).combine_chunks() for name in names],
+        grouped.column("count_all").combine_chunks(),
+    )
+
+
+def scalar_key(data_type: OrcType, value: pa.Scalar | None) -> pa.Array:
     """The key of one value, or a null."""
     return _keys(data_type, pa.nulls(1, data_type.to_arrow()) if value is None else pa.repeat(value, 1))
 
@@ -63,33 +72,35 @@ class GroupMerger:
     """Groups of several parts, put together as they come."""
 
     def __init__(self, types: Sequence[OrcType]) -> None:
-        self._waiting = [table_of([pa.array([], _key_type(of)) for of in types], pa.array([], pa.int64()))]
-        self._held, self._most = 0, _HELD_GROUPS
+        self._waiting = [
+            make_groups([pa.array([], _key_type(data_type)) for data_type in types], pa.array([], pa.int64()))
+        ]
+        self._pending_rows, self._max_pending = 0, _MAX_PENDING_GROUPS
 
     def add(self, part: Groups) -> None:
         """One more part."""
         self._waiting.append(part)
-        self._held += part.num_rows
-        if self._held > self._most:
-            self._waiting = [_joined(self._waiting)]
-            self._held = self._waiting[0].num_rows
+        self._pending_rows += part.num_rows
+        if self._pending_rows > self._max_pending:
+            self._waiting = [_merge(self._waiting)]
+            self._pending_rows = self._waiting[0].num_rows
             # as many again must come first, or every part would be put together with all before it
-            self._most = max(_HELD_GROUPS, 2 * self._held)
+            self._max_pending = max(_MAX_PENDING_GROUPS, 2 * self._pending_rows)
 
     def groups(self) -> Groups:
         """All of them, in the order of their keys, NULL first."""
-        return ordered(_joined(self._waiting))
+        return sort_groups(_merge(self._waiting))
 
 
 def merge_groups(types: Sequence[OrcType], parts: Iterable[Groups]) -> Groups:
     """The groups of several parts, in the order of their keys, NULL first."""
-    found = GroupMerger(types)
+    merger = GroupMerger(types)
     for part in parts:
-        found.add(part)
-    return found.groups()
+        merger.add(part)
+    return merger.groups()
 
 
-def ordered(groups: Groups) -> Groups:
+def sort_groups(groups: Groups) -> Groups:
     """Groups in the order of their keys, NULL first, those of the first column before all else."""
     columns = [column.combine_chunks() for column in groups.columns[:-1]]
     by: list[npt.NDArray[np.generic]] = []
@@ -100,15 +111,15 @@ def ordered(groups: Groups) -> Groups:
     return groups.take(pa.array(np.lexsort(by)))
 
 
-def counts_of(groups: Groups) -> pa.Array:
+def row_counts(groups: Groups) -> pa.Array:
     """Return the number of rows of each group."""
     return groups.column(_COUNT).combine_chunks()
 
 
-def distinct_of(groups: Groups) -> pa.Array:
+def count_distinct(groups: Groups) -> pa.Array:
     """Count the distinct non-null values of the last column for each combination of the other columns.
 
-    :param groups: in order, as :func:`ordered` gives them; so are the combinations.
+    :param groups: in order, as :func:`sort_groups` gives them; so are the combinations.
     """
     *others, last = [column.combine_chunks() for column in groups.columns[:-1]]
     # a combination ends where the run of equal keys of any of its columns does; NULL equals NULL
@@ -118,30 +129,30 @@ def distinct_of(groups: Groups) -> pa.Array:
     return pa.array(np.diff(values[ends], prepend=0), pa.int64())
 
 
-def values_of(data_type: OrcType, groups: Groups, column: int) -> pa.Array:
+def group_values(data_type: OrcType, groups: Groups, column: int) -> pa.Array:
     """The values of one of the columns that rows are grouped by, one a group, of ``of.to_arrow()``."""
     keys = groups.column(column).combine_chunks()
     valid = keys.drop_null()
-    found = key_array(data_type, np.asarray(valid) if key_kind(data_type) is KeyKind.INT64 else valid)
-    return _spread(found, keys) if keys.null_count else found
+    values = key_array(data_type, np.asarray(valid) if key_kind(data_type) is KeyKind.INT64 else valid)
+    return _scatter_valid(values, keys) if keys.null_count else values
 
 
-def _joined(parts: Sequence[Groups]) -> Groups:
+def _merge(parts: Sequence[Groups]) -> Groups:
     """The groups of several parts, in any order."""
     table = pa.concat_tables(parts)
     if sum(part.num_rows > 0 for part in parts) < 2:
         return table
     *names, _ = table.column_names
     if len(names) == 1 and table.schema.field(0).type == pa.int64():
-        return _joined_integers(table)
-    found = table.group_by(names, use_threads=False).aggregate([(_COUNT, "sum")])
-    return table_of(
-        [found.column(name).combine_chunks() for name in names],
-        found.column(f"{_COUNT}_sum").combine_chunks(),
+        return _merge_integers(table)
+    grouped = table.group_by(names, use_threads=False).aggregate([(_COUNT, "sum")])
+    return make_groups(
+        [grouped.column(name).combine_chunks() for name in names],
+        grouped.column(f"{_COUNT}_sum").combine_chunks(),
     )
 
 
-def _joined_integers(table: pa.Table) -> Groups:
+def _merge_integers(table: pa.Table) -> Groups:
     """One column of integers, which are sorted anyway."""
     keys, counts = table.column(0).combine_chunks(), np.asarray(table.column(_COUNT).combine_chunks())
     nulls = 0
@@ -153,15 +164,15 @@ def _joined_integers(table: pa.Table) -> Groups:
     valid, counts = valid[order], counts[order]
     starts = np.flatnonzero(np.diff(valid, prepend=valid[:1] - 1)) if len(valid) else np.zeros(0, np.int64)
     sums = np.add.reduceat(counts, starts) if len(starts) else counts
-    return _of_one(pa.array(valid[starts], pa.int64()), pa.array(sums, pa.int64()), nulls)
+    return _one_column_groups(pa.array(valid[starts], pa.int64()), pa.array(sums, pa.int64()), nulls)
 
 
-def _of_one(keys: pa.Array, counts: pa.Array, null_count: int) -> Groups:
+def _one_column_groups(keys: pa.Array, counts: pa.Array, null_count: int) -> Groups:
     """The groups of one column, whose nulls come first."""
     if null_count:
         keys = pa.concat_arrays([pa.nulls(1, keys.type), keys])
         counts = pa.concat_arrays([pa.array([null_count], pa.int64()), counts])
-    return table_of([keys], counts)
+    return make_groups([keys], counts)
 
 
 def _ranks(keys: pa.Array, *, is_distinct: bool) -> npt.NDArray[np.generic]:
@@ -177,23 +188,25 @@ def _ranks(keys: pa.Array, *, is_distinct: bool) -> npt.NDArray[np.generic]:
     if encoded is None:
         return ranks
     # where all are null, no bytes have a rank
-    found: npt.NDArray[np.generic] = np.append(ranks, 0)[np.asarray(encoded.indices.fill_null(len(distinct)))]
-    return found
+    row_ranks: npt.NDArray[np.generic] = np.append(ranks, 0)[
+        np.asarray(encoded.indices.fill_null(len(distinct)))
+    ]
+    return row_ranks
 
 
 def _keys(data_type: OrcType, array: pa.Array) -> pa.Array:
     valid = array.drop_null()
-    found = _arrow(array_keys(data_type, valid))
-    return _spread(found, array) if array.null_count else found
+    keys = _as_arrow(array_keys(data_type, valid))
+    return _scatter_valid(keys, array) if array.null_count else keys
 
 
-def _spread(values: pa.Array, like: pa.Array) -> pa.Array:
+def _scatter_valid(values: pa.Array, like: pa.Array) -> pa.Array:
     """Values in the places of an array that are not null, and nulls in the others."""
     is_valid = np.asarray(like.is_valid())
     return values.take(pa.array(np.cumsum(is_valid) - 1, pa.int64(), mask=~is_valid))
 
 
-def _arrow(keys: KeyArray) -> pa.Array:
+def _as_arrow(keys: KeyArray) -> pa.Array:
     return pa.array(keys, pa.int64()) if isinstance(keys, np.ndarray) else keys
 
 

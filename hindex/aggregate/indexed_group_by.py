@@ -12,7 +12,14 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
-from hindex.aggregate.groups import Groups, counts_of, key_of, merge_groups, of_key_counts, table_of
+from hindex.aggregate.groups import (
+    Groups,
+    groups_from_key_counts,
+    make_groups,
+    merge_groups,
+    row_counts,
+    scalar_key,
+)
 from hindex.domain import Domain
 from hindex.errors import IndexFileError
 from hindex.index.index_type import KeyedReader
@@ -51,46 +58,50 @@ def groups_by_index(task: OpenTask, answer: StripeResult, columns: Sequence[Outp
     if keyed is None:
         return None
     stripe = answer.stripe
-    found = _grouped(task, stripe, keyed, rows) if keyed else table_of([], pa.array([len(rows)], pa.int64()))
-    if found is None:
+    groups = (
+        _grouped(task, stripe, keyed, rows) if keyed else make_groups([], pa.array([len(rows)], pa.int64()))
+    )
+    if groups is None:
         return None
     task.meter.add_indexes(item.index for item in keyed)
     at = {item.column.name: number for number, item in enumerate(keyed)}
     keys = [
-        found.column(at[column.name]).combine_chunks()
+        groups.column(at[column.name]).combine_chunks()
         if column.name in at
-        else _repeated(key_of(column.type, column.partition_value), found.num_rows)
+        else _repeated(scalar_key(column.type, column.partition_value), groups.num_rows)
         for column in columns
     ]
-    return table_of(keys, counts_of(found))
+    return make_groups(keys, row_counts(groups))
 
 
 def _keyed(task: OpenTask, answer: StripeResult, columns: Sequence[OutputColumn]) -> list[_Keyed] | None:
     """The indexes of the columns that vary, those of few keys first; None where they are not all to be walked."""
-    found: list[_Keyed] = []
+    keyed_columns: list[_Keyed] = []
     for column in columns:
         if is_constant(task, column):
             continue
         keyed = task.keyed(column.name)
         if keyed is None:
             return None
-        found.append(_Keyed(column, *keyed))
-    counts = {item.column.name: item.reader.key_count(answer.stripe) for item in found}
-    found.sort(key=lambda item: counts[item.column.name])
+        keyed_columns.append(_Keyed(column, *keyed))
+    counts = {item.column.name: item.reader.key_count(answer.stripe) for item in keyed_columns}
+    keyed_columns.sort(key=lambda item: counts[item.column.name])
     rows = len(answer.bounds.upper)
-    keys = [counts[item.column.name] for item in found]
-    is_told = (
+    keys = [counts[item.column.name] for item in keyed_columns]
+    is_worth_walking = (
         are_crossed(keys, rows, answer.num_rows)
-        if len(found) > 1
+        if len(keyed_columns) > 1
         else all(is_walked(count, rows) for count in keys)
     )
-    if is_told:
-        return found
+    if is_worth_walking:
+        return keyed_columns
     # an index of theirs may have told of the predicate: what is not used is no index, but one for the groups
-    by = ", ".join(column.name for column in columns)
-    names = ", ".join(item.index for item in found)
+    column_names = ", ".join(column.name for column in columns)
+    names = ", ".join(item.index for item in keyed_columns)
     note = Note(
-        Reason.MANY_KEYS, f"{by} on {task.task.path}", f"{names}{' together' if len(found) > 1 else ''}"
+        Reason.MANY_KEYS,
+        f"{column_names} on {task.task.path}",
+        f"{names}{' together' if len(keyed_columns) > 1 else ''}",
     )
     if note not in task.notes:
         task.notes.append(note)
@@ -104,18 +115,18 @@ def _grouped(task: OpenTask, stripe: int, columns: Sequence[_Keyed], rows: BitMa
     for item in columns:
         try:
             if len(columns) == 1:
-                return of_key_counts(item.reader.key_counts(stripe, rows))
-            found = _sets(item.reader, stripe)
+                return groups_from_key_counts(item.reader.key_counts(stripe, rows))
+            keys_and_sets = _sets(item.reader, stripe)
         except IndexFileError as error:
             task.give_up(item.column.name, item.index, error)
             return None
-        if found is None:
+        if keys_and_sets is None:
             return None
-        keys.append(found[0])
-        sets.append(found[1])
+        keys.append(keys_and_sets[0])
+        sets.append(keys_and_sets[1])
     crossed = list(_crossed(sets, rows))
     numbers = np.array([at for at, _ in crossed], np.int64).reshape(-1, len(columns))
-    return table_of(
+    return make_groups(
         [array.take(pa.array(column)) for array, column in zip(keys, numbers.T, strict=True)],
         pa.array([count for _, count in crossed], pa.int64()),
     )
@@ -126,28 +137,28 @@ def _sets(reader: KeyedReader, stripe: int) -> tuple[pa.Array, list[BitMap]] | N
     counts = reader.key_counts(stripe)
     sets = [reader.null_rows(stripe)] if counts.null_count else []
     for key in key_list(counts.keys):
-        said = reader.lookup(stripe, Domain.points([key]))
-        if not said.exact:
+        bounds = reader.lookup(stripe, Domain.points([key]))
+        if not bounds.exact:
             return None
-        sets.append(said.upper)
-    return of_key_counts(counts).column(0).combine_chunks(), sets
+        sets.append(bounds.upper)
+    return groups_from_key_counts(counts).column(0).combine_chunks(), sets
 
 
 def _crossed(sets: Sequence[Sequence[BitMap]], rows: BitMap) -> Iterator[tuple[tuple[int, ...], int]]:
     """Yield the combinations of the columns' sets that some rows are in, and their number of rows."""
     first, *others = sets
-    left = len(rows)
-    for number, held in enumerate(first):
-        if not left:
+    remaining = len(rows)
+    for number, key_rows in enumerate(first):
+        if not remaining:
             # each row is in one of the sets
             return
         if others:
-            inside = held & rows
-            left -= len(inside)
+            inside = key_rows & rows
+            remaining -= len(inside)
             for at, count in _crossed(others, inside):
                 yield (number, *at), count
-        elif count := held.intersection_cardinality(rows):
-            left -= count
+        elif count := key_rows.intersection_cardinality(rows):
+            remaining -= count
             yield (number,), count
 
 

@@ -11,7 +11,7 @@ from itertools import chain
 
 import pyarrow as pa
 
-from hindex.aggregate.groups import Groups, key_of, of_values
+from hindex.aggregate.groups import Groups, groups_from_values, scalar_key
 from hindex.aggregate.indexed_group_by import groups_by_index, is_constant, is_grouped_by_index
 from hindex.domain import Domain, Key
 from hindex.errors import IndexFileError
@@ -30,7 +30,7 @@ class PartialAggregate:
     """
 
     counted: frozenset[str] = frozenset()
-    ended: frozenset[str] = frozenset()
+    min_max: frozenset[str] = frozenset()
     groupings: tuple[tuple[str, ...], ...] = ()
 
 
@@ -42,7 +42,7 @@ class ColumnValues:
     low: Key | None = None
     high: Key | None = None
 
-    def joined(self, other: ColumnValues) -> ColumnValues:
+    def merge(self, other: ColumnValues) -> ColumnValues:
         lows = [key for key in (self.low, other.low) if key is not None]
         highs = [key for key in (self.high, other.high) if key is not None]
         return ColumnValues(
@@ -64,7 +64,7 @@ class StripeAggregate:
 def aggregate_stripe(task: OpenTask, answer: StripeResult, part: PartialAggregate) -> StripeAggregate:
     """Aggregate the matching rows of one stripe."""
     columns = {column.name: column for column in task.task.lookups}
-    asked = list(dict.fromkeys((*part.counted, *part.ended, *chain(*part.groupings))))
+    asked = list(dict.fromkeys((*part.counted, *part.min_max, *chain(*part.groupings))))
     to_read = [name for name in asked if not is_constant(task, columns[name])]
     decides = {column.name for column in task.task.filter_columns}
     is_decided_by = bool(to_read) and decides.issuperset(to_read)
@@ -72,34 +72,40 @@ def aggregate_stripe(task: OpenTask, answer: StripeResult, part: PartialAggregat
         # what decides is read anyway, and is what is asked for, or some of it
         batch = task.read(answer, columns=[columns[name] for name in asked])
         arrays = dict(zip(asked, batch.columns, strict=True))
-        found = StripeAggregate(batch.num_rows)
-        for name in part.counted | part.ended:
-            found.columns[name] = _array_values(part, columns[name], arrays[name])
+        aggregate = StripeAggregate(batch.num_rows)
+        for name in part.counted | part.min_max:
+            aggregate.columns[name] = _array_values(part, columns[name], arrays[name])
         for by in part.groupings:
-            found.groups[by] = of_values([columns[name].type for name in by], [arrays[name] for name in by])
-        return found
-    answer = task.settled(answer)
+            aggregate.groups[by] = groups_from_values(
+                [columns[name].type for name in by], [arrays[name] for name in by]
+            )
+        return aggregate
+    answer = task.resolve_undecided(answer)
     rows = answer.bounds.lower
-    found = StripeAggregate(len(rows))
-    for name in sorted(part.counted | part.ended):
+    aggregate = StripeAggregate(len(rows))
+    for name in sorted(part.counted | part.min_max):
         column = columns[name]
-        found.columns[name] = _by_index(task, answer, part, column) or _by_reading(task, answer, part, column)
-    untold = []
+        aggregate.columns[name] = _by_index(task, answer, part, column) or _by_reading(
+            task, answer, part, column
+        )
+    unanswered = []
     for by in part.groupings:
-        told = groups_by_index(task, answer, [columns[name] for name in by])
-        if told is None:
-            untold.append(by)
+        groups = groups_by_index(task, answer, [columns[name] for name in by])
+        if groups is None:
+            unanswered.append(by)
         else:
-            found.groups[by] = told
-    if untold:
+            aggregate.groups[by] = groups
+    if unanswered:
         # a column that is in several of them is read once
-        names = list(dict.fromkeys(chain(*untold)))
+        names = list(dict.fromkeys(chain(*unanswered)))
         read = dict(
             zip(names, task.read(answer, columns=[columns[name] for name in names]).columns, strict=True)
         )
-        for by in untold:
-            found.groups[by] = of_values([columns[name].type for name in by], [read[name] for name in by])
-    return found
+        for by in unanswered:
+            aggregate.groups[by] = groups_from_values(
+                [columns[name].type for name in by], [read[name] for name in by]
+            )
+    return aggregate
 
 
 def is_known(task: OpenTask, answer: StripeResult, part: PartialAggregate) -> bool:
@@ -110,12 +116,12 @@ def is_known(task: OpenTask, answer: StripeResult, part: PartialAggregate) -> bo
     columns = {column.name: column for column in task.task.lookups}
     if not rows:
         return True
-    for name in part.ended | part.counted:
+    for name in part.min_max | part.counted:
         ends = _whole(task, answer, columns[name])
-        if ends is not None and (name not in part.ended or _has_ends(ends, rows)):
+        if ends is not None and (name not in part.min_max or _has_ends(ends, rows)):
             continue
-        is_found = is_constant(task, columns[name]) or _walks(task, answer, columns[name])
-        if name in part.ended and not is_found:
+        has_ends = is_constant(task, columns[name]) or _walks(task, answer, columns[name])
+        if name in part.min_max and not has_ends:
             return False
         if name in part.counted and _not_null(task, answer, columns[name]) is None:
             return False
@@ -139,8 +145,8 @@ def _whole(task: OpenTask, answer: StripeResult, column: OutputColumn) -> MinMax
         return _ends_of_partition(column, len(answer.bounds.lower))
     if len(answer.bounds.lower) < answer.num_rows:
         return None
-    found = task.ends(answer.stripe, column)
-    return None if found is None else found[1]
+    source_and_ends = task.ends(answer.stripe, column)
+    return None if source_and_ends is None else source_and_ends[1]
 
 
 def _has_ends(ends: MinMax, rows: int) -> bool:
@@ -148,7 +154,7 @@ def _has_ends(ends: MinMax, rows: int) -> bool:
 
 
 def _ends_of_partition(column: OutputColumn, rows: int) -> MinMax:
-    key: Key | None = key_of(column.type, column.partition_value)[0].as_py()
+    key: Key | None = scalar_key(column.type, column.partition_value)[0].as_py()
     return MinMax(rows if key is None else 0, key, key)
 
 
@@ -159,16 +165,16 @@ def _by_index(
     rows = answer.bounds.lower
     if not len(rows):
         return ColumnValues()
-    wants_ends = column.name in part.ended
+    wants_ends = column.name in part.min_max
     whole = _whole(task, answer, column)
     if whole is not None and (not wants_ends or _has_ends(whole, len(rows))):
         return ColumnValues(len(rows) - whole.null_count, whole.low, whole.high)
     count = 0
     if column.name in part.counted:
-        known = _not_null(task, answer, column)
-        if known is None:
+        not_null = _not_null(task, answer, column)
+        if not_null is None:
             return None
-        count = known
+        count = not_null
     if not wants_ends:
         return ColumnValues(count)
     if not is_constant(task, column) and not _walks(task, answer, column):
@@ -195,9 +201,9 @@ def _by_index(
 def _not_null(task: OpenTask, answer: StripeResult, column: OutputColumn) -> int | None:
     """Count the remaining rows with a value, if indexes and statistics decide it; else None."""
     rows = answer.bounds.lower
-    found: Bounds = task.bounds_of(answer.stripe, column, Domain.not_null())
-    lower = rows & found.lower
-    return len(lower) if found.exact or lower == rows & found.upper else None
+    bounds: Bounds = task.bounds_of(answer.stripe, column, Domain.not_null())
+    lower = rows & bounds.lower
+    return len(lower) if bounds.exact or lower == rows & bounds.upper else None
 
 
 def _by_reading(
@@ -208,6 +214,6 @@ def _by_reading(
 
 def _array_values(part: PartialAggregate, column: OutputColumn, array: pa.Array) -> ColumnValues:
     count = len(array) - array.null_count
-    if column.name not in part.ended or not count:
+    if column.name not in part.min_max or not count:
         return ColumnValues(count)
     return ColumnValues(count, *min_max_keys(array_keys(column.type, array.drop_null())))

@@ -75,10 +75,10 @@ def check_order(plan: ScanPlan, order: Order) -> None:
 
     :raises ColumnError: naming it.
     """
-    of = plan.snapshot.schema.resolve(order.column).type
-    if key_kind(of) is None:
+    data_type = plan.snapshot.schema.resolve(order.column).type
+    if key_kind(data_type) is None:
         raise ColumnError(
-            f"Column {spelled(order.column)!r} is of type {of}, whose values have no order: name a field of it"
+            f"Column {spelled(order.column)!r} is of type {data_type}, whose values have no order: name a field of it"
         )
 
 
@@ -96,15 +96,15 @@ def first_rows(plan: ScanPlan, order: Order, limit: int, runner: Runner) -> pa.T
         return _from_keys(plan, places, order)
     for (number, stripe), group in groupby(in_file, key=lambda place: (place.task, place.stripe)):
         task = files.open(number)
-        wanted = list(group)
-        rows = BitMap([place.row for place in wanted])
-        held = task.reader.stripes[stripe].num_rows
-        parts.append(task.read(StripeResult(stripe, held, Bounds.exactly(rows))))
-        for place in wanted:
+        stripe_places = list(group)
+        rows = BitMap([place.row for place in stripe_places])
+        num_rows = task.reader.stripes[stripe].num_rows
+        parts.append(task.read(StripeResult(stripe, num_rows, Bounds.exactly(rows))))
+        for place in stripe_places:
             at[place] = len(at)
     schema = plan.output_schema()
-    found = pa.Table.from_batches(parts, schema)
-    return found.take(pa.array([at[place] for place in places], pa.int64()))
+    rows_in_file_order = pa.Table.from_batches(parts, schema)
+    return rows_in_file_order.take(pa.array([at[place] for place in places], pa.int64()))
 
 
 def sorted_rows(table: pa.Table, keys: pa.ChunkedArray, column: OutputColumn, order: Order) -> pa.Table:
@@ -115,17 +115,17 @@ def sorted_rows(table: pa.Table, keys: pa.ChunkedArray, column: OutputColumn, or
     array = keys.combine_chunks()
     array = pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array
     ranks = array_keys(column.type, array)
-    placed = (
+    null_ranks = (
         ranks
         if isinstance(ranks, pa.Array)
         else pa.array(ranks, pa.int64(), mask=np.asarray(array.is_null()))
     )
-    chosen = pc.array_sort_indices(
-        placed,
+    indices = pc.array_sort_indices(
+        null_ranks,
         order="descending" if order.descending else "ascending",
         null_placement="at_start" if order.has_nulls_first else "at_end",
     )
-    return table.take(chosen)
+    return table.take(indices)
 
 
 class _Files:
@@ -137,20 +137,20 @@ class _Files:
         self._open: OrderedDict[int, OpenTask] = OrderedDict()
 
     def open(self, number: int) -> OpenTask:
-        found = self._open.get(number)
-        if found is None:
-            found = self._open[number] = self.runner.open(self._plan.tasks[number])
+        task = self._open.get(number)
+        if task is None:
+            task = self._open[number] = self.runner.open(self._plan.tasks[number])
             if len(self._open) > _OPEN_FILES:
                 self._open.popitem(last=False)
         self._open.move_to_end(number)
-        return found
+        return task
 
 
 def _first_places(plan: ScanPlan, order: Order, limit: int, files: _Files) -> list[_Place]:
     stripes = sorted(_stripes(plan, order, files), key=lambda item: (item[0] is not None, item))
-    found: list[_Place] = []
+    places: list[_Place] = []
     for best, number, stripe in stripes:
-        if len(found) == limit and best is not None and _Place(best, number, stripe, 0) > found[-1]:
+        if len(places) == limit and best is not None and _Place(best, number, stripe, 0) > places[-1]:
             break
         task = files.open(number)
         if stripe >= len(task.stripes):
@@ -158,10 +158,12 @@ def _first_places(plan: ScanPlan, order: Order, limit: int, files: _Files) -> li
         answer = files.runner.answer(task, stripe)
         if not len(answer.bounds.upper):
             continue
-        more = _of_stripe(task, task.settled(answer), task.task.lookups[0], order, limit)
+        ranked_rows = _first_in_stripe(
+            task, task.resolve_undecided(answer), task.task.lookups[0], order, limit
+        )
         files.runner.mode.check(task.notes)
-        found = sorted([*found, *(_Place(rank, number, stripe, row) for rank, row in more)])[:limit]
-    return found
+        places = sorted([*places, *(_Place(rank, number, stripe, row) for rank, row in ranked_rows)])[:limit]
+    return places
 
 
 def _stripes(plan: ScanPlan, order: Order, files: _Files) -> Iterator[tuple[_Rank | None, int, int]]:
@@ -170,14 +172,14 @@ def _stripes(plan: ScanPlan, order: Order, files: _Files) -> Iterator[tuple[_Ran
     column = plan.lookups[0]
     for number, task in enumerate(plan.tasks):
         view = views[task.path]
-        extents = next((found for _, found in recorded_extents(plan, view, task, column)), ())
+        extents = next((stats for _, stats in recorded_extents(plan, view, task, column)), ())
         if extents and (view.is_certainly_fresh or files.open(number).is_fresh):
             for stripe, extent in enumerate(extents):
                 yield _best(order, extent), number, stripe
             continue
         opened = files.open(number)
         for stripe in opened.stripes:
-            yield _best_told(opened, stripe, task.lookups[0], order), number, stripe
+            yield _best_in_stripe(opened, stripe, task.lookups[0], order), number, stripe
 
 
 def recorded_extents(
@@ -188,8 +190,8 @@ def recorded_extents(
     if entry is None or column.is_partition:
         return
     binding = tuple(item.name for item in plan.snapshot.schema.data_columns)
-    of = recorded_type(entry.schema, binding, column.name, view.file.acid is not None)
-    if of is None or not same_keys(of, column.type):
+    file_type = recorded_type(entry.schema, binding, column.name, view.file.acid is not None)
+    if file_type is None or not same_keys(file_type, column.type):
         return
     used = {use.name for use in task.indexes}
     for index in plan.snapshot.manifest.indexes:
@@ -207,15 +209,15 @@ def _is_on(plan: ScanPlan, indexed: str, column: OutputColumn) -> bool:
         return False
 
 
-def _best_told(task: OpenTask, stripe: int, column: OutputColumn, order: Order) -> _Rank | None:
+def _best_in_stripe(task: OpenTask, stripe: int, column: OutputColumn, order: Order) -> _Rank | None:
     rows = task.reader.stripes[stripe].num_rows
     if column.is_partition:
         keys = _value_keys(column)
         return _rank(order, keys[0]) if len(keys) else _null_rank(order)
-    told = task.ends(stripe, column)
-    if told is None:
+    source_and_ends = task.ends(stripe, column)
+    if source_and_ends is None:
         return None
-    ends = told[1]
+    ends = source_and_ends[1]
     if ends.low is None and ends.null_count < rows:
         return _null_rank(order) if ends.null_count and order.has_nulls_first else None
     return _best(order, ColumnStats(rows, ends.null_count, ends.low, ends.high))
@@ -240,7 +242,7 @@ def _rank(order: Order, key: Key) -> _Rank:
     return part, (-key if isinstance(key, int) else _Reversed(key))
 
 
-def _of_stripe(
+def _first_in_stripe(
     task: OpenTask, answer: StripeResult, column: OutputColumn, order: Order, limit: int
 ) -> list[tuple[_Rank, int]]:
     """The first rows of a stripe, in their order."""
@@ -266,21 +268,21 @@ def _walked(reader: KeyedReader, answer: StripeResult, order: Order, limit: int)
     rows = answer.bounds.lower
     null_rank = _null_rank(order)
 
-    def nulls(most: int) -> list[tuple[_Rank, int]]:
-        return [(null_rank, row) for row in (rows & reader.null_rows(answer.stripe))[:most]]
+    def nulls(count: int) -> list[tuple[_Rank, int]]:
+        return [(null_rank, row) for row in (rows & reader.null_rows(answer.stripe))[:count]]
 
-    found = nulls(limit) if order.has_nulls_first else []
-    if len(found) < limit:
+    ranked_rows = nulls(limit) if order.has_nulls_first else []
+    if len(ranked_rows) < limit:
         for item in reader.key_rows(answer.stripe, rows, descending=order.descending):
             ends = np.cumsum(item.counts)
             numbers = range(len(ends))
             for at in reversed(numbers) if order.descending else numbers:
                 rank = _rank(order, nth_key(item.keys, at))
-                some = item.rows[ends[at] - item.counts[at] : ends[at]]
-                found += [(rank, row) for row in some[: limit - len(found)].tolist()]
-                if len(found) >= limit:
-                    return found
-    return found if order.has_nulls_first else found + nulls(limit - len(found))
+                matching = item.rows[ends[at] - item.counts[at] : ends[at]]
+                ranked_rows += [(rank, row) for row in matching[: limit - len(ranked_rows)].tolist()]
+                if len(ranked_rows) >= limit:
+                    return ranked_rows
+    return ranked_rows if order.has_nulls_first else ranked_rows + nulls(limit - len(ranked_rows))
 
 
 def _read(
@@ -306,16 +308,16 @@ def _value_keys(column: OutputColumn) -> list[Key]:
 
 
 def _from_keys(plan: ScanPlan, places: Sequence[_Place], order: Order) -> pa.Table:
-    of = plan.columns[0].type
+    data_type = plan.columns[0].type
     null = _null_rank(order)[0]
-    held = [place.rank[1] for place in places if place.rank[0] != null]
-    plain = [item.key if isinstance(item, _Reversed) else item for item in held]
-    if key_kind(of) is KeyKind.INT64:
-        signed = np.array([-key if order.descending else key for key in plain], np.int64)  # type: ignore[operator]
-        values = key_array(of, signed)
+    keys = [place.rank[1] for place in places if place.rank[0] != null]
+    unwrapped = [item.key if isinstance(item, _Reversed) else item for item in keys]
+    if key_kind(data_type) is KeyKind.INT64:
+        signed = np.array([-key if order.descending else key for key in unwrapped], np.int64)  # type: ignore[operator]
+        values = key_array(data_type, signed)
     else:
-        values = key_array(of, join_keys(KeyKind.BYTES, [pa.array(plain, pa.large_binary())]))
-    nulls = pa.nulls(len(places) - len(plain), values.type)
+        values = key_array(data_type, join_keys(KeyKind.BYTES, [pa.array(unwrapped, pa.large_binary())]))
+    nulls = pa.nulls(len(places) - len(unwrapped), values.type)
     whole = pa.concat_arrays([nulls, values] if order.has_nulls_first else [values, nulls])
     schema = plan.output_schema()
     return pa.Table.from_arrays([whole.cast(field.type) for field in schema], schema=schema)

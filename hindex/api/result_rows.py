@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from hindex.aggregate.aggregation import ResultColumn
-from hindex.aggregate.groups import Groups, counts_of, of_values, ordered, values_of
+from hindex.aggregate.groups import Groups, group_values, groups_from_values, row_counts, sort_groups
 from hindex.aggregate.top_n import sorted_rows
 from hindex.api.scan import Scan
 from hindex.api.value_formatting import format_values
@@ -169,14 +169,14 @@ class ComputedRows(ABC):
         rows = self.to_arrow()
         types = [self.columns[at].type for at in chosen]
         values = [rows.column(at).combine_chunks() for at in chosen]
-        groups: Groups = ordered(of_values(types, values))
+        groups: Groups = sort_groups(groups_from_values(types, values))
         arrays = [
             # the keys of a timestamp do not say whether it is an instant
-            values_of(data_type, groups, at).cast(array.type)
+            group_values(data_type, groups, at).cast(array.type)
             for at, (data_type, array) in enumerate(zip(types, values, strict=True))
         ]
         names = [self.columns[at].name for at in chosen]
-        return pa.Table.from_arrays([*arrays, counts_of(groups)], schema=_counts_schema(names, arrays))
+        return pa.Table.from_arrays([*arrays, row_counts(groups)], schema=_counts_schema(names, arrays))
 
     def order_by(self, column: ColumnName, order: Order) -> SortedRows:
         return SortedRows(self, self._position(column, with_order=True), order)

@@ -30,7 +30,7 @@ from hindex.orc.metadata.types import Kind, OrcType
 from hindex.orc.reader.file_indexes import FileIndexes
 from hindex.store.build_files import StagedFile
 from hindex.store.storage import open_storage
-from hindex.table.file_schema import FilePath, bind_paths, file_schema, in_table
+from hindex.table.file_schema import FilePath, bind_paths, file_schema
 from hindex.table.transactional import open_data_file
 from hindex.table.type_text import type_text
 
@@ -306,7 +306,7 @@ def table_values(array: pa.Array, file_type: OrcType, table_type: OrcType) -> pa
     :raises BuildError: if a value does not fit.
     """
     try:
-        return in_table(array, file_type, table_type)
+        return convert_array(array, file_type, table_type)
     except pa.ArrowException as error:
         raise BuildError(
             f"a value of type {array.type} does not fit the table's {table_type}: {error}"

@@ -107,8 +107,8 @@ class TableMap:
             (self.more_stripes, "stripe", "stripes"),
             (self.more_groups, "row group", "row groups"),
         )
-        told = [f"{count:,} {one if count == 1 else many}" for count, one, many in counts if count]
-        return f"not shown: {', '.join(told)}" if told else ""
+        parts = [f"{count:,} {one if count == 1 else many}" for count, one, many in counts if count]
+        return f"not shown: {', '.join(parts)}" if parts else ""
 
 
 def table_map(files: Iterable[FileMap]) -> TableMap:
@@ -174,7 +174,7 @@ class RowCount:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedIndex:
+class IndexAnswer:
     """One of those that were asked about a leaf, and the rows that it and those before it leave.
 
     ``index`` is None where it is what the data files say of themselves: ``index_type`` then names that, and
@@ -212,7 +212,7 @@ class LeafExplanation:
     exact: bool = False
     rows: int | None = None
     reason: Reason | None = None
-    asked: tuple[AskedIndex, ...] = ()
+    asked: tuple[IndexAnswer, ...] = ()
 
     @property
     def by(self) -> str:
@@ -253,15 +253,17 @@ def explain_filter(
     :param answers: what decided each leaf; leaves of equal column and domain share an answer. Expressions without one
         are checked on rows.
     """
-    known = answers or {}
+    answers_by_node = answers or {}
     if isinstance(root, Leaf):
-        return ExplainedNode("LEAF", str(root), (), known.get(root))
+        return ExplainedNode("LEAF", str(root), (), answers_by_node.get(root))
     if isinstance(root, Residual):
         unsupported = LeafExplanation(reason=Reason.UNSUPPORTED_PREDICATE)
-        return ExplainedNode("LEAF", str(root), (), known.get(root, unsupported))
+        return ExplainedNode("LEAF", str(root), (), answers_by_node.get(root, unsupported))
     if isinstance(root, AllOf | AnyOf):
         kind = "AND" if isinstance(root, AllOf) else "OR"
-        return ExplainedNode(kind, "", tuple(explain_filter(child, known) for child in root.children))
+        return ExplainedNode(
+            kind, "", tuple(explain_filter(child, answers_by_node) for child in root.children)
+        )
     return ExplainedNode(str(root))
 
 
@@ -363,14 +365,14 @@ class Explanation:
     def header(self) -> list[tuple[str, str]]:
         """Return the names and values of the query's parts."""
         shown = textwrap.shorten(self.predicate, _HEADER_PREDICATE, placeholder=" …")
-        found = [
+        parts = [
             ("columns", ", ".join(self.shown or self.columns)),
             ("where", shown),
             ("group by", self.group),
             ("order by", self.order),
             ("limit", "" if self.limit is None else f"{self.limit:,}"),
         ]
-        return [(name, text) for name, text in found if text]
+        return [(name, text) for name, text in parts if text]
 
     @property
     def reading(self) -> str:
@@ -387,7 +389,7 @@ class Explanation:
         )
 
     @property
-    def told(self) -> str:
+    def not_read(self) -> str:
         """Return the columns that are not read because the predicate fixes their value, in words; "" if there are
         none.
         """
@@ -429,16 +431,16 @@ class Explanation:
         for name, count in counts:
             share = "" if count.share is None else f"{count.percent:>8}"
             lines.append(f"{_INDENT}{name:<11}{count!s:>{number_width}}{share}")
-        for name, gone in (("deleted", self.deleted), ("not seen", self.invisible)):
-            if gone:
-                lines.append(f"{_INDENT}{name:<11}{gone:>{number_width},}")
+        for name, removed in (("deleted", self.deleted), ("not seen", self.invisible)):
+            if removed:
+                lines.append(f"{_INDENT}{name:<11}{removed:>{number_width},}")
         lines += ["", "Read", f"{_INDENT}{self.reading}", f"{_INDENT}{self.checked}"]
-        if self.told:
-            lines += _wrapped(self.told, hang=4)
+        if self.not_read:
+            lines += _wrapped(self.not_read, hang=4)
         if self.analyzed is not None:
-            told = self.analyzed.lines()
-            wide = max(len(name) for name, _ in told)
-            lines += ["", "Ran", *(f"{_INDENT}{name:<{wide}}  {text}" for name, text in told)]
+            measured = self.analyzed.lines()
+            name_width = max(len(name) for name, _ in measured)
+            lines += ["", "Ran", *(f"{_INDENT}{name:<{name_width}}  {text}" for name, text in measured)]
         groups = self.note_groups()
         if groups:
             lines += ["", "Not used"]
@@ -544,28 +546,31 @@ def _wrapped(text: str, hang: int) -> list[str]:
     )
 
 
-def explanation_html(found: Explanation) -> str:
+def explanation_html(explanation: Explanation) -> str:
     """One ``div`` with its own style."""
-    parts = [f'<div class="hindex"><style>{STYLE}</style>', f"<h4>Scan of {escape(found.table)}</h4>"]
-    parts.append(_table([(name, f"<code>{escape(text)}</code>") for name, text in found.header()]))
-    parts += ["<h4>Predicate</h4>", _tree(found.tree)]
+    parts = [f'<div class="hindex"><style>{STYLE}</style>', f"<h4>Scan of {escape(explanation.table)}</h4>"]
+    parts.append(_table([(name, f"<code>{escape(text)}</code>") for name, text in explanation.header()]))
+    parts += ["<h4>Predicate</h4>", _tree(explanation.tree)]
     rows = [
         (name, escape(str(count)), escape(count.percent))
-        for name, count in found.counts()
+        for name, count in explanation.counts()
         if count is not None
     ]
     parts += ["<h4>Kept</h4>", _table(rows, numbers=True)]
     parts += [
         "<h4>Read</h4>",
-        f"<div>{escape(found.reading)}</div>",
-        f"<div>{escape(found.checked)}</div>",
-        *([f"<div>{escape(found.told)}</div>"] if found.told else []),
+        f"<div>{escape(explanation.reading)}</div>",
+        f"<div>{escape(explanation.checked)}</div>",
+        *([f"<div>{escape(explanation.not_read)}</div>"] if explanation.not_read else []),
     ]
-    if found.analyzed is not None:
-        parts += ["<h4>Ran</h4>", _table([(name, escape(text)) for name, text in found.analyzed.lines()])]
-    if found.table_map is not None:
-        parts += ["<h4>Map</h4>", _map(found.table_map)]
-    groups = found.note_groups()
+    if explanation.analyzed is not None:
+        parts += [
+            "<h4>Ran</h4>",
+            _table([(name, escape(text)) for name, text in explanation.analyzed.lines()]),
+        ]
+    if explanation.table_map is not None:
+        parts += ["<h4>Map</h4>", _map(explanation.table_map)]
+    groups = explanation.note_groups()
     if groups:
         parts.append("<h4>Not used</h4>")
     for group in groups:
@@ -606,19 +611,19 @@ def _tree(root: ExplainedNode) -> str:
     return f"<table>{''.join(lines)}</table>"
 
 
-def _map(found: TableMap) -> str:
+def _map(table_map: TableMap) -> str:
     key = " ".join(f"<i{_CLASSES[cell]}></i> {meaning}&ensp;" for cell, meaning in MEANINGS.items())
     lines = []
-    for file in found.files:
+    for file in table_map.files:
         name = f"<code>{escape(file.path)}</code>"
         if not file.stripes:
-            told = "skipped without opening it" if file.is_skipped else "no stripes"
-            lines.append(f'<tr><td>{name}</td><td></td><td class="why">{told}</td></tr>')
+            state = "skipped without opening it" if file.is_skipped else "no stripes"
+            lines.append(f'<tr><td>{name}</td><td></td><td class="why">{state}</td></tr>')
         for at, stripe in enumerate(file.stripes):
             cells = "".join(f"<i{_CLASSES[cell]}></i>" for cell in stripe.cells)
             lines.append(
                 f"<tr><td>{'' if at else name}</td><td>stripe {stripe.number}</td><td>{cells}</td></tr>"
             )
-    more = str(found)
+    more = str(table_map)
     note = f'<div class="why">{escape(more)}</div>' if more else ""
     return f'<div>{key}</div><table class="map">{"".join(lines)}</table>{note}'

@@ -16,10 +16,10 @@ from hindex.explain.explanation import (
     SKIPPED,
     WHOLE,
     Analyzed,
-    AskedIndex,
     ExplainedNode,
     Explanation,
     FileMap,
+    IndexAnswer,
     LeafExplanation,
     ReadPath,
     RowCount,
@@ -64,13 +64,13 @@ class _Totals:
     notes: list[Note] = field(default_factory=list)
     leaf_rows: dict[Leaf, int] = field(default_factory=dict)
     # what was said of each leaf by each index, and by what the files say of themselves, in the order of asking
-    leaf_asked: dict[Leaf, dict[str | StatisticsSource, _Sections]] = field(default_factory=dict)
+    leaf_answers: dict[Leaf, dict[str | StatisticsSource, _LeafTotals]] = field(default_factory=dict)
     uses_index: bool = False
     inexact_leaves: set[Leaf] = field(default_factory=set)
     unanswered_leaves: set[Leaf] = field(default_factory=set)
-    blind_leaves: set[Leaf] = field(default_factory=set)
+    uncounted_leaves: set[Leaf] = field(default_factory=set)
     # stripes whose data is read, and what that is in bytes at most
-    untold: int = 0
+    read_stripes: int = 0
     # rows that indexes leave, and that a transactional table's deletes and visibility take
     deleted: int = 0
     invisible: int = 0
@@ -83,7 +83,7 @@ class _Totals:
 
 
 @dataclass(slots=True)
-class _Sections:
+class _LeafTotals:
     """Rows left, and row groups left of so many."""
 
     rows: int = 0
@@ -112,26 +112,26 @@ def explain_plan(
     last: OpenTask | None = None
     for skipped in plan.skipped:
         _add_answers(totals, skipped.answers)
-    wanted = plan.columns if is_known is None else plan.lookups
+    output = plan.columns if is_known is None else plan.lookups
 
     for task, answer in run_lookups(plan.tasks, every=True):
         if last is not None and task is not last:
             totals.notes += last.notes
         last = task  # one at a time: a table may have more files than a process may hold open
-        read = _read(task, wanted)
+        read = _read(task, output)
         # an order's column is read, too, where no index is walked for it
         sorts = order is not None and bool(plan.columns)
-        told = not (answer.undecided or read or (sorts and _read(task, plan.lookups)))
+        is_answered = not (answer.undecided or read or (sorts and _read(task, plan.lookups)))
         if is_known is not None:
-            told = is_known(task, answer) or (told and bool(wanted))
+            is_answered = is_known(task, answer) or (is_answered and bool(output))
         walked = None if order is None or limit is None or not plan.columns else _walked(plan, task, answer)
         if walked is not None:
             totals.walked[walked] = None
             totals.uses_index = True
-            told = not answer.undecided and (plan.is_all_keys or not read)
-        _add(totals, task, answer, told=told)
+            is_answered = not answer.undecided and (plan.is_all_keys or not read)
+        _add(totals, task, answer, is_answered=is_answered)
         if len(answer.bounds.upper):
-            totals.fixed.update(column.name for column in wanted if task.fixes(column.name))
+            totals.fixed.update(column.name for column in output if task.is_constant(column.name))
     if last is not None:
         totals.notes += last.notes
     pruned = _Pruned.of(plan)
@@ -144,7 +144,7 @@ def explain_plan(
         path=_path(plan, totals),
         files=RowCount(len(totals.files), len(plan.snapshot.files)),
         stripes=RowCount(totals.stripes, totals.all_stripes + pruned.stripes),
-        row_groups=RowCount(totals.groups, _sum(totals.all_groups, pruned.row_groups)),
+        row_groups=RowCount(totals.groups, _add_known(totals.all_groups, pruned.row_groups)),
         rows=RowCount(totals.rows, totals.all_rows + pruned.rows),
         bytes=RowCount(totals.bytes, sum(files.values())),
         columns=tuple(labels or (column.name for column in plan.columns)),
@@ -154,7 +154,7 @@ def explain_plan(
         # what is checked on data is read
         fixed=()
         if totals.undecided
-        else tuple(column.name for column in wanted if column.name in totals.fixed),
+        else tuple(column.name for column in output if column.name in totals.fixed),
         notes=(*plan.notes, *totals.notes),
         cache=shared_cache().counts.since(before),
         group=group or "",
@@ -171,18 +171,18 @@ def explain_plan(
 
 def _spelled(plan: ScanPlan) -> dict[str, str]:
     """Return the SQL spelling of the columns that need backquotes."""
-    found = {}
+    spellings = {}
     for name in (*(column.name for column in (*plan.columns, *plan.lookups)), *columns(plan.filter)):
         with suppress(ColumnError):  # a row key, which needs none
             text = spelled(plan.snapshot.schema.resolve(name, is_stored=True).path)
             if text != name:
-                found[name] = text
-    return found
+                spellings[name] = text
+    return spellings
 
 
 def _read(task: OpenTask, columns: Sequence[OutputColumn]) -> list[str]:
     """The columns that are neither the partition's nor told by the predicate."""
-    return [column.name for column in columns if not (column.is_partition or task.fixes(column.name))]
+    return [column.name for column in columns if not (column.is_partition or task.is_constant(column.name))]
 
 
 def _walked(plan: ScanPlan, task: OpenTask, answer: StripeResult) -> str | None:
@@ -210,17 +210,17 @@ class _Pruned:
     @classmethod
     def of(cls, plan: ScanPlan) -> _Pruned:
         planned = {task.path for task in plan.tasks}
-        gone = [view for view in plan.snapshot.files if view.file.path not in planned]
+        skipped = [view for view in plan.snapshot.files if view.file.path not in planned]
         # older builds did not record row groups
-        known = all(view.num_row_groups or not view.num_rows for view in gone)
+        has_row_groups = all(view.num_row_groups or not view.num_rows for view in skipped)
         return cls(
-            sum(view.num_stripes for view in gone),
-            sum(view.num_row_groups for view in gone) if known else None,
-            sum(view.num_rows for view in gone),
+            sum(view.num_stripes for view in skipped),
+            sum(view.num_row_groups for view in skipped) if has_row_groups else None,
+            sum(view.num_rows for view in skipped),
         )
 
 
-def _add(totals: _Totals, task: OpenTask, answer: StripeResult, *, told: bool) -> None:
+def _add(totals: _Totals, task: OpenTask, answer: StripeResult, *, is_answered: bool) -> None:
     upper = answer.bounds.upper
     groups = task.row_groups(answer.num_rows)
     stride = task.reader.tail.row_index_stride or max(answer.num_rows, 1)
@@ -231,7 +231,7 @@ def _add(totals: _Totals, task: OpenTask, answer: StripeResult, *, told: bool) -
     totals.by_keys |= bool(answer.key_columns)
     totals.all_rows += answer.num_rows
     totals.all_groups += groups
-    if 0 < len(upper) < answer.num_rows and not told and not task.reader.tail.row_index_stride:
+    if 0 < len(upper) < answer.num_rows and not is_answered and not task.reader.tail.row_index_stride:
         totals.notes.append(Note(Reason.NO_ROW_INDEX, task.task.path))
     if len(upper):
         totals.files.add(task.task.path)
@@ -239,17 +239,19 @@ def _add(totals: _Totals, task: OpenTask, answer: StripeResult, *, told: bool) -
         totals.rows += len(upper)
         totals.undecided += answer.undecided
         totals.groups += len(kept)
-        totals.untold += not told
-        totals.bytes += task.key_bytes(answer) if told else task.reader.stripes[answer.stripe].data_length
-    state = BY_INDEX if told else SELECTED if len(upper) < answer.num_rows else WHOLE
+        totals.read_stripes += not is_answered
+        totals.bytes += (
+            task.key_bytes(answer) if is_answered else task.reader.stripes[answer.stripe].data_length
+        )
+    state = BY_INDEX if is_answered else SELECTED if len(upper) < answer.num_rows else WHOLE
     cells = [SKIPPED] * groups
     for number in kept.tolist():
         cells[number] = state
     totals.maps.setdefault(task.task.path, []).append(StripeMap(answer.stripe, "".join(cells)))
     _add_answers(totals, answer.answers)
     totals.unanswered_leaves.update(answer.unanswered)
-    said = {item.leaf for item in answer.answers}
-    totals.blind_leaves.update(leaf for leaf in answer.unanswered if leaf not in said)
+    answered_leaves = {item.leaf for item in answer.answers}
+    totals.uncounted_leaves.update(leaf for leaf in answer.unanswered if leaf not in answered_leaves)
 
 
 def _add_answers(totals: _Totals, answers: Sequence[LeafResult]) -> None:
@@ -261,10 +263,10 @@ def _add_answers(totals: _Totals, answers: Sequence[LeafResult]) -> None:
     for item in answers:
         by = item.source or item.index
         if by is not None:
-            said = totals.leaf_asked.setdefault(item.leaf, {}).setdefault(by, _Sections())
-            said.rows += item.rows
-            said.kept += item.groups_kept
-            said.groups += item.groups
+            section = totals.leaf_answers.setdefault(item.leaf, {}).setdefault(by, _LeafTotals())
+            section.rows += item.rows
+            section.kept += item.groups_kept
+            section.groups += item.groups
             totals.uses_index |= item.index is not None
 
 
@@ -282,47 +284,47 @@ def _tree(plan: ScanPlan, totals: _Totals) -> ExplainedNode:
         if plan.snapshot.schema.is_partition(leaf.column):
             answers[leaf] = LeafExplanation(None, "PARTITION", exact=True)
             continue
-        asked = [_asked(by, said, types) for by, said in totals.leaf_asked.get(leaf, {}).items()]
-        blind = leaf in totals.blind_leaves
+        asked = [_asked(by, said, types) for by, said in totals.leaf_answers.get(leaf, {}).items()]
+        is_blind = leaf in totals.uncounted_leaves
         reason = None
         if leaf in totals.unanswered_leaves:
             reason = reasons.get(leaf.column) or next((r for r in others if r not in _NO_INDEX), None)
-        if not asked and not blind and leaf not in totals.leaf_rows:
+        if not asked and not is_blind and leaf not in totals.leaf_rows:
             continue
         indexes = [item for item in asked if item.index is not None]
         last = next(reversed(indexes or asked), None)
         answers[leaf] = LeafExplanation(
             last.index if last else None,
             last.index_type if last else None,
-            exact=not blind and not leaf.is_superset and leaf not in totals.inexact_leaves,
-            rows=None if blind else totals.leaf_rows.get(leaf),
+            exact=not is_blind and not leaf.is_superset and leaf not in totals.inexact_leaves,
+            rows=None if is_blind else totals.leaf_rows.get(leaf),
             reason=reason,
             asked=tuple(asked),
         )
     return explain_filter(plan.filter, answers)
 
 
-def _asked(by: str | StatisticsSource, said: _Sections, types: Mapping[str, str]) -> AskedIndex:
+def _asked(by: str | StatisticsSource, section: _LeafTotals, types: Mapping[str, str]) -> IndexAnswer:
     if isinstance(by, StatisticsSource):
-        groups = RowCount(said.kept, said.groups) if by is not StatisticsSource.PLACE else None
-        return AskedIndex(None, by.value, said.rows, groups)
-    return AskedIndex(by, types.get(by), said.rows)
+        groups = RowCount(section.kept, section.groups) if by is not StatisticsSource.PLACE else None
+        return IndexAnswer(None, by.value, section.rows, groups)
+    return IndexAnswer(by, types.get(by), section.rows)
 
 
 def _path(plan: ScanPlan, totals: _Totals) -> ReadPath:
     if not totals.rows:
         return ReadPath.NOTHING
-    if not totals.untold:
+    if not totals.read_stripes:
         return ReadPath.INDEX_AND_KEYS if totals.by_keys else ReadPath.INDEX_ONLY
     removed = totals.deleted + totals.invisible
-    is_alone = totals.untold == totals.stripes and not totals.uses_index and not plan.skipped
+    is_alone = totals.read_stripes == totals.stripes and not totals.uses_index and not plan.skipped
     if totals.rows + removed == totals.all_rows and is_alone:
         return ReadPath.FULL_SCAN
     return ReadPath.SELECTED_ROWS
 
 
-def _sum(known: int, more: int | None) -> int | None:
-    return None if more is None else known + more
+def _add_known(count: int, more: int | None) -> int | None:
+    return None if more is None else count + more
 
 
 def explain_analyze(
@@ -341,7 +343,7 @@ def explain_analyze(
     seconds = time.perf_counter() - started
     index = shared_cache().counts.since(before)
     totals = meter.totals()
-    found = explain(_as_run(plan, meter.notes()))
+    explanation = explain(_as_run(plan, meter.notes()))
     analyzed = Analyzed(
         rows=rows,
         seconds=seconds,
@@ -357,7 +359,7 @@ def explain_analyze(
         cache_hits=index.hits,
         cache_misses=index.misses,
     )
-    return replace(found, analyzed=analyzed)
+    return replace(explanation, analyzed=analyzed)
 
 
 def _as_run(plan: ScanPlan, notes: Sequence[Note]) -> ScanPlan:
@@ -369,9 +371,11 @@ def _as_run(plan: ScanPlan, notes: Sequence[Note]) -> ScanPlan:
     used: list[Note] = []
     tasks = []
     for task in plan.tasks:
-        gone = [use for use in task.indexes if f"{use.name} on {task.path}" in failed]
-        used += [failed[f"{use.name} on {task.path}"] for use in gone]
+        unusable = [use for use in task.indexes if f"{use.name} on {task.path}" in failed]
+        used += [failed[f"{use.name} on {task.path}"] for use in unusable]
         tasks.append(
-            replace(task, indexes=tuple(use for use in task.indexes if use not in gone)) if gone else task
+            replace(task, indexes=tuple(use for use in task.indexes if use not in unusable))
+            if unusable
+            else task
         )
     return replace(plan, tasks=tuple(tasks), notes=(*plan.notes, *used)) if used else plan

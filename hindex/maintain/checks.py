@@ -37,7 +37,7 @@ from hindex.sql.predicate import (
 from hindex.store.manifest import IndexEntry
 from hindex.store.snapshot import FileView, Snapshot
 from hindex.store.store import Store
-from hindex.table.file_schema import bind_paths, in_table
+from hindex.table.file_schema import bind_paths, convert_array
 from hindex.table.transactional import open_data_file
 
 #: Why an index was not asked, where that is not as it should be.
@@ -202,7 +202,7 @@ class _Verifier:
             for task in plan.tasks:
                 with OpenTask(task, self._cache) as opened:
                     for leaf in leaves(task.filter):
-                        for _, told in opened.alone(stripe, leaf):
+                        for _, told in opened.lookup_each(stripe, leaf):
                             was_asked = True
                             _compare(predicate, leaf, values, told, (view, stripe), self._problems)
                     _tell(self._problems, opened.notes)
@@ -213,7 +213,7 @@ class _Verifier:
         with open_data_file(view.file.uri, acid, self._known) as reader:
             bound = bind_paths(self._binding, reader.tail.schema, [column], transactional=acid is not None)
             values = reader.read_stripe(stripe, [bound[column].path]).column(0)
-            return in_table(values, bound[column].type, self._type)
+            return convert_array(values, bound[column].type, self._type)
 
 
 def _physical(view: FileView) -> FileView:

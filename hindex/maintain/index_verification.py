@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
-from hindex.aggregate.groups import of_key_counts, of_values, ordered
+from hindex.aggregate.groups import groups_from_key_counts, groups_from_values, sort_groups
 from hindex.aggregate.top_n import recorded_extents
 from hindex.domain import Domain
 from hindex.errors import IndexFileError
@@ -51,7 +51,7 @@ def wrong_indexes(
     numbers = np.asarray(truth.bounds.lower.to_array())
     valid = BitMap(numbers[np.asarray(array.is_valid())])
     leaf = Leaf(column.name, column.type, Domain.not_null())
-    for name, told in opened.alone(truth.stripe, leaf):
+    for name, told in opened.lookup_each(truth.stripe, leaf):
         if not _holds(told, truth.bounds.lower, valid):
             found[name] = None
     if not _holds(opened.bounds_of(truth.stripe, column, leaf.domain), truth.bounds.lower, valid):
@@ -110,7 +110,7 @@ def _has_keys(reader: KeyedReader, truth: StripeResult, column: OutputColumn, ar
     """Return True if an index has exactly the keys of the rows, with their counts and row numbers."""
     rows = truth.bounds.lower
     told = reader.key_counts(truth.stripe, rows)
-    if of_key_counts(told) != ordered(of_values([column.type], [array])):
+    if groups_from_key_counts(told) != sort_groups(groups_from_values([column.type], [array])):
         return False
     numbers = np.asarray(rows.to_array())
     is_valid = np.asarray(array.is_valid())

@@ -130,9 +130,9 @@ def _compared(
     """
     with OpenTask(task) as full, OpenTask(indexed) as opened:
         for stripe in full.stripes:
-            truth = full.settled(full.answer(stripe))
+            truth = full.resolve_undecided(full.answer(stripe))
             rows = truth.bounds.lower
-            found = BitMap() if is_ruled_out else opened.settled(opened.answer(stripe)).bounds.lower
+            found = BitMap() if is_ruled_out else opened.resolve_undecided(opened.answer(stripe)).bounds.lower
             wrong = _wrong_alone(plan, opened, full, truth)
             where = task.path, stripe, tuple(wrong)
             if found != rows:
@@ -151,7 +151,7 @@ def _wrong_alone(
     """The indexes that are wrong of a leaf by themselves, with the rows of it that they miss or have too many."""
     wrong: dict[str, tuple[Leaf, BitMap, BitMap]] = {}
     for leaf in dict.fromkeys(leaves(full.task.filter)):
-        told = list(opened.alone(truth.stripe, leaf))
+        told = list(opened.lookup_each(truth.stripe, leaf))
         if opened.is_fresh:
             told += _told_by_driver(plan, full, leaf, truth.stripe, truth.num_rows)
         if not told:

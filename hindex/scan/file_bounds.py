@@ -69,8 +69,8 @@ def skip_file(root: Filter, view: FileView, sources: Sequence[FileBounds]) -> Sk
     :param root: the filter on the file's columns, its partition's values decided.
     """
     entry = view.entry if view.is_certainly_fresh else None
-    asked = [source for source in sources if entry is not None or not source.needs_entry]
-    if not asked or not view.num_stripes:
+    usable = [source for source in sources if entry is not None or not source.needs_entry]
+    if not usable or not view.num_stripes:
         return None
     answers: list[LeafResult] = []
 
@@ -82,12 +82,14 @@ def skip_file(root: Filter, view: FileView, sources: Sequence[FileBounds]) -> Sk
 
     def lookup(leaf: Leaf) -> Bounds | None:
         combined: Bounds | None = None
-        for source in asked:
-            for found in source.lookup(view, leaf):
-                combined = found.bounds if combined is None else combined.refine(found.bounds)
+        for source in usable:
+            for stripe_bounds in source.lookup(view, leaf):
+                combined = stripe_bounds.bounds if combined is None else combined.refine(stripe_bounds.bounds)
                 rows = rows_in(combined.upper)
                 index, place = (
-                    (None, found.by) if isinstance(found.by, StatisticsSource) else (found.by, None)
+                    (None, stripe_bounds.by)
+                    if isinstance(stripe_bounds.by, StatisticsSource)
+                    else (stripe_bounds.by, None)
                 )
                 answers.append(LeafResult(leaf, index, rows, combined.exact, place))
                 if not rows:
@@ -109,7 +111,7 @@ class ManifestExtents:
     needs_entry = True
 
     def __init__(self, indexes: Mapping[str, Sequence[IndexEntry]], binding: tuple[str, ...]) -> None:
-        self._indexes = {column: sorted(found, key=_order) for column, found in indexes.items()}
+        self._indexes = {column: sorted(entries, key=_order) for column, entries in indexes.items()}
         self._binding = binding
         self._masks: dict[tuple[StatsColumn, Domain], Mask] = {}
 
@@ -145,8 +147,8 @@ class ManifestExtents:
     def _has_keys_of(self, view: FileView, entry: FileEntry, leaf: Leaf) -> bool:
         """Return True if the recorded keys of a file have the kind that the leaf's type needs."""
         transactional = view.file.acid is not None
-        of = recorded_type(entry.schema, self._binding, leaf.column, transactional)
-        return of is not None and same_keys(of, leaf.type)
+        file_type = recorded_type(entry.schema, self._binding, leaf.column, transactional)
+        return file_type is not None and same_keys(file_type, leaf.type)
 
 
 def _order(entry: IndexEntry) -> int:
@@ -212,10 +214,10 @@ def row_id_bounds(column: str, domain: Domain, file: AcidFile, first_row: int, r
         return Bounds.all(rows) if domain.contains(constants[column]) else Bounds.none()
     if column != row_id:
         return None
-    found = BitMap()
+    matching = BitMap()
     for item in domain.ranges:
         low = 0 if item.low is None else int(item.low) - first
         high = rows - 1 if item.high is None else int(item.high) - first
         if low < rows and high >= 0:
-            found.add_range(max(low, 0), min(high, rows - 1) + 1)
-    return Bounds.exactly(found)
+            matching.add_range(max(low, 0), min(high, rows - 1) + 1)
+    return Bounds.exactly(matching)

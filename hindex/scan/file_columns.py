@@ -14,7 +14,7 @@ from hindex.orc.io.thread_pool import ThreadPool
 from hindex.orc.metadata.types import OrcType
 from hindex.plan.filter import AllOf, Filter, Leaf
 from hindex.scan.scan_task import OutputColumn, ScanTask
-from hindex.table.file_schema import bind_paths, in_table
+from hindex.table.file_schema import bind_paths, convert_array
 from hindex.table.schema import can_convert
 
 #: Columns that a message lists.
@@ -22,7 +22,7 @@ _NAMED = 20
 
 
 #: An array of one repeated value may have so many bytes.
-_MOST_BYTES = 1 << 30
+_MAX_BYTES = 1 << 30
 
 
 class FileColumns:
@@ -33,21 +33,21 @@ class FileColumns:
 
     def __init__(self, reader: OrcReader, task: ScanTask) -> None:
         self._reader = reader
-        asked = (*task.filter_columns, *task.columns, *task.lookups)
-        self._asked = tuple(column for column in asked if not column.is_partition)
-        wanted = {column.name for column in self._asked}
-        bound = bind_paths(task.binding, reader.tail.schema, wanted, transactional=task.acid is not None)
-        types = {column.name: column.type for column in self._asked}
+        needed = (*task.filter_columns, *task.columns, *task.lookups)
+        self._columns = tuple(column for column in needed if not column.is_partition)
+        names = {column.name for column in self._columns}
+        bound = bind_paths(task.binding, reader.tail.schema, names, transactional=task.acid is not None)
+        types = {column.name: column.type for column in self._columns}
         # row keys, and fields of them, that are not columns of the file, or of another type than they should be
         self._keys = {
             name
-            for name in wanted
+            for name in names
             if task.acid is not None
             and is_row_key(name, task.binding)
             and (name not in bound or not bound[name].type.same_as(types[name]))
         }
-        self._names = {name: found.path for name, found in bound.items() if name not in self._keys}
-        self._types = {name: found.type for name, found in bound.items()}
+        self._names = {name: file_path.path for name, file_path in bound.items() if name not in self._keys}
+        self._types = {name: file_path.type for name, file_path in bound.items()}
         self._has_instants = task.timezone is not None
         self._acid = None if task.acid is None else acid_columns(reader.tail.schema)
         self._check_same(task)
@@ -72,7 +72,7 @@ class FileColumns:
 
     def type_in_table(self, column: str) -> OrcType:
         """The type that the table gives a column that the task asks for."""
-        return next(item.type for item in self._asked if item.name == column)
+        return next(item.type for item in self._columns if item.name == column)
 
     def read(
         self, columns: Sequence[OutputColumn], stripe: int, selection: RowSelection, pool: ThreadPool
@@ -97,7 +97,7 @@ class FileColumns:
     def _cast(self, array: pa.Array, column: OutputColumn) -> pa.Array:
         try:
             in_file = self._decoded(self.type_in_file(column.name))
-            return in_table(array, in_file, self._decoded(column.type))
+            return convert_array(array, in_file, self._decoded(column.type))
         except pa.ArrowException as error:
             raise OrcError(
                 f"a value of the file's type {array.type} does not fit the table's {column.type}: {error}",
@@ -115,22 +115,22 @@ class FileColumns:
         if task.tail_checksum in (None, tail.checksum) or tail.file_length != task.length:
             return
         root = tail.schema if self._acid is None else self._acid.user
-        found = root.field_names
-        if set(found) != set(task.names):
+        file_names = root.field_names
+        if set(file_names) != set(task.names):
             raise TableError(
-                f"data file {task.path!r} has the columns {_listed(found)}, and it was planned to have "
+                f"data file {task.path!r} has the columns {_listed(file_names)}, and it was planned to have "
                 f"{_listed(task.names)}: {self._why_replaced(task)}"
             )
 
     def _check_types(self, task: ScanTask) -> None:
         """The plan's types come from the manifest; a file that was replaced since may have others."""
-        for column in self._asked:
+        for column in self._columns:
             if column.name not in self._names:
                 continue
-            found = self.type_in_file(column.name)
-            if not can_convert(found, column.type):
+            file_type = self.type_in_file(column.name)
+            if not can_convert(file_type, column.type):
                 raise TableError(
-                    f"column {column.name!r} is {found} in data file {task.path!r}, which was planned to be "
+                    f"column {column.name!r} is {file_type} in data file {task.path!r}, which was planned to be "
                     f"{column.type}: {self._why_replaced(task)}"
                 )
 
@@ -166,8 +166,12 @@ def output_schema(columns: Sequence[OutputColumn], *, has_instants: bool = False
     )
 
 
-def assembled(
-    columns: Sequence[OutputColumn], rows: int, found: dict[str, pa.Array], *, has_instants: bool = False
+def assemble_batch(
+    columns: Sequence[OutputColumn],
+    rows: int,
+    arrays_by_name: dict[str, pa.Array],
+    *,
+    has_instants: bool = False,
 ) -> pa.RecordBatch:
     """A batch of so many rows: the columns found, and the values of the partition's."""
     if not columns:
@@ -179,7 +183,7 @@ def assembled(
         pa.repeat(column.partition_value, rows)
         if column.is_partition
         # a value that the filter fixes is of the stored type
-        else found[column.name].cast(field.type)
+        else arrays_by_name[column.name].cast(field.type)
         for column, field in zip(columns, schema, strict=True)
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
@@ -190,23 +194,23 @@ def constant_values(root: Filter) -> dict[str, pa.Array]:
 
     None of a type whose equal values may differ, as -0.0 and 0.0 do.
     """
-    found: dict[str, pa.Array] = {}
+    constants: dict[str, pa.Array] = {}
     for part in root.children if isinstance(root, AllOf) else (root,):
         if not isinstance(part, Leaf):
             continue
         domain = part.decoded
         if domain.null_allowed and not domain.ranges:
-            found[part.column] = pa.nulls(1, part.type.to_arrow())
+            constants[part.column] = pa.nulls(1, part.type.to_arrow())
         elif not domain.null_allowed and len(domain.ranges) == 1 and are_values(part.type):
-            only = domain.ranges[0]
-            if only.is_point:
-                assert only.low is not None
-                found[part.column] = key_array(part.type, one_key_array(only.low))
-    return found
+            value_range = domain.ranges[0]
+            if value_range.is_point:
+                assert value_range.low is not None
+                constants[part.column] = key_array(part.type, one_key_array(value_range.low))
+    return constants
 
 
-def repeat_value(one: pa.Array, rows: int) -> pa.Array | None:
+def repeat_value(value: pa.Array, rows: int) -> pa.Array | None:
     """A fixed value, so many times; None where that is too large for one array."""
-    if one.null_count:
-        return pa.nulls(rows, one.type)
-    return pa.repeat(one[0], rows) if one.nbytes * rows <= _MOST_BYTES else None
+    if value.null_count:
+        return pa.nulls(rows, value.type)
+    return pa.repeat(value[0], rows) if value.nbytes * rows <= _MAX_BYTES else None

@@ -84,37 +84,43 @@ class GlobalIndexPruner:
             # what was indexed under that name is by now another column of the table, and this one is null in every row
             return
         for index in self._indexes.get(leaf.column, ()):
-            held = entry.shared_index(index.id)
-            found = None if held is None else self._answer(index, held, leaf)
-            if found is None:
+            shared_entry = entry.shared_index(index.id)
+            groups_by_path = None if shared_entry is None else self._answer(index, shared_entry, leaf)
+            if groups_by_path is None:
                 continue
-            hit = found.get(view.file.path)
-            if hit is None:
+            groups = groups_by_path.get(view.file.path)
+            if groups is None:
                 # covered, and no row group of it was found
-                nowhere = IndexedFile(entry.path, entry.fingerprint, 0, entry.stripe_rows)
-                yield index, FileGroups(nowhere, _NO_GROUPS)
-            elif (hit.file.fingerprint, hit.file.stripe_rows) == (entry.fingerprint, entry.stripe_rows):
-                yield index, hit
+                indexed_file = IndexedFile(entry.path, entry.fingerprint, 0, entry.stripe_rows)
+                yield index, FileGroups(indexed_file, _NO_GROUPS)
+            elif (groups.file.fingerprint, groups.file.stripe_rows) == (entry.fingerprint, entry.stripe_rows):
+                yield index, groups
             else:
-                what = f"it describes another version of the file than the manifest; {_REMEDY}"
-                self._note(Reason.CORRUPT, f"{index.name} on {view.file.path}", what)
+                problem = f"it describes another version of the file than the manifest; {_REMEDY}"
+                self._note(Reason.CORRUPT, f"{index.name} on {view.file.path}", problem)
 
-    def _answer(self, index: IndexEntry, held: SharedIndexEntry, leaf: Leaf) -> dict[str, FileGroups] | None:
+    def _answer(
+        self, index: IndexEntry, shared_entry: SharedIndexEntry, leaf: Leaf
+    ) -> dict[str, FileGroups] | None:
         """The row groups that may have a row of a leaf, by file; None where the index does not tell."""
-        key = held.id, leaf
+        key = shared_entry.id, leaf
         if key not in self._answers:
-            self._answers[key] = self._asked(index, held, leaf)
+            self._answers[key] = self._asked(index, shared_entry, leaf)
         return self._answers[key]
 
-    def _asked(self, index: IndexEntry, held: SharedIndexEntry, leaf: Leaf) -> dict[str, FileGroups] | None:
-        subject = index.name if held.partition is None else f"{index.name} on {held.partition}"
-        found: dict[str, FileGroups] = {}
+    def _asked(
+        self, index: IndexEntry, shared_entry: SharedIndexEntry, leaf: Leaf
+    ) -> dict[str, FileGroups] | None:
+        subject = (
+            index.name if shared_entry.partition is None else f"{index.name} on {shared_entry.partition}"
+        )
+        groups_by_path: dict[str, FileGroups] = {}
         try:
-            if not same_keys(_recorded_type(held), leaf.type):
-                what = f"it indexes {held.column_type} and the table's column is {leaf.type}"
-                self._note(Reason.TYPE_MISMATCH, subject, what)
+            if not same_keys(_recorded_type(shared_entry), leaf.type):
+                problem = f"it indexes {shared_entry.column_type} and the table's column is {leaf.type}"
+                self._note(Reason.TYPE_MISMATCH, subject, problem)
                 return None
-            for file in held.files:
+            for file in shared_entry.files:
                 if not are_of_kind([file.stats], key_kind(leaf.type)):
                     raise IndexFileError(f"the manifest has keys of no such type of {file.path!r}; {_REMEDY}")
                 if not file.stats.can_match(leaf.domain):
@@ -123,41 +129,41 @@ class GlobalIndexPruner:
                 reader = open_btree_file(path, file.length, file.footer_checksum, self._cache)
                 if reader.file.footer.key_kind is not key_kind(leaf.type):
                     raise IndexFileError(f"Index file {path!r} has keys of no such type; {_REMEDY}")
-                if reader.num_locations != held.num_row_groups:
+                if reader.num_locations != shared_entry.num_row_groups:
                     raise IndexFileError(
                         f"Index file {path!r} is of {reader.num_locations} row groups, and by the manifest of "
-                        f"{held.num_row_groups}; {_REMEDY}"
+                        f"{shared_entry.num_row_groups}; {_REMEDY}"
                     )
                 locations = reader.locate(leaf.domain, max_leaves=MAX_LEAVES)
                 if locations is None:
                     self._note(Reason.NOT_SELECTIVE, subject, f"too many values are in the range of {leaf}")
                     return None
-                for some in reader.files(locations):
-                    _add(found, some)
+                for groups in reader.files(locations):
+                    _add(groups_by_path, groups)
         except HindexError as error:
             self._note(failure_reason(error), subject, str(error))
             return None
-        return found
+        return groups_by_path
 
     def _note(self, reason: Reason, subject: str, detail: str) -> None:
         self.notes.append(Note(reason, subject, detail))
 
 
-def _add(found: dict[str, FileGroups], some: FileGroups) -> None:
-    before = found.get(some.file.path)
-    if before is not None:
-        if before.file != some.file:
+def _add(groups_by_path: dict[str, FileGroups], groups: FileGroups) -> None:
+    earlier = groups_by_path.get(groups.file.path)
+    if earlier is not None:
+        if earlier.file != groups.file:
             raise IndexFileError(
-                f"the files of the index describe two versions of {some.file.path!r}; {_REMEDY}"
+                f"the files of the index describe two versions of {groups.file.path!r}; {_REMEDY}"
             )
-        some = FileGroups(some.file, np.union1d(before.groups, some.groups))
-    found[some.file.path] = some
+        groups = FileGroups(groups.file, np.union1d(earlier.groups, groups.groups))
+    groups_by_path[groups.file.path] = groups
 
 
-def _recorded_type(held: SharedIndexEntry) -> OrcType:
+def _recorded_type(shared_entry: SharedIndexEntry) -> OrcType:
     try:
-        return parse_type(held.column_type)
+        return parse_type(shared_entry.column_type)
     except ValueError as error:
         raise IndexFileError(
-            f"the column type {held.column_type!r} cannot be read ({error}); {_REMEDY}"
+            f"the column type {shared_entry.column_type!r} cannot be read ({error}); {_REMEDY}"
         ) from error

@@ -95,7 +95,7 @@ class IndexLookups:
         self._stripe_rows = stripe_rows
         self._notes = notes
         self._cache = cache
-        self._answerers: dict[str, list[LookupSource]] = {}
+        self._sources: dict[str, list[LookupSource]] = {}
         # stripes are worked on by several threads
         self._lock = Lock()
         #: The columns that have any.
@@ -103,30 +103,30 @@ class IndexLookups:
 
     def orders(self, columns: Iterable[str]) -> tuple[int, ...]:
         """In which those of some columns are asked; one at least: what has no index is told of in it, too."""
-        return tuple(sorted({item.order for column in columns for item in self.of(column)})) or (0,)
+        return tuple(sorted({item.order for column in columns for item in self.sources(column)})) or (0,)
 
-    def of(self, column: str) -> Sequence[LookupSource]:
+    def sources(self, column: str) -> Sequence[LookupSource]:
         """Those of a column that may still be asked."""
         with self._lock:
             return tuple(self._opened(column))
 
     def keyed(self, column: str) -> tuple[str, KeyedReader] | None:
         """An index that knows the rows of every key of a column, and its name."""
-        for item in self.of(column):
+        for item in self.sources(column):
             if isinstance(item.reader, KeyedReader):
                 return item.name, item.reader
         return None
 
-    def alone(self, stripe: int, leaf: Leaf) -> Iterator[tuple[str, Bounds]]:
+    def lookup_each(self, stripe: int, leaf: Leaf) -> Iterator[tuple[str, Bounds]]:
         """Yield the answer of each index alone to a leaf, with its name."""
-        for item in self.of(leaf.column):
+        for item in self.sources(leaf.column):
             if not item.operators & Operator.for_domain(leaf.domain):
                 continue
-            said = self.asked(item, stripe, leaf)
-            if said is not None:
-                yield item.name, said
+            bounds = self.lookup(item, stripe, leaf)
+            if bounds is not None:
+                yield item.name, bounds
 
-    def asked(self, index: LookupSource, stripe: int, leaf: Leaf) -> Bounds | None:
+    def lookup(self, index: LookupSource, stripe: int, leaf: Leaf) -> Bounds | None:
         """Look up a leaf in one index.
 
         Return None if the index cannot be read; it is not used again.
@@ -140,25 +140,25 @@ class IndexLookups:
     def give_up(self, column: str, index: str, error: HindexError) -> None:
         """Use an index of a column no more: a page of it could not be read."""
         with self._lock:
-            before = self._opened(column)
-            left = [item for item in before if item.name != index]
-            if len(left) < len(before):
-                self._answerers[column] = left
+            sources = self._opened(column)
+            remaining = [item for item in sources if item.name != index]
+            if len(remaining) < len(sources):
+                self._sources[column] = remaining
                 self._note_failure(index, error)
 
     def _opened(self, column: str) -> list[LookupSource]:
         """Those of a column, opened when they are first asked for; the lock is held."""
-        if column not in self._answerers:
+        if column not in self._sources:
             uses = [use for use in self._task.indexes if use.column == column and self._in_file.has(column)]
             opened = [self._open(use, self._in_file.type_in_table(column)) for use in uses]
             located = [item for item in self._task.located if item.column == column]
-            self._answerers[column] = [
+            self._sources[column] = [
                 *(item for item in opened if item is not None),
-                *_located_answerers(located, self._stripe_rows),
+                *_located_sources(located, self._stripe_rows),
             ]
-        return self._answerers[column]
+        return self._sources[column]
 
-    def _open(self, use: IndexUse, wanted: OrcType) -> LookupSource | None:
+    def _open(self, use: IndexUse, table_type: OrcType) -> LookupSource | None:
         try:
             opened = open_index_file(use.path, use.length, use.footer_checksum, self._cache)
             indexed = _recorded_type(opened.footer.column_type, use)
@@ -171,12 +171,12 @@ class IndexLookups:
         except HindexError as error:
             self._note_failure(use.name, error)
             return None
-        if not same_keys(indexed, wanted):
+        if not same_keys(indexed, table_type):
             self._notes.append(
                 Note(
                     Reason.TYPE_MISMATCH,
                     f"{use.name} on {self._task.path}",
-                    f"it indexes {opened.footer.column_type} and the table's column is {wanted}",
+                    f"it indexes {opened.footer.column_type} and the table's column is {table_type}",
                 )
             )
             return None
@@ -188,17 +188,17 @@ class IndexLookups:
         self._notes.append(Note(failure_reason(error), f"{index} on {self._task.path}", str(error)))
 
 
-def _located_answerers(
-    located: Sequence[LocatedGroups], stripe_rows: Sequence[int]
-) -> Iterator[LookupSource]:
+def _located_sources(located: Sequence[LocatedGroups], stripe_rows: Sequence[int]) -> Iterator[LookupSource]:
     """The answers on one column that the driver had looked up."""
     by_index: dict[str, dict[Domain, LocatedGroups]] = {}
     for item in located:
         by_index.setdefault(item.name, {})[item.domain] = item
-    for name, known in by_index.items():
+    for name, located_by_domain in by_index.items():
 
-        def lookup(stripe: int, domain: Domain, known: Mapping[Domain, LocatedGroups] = known) -> Bounds:
-            item = known.get(domain)
+        def lookup(
+            stripe: int, domain: Domain, located_by_domain: Mapping[Domain, LocatedGroups] = located_by_domain
+        ) -> Bounds:
+            item = located_by_domain.get(domain)
             if item is None:
                 return Bounds.unknown(stripe_rows[stripe])
             groups = BitMap.deserialize(item.groups)
@@ -238,7 +238,9 @@ def is_cheap(effort: LookupCost) -> bool:
     return effort.walked <= _CHEAP_ROWS and effort.pages <= _CHEAP_PAGES
 
 
-def why_not_ask(effort: LookupCost, known: Bounds, rows: int, kind: KeyKind, *, is_read: bool) -> str | None:
+def reason_to_skip_lookup(
+    effort: LookupCost, bounds: Bounds, rows: int, kind: KeyKind, *, is_read: bool
+) -> str | None:
     """Return the reason why a lookup does not pay, for people; None if it pays.
 
     :param kind: of the index's keys.
@@ -247,8 +249,8 @@ def why_not_ask(effort: LookupCost, known: Bounds, rows: int, kind: KeyKind, *, 
     """
     if is_cheap(effort):
         return None
-    left, undecided = len(known.upper), len(known.upper) - len(known.lower)
-    keeps_most = 2 * effort.rows >= left
+    possible, undecided = len(bounds.upper), len(bounds.upper) - len(bounds.lower)
+    keeps_most = 2 * effort.rows >= possible
     walked = (_ROWS_PER_WALKED_IF_READ if is_read else _ROWS_PER_WALKED) * effort.walked
     if max(walked, _ROWS_PER_PAGE[kind] * effort.pages) < undecided and not (is_read and keeps_most):
         return None

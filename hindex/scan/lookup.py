@@ -20,12 +20,12 @@ from hindex.plan.filter_evaluation import bounds
 from hindex.plan.reasons import Note, Reason
 from hindex.scan.file_bounds import row_id_bounds
 from hindex.scan.file_columns import FileColumns
-from hindex.scan.index_lookups import IndexLookups, LookupSource, is_cheap, why_not_ask
+from hindex.scan.index_lookups import IndexLookups, LookupSource, is_cheap, reason_to_skip_lookup
 from hindex.scan.orc_statistics import OrcStatistics, StatisticsResult, StatisticsSource
 from hindex.scan.scan_task import LeafResult, OutputColumn, ScanTask, StripeResult
 
 #: What is known of each leaf in a stripe; None where nothing is.
-_Known = dict[Leaf, Bounds | None]
+_LeafBounds = dict[Leaf, Bounds | None]
 _Step = Callable[[StripeResult, Leaf, Bounds | None], Bounds | None]
 
 
@@ -56,23 +56,27 @@ class Lookup:
     def answer(self, stripe: int, root: Filter) -> StripeResult:
         """The rows of a stripe, deleted ones among them, that a filter keeps."""
         count = self._rows(stripe)
-        found = StripeResult(stripe, count, Bounds.unknown(count))
+        result = StripeResult(stripe, count, Bounds.unknown(count))
         if self._task.reads_all:
-            found.bounds = bounds(root, lambda _: None, count)
-            return found
+            result.bounds = bounds(root, lambda _: None, count)
+            return result
         # the root as it is: to sort it, indexes are asked what they would take
-        known = self._refine(found, root, lambda _, __, so_far: so_far, {})
-        for step in self._steps(known) if found.undecided else ():
-            known = self._refine(found, self._sorted(stripe, root, known), step, known)
-            if not found.undecided:
+        bounds_by_leaf = self._refine(result, root, lambda _, __, so_far: so_far, {})
+        for step in self._steps(bounds_by_leaf) if result.undecided else ():
+            bounds_by_leaf = self._refine(
+                result, self._sorted(stripe, root, bounds_by_leaf), step, bounds_by_leaf
+            )
+            if not result.undecided:
                 break
-        return found
+        return result
 
-    def _steps(self, known: _Known) -> Iterator[_Step]:
+    def _steps(self, bounds_by_leaf: _LeafBounds) -> Iterator[_Step]:
         """Yield the lookups of the leaves that the file's statistics leave undecided, cheapest first."""
         orders: tuple[int, ...] = (0,)
         if self._indexes is not None:
-            orders = self._indexes.orders(leaf.column for leaf, so_far in known.items() if _is_open(so_far))
+            orders = self._indexes.orders(
+                leaf.column for leaf, so_far in bounds_by_leaf.items() if _is_open(so_far)
+            )
         for order in orders:
             yield partial(self._by_indexes, order, order == orders[-1])
         yield self._by_statistics
@@ -85,20 +89,20 @@ class Lookup:
         if not self._columns.has(column.name):
             yield StatisticsSource.STATISTICS, MinMax(self._rows(stripe), None, None)
             return
-        for item in self._of(column.name):
+        for item in self._sources(column.name):
             if isinstance(item.reader, MinMaxSource):
                 yield item.name, item.reader.min_max(stripe)
-        found = self._orc.ends(stripe, self._columns.type_in_file(column.name), column.type)
-        if found is not None:
-            yield StatisticsSource.STATISTICS, found
+        min_max = self._orc.ends(stripe, self._columns.type_in_file(column.name), column.type)
+        if min_max is not None:
+            yield StatisticsSource.STATISTICS, min_max
 
-    def _of(self, column: str) -> tuple[LookupSource, ...]:
-        return () if self._indexes is None else tuple(self._indexes.of(column))
+    def _sources(self, column: str) -> tuple[LookupSource, ...]:
+        return () if self._indexes is None else tuple(self._indexes.sources(column))
 
     def _rows(self, stripe: int) -> int:
         return self._reader.stripes[stripe].num_rows
 
-    def _sorted(self, stripe: int, root: Filter, known: _Known) -> Filter:
+    def _sorted(self, stripe: int, root: Filter, bounds_by_leaf: _LeafBounds) -> Filter:
         """A filter with the parts of its AND in another order: those first that leave the fewest rows."""
         if not isinstance(root, AllOf):
             return root
@@ -106,58 +110,58 @@ class Lookup:
         def rows(part: Filter) -> int:
             if not isinstance(part, Leaf):
                 return self._rows(stripe)
-            so_far = known.get(part)
+            so_far = bounds_by_leaf.get(part)
             least = self._rows(stripe) if so_far is None else len(so_far.upper)
-            for item in self._of(part.column) if _is_open(so_far) else ():
+            for item in self._sources(part.column) if _is_open(so_far) else ():
                 if isinstance(item.reader, CostedReader):
                     least = min(least, item.reader.estimate_cost(stripe, part.domain).rows)
             return least
 
         return AllOf(tuple(sorted(root.children, key=rows)))
 
-    def _refine(self, found: StripeResult, root: Filter, step: _Step, before: _Known) -> _Known:
+    def _refine(self, result: StripeResult, root: Filter, step: _Step, earlier: _LeafBounds) -> _LeafBounds:
         """Answer the filter anew, each leaf by one more step. Leaves that no longer matter are left out."""
-        known: _Known = {}
+        bounds_by_leaf: _LeafBounds = {}
 
         def lookup(leaf: Leaf) -> Bounds | None:
-            if leaf not in known:
-                so_far = before[leaf] if leaf in before else self._by_file(found, leaf)
-                known[leaf] = step(found, leaf, so_far)
-            return known[leaf]
+            if leaf not in bounds_by_leaf:
+                so_far = earlier[leaf] if leaf in earlier else self._by_file(result, leaf)
+                bounds_by_leaf[leaf] = step(result, leaf, so_far)
+            return bounds_by_leaf[leaf]
 
-        found.bounds = bounds(root, lookup, found.num_rows)
-        return known
+        result.bounds = bounds(root, lookup, result.num_rows)
+        return bounds_by_leaf
 
-    def _by_file(self, found: StripeResult, leaf: Leaf) -> Bounds | None:
+    def _by_file(self, result: StripeResult, leaf: Leaf) -> Bounds | None:
         """Return the bounds that the file's columns and its file-level statistics give.
 
         They are what an index's pages would be read for; where there is no index, they have their turn anyway.
         """
         if not self._columns.has(leaf.column):
             # null in every row
-            answer = Bounds.all(found.num_rows) if leaf.domain.null_allowed else Bounds.none()
-            found.answers.append(LeafResult(leaf, None, len(answer.upper)))
+            answer = Bounds.all(result.num_rows) if leaf.domain.null_allowed else Bounds.none()
+            result.answers.append(LeafResult(leaf, None, len(answer.upper)))
             return answer
         if self._columns.is_key(leaf.column):
-            return self._by_place(found, leaf)
+            return self._by_place(result, leaf)
         if self._indexes is None or leaf.column not in self._indexes.columns:
             return None
-        of = self._columns.type_in_file(leaf.column)
-        return _narrowed(found, leaf, None, self._orc.of_file(found.stripe, leaf, of))
+        file_type = self._columns.type_in_file(leaf.column)
+        return _narrow(result, leaf, None, self._orc.file_result(result.stripe, leaf, file_type))
 
-    def _by_place(self, found: StripeResult, leaf: Leaf) -> Bounds | None:
+    def _by_place(self, result: StripeResult, leaf: Leaf) -> Bounds | None:
         """Return the bounds that the place of an original file gives for row keys."""
         acid = self._task.acid
         if acid is None or not self._columns.is_flat:
             return None
-        first = self._reader.stripes[found.stripe].first_row
-        answer = row_id_bounds(leaf.column, leaf.domain, acid, first, found.num_rows)
+        first = self._reader.stripes[result.stripe].first_row
+        answer = row_id_bounds(leaf.column, leaf.domain, acid, first, result.num_rows)
         if answer is not None:
-            found.answers.append(LeafResult(leaf, None, len(answer.upper), source=StatisticsSource.PLACE))
+            result.answers.append(LeafResult(leaf, None, len(answer.upper), source=StatisticsSource.PLACE))
         return answer
 
     def _by_indexes(
-        self, order: int, is_last: bool, found: StripeResult, leaf: Leaf, so_far: Bounds | None
+        self, order: int, is_last: bool, result: StripeResult, leaf: Leaf, so_far: Bounds | None
     ) -> Bounds | None:
         """Narrow a leaf by the indexes of one ``order``.
 
@@ -167,57 +171,57 @@ class Lookup:
             return so_far
         if self._columns.is_key(leaf.column):
             if is_last:
-                found.unanswered.append(leaf)
+                result.unanswered.append(leaf)
             return None
-        combined = self._combined(found, leaf, order, so_far)
+        combined = self._combined(result, leaf, order, so_far)
         if combined is None and is_last:
-            found.unanswered.append(leaf)
+            result.unanswered.append(leaf)
         return combined
 
-    def _by_statistics(self, found: StripeResult, leaf: Leaf, so_far: Bounds | None) -> Bounds | None:
+    def _by_statistics(self, result: StripeResult, leaf: Leaf, so_far: Bounds | None) -> Bounds | None:
         if so_far is not None and (so_far.exact or self._is_small(so_far.upper)):
             return so_far
         if self._columns.is_key(leaf.column):
             return None
-        of = self._columns.type_in_file(leaf.column)
-        return _narrowed(found, leaf, so_far, self._orc.statistics(found.stripe, leaf, of))
+        file_type = self._columns.type_in_file(leaf.column)
+        return _narrow(result, leaf, so_far, self._orc.statistics(result.stripe, leaf, file_type))
 
-    def _by_filters(self, found: StripeResult, leaf: Leaf, so_far: Bounds | None) -> Bounds | None:
+    def _by_filters(self, result: StripeResult, leaf: Leaf, so_far: Bounds | None) -> Bounds | None:
         if self._columns.is_key(leaf.column):
             return None
-        candidates = found.bounds.upper - found.bounds.lower
+        candidates = result.bounds.upper - result.bounds.lower
         if so_far is not None:
             if so_far.exact or self._is_small(so_far.upper):
                 return so_far
             candidates &= so_far.upper - so_far.lower
-        of = self._columns.type_in_file(leaf.column)
-        return _narrowed(found, leaf, so_far, self._orc.filters(found.stripe, leaf, of, candidates))
+        file_type = self._columns.type_in_file(leaf.column)
+        return _narrow(result, leaf, so_far, self._orc.filters(result.stripe, leaf, file_type, candidates))
 
     def _is_small(self, rows: BitMap) -> bool:
         """Return True if so few rows are left that ORC's own statistics cannot save anything."""
         return len(rows) <= self._reader.tail.row_index_stride
 
     def _combined(
-        self, found: StripeResult, leaf: Leaf, order: int, combined: Bounds | None
+        self, result: StripeResult, leaf: Leaf, order: int, combined: Bounds | None
     ) -> Bounds | None:
         """Combine the known bounds of a leaf with all results of one order; None if there are none."""
         needed = Operator.for_domain(leaf.domain)
-        for item in self._of(leaf.column):
+        for item in self._sources(leaf.column):
             if item.order != order or not item.operators & needed:
                 continue
-            if not self._pays(found, leaf, item, combined):
+            if not self._pays(result, leaf, item, combined):
                 continue
             assert self._indexes is not None
-            said = self._indexes.asked(item, found.stripe, leaf)
-            if said is None:
+            answer = self._indexes.lookup(item, result.stripe, leaf)
+            if answer is None:
                 continue
-            combined = said if combined is None else combined.refine(said)
-            found.answers.append(LeafResult(leaf, item.name, len(combined.upper), combined.exact))
+            combined = answer if combined is None else combined.refine(answer)
+            result.answers.append(LeafResult(leaf, item.name, len(combined.upper), combined.exact))
             if combined.exact:
                 break
         return combined
 
-    def _pays(self, found: StripeResult, leaf: Leaf, item: LookupSource, so_far: Bounds | None) -> bool:
+    def _pays(self, result: StripeResult, leaf: Leaf, item: LookupSource, so_far: Bounds | None) -> bool:
         """Return True if a lookup saves more than it costs: unpacking row numbers against decoding and comparing
         rows.
 
@@ -226,20 +230,20 @@ class Lookup:
         reader = item.reader
         if not self._task.columns or not isinstance(reader, CostedReader):
             return True
-        effort = reader.estimate_cost(found.stripe, leaf.domain)
+        effort = reader.estimate_cost(result.stripe, leaf.domain)
         if is_cheap(effort):
             return True
-        told = self._orc.statistics(found.stripe, leaf, self._columns.type_in_file(leaf.column))
-        known = Bounds.unknown(found.num_rows) if so_far is None else so_far
-        if told is not None:
-            known = known.refine(told.bounds)
+        statistics = self._orc.statistics(result.stripe, leaf, self._columns.type_in_file(leaf.column))
+        bounds_so_far = Bounds.unknown(result.num_rows) if so_far is None else so_far
+        if statistics is not None:
+            bounds_so_far = bounds_so_far.refine(statistics.bounds)
         is_read = any(column.name == leaf.column for column in self._task.columns)
         kind = key_kind(leaf.type)
         assert kind is not None
-        why_not = why_not_ask(effort, known, found.num_rows, kind, is_read=is_read)
-        if why_not is not None:
-            self._note_once(Note(Reason.NOT_SELECTIVE, item.name, f"{leaf}: {why_not}"))
-        return why_not is None
+        reason = reason_to_skip_lookup(effort, bounds_so_far, result.num_rows, kind, is_read=is_read)
+        if reason is not None:
+            self._note_once(Note(Reason.NOT_SELECTIVE, item.name, f"{leaf}: {reason}"))
+        return reason is None
 
     def _note_once(self, note: Note) -> None:
         with self._lock:
@@ -251,14 +255,14 @@ def _is_open(so_far: Bounds | None) -> bool:
     return so_far is None or not so_far.exact
 
 
-def _narrowed(
-    found: StripeResult, leaf: Leaf, so_far: Bounds | None, answer: StatisticsResult | None
+def _narrow(
+    result: StripeResult, leaf: Leaf, so_far: Bounds | None, answer: StatisticsResult | None
 ) -> Bounds | None:
     """Combine the known bounds of a leaf with one more result, and record the result."""
     if answer is None:
         return so_far
     narrowed = answer.bounds if so_far is None else so_far.refine(answer.bounds)
-    found.answers.append(
+    result.answers.append(
         LeafResult(leaf, None, len(narrowed.upper), narrowed.exact, answer.source, answer.kept, answer.groups)
     )
     return narrowed

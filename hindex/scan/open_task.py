@@ -25,7 +25,7 @@ from hindex.orc.reader.row_selection import Rows
 from hindex.plan.filter import Leaf
 from hindex.plan.filter_evaluation import Mask, mask
 from hindex.plan.reasons import REPLACED, REPLACED_SINCE, Note, Reason
-from hindex.scan.file_columns import FileColumns, assembled, constant_values, repeat_value
+from hindex.scan.file_columns import FileColumns, assemble_batch, constant_values, repeat_value
 from hindex.scan.index_lookups import IndexLookups
 from hindex.scan.lookup import Lookup
 from hindex.scan.metrics import NO_METER, Step
@@ -76,7 +76,7 @@ class OpenTask:
             self.reader.close()
             raise
         # who reads all compares, and reads these, too
-        self._fixed = {} if task.reads_all else constant_values(task.filter)
+        self._constants = {} if task.reads_all else constant_values(task.filter)
         #: Is told how long reading takes.
         self.meter = NO_METER
         self._indexes = self._open_indexes()
@@ -111,22 +111,22 @@ class OpenTask:
 
         Each is asked about everything before the next one is, which the rest may then not need.
         """
-        found = self._lookup.answer(stripe, self.task.filter)
-        self._remove(found)
-        return found
+        result = self._lookup.answer(stripe, self.task.filter)
+        self._remove(result)
+        return result
 
     def bounds_of(self, stripe: int, column: OutputColumn, domain: Domain) -> Bounds:
         """The rows of a stripe, deleted ones among them, whose value of a column of the file is in a domain.
 
         No data is read.
         """
-        found = self._lookup.answer(stripe, Leaf(column.name, column.type, domain))
-        self.meter.add_indexes(found.indexes)
-        return found.bounds
+        result = self._lookup.answer(stripe, Leaf(column.name, column.type, domain))
+        self.meter.add_indexes(result.indexes)
+        return result.bounds
 
-    def fixes(self, column: str) -> bool:
+    def is_constant(self, column: str) -> bool:
         """Return True if the filter allows only one value of a column, so that the column is not read."""
-        return column in self._fixed
+        return column in self._constants
 
     def has(self, column: str) -> bool:
         """Return True if the file has a column of the table; otherwise the column is NULL in every row."""
@@ -138,10 +138,10 @@ class OpenTask:
 
     def ends(self, stripe: int, column: OutputColumn) -> tuple[str | StatisticsSource, MinMax] | None:
         """The ends of a whole stripe's values, and the index, or what of the file, that tells them."""
-        found = next(self.every_ends(stripe, column), None)
-        if found is not None and isinstance(found[0], str):
-            self.meter.add_indexes([found[0]])
-        return found
+        source_and_ends = next(self.every_ends(stripe, column), None)
+        if source_and_ends is not None and isinstance(source_and_ends[0], str):
+            self.meter.add_indexes([source_and_ends[0]])
+        return source_and_ends
 
     def every_ends(
         self, stripe: int, column: OutputColumn
@@ -149,16 +149,16 @@ class OpenTask:
         """Yield the minimum and maximum from each source, the one that :meth:`ends` uses first."""
         return self._lookup.ends(stripe, column)
 
-    def alone(self, stripe: int, leaf: Leaf) -> Iterator[tuple[str, Bounds]]:
+    def lookup_each(self, stripe: int, leaf: Leaf) -> Iterator[tuple[str, Bounds]]:
         """Yield the answer of each index alone to a leaf, with its name."""
-        return iter(()) if self._indexes is None else self._indexes.alone(stripe, leaf)
+        return iter(()) if self._indexes is None else self._indexes.lookup_each(stripe, leaf)
 
     def give_up(self, column: str, index: str, error: HindexError) -> None:
         """Use an index of a column no more."""
         if self._indexes is not None:
             self._indexes.give_up(column, index, error)
 
-    def settled(self, answer: StripeResult) -> StripeResult:
+    def resolve_undecided(self, answer: StripeResult) -> StripeResult:
         """The answer with its undecided rows decided, for which the columns of the filter are read."""
         if not answer.undecided:
             return answer
@@ -181,10 +181,10 @@ class OpenTask:
         selection, arrays = self._choose(answer, {column.name for column in columns}, pool)
         with self.meter.step(Step.COLUMNS):
             missing = [column for column in columns if column.name not in arrays and not column.is_partition]
-            arrays |= self._fixed_columns(missing, len(selection))
+            arrays |= self._constant_columns(missing, len(selection))
             missing = [column for column in missing if column.name not in arrays]
             arrays |= self._read_columns(missing, answer.stripe, selection, pool)
-        return assembled(columns, len(selection), arrays, has_instants=self.task.timezone is not None)
+        return assemble_batch(columns, len(selection), arrays, has_instants=self.task.timezone is not None)
 
     def count(self, answer: StripeResult, pool: ThreadPool = SERIAL) -> int:
         """Count the matching rows of a stripe, without reading data if the indexes decide."""
@@ -197,20 +197,22 @@ class OpenTask:
         stripe = self.reader.stripe(answer.stripe)
         return sum(stripe.data_length(self.reader.column_type(name).column) for name in answer.key_columns)
 
-    def _remove(self, found: StripeResult) -> None:
+    def _remove(self, result: StripeResult) -> None:
         """Take out the rows of a transactional table that are not there: whatever an answer is made of goes by it."""
-        if self._live is None or not found.bounds.upper:
+        if self._live is None or not result.bounds.upper:
             return
-        removed = self._live.removed(found.stripe, found.bounds.upper)
-        found.deleted, found.invisible = len(removed.deleted), len(removed.invisible)
-        found.key_columns = removed.columns
-        if found.deleted or found.invisible:
-            gone, before = removed.deleted | removed.invisible, found.bounds
-            upper = before.upper - gone
-            found.bounds = Bounds.exactly(upper) if before.exact else Bounds(before.lower - gone, upper)
+        removed = self._live.removed(result.stripe, result.bounds.upper)
+        result.deleted, result.invisible = len(removed.deleted), len(removed.invisible)
+        result.key_columns = removed.columns
+        if result.deleted or result.invisible:
+            removed_rows, before = removed.deleted | removed.invisible, result.bounds
+            upper = before.upper - removed_rows
+            result.bounds = (
+                Bounds.exactly(upper) if before.exact else Bounds(before.lower - removed_rows, upper)
+            )
 
     def _choose(
-        self, answer: StripeResult, wanted: Set[str], pool: ThreadPool
+        self, answer: StripeResult, names: Set[str], pool: ThreadPool
     ) -> tuple[RowSelection, dict[str, pa.Array]]:
         """Select the matching rows of a stripe; read the filter's columns if it is undecided.
 
@@ -223,8 +225,8 @@ class OpenTask:
             if len(rows):
                 rows = answer.bounds.lower | BitMap(matching.astype(np.uint32))
             else:
-                rows, kept = matching, bool_array(matches, None)
-                decoded = {name: array.filter(kept) for name, array in read.items() if name in wanted}
+                rows, is_kept = matching, bool_array(matches, None)
+                decoded = {name: array.filter(is_kept) for name, array in read.items() if name in names}
         return RowSelection.of(rows, answer.num_rows), decoded
 
     def _decide(self, answer: StripeResult, pool: ThreadPool) -> tuple[Rows, Mask, dict[str, pa.Array]]:
@@ -237,14 +239,14 @@ class OpenTask:
         matches = mask(self.task.filter, decoded, len(rows))
         return rows.to_array()[matches], matches, decoded
 
-    def _fixed_columns(self, columns: Sequence[OutputColumn], rows: int) -> dict[str, pa.Array]:
+    def _constant_columns(self, columns: Sequence[OutputColumn], rows: int) -> dict[str, pa.Array]:
         """Those that have one value in all rows that match."""
-        found = {
-            column.name: repeat_value(self._fixed[column.name], rows)
+        arrays = {
+            column.name: repeat_value(self._constants[column.name], rows)
             for column in columns
-            if self.fixes(column.name)
+            if self.is_constant(column.name)
         }
-        return {name: array for name, array in found.items() if array is not None}
+        return {name: array for name, array in arrays.items() if array is not None}
 
     def _read_columns(
         self, columns: Sequence[OutputColumn], stripe: int, selection: RowSelection, pool: ThreadPool

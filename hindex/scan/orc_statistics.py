@@ -47,7 +47,7 @@ _FILTER_BYTES_PER_ROW = 4
 
 
 #: Answers of statistics that are kept.
-_MOST_RECENT = 64
+_MAX_RECENT = 64
 
 
 #: Types whose least and greatest value no writer cuts, rounds or widens.
@@ -94,22 +94,24 @@ class OrcStatistics:
 
     def __init__(self, reader: OrcReader, path: str, notes: list[Note]) -> None:
         self._tail = reader.tail
-        self._built_in = FileIndexes(reader)
+        self._file_indexes = FileIndexes(reader)
         self._path = path
         self._notes = notes
-        self._told: set[tuple[str, Distrust]] = set()
-        self._whole: dict[tuple[int, Domain], Verdict] = {}
+        self._noted: set[tuple[str, Distrust]] = set()
+        self._file_verdicts: dict[tuple[int, Domain], Verdict] = {}
         # of a few stripes: a lookup may ask twice, first to find out whether an index tells more
         self._recent: dict[tuple[int, Leaf], StatisticsResult | None] = {}
 
-    def of_file(self, stripe: int, leaf: Leaf, data_type: OrcType) -> StatisticsResult | None:
+    def file_result(self, stripe: int, leaf: Leaf, data_type: OrcType) -> StatisticsResult | None:
         """Return the answer of the file's statistics for a stripe, which costs no read; None if there is none.
 
         :param data_type: the type of the leaf's column in the file.
         """
-        if not _comparable(data_type, leaf.type):
+        if not _is_comparable(data_type, leaf.type):
             return None
-        return self._decided(stripe, self._of_file(_Column(leaf.column, data_type, leaf.type), leaf.domain))
+        return self._stripe_result(
+            stripe, self._judge_file(_Column(leaf.column, data_type, leaf.type), leaf.domain)
+        )
 
     def statistics(self, stripe: int, leaf: Leaf, data_type: OrcType) -> StatisticsResult | None:
         """Return the answer of the stripe's and row groups' statistics; None if there is none.
@@ -122,23 +124,23 @@ class OrcStatistics:
         if key in recent:
             return recent[key]
         answer = self._statistics(stripe, leaf, data_type)
-        if len(recent) >= _MOST_RECENT:
+        if len(recent) >= _MAX_RECENT:
             self._recent = recent = {}
         recent[key] = answer
         return answer
 
     def _statistics(self, stripe: int, leaf: Leaf, data_type: OrcType) -> StatisticsResult | None:
-        if not _comparable(data_type, leaf.type):
+        if not _is_comparable(data_type, leaf.type):
             return None
         column, domain = _Column(leaf.column, data_type, leaf.type), leaf.domain
-        verdict = self._of_file(column, domain)
+        verdict = self._judge_file(column, domain)
         if verdict is Verdict.ROWS_MIGHT_MATCH:
-            verdict = self._of_stripe(stripe, column, domain)
-        decided = self._decided(stripe, verdict)
+            verdict = self._judge_stripe(stripe, column, domain)
+        decided = self._stripe_result(stripe, verdict)
         if decided is not None:
             return decided
-        verdicts = self._of_groups(stripe, column, domain)
-        return self._answer(stripe, verdicts) if verdicts else None
+        verdicts = self._judge_groups(stripe, column, domain)
+        return self._group_result(stripe, verdicts) if verdicts else None
 
     def filters(
         self, stripe: int, leaf: Leaf, data_type: OrcType, candidates: BitMap
@@ -151,11 +153,11 @@ class OrcStatistics:
         # a filter says nothing of nulls, and nothing of values that cannot be named one by one
         if domain.null_allowed or not domain.ranges or not enumerable(domain):
             return None
-        sizes = self._built_in.group_rows(stripe)
-        if not sizes or not _comparable(data_type, leaf.type):
+        sizes = self._file_indexes.group_rows(stripe)
+        if not sizes or not _is_comparable(data_type, leaf.type):
             return None
         column = _Column(leaf.column, data_type, leaf.type)
-        stream = self._built_in.bloom_stream(stripe, data_type)
+        stream = self._file_indexes.bloom_stream(stripe, data_type)
         if isinstance(stream, Distrust):
             self._note(column, stream)
         if not isinstance(stream, tuple) or stream[1] > _FILTER_BYTES_PER_ROW * len(candidates):
@@ -163,58 +165,58 @@ class OrcStatistics:
         hashes = self._hashes(column, domain)
         if hashes is None:
             return None
-        filters = self._built_in.bloom_filters(stripe, data_type.column, stream[0])
+        filters = self._file_indexes.bloom_filters(stripe, data_type.column, stream[0])
         if isinstance(filters, Distrust):
             self._note(column, filters)
             return None
         if filters.bad:
             self._note(column, Distrust.BAD_FILTER)
         upper = BitMap()
-        kept = asked = start = 0
+        kept_groups = tested_groups = start = 0
         for size, might in zip(sizes, filters.might_contain_any(hashes).tolist(), strict=True):
             is_candidate = candidates.range_cardinality(start, start + size) > 0
-            asked += is_candidate
+            tested_groups += is_candidate
             if might:
                 upper.add_range(start, start + size)
-                kept += is_candidate
+                kept_groups += is_candidate
             start += size
         bounds = Bounds(BitMap(), upper) if len(upper) else Bounds.none()
-        return StatisticsResult(StatisticsSource.BLOOM_FILTER, bounds, kept, asked)
+        return StatisticsResult(StatisticsSource.BLOOM_FILTER, bounds, kept_groups, tested_groups)
 
-    def ends(self, stripe: int, data_type: OrcType, wanted: OrcType) -> MinMax | None:
+    def ends(self, stripe: int, data_type: OrcType, table_type: OrcType) -> MinMax | None:
         """The ends of a stripe's values by its statistics; None where they do not tell how many are null.
 
         Keys are given of types whose statistics are the values themselves, whoever wrote them.
         """
-        statistics = self._built_in.stripe_statistics(stripe, data_type.column)
+        statistics = self._file_indexes.stripe_statistics(stripe, data_type.column)
         rows = self._tail.stripes[stripe].num_rows
         if not isinstance(statistics, ColumnStatistics) or data_type.column in self._tail.encrypted_columns:
             return None
         if statistics.nulls(rows) is Nulls.UNKNOWN or statistics.number_of_values is None:
             return None
         null_count = rows - statistics.number_of_values
-        found = value_range(statistics, data_type, self._tail) if data_type.kind in _EXACT_KINDS else None
-        if not isinstance(found, ValueRange) or not same_keys(data_type, wanted):
+        key_range = value_range(statistics, data_type, self._tail) if data_type.kind in _EXACT_KINDS else None
+        if not isinstance(key_range, ValueRange) or not same_keys(data_type, table_type):
             return MinMax(null_count, None, None)
-        low, high = found.low, found.high
+        low, high = key_range.low, key_range.high
         if not isinstance(low, int) or not isinstance(high, int):
             return MinMax(null_count, None, None)
         return MinMax(null_count, low, high)
 
-    def _decided(self, stripe: int, verdict: Verdict) -> StatisticsResult | None:
+    def _stripe_result(self, stripe: int, verdict: Verdict) -> StatisticsResult | None:
         """A verdict on a whole stripe as an answer; None where it leaves something open."""
         if verdict is Verdict.ROWS_MIGHT_MATCH:
             return None
-        groups = len(self._built_in.group_rows(stripe)) or 1
+        groups = len(self._file_indexes.group_rows(stripe)) or 1
         if verdict is Verdict.NO_ROW_MATCHES:
             return StatisticsResult(StatisticsSource.STATISTICS, Bounds.none(), 0, groups)
         rows = self._tail.stripes[stripe].num_rows
         return StatisticsResult(StatisticsSource.STATISTICS, Bounds.all(rows), groups, groups)
 
-    def _answer(self, stripe: int, verdicts: Sequence[Verdict]) -> StatisticsResult:
+    def _group_result(self, stripe: int, verdicts: Sequence[Verdict]) -> StatisticsResult:
         lower, upper = BitMap(), BitMap()
         start = 0
-        for size, verdict in zip(self._built_in.group_rows(stripe), verdicts, strict=True):
+        for size, verdict in zip(self._file_indexes.group_rows(stripe), verdicts, strict=True):
             if verdict is not Verdict.NO_ROW_MATCHES:
                 upper.add_range(start, start + size)
                 if verdict is Verdict.EVERY_ROW_MATCHES:
@@ -224,32 +226,32 @@ class OrcStatistics:
         bounds = Bounds.exactly(lower) if len(lower) == len(upper) else Bounds(lower, upper)
         return StatisticsResult(StatisticsSource.STATISTICS, bounds, kept, len(verdicts))
 
-    def _of_file(self, column: _Column, domain: Domain) -> Verdict:
-        key = (column.of.column, domain)
-        if key not in self._whole:
-            statistics = self._built_in.file_statistics(column.of.column)
-            self._whole[key] = self._judged(statistics, column, domain, self._tail.num_rows)
-        return self._whole[key]
+    def _judge_file(self, column: _Column, domain: Domain) -> Verdict:
+        key = (column.file_type.column, domain)
+        if key not in self._file_verdicts:
+            statistics = self._file_indexes.file_statistics(column.file_type.column)
+            self._file_verdicts[key] = self._judge_statistics(statistics, column, domain, self._tail.num_rows)
+        return self._file_verdicts[key]
 
-    def _of_stripe(self, stripe: int, column: _Column, domain: Domain) -> Verdict:
-        statistics = self._built_in.stripe_statistics(stripe, column.of.column)
-        return self._judged(statistics, column, domain, self._tail.stripes[stripe].num_rows)
+    def _judge_stripe(self, stripe: int, column: _Column, domain: Domain) -> Verdict:
+        statistics = self._file_indexes.stripe_statistics(stripe, column.file_type.column)
+        return self._judge_statistics(statistics, column, domain, self._tail.stripes[stripe].num_rows)
 
-    def _of_groups(self, stripe: int, column: _Column, domain: Domain) -> list[Verdict]:
+    def _judge_groups(self, stripe: int, column: _Column, domain: Domain) -> list[Verdict]:
         """A verdict for each row group; empty where the stripe has no usable row index."""
-        statistics = self._built_in.group_statistics(stripe, column.of.column)
+        statistics = self._file_indexes.group_statistics(stripe, column.file_type.column)
         if not isinstance(statistics, list):
             if statistics is not None:
                 self._note(column, statistics)
             return []
-        zone = self._built_in.writer_timezone(stripe) if column.of.kind == Kind.TIMESTAMP else None
-        sizes = self._built_in.group_rows(stripe)
+        zone = self._file_indexes.writer_timezone(stripe) if column.file_type.kind == Kind.TIMESTAMP else None
+        sizes = self._file_indexes.group_rows(stripe)
         return [
-            self._judged(item, column, domain, rows, zone)
+            self._judge_statistics(item, column, domain, rows, zone)
             for item, rows in zip(statistics, sizes, strict=True)
         ]
 
-    def _judged(
+    def _judge_statistics(
         self,
         statistics: ColumnStatistics | Distrust | None,
         column: _Column,
@@ -263,31 +265,31 @@ class OrcStatistics:
             self._note(column, statistics)
             return Verdict.ROWS_MIGHT_MATCH
         nulls = statistics.nulls(rows)
-        if column.of.column in self._tail.encrypted_columns:
+        if column.file_type.column in self._tail.encrypted_columns:
             nulls = Nulls.UNKNOWN
-        found = value_range(statistics, column.of, self._tail, zone=zone)
-        if isinstance(found, Distrust):
-            self._note(column, found)
-            found = ValueRange(None, None)
-        return judge(domain, column.extent(found, nulls, rows))
+        bounds = value_range(statistics, column.file_type, self._tail, zone=zone)
+        if isinstance(bounds, Distrust):
+            self._note(column, bounds)
+            bounds = ValueRange(None, None)
+        return judge(domain, column.extent(bounds, nulls, rows))
 
     def _hashes(self, column: _Column, domain: Domain) -> list[int] | None:
         """The hashes of a domain's values; None where there are too many, or one has none."""
-        found: list[int] = []
+        all_hashes: list[int] = []
         for count, key in enumerate(_members(domain)):
             if count >= MAX_FILTER_VALUES:
                 return None
-            hashes = value_hashes(column.value(key), column.of, self._tail)
+            hashes = value_hashes(column.value(key), column.file_type, self._tail)
             if hashes is None:
                 return None
-            found += hashes
-        return found
+            all_hashes += hashes
+        return all_hashes
 
-    def _note(self, column: _Column, why: Distrust) -> None:
-        if why.is_fault and (column.name, why) not in self._told:
-            self._told.add((column.name, why))
+    def _note(self, column: _Column, distrust: Distrust) -> None:
+        if distrust.is_fault and (column.name, distrust) not in self._noted:
+            self._noted.add((column.name, distrust))
             subject = f"{column.name} in {self._path}"
-            self._notes.append(Note(Reason.UNRELIABLE_STATISTICS, subject, why.value))
+            self._notes.append(Note(Reason.UNRELIABLE_STATISTICS, subject, distrust.value))
 
 
 def judge(domain: Domain, extent: ColumnStats) -> Verdict:
@@ -297,15 +299,15 @@ def judge(domain: Domain, extent: ColumnStats) -> Verdict:
     return Verdict.EVERY_ROW_MATCHES if extent.all_match(domain) else Verdict.ROWS_MIGHT_MATCH
 
 
-def _comparable(data_type: OrcType, wanted: OrcType) -> bool:
+def _is_comparable(data_type: OrcType, table_type: OrcType) -> bool:
     """Return True if values of the file's type have keys of the kind that the table's type needs."""
-    kind = key_kind(wanted)
+    kind = key_kind(table_type)
     if kind is None or key_kind(data_type) is None:
         return False
-    if Kind.CHAR in (data_type.kind, wanted.kind) and not data_type.same_as(wanted):
+    if Kind.CHAR in (data_type.kind, table_type.kind) and not data_type.same_as(table_type):
         # keys are filled with blanks to the length of the one, and what the file says is of values that are not
         return False
-    return data_type.kind == Kind.DECIMAL if wanted.kind == Kind.DECIMAL else key_kind(data_type) is kind
+    return data_type.kind == Kind.DECIMAL if table_type.kind == Kind.DECIMAL else key_kind(data_type) is kind
 
 
 def _members(domain: Domain) -> Iterable[Key]:
@@ -321,34 +323,34 @@ class _Column:
     """A column of a file, and the type that the table gives it."""
 
     name: str
-    of: OrcType
-    wanted: OrcType
+    file_type: OrcType
+    table_type: OrcType
 
-    def extent(self, found: ValueRange, nulls: Nulls, rows: int) -> ColumnStats:
+    def extent(self, bounds: ValueRange, nulls: Nulls, rows: int) -> ColumnStats:
         """The extent of the keys of ``rows`` rows. Unknown nulls count as some."""
         if nulls is Nulls.ALL:
             return ColumnStats(rows, rows, None, None)
         null_count = 0 if nulls is Nulls.NONE else 1
-        low = None if found.low is None else self._key(found.low, decimal.ROUND_FLOOR)
-        high = None if found.high is None else self._key(found.high, decimal.ROUND_CEILING)
-        if key_kind(self.wanted) is KeyKind.INT64:
-            least, greatest = key_limits(self.wanted) or (INT64_MIN, INT64_MAX)
+        low = None if bounds.low is None else self._key(bounds.low, decimal.ROUND_FLOOR)
+        high = None if bounds.high is None else self._key(bounds.high, decimal.ROUND_CEILING)
+        if key_kind(self.table_type) is KeyKind.INT64:
+            type_min, type_max = key_limits(self.table_type) or (INT64_MIN, INT64_MAX)
             return ColumnStats(
-                rows, null_count, least if low is None else low, greatest if high is None else high
+                rows, null_count, type_min if low is None else low, type_max if high is None else high
             )
         if high is None:
             # every key begins with nothing
             return ColumnStats(rows, null_count, b"" if low is None else low, b"", max_is_prefix=True)
-        return ColumnStats(rows, null_count, b"" if low is None else low, high, found.high_is_prefix)
+        return ColumnStats(rows, null_count, b"" if low is None else low, high, bounds.high_is_prefix)
 
     def value(self, key: Key) -> Value:
         """The value of a key as ORC's filters know it."""
-        if self.wanted.kind in (Kind.FLOAT, Kind.DOUBLE):
+        if self.table_type.kind in (Kind.FLOAT, Kind.DOUBLE):
             assert isinstance(key, int)
             return key_float(key)
-        if self.wanted.kind == Kind.DECIMAL:
+        if self.table_type.kind == Kind.DECIMAL:
             with decimal.localcontext(_DECIMALS):
-                return Decimal(key_decimal(key)).scaleb(-_scale(self.wanted))
+                return Decimal(key_decimal(key)).scaleb(-_scale(self.table_type))
         return key
 
     def _key(self, value: Value, rounding: str) -> Key | None:
@@ -359,16 +361,16 @@ class _Column:
             return value
         if isinstance(value, Decimal):
             with decimal.localcontext(_DECIMALS):
-                value = int(value.scaleb(_scale(self.wanted)).to_integral_value(rounding))
-            if key_kind(self.wanted) is KeyKind.BYTES:
-                return decimal_key(value, self.wanted) if abs(value) < _MOST_UNSCALED else None
+                value = int(value.scaleb(_scale(self.table_type)).to_integral_value(rounding))
+            if key_kind(self.table_type) is KeyKind.BYTES:
+                return decimal_key(value, self.table_type) if abs(value) < _MAX_UNSCALED else None
         return value if INT64_MIN <= value <= INT64_MAX else None
 
 
 _DECIMALS = decimal.Context(prec=400)
 
 
-_MOST_UNSCALED = 1 << 127
+_MAX_UNSCALED = 1 << 127
 
 
 def _scale(data_type: OrcType) -> int:

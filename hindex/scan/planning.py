@@ -94,29 +94,29 @@ def plan_scan(
     :raises PredicateError: if the predicate cannot be typed or answered.
     """
     schema = snapshot.schema
-    wanted = output_columns(schema, names, row_keys=schema.transactional)
-    asked = output_columns(schema, lookups)
+    output = output_columns(schema, names, row_keys=schema.transactional)
+    lookup_columns = output_columns(schema, lookups)
     resolver = PredicateColumns(schema)
-    by = None
-    if any(has_time(column.type) for column in (*wanted, *asked)) or (
+    time_zones = None
+    if any(has_time(column.type) for column in (*output, *lookup_columns)) or (
         where is not None and is_about_time(where, lambda parts: resolver.resolve(parts).type)
     ):
-        by = zones()
-        if by is not None:
-            by.check_reader()
-    root = ALWAYS if where is None else normalize(where, resolver, by)
-    planner = _Planner(snapshot, root, wanted, asked, by, cache)
+        time_zones = zones()
+        if time_zones is not None:
+            time_zones.check_reader()
+    root = ALWAYS if where is None else normalize(where, resolver, time_zones)
+    planner = _Planner(snapshot, root, output, lookup_columns, time_zones, cache)
     tasks = [task for view in snapshot.files if (task := planner.task(view)) is not None]
     return ScanPlan(
         snapshot=snapshot,
         filter=root,
-        columns=wanted,
+        columns=output,
         tasks=tuple(tasks),
         notes=(*quoted_names(where, schema.names), *planner.notes()),
         skipped=tuple(planner.skipped),
-        lookups=asked,
+        lookups=lookup_columns,
         sources=tuple(planner.sources),
-        zones=by,
+        zones=time_zones,
     )
 
 
@@ -165,16 +165,16 @@ def output_columns(
 
     :param row_keys: whether rows have keys, which are a column that nobody gets who does not name it.
     """
-    found = []
+    output = []
     for name in [(name,) for name in schema.names] if names is None else names:
         key = _row_key(name.split(".") if isinstance(name, str) else name, schema) if row_keys else None
         if key is not None:
-            found.append(key)
+            output.append(key)
             continue
         resolved = schema.resolve(name)
         check_path(resolved, schema)
-        found.append(OutputColumn(resolved.name, resolved.type, resolved.is_partition))
-    return tuple(found)
+        output.append(OutputColumn(resolved.name, resolved.type, resolved.is_partition))
+    return tuple(output)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,9 +187,9 @@ class PredicateColumns:
         key = _row_key(name, self.schema) if self.schema.transactional else None
         if key is not None:
             return key
-        found = self.schema.resolve(tuple(name))
-        check_path(found, self.schema)
-        return OutputColumn(found.name, found.type, found.is_partition)
+        resolved = self.schema.resolve(tuple(name))
+        check_path(resolved, self.schema)
+        return OutputColumn(resolved.name, resolved.type, resolved.is_partition)
 
 
 def _row_key(parts: Sequence[str], schema: TableSchema) -> OutputColumn | None:
@@ -212,18 +212,18 @@ class _Planner:
         self,
         snapshot: Snapshot,
         root: Filter,
-        wanted: tuple[OutputColumn, ...],
+        output: tuple[OutputColumn, ...],
         lookups: tuple[OutputColumn, ...],
         zones: TimeZones | None,
         cache: Cache | None = None,
     ) -> None:
         self._snapshot = snapshot
         self._root = root
-        self._wanted = wanted
+        self._output = output
         self._lookups = lookups
         self._binding = tuple(column.name for column in snapshot.schema.data_columns)
         self._zones = zones
-        self._types = {name: self._stored(name, of) for name, of in column_types(root).items()}
+        self._types = {name: self._stored(name, data_type) for name, data_type in column_types(root).items()}
         self._types |= {column.name: column.type for column in lookups}
         self._indexes: dict[str, list[IndexEntry]] = {}
         self._quarantined: dict[str, list[IndexEntry]] = {}
@@ -267,7 +267,7 @@ class _Planner:
 
     def task(self, view: FileView) -> ScanTask | None:
         """The task of one file, or None where its partition's values or what the driver knows rule it out."""
-        root, wanted, lookups, covered = self._part(view)
+        root, output, lookups, covered = self._part(view)
         if isinstance(root, Never):
             return None
         skipped = skip_file(root, view, self.sources)
@@ -277,8 +277,10 @@ class _Planner:
         names = columns(root)
         if self._snapshot.declared is not None and id(view.columns) not in self._checked:
             self._check_types(view)
-        answered = (leaf.column for leaf in leaves(root))
-        asked = tuple(dict.fromkeys((*answered, *(c.name for c in self._lookups if not c.is_partition))))
+        leaf_columns = (leaf.column for leaf in leaves(root))
+        index_columns = tuple(
+            dict.fromkeys((*leaf_columns, *(c.name for c in self._lookups if not c.is_partition)))
+        )
         return ScanTask(
             path=view.file.path,
             uri=view.file.uri,
@@ -287,9 +289,9 @@ class _Planner:
             tail_checksum=view.entry.tail_checksum if view.entry is not None else None,
             filter=root,
             filter_columns=tuple(OutputColumn(name, self._types[name]) for name in names),
-            columns=wanted,
+            columns=output,
             binding=self._binding,
-            indexes=tuple(self._uses(view, asked, covered)) if asked else (),
+            indexes=tuple(self._uses(view, index_columns, covered)) if index_columns else (),
             located=self._shared.located(view, root),
             partition=view.file.partition,
             lookups=lookups,
@@ -309,31 +311,31 @@ class _Planner:
         if problem is not None and self._types:
             reason = Reason.NEWER_FORMAT if isinstance(problem, NewerFormatError) else Reason.CORRUPT
             return [Note(reason, "the manifest", str(problem))]
-        found = [
+        notes = [
             Note(Reason.NO_INDEX, column, self._without_index())
             if can_have_one
             else Note(Reason.UNSUPPORTED_TYPE, column, f"it is of type {self._types[column]}")
             for column, can_have_one in sorted(self._unindexed)
         ]
-        found += [Note(Reason.ROW_KEY, name) for name in sorted(self._row_keys)]
-        found += [
+        notes += [Note(Reason.ROW_KEY, name) for name in sorted(self._row_keys)]
+        notes += [
             Note(Reason.DEFERRED, name, "it was created WITH DEFERRED REBUILD")
             for name in sorted(self._deferred)
         ]
-        found += [Note(Reason.QUARANTINED, *item) for item in sorted(self._set_aside.items())]
-        found += self._notes
-        found += self._shared.notes
-        found += [
+        notes += [Note(Reason.QUARANTINED, *item) for item in sorted(self._set_aside.items())]
+        notes += self._notes
+        notes += self._shared.notes
+        notes += [
             Note(Reason.UNSUPPORTED_PREDICATE, str(part), "no index answers an expression")
             for part in residuals(self._root)
             if any(not self._snapshot.schema.is_partition(name) for name in columns(part))
         ]
         if self._types:
-            found += [
+            notes += [
                 Note(Reason.FILE_GONE, path, "it was indexed and is not there any more")
                 for path in self._snapshot.vanished
             ]
-        return found
+        return notes
 
     def _without_index(self) -> str:
         missing = self._snapshot.store.missing_root() if self._snapshot.manifest.number == 0 else None
@@ -361,14 +363,14 @@ class _Planner:
                 scalar = scalars[name] = self._defaults[name]
                 data_type = self._snapshot.schema.resolve((name,)).type
                 keys[name] = nth_key(array_keys(data_type, pa.repeat(scalar, 1)), 0)
-            wanted, lookups = (
+            output, lookups = (
                 tuple(
                     replace(c, is_partition=True, partition_value=scalars[c.name]) if c.name in scalars else c
                     for c in items
                 )
-                for items in (self._wanted, self._lookups)
+                for items in (self._output, self._lookups)
             )
-            part = (prune(self._root, keys), wanted, lookups, covered)
+            part = (prune(self._root, keys), output, lookups, covered)
             self._by_constants[view.file.partition, missing] = part
         return part
 
@@ -404,13 +406,15 @@ class _Planner:
         :raises UnsupportedError: for a column whose values are not converted here.
         """
         root = OrcType(
-            Kind.STRUCT, children=tuple(of for _, of in view.columns), field_names=tuple(view.names)
+            Kind.STRUCT,
+            children=tuple(data_type for _, data_type in view.columns),
+            field_names=tuple(view.names),
         )
-        wanted = {column.name: column.type for column in (*self._wanted, *self._lookups)} | self._types
-        for name, path in bind_paths(self._binding, root, wanted).items():
-            if not can_convert(path.type, wanted[name]):
+        table_types = {column.name: column.type for column in (*self._output, *self._lookups)} | self._types
+        for name, path in bind_paths(self._binding, root, table_types).items():
+            if not can_convert(path.type, table_types[name]):
                 raise UnsupportedError(
-                    f"column {name!r} is {path.type} in data file {view.file.path!r} and {wanted[name]} in the "
+                    f"column {name!r} is {path.type} in data file {view.file.path!r} and {table_types[name]} in the "
                     "catalog, which is not converted here"
                 )
         self._checked.add(id(view.columns))
@@ -418,7 +422,7 @@ class _Planner:
     def _uses(self, view: FileView, names: Sequence[str], covered: frozenset[str]) -> list[IndexUse]:
         """The index files to ask for this file; what cannot be used is noted."""
         uses: list[IndexUse] = []
-        told = False
+        has_stale_note = False
         for name in names:
             if view.file.acid is not None and is_row_key(name, self._binding):
                 self._row_keys.add(name)
@@ -464,8 +468,8 @@ class _Planner:
                             f"the index covers only {index.where}",
                         )
                     )
-                elif not told:
-                    told = True
+                elif not has_stale_note:
+                    has_stale_note = True
                     self._notes.append(self._staleness(view, index))
         return uses
 
@@ -474,16 +478,16 @@ class _Planner:
 
         Nobody goes by these; the index file has its own.
         """
-        wanted = self._types[column]
-        extents, kind = file.stripe_stats, key_kind(wanted)
+        table_type = self._types[column]
+        extents, kind = file.stripe_stats, key_kind(table_type)
         if isinstance(extents, StoredStats):
             fits = extents.column.are_of_kind(extents.file, kind)
         else:
             fits = are_of_kind(extents, kind)
         if view.entry is None or fits:
             return False
-        of = recorded_type(view.entry.schema, self._binding, column, view.file.acid is not None)
-        return of is not None and same_keys(of, wanted)
+        file_type = recorded_type(view.entry.schema, self._binding, column, view.file.acid is not None)
+        return file_type is not None and same_keys(file_type, table_type)
 
     def _covers(self, index: IndexEntry, view: FileView, covered: frozenset[str]) -> bool:
         """Return True if a built index covers a file's partition, or the file itself."""
@@ -503,10 +507,10 @@ class _Planner:
         if entry is None:
             return Note(Reason.NEW_FILE, file.path, "it was added after the indexes were built")
         if not view.is_listed_fresh:
-            what = "its modification time changed"
+            change = "its modification time changed"
             if entry.length != file.length:
-                what = f"length {entry.length} -> {file.length}"
+                change = f"length {entry.length} -> {file.length}"
             elif view.is_replaced:
-                what = REPLACED
-            return Note(Reason.STALE_FILE, file.path, what)
+                change = REPLACED
+            return Note(Reason.STALE_FILE, file.path, change)
         return Note(Reason.NOT_BUILT, f"{index.name} on {file.path}", "the index has no entry for this file")

@@ -20,7 +20,7 @@ from hindex.scan.scan_task import ScanTask, StripeResult
 from hindex.store.snapshot import Snapshot
 
 T = TypeVar("T")
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 P = ParamSpec("P")
 
 #: One stripe of an open task, with what the indexes say of it.
@@ -46,9 +46,9 @@ class Runner:
         :raises FallbackError: in strict mode, where it tells of an index that cannot be used.
         """
         with self.meter.step(Step.LISTING):
-            found = snapshot()
+            table = snapshot()
         with self.meter.step(Step.PLAN):
-            plan = make(found)
+            plan = make(table)
         self.mode.check(plan.notes)
         return plan
 
@@ -106,7 +106,7 @@ class Runner:
         :raises FallbackError: as :meth:`run_lookups`.
         """
         with self.meter.step(Step.OPEN):
-            return self._told(OpenTask(task))
+            return self._register(OpenTask(task))
 
     def answer(self, task: OpenTask, stripe: int) -> StripeResult:
         """Look up one stripe in the indexes.
@@ -114,10 +114,10 @@ class Runner:
         :raises FallbackError: as :meth:`run_lookups`.
         """
         with self.meter.step(Step.INDEXES):
-            found = task.answer(stripe)
-        self.meter.add_indexes(found.indexes)
+            result = task.answer(stripe)
+        self.meter.add_indexes(result.indexes)
         self.mode.check(task.notes)
-        return found
+        return result
 
     def run(self, plan: ScanPlan, work: UnitWork[T]) -> Iterator[T]:
         """The results of some work on each stripe that may have wanted rows, in order.
@@ -127,14 +127,14 @@ class Runner:
         return run_units(self.run_lookups(plan.tasks), self._checked(work))
 
     def _checked(
-        self, work: Callable[Concatenate[OpenTask, P], Found]
-    ) -> Callable[Concatenate[OpenTask, P], Found]:
+        self, work: Callable[Concatenate[OpenTask, P], Result]
+    ) -> Callable[Concatenate[OpenTask, P], Result]:
         """Work that looks afterwards whether all indexes could be used."""
 
-        def checked(task: OpenTask, /, *args: P.args, **options: P.kwargs) -> Found:
-            found = work(task, *args, **options)
+        def checked(task: OpenTask, /, *args: P.args, **options: P.kwargs) -> Result:
+            result = work(task, *args, **options)
             self.mode.check(task.notes)
-            return found
+            return result
 
         return checked
 
@@ -145,9 +145,9 @@ class Runner:
                 task = next(opened, None)
             if task is None:
                 return
-            yield self._told(task)
+            yield self._register(task)
 
-    def _told(self, task: OpenTask) -> OpenTask:
+    def _register(self, task: OpenTask) -> OpenTask:
         task.meter = self.meter
         self.meter.add_reader(task.reader.counts)
         self.meter.add_notes(task.notes)
@@ -230,15 +230,15 @@ def run_units(units: Iterable[Unit], work: UnitWork[T], *, cautious: bool = Fals
         if not head or not cautious:
             return
         head = []
-    most = 2 * threads
-    ahead = 1 if cautious else most
+    max_ahead = 2 * threads
+    ahead = 1 if cautious else max_ahead
     pending: deque[Future[T]] = deque()
     with ThreadPool(threads) as pool:
         for task, answer in chain(head, units):
             pending.append(pool.submit(work, task, answer, pool))
             if len(pending) > ahead:
                 yield pending.popleft().result()
-                ahead = min(2 * ahead, most)
+                ahead = min(2 * ahead, max_ahead)
         while pending:
             yield pending.popleft().result()
 

@@ -15,7 +15,7 @@ from hindex.orc.acid.directory import METADATA_FILE, VERSION_FILE, is_acid_direc
 from hindex.orc.io.source import listed_mtime, one_line, resolve_filesystem
 from hindex.table.location import check_name, is_local
 
-#: Hidden files in a base or delta that are looked for.
+#: Hidden files that describe a base or delta.
 _MARKERS = frozenset({METADATA_FILE, VERSION_FILE})
 
 
@@ -25,7 +25,7 @@ _INODE_FACTOR = 0x9E3779B97F4A7C15
 
 @dataclass(frozen=True, slots=True)
 class ListedFile:
-    """A file met while walking: its directory relative to the table (``""`` is the table) and its name."""
+    """A listed file: its directory relative to the table (``""`` is the table) and its name."""
 
     directory: str
     name: str
@@ -40,10 +40,10 @@ class ListedFile:
 
 @dataclass(slots=True)
 class DirectoryTree:
-    """The visible files of a table, and what makes directories of it transactional.
+    """The visible files of a table, and its base and delta directories.
 
-    ``acid`` maps each base, delta and delete delta to the names of visible directories in it, and ``markers`` are the
-    hidden files of these that are looked for, by path.
+    ``acid`` maps each base, delta and delete delta to the names of visible directories in it. ``markers`` are the paths
+    of hidden files that describe these directories.
     """
 
     files: list[ListedFile] = field(default_factory=list)
@@ -56,7 +56,7 @@ def list_tree(table: str, uri: str) -> tuple[bool, DirectoryTree]:
 
     :param table: name for messages.
     :param uri: normalised.
-    :raises TableNotFoundError: if nothing is there.
+    :raises TableNotFoundError: if the location does not exist.
     :raises TableError: if it cannot be listed.
     """
     return _local_files(table, uri) if is_local(uri) else _remote_files(table, uri)
@@ -70,8 +70,8 @@ def _local_files(table: str, root: str) -> tuple[bool, DirectoryTree]:
     except OSError as error:
         raise TableError(f"Table {table!r} is invalid: cannot read {root}: {error.strerror}") from error
     if stat.S_ISREG(status.st_mode):
-        only = ListedFile("", Path(root).name, status.st_size, *_times(status))
-        return True, DirectoryTree([only])
+        file = ListedFile("", Path(root).name, status.st_size, *_times(status))
+        return True, DirectoryTree([file])
     if not stat.S_ISDIR(status.st_mode):
         raise TableError(f"Table {table!r} is invalid: {root} is neither a file nor a directory")
     tree = DirectoryTree()
@@ -85,12 +85,15 @@ def _local_files(table: str, root: str) -> tuple[bool, DirectoryTree]:
 
 
 def _walk(table: str, root: str, identity: tuple[int, int], tree: DirectoryTree) -> None:
-    """Collect what is below a directory of some identity."""
-    # directories to look into, each with the identities of itself and of those that it is in; names of one letter
+    """Collect the files below a directory.
+
+    :param identity: device and inode of the directory.
+    """
+    # directories to list, each with the identities of itself and its ancestors; not recursive, as names of one letter
     # nest deeper than Python calls
     waiting: list[tuple[str, tuple[tuple[int, int], ...]]] = [("", (identity,))]
     while waiting:
-        directory, above = waiting.pop()
+        directory, ancestors = waiting.pop()
         with os.scandir(f"{root}/{directory}" if directory else root) as entries:
             for entry in entries:
                 name = entry.name
@@ -105,15 +108,15 @@ def _walk(table: str, root: str, identity: tuple[int, int], tree: DirectoryTree)
                 if stat.S_ISREG(status.st_mode):
                     tree.files.append(ListedFile(directory, name, status.st_size, *_times(status)))
                 elif stat.S_ISDIR(status.st_mode):
-                    below = f"{directory}/{name}" if directory else name
-                    if not _enters(tree, directory, name, below):
+                    path = f"{directory}/{name}" if directory else name
+                    if not _enters(tree, directory, name, path):
                         continue
-                    own = (status.st_dev, status.st_ino)
-                    if own in above:
+                    identity_below = (status.st_dev, status.st_ino)
+                    if identity_below in ancestors:
                         raise TableError(
-                            f"Table {table!r} is invalid: the symbolic link {below!r} leads back above itself"
+                            f"Table {table!r} is invalid: the symbolic link {path!r} leads back above itself"
                         )
-                    waiting.append((below, (*above, own)))
+                    waiting.append((path, (*ancestors, identity_below)))
 
 
 def _status(entry: os.DirEntry[str]) -> os.stat_result | None:
@@ -129,8 +132,8 @@ def _status(entry: os.DirEntry[str]) -> os.stat_result | None:
 def _times(status: os.stat_result) -> tuple[int, int]:
     """Return the modification and change time of a file in 64 bits: years from 2262 on wrap around.
 
-    The number of its inode is in the second: clocks of file systems tick every few milliseconds, and files that were
-    written in one tick may change places, as when directories above them are renamed, without a change of their status.
+    The change time includes the inode's number: clocks of file systems tick every few milliseconds, and files written
+    in one tick may change places without a new change time, as when directories above them are renamed.
     """
     changed = status.st_ctime_ns + _INODE_FACTOR * status.st_ino
     return listed_mtime(status), _in_64_bits(changed)
@@ -141,7 +144,7 @@ def _in_64_bits(number: int) -> int:
 
 
 def _enters(tree: DirectoryTree, directory: str, name: str, path: str) -> bool:
-    """Return True if a directory belongs to the table, and record what it says about the table."""
+    """Return True if a directory belongs to the table; record it in the tree if it is transactional."""
     if directory in tree.acid:
         tree.acid[directory].append(name)
         return False
@@ -154,12 +157,12 @@ def _remote_files(table: str, uri: str) -> tuple[bool, DirectoryTree]:
     filesystem, root = resolve_filesystem(uri)
     root = root.rstrip("/")
     try:
-        kind = filesystem.get_file_info(root)
-        if kind.type == pyarrow.fs.FileType.NotFound:
+        info_of_root = filesystem.get_file_info(root)
+        if info_of_root.type == pyarrow.fs.FileType.NotFound:
             raise TableNotFoundError(f"Table {table!r} is invalid: no such file or directory: {uri}")
-        if kind.type == pyarrow.fs.FileType.File:
+        if info_of_root.type == pyarrow.fs.FileType.File:
             return True, DirectoryTree(
-                [ListedFile("", root.rsplit("/", 1)[-1], kind.size, kind.mtime_ns or 0)]
+                [ListedFile("", root.rsplit("/", 1)[-1], info_of_root.size, info_of_root.mtime_ns or 0)]
             )
         infos = filesystem.get_file_info(pyarrow.fs.FileSelector(root, recursive=True))
     except TableNotFoundError:
@@ -168,11 +171,11 @@ def _remote_files(table: str, uri: str) -> tuple[bool, DirectoryTree]:
         raise TableError(f"Table {table!r} is invalid: cannot list {uri}: {one_line(error)}") from error
     visible: dict[str, bool] = {"": True}
     tree = DirectoryTree()
-    # a directory comes before what is in it, where the store tells of directories at all
+    # a directory comes before its content, if the store lists directories at all
     for info in sorted(infos, key=lambda item: item.path):
         path = info.path[len(root) + 1 :].rstrip("/")
         if "" in path.split("/"):
-            continue  # an object with two slashes in its name: to Spark's file systems there is no such path
+            continue  # Spark's file systems have no path for an object with two slashes in its name
         directory, _, name = path.rpartition("/")
         if info.type == pyarrow.fs.FileType.Directory:
             _sees(tree, path, visible)
@@ -184,14 +187,14 @@ def _remote_files(table: str, uri: str) -> tuple[bool, DirectoryTree]:
     return False, tree
 
 
-def _sees(tree: DirectoryTree, directory: str, known: dict[str, bool]) -> bool:
-    """Return True if a directory belongs to the table; the answer is cached in ``known``."""
-    if directory not in known:
-        above, _, name = directory.rpartition("/")
-        known[directory] = (
-            _sees(tree, above, known) and not is_hidden(name) and _enters(tree, above, name, directory)
+def _sees(tree: DirectoryTree, directory: str, visible: dict[str, bool]) -> bool:
+    """Return True if a directory belongs to the table; the answer is cached in ``visible``."""
+    if directory not in visible:
+        parent, _, name = directory.rpartition("/")
+        visible[directory] = (
+            _sees(tree, parent, visible) and not is_hidden(name) and _enters(tree, parent, name, directory)
         )
-    return known[directory]
+    return visible[directory]
 
 
 def is_hidden(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Listings: which data files a table consists of.
+"""Listings: the data files of a table, with their partitions and fingerprints.
 
 The rules are those of Spark's file index, so that both engines read the same files.
 """
@@ -39,12 +39,12 @@ class Fingerprint:
     tail_checksum: int
 
 
-#: What is recorded of a file that could be replaced without another time: its store tells whole seconds, and this one
-#: is hardly over.
+#: Recorded for a file that could be replaced without another time: its store keeps whole seconds, and the current one
+#: may not be over.
 _UNSETTLED = -1
 
 
-#: How far the store's clock and the one here may be apart, and the second itself.
+#: Greatest difference between the store's clock and the local one, plus the second itself.
 _SETTLES_NS = 5 * 10**9
 
 
@@ -60,10 +60,9 @@ class DataFile:
     :param length: bytes; a file of 0 bytes has no rows and no ORC tail.
     :param mtime_ns: modification time, nanoseconds since 1970; 0 where the store has none.
     :param partition: the values as written in the directory names, in order of the partition columns.
-    :param changed_ns: when a local file's status last changed, which nobody can set back, and its inode's number added
-        in 64 bits, so that only equal ones mean anything; None of remote files, whose stores set ``mtime_ns``
-        themselves, where they tell it.
-    :param acid: of a file of a transactional directory, what tells the rows that are there.
+    :param changed_ns: time of a local file's last status change plus its inode's number, in 64 bits: it can only be
+        compared for equality, and no program can set it back. None for remote files: their stores set ``mtime_ns``.
+    :param acid: the deletes and write ids that decide the visible rows of a file of a transactional directory.
     """
 
     path: str
@@ -86,19 +85,19 @@ class DataFile:
         return self.length == fingerprint.length and self.mtime_ns == fingerprint.mtime_ns
 
     def is_untouched_since(self, changed_ns: int) -> bool:
-        """Return True if a file that passes :meth:`may_match` certainly is the one with the recorded change time.
+        """Return True if a file that passes :meth:`may_match` is certainly the one with the recorded change time.
 
-        A local file that was copied, moved or had its access changed is not, though it may be as it was. Of one on a
-        file system that tells no times, nothing is certain.
+        False for a local file that was copied, moved or had its access changed, even with the same content, and for any
+        file on a file system without times.
         """
         if self.changed_ns is None:
             return self.mtime_ns != 0 and changed_ns != _UNSETTLED
         return self.changed_ns == changed_ns
 
     def change_to_record(self) -> int:
-        """Return the change time to record for :meth:`is_untouched_since`, for a file that is about to be read.
+        """Return the change time to record before a file is read, for :meth:`is_untouched_since`.
 
-        Most object stores tell whole seconds: what is replaced in the one in which it was written looks as before.
+        Most object stores keep whole seconds: a file replaced within the second of its writing looks unchanged.
         """
         if self.changed_ns is not None:
             return self.changed_ns
@@ -113,10 +112,9 @@ class Listing:
     :param uri: the table's normalised URI.
     :param is_file: whether the table is one file.
     :param files: sorted by path, files of 0 bytes included.
-    :param transactional: the directories of the table that are transactional, sorted by path.
-    :param catalog: the partitions by which it was listed, if a catalog told any.
-    :param unseen: paths of files of transactional directories that are there, and of which a list of valid write ids
-        may hide some.
+    :param transactional: the transactional directories of the table, sorted by path.
+    :param catalog: the catalog's partitions, if the table was listed by them.
+    :param unseen: paths of all files of transactional directories, if a list of valid write ids may hide some.
     """
 
     uri: str
@@ -128,7 +126,7 @@ class Listing:
     unseen: frozenset[str] = frozenset()
 
     def partition_values(self, file: DataFile) -> tuple[PartitionValue, ...]:
-        """The typed partition values of a file, in the order of ``partitioning.columns``."""
+        """Return the typed partition values of a file, in the order of ``partitioning.columns``."""
         return self.partitioning.values[file.partition]
 
 
@@ -142,13 +140,13 @@ def list_data_files(
 ) -> Listing:
     """List the data files of a table: a directory, one file, or a URI.
 
-    Left out, as Spark does: names that start with ``.``, or with ``_`` unless they contain ``=``, copies
+    Skipped, as by Spark: names that start with ``.``, or with ``_`` unless they contain ``=``, copies
     under way (``._COPYING_``), and files in directories that belong to no partition. A directory without data
-    files gives an empty listing. Of transactional directories, those files are listed that count.
+    files gives an empty listing. Transactional directories contribute their valid files only.
 
-    :param options: how transactional directories are read.
-    :param partitions: those of a catalog, if it has the table: no others count then.
-    :param declared: the partition columns of a catalog, if it has the table: it is empty then where nothing is there.
+    :param options: of transactional directories.
+    :param partitions: the catalog's partitions of the table; files of other partitions are skipped.
+    :param declared: the catalog's partition columns of the table; a missing location is then an empty table.
     :raises TableNotFoundError: if the table does not exist; the message calls it ``name``.
     :raises TableError: if it cannot be listed, or its directories contradict each other.
     """
@@ -162,65 +160,65 @@ def list_data_files(
             if not remedy:
                 raise
             raise TableNotFoundError(f"{error}; {remedy}") from error
-        # its partitions may all be elsewhere
+        # all partitions may be external
         is_file, tree = False, DirectoryTree()
     if is_file:
-        only = tree.files[0]
+        file = tree.files[0]
         return Listing(
-            uri, True, (DataFile(only.name, uri, only.length, only.mtime_ns, (), only.changed_ns),)
+            uri, True, (DataFile(file.name, uri, file.length, file.mtime_ns, (), file.changed_ns),)
         )
     if partitions is not None and not tree.acid:
         tree = replace(tree, files=[file for file in tree.files if file.directory in partitions.here])
-    # each with the directory that tells its partition
-    found: list[tuple[ListedFile, str, AcidFile | None]]
+    # each with the directory whose name gives its partition
+    listed: list[tuple[ListedFile, str, AcidFile | None]]
     transactional: tuple[TransactionalDirectory, ...] = ()
     unseen: frozenset[str] = frozenset()
     if tree.acid:
         options = options or AcidOptions()
-        counted, transactional = transactional_files(
+        acid_files, transactional = transactional_files(
             table, tree, lambda path: join_uri(uri, path) if path else uri, options
         )
         if not options.valid.is_all:
             unseen = frozenset(item.path for item in tree.files)
-        found = [(item.found, item.root, item.acid) for item in counted]
+        listed = [(item.file, item.root, item.acid) for item in acid_files]
     else:
-        found = [(item, item.directory, None) for item in tree.files]
+        listed = [(item, item.directory, None) for item in tree.files]
     files: list[DataFile] = []
-    elsewhere = () if partitions is None else partitions.elsewhere
-    away = [(other, _files_elsewhere(table, other)) for other in elsewhere]
+    locations = () if partitions is None else partitions.elsewhere
+    external = [(other, _files_elsewhere(table, other)) for other in locations]
     directories = dict.fromkeys(
-        [place for _, place, _ in found] + [other.directory for other, some in away if some]
+        [place for _, place, _ in listed] + [other.directory for other, some in external if some]
     )
-    # where no file is left, the directories that are tell how the table is partitioned
+    # without files, the names of the directories give the partition columns
     partitioning, partition_of = discover(
         table, directories or [item.path for item in transactional], declared
     )
-    for other, some in away:
-        raw = partition_of[other.directory] if some else ()
-        for item in some:
-            path, there = f"{other.path}/{item.name}", join_uri(other.uri, item.name)
-            files.append(DataFile(path, there, item.length, item.mtime_ns, raw, item.changed_ns))
-    for item, place, acid in found:
+    for location, files_there in external:
+        raw = partition_of[location.directory] if files_there else ()
+        for item in files_there:
+            path, file_uri = f"{location.path}/{item.name}", join_uri(location.uri, item.name)
+            files.append(DataFile(path, file_uri, item.length, item.mtime_ns, raw, item.changed_ns))
+    for item, place, acid in listed:
         partition = partition_of.get(place)
         if partition is not None:
-            there = join_uri(uri, item.path)
+            file_uri = join_uri(uri, item.path)
             files.append(
-                DataFile(item.path, there, item.length, item.mtime_ns, partition, item.changed_ns, acid)
+                DataFile(item.path, file_uri, item.length, item.mtime_ns, partition, item.changed_ns, acid)
             )
     files.sort(key=lambda item: item.path)
     return Listing(uri, False, tuple(files), partitioning, transactional, partitions, unseen)
 
 
-def _files_elsewhere(table: str, place: PartitionLocation) -> list[ListedFile]:
-    """The data files of a partition elsewhere: those directly in its directory, none where there is no such."""
+def _files_elsewhere(table: str, location: PartitionLocation) -> list[ListedFile]:
+    """List the data files directly in the directory of an external partition; none if it does not exist."""
     try:
-        is_file, tree = list_tree(table, place.uri)
+        is_file, tree = list_tree(table, location.uri)
     except TableNotFoundError:
         return []
     if is_file or tree.acid:
-        what = "a file" if is_file else "transactional"
+        kind = "a file" if is_file else "transactional"
         raise TableError(
-            f"Table {table!r} is invalid: the place {place.uri!r} of partition {place.directory!r} is {what}, and "
-            "partitions away from the table are read only where they are directories of plain files"
+            f"Table {table!r} is invalid: the location {location.uri!r} of partition {location.directory!r} is "
+            f"{kind}, and external partitions are read only if they are directories of plain files"
         )
     return [file for file in tree.files if not file.directory]

@@ -18,11 +18,11 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 _SAME_SCHEMES = {"s3a": "s3", "s3n": "s3"}
 
 
-#: Names of a directory that are looked at: files have long names that are much alike, and each takes its time.
-_MOST_NAMES = 1_000
+#: Names of a directory that are compared: names of data files are long and alike, and each comparison takes time.
+_MAX_NAMES = 1_000
 
 
-#: A path as Spark's SQL has it, a URI that lacks a slash, and what a name of Spark's catalog may look like.
+#: A path as Spark's SQL writes it, a URI that lacks a slash, and a name that Spark's catalog may have.
 _ORC_PATH = re.compile(r"orc\.`(.+)`", re.IGNORECASE)
 
 
@@ -37,27 +37,31 @@ def is_local(uri: str) -> bool:
     return _scheme(uri) in ("", "file")
 
 
-def local_path(text: str) -> str:
-    """The absolute local path of a path or ``file:`` URI; symbolic links are kept.
+def local_path(path_or_uri: str) -> str:
+    """Return the absolute local path of a path or ``file:`` URI; symbolic links are kept.
 
-    ``file:`` URIs are percent-decoded, unless only the name as written exists: Hadoop writes both kinds.
+    ``file:`` URIs are percent-decoded, unless only the encoded name exists: Hadoop writes both kinds.
     """
-    if _scheme(text) == "file":
-        path = text[len("file:") :]
+    if _scheme(path_or_uri) == "file":
+        path = path_or_uri[len("file:") :]
         if path.startswith("//"):
             host, slash, rest = path[2:].partition("/")
             if host not in ("", "localhost"):
-                raise TableError(f"Table {text!r} is invalid: a 'file:' URI cannot name a host: {host!r}")
+                raise TableError(
+                    f"Table {path_or_uri!r} is invalid: a 'file:' URI cannot name a host: {host!r}"
+                )
             path = slash + rest
         decoded = unquote(path)
-        text = path if decoded != path and os.path.lexists(path) and not os.path.lexists(decoded) else decoded
-    if not text or "\0" in text:
-        raise TableError(f"Table {text!r} is invalid: that is not a path")
-    return str(Path(text).absolute())
+        path_or_uri = (
+            path if decoded != path and os.path.lexists(path) and not os.path.lexists(decoded) else decoded
+        )
+    if not path_or_uri or "\0" in path_or_uri:
+        raise TableError(f"Table {path_or_uri!r} is invalid: it is not a path")
+    return str(Path(path_or_uri).absolute())
 
 
-def normalize_uri(text: str) -> str:
-    """One spelling for every way to write a table's place.
+def normalize_uri(path_or_uri: str) -> str:
+    """Return the normalised path or URI of a table's location.
 
     Local paths and ``file:`` URIs become absolute paths without symbolic links; ``s3a`` and ``s3n`` become
     ``s3``; trailing slashes go. ``~`` is not expanded.
@@ -67,24 +71,24 @@ def normalize_uri(text: str) -> str:
 
     :raises TableError: if it is neither a path nor a URI.
     """
-    scheme = _scheme(text)
+    scheme = _scheme(path_or_uri)
     if scheme in ("", "file"):
-        path = os.path.realpath(local_path(text))
+        path = os.path.realpath(local_path(path_or_uri))
         check_name(path, path)
         return path
-    rest = text[len(scheme) + 1 :]
-    place, mark, query = rest.partition("?")
-    return f"{_SAME_SCHEMES.get(scheme, scheme)}:{place.rstrip('/')}{mark}{query}"
+    rest = path_or_uri[len(scheme) + 1 :]
+    location, question_mark, query = rest.partition("?")
+    return f"{_SAME_SCHEMES.get(scheme, scheme)}:{location.rstrip('/')}{question_mark}{query}"
 
 
 def join_uri(base: str, path: str) -> str:
-    """The normalised path or URI of something below another; the options of a URI stay at its end.
+    """Return the normalised path or URI of a path below a location; the options of a URI stay at its end.
 
     >>> join_uri("s3://bucket/table?region=eu-west-1", "p=1/x.orc"), join_uri("/", "x")
     ('s3://bucket/table/p=1/x.orc?region=eu-west-1', '/x')
     """
-    place, mark, query = (base, "", "") if is_local(base) else base.partition("?")
-    return f"{place.rstrip('/')}/{path}{mark}{query}"
+    location, question_mark, query = (base, "", "") if is_local(base) else base.partition("?")
+    return f"{location.rstrip('/')}/{path}{question_mark}{query}"
 
 
 def check_name(table: str, name: str) -> None:
@@ -95,33 +99,33 @@ def check_name(table: str, name: str) -> None:
         )
 
 
-def _scheme(text: str) -> str:
-    """The scheme in lower case; a lone letter is no scheme."""
-    found = _SCHEME.match(text)
+def _scheme(path_or_uri: str) -> str:
+    """Return the scheme in lower case; a lone letter is no scheme."""
+    match = _SCHEME.match(path_or_uri)
     # "a:b/c" may be a plain name: only "scheme://" and "file:/" are URIs
-    if found is None or not (text.startswith("://", found.end() - 1) or found[1].lower() == "file"):
+    if match is None or not (path_or_uri.startswith("://", match.end() - 1) or match[1].lower() == "file"):
         return ""
-    return found[1].lower()
+    return match[1].lower()
 
 
 def missing_remedy(written: str, path: str) -> str:
     """Return the remedy for a table path that does not exist; "" if there is none.
 
-    :param written: what the user wrote for it.
-    :param path: the local path that it stands for.
+    :param written: the path as the user wrote it.
+    :param path: the local path that it means.
     """
     home = os.path.expanduser(written)  # noqa: PTH111 a Path would lose a slash
-    if home != written and _is_there(Path(home)):
+    if home != written and _exists(Path(home)):
         return f"did you mean {home!r}? a ~ is not expanded"
     if match := _ORC_PATH.fullmatch(written):
-        return f"here, the path is written alone: {match[1]!r}"
+        return f"write the path alone: {match[1]!r}"
     if _CUT_URI.match(written):
         return f"a URI has two slashes: {written.replace(':/', '://', 1)!r}"
     if "*" in written:
-        return "a pattern is no table: name the directory of its files, or one file"
-    near = suggest_path(path)
-    if near is not None:
-        return f"did you mean {near!r}?"
+        return "a pattern is not a table: name the directory of its files, or one file"
+    suggested = suggest_path(path)
+    if suggested is not None:
+        return f"did you mean {suggested!r}?"
     if _CATALOG_NAME.fullmatch(written) and os.path.realpath(written) == path:
         return (
             "a table of Spark's catalog is named without quotes in SQL, and needs a session: "
@@ -130,25 +134,25 @@ def missing_remedy(written: str, path: str) -> str:
     return ""
 
 
-def suggest_path(text: str) -> str | None:
-    """The local path that may have been meant: it differs in one name. It is relative where ``text`` is.
+def suggest_path(missing: str) -> str | None:
+    """Return an existing local path that differs from a missing one in one name; None if no name is similar.
 
-    Names that begin with a dot or an underscore are hidden, and are not told; nor are those that no terminal shows.
+    It is relative if ``missing`` is. Hidden names (``.``, ``_``) and unprintable ones are not suggested.
     """
     try:
-        path = Path(text)
-        there = next(above for above in path.parents if above.is_dir())
-        wrong, *rest = path.relative_to(there).parts
-        with os.scandir(there) as entries:
-            seen = (entry.name for entry in islice(entries, _MOST_NAMES))
-            names = [name for name in seen if name[0] not in "._" and name.isprintable()]
+        path = Path(missing)
+        parent = next(above for above in path.parents if above.is_dir())
+        wrong, *rest = path.relative_to(parent).parts
+        with os.scandir(parent) as entries:
+            listed = (entry.name for entry in islice(entries, _MAX_NAMES))
+            names = [name for name in listed if name[0] not in "._" and name.isprintable()]
     except (OSError, StopIteration, ValueError):
         return None
-    found = (there / name / Path(*rest) for name in closest(wrong, names, 1))
-    return next((str(path) for path in found if _is_there(path)), None)
+    candidates = (parent / name / Path(*rest) for name in closest(wrong, names, 1))
+    return next((str(path) for path in candidates if _exists(path)), None)
 
 
-def _is_there(path: Path) -> bool:
+def _exists(path: Path) -> bool:
     try:
         return path.exists()
     except OSError:

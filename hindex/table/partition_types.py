@@ -42,7 +42,11 @@ _JAVA_BLANKS = "".join(map(chr, range(0x21)))
 
 
 def infer_type(raw: str, unescaped: str) -> OrcType:
-    """The type of one directory value, as written and with its escapes undone."""
+    """Infer the type of one directory value.
+
+    :param raw: the value as written.
+    :param unescaped: the value without its escapes.
+    """
     number = _integer(raw)
     if number is not None:
         if -(1 << 31) <= number < 1 << 31:
@@ -60,7 +64,7 @@ def infer_type(raw: str, unescaped: str) -> OrcType:
 
 
 def common_partition_type(a: OrcType | None, b: OrcType) -> OrcType:
-    """The type of a column that has values of both; None is that of a column with none yet."""
+    """Return the type of a column with values of both types; ``a`` is None for a column without values."""
     if a is None or a == b:
         return b
     kinds = {a.kind, b.kind}
@@ -76,9 +80,9 @@ def common_partition_type(a: OrcType | None, b: OrcType) -> OrcType:
 
 
 def typed_value(raw: str, unescaped: str, data_type: OrcType) -> tuple[Any, Key]:
-    """One value of a column of type ``of``, and its key.
+    """Return one value of a column of a type, and its key.
 
-    :raises ValueError: if the text is no value of that type.
+    :raises ValueError: if the string is not a value of that type.
     """
     match data_type.kind:
         case Kind.STRING | Kind.VARCHAR:
@@ -115,7 +119,7 @@ def typed_value(raw: str, unescaped: str, data_type: OrcType) -> tuple[Any, Key]
 
 
 def _unscaled(text: str, data_type: OrcType) -> int | None:
-    """The digits of a decimal at the scale of a type; None where it has other digits than fit there."""
+    """Return the unscaled value of a decimal at the scale of a type; None if its digits do not fit."""
     match = _DECIMAL.fullmatch(text)
     if match is None or len(text) > 1000 or max(text) > "\uffff":
         return None
@@ -151,11 +155,11 @@ def _integer(text: str) -> int | None:
 
 
 def _whole_decimal(text: str) -> tuple[int, int] | None:
-    """Value and precision of a decimal without fraction digits that fits 38 digits."""
-    found = _DECIMAL.fullmatch(text)
-    if found is None or len(text) > 1000 or max(text) > "\uffff":
+    """Return value and precision of a decimal without fraction digits; None if it is not one, or has over 38 digits."""
+    match = _DECIMAL.fullmatch(text)
+    if match is None or len(text) > 1000 or max(text) > "\uffff":
         return None
-    sign, whole, fraction, lone_fraction, exponent = found.groups()
+    sign, whole, fraction, lone_fraction, exponent = match.groups()
     fraction = fraction or lone_fraction or ""
     scale = len(fraction) - int(exponent or 0)
     unscaled = int((whole or "") + fraction)
@@ -167,34 +171,34 @@ def _whole_decimal(text: str) -> tuple[int, int] | None:
 
 def _double(text: str) -> float | None:
     text = text.strip(_JAVA_BLANKS)
-    found = _DOUBLE.fullmatch(text)
-    if found is not None:
-        return float(found[1])
-    found = _HEX_DOUBLE.fullmatch(text)
-    if found is None:
+    match = _DOUBLE.fullmatch(text)
+    if match is not None:
+        return float(match[1])
+    match = _HEX_DOUBLE.fullmatch(text)
+    if match is None:
         return None
     try:
-        return float.fromhex(found[1])
+        return float.fromhex(match[1])
     except OverflowError:
         return float("-inf" if text.startswith("-") else "inf")
 
 
 def _date_days(text: str) -> int | None:
-    found = _DATE.fullmatch(text)
-    if found is None or found[1].rstrip("0") == "-":
+    match = _DATE.fullmatch(text)
+    if match is None or match[1].rstrip("0") == "-":
         return None
-    days = days_from_date(int(found[1]), int(found[2]), int(found[3]))
+    days = days_from_date(int(match[1]), int(match[2]), int(match[3]))
     return days if days is not None and -(1 << 31) <= days < 1 << 31 else None
 
 
 def _timestamp_us(text: str) -> int | None:
-    """Microseconds of the wall clock; Spark's pattern has at most one digit of fraction."""
+    """Return the microseconds of a wall clock; Spark's pattern has at most one digit of fraction."""
     date, blank, _ = text.partition(" ")
     days = _date_days(date) if blank else None
-    found = _TIME.fullmatch(text, len(date))
-    if days is None or found is None:
+    match = _TIME.fullmatch(text, len(date))
+    if days is None or match is None:
         return None
-    hour, minute, second, tenth = (int(item or 0) for item in found.groups())
+    hour, minute, second, tenth = (int(item or 0) for item in match.groups())
     if hour > 23 or minute > 59 or second > 59:
         return None
     us = days * MICROS_PER_DAY + ((hour * 60 + minute) * 60 + second) * MICROS_PER_SECOND + tenth * 100_000

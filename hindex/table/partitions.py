@@ -23,24 +23,24 @@ from hindex.errors import TableError, UnsupportedError
 from hindex.orc.metadata.types import OrcType
 from hindex.table.partition_types import STRING, common_partition_type, infer_type, typed_value
 
-#: The directory value that stands for NULL.
+#: The directory value of NULL.
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 
-#: A file's partition as written in its directory names, still escaped; None stands for NULL.
+#: A file's partition as written in its directory names, still escaped; None is NULL.
 RawPartition = tuple[str | None, ...]
 
 
 _HEX = frozenset("0123456789abcdefABCDEF")
 
 
-#: How the paths of data files begin that are in partitions elsewhere.
+#: The first directory in the paths of data files of external partitions.
 PREFIX = "_at/"
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionColumn:
-    """A partition column and the type that was inferred from all its values."""
+    """A partition column, and its type: declared, or inferred from all its values."""
 
     name: str
     type: OrcType
@@ -50,8 +50,8 @@ class PartitionColumn:
 class PartitionValue:
     """One typed value.
 
-    :param value: what Arrow would give for the type: int, float, str, date, datetime, Decimal or None;
-        days or microseconds since 1970 as an int where Python's calendar does not reach.
+    :param value: the Python value of the type: int, float, str, date, datetime, Decimal or None;
+        days or microseconds since 1970 as an int outside of Python's calendar.
     :param key: the same as a key (:mod:`hindex.keys`), None for NULL.
     """
 
@@ -63,14 +63,14 @@ class PartitionValue:
 class Partitioning:
     """The partition columns of a table, and the typed values of each partition.
 
-    Not partitioned: no columns, and one partition ``()``.
+    A table that is not partitioned has no columns and one partition, ``()``.
     """
 
     columns: tuple[PartitionColumn, ...] = ()
     values: Mapping[RawPartition, tuple[PartitionValue, ...]] = field(default_factory=lambda: {(): ()})
 
     def scalars(self, partition: RawPartition) -> tuple[pa.Scalar, ...]:
-        """The values of one partition as Arrow scalars of the columns' types."""
+        """Return the values of one partition as Arrow scalars of the columns' types."""
         values = self.values[partition]
         return tuple(
             pa.scalar(item.value, column.type.to_arrow())
@@ -79,7 +79,7 @@ class Partitioning:
 
 
 def unescape(text: str) -> str:
-    """A directory's name or value before Hive escaped it: ``%`` and two hexadecimal digits a character.
+    """Undo Hive's escapes in a directory's name or value: ``%`` and two hexadecimal digits are a character.
 
     >>> unescape("a%2Fb"), unescape("100%")
     ('a/b', '100%')
@@ -107,16 +107,16 @@ def discover(
     :param table: name for messages.
     :param directories: those that hold data files, relative to the table; ``""`` is the table itself.
     :param declared: the partition columns of a catalog, in directory order; types are inferred if None.
-    :returns: the partitioning, and each directory's partition. A directory that belongs to none is left out:
-        its files are no part of the table.
+    :returns: the partitioning, and each directory's partition. Directories that belong to no partition are missing:
+        their files are not part of the table.
     :raises TableError: if directories contradict each other.
     """
     parsed = {item: _parse(table, item) for item in sorted(directories)}
-    partitions = {item: found for item, found in parsed.items() if found.names}
+    partitions = {item: components for item, components in parsed.items() if components.names}
     if declared is not None and not partitions:
         columns = tuple(declared)
-        own: dict[str, RawPartition] = {item: () for item in parsed if not (item or columns)}
-        return Partitioning(columns, {} if columns else {(): ()}), own
+        of_directory: dict[str, RawPartition] = {item: () for item in parsed if not (item or columns)}
+        return Partitioning(columns, {} if columns else {(): ()}), of_directory
     if not partitions:
         if parsed and "" not in parsed:
             raise TableError(
@@ -126,26 +126,26 @@ def discover(
         return Partitioning(), {item: () for item in parsed if not item}
     _check_agreement(table, parsed, partitions)
     names = next(iter(partitions.values())).names
-    distinct = {found.raw for found in partitions.values()}
+    distinct = {components.raw for components in partitions.values()}
     if declared is None:
         types = [_column_type({raw[at] for raw in distinct}) for at in range(len(names))]
     else:
-        wanted = [item.name for item in declared]
-        if [name.lower() for name in names] != [name.lower() for name in wanted]:
+        declared_names = [item.name for item in declared]
+        if [name.lower() for name in names] != [name.lower() for name in declared_names]:
             raise TableError(
                 f"Table {table!r} is invalid: its directories are partitioned by {', '.join(names)}, and the catalog "
-                f"has it partitioned by {', '.join(wanted) or 'nothing'}"
+                f"has it partitioned by {', '.join(declared_names) or 'nothing'}"
             )
-        names, types = tuple(wanted), [item.type for item in declared]
-    known: list[dict[str | None, PartitionValue]] = [{None: PartitionValue(None, None)} for _ in names]
+        names, types = tuple(declared_names), [item.type for item in declared]
+    caches: list[dict[str | None, PartitionValue]] = [{None: PartitionValue(None, None)} for _ in names]
     values: dict[RawPartition, tuple[PartitionValue, ...]] = {}
     for raw in sorted(distinct, key=repr):
-        for text, column_type, name, cache in zip(raw, types, names, known, strict=True):
+        for text, column_type, name, cache in zip(raw, types, names, caches, strict=True):
             if text is not None and text not in cache:
                 cache[text] = _value(table, name, text, column_type, is_declared=declared is not None)
-        values[raw] = tuple(cache[text] for text, cache in zip(raw, known, strict=True))
-    columns = tuple(PartitionColumn(name, of) for name, of in zip(names, types, strict=True))
-    return Partitioning(columns, values), {item: found.raw for item, found in partitions.items()}
+        values[raw] = tuple(cache[text] for text, cache in zip(raw, caches, strict=True))
+    columns = tuple(PartitionColumn(name, data_type) for name, data_type in zip(names, types, strict=True))
+    return Partitioning(columns, values), {item: components.raw for item, components in partitions.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,15 +184,17 @@ def _parse(table: str, directory: str) -> _Directory:
 def _check_agreement(
     table: str, parsed: Mapping[str, _Directory], partitions: Mapping[str, _Directory]
 ) -> None:
-    # letter case is ignored here, as Spark does
-    bases = {found.base.lower(): item for item, found in parsed.items()}
+    # letter case is ignored, as by Spark
+    bases = {components.base.lower(): item for item, components in parsed.items()}
     if len(bases) > 1:
         shown = " and ".join(repr(item or ".") for item in list(bases.values())[:2])
         raise TableError(
             f"Table {table!r} is invalid: conflicting directory structures: {shown} are partitioned "
             "differently; keep data files only in directories named alike"
         )
-    lists = {tuple(name.lower() for name in found.names): item for item, found in partitions.items()}
+    lists = {
+        tuple(name.lower() for name in components.names): item for item, components in partitions.items()
+    }
     if len(lists) > 1:
         shown = " and ".join(repr(item) for item in list(lists.values())[:2])
         raise TableError(
@@ -208,25 +210,25 @@ def _check_agreement(
 
 
 def _column_type(values: set[str | None]) -> OrcType:
-    found: OrcType | None = None
+    common: OrcType | None = None
     for text in values:
         if text is not None:
-            found = common_partition_type(found, infer_type(text, unescape(text)))
-            if found == STRING:
+            common = common_partition_type(common, infer_type(text, unescape(text)))
+            if common == STRING:
                 break
-    # Spark has a type of its own for a column of NULLs only, which no reader supports
-    return STRING if found is None else found
+    # Spark has a type of its own for a column of NULLs only; no reader supports it
+    return STRING if common is None else common
 
 
 def _value(table: str, name: str, text: str, data_type: OrcType, *, is_declared: bool) -> PartitionValue:
     try:
-        # a catalog has the values themselves, which only directories escape
+        # a catalog has unescaped values; only directories escape them
         raw = unescape(text) if is_declared else text
         value, key = typed_value(raw, unescape(text), data_type)
     except ValueError as error:
         if is_declared:
             raise UnsupportedError(
-                f"Table {table!r} is left to Spark: partition {name}={text} is not read as {data_type} here"
+                f"Table {table!r} cannot be read here: partition {name}={text} is not read as {data_type}; use Spark"
             ) from error
         raise TableError(
             f"Table {table!r} is invalid: partition {name}={text} is not of the column's type {data_type}; rename it"
@@ -236,10 +238,10 @@ def _value(table: str, name: str, text: str, data_type: OrcType, *, is_declared:
 
 @dataclass(frozen=True, slots=True)
 class PartitionLocation:
-    """A partition that is elsewhere.
+    """An external partition.
 
-    :ivar directory: as its directories would be named below the table: ``dt=2024-01-01/region=EU``.
-    :ivar uri: the normalised place of its files.
+    :ivar directory: its directories as they would be named below the table: ``dt=2024-01-01/region=EU``.
+    :ivar uri: the normalised location of its files.
     """
 
     directory: str
@@ -247,16 +249,16 @@ class PartitionLocation:
 
     @property
     def path(self) -> str:
-        """Return the prefix of its data files' paths in place of its directory."""
+        """Return the prefix of its data files' paths."""
         return f"{PREFIX}{quote(self.uri, safe='')}/{self.directory}"
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogPartitions:
-    """The partitions that a catalog has of a table.
+    """The partitions of a table in a catalog.
 
-    :ivar here: those at their places below the table, as their directories are named.
-    :ivar elsewhere: the others.
+    :ivar here: the directories of the partitions below the table, relative to it.
+    :ivar elsewhere: the external partitions.
     """
 
     here: frozenset[str]
@@ -264,5 +266,5 @@ class CatalogPartitions:
 
 
 def is_external(path: str) -> bool:
-    """Return True if a data file's path is of an external partition."""
+    """Return True if a data file's path belongs to an external partition."""
     return path.startswith(PREFIX)

@@ -27,8 +27,8 @@ _LISTED_FIELDS = 3
 _FLOATING = (Kind.FLOAT, Kind.DOUBLE)
 
 
-#: What stands for a column: its name, or the dotted path of a field, as a text; or the names on the way, one by one,
-#: of which each may have dots of its own.
+#: A column's name or the dotted path of a field as a string, or the names of the path one by one: each of these may
+#: contain dots.
 ColumnName: TypeAlias = str | tuple[str, ...]
 
 
@@ -37,7 +37,7 @@ class TableColumn:
     """One column: its name as first seen or declared, and the type that holds every file's values of it.
 
     :param default: its value in the rows of files that lack it, an Arrow scalar of the type; NULL if None.
-    :param problem: why queries that need it are left to Spark; None where they are answered.
+    :param problem: the reason why only Spark can read it; None if it can be read here.
     """
 
     name: str
@@ -48,7 +48,7 @@ class TableColumn:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedColumn:
-    """The column or field that a name in a statement refers to.
+    """A column or field that a name in a statement refers to.
 
     :param path: the names from the top-level column down, as the table spells them.
     :param type: the type of the (nested) column.
@@ -91,11 +91,11 @@ class TableSchema:
     """Every column of a table.
 
     :param columns: all of them in Spark's order: the files' columns as they first appear, then the partition
-        columns. A partition column that the files hold too stands in the files' place, with the partition's
+        columns. A partition column that is also in the files keeps the files' position, with the partition's
         type.
     :param partition_columns: those whose values come from directory names, in directory order; each is in
         ``columns`` too.
-    :param transactional: whether rows have keys, which are no columns of the table.
+    :param transactional: whether rows have keys, which are not columns of the table.
     """
 
     columns: tuple[TableColumn, ...]
@@ -123,44 +123,43 @@ class TableSchema:
         return any(item.name == name for item in self.partition_columns)
 
     def resolve(self, name: str | Sequence[str], *, is_stored: bool = False) -> ResolvedColumn:
-        """The column that a name stands for: an exact match first, else one that differs in letter case only.
+        """Return the column of a name: an exact match, or else one that differs in letter case only.
 
-        :param is_stored: whether the name was resolved before, when what it now could stand for besides was not there.
-        :raises ColumnError: if there is none, or more than one that differs in letter case, or a dotted text that
-            :meth:`is_ambiguous`.
+        :param is_stored: whether the name was resolved before, without the columns that now make it ambiguous.
+        :raises ColumnError: if no column or several columns match, or if a dotted name :meth:`is_ambiguous`.
         """
         name = column_name(name)
         parts = self._parts(name, is_stored=is_stored) if isinstance(name, str) else name
         written = ".".join(parts)
         if self.transactional and row_key(parts, self.names) is not None:
             raise ColumnError(
-                f"Column {written!r} cannot be resolved here: row keys can be read and compared, and not indexed, "
+                f"Column {written!r} cannot be resolved here: row keys can be read and compared, but not indexed, "
                 "ordered, grouped or aggregated"
             )
         show = str if isinstance(name, str) else quote_name
         top = self._one_of(parts, self._matches(parts[0]), show)
         if top.problem is not None:
             raise UnsupportedError(
-                f"Column {top.name!r} cannot be read here: {top.problem}; hx.sql(...) leaves a query of it to Spark"
+                f"Column {top.name!r} cannot be read here: {top.problem}; hx.sql(...) runs a query of it with Spark"
             )
-        path, found = [top.name], top.type
+        path, data_type = [top.name], top.type
         for part in parts[1:]:
-            if found.kind is not Kind.STRUCT and all(map(self._matches, parts)):
+            if data_type.kind is not Kind.STRUCT and all(map(self._matches, parts)):
                 raise ColumnError(
                     f"Column {written!r} cannot be resolved: {', '.join(map(show, parts))} are a column each, and "
                     "names with dots between them, or in a list of their own, are the way to a field; list them one by "
                     "one"
                 )
-            path.append(_field_name(written, found, part, show))
-            found = found.children[found.field_names.index(path[-1])]
-        return ResolvedColumn(tuple(path), found, self.is_partition(top.name))
+            path.append(_field_name(written, data_type, part, show))
+            data_type = data_type.children[data_type.field_names.index(path[-1])]
+        return ResolvedColumn(tuple(path), data_type, self.is_partition(top.name))
 
-    def is_ambiguous(self, text: str) -> bool:
+    def is_ambiguous(self, dotted_name: str) -> bool:
         """Return True if a dotted name could refer to more than one column or field, ignoring case."""
-        return "." in text and len(self._readings(text)) > 1
+        return "." in dotted_name and len(self._readings(dotted_name)) > 1
 
     def _parts(self, text: str, *, is_stored: bool) -> tuple[str, ...]:
-        """The names on the way to what a text stands for, which may be one name that has dots."""
+        """Split a name into the path of a column or field; a single name may contain dots."""
         if "." not in text:
             return (text,)
         readings = self._readings(text)
@@ -175,23 +174,23 @@ class TableSchema:
         return (text,) if self._matches(text) else tuple(text.split("."))
 
     def _readings(self, text: str) -> list[tuple[str, ...]]:
-        """All that a dotted text could stand for, letter case aside."""
+        """Return the paths that a dotted name could mean, ignoring case."""
         return [path for item in self.columns for path in _readings(text.lower(), (item.name,), item.type)]
 
     def _fields(self, name: str) -> list[tuple[str, ...]]:
-        """The fields of a name within structs, letter case aside; a few of them where there are many."""
-        found = (path for item in self.columns for path in _fields(name.lower(), (item.name,), item.type))
-        return list(islice(found, _LISTED_FIELDS))
+        """Return the first few fields within structs of a name, ignoring case."""
+        paths = (path for item in self.columns for path in _fields(name.lower(), (item.name,), item.type))
+        return list(islice(paths, _LISTED_FIELDS))
 
     def _matches(self, name: str) -> list[TableColumn]:
         exact = [item for item in self.columns if item.name == name]
         return exact or [item for item in self.columns if item.name.lower() == name.lower()]
 
     def _one_of(
-        self, parts: Sequence[str], found: list[TableColumn], show: Callable[[str], str]
+        self, parts: Sequence[str], matches: list[TableColumn], show: Callable[[str], str]
     ) -> TableColumn:
         written = ".".join(parts)
-        if not found:
+        if not matches:
             readings = self._readings(written)
             fields = [] if readings or len(parts) > 1 else self._fields(written)
             if readings:
@@ -204,56 +203,55 @@ class TableSchema:
                     f"did you mean {' or '.join(map(spelled, fields))}? a field is written with its struct"
                 )
             else:
-                # of a field, the struct may be the name that is wrong
+                # the wrong name may be the struct's
                 likely = written if closest(written, self.names) else parts[0]
                 remedy = _remedy(likely, self.names, "columns", show)
             if not self.data_columns:
-                counts = (
-                    " that counts, by its directories and the valid write ids," if self.transactional else ""
-                )
-                remedy += f": no data file of it{counts} tells its columns"
+                valid = "valid data file" if self.transactional else "data file"
+                remedy += f": the table has no {valid} with columns"
             raise ColumnError(f"Column {written!r} cannot be resolved; {remedy}")
-        if len(found) > 1:
+        if len(matches) > 1:
             raise ColumnError(
                 f"Column {written!r} cannot be resolved: it is ambiguous among "
-                f"{', '.join(show(item.name) for item in found)}; write the name in exact letter case"
+                f"{', '.join(show(item.name) for item in matches)}; write the name in exact letter case"
             )
-        return found[0]
+        return matches[0]
 
 
-def column_name(given: object) -> ColumnName:
+def column_name(name: object) -> ColumnName:
     """Normalize the name of a column: other sequences of names become tuples.
 
     :raises ColumnError: for anything else.
     """
-    if isinstance(given, str):
-        return given
-    if isinstance(given, Sequence) and given and all(isinstance(part, str) for part in given):
-        return tuple(given)
+    if isinstance(name, str):
+        return name
+    if isinstance(name, Sequence) and name and all(isinstance(part, str) for part in name):
+        return tuple(name)
     raise ColumnError(
-        f"{shown(given)} is no column: it is a name as text, or the names of a field's path as a tuple"
+        f"{shown(name)} is not a column: pass a name as a string, or the names of a field's path as a tuple"
     )
 
 
-def column_names(given: object, what: str) -> tuple[ColumnName, ...]:
-    """Several columns, each as :func:`column_name` has it.
+def column_names(names_: object, what: str) -> tuple[ColumnName, ...]:
+    """Normalize a list of columns, each as :func:`column_name` does.
 
-    :raises ColumnError: for what is no list, or a list of anything else; ``what`` names it in the message.
+    :param what: the name of the list, for the message.
+    :raises ColumnError: for anything but a list of columns.
     """
-    names = listed(given)
+    names = listed(names_)
     if names is None:
-        example = [given] if isinstance(given, str) else ["a", "b"]
-        raise ColumnError(f"{what} is a list of names, such as {example!r}, not {shown(given)}")
+        example = [names_] if isinstance(names_, str) else ["a", "b"]
+        raise ColumnError(f"{what} is a list of names, such as {example!r}, not {shown(names_)}")
     return tuple(map(column_name, names))
 
 
 def spelled(name: ColumnName) -> str:
-    """A name for people: as SQL has it where its parts are known."""
+    """Return a name for messages: a path of names as SQL writes it, a string as it is."""
     return name if isinstance(name, str) else ".".join(map(quote_name, name))
 
 
 def _readings(wanted: str, path: tuple[str, ...], data_type: OrcType) -> Iterator[tuple[str, ...]]:
-    """The paths of a column and the fields within it that give such a dotted text, in lower case."""
+    """Yield the paths of a column and the fields within it whose dotted name is ``wanted``, in lower case."""
     text = ".".join(path).lower()
     if text == wanted:
         yield path
@@ -263,7 +261,7 @@ def _readings(wanted: str, path: tuple[str, ...], data_type: OrcType) -> Iterato
 
 
 def _fields(wanted: str, path: tuple[str, ...], data_type: OrcType) -> Iterator[tuple[str, ...]]:
-    """The paths of the fields of a name, in lower case, within a column."""
+    """Yield the paths of the fields within a column whose name is ``wanted``, in lower case."""
     if data_type.kind is Kind.STRUCT:
         for name, child in zip(data_type.field_names, data_type.children, strict=True):
             if name.lower() == wanted:
@@ -277,7 +275,7 @@ def merge_schemas(
     *,
     transactional: bool = False,
 ) -> TableSchema:
-    """One schema for all files of a table.
+    """Merge the schemas of all files of a table.
 
     A name in another letter case is the same column, unless one file holds both. Integers widen up to bigint,
     float to double, decimals to one that holds both, char and varchar to string; structs gain fields.
@@ -291,14 +289,14 @@ def merge_schemas(
     distinct: dict[tuple[tuple[str, OrcType], ...], str] = {}
     for path, columns in files:
         if id(columns) not in seen:
-            # held, so that no later sequence gets the same id
+            # keep a reference, so that no later sequence gets the same id
             seen[id(columns)] = columns
             distinct.setdefault(tuple(columns), path)
     names: list[str] = []
     for columns in distinct:
-        own = _distinct_names(columns)
-        taken = {at for at in bind_columns(names, own) if at is not None}
-        names.extend(name for at, name in enumerate(own) if at not in taken)
+        own_names = _distinct_names(columns)
+        taken = {at for at in bind_columns(names, own_names) if at is not None}
+        names.extend(name for at, name in enumerate(own_names) if at not in taken)
     partition_names = {item.name.lower() for item in partition_columns}
     types: list[OrcType | None] = [None] * len(names)
     first_path = [""] * len(names)
@@ -306,26 +304,26 @@ def merge_schemas(
         for at, source in enumerate(bind_columns(names, [name for name, _ in columns])):
             if source is None or names[at].lower() in partition_names:
                 continue
-            new, old = columns[source][1], types[at]
-            if old is None:
-                types[at], first_path[at] = new, path
+            file_type, merged_type = columns[source][1], types[at]
+            if merged_type is None:
+                types[at], first_path[at] = file_type, path
                 continue
-            common = common_type(old, new)
+            common = common_type(merged_type, file_type)
             if common is None:
                 raise TableError(
-                    f"column {names[at]!r} is {_brief(old)} in file {first_path[at]!r} but {_brief(new)} in "
-                    f"file {path!r}, and no type holds both; rewrite one of the files with the other's type"
+                    f"column {names[at]!r} is {_brief(merged_type)} in file {first_path[at]!r} but {_brief(file_type)} "
+                    f"in file {path!r}, and no type holds both; rewrite one of the files with the other's type"
                 )
-            if common is not old:
-                types[at], first_path[at] = common, (path if common is new else first_path[at])
+            if common is not merged_type:
+                types[at], first_path[at] = common, (path if common is file_type else first_path[at])
     by_name = {item.name.lower(): item for item in partition_columns}
     merged: list[TableColumn] = []
-    for name, found in zip(names, types, strict=True):
+    for name, data_type in zip(names, types, strict=True):
         partition = by_name.pop(name.lower(), None)
         if partition is not None:
             merged.append(partition)
-        elif found is not None:
-            merged.append(TableColumn(name, found))
+        elif data_type is not None:
+            merged.append(TableColumn(name, data_type))
     merged.extend(by_name.values())
     return TableSchema(tuple(merged), tuple(partition_columns), transactional)
 
@@ -338,22 +336,22 @@ def bind_columns(names: Sequence[str], file_names: Sequence[str]) -> tuple[int |
     positions: dict[str, int] = {}
     for at, name in enumerate(file_names):
         positions.setdefault(name, at)
-    found = [positions.get(name) for name in names]
-    taken = {at for at in found if at is not None}
+    bound = [positions.get(name) for name in names]
+    taken = {at for at in bound if at is not None}
     if len(taken) == len(names):
-        return tuple(found)
+        return tuple(bound)
     folded: dict[str, int] = {}
     for name, at in positions.items():
         if at not in taken:
             folded.setdefault(name.lower(), at)
     for i, name in enumerate(names):
-        if found[i] is None:
-            found[i] = folded.pop(name.lower(), None)
-    return tuple(found)
+        if bound[i] is None:
+            bound[i] = folded.pop(name.lower(), None)
+    return tuple(bound)
 
 
 def common_type(a: OrcType, b: OrcType) -> OrcType | None:
-    """The narrowest type that holds every value of both without loss, or None; ``a`` itself where it does."""
+    """Return the narrowest type that holds every value of both without loss, ``a`` itself if it does; else None."""
     if a.kind in INTEGER_KINDS and b.kind in INTEGER_KINDS:
         return a if a.kind >= b.kind else b
     if {a.kind, b.kind} == {Kind.LONG, Kind.TIMESTAMP_NTZ}:
@@ -377,8 +375,7 @@ def common_type(a: OrcType, b: OrcType) -> OrcType | None:
 
 
 def _common_decimal(a: OrcType, b: OrcType) -> OrcType | None:
-    # precision 0 is what writers before Hive 0.12 left: no limit was recorded
-    (pa, sa), (pb, sb) = ((t.precision, t.scale) if t.precision else (38, 18) for t in (a, b))
+    (pa, sa), (pb, sb) = _digits(a), _digits(b)
     scale = max(sa, sb)
     precision = scale + max(pa - sa, pb - sb)
     if precision > 38:
@@ -402,14 +399,14 @@ def _common_struct(a: OrcType, b: OrcType) -> OrcType | None:
 
 
 def _with_children(data_type: OrcType, children: Sequence[OrcType | None]) -> OrcType | None:
-    kept = tuple(child for child in children if child is not None)
-    if len(kept) < len(children):
+    known_children = tuple(child for child in children if child is not None)
+    if len(known_children) < len(children):
         return None
-    if len(kept) == len(data_type.children) and all(
-        a is b for a, b in zip(kept, data_type.children, strict=True)
+    if len(known_children) == len(data_type.children) and all(
+        a is b for a, b in zip(known_children, data_type.children, strict=True)
     ):
         return data_type
-    return replace(data_type, column=-1, children=kept)
+    return replace(data_type, column=-1, children=known_children)
 
 
 def _distinct_names(columns: Sequence[tuple[str, OrcType]]) -> list[str]:
@@ -423,16 +420,22 @@ def _field_name(written: str, data_type: OrcType, part: str, show: Callable[[str
         )
     if part in data_type.field_names:
         return part
-    found = [name for name in data_type.field_names if name.lower() == part.lower()]
-    if len(found) != 1:
+    names = [name for name in data_type.field_names if name.lower() == part.lower()]
+    if len(names) != 1:
         remedy = _remedy(part, data_type.field_names, "fields", show)
         raise ColumnError(f"Column {written!r} cannot be resolved; {remedy}")
-    return found[0]
+    return names[0]
 
 
-def _remedy(name: str, names: Sequence[str], what: str, show: Callable[[str], str]) -> str:
-    known = ", ".join(map(show, names[:_LISTED_NAMES])) + (", ..." if len(names) > _LISTED_NAMES else "")
-    return f"{suggestion(name, names, show, 3)}the {what} are: {known}" if names else f"there are no {what}"
+def _remedy(name: str, names: Sequence[str], noun: str, show: Callable[[str], str]) -> str:
+    shown_names = ", ".join(map(show, names[:_LISTED_NAMES])) + (
+        ", ..." if len(names) > _LISTED_NAMES else ""
+    )
+    return (
+        f"{suggestion(name, names, show, 3)}the {noun} are: {shown_names}"
+        if names
+        else f"there are no {noun}"
+    )
 
 
 def _brief(data_type: OrcType) -> str:
@@ -474,15 +477,15 @@ def _digits(data_type: OrcType) -> tuple[int, int]:
     return (data_type.precision, data_type.scale) if data_type.precision else (38, 18)
 
 
-def check_path(found: ResolvedColumn, schema: TableSchema) -> None:
-    """Refuse a field within a struct whose dotted path could stand for something else.
+def check_path(column: ResolvedColumn, schema: TableSchema) -> None:
+    """Reject a field within a struct whose dotted path is ambiguous.
 
-    :raises ColumnError: naming it.
+    :raises ColumnError: with the field's name.
     """
-    if any("." in part for part in found.path[1:]):
+    if any("." in part for part in column.path[1:]):
         raise ColumnError(
-            f"Column {spelled(found.path)} cannot be read by itself: names with a dot within a struct are not "
-            f"supported; read {found.path[0]!r} instead"
+            f"Column {spelled(column.path)} cannot be read by itself: names with a dot within a struct are not "
+            f"supported; read {column.path[0]!r} instead"
         )
-    if found.is_nested and schema.is_ambiguous(found.name):
-        raise ColumnError(f"Column {found.name!r} is ambiguous: read {found.path[0]!r} instead")
+    if column.is_nested and schema.is_ambiguous(column.name):
+        raise ColumnError(f"Column {column.name!r} is ambiguous: read {column.path[0]!r} instead")

@@ -1,4 +1,4 @@
-"""Transactional tables: the data files of the directories that count, and what tells their rows that are there."""
+"""Transactional tables: the data files of the valid directories, and the deletes that apply to their rows."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ _MARKER_BYTES = 256
 class AcidOptions:
     """Options for reading a transactional table.
 
-    :ivar valid: the write ids that are seen.
-    :ivar insert_only: whether the table is known to be one without deletes.
+    :ivar valid: the visible write ids.
+    :ivar insert_only: whether the table's properties say that it has no deletes.
     """
 
     valid: ValidWriteIds = ALL_VALID
@@ -52,7 +52,7 @@ class AcidOptions:
 
 @dataclass(frozen=True, slots=True)
 class TransactionalDirectory:
-    """A table or partition directory that is transactional: its path relative to the table, and what counts in it."""
+    """A transactional table or partition directory: its path relative to the table, and its valid state."""
 
     path: str
     state: AcidState
@@ -60,9 +60,9 @@ class TransactionalDirectory:
 
 @dataclass(frozen=True, slots=True)
 class AcidDataFile:
-    """A data file that counts, and the table or partition directory that it belongs to."""
+    """A valid data file, and the table or partition directory that it belongs to."""
 
-    found: ListedFile
+    file: ListedFile
     root: str
     acid: AcidFile
 
@@ -70,7 +70,7 @@ class AcidDataFile:
 def open_data_file(uri: str, acid: AcidFile | None, cache: FileCache = FILE_CACHE) -> OrcReader:
     """Open a data file, of a transactional directory or another.
 
-    :param cache: as for :class:`~hindex.orc.OrcReader`.
+    :param cache: keeps what is read of files, as for :class:`~hindex.orc.OrcReader`.
     :raises OrcError: if it is not readable as ORC, or is of Hive before 3.
     """
     return OrcReader(uri, cache=cache) if acid is None else open_file(acid.file, cache)
@@ -79,13 +79,13 @@ def open_data_file(uri: str, acid: AcidFile | None, cache: FileCache = FILE_CACH
 def transactional_files(
     table: str, tree: DirectoryTree, uri_of: Callable[[str], str], options: AcidOptions
 ) -> tuple[list[AcidDataFile], tuple[TransactionalDirectory, ...]]:
-    """The data files that count in a table of which some directory is transactional.
+    """List the valid data files of a table with a transactional directory.
 
-    Directories that have original files only belong to it, too.
+    Directories with original files only are part of such a table.
 
     :param table: name for messages.
-    :param uri_of: the URI of a path within the table; of the table itself for none.
-    :raises TableError: where directories are not as Hive leaves them.
+    :param uri_of: gives the URI of a path within the table; ``""`` is the table itself.
+    :raises TableError: if the directories are not as Hive writes them.
     """
     inside: dict[str, list[ListedFile]] = {}
     originals: dict[str, list[ListedFile]] = {}
@@ -104,35 +104,38 @@ def transactional_files(
             )
         directories.setdefault(root, []).append(path)
     _check_levels(table, directories)
-    found: list[AcidDataFile] = []
+    files_of_table: list[AcidDataFile] = []
     states = []
     for root, paths in sorted(directories.items()):
-        one = _Directory(table, root, tree.markers, uri_of, options)
-        state, files = one.files(
+        directory = _Directory(table, root, tree.markers, uri_of, options)
+        state, files = directory.files(
             {path: inside.get(path, []) for path in paths}, tree.acid, originals.get(root, [])
         )
-        found += files
+        files_of_table += files
         states.append(TransactionalDirectory(root, state))
-    return found, tuple(states)
+    return files_of_table, tuple(states)
 
 
 def with_row_ids(files: Iterable[tuple[AcidFile, str, int]]) -> dict[str, AcidFile]:
-    """Flat files with the row id of their first row: counted once for all files of a table.
+    """Number the rows of flat files, for all files of a table at once.
 
-    :param files: of every flat file, its path in the table and number of rows.
+    :param files: every flat file, its path in the table and its number of rows.
+    :returns: by path, the files with the row id of their first row.
     """
     by_directory: dict[str, list[tuple[AcidFile, str, int]]] = {}
     for item in files:
         by_directory.setdefault(item[0].directory, []).append(item)
-    found: dict[str, AcidFile] = {}
-    for some in by_directory.values():
-        first = first_row_ids((path, acid.bucket, rows) for acid, path, rows in some)
-        found |= {path: replace(acid, first_row_id=first.get(path)) for acid, path, _ in some}
-    return found
+    with_ids: dict[str, AcidFile] = {}
+    for files_of_directory in by_directory.values():
+        first = first_row_ids((path, acid.bucket, rows) for acid, path, rows in files_of_directory)
+        with_ids |= {
+            path: replace(acid, first_row_id=first.get(path)) for acid, path, _ in files_of_directory
+        }
+    return with_ids
 
 
 def _root(directory: str) -> str:
-    """The table or partition directory that a directory is in, or is."""
+    """Return the table or partition directory at or above a directory."""
     parts = directory.split("/")
     while parts and "=" not in parts[-1]:
         parts.pop()
@@ -140,7 +143,7 @@ def _root(directory: str) -> str:
 
 
 def _check_levels(table: str, directories: Mapping[str, Sequence[str]]) -> None:
-    """Refuse deltas above partitions: what they stand for cannot be told."""
+    """Reject deltas above partitions: the partition of their rows is undefined."""
     for below in directories:
         above = below
         while above:
@@ -222,32 +225,32 @@ class _Directory:
                 file = replace(file, length=min(file.length, acid.file.flush_length))
             return AcidDataFile(file, self._root, acid)
 
-        found = []
+        data_files = []
         for directory in state.directories:
             if directory.kind is DirectoryKind.DELETE_DELTA:
                 continue
             is_base = directory.kind is DirectoryKind.BASE
             files, lengths = self._split(inside[prefix + directory.name])
-            least, most = directory.min_write_id, directory.max_write_id
-            is_newer = least < most and not self._options.valid.all_decided(least, most)
-            found += [
+            first_id, last_id = directory.min_write_id, directory.max_write_id
+            is_newer = first_id < last_id and not self._options.valid.all_decided(first_id, last_id)
+            data_files += [
                 described(
                     file,
-                    0 if is_base else least,
-                    least,
+                    0 if is_base else first_id,
+                    first_id,
                     directory.statement,
                     lengths,
                     is_newer=is_newer,
                 )
                 for file in files
             ]
-        found += [described(names[name], 0, 0, -1, flat_lengths) for name in state.originals]
-        return state, found
+        data_files += [described(names[name], 0, 0, -1, flat_lengths) for name in state.originals]
+        return state, data_files
 
     def _deletes(
         self, state: AcidState, inside: Mapping[str, list[ListedFile]], prefix: str
     ) -> list[DeleteFile]:
-        found = []
+        delete_files = []
         for directory in state.delete_deltas:
             files, lengths = self._split(inside[prefix + directory.name])
             for file in files:
@@ -256,8 +259,8 @@ class _Directory:
                 if file.length and stored.flush_length != 0:
                     changed = file.changed_ns or file.mtime_ns
                     write_ids = directory.min_write_id, directory.max_write_id
-                    found.append(DeleteFile(stored, *write_ids, file.length, changed))
-        return found
+                    delete_files.append(DeleteFile(stored, *write_ids, file.length, changed))
+        return delete_files
 
     def _check_delete(self, file: ListedFile, directory: AcidDirectory) -> None:
         if not is_bucket_file(file.name):
@@ -267,7 +270,7 @@ class _Directory:
             )
 
     def _split(self, files: Iterable[ListedFile]) -> tuple[list[ListedFile], dict[str, int]]:
-        """The data files of a directory, and what side files say of their lengths."""
+        """Return the data files of a directory, and the lengths recorded in side files."""
         data, lengths = [], {}
         for file in files:
             if file.name.endswith(FLUSH_LENGTH):
@@ -282,19 +285,19 @@ class _Directory:
     def _marker(self, directory: str) -> Callable[[], bool] | None:
         """Return a reader of the file that marks a directory as written by a compaction, or None."""
         marker = f"{directory}/{METADATA_FILE}"
-        return partial(self._tells_compacted, marker) if marker in self._markers else None
+        return partial(self._is_compacted, marker) if marker in self._markers else None
 
-    def _tells_compacted(self, marker: str) -> bool:
+    def _is_compacted(self, marker: str) -> bool:
         try:
             return is_compacted(self._content(marker, _MARKER_BYTES))
         except ValueError as error:
             raise TableError(
-                f"Table {self._table!r} is invalid: {marker!r} should tell what wrote its base: {error}; restore it, "
-                "or run a major compaction with Hive"
+                f"Table {self._table!r} is invalid: {marker!r} should name the compaction that wrote its base: {error}"
+                "; restore it, or run a major compaction with Hive"
             ) from error
 
-    def _content(self, path: str, most: int | None = None) -> bytes:
-        """The bytes of a small file, or the first of them."""
+    def _content(self, path: str, max_bytes: int | None = None) -> bytes:
+        """Read a small file, or its first bytes."""
         try:
             source = open_source(self._uri_of(path))
         except OrcError as error:
@@ -306,7 +309,7 @@ class _Directory:
             raise
         try:
             size = source.size()
-            (content,) = source.read([(0, size if most is None else min(size, most))])
+            (content,) = source.read([(0, size if max_bytes is None else min(size, max_bytes))])
             return bytes(content)
         finally:
             source.close()

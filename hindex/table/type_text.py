@@ -1,6 +1,6 @@
-"""Types as text that can be read back.
+"""Types as strings that can be parsed.
 
-The text is that of ``str(OrcType)``, with backticks around field names that are not plain words.
+The string is ``str(OrcType)`` with backticks around field names that are not plain words.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 
 from hindex.orc.metadata.types import Kind, OrcType
 
-#: Deeper types are refused: no table has them, and the parser recurses.
+#: Deeper types are rejected: no table has them, and the parser recurses.
 MAX_DEPTH = 200
 
 _PRIMITIVES = {
@@ -37,7 +37,7 @@ _NUMBER = re.compile(r"[0-9]{1,10}")
 
 
 def type_text(data_type: OrcType) -> str:
-    """The text of a type; :func:`parse_type` gives an equal type back (but for column numbers).
+    """Return a type as a string; :func:`parse_type` returns an equal type (but for column numbers).
 
     >>> str(parse_type("struct<a:int,b:array<decimal(10,2)>>"))
     'struct<a:int,b:array<decimal(10,2)>>'
@@ -51,15 +51,15 @@ def type_text(data_type: OrcType) -> str:
 
 
 def parse_type(text: str) -> OrcType:
-    """The type that a text stands for; columns are numbered in pre-order from 0, as in a file.
+    """Parse a type; columns are numbered in pre-order from 0, as in a file.
 
-    :raises ValueError: if the text is no type.
+    :raises ValueError: if the string is not a type.
     """
     parser = _Parser(text)
-    found = parser.type(0)
+    data_type = parser.type(0)
     if parser.at != len(text):
         raise parser.error("the end")
-    return found
+    return data_type
 
 
 def _quoted(name: str) -> str:
@@ -72,20 +72,20 @@ class _Parser:
         self.at = 0
         self.column = 0
 
-    def error(self, wanted: str) -> ValueError:
+    def error(self, expected: str) -> ValueError:
         return ValueError(
-            f"not a type: {wanted} is expected at position {self.at} of {_shortened(self.text)!r}"
+            f"not a type: {expected} is expected at position {self.at} of {_shortened(self.text)!r}"
         )
 
-    def take(self, mark: str) -> bool:
-        if not self.text.startswith(mark, self.at):
+    def take(self, token: str) -> bool:
+        if not self.text.startswith(token, self.at):
             return False
-        self.at += len(mark)
+        self.at += len(token)
         return True
 
-    def need(self, mark: str) -> None:
-        if not self.take(mark):
-            raise self.error(repr(mark))
+    def need(self, token: str) -> None:
+        if not self.take(token):
+            raise self.error(repr(token))
 
     def type(self, depth: int) -> OrcType:
         if depth > MAX_DEPTH:
@@ -97,11 +97,7 @@ class _Parser:
             return OrcType(Kind.TIMESTAMP_INSTANT, column)
         word = _WORD.match(self.text, self.at)
         name = word.group() if word else ""
-        if (
-            name not in _PRIMITIVES
-            and name not in _LISTS
-            and name not in ("struct", "decimal", "char", "varchar")
-        ):
+        if name not in _NAMES:
             raise self.error("the name of a type")
         self.at += len(name)
         if name in _PRIMITIVES:
@@ -164,11 +160,11 @@ class _Parser:
                 return "`".join(parts)
 
     def number(self) -> int:
-        found = _NUMBER.match(self.text, self.at)
-        if found is None:
+        match = _NUMBER.match(self.text, self.at)
+        if match is None:
             raise self.error("a number")
-        self.at = found.end()
-        return int(found.group())
+        self.at = match.end()
+        return int(match.group())
 
 
 def _shortened(text: str) -> str:

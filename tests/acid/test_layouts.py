@@ -54,7 +54,9 @@ def test_markers_that_tell_nothing_known(tmp_path: Path, content: str) -> None:
     (tmp_path / "base_4" / "_metadata_acid").write_text(content)
     assert ids_of(tmp_path) == ids_of(tmp_path, f"t:9:{MOST}::") == [4]
     for valid in ("t:9:3:3:", f"t:9:{MOST}::4", f"t:3:{MOST}::"):
-        with pytest.raises(TableError, match="'base_4/_metadata_acid' should tell what wrote its base"):
+        with pytest.raises(
+            TableError, match="'base_4/_metadata_acid' should name the compaction that wrote its base"
+        ):
             ids_of(tmp_path, valid)
     # a newer base needs none of an older one, in a delta it tells nothing, and what a name tells needs no marker
     insert(tmp_path / "base_5" / "bucket_00000", 5, [5])

@@ -16,16 +16,18 @@ from hindex.orc.metadata.types import Kind, OrcType
 
 def test_groups_that_are_held_are_not_put_together_for_every_part(monkeypatch: pytest.MonkeyPatch) -> None:
     put: list[int] = []
-    real = groups._joined
+    real = groups._merge
 
     def counted(parts: Any) -> pa.Table:
         put.append(sum(part.num_rows for part in parts))
         return real(parts)
 
-    monkeypatch.setattr(groups, "_joined", counted)
-    monkeypatch.setattr(groups, "_HELD_GROUPS", 50)
+    monkeypatch.setattr(groups, "_merge", counted)
+    monkeypatch.setattr(groups, "_MAX_PENDING_GROUPS", 50)
     ones = np.ones(10, np.int64)
-    parts = (groups.of_key_counts(KeyCounts(np.arange(at, at + 10), ones, 1)) for at in range(0, 4000, 10))
+    parts = (
+        groups.groups_from_key_counts(KeyCounts(np.arange(at, at + 10), ones, 1)) for at in range(0, 4000, 10)
+    )
     found = groups.merge_groups([OrcType(Kind.LONG)], parts)
     assert found.column(0).to_pylist() == [None, *range(4000)]
     assert found.column("count").to_pylist() == [400] + [1] * 4000
@@ -44,7 +46,7 @@ def test_groups_in_order(kinds: str) -> None:
         columns = [[values[kind == "s"][i] for i in rng.integers(0, 5, 40)] for kind in kinds]
         rows += list(zip(*columns, strict=True))
         parts.append(
-            groups.of_values(
+            groups.groups_from_values(
                 types, [pa.array(c, of.to_arrow()) for c, of in zip(columns, types, strict=True)]
             )
         )
@@ -54,12 +56,12 @@ def test_groups_in_order(kinds: str) -> None:
     def rank(row: tuple[Any, ...]) -> list[Any]:
         return [(value is not None, value.encode() if isinstance(value, str) else value) for value in row]
 
-    keys = [groups.values_of(of, found, at).to_pylist() for at, of in enumerate(types)]
+    keys = [groups.group_values(of, found, at).to_pylist() for at, of in enumerate(types)]
     wanted = sorted(counted, key=rank)
     assert list(zip(*keys, strict=True)) == wanted
-    assert groups.counts_of(found).to_pylist() == [counted[row] for row in wanted]
+    assert groups.row_counts(found).to_pylist() == [counted[row] for row in wanted]
     assert groups.merge_groups(types, []).num_rows == 0
-    nulls = groups.of_values(types, [pa.nulls(3, of.to_arrow()) for of in types])
+    nulls = groups.groups_from_values(types, [pa.nulls(3, of.to_arrow()) for of in types])
     assert groups.merge_groups(types, [nulls, nulls]).to_pylist() == [
         dict.fromkeys(map(str, range(len(types)))) | {"count": 6}
     ]
@@ -79,12 +81,12 @@ def test_groups_are_sorted_once(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(groups, name, counted)
 
     told("ordered")
-    told("_joined_integers")
+    told("_merge_integers")
     for kind, array, expected in (
-        (Kind.LONG, pa.array([3, None, 1, 3]), ["_joined_integers", "ordered"]),
+        (Kind.LONG, pa.array([3, None, 1, 3]), ["_merge_integers", "ordered"]),
         (Kind.STRING, pa.array(["b", None, "a", "b"]), ["ordered"]),
     ):
-        parts = [groups.of_values([OrcType(kind)], [array]) for _ in range(3)]
+        parts = [groups.groups_from_values([OrcType(kind)], [array]) for _ in range(3)]
         assert groups.merge_groups([OrcType(kind)], parts).column("count").to_pylist() == [3, 3, 6]
         assert calls == expected
         calls.clear()

@@ -237,6 +237,6 @@ def test_explained(table: Table) -> None:
 
 
 def test_groups_are_put_together_as_they_come(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(groups, "_HELD_GROUPS", 30)
+    monkeypatch.setattr(groups, "_MAX_PENDING_GROUPS", 30)
     assert found_groups(table.scan(), "a") == grouped(A)
     assert found_groups(table.scan(), "s") == grouped(S)

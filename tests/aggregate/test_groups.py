@@ -9,7 +9,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hindex.aggregate.groups import Groups, counts_of, distinct_of, merge_groups, of_values, ordered, table_of
+from hindex.aggregate.groups import (
+    Groups,
+    count_distinct,
+    groups_from_values,
+    make_groups,
+    merge_groups,
+    row_counts,
+    sort_groups,
+)
 from hindex.orc.metadata.types import Kind, OrcType
 
 Row = tuple[int | bytes | None, ...]
@@ -35,7 +43,7 @@ def made(kinds: list[str], counted: dict[Row, int]) -> Groups:
         pa.array([row[at] for row in counted], pa.int64() if kind == "integer" else pa.large_binary())
         for at, kind in enumerate(kinds)
     ]
-    return table_of(keys, pa.array(counted.values(), pa.int64()))
+    return make_groups(keys, pa.array(counted.values(), pa.int64()))
 
 
 def valued(kinds: list[str], counted: Counter[Row]) -> Groups:
@@ -43,7 +51,7 @@ def valued(kinds: list[str], counted: Counter[Row]) -> Groups:
     rows = list(counted.elements())
     types = [TYPES[kind] for kind in kinds]
     texts = [[value.decode() if isinstance(value, bytes) else value for value in row] for row in rows]
-    return of_values(
+    return groups_from_values(
         types, [pa.array([row[at] for row in texts], of.to_arrow()) for at, of in enumerate(types)]
     )
 
@@ -69,8 +77,8 @@ def test_groups_are_ordered_and_put_together(kinds: list[str], rng: np.random.Ge
         expected = sorted(total.items(), key=lambda item: place(item[0]))
         for make in (valued, made):
             found = merge_groups(types, [make(kinds, Counter(part)) for part in parts])
-            assert list(zip(rows_of(found), counts_of(found).to_pylist(), strict=True)) == expected
-        assert rows_of(ordered(made(kinds, total))) == [row for row, _ in expected]
+            assert list(zip(rows_of(found), row_counts(found).to_pylist(), strict=True)) == expected
+        assert rows_of(sort_groups(made(kinds, total))) == [row for row, _ in expected]
 
 
 @pytest.mark.parametrize(
@@ -78,16 +86,16 @@ def test_groups_are_ordered_and_put_together(kinds: list[str], rng: np.random.Ge
 )
 def test_values_of_each_combination(kinds: list[str], rng: np.random.Generator) -> None:
     for _ in range(100):
-        groups = ordered(made(kinds, Counter(draw(rng, kinds, int(rng.integers(0, 200))))))
+        groups = sort_groups(made(kinds, Counter(draw(rng, kinds, int(rng.integers(0, 200))))))
         expected = [
             sum(row[-1] is not None for row in rows)
             for _, rows in groupby(rows_of(groups), key=lambda row: row[:-1])
         ]
-        assert distinct_of(groups).to_pylist() == expected
+        assert count_distinct(groups).to_pylist() == expected
         # of a part of an array, too
         half = groups.slice(groups.num_rows // 2)
         expected = [
             sum(row[-1] is not None for row in rows)
             for _, rows in groupby(rows_of(half), key=lambda row: row[:-1])
         ]
-        assert distinct_of(half).to_pylist() == expected
+        assert count_distinct(half).to_pylist() == expected

@@ -296,8 +296,8 @@ def test_fields_of_a_json_list(dotted: Path, spark: SparkSession) -> None:
     for columns, message in [
         ('["n", "a.b"]', "as a tuple of names"),
         ('["n", ["a", "b"]]', "Column 'a.b' cannot be told from another of that name"),
-        ('["n", 5]', "5 is no column: it is a name as text"),
-        ('["n", []]', "is no column: it is a name as text"),
+        ('["n", 5]', "5 is not a column: pass a name as a string"),
+        ('["n", []]', "is not a column: pass a name as a string"),
     ]:
         with pytest.raises(Exception, match="(?s)" + message):
             read(columns)

@@ -217,7 +217,7 @@ def test_lists_of_names_are_tuples(path: Path) -> None:
                 assert scan.count(None) == ROWS
                 continue
             with pytest.raises(
-                ColumnError, match=f"^{re.escape(repr(wrong))} is no column: it is a name as text"
+                ColumnError, match=f"^{re.escape(repr(wrong))} is not a column: pass a name as a string"
             ):
                 ask(wrong)
     several: Any

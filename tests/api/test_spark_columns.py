@@ -147,7 +147,10 @@ def test_columns_of_pyspark_where_they_have_no_place(spark: SparkSession, tmp_pa
             lambda: table.scan(columns=f.col("id")),
             r"columns is a list of names, such as \['a', 'b'\], not Column<'id'>",
         ),
-        (lambda: table.scan(columns=[f.col("id")]), r"^Column<'id'> is no column: it is a name as text, or"),
+        (
+            lambda: table.scan(columns=[f.col("id")]),
+            r"^Column<'id'> is not a column: pass a name as a string, or",
+        ),
         (lambda: column.isin(f.col("b")), "^Column<'b'> of type Column is not a value of SQL: use None,"),
         (lambda: column == f.col("b"), "^Column<'b'> of type Column is not a value of SQL: use None,"),
         (lambda: table.check_indexes(f.col("b")), "^names is Column<'b'>: it is a list of names, such as "),

@@ -83,8 +83,16 @@ CASES: list[tuple[Callable[[Any], object], type[Exception], str]] = [
         ColumnError,
         "columns is a list of names, such as ['a', 'b'], not Expr(id)",
     ),
-    (lambda t: t.scan(columns=[col("id")]), ColumnError, "Expr(id) is no column: it is a name as text, or"),
-    (lambda t: t.scan(columns=[pc.field("id")]), ColumnError, "<pyarrow.compute.Expression id> is no column"),
+    (
+        lambda t: t.scan(columns=[col("id")]),
+        ColumnError,
+        "Expr(id) is not a column: pass a name as a string, or",
+    ),
+    (
+        lambda t: t.scan(columns=[pc.field("id")]),
+        ColumnError,
+        "<pyarrow.compute.Expression id> is not a column",
+    ),
     (
         lambda t: t.scan(columns=[["id", "a"]]).to_arrow(),
         ColumnError,

@@ -257,7 +257,7 @@ def test_names_are_written_as_in_sql(connection: LocalConnection, tmp_path: Path
     table.create_index("i", "a b")
     told = table.scan("`a b` = 2", ["a b"]).explain()
     assert told.fixed == ("a b",)
-    assert told.told == "not read (constant under the predicate): `a b`"
+    assert told.not_read == "not read (constant under the predicate): `a b`"
 
 
 def test_a_table_without_files_is_told_as_such(connection: LocalConnection, tmp_path: Path) -> None:

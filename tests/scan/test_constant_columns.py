@@ -175,7 +175,7 @@ def test_what_is_too_large_for_an_array_is_read(
 
     assert asked().to_arrow().num_rows == ROWS // 4
     assert work(opened) == 0
-    monkeypatch.setattr(file_columns, "_MOST_BYTES", 100)
+    monkeypatch.setattr(file_columns, "_MAX_BYTES", 100)
     assert asked().to_arrow().column("text").to_pylist() == ["ä'b"] * (ROWS // 4)
     assert work(opened) > 0
 

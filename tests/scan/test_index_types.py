@@ -135,7 +135,7 @@ def test_two_inexact_indexes_leave_what_both_leave(tmp_path: Path, monkeypatch: 
         for task in scan.plan().tasks:
             with OpenTask(task) as opened:
                 (leaf,) = leaves(task.filter)
-                alone = {name: bounds.upper for name, bounds in opened.alone(0, leaf)}
+                alone = {name: bounds.upper for name, bounds in opened.lookup_each(0, leaf)}
                 assert set(alone) == {"a_minmax", "a_bloom"}
                 both = alone["a_minmax"] & alone["a_bloom"]
                 assert set(expected) <= set(both)

@@ -171,7 +171,9 @@ def test_what_does_not_pay_is_information(
     table: Table, lines: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hindex.scan.lookup.is_cheap", lambda effort: False)
-    monkeypatch.setattr("hindex.scan.lookup.why_not_ask", lambda *args, **options: "it would save nothing")
+    monkeypatch.setattr(
+        "hindex.scan.lookup.reason_to_skip_lookup", lambda *args, **options: "it would save nothing"
+    )
     assert table.scan("a = 3", ["id"]).to_arrow().num_rows == 900
     ((level, line),) = lines()
     assert level == logging.INFO

@@ -121,7 +121,7 @@ def test_a_fixed_value_that_is_too_large_for_the_rows_of_one_stripe(
     write_columns(tmp_path / "f" / "one.orc", columns, codec="zstd", **options)
     found = connection.table(str(tmp_path / "f"))
     found.create_index("by_s", "s")
-    monkeypatch.setattr(file_columns, "_MOST_BYTES", 100)
+    monkeypatch.setattr(file_columns, "_MAX_BYTES", 100)
     assert found.scan("s = 'x'", ["s"]).to_arrow().column("s").to_pylist() == ["x"] * letters.count("x")
 
 

@@ -73,12 +73,12 @@ def test_without_a_catalog(table: Path) -> None:
     assert [file.path for file in found.files] == ["p=1/a", "p=1/deep/b", "p=2/old", "p=9/dropped"]
 
 
-@pytest.mark.parametrize(("name", "what"), [("delta_1_1/bucket_00000", "transactional"), ("", "a file")])
-def test_what_a_place_cannot_be(table: Path, tmp_path: Path, name: str, what: str) -> None:
+@pytest.mark.parametrize(("name", "kind"), [("delta_1_1/bucket_00000", "transactional"), ("", "a file")])
+def test_what_a_place_cannot_be(table: Path, tmp_path: Path, name: str, kind: str) -> None:
     put(tmp_path / "odd" / name if name else tmp_path / "odd")
     odd = CatalogPartitions(frozenset({"p=1"}), (PartitionLocation("p=2", str(tmp_path / "odd")),))
     with pytest.raises(
-        TableError, match=rf"the place '.*/odd' of partition 'p=2' is {what}, and partitions away"
+        TableError, match=rf"the location '.*/odd' of partition 'p=2' is {kind}, and external partitions"
     ):
         list_data_files(str(table), partitions=odd)
 
