@@ -30,7 +30,7 @@ from hindex.orc.metadata.types import Kind, OrcType
 from hindex.orc.reader.file_indexes import FileIndexes
 from hindex.store.build_files import StagedFile
 from hindex.store.storage import open_storage
-from hindex.table.file_schema import FilePath, bind_paths, file_schema
+from hindex.table.file_schema import FilePath, bind_paths, convert_array, file_schema
 from hindex.table.transactional import open_data_file
 from hindex.table.type_text import type_text
 

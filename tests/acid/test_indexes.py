@@ -265,7 +265,7 @@ def test_an_emptied_partition_keeps_its_column(tmp_path: Path, connection: Local
     # the directory tells the partition, and nothing the other columns, once the index has forgotten the file
     assert table.refresh_indexes().changed
     assert table.scan().to_arrow().schema == pa.schema([("p", pa.int32())])
-    with pytest.raises(ColumnError, match="the columns are: p: no data file"):
+    with pytest.raises(ColumnError, match="the columns are: p: the table has no valid data file"):
         table.scan(where="k = 2").count()
 
 
