@@ -30,7 +30,7 @@ MAX_BLOCK_SIZE = 1 << 23
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 
-#: A decompressor of zstd may not be shared between threads.
+#: Threads may not share a decompressor of zstd.
 _local = threading.local()
 
 
@@ -39,7 +39,7 @@ class Codec:
     """A way to decompress chunks.
 
     ``decompress(body, out)`` fills ``out`` and returns the number of bytes written. ``is_partial`` codecs stop when
-    ``out`` is full, so that the head of a chunk costs less than the whole; the others need room for all of it.
+    ``out`` is full, so that the beginning of a chunk costs less than the whole; the others need room for all of it.
     ``measure(data, offsets, lengths, originals, sizes)`` fills ``sizes`` with the content sizes that chunks record, -1
     for chunks that do not; it is None for codecs whose chunks never do.
     """
@@ -78,7 +78,7 @@ def _snappy_size(head: bytes) -> int:
 
 
 def _decompress_lz4(body: memoryview, out: Bytes) -> int:
-    # without the length, a block whose first four bytes could be one is decompressed from the fifth on
+    # without the length, cramjam takes the first four bytes for one
     return int(cramjam.lz4.decompress_block_into(body, out.data, output_len=len(out)))
 
 
@@ -128,17 +128,19 @@ CODECS: dict[int, Codec] = {
 
 
 def codec_of(kind: int, path: str) -> Codec | None:
-    """Get the codec with a number, or None for uncompressed files.
+    """Return the codec of a compression kind, or None for uncompressed files.
 
-    :raises OrcError: for a number that this version does not know.
+    :raises OrcError: for an unknown kind.
     """
     if kind == 0:
         return None
     try:
         return CODECS[kind]
     except KeyError:
-        known = ", ".join(f"{number} ({codec.name})" for number, codec in CODECS.items())
-        raise OrcError(f"unknown compression codec {kind}: known are 0 (none), {known}", path=path) from None
+        codecs = ", ".join(f"{number} ({codec.name})" for number, codec in CODECS.items())
+        raise OrcError(
+            f"unknown compression codec {kind}: the codecs are 0 (none), {codecs}", path=path
+        ) from None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,7 +148,7 @@ class Chunks:
     """Chunks of a stream, ascending; arrays of equal length.
 
     ``offsets`` are those of the headers, ``lengths`` the bytes of the bodies, ``originals`` 1 for a body that is not
-    compressed, and ``sizes`` the bytes of the contents, -1 where only decompressing shows them.
+    compressed, and ``sizes`` the bytes of the contents, -1 if unknown before decompression.
     """
 
     offsets: Ints
@@ -164,7 +166,7 @@ class Chunks:
 
 
 class Decompressor:
-    """Decompresses the chunks of one file, and counts them."""
+    """Decompresses the chunks of a file, and counts them."""
 
     def __init__(self, codec: Codec | None, block_size: int) -> None:
         self.codec = codec
@@ -176,8 +178,8 @@ class Decompressor:
     def list_chunks(self, data: Bytes, begins: Ints, ends: Ints, extras: Ints | None = None) -> Chunks:
         """List the chunks that begin in ascending ranges of a stream's bytes.
 
-        :param extras: how many more are listed behind each range, where there are such.
-        :raises OrcError: if a chunk runs past the end of the bytes, or its head is corrupt.
+        :param extras: the number of chunks to list behind each range.
+        :raises OrcError: if a chunk runs past the end of the bytes, or its header is corrupt.
         """
         if extras is None:
             extras = np.zeros(len(begins), np.int64)
@@ -200,9 +202,9 @@ class Decompressor:
             except ValueError as error:
                 raise OrcError(f"corrupt {self.codec.name} chunk: {error}") from error
         if count and int(sizes.max()) > self.block_size:
-            at = int(np.argmax(sizes))
+            index = int(np.argmax(sizes))
             raise OrcError(
-                f"the chunk at byte {offsets[at]} has {sizes[at]} bytes, beyond the block size {self.block_size}"
+                f"the chunk at byte {offsets[index]} has {sizes[index]} bytes, beyond the block size {self.block_size}"
             )
         return Chunks(offsets, lengths, originals, sizes)
 
@@ -210,7 +212,7 @@ class Decompressor:
         """Decompress the beginning of a chunk into ``out``; returns the bytes written.
 
         :param data: the bytes of the stream.
-        :raises OrcError: if the chunk is corrupt, or shorter than its head says.
+        :raises OrcError: if the chunk is corrupt, or shorter than its recorded size.
         """
         begin, length = int(chunks.offsets[index]) + HEADER_LENGTH, int(chunks.lengths[index])
         size = int(chunks.sizes[index])
@@ -232,9 +234,7 @@ class Decompressor:
                     f"corrupt {self.codec.name} chunk at byte {begin - HEADER_LENGTH}: {error}"
                 ) from error
         if size >= 0 and count < min(size, len(out)):
-            raise OrcError(
-                f"the chunk at byte {begin - HEADER_LENGTH} ends after {count} bytes and claims {size}"
-            )
+            raise OrcError(f"the chunk at byte {begin - HEADER_LENGTH} ends after {count} of {size} bytes")
         self.chunks += 1
         self.bytes_in += length
         self.bytes_out += count
@@ -243,7 +243,7 @@ class Decompressor:
     def decompress_all(self, data: memoryview, limit: int) -> bytes:
         """Decompress a whole metadata section, or stream: at most ``limit`` bytes.
 
-        :raises OrcError: if a chunk is corrupt, or there is more.
+        :raises OrcError: if a chunk is corrupt, or there are more bytes.
         """
         if self.codec is None:
             return bytes(data)
@@ -260,14 +260,14 @@ class Decompressor:
         return b"".join(pieces)
 
     def add_counts(self, other: Decompressor) -> None:
-        """Add the counts of another one."""
+        """Add the counts of another decompressor."""
         self.chunks += other.chunks
         self.bytes_in += other.bytes_in
         self.bytes_out += other.bytes_out
 
 
 def _codec_errors() -> tuple[type[BaseException], ...]:
-    found: list[Any] = [
+    errors: list[Any] = [
         ValueError,
         OverflowError,
         cramjam.DecompressionError,
@@ -280,8 +280,8 @@ def _codec_errors() -> tuple[type[BaseException], ...]:
     except ImportError:
         pass
     else:
-        found += [lzallright.LZOError]
-    return tuple(found)
+        errors += [lzallright.LZOError]
+    return tuple(errors)
 
 
 _CODEC_ERRORS = _codec_errors()

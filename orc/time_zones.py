@@ -152,7 +152,7 @@ def to_wall_clock(micros: Ints, zone: str) -> Ints:
 def to_instants(clocks: Ints, stored: Ints, zone: str) -> Ints:
     """Convert wall clock readings of a writer to the instants that a Java reader in ``zone`` shows them at.
 
-    Where the writer's zone is the reader's, the result is ``stored``: so an hour that occurs twice is told apart.
+    If the writer's zone is the reader's, the result is ``stored``, so that a repeated hour stays distinct.
 
     Source: ``SerializationUtils.convertBetweenTimezones`` of ORC's Java library, and Spark's
     ``rebaseJulianToGregorianMicros``, which replaces Java's older calendar of a zone by ``java.time``'s.

@@ -21,14 +21,14 @@ MAX_ARRAY_BYTES = (1 << 31) - 1
 
 
 def allocate(size: int, dtype: type[Scalar]) -> npt.NDArray[Scalar]:
-    """Get memory for so many values; a corrupt file may claim any number.
+    """Allocate an array of ``size`` values; a corrupt file may claim any number.
 
-    :raises OrcError: if there is not so much.
+    :raises OrcError: if memory does not suffice.
     """
     try:
         return np.empty(size, dtype)
     except (MemoryError, ValueError) as error:
-        raise OrcError(f"there should be {size} values, more than memory has room for") from error
+        raise OrcError(f"there should be {size} values, more than fit in memory") from error
 
 
 def validity(valid: npt.NDArray[Any] | None) -> pa.Buffer | None:
@@ -36,7 +36,7 @@ def validity(valid: npt.NDArray[Any] | None) -> pa.Buffer | None:
 
 
 def scatter_valid(values: npt.NDArray[Any], valid: Bytes | None) -> npt.NDArray[Any]:
-    """Put values at the slots that are not null, zeros at the others.
+    """Place values in the slots that are not null, and zeros in the others.
 
     :param valid: uint8[N], 1 where a slot is not null; None if none is.
     """
@@ -51,7 +51,7 @@ def scatter_valid(values: npt.NDArray[Any], valid: Bytes | None) -> npt.NDArray[
 
 
 def fixed_array(data_type: pa.DataType, values: npt.NDArray[Any], valid: Bytes | None) -> pa.Array:
-    """Make an array of a fixed-width type; ``values`` are those that are not null, in its physical type."""
+    """Make an array of a fixed-width type from the non-null values, which have its physical type."""
     full = np.ascontiguousarray(scatter_valid(values, valid))
     return pa.Array.from_buffers(data_type, len(full), [validity(valid), pa.py_buffer(full)])
 
@@ -64,14 +64,14 @@ def bool_array(values: npt.NDArray[Any], valid: Bytes | None) -> pa.Array:
 
 
 def with_nulls(array: pa.Array, valid: Bytes | None) -> pa.Array:
-    """Put an array's values at the slots that are valid, nulls at the others."""
+    """Place an array's values in the valid slots, and nulls in the others."""
     if valid is None:
         return array
     return array.take(fixed_array(pa.int64(), np.arange(len(array)), valid))
 
 
 def check_size(total: int) -> None:
-    """Refuse strings of so many bytes in one array."""
+    """Refuse more bytes of strings than one array holds."""
     if total > MAX_ARRAY_BYTES:
         raise OrcError(
             f"the selected values take {total} bytes, more than one array holds: select fewer rows"
@@ -79,15 +79,15 @@ def check_size(total: int) -> None:
 
 
 def pad_strings(array: pa.Array, length: int) -> pa.Array:
-    """Fill CHAR values with blanks up to so many characters: writers may leave these out, or count bytes.
+    """Pad CHAR values with spaces to ``length`` characters: writers may leave these out, or count bytes.
 
-    :raises OrcError: if that is more than one array holds.
+    :raises OrcError: if the result exceeds one array.
     """
     characters = pc.utf8_length(array)
-    least = pc.min(characters).as_py()
-    if least is None or least >= length:
+    shortest = pc.min(characters).as_py()
+    if shortest is None or shortest >= length:
         return array
-    # pyarrow goes by what it would be if none of them had a character
+    # pyarrow's limit is on padding as if all values were empty
     if array.get_total_buffer_size() + len(array) * length <= MAX_ARRAY_BYTES:
         return pc.utf8_rpad(array, width=length, padding=" ")
     blanks = pc.max_element_wise(pc.subtract(length, characters.cast(pa.int64())), 0)

@@ -1,7 +1,7 @@
-"""Columns of any type at selected rows.
+"""Decoders of columns of any type at selected rows.
 
-A child has values only where its parents are not null, and its row index counts just these. So the selected rows of a
-row group become, level by level, selected values of the same row group in the child's own numbers.
+A child has values only where its parents are not null, and its row index counts only these. So the selected rows of a
+row group become, level by level, selected values of the same row group in the child's own numbering.
 Source: ORC specification v1, "Column Encodings" and the sections on the types.
 """
 
@@ -39,7 +39,7 @@ Ints = npt.NDArray[np.int64]
 
 _MAX_INT32 = (1 << 31) - 1
 
-#: No string is so long: one array holds fewer bytes. So the lengths of a stripe's rows, fewer than 2^31, add up to less
+#: All strings are shorter, as they fit one array. So the lengths of a stripe's rows, fewer than 2^31, add up to less
 #: than 2^62.
 _MAX_LENGTH = MAX_ARRAY_BYTES + 1
 
@@ -71,12 +71,12 @@ class ValueSelection:
 
     @property
     def counts(self) -> Ints:
-        """int64[S], how many values are selected in each segment."""
+        """int64[S], the number of selected values of each segment."""
         return self.bounds[1:] - self.bounds[:-1]
 
     @property
     def reaches(self) -> Ints:
-        """int64[S], how many values each segment has up to its last selected one."""
+        """int64[S], the number of values of each segment up to its last selected one."""
         return self.counts if self.positions is None else self.positions[self.bounds[1:] - 1] + 1
 
     def below(self, bounds: Ints, positions: Ints | None) -> ValueSelection:
@@ -92,7 +92,7 @@ class ValueSelection:
 class ColumnDecoder:
     """Decodes columns of one stripe that share their top-level column; used by one thread at a time.
 
-    :param readers: gives the reader of a stream that the stripe has, None otherwise.
+    :param readers: returns the reader of a stream.
     :param timezone: the reader's time zone, see :class:`~hindex.orc.OrcReader`.
     """
 
@@ -110,7 +110,7 @@ class ColumnDecoder:
         self._dictionaries: dict[int, tuple[Ints, Bytes | None]] = {}
         #: The row group that is decoded next, if any.
         self.next_group: int | None = None
-        # True while a value is decoded only to see that it exists: readers do not advance
+        # True while a value is decoded only to check that it exists: readers do not advance
         self._is_probing = False
 
     def decode(self, data_type: OrcType, parents: Sequence[OrcType], selection: ValueSelection) -> pa.Array:
@@ -162,8 +162,8 @@ class ColumnDecoder:
     ) -> Segments:
         """Load the content of a stream and decode it.
 
-        :param max_bytes: int64[S], how many bytes of each segment are needed at most; those of runs if None.
-        :param decode: gets the content, and int64[S, 2] to fill with where it stops; returns a status of the kernel.
+        :param max_bytes: int64[S], the maximum number of bytes needed of each segment; those of runs if None.
+        :param decode: gets the content, and int64[S, 2] to fill with the stops; returns a status of the kernel.
         """
         reader = self._readers(node.column, kind)
         stops = np.empty((len(selection.begins), 2), np.int64)
@@ -187,7 +187,7 @@ class ColumnDecoder:
         return content
 
     def _present(self, node: OrcType, rows: ValueSelection) -> tuple[Bytes | None, ValueSelection]:
-        """Tell which rows are not null (uint8[N]; None if all are), and select the values of these."""
+        """Find the rows that are not null (uint8[N]; None if all are not), and select their values."""
         if not has_present(self._stripe, node.column):
             return None, rows
         bits, ranks, bounds = self._bits(node, StreamKind.PRESENT, rows, ranked=rows.positions is not None)
@@ -210,7 +210,7 @@ class ColumnDecoder:
             status = kernel.decode_bytes(
                 content.data, content.starts, content.limits, None, bounds, None, packed, stops
             )
-            # the last byte may have bits left
+            # the last byte may have more bits
             stops[:, 1] = stops[:, 1] * 8 - (sizes * 8 - ends)
             return status
 
@@ -401,14 +401,14 @@ class ColumnDecoder:
         return pa.Array.from_buffers(node.to_arrow(), len(offsets) - 1, buffers)
 
     def _entries(self, node: OrcType, values: int) -> tuple[Ints, Bytes | None]:
-        """Read a dictionary: where its entries begin and end, and their bytes.
+        """Read a dictionary: the bounds of its entries, and their bytes.
 
-        :param values: how many values are looked up; few ones are fetched one by one from a large dictionary, which
-            then has None for its bytes.
+        :param values: the number of values to look up. A few values are fetched one by one from a large dictionary,
+            whose bytes are then None.
         """
-        known = self._dictionaries.get(node.column)
-        is_first = known is None
-        if known is None:
+        dictionary = self._dictionaries.get(node.column)
+        is_first = dictionary is None
+        if dictionary is None:
             count = self._stripe.dictionary_sizes[node.column]
             if count > max(_UNCHECKED_VALUES, _VALUES_PER_BYTE * self._stripe.data_length(node.column)):
                 raise OrcError(
@@ -420,8 +420,8 @@ class ColumnDecoder:
                 whole = ValueSelection(_ZERO, _ONE, np.array([0, count]), None)
                 lengths = self._integers(node, StreamKind.LENGTH, whole, is_signed=False)
                 _check_lengths(lengths)
-            known = _starts(lengths), None
-        ends, entries = known
+            dictionary = _starts(lengths), None
+        ends, entries = dictionary
         total = int(ends[-1])
         if entries is None and (total <= _SMALL_DICTIONARY or values >= len(ends) or not is_first):
             whole = ValueSelection(_ZERO, _ONE, np.array([0, 1]), None)
@@ -451,11 +451,11 @@ class ColumnDecoder:
         self._read(node, StreamKind.DATA, selection, decode)
         scales = self._integers(node, StreamKind.SECONDARY, selection, is_signed=True)
         rest = allocate(len(scales), np.int64)
-        for at in rest[: kernel.rescale(words, scales, arrow.scale, rest)].tolist():
-            value = int(words[at, 1]) << 64 | int(words[at, 0]) & (1 << 64) - 1
-            value = _rescale(value, arrow.scale - int(scales[at]), arrow.scale)
+        for index in rest[: kernel.rescale(words, scales, arrow.scale, rest)].tolist():
+            value = int(words[index, 1]) << 64 | int(words[index, 0]) & (1 << 64) - 1
+            value = _rescale(value, arrow.scale - int(scales[index]), arrow.scale)
             low = value & (1 << 64) - 1
-            words[at] = low - (1 << 64 if low >> 63 else 0), value >> 64
+            words[index] = low - (1 << 64 if low >> 63 else 0), value >> 64
         return words.view("V16").ravel()
 
     # --- composite types ---
@@ -471,19 +471,19 @@ class ColumnDecoder:
             return pa.Array.from_buffers(arrow, rows, buffers, children=children)
         keys, values = children
         if keys.null_count:
-            # pyarrow would end the process
+            # pyarrow would crash
             raise OrcError(
-                "a map of the selected rows has a null key, which neither Arrow nor Spark can hold: leave out these "
+                "a map of the selected rows has a null key, which neither Arrow nor Spark supports: leave out these "
                 "rows or the column"
             )
         entries = pa.StructArray.from_arrays([keys, values], fields=[arrow.key_field, arrow.item_field])
         return pa.Array.from_buffers(arrow, rows, buffers, children=[entries])
 
     def _elements(self, node: OrcType, selection: ValueSelection) -> tuple[Ints, ValueSelection]:
-        """Decode how many elements each selected list has, and select these."""
+        """Decode the number of elements of each selected list, and select these."""
         lengths, bounds = self._first_integers(node, StreamKind.LENGTH, selection)
         if int(lengths.min()) < 0 or int(lengths.max()) > _MAX_INT32:
-            raise OrcError("a list's length is negative or absurdly large", stream="LENGTH")
+            raise OrcError("a list's length is negative or above 2^31 - 1", stream="LENGTH")
         if selection.positions is None:
             ends = _starts(lengths)
             self._check_elements(node, selection, int(ends[-1]), ends[bounds[1:]] - ends[bounds[:-1]])
@@ -496,15 +496,15 @@ class ColumnDecoder:
         ends = _starts(sizes)
         last = selection.bounds[1:] - 1
         self._check_elements(node, selection, int(ends[-1]), lows[last] + sizes[last])
-        # element numbers: those of a list follow each other from its first one on
+        # element numbers: consecutive within a list
         positions = np.repeat(lows - ends[:-1], sizes)
         positions += np.arange(len(positions))
         return sizes, selection.below(ends[selection.bounds], positions)
 
     def _check_elements(self, node: OrcType, selection: ValueSelection, elements: int, reaches: Ints) -> None:
-        """Refuse lists that have more elements than there are, before memory is taken for them.
+        """Refuse lists that claim more elements than the file has, before allocating memory for them.
 
-        :param elements: of all selected lists.
+        :param elements: the number of elements of all selected lists.
         :param reaches: int64[S], elements of each segment's lists up to its last selected one.
         """
         if elements > _MAX_INT32:
@@ -533,7 +533,7 @@ class ColumnDecoder:
     def _union(self, node: OrcType, valid: Bytes | None, selection: ValueSelection) -> pa.Array:
         variants = node.children
         if not variants:
-            raise OrcError("a union type has no children: nothing could be a value of it")
+            raise OrcError("a union type has no children, so it cannot have values")
         tags, children = np.zeros(0, np.uint8), list[pa.Array]()
         selections = [selection] * len(variants)
         if len(selection):
@@ -581,35 +581,35 @@ class ColumnDecoder:
         return tags, selections
 
 
-#: Dictionaries of so many bytes are read whole, whatever is selected: about two chunks.
+#: Dictionaries of at most so many bytes, about two chunks, are always read whole.
 _SMALL_DICTIONARY = 1 << 19
 
 _ZERO, _ONE = np.zeros(1, np.int64), np.ones(1, np.int64)
 
 
 def _within(valid: Bytes | None, slots: Bytes | None) -> Bytes | None:
-    """Tell which slots are not null, by those whose parent is not and by which of these are not."""
+    """Combine the slots whose parent is not null with the values that are not null among these."""
     if slots is None or valid is None:
         return valid if slots is None else slots
     return scatter_valid(valid, slots)
 
 
 def _starts(sizes: npt.NDArray[np.generic]) -> Ints:
-    """Compute where values of these sizes begin, and where the last one ends: int64[N + 1]."""
+    """Compute the begins of values of these sizes, and the end of the last one: int64[N + 1]."""
     starts = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=starts[1:])
     return starts
 
 
 def _check(status: int, kind: StreamKind) -> None:
-    """Raise the error that a kernel's result stands for."""
+    """Raise the error of a kernel's status."""
     if status:
         raise OrcError(kernel.ERRORS[status & 255], stream=kind.name)
 
 
 def _check_lengths(lengths: Ints) -> None:
     if len(lengths) and (int(lengths.min()) < 0 or int(lengths.max()) >= _MAX_LENGTH):
-        raise OrcError("a string's length is negative or absurdly large", stream="LENGTH")
+        raise OrcError("a string's length is negative or above 2^31 - 1", stream="LENGTH")
 
 
 def _string_array(node: OrcType, lengths: Ints, ends: Ints, valid: Bytes | None, text: Bytes) -> pa.Array:
@@ -620,9 +620,9 @@ def _string_array(node: OrcType, lengths: Ints, ends: Ints, valid: Bytes | None,
 
 
 def _rescale(value: int, shift: int, scale: int) -> int:
-    """Give one value ``shift`` more digits after the point, rounding half away from zero where it has less."""
+    """Scale a value by ``shift`` digits after the point, rounding half away from zero if digits are dropped."""
     if abs(shift) > 76:
-        raise OrcError(f"a decimal of scale {scale - shift} is outside the format's bounds")
+        raise OrcError(f"a decimal of scale {scale - shift} exceeds the format's limits")
     if shift >= 0:
         value *= 10**shift
     else:

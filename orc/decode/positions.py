@@ -1,8 +1,8 @@
-"""Row indexes as arrays: where each row group begins in the streams of a column.
+"""Row indexes as arrays of positions: the beginning of each row group in the streams of a column.
 
 Source: ORC specification v1, "Column Encodings" and "Row Index". An entry lists, stream by stream, the chunk's offset
-(compressed files only), the byte within the chunk's content, and then how many values of the run there belong to
-earlier row groups; boolean streams add the bit within the byte.
+(compressed files only), the byte within the chunk's content, and then the number of values of the run there that belong
+to earlier row groups; boolean streams add the bit within the byte.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from hindex.orc.metadata.types import BINARY_KINDS, INTEGER_KINDS, STRING_KINDS,
 
 Ints = npt.NDArray[np.int64]
 
-#: Numbers of a position after the place itself, by how the stream is encoded.
+#: The count of numbers in a position after the place itself, by the encoding of the stream.
 _BYTES, _RUNS, _BITS = 0, 1, 2
 
-#: No stream goes so far, and eight times as much is still a number of 64 bits.
+#: No stream is so long, and eight times as much still fits 64 bits.
 _MAX_POSITION = 1 << 56
 
 #: No run has so many values: one of integers has 512, and one of booleans 130 bytes.
@@ -83,15 +83,15 @@ def parse_positions(
     is_compressed: bool,
     has_present: bool,
 ) -> RowIndexPositions | None:
-    """Deal the numbers of a column's row index entries out to its streams.
+    """Split the numbers of a column's row index entries by stream.
 
-    :returns: None where an entry does not have the numbers that the layout asks for, where they do not ascend, or are
-        beyond any stream or run, so that sums of them would wrap.
+    :returns: None if the entries do not fit the layout, do not ascend, or exceed any stream or run, so that their sums
+        would overflow.
     """
     place = 2 if is_compressed else 1
     full = ((StreamKind.PRESENT, _BITS), *layout) if has_present else tuple(layout)
     length = sum(place + extra for _, extra in full)
-    # a writer that drops a PRESENT stream without nulls may leave its numbers in the entries
+    # a writer that leaves out a PRESENT stream without nulls may keep its numbers in the entries
     dropped = 0 if has_present else place + _BITS
     lengths = {len(entry) for entry in entries}
     try:
@@ -108,22 +108,24 @@ def parse_positions(
         return None
     lines = numbers.reshape(len(entries), length)
     zeros = np.zeros(len(entries), np.int64)
-    positions, at = RowIndexPositions(), 0
+    positions, offset = RowIndexPositions(), 0
     for kind, extra in full:
-        chunk = np.ascontiguousarray(lines[:, at])
+        chunk = np.ascontiguousarray(lines[:, offset])
         if (chunk[1:] < chunk[:-1]).any():
             return None
-        inner = np.ascontiguousarray(lines[:, at + 1]) if is_compressed else zeros
-        at += place
+        inner = np.ascontiguousarray(lines[:, offset + 1]) if is_compressed else zeros
+        offset += place
         skip = zeros
         if extra:
             skip = (
-                lines[:, at] * 8 + lines[:, at + 1] if extra == _BITS else np.ascontiguousarray(lines[:, at])
+                lines[:, offset] * 8 + lines[:, offset + 1]
+                if extra == _BITS
+                else np.ascontiguousarray(lines[:, offset])
             )
             if int(skip.max(initial=0)) > _MAX_SKIP:
                 return None
         positions[kind] = StreamPositions(chunk, inner, skip)
-        at += extra
+        offset += extra
     return positions
 
 

@@ -1,4 +1,4 @@
-"""Content of a stream: the chunks that hold wanted row groups, or wanted values, fetched and decompressed."""
+"""Content of streams: the chunks with the selected row groups or values, fetched and decompressed."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ Ints = npt.NDArray[np.int64]
 #: The longest run of any encoding, in bytes: 512 values of 8 bytes, a header and a full patch list.
 _MAX_RUN_BYTES = 512 * 8 + 4 + 8 + 32 * 16
 
-#: With fewer selected values per chunk, only chunks that hold one are decompressed; with more, nearly all hold one.
+#: With fewer selected values per chunk, chunks without one are skipped; with more, nearly all chunks have one.
 _SPARSE_VALUES = 4
 
-#: A thread keeps no larger buffer for later reads.
+#: The largest buffer that a thread keeps for later reads.
 _MAX_SCRATCH = 8 << 20
 
-#: No writer spends more bytes on an integer, a boolean or a varint; ``_LEAST_BYTES`` are always allowed.
+#: The maximum bytes of an integer, a boolean or a varint; ``_MIN_BYTES`` are always allowed.
 _BYTES_PER_VALUE = 32
-_LEAST_BYTES = 1 << 20
+_MIN_BYTES = 1 << 20
 
 _ZERO = np.zeros(1, np.int64)
 _NO_BYTES = np.zeros(0, np.uint8)
@@ -57,8 +57,8 @@ class Segments:
 
 
 def max_run_bytes(values: Ints) -> Ints:
-    """Bound the bytes that so many values take in any run-length encoding, or as varints."""
-    return np.maximum(_BYTES_PER_VALUE * values, _LEAST_BYTES)
+    """Bound the bytes of ``values`` values in any run-length encoding, or as varints."""
+    return np.maximum(_BYTES_PER_VALUE * values, _MIN_BYTES)
 
 
 class StoredStream:
@@ -69,11 +69,11 @@ class StoredStream:
         self.offset = 0 if information is None else information.offset
         self.length = 0 if information is None else information.length
         self._is_remote = source.is_remote and self.length > 0
-        # of a remote stream: begins and ends of what has been fetched, ascending and apart
+        # begins and ends of the fetched ranges of a remote stream, ascending and disjoint
         self._begins: list[int] = []
         self._ends: list[int] = []
         if self._is_remote:
-            # zeros that nobody touches take no memory
+            # zeros take no memory until they are overwritten
             self.data: Bytes = np.zeros(self.length, np.uint8)
         elif self.length:
             (view,) = source.view([(self.offset, self.length)])
@@ -101,7 +101,7 @@ class StoredStream:
         return missing
 
     def put(self, offset: int, view: memoryview) -> None:
-        """Keep a range that was missing; ``offset`` is that in the file."""
+        """Store a missing range; ``offset`` is its position in the file."""
         begin, end = offset - self.offset, offset - self.offset + len(view)
         self.data[begin:end] = np.frombuffer(view, np.uint8)
         at = bisect_right(self._begins, begin)
@@ -109,19 +109,19 @@ class StoredStream:
         self._ends.insert(at, end)
 
     def fetch(self, begin: int, end: int) -> None:
-        """Fetch what is missing of a byte range."""
+        """Fetch the missing parts of a byte range."""
         missing = self.missing(begin, end)
         if missing:
             for (offset, _), view in zip(missing, self._source.read(missing), strict=True):
                 self.put(offset, view)
 
     def count(self, length: int) -> None:
-        """Count bytes that are used of a local file; those of a remote one are counted as they are fetched."""
+        """Count the used bytes of a local file; those of a remote file are counted as they are fetched."""
         if not self._is_remote:
             self._source.count(1, length)
 
     def release(self) -> None:
-        """Give a local file's mapped pages back."""
+        """Release the mapped pages of a local file."""
         if not self._is_remote and self.length:
             self._source.release(self.offset, self.length)
 
@@ -152,9 +152,9 @@ class StreamReader:
     ) -> Segments:
         """Load the content of segments.
 
-        :param max_bytes: int64[S], how many bytes of each are needed at most.
+        :param max_bytes: int64[S], the maximum number of bytes needed of each.
         :param next_group: the row group that is loaded next, which may begin in the last chunk.
-        :param fresh: load into memory of its own.
+        :param fresh: load into new memory.
         :raises OrcError: if a position lies outside the stream, or a chunk is corrupt.
         """
         raise NotImplementedError
@@ -169,12 +169,12 @@ class StreamReader:
         *,
         next_group: int | None = None,
     ) -> tuple[Bytes, Ints]:
-        """Load the bytes of values that are known by their place within segments.
+        """Load the bytes of values by their position within segments.
 
-        :param bounds: int64[S + 1], which values lie in which segment.
-        :param lows: int64[N], where each value begins, in bytes from its segment's start.
+        :param bounds: int64[S + 1], the values of each segment.
+        :param lows: int64[N], the begin of each value, in bytes from its segment's start.
         :param sizes: int64[N], in bytes.
-        :returns: the data, and where each value begins there.
+        :returns: the data, and the begin of each value in it.
         :raises OrcError: if a value lies outside its segment.
         """
         raise NotImplementedError
@@ -184,7 +184,7 @@ class StreamReader:
         return None
 
     def advance(self, stops: Ints) -> None:
-        """Go on where the decoded values stop: int64[S, 2], see the kernel."""
+        """Continue at the end of the decoded values: int64[S, 2], see the kernel."""
 
     def _list(self, begins: Ints, ends: Ints, extras: Ints) -> Chunks:
         stored = self._stored
@@ -206,10 +206,10 @@ class StreamReader:
 
 
 class SequentialReader(StreamReader):
-    """Reads a stream from its first value on, window by window: for all rows, and so without a row index.
+    """Reads a stream from its first value on, window by window, for all rows and without a row index.
 
-    A window is rows ``begins[0]`` to ``ends[0]`` of the stripe. How much content its values take is not known before
-    they are decoded. The reader loads the stream up to the window's share of the stripe's rows, and more if needed.
+    A window is rows ``begins[0]`` to ``ends[0]`` of the stripe. The size of its content is unknown before its values
+    are decoded, so the reader loads the window's share of the stream, and more if needed.
 
     :param num_rows: of the stripe.
     """
@@ -217,12 +217,12 @@ class SequentialReader(StreamReader):
     def __init__(self, stored: StoredStream, decompressor: Decompressor, num_rows: int) -> None:
         super().__init__(stored, decompressor)
         self._num_rows = max(num_rows, 1)
-        # the offset of the next chunk; of an uncompressed stream, of the next value's run
+        # the offset of the next chunk, or of the next value's run in an uncompressed stream
         self._next = 0
-        # content from the run of the next value on, and how many values of that run have been decoded
+        # content from the run of the next value on, and the number of decoded values of that run
         self._content: Bytes = _NO_BYTES
         self._skip = 0
-        # more than this is not loaded at once
+        # the maximum to load at once
         self._max_bytes = 0
 
     def segments(
@@ -263,7 +263,7 @@ class SequentialReader(StreamReader):
         is_all = self._next >= self._stored.length or len(self._content) >= self._max_bytes
         if self._decompressor.codec is None or is_all:
             return None
-        # twice as much as there is, about
+        # about twice as much
         length = int(segments.limits[0] - segments.starts[0])
         self._load(self._next + max(length // 2, 1))
         return self._segments()
@@ -303,7 +303,7 @@ class IndexedReader(StreamReader):
     """Reads a stream by segments of consecutive row groups.
 
     :param positions: where row groups begin; None if the stripe is one.
-    :param slot: streams that are not loaded at the same time may have the same.
+    :param slot: the buffer to use; streams that are not loaded at the same time may share one.
     """
 
     def __init__(
@@ -318,7 +318,7 @@ class IndexedReader(StreamReader):
         self._slot = slot
         # the chunk in which the next content begins: its offset, and the beginning of its content
         self._last: tuple[int, Bytes] | None = None
-        # how many chunks the last run of a segment may reach into behind it; True if these are loaded whole
+        # the number of chunks behind a segment that its last run may reach into; True if these are loaded whole
         self._extras, self._is_extended = 1, False
         # the arguments of the last request, which extend() repeats
         self._request: tuple[Ints, Ints, Ints, int | None, bool] | None = None
@@ -326,21 +326,23 @@ class IndexedReader(StreamReader):
     def ranges(self, begins: Ints, ends: Ints) -> list[Range]:
         """List what a remote file's source should fetch for row groups ``begins[s]`` to ``ends[s]``.
 
-        Where a chunk ends is not known before its header is read: such ranges are a little too long, or too short.
+        The end of a chunk is unknown before its header is read: such ranges may be a little too long or too short.
         """
         if not self._stored.is_remote or not len(begins):
             return []
         if self._positions is None:
             return self._stored.missing(0, self._stored.length)
         chunk, _, _, end_chunk, end_inner, has_tail = self._places(begins, ends)
-        known = np.unique(self._positions.chunk)
-        typical = int(np.median(np.diff(known))) if len(known) > 1 else self._decompressor.block_size
+        offsets = np.unique(self._positions.chunk)
+        typical = int(np.median(np.diff(offsets))) if len(offsets) > 1 else self._decompressor.block_size
         if self._decompressor.codec is None:
             until = end_chunk + np.where(has_tail, _MAX_RUN_BYTES, 0)
         else:
-            following = np.append(known, self._stored.length)[known.searchsorted(end_chunk, "right")]
-            most = HEADER_LENGTH + min(self._decompressor.block_size, typical + typical // 4)
-            until = np.where((end_inner > 0) | has_tail, np.minimum(following, end_chunk + most), end_chunk)
+            following = np.append(offsets, self._stored.length)[offsets.searchsorted(end_chunk, "right")]
+            max_length = HEADER_LENGTH + min(self._decompressor.block_size, typical + typical // 4)
+            until = np.where(
+                (end_inner > 0) | has_tail, np.minimum(following, end_chunk + max_length), end_chunk
+            )
         return [
             item
             for begin, end in zip(chunk.tolist(), until.tolist(), strict=True)
@@ -356,14 +358,14 @@ class IndexedReader(StreamReader):
         next_group: int | None = None,
         fresh: bool = False,
     ) -> Segments:
-        """Load row groups ``begins[s]`` to ``ends[s]``, and as much behind each as the run there may take."""
+        """Load row groups ``begins[s]`` to ``ends[s]``, and behind each as much as its last run may need."""
         # most writers fill all chunks of a stream but the last
         self._extras, self._is_extended = -(-_MAX_RUN_BYTES // self._decompressor.block_size), False
         self._request = begins, ends, max_bytes, next_group, fresh
         return self._segments(*self._request)
 
     def extend(self, segments: Segments) -> Segments | None:
-        # the run at the end of a row group may take more chunks than were loaded
+        # the run at the end of a row group may need more chunks than were loaded
         if self._decompressor.codec is None or self._request is None:
             return None
         self._extras, self._is_extended = 4 * self._extras, True
@@ -389,10 +391,10 @@ class IndexedReader(StreamReader):
         is_empty = last < first
         if is_empty.all():
             return Segments(_NO_BYTES, np.zeros_like(chunk), np.zeros_like(chunk), skip)
-        # how many bytes of each chunk are wanted: all, except of the chunks in which segments end
+        # the number of bytes to load of each chunk: all, except of the chunks in which segments end
         sizes = np.where(chunks.sizes < 0, self._decompressor.block_size, chunks.sizes)
         wanted = np.zeros(len(sizes), np.int64)
-        # how many bytes are enough from the first chunk of a segment on; -1 for other chunks
+        # the number of bytes that suffice from the first chunk of a segment on; -1 for other chunks
         needed = np.full(len(sizes), -1)
         for s in np.flatnonzero(~is_empty).tolist():
             at, stop = int(end[s]), int(end_inner[s])
@@ -486,17 +488,17 @@ class IndexedReader(StreamReader):
         )
 
     def _find(self, chunks: Chunks, offsets: Ints, ends: Ints) -> Ints:
-        """Find chunks by their offsets; an empty segment at the end of what is listed has none."""
+        """Find chunks by their offsets; an empty segment at the end of the list has none."""
         index = chunks.offsets.searchsorted(offsets)
-        known = (
+        actual = (
             chunks.offsets[np.minimum(index, len(chunks.offsets) - 1)] if len(chunks.offsets) else offsets - 1
         )
-        if ((known != offsets) & (offsets < ends)).any():
-            raise OrcError("a position points into the midst of a chunk")
+        if ((actual != offsets) & (offsets < ends)).any():
+            raise OrcError("a position points into the middle of a chunk")
         return index
 
     def _keep(self, chunks: Chunks, wanted: Ints, next_group: int | None) -> int | None:
-        """Find the wanted chunk in which the next content begins."""
+        """Find the loaded chunk in which the next content begins."""
         if next_group is None or self._positions is None:
             return None
         offset = self._positions.chunk[next_group]
@@ -514,14 +516,14 @@ class IndexedReader(StreamReader):
     ) -> tuple[Bytes, Ints, Ints]:
         """Decompress the beginnings of chunks, one behind the other.
 
-        :param wanted: how many bytes of each.
+        :param wanted: the number of bytes of each chunk.
         :param kept: the chunk to keep for the next content.
-        :param needed: how many bytes are enough from the first chunk of a segment on; -1 for other chunks.
-        :returns: the data; where each chunk begins there, and how much of it there is.
+        :param needed: the number of bytes that suffice from the first chunk of a segment on; -1 for other chunks.
+        :returns: the data, and the begin and the number of bytes of each chunk in it.
         """
         total = int(wanted.sum())
         if needed is not None:
-            # sizes that no chunk tells are those of blocks: a segment goes beyond what it needs by less than one
+            # chunks without a recorded size count as a block: a segment exceeds its needs by less than one
             firsts = needed[needed >= 0]
             total = min(total, int(firsts.sum()) + (len(firsts) + 1) * self._decompressor.block_size)
         data = allocate(total, np.uint8) if fresh else _scratch(self._slot, total)
@@ -552,7 +554,7 @@ class IndexedReader(StreamReader):
 
 
 def _scratch(slot: int, size: int) -> Bytes:
-    """Get a buffer that this thread uses again for streams of the same kind."""
+    """Return a buffer that this thread reuses for streams of the same kind."""
     buffers: dict[int, Bytes] = _local.__dict__.setdefault("buffers", {})
     buffer = buffers.get(slot)
     if buffer is None or len(buffer) < size:

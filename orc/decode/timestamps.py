@@ -1,4 +1,4 @@
-"""Dates and timestamps: ORC's epochs, nanosecond coding, time zones and the older calendar.
+"""Dates and timestamps: ORC's epochs, encoding of nanoseconds, time zones and the Julian calendar.
 
 Source: ORC specification v1, "Date Columns" and "Timestamp Columns".
 """
@@ -29,17 +29,17 @@ from hindex.orc.time_zones import (
 
 Ints = npt.NDArray[np.int64]
 
-#: Seconds from 1970 that are read, some 292,000 years: so what zones and the older calendar add fits, too.
+#: The maximum of seconds from 1970, some 292,000 years: with room for what time zones and the Julian calendar add.
 _MAX_SECONDS = ((1 << 63) - 1) // MICROS_PER_SECOND - 10_000 * SECONDS_PER_DAY
 
 
 def date_array(days: Ints, valid: npt.NDArray[np.uint8] | None, *, is_proleptic: bool) -> pa.Array:
-    """Make dates of days since 1970, int64[N], those of the non-null values."""
-    # of days beyond 32 bits Java and C++ keep the low ones
-    short = days.astype(np.int32)
+    """Make dates from the non-null days since 1970, int64[N]."""
+    # Java and C++ truncate days to 32 bits
+    days32 = days.astype(np.int32)
     if not is_proleptic:
-        short = julian_to_gregorian(short.astype(np.int64)).astype(np.int32)
-    return fixed_array(pa.date32(), short, valid)
+        days32 = julian_to_gregorian(days32.astype(np.int64)).astype(np.int32)
+    return fixed_array(pa.date32(), days32, valid)
 
 
 def timestamp_array(
@@ -53,19 +53,19 @@ def timestamp_array(
     reader: str | None,
     is_proleptic: bool,
 ) -> pa.Array:
-    """Make microseconds: of the wall clock for ``timestamp``, of UTC for ``timestamp with local time zone``.
+    """Make timestamps in microseconds: wall clock readings, or instants for ``timestamp with local time zone``.
 
     :param seconds: int64[N], the DATA stream's non-null values.
-    :param nanoseconds: int64[N], those of the SECONDARY stream, as they are coded.
+    :param nanoseconds: int64[N], those of the SECONDARY stream, as they are encoded.
     :param kind: the type in the file.
     :param writer: the stripe's writer time zone.
-    :param reader: the reader's time zone, by which both types are instants as Spark's reader has them; None for none.
+    :param reader: the reader's time zone, in which both types are instants as in Spark's reader; None for none.
     """
     is_instant = kind == Kind.TIMESTAMP_INSTANT
     zone = "UTC" if is_instant or not writer else normalize_zone(writer)
     stored = micros = _micros(seconds, nanoseconds, base_seconds(zone))
     if is_instant and reader is not None:
-        # Spark shows instants by Java's older calendar of the zone, too
+        # Spark converts instants by Java's older calendar of the zone
         zone = normalize_zone(reader)
     if zone not in UTC_NAMES:
         micros = to_wall_clock(micros, zone)
@@ -78,15 +78,15 @@ def timestamp_array(
     return fixed_array(arrow, micros, valid)
 
 
-def _micros(seconds: Ints, coded: Ints, base: int) -> Ints:
-    zeros = coded & 7
-    nanos = coded >> 3
+def _micros(seconds: Ints, encoded: Ints, base: int) -> Ints:
+    zeros = encoded & 7
+    nanos = encoded >> 3
     nanos = np.where(zeros == 0, nanos, nanos * 10 ** (zeros + 1))
-    # some writers count nanoseconds downwards from a second that they cut towards zero
+    # some writers count nanoseconds downwards from a second that they round towards zero
     if (np.abs(nanos) > 999_999_999).any():
         raise OrcError("a timestamp has more than 999,999,999 nanoseconds: the file is corrupt")
     seconds = seconds + base
-    # writers cut seconds before 1970 towards zero, while nanoseconds always count upwards
+    # writers round seconds before 1970 towards zero, while nanoseconds always count upwards
     seconds = seconds - ((seconds < 0) & (nanos > 999_999))
     if (np.abs(seconds) > _MAX_SECONDS).any():
         raise OrcError("a timestamp does not fit 64-bit microseconds")

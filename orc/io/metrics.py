@@ -12,13 +12,13 @@ from hindex.orc.io.source import ByteSource, Range
 
 @dataclass(slots=True)
 class ReadCounts:
-    """Sums over all reads of one reader; bytes are of the file unless they say otherwise.
+    """Counts of all reads of one reader.
 
-    ``ranges`` are the requests that were made, near ones merged, and ``bytes_fetched`` what they brought, the
-    file's tail and all metadata included; of a local file, each chunk that is decompressed is one.
+    ``ranges`` are the requests after coalescing, and ``bytes_fetched`` their bytes, with the file's tail and all
+    metadata; in a local file, each decompressed chunk is a range.
 
-    ``row_groups`` counts each touched row group once a column; ``whole_columns`` counts the columns of stripes that
-    were decoded without a row index, from the first row on.
+    ``row_groups`` counts each decoded row group once per column; ``whole_columns`` counts the columns of stripes that
+    were decoded from the first row on, without a row index.
     """
 
     ranges: int = 0
@@ -30,13 +30,13 @@ class ReadCounts:
     whole_columns: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
-    def add(self, **more: int) -> None:
+    def add(self, **counts: int) -> None:
         with self._lock:
-            for name, count in more.items():
+            for name, count in counts.items():
                 setattr(self, name, getattr(self, name) + count)
 
     def add_read(self, ranges: int, length: int) -> None:
-        """The same for requests, which are told one by one."""
+        """Add the requests of one read."""
         with self._lock:
             self.ranges += ranges
             self.bytes_fetched += length
@@ -53,7 +53,7 @@ class ReadCounts:
 
 
 class CountedSource:
-    """A source that counts what is read from it."""
+    """A source that counts its reads."""
 
     def __init__(self, source: ByteSource, counts: ReadCounts) -> None:
         self._source = source
@@ -79,12 +79,12 @@ class CountedSource:
     def read(self, ranges: Sequence[Range]) -> list[memoryview]:
         views = self._source.read(ranges)
         if ranges:
-            asked = self._source.requests(ranges)
-            self.count(len(asked), sum(length for _, length in asked))
+            requests = self._source.requests(ranges)
+            self.count(len(requests), sum(length for _, length in requests))
         return views
 
     def view(self, ranges: Sequence[Range]) -> list[memoryview]:
-        """Look at bytes of a source that is not remote; whoever uses some of them counts these."""
+        """View bytes of a source that is not remote; the caller counts those it uses."""
         return self._source.read(ranges)
 
     def count(self, ranges: int, length: int) -> None:

@@ -1,6 +1,6 @@
-"""Positional reads: where the bytes of a file come from.
+"""Byte sources of files, with positional reads.
 
-A source is asked for all ranges of one step together, so that a remote store can fetch them at once.
+A caller requests all ranges of one step together, so that a remote store can fetch them at once.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from hindex.errors import ArgumentTypeError, OrcError, TableError
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
-#: Two wanted ranges of a remote file closer than this may be fetched as one (a request costs more than the gap).
+#: Ranges of a remote file with a smaller gap may be fetched as one: a request costs more than the gap.
 COALESCE_GAP = 64 * 1024
 
-#: All gaps that are fetched together take at most this part of the wanted bytes, or so many bytes.
+#: The maximum of all fetched gaps, as a part of the requested bytes and in bytes; the greater one counts.
 GAPS_PART = 1 / 20
 GAPS_BYTES = 4096
 
-#: Requests that are under way at once for one read.
+#: Parallel requests of one read.
 REQUESTS = 8
 
-# schemes of object stores that pyarrow knows, and its name for them
+# schemes of object stores, and pyarrow's name for them
 _BUCKETS = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs"}
 
 #: Headers of object stores name whole seconds.
@@ -46,7 +46,7 @@ Range = tuple[int, int]
 
 @runtime_checkable
 class ByteSource(Protocol):
-    """Something that can be read at any position."""
+    """Bytes that can be read at any position."""
 
     @property
     def path(self) -> str:
@@ -62,10 +62,9 @@ class ByteSource(Protocol):
         ...
 
     def has_other_mtime(self, mtime_ns: int) -> bool:
-        """True if the file was not last modified at a listed time; costs no request.
+        """Return True if the modification time is not the listed one, without a request; False if either is missing.
 
-        :param mtime_ns: as a listing of the same store shows it, nanoseconds since 1970. Where either of them has no
-            time, False.
+        :param mtime_ns: the time in a listing of the same store, nanoseconds since 1970.
         """
         ...
 
@@ -79,26 +78,26 @@ class ByteSource(Protocol):
         ...
 
     def read(self, ranges: Sequence[Range]) -> list[memoryview]:
-        """The bytes of each ``(offset, length)``, in order.
+        """Read the bytes of each ``(offset, length)``, in order.
 
-        :raises OrcError: where a range does not lie within the source.
+        :raises OrcError: if a range is outside the source.
         """
         ...
 
     def release(self, offset: int, length: int) -> None:
-        """Say that a part of the file is not wanted for now; views of it stay valid."""
+        """Release the memory of a part of the file that is not needed for now; views of it stay valid."""
         ...
 
     def close(self) -> None:
-        """Free what the source holds; views handed out stay valid."""
+        """Free the source's resources; returned views stay valid."""
         ...
 
 
-def coalesce(ranges: Sequence[Range], most: int) -> list[Range]:
-    """Ranges in ascending order, those merged that overlap, adjoin or are close.
+def coalesce_ranges(ranges: Sequence[Range], max_gap: int) -> list[Range]:
+    """Merge ranges that overlap, adjoin or are close; the result ascends.
 
-    :param most: the widest gap that may be fetched along. The smallest gaps come first, until they take the
-        part of the wanted bytes that :data:`GAPS_PART` allows.
+    :param max_gap: the widest gap to fetch with its neighbours. The smallest gaps are merged first, until they take
+        the part of the requested bytes that :data:`GAPS_PART` allows.
     """
     merged: list[list[int]] = []
     for offset, length in sorted(ranges):
@@ -108,13 +107,13 @@ def coalesce(ranges: Sequence[Range], most: int) -> list[Range]:
             merged[-1][1] = max(merged[-1][1], offset + length)
         else:
             merged.append([offset, offset + length])
-    if most and len(merged) > 1:
-        left = max(int(GAPS_PART * sum(end - start for start, end in merged)), GAPS_BYTES)
+    if max_gap and len(merged) > 1:
+        budget = max(int(GAPS_PART * sum(end - start for start, end in merged)), GAPS_BYTES)
         gaps = sorted((merged[i + 1][0] - merged[i][1], i) for i in range(len(merged) - 1))
         closed = set()
         for gap, i in gaps:
-            left -= gap
-            if gap > most or left < 0:
+            budget -= gap
+            if gap > max_gap or budget < 0:
                 break
             closed.add(i + 1)
         wider: list[list[int]] = []
@@ -131,7 +130,8 @@ def _check(path: str, size: int, ranges: Sequence[Range]) -> None:
     for offset, length in ranges:
         if offset < 0 or length < 0 or offset + length > size:
             raise OrcError(
-                f"bytes {offset} to {offset + length} are wanted but the file has {size}: it is truncated or corrupt",
+                f"bytes {offset} to {offset + length} are requested but the file has {size}: it is truncated or "
+                "corrupt",
                 path=path,
             )
 
@@ -149,30 +149,30 @@ class BytesSource:
         return len(self._view)
 
     def requests(self, ranges: Sequence[Range]) -> list[Range]:
-        return coalesce(ranges, 0)
+        return coalesce_ranges(ranges, 0)
 
     def read(self, ranges: Sequence[Range]) -> list[memoryview]:
         _check(self.path, len(self._view), ranges)
         return [self._view[offset : offset + length] for offset, length in ranges]
 
     def identity(self) -> None:
-        """Nothing: other bytes may have the same name."""
+        """Return None: other bytes may have the same name."""
 
     def has_other_mtime(self, mtime_ns: int) -> bool:
         return False
 
     def release(self, offset: int, length: int) -> None:
-        """Nothing to free."""
+        """Free nothing."""
 
     def close(self) -> None:
-        """Nothing to free: the caller owns the bytes."""
+        """Free nothing: the caller owns the bytes."""
 
 
 class LocalSource:
     """A memory-mapped local file.
 
-    A file that is cut short in place while it is mapped would end the process at the next access, so its
-    length is looked at before every read.
+    The length is checked before every read: if a mapped file were truncated in place, the next access would end the
+    process.
     """
 
     is_remote = False
@@ -204,7 +204,7 @@ class LocalSource:
         if self._descriptor < 0:
             return None
         status = os.fstat(self._descriptor)
-        # a change of the content that restores the modification time still shows in the status' own
+        # a change of the content that restores the modification time still changes the ctime
         return (
             self.path,
             status.st_dev,
@@ -221,7 +221,7 @@ class LocalSource:
         return self._size
 
     def requests(self, ranges: Sequence[Range]) -> list[Range]:
-        return coalesce(ranges, 0)
+        return coalesce_ranges(ranges, 0)
 
     def read(self, ranges: Sequence[Range]) -> list[memoryview]:
         _check(self.path, self._size, ranges)
@@ -229,7 +229,7 @@ class LocalSource:
         return [self._view[offset : offset + length] for offset, length in ranges]
 
     def release(self, offset: int, length: int) -> None:
-        # the pages stay in the system's cache: only this process counts them no longer as its own
+        # the pages stay in the system's cache, outside this process
         start = offset - offset % mmap.PAGESIZE
         if self._map is not None and hasattr(mmap, "MADV_DONTNEED") and offset + length <= self._size:
             self._map.madvise(mmap.MADV_DONTNEED, start, offset + length - start)
@@ -245,60 +245,61 @@ class LocalSource:
     def _check_length(self) -> None:
         if self._descriptor >= 0 and os.fstat(self._descriptor).st_size < self._size:
             raise OrcError(
-                f"the file had {self._size} bytes and was cut short while it was open: run again when nothing "
+                f"the file had {self._size} bytes and was truncated while it was open: run again when nothing "
                 "writes to it",
                 path=self.path,
             )
 
 
 class _RemoteSource:
-    """The common part of remote sources: near ranges are coalesced into one request, and requests run in parallel."""
+    """The base of remote sources: close ranges are coalesced into one request, and requests run in parallel."""
 
     path: str
     is_remote = True
     _size: int
-    #: When the object was written, as the answer that told its size says; 0 where that does not.
+    #: The modification time in the response with the size; 0 if it has none.
     _mtime_ns: int = 0
 
     def size(self) -> int:
         return self._size
 
     def requests(self, ranges: Sequence[Range]) -> list[Range]:
-        return coalesce(ranges, COALESCE_GAP)
+        return coalesce_ranges(ranges, COALESCE_GAP)
 
     def read(self, ranges: Sequence[Range]) -> list[memoryview]:
         _check(self.path, self._size, ranges)
-        wanted = self.requests(ranges)
-        blocks = [memoryview(block) for block in self._fetch(wanted)]
-        for (start, length), block in zip(wanted, blocks, strict=True):
+        requests = self.requests(ranges)
+        blocks = [memoryview(block) for block in self._fetch(requests)]
+        for (start, length), block in zip(requests, blocks, strict=True):
             if len(block) != length:
                 raise OrcError(
-                    f"bytes {start} to {start + length} came back short: the file changed", path=self.path
+                    f"bytes {start} to {start + length} are incomplete in the response: the file has changed",
+                    path=self.path,
                 )
-        found: list[memoryview] = [memoryview(b"")] * len(ranges)
-        at = 0
+        views: list[memoryview] = [memoryview(b"")] * len(ranges)
+        number = 0
         for i in sorted((i for i, item in enumerate(ranges) if item[1]), key=lambda i: ranges[i]):
             offset, length = ranges[i]
-            while offset >= sum(wanted[at]):
-                at += 1
-            skip = offset - wanted[at][0]
-            found[i] = blocks[at][skip : skip + length]
-        return found
+            while offset >= sum(requests[number]):
+                number += 1
+            skip = offset - requests[number][0]
+            views[i] = blocks[number][skip : skip + length]
+        return views
 
     def identity(self) -> None:
-        """Nothing: few stores tell a version of an object for certain."""
+        """Return None: few stores have reliable versions of objects."""
 
     def has_other_mtime(self, mtime_ns: int) -> bool:
-        shown = self._mtime_ns
-        if not shown or not mtime_ns:
+        own = self._mtime_ns
+        if not own or not mtime_ns:
             return False
-        # a header names whole seconds, a listing perhaps their fractions
-        return abs(shown - mtime_ns) >= (1 if shown % _SECOND_NS else _SECOND_NS)
+        # a header has whole seconds, a listing may have fractions
+        return abs(own - mtime_ns) >= (1 if own % _SECOND_NS else _SECOND_NS)
 
     def release(self, offset: int, length: int) -> None:
-        """Nothing to free: what was fetched belongs to who holds its views."""
+        """Free nothing: the views own the fetched bytes."""
 
-    def _fetch(self, wanted: Sequence[Range]) -> Sequence[bytes | pa.Buffer]:
+    def _fetch(self, ranges: Sequence[Range]) -> Sequence[bytes | pa.Buffer]:
         raise NotImplementedError
 
 
@@ -315,13 +316,13 @@ class FileSystemSource(_RemoteSource):
         except OSError as error:
             raise OrcError(f"cannot open the file: {error}", path=path) from error
 
-    def _fetch(self, wanted: Sequence[Range]) -> Sequence[bytes | pa.Buffer]:
-        if len(wanted) < 2:
-            return [self._one(item) for item in wanted]
-        with ThreadPoolExecutor(min(REQUESTS, len(wanted))) as pool:
-            return list(pool.map(self._one, wanted))
+    def _fetch(self, ranges: Sequence[Range]) -> Sequence[bytes | pa.Buffer]:
+        if len(ranges) < 2:
+            return [self._read_range(item) for item in ranges]
+        with ThreadPoolExecutor(min(REQUESTS, len(ranges))) as pool:
+            return list(pool.map(self._read_range, ranges))
 
-    def _one(self, item: Range) -> bytes:
+    def _read_range(self, item: Range) -> bytes:
         start, length = item
         try:
             data: bytes = self._file.read_at(length, start)
@@ -346,26 +347,26 @@ class FsspecSource(_RemoteSource):
             self._size = int(info["size"])
             self._mtime_ns = _info_mtime(info)
         except Exception as error:
-            # each library has a family of its own; a store that does not tell a file's length gives None
+            # each library has its own errors; a store without file lengths returns None
             raise OrcError(f"cannot open the file: {one_line(error)}", path=path) from error
 
-    def _fetch(self, wanted: Sequence[Range]) -> Sequence[bytes | pa.Buffer]:
-        starts = [start for start, _ in wanted]
-        ends = [start + length for start, length in wanted]
+    def _fetch(self, ranges: Sequence[Range]) -> Sequence[bytes | pa.Buffer]:
+        starts = [start for start, _ in ranges]
+        ends = [start + length for start, length in ranges]
         try:
-            found: list[bytes] = self._filesystem.cat_ranges(
-                [self.path] * len(wanted), starts, ends, max_gap=None, on_error="raise"
+            blocks: list[bytes] = self._filesystem.cat_ranges(
+                [self.path] * len(ranges), starts, ends, max_gap=None, on_error="raise"
             )
         except Exception as error:
-            raise OrcError(f"cannot read {len(wanted)} ranges: {one_line(error)}", path=self.path) from error
-        return found
+            raise OrcError(f"cannot read {len(ranges)} ranges: {one_line(error)}", path=self.path) from error
+        return blocks
 
     def close(self) -> None:
-        """Nothing to free: each request opens the file for itself."""
+        """Free nothing: each request opens the file."""
 
 
 def resolve_filesystem(uri: str) -> tuple[pyarrow.fs.FileSystem, str]:
-    """The file system of a path or URI, and the path within it.
+    """Resolve a path or URI to its file system and the path within it.
 
     :raises TableError: if the scheme is unknown or the store cannot be reached.
     """
@@ -377,42 +378,42 @@ def resolve_filesystem(uri: str) -> tuple[pyarrow.fs.FileSystem, str]:
     if scheme in _BUCKETS:
         head, slash, rest = uri[len(scheme) + 3 :].partition("/")
         # object names are taken literally, as Spark does: "%2F" in one is no slash
-        place, mark, query = _without_options(rest)
+        path, mark, query = _split_options(rest)
         if not slash:
             head, mark, query = head.partition("?")
         environment = tuple(sorted(item for item in os.environ.items() if item[0].startswith("AWS_")))
         filesystem, bucket = _bucket(f"{_BUCKETS[scheme]}://{head}{mark}{query}", environment)
-        return filesystem, f"{bucket}{slash}{place}"
+        return filesystem, f"{bucket}{slash}{path}"
     try:
-        filesystem, path = pyarrow.fs.FileSystem.from_uri(_quoted(uri))
+        filesystem, path = pyarrow.fs.FileSystem.from_uri(_quote_path(uri))
     except (OSError, ValueError) as error:
-        found = _fsspec_filesystem(uri) if isinstance(error, ValueError) else None
-        if found is None:
+        resolved = _fsspec_filesystem(uri) if isinstance(error, ValueError) else None
+        if resolved is None:
             raise TableError(f"Table {uri!r} is invalid: {error}") from error
-        # what it remembers of earlier listings may be out of date
-        found[0].invalidate_cache()
-        return pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(found[0])), found[1]
+        # its cached listings may be out of date
+        resolved[0].invalidate_cache()
+        return pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(resolved[0])), resolved[1]
     return filesystem, path
 
 
-def _without_options(path: str) -> tuple[str, str, str]:
-    """A path, and the options behind it with the mark before them."""
+def _split_options(path: str) -> tuple[str, str, str]:
+    """Split a path into the path, the mark before the options, and the options."""
     return path.partition("?") if "=" in path.rpartition("?")[2] else (path, "", "")
 
 
-def _quoted(uri: str) -> str:
-    """A URI whose path pyarrow takes as it is written: it undoes one quoting, and refuses blanks."""
+def _quote_path(uri: str) -> str:
+    """Quote a URI so that pyarrow uses its path as it is written: it unquotes once, and refuses spaces."""
     head, slash, rest = uri.partition("://")
     authority, root, path = rest.partition("/")
     if not slash or not root:
         return uri
-    place, mark, query = _without_options(path)
-    return f"{head}://{authority}/{quote(place)}{mark}{query}"
+    path, mark, query = _split_options(path)
+    return f"{head}://{authority}/{quote(path)}{mark}{query}"
 
 
 @lru_cache(maxsize=32)
 def _bucket(uri: str, environment: tuple[tuple[str, str], ...]) -> tuple[pyarrow.fs.FileSystem, str]:
-    """The file system of a bucket, made once: it looks up the bucket's region, and keeps its connections."""
+    """Return the file system of a bucket, cached: it looks up the bucket's region, and keeps its connections."""
     try:
         filesystem, path = pyarrow.fs.FileSystem.from_uri(uri)
     except (OSError, ValueError) as error:
@@ -421,7 +422,7 @@ def _bucket(uri: str, environment: tuple[tuple[str, str], ...]) -> tuple[pyarrow
 
 
 def _fsspec_filesystem(uri: str) -> tuple[AbstractFileSystem, str] | None:
-    """The same by fsspec, for schemes that pyarrow does not know; None where fsspec cannot help."""
+    """Resolve a URI by fsspec, for schemes that pyarrow does not support; return None if fsspec fails."""
     try:
         from fsspec.core import url_to_fs
     except ImportError:
@@ -439,22 +440,21 @@ Location = str | os.PathLike[str] | tuple[Any, str]
 def open_source(location: Location) -> ByteSource:
     """Open a local path (memory-mapped), a URI, or a ``(file system, path)`` pair.
 
-    URIs are those that pyarrow knows, and where fsspec is installed those that it knows. A file system is
-    pyarrow's or fsspec's.
+    URIs are those of pyarrow, and those of fsspec if it is installed. A file system is pyarrow's or fsspec's.
 
     :raises OrcError: if there is no such file.
     :raises TableError: if the scheme is unknown or the store cannot be reached.
-    :raises ArgumentTypeError: for anything else than these.
+    :raises ArgumentTypeError: for any other location.
     """
-    given: object = location
-    if isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], str):
-        filesystem, path = given
+    argument: object = location
+    if isinstance(argument, tuple) and len(argument) == 2 and isinstance(argument[1], str):
+        filesystem, path = argument
         if not (isinstance(filesystem, pyarrow.fs.FileSystem) or _protocols(filesystem)):
             raise ArgumentTypeError(f"a file system is one of pyarrow.fs or of fsspec, not {filesystem!r}")
-    elif isinstance(given, tuple) or not isinstance(location, str | os.PathLike):
+    elif isinstance(argument, tuple) or not isinstance(location, str | os.PathLike):
         raise ArgumentTypeError(
             "an ORC file is read from a path, a URI, or a pair of a file system and a path, "
-            f"not from {given!r}"
+            f"not from {argument!r}"
         )
     else:
         filesystem, path = resolve_filesystem(os.fspath(location))
@@ -470,7 +470,7 @@ def open_source(location: Location) -> ByteSource:
 
 
 def listed_mtime(status: os.stat_result) -> int:
-    """The modification time of a local file as listings record it: in 64 bits, years from 2262 on wrap around."""
+    """Return the modification time of a local file as in listings: in 64 bits, so that years from 2262 on wrap."""
     return (status.st_mtime_ns + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
@@ -500,6 +500,6 @@ def one_line(error: BaseException) -> str:
 
 
 def _protocols(filesystem: object) -> tuple[str, ...]:
-    """The names of an fsspec file system; none of pyarrow's."""
+    """Return the protocols of an fsspec file system; none for pyarrow's."""
     names = getattr(filesystem, "protocol", ())
     return (names,) if isinstance(names, str) else tuple(names)

@@ -1,4 +1,4 @@
-"""A pool of threads in which the caller works, too."""
+"""A pool of threads, in which the calling thread also works."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 class ThreadPool:
     """A few threads; use it as a context.
 
-    :param size: how many threads there are besides the caller's.
+    :param size: the number of threads besides the caller's.
     """
 
     def __init__(self, size: int) -> None:
@@ -33,15 +33,15 @@ class ThreadPool:
     def submit(
         self, work: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
     ) -> Future[Result]:
-        """Let one of the threads call a function."""
+        """Call a function in one of the threads."""
         assert self._executor is not None, "the pool has no threads"
         return self._executor.submit(work, *args, **kwargs)
 
     def map(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-        """Call a function for each item, here and by idle threads; returns the results in the items' order.
+        """Call a function for each item, in this and idle threads; return the results in the items' order.
 
-        It can be called from work that was submitted: nobody waits for a thread that has not begun. Items are begun in
-        their order, and of several that fail the first one's error is raised.
+        Submitted work may call it: it never waits for a thread that has not started. Items start in order. If several
+        fail, the first one's error is raised.
         """
         if self._executor is None or len(items) < 2:
             return [work(item) for item in items]
@@ -52,21 +52,21 @@ class ThreadPool:
         def run() -> None:
             while True:
                 try:
-                    at, item = waiting.popleft()
+                    index, item = waiting.popleft()
                 except IndexError:
                     return
                 try:
-                    results[at] = work(item)
+                    results[index] = work(item)
                 except BaseException as error:  # noqa: BLE001 the caller raises it
-                    errors[at] = error
+                    errors[index] = error
                     waiting.clear()
 
-        # cleared at the end: a thread that has not come to a cancelled helper yet refers to nothing else
+        # cleared at the end: a thread that still has a cancelled helper refers to nothing else
         tasks = [run]
         helpers: list[Future[None]] = []
         try:
             for _ in range(min(self.size, len(items) - 1)):
-                # not the executor's future: where no thread can be started, it raises and runs the call later
+                # not the executor's future: if no thread can be started, it raises and runs the call later
                 helpers.append(Future())
                 self._executor.submit(_help, helpers[-1], tasks)
         except RuntimeError:
@@ -82,7 +82,7 @@ class ThreadPool:
             tasks.clear()
         if errors:
             raise errors[min(errors)]
-        return [results[at] for at in range(len(items))]
+        return [results[index] for index in range(len(items))]
 
 
 def _help(helper: Future[None], tasks: Sequence[Callable[[], None]]) -> None:

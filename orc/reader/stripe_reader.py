@@ -27,35 +27,34 @@ from hindex.orc.reader.row_selection import RowSelection
 
 Ints = npt.NDArray[np.int64]
 
-#: Decompressed bytes of a column that are decoded at once, about. Smaller windows cost more: those of 1 MiB 1.2 times
-#: the processor time.
+#: Approximate decompressed bytes of a column to decode at once. Windows of 1 MiB take 1.2 times the processor time.
 WINDOW_BYTES = 8 << 20
 
-#: Assumed content of a compressed byte.
-_INFLATES = 4
+#: The assumed compression ratio.
+_COMPRESSION_RATIO = 4
 
 #: Compressed bytes of a remote file that are fetched together.
 _FETCH_BYTES = 32 << 20
 
-#: Rows of the row groups that stand for those of a stripe without a row index.
+#: Rows of a row group in a file without a row index.
 _STRIDE = 10_000
 
-#: Stored bytes of a column that are decoded before their mapped pages are given back.
+#: Stored bytes of a column that are decoded before their mapped pages are released.
 _RELEASE_BYTES = 1 << 20
 
-#: Rows of a stripe that can be numbered in 32 bits; no writer makes nearly as many.
+#: The maximum of rows of a stripe, so that they can be numbered in 32 bits.
 _MAX_ROWS = (1 << 31) - 1
 
-#: Row groups of a stripe; a corrupt file may claim any number of rows.
+#: The maximum of row groups of a stripe; a corrupt file may claim any number of rows.
 _MAX_GROUPS = 1 << 20
 
-#: A column's parts, of which it is put together.
+#: The consecutive parts of a column.
 Parts = list[pa.Array]
 
 
 @dataclass(slots=True, eq=False)
 class FileContext:
-    """An open file, as all reads of its stripes share it.
+    """An open file, shared by all reads of its stripes.
 
     ``timezone`` is the reader's time zone, see :class:`~hindex.orc.OrcReader`.
     """
@@ -190,7 +189,7 @@ class ColumnReader:
         footer = stripe.stripe
         #: Bytes of the column's streams, and the approximate number once decompressed.
         self.stored_bytes = sum(footer.data_length(number) for number in self._nodes)
-        self.content_bytes = self.stored_bytes * (1 if self._file.tail.codec is None else _INFLATES)
+        self.content_bytes = self.stored_bytes * (1 if self._file.tail.codec is None else _COMPRESSION_RATIO)
         #: The streams of each node that have an entry in its row index, PRESENT excluded.
         self.layouts = {
             number: layout

@@ -110,12 +110,12 @@ def check_rows(table: Table, expected: Found, read: Callable[..., pa.Table], rng
     has_keys = bool(snapshot.listing.transactional)
     names = ["id", "k", "s", *(["p"] if "p" in snapshot.schema.names else [])]
     assert sorted(snapshot.schema.names) == sorted(names)
-    k, some = rng.randrange(9), rng.choice([item[1] for item in expected] or [0])
+    k, value = rng.randrange(9), rng.choice([item[1] for item in expected] or [0])
     cases: list[tuple[str | None, Callable[[tuple[object, ...]], bool]]] = [
         (None, lambda row: True),
         (f"k = {k}", lambda row: row[2] == k),
-        (f"id = {some}", lambda row: row[1] == some),
-        (f"k > {k} OR id < {some}", lambda row: (row[2] is not None and row[2] > k) or row[1] < some),  # type: ignore[operator]
+        (f"id = {value}", lambda row: row[1] == value),
+        (f"k > {k} OR id < {value}", lambda row: (row[2] is not None and row[2] > k) or row[1] < value),  # type: ignore[operator]
         ("k IS NULL AND s <> 'x'", lambda row: row[2] is None and row[3] not in (None, "x")),
     ]
     if has_keys:
@@ -136,10 +136,10 @@ def check_rows(table: Table, expected: Found, read: Callable[..., pa.Table], rng
     for where, keeps in [*parts, cases[0], rng.choice(cases[1:])]:
         wanted = [row for row in expected if keeps(row)]
         scan = table.scan(where=where, columns=[*names, *(["row__id"] if has_keys else [])])
-        found = _tuples(read(scan), has_keys)
+        rows = _tuples(read(scan), has_keys)
         if not has_keys:
             wanted = [row[:-1] for row in wanted]
-        assert found == sorted(wanted, key=repr), f"{where}: {_difference(found, wanted)}"
+        assert rows == sorted(wanted, key=repr), f"{where}: {_difference(rows, wanted)}"
         assert table.scan(where=where).count() == len(wanted), f"count where {where}"
         check_aggregates(table, where, [(row[1], row[2]) for row in wanted], rng)
 
@@ -180,13 +180,13 @@ def check_aggregates(
     """
     scan = table.scan(where=where)
     ids: list[int] = sorted(item for item, _ in wanted)  # type: ignore[misc]
-    what = rng.randrange(3)
-    if what == 0:
+    choice = rng.randrange(3)
+    if choice == 0:
         counted = scan.value_counts("k").to_pylist()
         assert {row["k"]: row["count"] for row in counted} == Counter(k for _, k in wanted), (
             f"counts, {where}"
         )
-    elif what == 1:
+    elif choice == 1:
         ends = scan.min("id"), scan.max("id")
         assert ends == (min(ids, default=None), max(ids, default=None)), f"ends where {where}"
         assert scan.exists() == bool(ids)
@@ -230,16 +230,16 @@ def refresh(history: History, connection: LocalConnection, rng: random.Random) -
 
 
 def _tuples(table: pa.Table, has_keys: bool) -> Found:
-    found = []
+    tuples = []
     for row in table.to_pylist():
         values = (row.get("p"), row["id"], row["k"], row["s"])
-        found.append((*values, tuple(row["row__id"].values())) if has_keys else values)
-    return sorted(found, key=repr)
+        tuples.append((*values, tuple(row["row__id"].values())) if has_keys else values)
+    return sorted(tuples, key=repr)
 
 
-def _difference(found: Found, wanted: Found) -> str:
-    extra, missing = [row for row in found if row not in wanted], [row for row in wanted if row not in found]
+def _difference(rows: Found, wanted: Found) -> str:
+    extra, missing = [row for row in rows if row not in wanted], [row for row in wanted if row not in rows]
     return (
-        f"{len(found)} rows and not {len(wanted)}; {len(extra)} too many: {extra[:3]}; "
+        f"{len(rows)} rows and not {len(wanted)}; {len(extra)} too many: {extra[:3]}; "
         f"{len(missing)} missing: {missing[:3]}"
     )

@@ -35,11 +35,11 @@ def main() -> int:
     install()
     run = _in_spark() if options.spark else run_history
     if options.only is not None:
-        kept = Path("build/acid") / str(options.only)
-        shutil.rmtree(kept, ignore_errors=True)
-        print(run(kept / "t", options.only), f"in {kept}")
+        path = Path("build/acid") / str(options.only)
+        shutil.rmtree(path, ignore_errors=True)
+        print(run(path / "t", options.only), f"in {path}")
         return 0
-    started = told = time.monotonic()
+    started = reported = time.monotonic()
     failures = 0
     with tempfile.TemporaryDirectory() as folder:
         for number in range(options.cases):
@@ -51,9 +51,9 @@ def main() -> int:
                 failures += 1
                 print(f"FAILED: {error}", flush=True)
             shutil.rmtree(root, ignore_errors=True)
-            if time.monotonic() - told > _REPORT_EVERY:
-                told = time.monotonic()
-                print(f"{number + 1} histories in {told - started:.0f} s, {failures} failed", flush=True)
+            if time.monotonic() - reported > _REPORT_EVERY:
+                reported = time.monotonic()
+                print(f"{number + 1} histories in {reported - started:.0f} s, {failures} failed", flush=True)
     print(f"seed {options.seed}: {options.cases} histories, {failures} failed")
     return 1 if failures else 0
 

@@ -64,8 +64,8 @@ class Sight:
     def text(self) -> str:
         """As Hive hands it to readers."""
         opened, aborted = (
-            ",".join(map(str, sorted(w for w in some if w <= self.watermark)))
-            for some in (self.opened, self.aborted)
+            ",".join(map(str, sorted(w for w in ids if w <= self.watermark)))
+            for ids in (self.opened, self.aborted)
         )
         return f"db.t:{self.watermark}:{min(self.opened, default=MOST)}:{opened}:{aborted}"
 
@@ -188,18 +188,18 @@ class History:
             self.watermark, frozenset(self.opened - {write_id}), frozenset(self.aborted), own=write_id
         )
         statements = self.rng.choice([1, 1, 1, 2, 4])
-        told = []
+        events = []
         for statement in range(statements):
-            what = self.rng.choice(["insert", "insert", "delete", "update"])
+            action = self.rng.choice(["insert", "insert", "delete", "update"])
             for partition in self._some_partitions():
-                if what != "insert":
-                    self._delete(partition, write_id, statement, seen, again=what == "update")
+                if action != "insert":
+                    self._delete(partition, write_id, statement, seen, again=action == "update")
                 else:
                     rows = [self._values() for _ in range(self.rng.choice([1, 5, 40, 120]))]
                     self._insert(partition, write_id, statement, rows)
-            told.append(what)
+            events.append(action)
         end = self._end(write_id)
-        self.log.append(f"{write_id}: {' '.join(told)} {end}")
+        self.log.append(f"{write_id}: {' '.join(events)} {end}")
 
     def load(self) -> None:
         """LOAD DATA: flat files in a delta."""
@@ -240,13 +240,13 @@ class History:
     def minor(self) -> None:
         """Minor compaction: deltas become one, without what was aborted; deletes stay deletes."""
         partition = self.rng.choice(self.partitions)
-        some = self._compactable(partition)
-        if len({delta.low for delta in some}) < 2:
+        deltas = self._compactable(partition)
+        if len({delta.low for delta in deltas}) < 2:
             return
-        low, high = min(delta.low for delta in some), max(delta.high for delta in some)
+        low, high = min(delta.low for delta in deltas), max(delta.high for delta in deltas)
         suffix = self._suffix()
-        inserts = [row for delta in some for row in delta.inserts if row.born not in self.aborted]
-        deletes = [item for delta in some for item in delta.deletes if item[1] not in self.aborted]
+        inserts = [row for delta in deltas for row in delta.inserts if row.born not in self.aborted]
+        deletes = [item for delta in deltas for item in delta.deletes if item[1] not in self.aborted]
         made = Delta(partition.path / f"delta_{low:07d}_{high:07d}{suffix}", low, high, inserts)
         twin = Delta(partition.path / f"delete_{made.path.name}", low, high, [], deletes)
         for delta in (made, twin):
@@ -254,51 +254,51 @@ class History:
                 delta.path.mkdir()
                 self._write(delta.path, [(row.key, row.born, row.values) for row in delta.inserts])
                 self._write(delta.path, [(row.key, by, None) for row, by in delta.deletes])
-        partition.old += [delta.path for delta in some]
-        partition.deltas = [delta for delta in partition.deltas if delta not in some] + [made, twin]
+        partition.old += [delta.path for delta in deltas]
+        partition.deltas = [delta for delta in partition.deltas if delta not in deltas] + [made, twin]
         self.log.append(f"minor {low}-{high}{suffix}")
 
     def major(self) -> None:
         """Major compaction: a base of the rows that are left."""
         partition = self.rng.choice(self.partitions)
-        some = self._compactable(partition)
-        if not some:
+        deltas = self._compactable(partition)
+        if not deltas:
             return
-        high = max(delta.high for delta in some)
+        high = max(delta.high for delta in deltas)
         seen = Sight(high, frozenset(), frozenset(self.aborted))
-        left = [row for row in partition.rows if row.is_seen(seen)]
+        rows = [row for row in partition.rows if row.is_seen(seen)]
         suffix = self._suffix() if self.rng.random() < 0.7 else ""
         directory = partition.path / f"base_{high:07d}{suffix}"
         directory.mkdir()
         if not suffix:
             write_marker(directory)
-        self._write(directory, [(row.key, row.born, row.values) for row in left])
+        self._write(directory, [(row.key, row.born, row.values) for row in rows])
         partition.bases.append((high, True))
-        partition.old += [delta.path for delta in some]
-        partition.deltas = [delta for delta in partition.deltas if delta not in some]
+        partition.old += [delta.path for delta in deltas]
+        partition.deltas = [delta for delta in partition.deltas if delta not in deltas]
         self.log.append(f"major {high}{suffix}")
 
     def clean(self) -> None:
         """Remove what compactions and overwrites replaced, but for the last base, and what aborted ones left or not."""
         for partition in self.partitions:
             last = self._last_base(partition)
-            left = {
+            remaining = {
                 base
                 for base, compacted in partition.bases
                 if base >= last or (base in self.aborted and not compacted and self.rng.random() < 0.5)
             }
-            kept = []
+            directories = []
             for path in partition.old:
-                if path.name.startswith("base_") and int(path.name.split("_")[1]) in left:
-                    kept.append(path)
+                if path.name.startswith("base_") and int(path.name.split("_")[1]) in remaining:
+                    directories.append(path)
                 else:
                     shutil.rmtree(path, ignore_errors=True)
-            partition.old = kept
+            partition.old = directories
             if last:
                 partition.deltas = [delta for delta in partition.deltas if delta.high > last]
-                partition.bases = [item for item in partition.bases if item[0] in left]
+                partition.bases = [item for item in partition.bases if item[0] in remaining]
                 for path in partition.path.glob("base_*"):
-                    if int(path.name.split("_")[1]) not in left:
+                    if int(path.name.split("_")[1]) not in remaining:
                         shutil.rmtree(path)
                 for path in partition.path.glob("*delta_*"):
                     if int(path.name.removeprefix("delete_").split("_")[2]) <= last:
@@ -350,13 +350,13 @@ class History:
 
     def _new_rows(self, write_id: int, statement: int, values: Iterable[Values]) -> list[Row]:
         counts = [0] * self.buckets
-        found = []
+        rows = []
         for item in values:
             bucket = self._bucket(item)
             key = (write_id, bucket_property(bucket, statement), counts[bucket])
             counts[bucket] += 1
-            found.append(Row(key, item, write_id))
-        return found
+            rows.append(Row(key, item, write_id))
+        return rows
 
     def _insert(self, partition: Partition, write_id: int, statement: int, values: Iterable[Values]) -> None:
         rows = self._new_rows(write_id, statement, values)
@@ -368,14 +368,14 @@ class History:
     def _delete(
         self, partition: Partition, write_id: int, statement: int, seen: Sight, *, again: bool
     ) -> None:
-        there = [row for row in partition.rows if row.is_seen(seen)]
+        rows = [row for row in partition.rows if row.is_seen(seen)]
         share = self.rng.choice([0.02, 0.2, 0.8])
         if self.rng.random() < 0.3:
             # rows that lie together
-            start = self.rng.randrange(len(there) + 1)
-            gone = there[start : start + self.rng.randrange(60)]
+            start = self.rng.randrange(len(rows) + 1)
+            gone = rows[start : start + self.rng.randrange(60)]
         else:
-            gone = [row for row in there if self.rng.random() < share]
+            gone = [row for row in rows if self.rng.random() < share]
         if not gone:
             return
         directory = partition.path / f"delete_delta_{write_id:07d}_{write_id:07d}_{statement:04d}"
@@ -389,9 +389,9 @@ class History:
 
     def _compactable(self, partition: Partition) -> list[Delta]:
         """The deltas after the last base that are below all open transactions."""
-        most = min(self.opened, default=self.watermark + 1) - 1
+        max_write_id = min(self.opened, default=self.watermark + 1) - 1
         last = self._last_base(partition)
-        return [delta for delta in partition.deltas if delta.high <= most and delta.low > last]
+        return [delta for delta in partition.deltas if delta.high <= max_write_id and delta.low > last]
 
     def _last_base(self, partition: Partition) -> int:
         """The write id of the base that is read now; 0 without one."""
@@ -415,11 +415,11 @@ class History:
                 # nothing says that a deleting writer has the bucket's number
                 bucket = 0
             by_bucket.setdefault(bucket, []).append(item)
-        for bucket, some in by_bucket.items():
+        for bucket, rows_of_bucket in by_bucket.items():
             attempt = f"_{self.rng.randrange(2)}" if self.uses_attempts else ""
             write_acid(
                 directory / f"bucket_{bucket:05d}{attempt}",
-                some,
+                rows_of_bucket,
                 version=None if self.uses_version_files else b"2",
                 **self._layout(),
             )
@@ -438,7 +438,7 @@ class History:
             for copy in range(self.rng.choices([1, 3, 12], [8, 3, 1])[0])
         ]
         counts = [0] * self.buckets
-        found = []
+        files = []
         directory.mkdir(exist_ok=True)
         for name in sorted(names):
             bucket = int(name.partition("_")[0])
@@ -449,12 +449,12 @@ class History:
                 continue
             write_flat(path, values, **self._layout())
             for item in values:
-                found.append((Row((write_id, bucket_property(bucket), counts[bucket]), item, write_id), path))
+                files.append((Row((write_id, bucket_property(bucket), counts[bucket]), item, write_id), path))
                 counts[bucket] += 1
-        return found
+        return files
 
     def _originals(self, partition: Partition) -> None:
         """The flat files of a table that was not transactional once."""
-        found = self._flat_files(partition.path, 0)
-        partition.rows += [row for row, _ in found]
+        files = self._flat_files(partition.path, 0)
+        partition.rows += [row for row, _ in files]
         partition.originals += [path for path in partition.path.iterdir() if path.is_file()]

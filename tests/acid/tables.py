@@ -20,9 +20,9 @@ def table_of(path: Path, valid: str = "") -> Table:
 def ids_of(path: Path, valid: str = "", where: str | None = None) -> list[int]:
     """The ids that a scan gives; its count must say the same."""
     scan = table_of(path, valid).scan(where=where, columns=["id"])
-    found: list[int] = sorted(scan.to_arrow()["id"].to_pylist())
-    assert scan.count() == len(found)
-    return found
+    ids: list[int] = sorted(scan.to_arrow()["id"].to_pylist())
+    assert scan.count() == len(ids)
+    return ids
 
 
 def insert(path: Path, write_id: int, ids: Iterable[int], prop: int = B0, current: int | None = None) -> None:
@@ -37,5 +37,5 @@ def delete(path: Path, keys: Iterable[Key], current: int) -> None:
 
 def keys_of(path: Path) -> dict[int, Key]:
     """The key of each id."""
-    found = table_of(path).scan(columns=["id", "row__id"]).to_arrow().to_pylist()
-    return {row["id"]: tuple(row["row__id"].values()) for row in found}
+    keys = table_of(path).scan(columns=["id", "row__id"]).to_arrow().to_pylist()
+    return {row["id"]: tuple(row["row__id"].values()) for row in keys}

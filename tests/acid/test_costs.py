@@ -1,4 +1,4 @@
-"""What deletes cost, and what is told of them."""
+"""The costs of deletes, and their explanation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.acid.tables import B0, MOST, delete, ids_of, insert, table_of
 from tests.acid.writing import write_acid, write_flat, write_marker
 
 
-def test_what_of_a_delete_delta_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_of_a_delete_delta_that_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Row groups of deletes whose statistics hold none of the wanted keys stay unread."""
     monkeypatch.setattr(acid_deletes, "SMALL_ROWS", 0)
     insert(tmp_path / "delta_1_1" / "bucket_00000", 1, range(1000))
@@ -40,7 +40,7 @@ def test_what_of_a_delete_delta_is_read(tmp_path: Path, monkeypatch: pytest.Monk
     batches = OrcReader.batches
 
     def counting(self: Any, columns: Any = None, rows: Any = None, **options: Any) -> Any:
-        read.append(sum(len(some) for some in rows.values()))
+        read.append(sum(len(selection) for selection in rows.values()))
         return batches(self, columns, rows, **options)
 
     monkeypatch.setattr(OrcReader, "batches", counting)
@@ -106,8 +106,8 @@ def test_markers_of_bases_are_read_where_they_matter(tmp_path: Path, monkeypatch
     for valid, ids in (("", [0, 1, 2, 3, 4, 40]), ("t:9:5:5,7:3", [0, 1, 2, 3, 4, 40])):
         assert sorted(table_of(tmp_path, valid).scan(columns=["id"]).to_arrow()["id"].to_pylist()) == ids
         assert read == []
-    found = table_of(tmp_path, "t:9:3:3:").scan(where="p >= 3", columns=["id"]).to_arrow()
-    assert sorted(found["id"].to_pylist()) == [3, 4, 40]
+    table = table_of(tmp_path, "t:9:3:3:").scan(where="p >= 3", columns=["id"]).to_arrow()
+    assert sorted(table["id"].to_pylist()) == [3, 4, 40]
     # of the only base above what is open
     assert {uri.partition("/p=")[2] for uri in read} == {"5/base_4/_metadata_acid"}
 
@@ -126,14 +126,14 @@ def test_small_files_of_deletes_are_read_once(tmp_path: Path, monkeypatch: pytes
         return every(self)
 
     monkeypatch.setattr(acid_deletes._DeleteReader, "all_keys", watched)
-    left = [10 + at for at in range(50) if at % 5 not in (1, 2)]
-    assert ids_of(tmp_path) == left
+    expected = [10 + at for at in range(50) if at % 5 not in (1, 2)]
+    assert ids_of(tmp_path) == expected
     assert len(read) == 2
     # a file that is another one now is read again
     delete(tmp_path / "delete_delta_2_2" / "bucket_00000", [(0, B0, 3)], 2)
     assert ids_of(tmp_path) == [10 + at for at in range(50) if at % 5 != 1 and at != 3]
     assert len(read) == 3
-    # and what readers of other transactions see is told apart
+    # readers of other transactions have their own entries
     assert ids_of(tmp_path, f"t:1:{MOST}::") == [10 + at for at in range(50) if at % 5 != 1]
 
 
@@ -144,18 +144,18 @@ def test_tasks_are_plain_values(tmp_path: Path) -> None:
     assert pickle.loads(pickle.dumps(plan.tasks)) == plan.tasks
 
 
-def test_explain_tells_what_is_deleted(tmp_path: Path) -> None:
+def test_explain_shows_deleted_rows(tmp_path: Path) -> None:
     rows = [((w, B0, at), w, (10 * w + at, 0, "x")) for w in (1, 2) for at in range(10)]
     write_acid(tmp_path / "delta_1_2_v7" / "bucket_00000", rows)
     delete(tmp_path / "delete_delta_3_3" / "bucket_00000", [(1, B0, at) for at in range(4)], 3)
-    found = table_of(tmp_path, f"t:3:{MOST}::2").scan().explain()
-    assert (found.deleted, found.invisible) == (4, 10)
-    assert (found.rows.kept, found.rows.total) == (6, 20)  # type: ignore[union-attr]
-    assert found.path is ReadPath.FULL_SCAN
-    lines = [line.split() for line in found.to_text().splitlines()]
+    explanation = table_of(tmp_path, f"t:3:{MOST}::2").scan().explain()
+    assert (explanation.deleted, explanation.invisible) == (4, 10)
+    assert (explanation.rows.kept, explanation.rows.total) == (6, 20)  # type: ignore[union-attr]
+    assert explanation.path is ReadPath.FULL_SCAN
+    lines = [line.split() for line in explanation.to_text().splitlines()]
     assert ["deleted", "4"] in lines
     assert ["not", "seen", "10"] in lines
-    assert (found.to_json()["deleted"], found.to_json()["invisible"]) == (4, 10)
+    assert (explanation.to_json()["deleted"], explanation.to_json()["invisible"]) == (4, 10)
 
 
 def test_few_files_of_deletes_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,18 +165,18 @@ def test_few_files_of_deletes_stay_open(tmp_path: Path, monkeypatch: pytest.Monk
     for write_id in range(2, 10):
         keys = [(1, B0, 10 * write_id + at) for at in range(3)]
         delete(tmp_path / f"delete_delta_{write_id}_{write_id}" / "bucket_00000", keys, write_id)
-    most = []
+    open_files = []
     rows = DeletedRows.rows
 
     def watched(self: DeletedRows, keys: Any) -> Any:
-        found = rows(self, keys)
-        most.append(len(self._open))
-        return found
+        result = rows(self, keys)
+        open_files.append(len(self._open))
+        return result
 
     monkeypatch.setattr(DeletedRows, "rows", watched)
     gone = {10 * write_id + at for write_id in range(2, 10) for at in range(3)}
     assert ids_of(tmp_path) == [i for i in range(100) if i not in gone]
-    assert max(most) == 3
+    assert max(open_files) == 3
 
 
 def test_a_scan_with_few_deletes_decodes_as_one_without(
@@ -203,8 +203,8 @@ def test_a_scan_with_few_deletes_decodes_as_one_without(
     for row_ids in (True, False):
         read.clear()
         readers.clear()
-        found = table.scan(columns=["id", "s"]).to_arrow()["id"].to_pylist()
-        assert found == 2 * [at for at in range(2000) if at not in gone]
+        ids = table.scan(columns=["id", "s"]).to_arrow()["id"].to_pylist()
+        assert ids == 2 * [at for at in range(2000) if at not in gone]
         # the write id and the bucket are the same in a whole stripe, which its statistics tell
         wanted = {"rowId": 2000 * 2} if row_ids else {}
         assert {
@@ -225,7 +225,7 @@ def test_a_scan_with_few_deletes_decodes_as_one_without(
 def test_row_ids_that_count_up_are_not_decoded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compression: str
 ) -> None:
-    """They are told from their bytes: with other ids anywhere, all of them are read."""
+    """Consecutive row ids are recognized by their bytes; with any other id, all are read."""
     base, count = tmp_path / "base_1" / "bucket_00000", 5000
     read: list[tuple[str, ...]] = []
     read_stripe = OrcReader.read_stripe
@@ -256,7 +256,7 @@ def test_row_ids_that_count_up_are_not_decoded(
         assert ("rowId",) not in read if is_told else ("rowId",) in read
 
 
-def test_what_is_known_to_be_deleted_is_of_one_version(tmp_path: Path) -> None:
+def test_cached_deletes_belong_to_one_version(tmp_path: Path) -> None:
     """Of a data file, of each file of deletes, and of the write ids that are seen."""
     insert(tmp_path / "delta_1_1" / "bucket_00000", 1, range(200))
     delete(tmp_path / "delete_delta_2_2" / "bucket_00000", [(1, B0, 3)], 2)
@@ -293,21 +293,21 @@ def test_every_file_of_deletes_is_opened_for_its_ranges_and_for_its_keys(
         return open_file(file)
 
     monkeypatch.setattr(acid_deletes, "open_file", watched)
-    left = [at for at in range(400) if at % 40 == 0 or at % 40 > 30]
+    expected = [at for at in range(400) if at % 40 == 0 or at % 40 > 30]
     for times in (2, 0):
         opened.clear()
-        assert ids_of(tmp_path) == left
+        assert ids_of(tmp_path) == expected
         assert sorted(Counter(opened).values()) == [times] * 30 * bool(times)
-    for held, limit in ((acid_deletes.RANGES, 10_000), (acid_deletes.KEYS, 5_000)):
-        held.clear()
-        monkeypatch.setattr(held, "_limit", limit)
+    for cache, limit in ((acid_deletes.RANGES, 10_000), (acid_deletes.KEYS, 5_000)):
+        cache.clear()
+        monkeypatch.setattr(cache, "_limit", limit)
     DELETED.clear()
     opened.clear()
-    assert ids_of(tmp_path) == left
+    assert ids_of(tmp_path) == expected
     assert len(opened) > 2 * 30
-    for held in (acid_deletes.RANGES, acid_deletes.KEYS):
-        assert 0 < held.weight <= held._limit
-        assert 0 < len(held) < 30
+    for cache in (acid_deletes.RANGES, acid_deletes.KEYS):
+        assert 0 < cache.weight <= cache._limit
+        assert 0 < len(cache) < 30
 
 
 @pytest.mark.parametrize("small", [True, False])

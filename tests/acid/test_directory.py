@@ -18,13 +18,13 @@ def state_of(
     """What counts.
 
     :param marked: what has a marker: that of a compaction, but where ``!`` follows.
-    :param read: is told the names of those whose marker is read.
+    :param read: receives the names of bases whose marker is read.
     """
-    told = [] if read is None else read
+    read_markers = [] if read is None else read
     markers = {item.rstrip("!"): not item.endswith("!") for item in marked.split()}
 
     def marker(name: str) -> bool:
-        told.append(name)
+        read_markers.append(name)
         return markers[name]
 
     listed = [ListedDirectory(n, (), partial(marker, n) if n in markers else None) for n in names.split()]
@@ -96,21 +96,21 @@ MOST = 9223372036854775807
         ("base_5 base_3 delta_4_4", "t:9:5:5:3", "delta_4_4", {"base_3": INVALID_BASE, "base_5": INVALID_BASE}),
     ],
 )  # fmt: skip
-def test_what_counts(names: str, valid: str, counts: str, obsolete: dict[str, ObsoleteReason]) -> None:
-    found = state_of(names, valid)
-    assert kept(found) == counts
-    assert {item.name: item.reason for item in found.obsolete} == obsolete
+def test_valid_content(names: str, valid: str, counts: str, obsolete: dict[str, ObsoleteReason]) -> None:
+    state = state_of(names, valid)
+    assert kept(state) == counts
+    assert {item.name: item.reason for item in state.obsolete} == obsolete
     shuffled = names.split()
     random.Random(1).shuffle(shuffled)
-    assert state_of(" ".join(shuffled), valid) == found
+    assert state_of(" ".join(shuffled), valid) == state
 
 
-def test_a_base_marked_in_the_old_way_is_a_compacted_one() -> None:
+def test_a_base_with_a_marker_file_is_compacted() -> None:
     valid = "t:9:4:4:"
     assert kept(state_of("base_5 base_2", valid)) == "base_5"
     assert kept(state_of("base_5 base_2", valid, marked="base_5")) == "base_2"
-    found = state_of("base_5 base_5_v3", marked="base_5")
-    assert kept(found) == "base_5_v3"
+    state = state_of("base_5 base_5_v3", marked="base_5")
+    assert kept(state) == "base_5_v3"
 
 
 def test_a_base_hides_the_originals() -> None:
@@ -118,9 +118,9 @@ def test_a_base_hides_the_originals() -> None:
         "000000_0",
         "000000_0_copy_1",
     )
-    found = state_of("base_5", originals="000000_0 000000_0_copy_1")
-    assert found.originals == ()
-    assert {(item.name, item.reason) for item in found.obsolete} == {
+    state = state_of("base_5", originals="000000_0 000000_0_copy_1")
+    assert state.originals == ()
+    assert {(item.name, item.reason) for item in state.obsolete} == {
         ("000000_0", ObsoleteReason.HIDDEN_ORIGINAL),
         ("000000_0_copy_1", ObsoleteReason.HIDDEN_ORIGINAL),
     }
@@ -199,10 +199,10 @@ def test_not_enough_history_for_an_overwrite_that_is_not_seen(names: str, valid:
         ("delta_5_5 delete_delta_6_6", "t:9:5:5:", "delta_5_5 delete_delta_6_6", "delete_delta_6_6", ""),
     ],
 )  # fmt: skip
-def test_which_markers_are_read(names: str, valid: str, marked: str, counts: str, read: str) -> None:
-    told: list[str] = []
-    assert kept(state_of(names, valid, marked=marked, read=told)) == counts
-    assert " ".join(told) == read
+def test_markers_that_are_read(names: str, valid: str, marked: str, counts: str, read: str) -> None:
+    markers: list[str] = []
+    assert kept(state_of(names, valid, marked=marked, read=markers)) == counts
+    assert " ".join(markers) == read
     assert kept(state_of(" ".join(reversed(names.split())), valid, marked=marked)) == counts
 
 

@@ -44,9 +44,9 @@ def delete(path: Path, keys: list[Key], current: int) -> None:
 
 def ids(table: Table, where: str) -> list[int]:
     scan = table.scan(where=where, columns=["id"])
-    found: list[int] = scan.to_arrow()["id"].to_pylist()
-    assert scan.count() == len(found)
-    return found
+    values: list[int] = scan.to_arrow()["id"].to_pylist()
+    assert scan.count() == len(values)
+    return values
 
 
 def stale(table: Table) -> set[Reason]:
@@ -54,7 +54,7 @@ def stale(table: Table) -> set[Reason]:
 
 
 @pytest.mark.parametrize("using", TYPES)
-def test_what_makes_indexes_stale(tmp_path: Path, connection: LocalConnection, using: str) -> None:
+def test_changes_that_make_indexes_stale(tmp_path: Path, connection: LocalConnection, using: str) -> None:
     root = tmp_path / "t"
     write_flat(root / "000000_0", [(i, i % 5, "x") for i in range(100)])
     insert(root / "delta_1_1", 1, range(100, 200))
@@ -118,11 +118,11 @@ def test_answers_of_indexes_alone_leave_out_what_is_deleted(
     table.create_index("by_k", "k", using="bitmap")
     delete(tmp_path / "delete_delta_2_2", [(1, B0, at) for at in range(0, 1000, 10)], 2)
     scan = table.scan(where="k = 0", columns=[])
-    found = scan.explain()
+    explanation = scan.explain()
     # no column of the table is read, and row ids are
-    assert (found.path, found.exact, found.deleted) == (ReadPath.INDEX_AND_KEYS, True, 100)
-    assert found.bytes is not None
-    assert 0 < (found.bytes.kept or 0) < 0.5 * (found.bytes.total or 0)
+    assert (explanation.path, explanation.exact, explanation.deleted) == (ReadPath.INDEX_AND_KEYS, True, 100)
+    assert explanation.bytes is not None
+    assert 0 < (explanation.bytes.kept or 0) < 0.5 * (explanation.bytes.total or 0)
     assert scan.count() == 100
     assert table.scan(where="k = 1").count() == 200
     assert table.scan().count() == 900
@@ -242,8 +242,8 @@ def test_an_emptied_table_has_the_columns_that_were_indexed(
     shutil.rmtree(tmp_path / "delta_1_1")
     (tmp_path / "base_2_v3").mkdir()
     table = connection.table(str(tmp_path))
-    found = table.scan(where="k = 2").to_arrow()
-    assert (found.num_rows, found.column_names) == (0, ["id", "k", "s"])
+    result = table.scan(where="k = 2").to_arrow()
+    assert (result.num_rows, result.column_names) == (0, ["id", "k", "s"])
     assert (table.scan().count(), table.scan(columns=["s"]).to_arrow().num_rows) == (0, 0)
     other = tmp_path / "other"
     (other / "base_2_v3").mkdir(parents=True)
@@ -259,8 +259,8 @@ def test_an_emptied_partition_keeps_its_column(tmp_path: Path, connection: Local
     (tmp_path / "p=7" / "base_2_v3").mkdir()
     wanted = pa.schema([("id", pa.int64()), ("k", pa.int32()), ("s", pa.string()), ("p", pa.int32())])
     for where in (None, "p = 7", "p > 7 OR k = 2"):
-        found = table.scan(where=where).to_arrow()
-        assert (found.num_rows, found.schema) == (0, wanted), where
+        result = table.scan(where=where).to_arrow()
+        assert (result.num_rows, result.schema) == (0, wanted), where
         assert table.scan(where=where).count() == 0
     # the directory tells the partition, and nothing the other columns, once the index has forgotten the file
     assert table.refresh_indexes().changed
@@ -280,9 +280,9 @@ def test_an_emptied_table_whose_files_had_other_types(tmp_path: Path, connection
     write_acid(newer, rows, schema=ACID.replace("k:int", "k:string"))  # type: ignore[arg-type]
     connection.table(str(tmp_path), valid_write_ids="t:9:::").refresh_indexes()
     (tmp_path / "base_3").mkdir()
-    found = table.scan(where="k = 'a'").to_arrow()
-    assert (found.num_rows, found.column_names) == (0, ["id", "k", "s"])
-    assert found.schema.field("k").type == pa.string()
+    result = table.scan(where="k = 'a'").to_arrow()
+    assert (result.num_rows, result.column_names) == (0, ["id", "k", "s"])
+    assert result.schema.field("k").type == pa.string()
     assert table.scan().count() == 0
     assert table.refresh_indexes().changed
     assert not table.refresh_indexes().changed

@@ -69,15 +69,15 @@ Delete files
 def test_json_and_valid_write_ids(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table(tmp_path)
     valid = "t:3:4:1:"
-    found = json.loads(
+    report = json.loads(
         run(capsys, "--output", "json", "--valid-write-ids", valid, "inspect", str(tmp_path / "p=1"))
     )
-    assert (found["kind"], found["valid_write_ids"]) == ("TRANSACTIONAL", valid)
-    (directory,) = found["directories"]
+    assert (report["kind"], report["valid_write_ids"]) == ("TRANSACTIONAL", valid)
+    (directory,) = report["directories"]
     assert [item["name"] for item in directory["counts"]] == ["delete_delta_2_2_0000"]
     assert directory["obsolete"][0]["reason"] == "INVALID"
-    assert found["files"] == [
-        {"path": "000000_0", "bytes": found["files"][0]["bytes"], "rows": 5, "deleted": 1, "not_seen": 0}
+    assert report["files"] == [
+        {"path": "000000_0", "bytes": report["files"][0]["bytes"], "rows": 5, "deleted": 1, "not_seen": 0}
     ]
     shown = run(capsys, "--valid-write-ids", valid, "inspect", str(tmp_path / "p=1"))
     assert f"as seen  {valid}\n" in shown

@@ -63,8 +63,8 @@ def test_lookups(rng: np.random.Generator, spread: int, order: str, size: int) -
     rows = np.sort(rng.choice(10 * size + 10, len(present), replace=False)).astype(np.int64)
     stored = StoredKeys(rows, keys_of(present))
     wanted = list(dict.fromkeys(some(size) + present[::3]))
-    asked = set(wanted)
-    expected = sorted(int(row) for row, key in zip(rows, present, strict=True) if key in asked)
+    wanted_keys = set(wanted)
+    expected = sorted(int(row) for row, key in zip(rows, present, strict=True) if key in wanted_keys)
     assert sorted(stored.rows_of(keys_of(wanted)).tolist()) == expected
     assert not len(stored.rows_of(keys_of([])))
     for low, high in rng.integers(0, max(size // 3, 2), (8, 2)).tolist():
@@ -117,18 +117,18 @@ def test_original_files_are_in_the_order_of_their_paths() -> None:
 def test_packed_keys(rng: np.random.Generator, size: int) -> None:
     def some() -> list[tuple[int, int, int]]:
         columns = rng.integers(0, 4, size), rng.integers(0, 3, size), rng.integers(-5, (1 << 63) - 1, size)
-        found = list(zip(*(column.tolist() for column in columns), strict=True))
-        return sorted(found) if rng.random() < 0.5 else found
+        keys = list(zip(*(column.tolist() for column in columns), strict=True))
+        return sorted(keys) if rng.random() < 0.5 else keys
 
     parts = [some() for _ in range(3)]
     packed = PackedKeys(keys_of(part) for part in parts)
-    found = [
+    unpacked = [
         key
         for part in packed.parts()
         for key in zip(part.write_ids.tolist(), part.buckets.tolist(), part.row_ids.tolist(), strict=True)
     ]
-    assert len(found) == len(set(found))
-    assert set(found) == {key for part in parts for key in part}
+    assert len(unpacked) == len(set(unpacked))
+    assert set(unpacked) == {key for part in parts for key in part}
 
 
 def test_packed_keys_that_lie_close_take_little_memory() -> None:
@@ -140,17 +140,17 @@ def test_packed_keys_that_lie_close_take_little_memory() -> None:
 def test_flat_keys_of_some_rows_overlap_ranges_that_hold_one(rng: np.random.Generator) -> None:
     for _ in range(300):
         first, count = int(rng.integers(100)), int(rng.integers(1, 40))
-        some = BitMap(rng.choice(count, int(rng.integers(1, count + 1)), replace=False).tolist())
+        chosen = BitMap(rng.choice(count, int(rng.integers(1, count + 1)), replace=False).tolist())
         low, high = sorted(int(end) for end in rng.integers(-5, 150, size=2))
         ends = (low if rng.random() < 0.8 else None, high if rng.random() < 0.8 else None)
-        held = [
+        inside = [
             at + first
-            for at in some
+            for at in chosen
             if (ends[0] is None or at + first >= low) and (ends[1] is None or at + first <= high)
         ]
         within = KeyRange((1, 1), (2, 2), ends)
-        assert FlatKeys(1, 2, first, count, some).overlaps(within) is bool(held)
-        assert not FlatKeys(0, 2, first, count, some).overlaps(within)
+        assert FlatKeys(1, 2, first, count, chosen).overlaps(within) is bool(inside)
+        assert not FlatKeys(0, 2, first, count, chosen).overlaps(within)
         whole = FlatKeys(1, 2, first, count)
         assert whole.overlaps(within) is FlatKeys(1, 2, first, count, BitMap(range(count))).overlaps(within)
         assert whole.is_whole

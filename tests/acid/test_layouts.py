@@ -24,15 +24,15 @@ from tests.acid.writing import (
 # Bases
 
 
-@pytest.mark.parametrize("of", ["truncated", "dropped", "DROPPED"])
-def test_a_base_without_rows_that_no_compaction_wrote(tmp_path: Path, of: str) -> None:
+@pytest.mark.parametrize("data_format", ["truncated", "dropped", "DROPPED"])
+def test_a_base_without_rows_that_no_compaction_wrote(tmp_path: Path, data_format: str) -> None:
     """TRUNCATE and DROP PARTITION leave a base and a marker in it: what they did is seen as any other write is."""
     insert(tmp_path / "delta_1_1" / "bucket_00000", 1, [1])
     insert(tmp_path / "delta_5_5" / "bucket_00000", 5, [5])
-    write_marker(tmp_path / "base_4", of)
+    write_marker(tmp_path / "base_4", data_format)
     # write id 3 is open, elsewhere
     assert ids_of(tmp_path, "t:5:3:3:") == ids_of(tmp_path) == [5]
-    write_marker(tmp_path / "base_2", of)
+    write_marker(tmp_path / "base_2", data_format)
     assert ids_of(tmp_path, f"t:5:{MOST}::4") == [5]
     # as if nothing had been done
     assert ids_of(tmp_path, f"t:5:{MOST}::2,4") == [1, 5]
@@ -135,7 +135,7 @@ def test_delete_files_that_are_empty_or_still_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("flat", [False, True])
-def test_deletes_of_rows_that_are_not_seen(tmp_path: Path, flat: bool) -> None:
+def test_deletes_of_invisible_rows(tmp_path: Path, flat: bool) -> None:
     """A row of an aborted transaction that a valid one deletes is taken away once."""
     rows = [((w, B0, at), w, (10 * w + at, 0, "x")) for w in (1, 2) for at in range(3)]
     if flat:
@@ -149,8 +149,8 @@ def test_deletes_of_rows_that_are_not_seen(tmp_path: Path, flat: bool) -> None:
     assert ids_of(tmp_path, f"t:3:{MOST}::3") == [10, 11, 12, 20, 21, 22]
     assert ids_of(tmp_path, f"t:3:{MOST}::2,3") == [10, 11, 12]
     assert ids_of(tmp_path, "t:3:1:1:") == [20, 22]
-    told = document(str(tmp_path), f"t:3:{MOST}::2")["files"]
-    assert sum(file["rows"] - file["deleted"] - file["not_seen"] for file in told) == 2
+    files = document(str(tmp_path), f"t:3:{MOST}::2")["files"]
+    assert sum(file["rows"] - file["deleted"] - file["not_seen"] for file in files) == 2
 
 
 def test_partitions_with_the_same_keys(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_the_base_of_a_table_that_became_transactional(tmp_path: Path) -> None:
     assert ids_of(tmp_path, "t:2:1:1,2:") == [0, 1, 2]
 
 
-def test_what_a_compaction_left_of_deletes_alone(tmp_path: Path) -> None:
+def test_compacted_delete_deltas_without_a_base(tmp_path: Path) -> None:
     """A delete delta stands for the deltas within it, too; those of other write ids stay."""
     rows = [((1, B0, at), 1, (at, 0, "x")) for at in range(6)]
     write_acid(tmp_path / "base_1_v3" / "bucket_00000", rows)

@@ -52,7 +52,7 @@ def test_directories(
         "delta_1_1_4096",
     ],
 )
-def test_names_that_cannot_be_read(name: str) -> None:
+def test_invalid_names(name: str) -> None:
     assert is_acid_directory(name)
     with pytest.raises(TableError, match="invalid name of a transactional directory"):
         parse_directory(name)

@@ -1,4 +1,4 @@
-"""Parts of stripes whose row ids need not be read: what is deleted of them, what that takes, and what is held."""
+"""Parts of stripes whose row ids need not be read: their deletes, the cost, and what is cached."""
 
 from __future__ import annotations
 
@@ -106,10 +106,10 @@ def table_of(path: Path, kind: str) -> Table:
 
 def check(table: Table, low: int, high: int) -> None:
     where = f"id >= {low} AND id < {high}"
-    left = [at for at in range(low, high) if at not in GONE]
-    assert table.scan(where=where, columns=["id"]).to_arrow()["id"].to_pylist() == left
-    assert table.scan(where=where).count() == len(left)
-    assert table.scan(where=where, columns=[]).explain().deleted == high - low - len(left)
+    remaining = [at for at in range(low, high) if at not in GONE]
+    assert table.scan(where=where, columns=["id"]).to_arrow()["id"].to_pylist() == remaining
+    assert table.scan(where=where).count() == len(remaining)
+    assert table.scan(where=where, columns=[]).explain().deleted == high - low - len(remaining)
 
 
 @pytest.mark.parametrize("kind", ["flat", "counted"])
@@ -126,7 +126,7 @@ def test_parts_that_overlap_then_all(tmp_path: Path, watched: Watched, kind: str
 def test_parts_of_deletes_in_a_large_file(
     tmp_path: Path, watched: Watched, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """No more of it is decoded than may be of the rows that matter, and it is held of the whole stripe only."""
+    """Only deletes of rows that matter are decoded; those of whole stripes are cached."""
     monkeypatch.setattr(acid_deletes, "SMALL_ROWS", 0)
     table = table_of(tmp_path, kind)
     check(table, 0, 1)

@@ -93,7 +93,7 @@ def test_a_bucket_of_an_unknown_version(tmp_path: Path) -> None:
         ids_of(tmp_path)
 
 
-def test_what_was_done_to_a_row_is_not_looked_at(tmp_path: Path) -> None:
+def test_the_operation_of_a_row_is_ignored(tmp_path: Path) -> None:
     """The column ``operation`` says nothing in this layout: data files hold rows, and delete deltas deletes."""
     for operation, directory in (
         (0, "delta_1_1"),
@@ -155,9 +155,9 @@ def test_original_files(tmp_path: Path) -> None:
     (tmp_path / "000000_0_copy_11").write_bytes(b"")
     write_flat(tmp_path / "000000_0_copy_12", [])
     insert(tmp_path / "delta_1_1" / "bucket_00000", 1, [9999])
-    found = keys_of(tmp_path)
-    assert found.pop(9999) == (1, B0, 0)
-    assert found == expected
+    keys = keys_of(tmp_path)
+    assert keys.pop(9999) == (1, B0, 0)
+    assert keys == expected
     gone = {
         3: (0, B0, 3),
         1019: (0, B0, 49),
@@ -180,7 +180,7 @@ def test_original_files_below_are_counted_too(tmp_path: Path) -> None:
 
 
 def test_loaded_files_have_keys_of_their_directory(tmp_path: Path) -> None:
-    """LOAD DATA leaves flat files in a delta or base: the schema is told file by file."""
+    """LOAD DATA leaves flat files in a delta or base: each file has its own schema."""
     write_flat(tmp_path / "base_5" / "000000_0", [(i, 0, "x") for i in range(3)])
     insert(tmp_path / "base_5" / "bucket_00001", 5, [10, 11], bucket_property(1))
     write_flat(tmp_path / "delta_6_6_0000" / "000000_0", [(20, 0, "x")])
@@ -219,7 +219,7 @@ def test_flat_files_whose_names_tell_no_bucket(tmp_path: Path) -> None:
 
 
 def test_rows_of_transactions_that_are_not_valid(tmp_path: Path) -> None:
-    """A compacted delta holds rows of many transactions: each is told by its own."""
+    """A compacted delta has rows of many transactions: each row counts by its own."""
     rows = [((w, B0, at), w, (10 * w + at, 0, "x")) for w in (1, 2, 3) for at in range(3)]
     write_acid(tmp_path / "delta_1_3_v9" / "bucket_00000", rows, stripe_rows=4, stride=2)
     deletes = [((1, B0, 0), 2, None), ((1, B0, 1), 3, None)]
@@ -295,9 +295,9 @@ def test_a_compaction_of_an_insert_only_table_that_came_after_the_list(tmp_path:
     assert ids_of(tmp_path, "t:4:4:4:2") == [1, 3]
     # when the lists were made, a write id was open, or not given yet
     for valid in ("t:3:3:3:2", "t:3:1:1:2", f"t:2:{MOST}::2", "t:4:2:2:4"):
-        for asked in (None, "id = 1", "id > 0"):
+        for where in (None, "id = 1", "id > 0"):
             with pytest.raises(OrcError, match=r"delta_1_3_v7/000000_0: not enough history: .* a newer list"):
-                ids_of(tmp_path, valid, asked)
+                ids_of(tmp_path, valid, where)
     shutil.rmtree(tmp_path / "delta_1_3_v7")
     assert ids_of(tmp_path, "t:3:3:3:2") == [1]
 
@@ -354,7 +354,7 @@ def test_side_files_that_are_written_to() -> None:
 def test_a_delete_delta_of_something_else(tmp_path: Path) -> None:
     insert(tmp_path / "delta_1_1" / "bucket_00000", 1, [1])
     write_flat(tmp_path / "delete_delta_2_2" / "bucket_00000", [(1, 0, "x")])
-    with pytest.raises(OrcError, match="not of the ACID schema"):
+    with pytest.raises(OrcError, match="not have the ACID schema"):
         ids_of(tmp_path)
     (tmp_path / "delete_delta_2_2" / "bucket_00000").rename(tmp_path / "delete_delta_2_2" / "other.orc")
     with pytest.raises(TableError, match="not named bucket_N"):
@@ -377,8 +377,8 @@ def test_partitions(tmp_path: Path) -> None:
     delete(tmp_path / "p=1" / "delete_delta_2_2" / "bucket_00000", [(1, B0, 0)], 2)
     insert(tmp_path / "p=2" / "base_1" / "bucket_00000", 1, [3, 4])
     write_flat(tmp_path / "p=3" / "000000_0", [(5, 0, "x")])
-    found = table_of(tmp_path).scan(columns=["id", "p", "row__id"]).to_arrow().to_pylist()
-    assert [(row["id"], row["p"], row["row__id"]["writeId"]) for row in found] == [
+    rows = table_of(tmp_path).scan(columns=["id", "p", "row__id"]).to_arrow().to_pylist()
+    assert [(row["id"], row["p"], row["row__id"]["writeId"]) for row in rows] == [
         (2, 1, 1),
         (3, 2, 1),
         (4, 2, 1),
@@ -403,13 +403,13 @@ def test_null_keys_are_refused(tmp_path: Path, at: int) -> None:
     key = tuple(None if part == at else value for part, value in enumerate((1, B0, 0)))
     # what statistics tell of it is one value, and that there is a null
     write_acid(tmp_path / "delete_delta_2_2" / "bucket_00000", [((1, B0, 0), 2, None), (key, 2, None)])  # type: ignore[list-item]
-    with pytest.raises(OrcError, match="has no value"):
+    with pytest.raises(OrcError, match="a row key has a null"):
         ids_of(tmp_path)
     other = tmp_path / "other"
     rows = [((1, B0, 0), 1, (1, 0, "x")), ((None, B0, 1), 1, (2, 0, "x"))]
     write_acid(other / "delta_1_1" / "bucket_00000", rows)  # type: ignore[arg-type]
     delete(other / "delete_delta_2_2" / "bucket_00000", [(1, B0, 1)], 2)
-    with pytest.raises(OrcError, match="has no value"):
+    with pytest.raises(OrcError, match="a row key has a null"):
         ids_of(other)
 
 

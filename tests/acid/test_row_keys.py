@@ -57,9 +57,9 @@ def test_row_keys_in_conditions(tmp_path: Path) -> None:
     for where, keeps in cases.items():
         wanted = sorted(i for i, key in keys.items() if keeps(i, key))
         assert ids_of(tmp_path, where=where) == wanted, where
-        found = table.scan(where=where, columns=["row__id.rowid"]).to_arrow()
-        assert found.column_names == ["row__id.rowId"]
-        assert sorted(found[0].to_pylist()) == sorted(keys[i][2] for i in wanted), where
+        result = table.scan(where=where, columns=["row__id.rowid"]).to_arrow()
+        assert result.column_names == ["row__id.rowId"]
+        assert sorted(result[0].to_pylist()) == sorted(keys[i][2] for i in wanted), where
     explained = table.scan(where="row__id.rowid = 98", columns=["id"]).explain()
     # one row group in the file with stored keys; the keys of flat files follow from their places
     assert explained.row_groups == RowCount(1, 15)
@@ -129,7 +129,7 @@ def test_conditions_on_keys_of_flat_files_read_no_other_rows(
         ("row__id.writeid % 2 = 1", lambda i, key: key[0] % 2 == 1, FLAT),
     ],
 )
-def test_flat_files_that_their_place_rules_out_are_not_opened(
+def test_flat_files_ruled_out_by_their_path_are_not_opened(
     tmp_path: Path,
     connection: LocalConnection,
     monkeypatch: pytest.MonkeyPatch,
@@ -157,26 +157,26 @@ def test_flat_files_that_their_place_rules_out_are_not_opened(
 
     scan = table.scan(where=where, columns=["id"])
     monkeypatch.setattr(acid_files, "open_file", watched)
-    found = sorted(scan.to_arrow()["id"].to_pylist())
+    ids = sorted(scan.to_arrow()["id"].to_pylist())
     assert sorted(names) == sorted(str(tmp_path / name) for name in (*opened, "delta_8_8/bucket_00000"))
-    assert found == sorted(i for i, key in keys.items() if keeps(i, key))
+    assert ids == sorted(i for i, key in keys.items() if keeps(i, key))
     explained = scan.explain()
-    assert [of.total for of in (explained.rows, explained.stripes, explained.row_groups) if of] == [
+    assert [share.total for share in (explained.rows, explained.stripes, explained.row_groups) if share] == [
         260,
         8,
         18,
     ]
     assert explained.table_map is not None
     assert sum(file.is_skipped for file in explained.table_map.files) == 4 - len(opened)
-    assert table.scan(where=where, mode="prove").count() == len(found)
+    assert table.scan(where=where, mode="prove").count() == len(ids)
     # whatever a proof compares with is read
     assert len(plan_full(scan.plan()).tasks) == 5
 
 
-def test_explain_tells_what_the_place_of_flat_files_decides(tmp_path: Path) -> None:
+def test_explain_shows_row_keys_decided_by_the_files_path(tmp_path: Path) -> None:
     for name in ("000000_0", LOADED):
         write_flat(tmp_path / name, [(at, at, "x") for at in range(40)])
-    for where, told in (
+    for where, decision in (
         ("row__id.writeid = 7", "the file's place  exact  40 rows"),
         ("row__id.rowid < 3", "the file's place  exact  6 rows"),
         ("row__id IS NOT NULL", "the file's place  exact  80 rows"),
@@ -184,11 +184,11 @@ def test_explain_tells_what_the_place_of_flat_files_decides(tmp_path: Path) -> N
     ):
         scan = table_of(tmp_path).scan(where=where, columns=["id"])
         (line,) = (line for line in scan.explain().to_text().splitlines() if "the file's place" in line)
-        assert line.split(maxsplit=len(where.split()))[-1] == told
+        assert line.split(maxsplit=len(where.split()))[-1] == decision
         # all rows that are left are read, and no index is used; but other files are left out
-        is_full = told.endswith("80 rows")
+        is_full = decision.endswith("80 rows")
         assert (scan.explain().path is ReadPath.FULL_SCAN) is is_full
-        assert scan.count() == int(told.split()[-2])
+        assert scan.count() == int(decision.split()[-2])
 
 
 def test_row_keys_that_are_wider_than_they_should_be(tmp_path: Path) -> None:
@@ -215,16 +215,16 @@ def test_row_ids_are_not_of_all_columns(tmp_path: Path) -> None:
     insert(tmp_path / "delta_1_1" / "bucket_00000", 1, [1])
     table = table_of(tmp_path)
     assert "row__id" not in table.scan().to_arrow().schema.names
-    found = table.scan(columns=["ROW__ID", "id"]).to_arrow()
-    of = pa.struct([("writeId", pa.int64()), ("bucketId", pa.int32()), ("rowId", pa.int64())])
-    assert found.schema == pa.schema([("row__id", of), ("id", pa.int64())])
+    result = table.scan(columns=["ROW__ID", "id"]).to_arrow()
+    data_type = pa.struct([("writeId", pa.int64()), ("bucketId", pa.int32()), ("rowId", pa.int64())])
+    assert result.schema == pa.schema([("row__id", data_type), ("id", pa.int64())])
     write_flat(tmp_path / "plain" / "000000_0", [(1, 0, "x")])
     with pytest.raises(ColumnError, match="row__id"):
         table_of(tmp_path / "plain").scan(columns=["row__id"]).to_arrow()
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "query",
     [
         lambda table: table.scan(columns=["id"]).order_by("row__id.rowid").to_arrow(),
         lambda table: table.scan().min("ROW__ID.writeId"),
@@ -233,10 +233,10 @@ def test_row_ids_are_not_of_all_columns(tmp_path: Path) -> None:
         lambda table: table.create_index("by_key", "row__id.rowid"),
     ],
 )
-def test_row_keys_are_read_and_compared_only(tmp_path: Path, asked: Callable[[Table], object]) -> None:
+def test_row_keys_are_read_and_compared_only(tmp_path: Path, query: Callable[[Table], object]) -> None:
     insert(tmp_path / "delta_1_1" / "bucket_00000", 1, [1])
     with pytest.raises(ColumnError, match="cannot be resolved here: row keys can be read and compared"):
-        asked(table_of(tmp_path))
+        query(table_of(tmp_path))
 
 
 def test_conditions_on_row_keys_are_no_fallback(tmp_path: Path, connection: LocalConnection) -> None:
@@ -257,8 +257,8 @@ def test_conditions_on_row_keys_are_no_fallback(tmp_path: Path, connection: Loca
     # each condition has its own reason
     insert(tmp_path / "delta_2_2" / "bucket_00000", 2, range(100, 200))
     lines = table.scan(where="k = 1 AND row__id.rowid < 7", columns=["id"]).explain().to_text().splitlines()
-    told = {line.split()[0]: line.split()[-1] for line in lines[lines.index("  AND") + 1 :][:2]}
-    assert told == {"k": "NEW_FILE", "row__id.rowid": "ROW_KEY"}
+    decisions = {line.split()[0]: line.split()[-1] for line in lines[lines.index("  AND") + 1 :][:2]}
+    assert decisions == {"k": "NEW_FILE", "row__id.rowid": "ROW_KEY"}
 
 
 def test_a_struct_of_the_table_called_as_the_row_key_is(tmp_path: Path) -> None:
@@ -268,8 +268,8 @@ def test_a_struct_of_the_table_called_as_the_row_key_is(tmp_path: Path) -> None:
     write_acid(tmp_path / "delta_1_1" / "bucket_00000", rows, schema=schema)  # type: ignore[arg-type]
     assert ids_of(tmp_path, where="row__id.foo = 8") == [4]
     assert ids_of(tmp_path, where="row__id.writeid = 9") == [3]
-    found = table_of(tmp_path).scan(columns=["row__id.foo", "row__id"], limit=2).to_arrow().to_pylist()
-    assert found[1] == {"row__id.foo": 2, "row__id": {"foo": 2, "writeId": 3}}
+    result = table_of(tmp_path).scan(columns=["row__id.foo", "row__id"], limit=2).to_arrow().to_pylist()
+    assert result[1] == {"row__id.foo": 2, "row__id": {"foo": 2, "writeId": 3}}
 
 
 @pytest.mark.parametrize("name", ["row__id.writeId", "row__id.writeid", "row__id.rowId"])

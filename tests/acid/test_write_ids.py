@@ -33,17 +33,17 @@ def valid_of(watermark: int, out: set[int]) -> set[int]:
         (" t:5:5:5:1 ", 5, 5, {1, 5}),
     ],
 )
-def test_every_question(text: str, watermark: int, min_open: int, out: set[int]) -> None:
+def test_questions_against_a_plain_set(text: str, watermark: int, min_open: int, out: set[int]) -> None:
     ids, valid = ValidWriteIds.parse(text), valid_of(watermark, out)
     numbers = range(-1, 20)
     assert {w for w in numbers if ids.valid(w)} == valid
     assert set(np.array(numbers)[ids.valid_mask(np.array(numbers))].tolist()) == valid
     for low in numbers:
         for high in range(low, 20):
-            some = set(range(low, high + 1))
-            assert ids.any_valid(low, high) == bool(some & valid), (low, high)
-            assert ids.all_valid(low, high) == (some <= valid), (low, high)
-            assert ids.all_decided(low, high) == (some <= valid | ids.aborted and high <= watermark)
+            write_ids = set(range(low, high + 1))
+            assert ids.any_valid(low, high) == bool(write_ids & valid), (low, high)
+            assert ids.all_valid(low, high) == (write_ids <= valid), (low, high)
+            assert ids.all_decided(low, high) == (write_ids <= valid | ids.aborted and high <= watermark)
         assert ids.compacted_valid(low) == (low < min_open and low <= watermark)
     assert not ids.is_all
 
@@ -56,7 +56,7 @@ def test_without_a_list_all_are_valid() -> None:
     assert ALL_VALID.compacted_valid(MOST - 1)
 
 
-def test_what_is_aborted() -> None:
+def test_aborted_write_ids() -> None:
     assert ValidWriteIds.parse("db.t:10:7:7,9:3,9").aborted == {3}
     assert ValidWriteIds.parse("db.t:10:7:7,9:").aborted == set()
 

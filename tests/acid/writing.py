@@ -81,10 +81,10 @@ def write_version_file(directory: Path, version: str = "2") -> None:
     (directory / "_orc_acid_version").write_text(version)
 
 
-def write_marker(directory: Path, of: str = "compacted") -> None:
+def write_marker(directory: Path, data_format: str = "compacted") -> None:
     """What says that a base is of a compaction, or of a table or partition that was truncated or dropped."""
     directory.mkdir(parents=True, exist_ok=True)
-    content = {"thisFileVersion": "0", "dataFormat": of}
+    content = {"thisFileVersion": "0", "dataFormat": data_format}
     (directory / "_metadata_acid").write_text(json.dumps(content))
 
 
@@ -112,8 +112,8 @@ def _write(
     ):
         if metadata:
             writer.set_user_metadata(**metadata)
-        left = iter(rows)
-        while some := list(islice(left, stripe_rows)):
-            writer.writerows(some)
+        remaining = iter(rows)
+        while stripe := list(islice(remaining, stripe_rows)):
+            writer.writerows(stripe)
             # and ends one where it takes no room that the writer counts, as rows without values do not
             writer.write_intermediate_footer()

@@ -53,8 +53,8 @@ class Tally:
         self.reads["refused, with the column"] += int(str(record["with_column"]))
         self.slowest = max(self.slowest, (float(str(record["seconds"])), number))
         self.largest = max(self.largest, (int(str(record["bytes"])), number))
-        for way, what in record.get("faults", ()):  # type: ignore[attr-defined]
-            self.findings.append((number, f"{record['what']}, {way}", what))
+        for way, fault in record.get("faults", ()):  # type: ignore[attr-defined]
+            self.findings.append((number, f"{record['what']}, {way}", fault))
 
     def line(self, seconds: float) -> str:
         per_second = self.inputs / seconds if seconds else 0
@@ -156,13 +156,13 @@ class Worker:
         for line in whole.splitlines():
             tally.add(json.loads(line))
 
-    def _again(self, tally: Tally, what: str) -> bool:
+    def _again(self, tally: Tally, fault: str) -> bool:
         (number,) = STATE.unpack(self._state.read_bytes())
         if number < self._next:
-            raise SystemExit(f"a worker does not start: {what}")
-        # output that the process held back is lost with it: these inputs were read all the same
+            raise SystemExit(f"a worker does not start: {fault}")
+        # buffered output of the process is lost with it, though these inputs were read
         tally.inputs += 1
-        tally.findings.append((number, "the worker", what))
+        tally.findings.append((number, "the worker", fault))
         self._next = number + self._step
         self._state.write_bytes(STATE.pack(-1))
         if self._next < self._end:
@@ -196,25 +196,25 @@ def run(inputs: int, seed: int, jobs: int, first: int, findings: Path) -> int:
 
 
 def _watch(workers: list[Worker], tally: Tally, began: float, keep: Callable[[], None]) -> None:
-    at_work, told, kept = workers, began, 0
+    at_work, reported, saved = workers, began, 0
     while at_work:
         time.sleep(0.2)
         at_work = [worker for worker in at_work if worker.poll(tally)]
-        if len(tally.findings) > kept:
-            kept = len(tally.findings)
+        if len(tally.findings) > saved:
+            saved = len(tally.findings)
             keep()
-        if time.monotonic() - told > _REPORT_EVERY:
-            told = time.monotonic()
-            print(tally.line(told - began), flush=True)
+        if time.monotonic() - reported > _REPORT_EVERY:
+            reported = time.monotonic()
+            print(tally.line(reported - began), flush=True)
 
 
 def _keep(tally: Tally, seed: int, findings: Path) -> None:
     with (findings / f"seed{seed}.txt").open("w") as report:
-        for number, where, what in tally.findings:
-            kept = findings / f"seed{seed}-{number}.orc"
-            if not kept.exists():
-                kept.write_bytes(damaged(_corpus(), seed, number)[1])
-            print(f"--- {number}: {where}\n{what}", file=report)
+        for number, where, fault in tally.findings:
+            path = findings / f"seed{seed}-{number}.orc"
+            if not path.exists():
+                path.write_bytes(damaged(_corpus(), seed, number)[1])
+            print(f"--- {number}: {where}\n{fault}", file=report)
 
 
 @cache
@@ -224,10 +224,11 @@ def _corpus() -> Corpus:
 
 
 def show(seed: int, number: int, out: IO[str] = sys.stdout) -> None:
-    what, data = damaged(_corpus(), seed, number)
+    change, data = damaged(_corpus(), seed, number)
     outcome = read_in_ways(data, random.Random(number))
     print(
-        f"{what}, {len(data)} bytes: {outcome.read} reads gave rows, {outcome.refused} were refused", file=out
+        f"{change}, {len(data)} bytes: {outcome.read} reads gave rows, {outcome.refused} were refused",
+        file=out,
     )
     for fault in outcome.faults:
         print(f"--- {fault.way}\n{fault.what}", file=out)

@@ -112,11 +112,11 @@ def _counter(step: int) -> Any:
 
 
 def _table(columns: dict[str, Column], rows: int, nulls: float, rng: random.Random) -> pa.Table:
-    found = {}
-    for name, (of, make) in columns.items():
+    arrays = {}
+    for name, (data_type, make) in columns.items():
         values = [make() for _ in range(rows)]
-        found[name] = pa.array([None if rng.random() < nulls else value for value in values], of)
-    return pa.table(found)
+        arrays[name] = pa.array([None if rng.random() < nulls else value for value in values], data_type)
+    return pa.table(arrays)
 
 
 _PYORC_SCHEMA = "struct<c:char(8),v:varchar(9),i:int,t:timestamp with local time zone,m:decimal(10,3)>"
@@ -151,17 +151,17 @@ def _write_pyorc(path: Path, rng: random.Random, nulls: float) -> None:
         writer.writerows(_pyorc_row(rng, nulls) for _ in range(3 * STRIDE + 20))
 
 
-def _union(found: FileParts, *, present: bool) -> FileParts:
+def _union(parts: FileParts, *, present: bool) -> FileParts:
     """A struct column of two children made a union whose rows are of either child by turns.
 
     The children's row groups become half of the union's, which have twice as many rows.
     """
-    stride = found.footer.row_index_stride
-    found.footer.row_index_stride = 2 * stride
-    of = found.footer.types[1]
-    of.kind = Kind.UNION
-    del of.field_names[:]
-    for stripe in found.stripes:
+    stride = parts.footer.row_index_stride
+    parts.footer.row_index_stride = 2 * stride
+    union_type = parts.footer.types[1]
+    union_type.kind = Kind.UNION
+    del union_type.field_names[:]
+    for stripe in parts.stripes:
         stripe.num_rows *= 2
         rows = range(0, stripe.num_rows, 2 * stride)
         tags = [bytes([0, 1]) * (min(2 * stride, stripe.num_rows - row) // 2) for row in rows]
@@ -180,19 +180,21 @@ def _union(found: FileParts, *, present: bool) -> FileParts:
             stripe.streams.append(bytes([256 - len(bits)]) + bits)
         stripe.footer.streams.add(kind=StreamKind.DATA, column=1)
         stripe.streams.append(b"".join(runs))
-    return dataclasses.replace(found, schema=_type_tree(found.footer.types))
+    return dataclasses.replace(parts, schema=_type_tree(parts.footer.types))
 
 
-def _without_index(found: FileParts) -> FileParts:
+def _without_index(parts: FileParts) -> FileParts:
     """The same without row indexes and bloom filters."""
-    found.footer.row_index_stride = 0
-    for stripe in found.stripes:
-        kept = [i for i, stream in enumerate(stripe.footer.streams) if stream.kind < StreamKind.ROW_INDEX]
-        streams = [stripe.footer.streams[i] for i in kept]
-        stripe.streams = [stripe.streams[i] for i in kept]
+    parts.footer.row_index_stride = 0
+    for stripe in parts.stripes:
+        positions = [
+            i for i, stream in enumerate(stripe.footer.streams) if stream.kind < StreamKind.ROW_INDEX
+        ]
+        streams = [stripe.footer.streams[i] for i in positions]
+        stripe.streams = [stripe.streams[i] for i in positions]
         del stripe.footer.streams[:]
         stripe.footer.streams.extend(streams)
-    return found
+    return parts
 
 
 def parts(folder: Path) -> Iterator[tuple[str, FileParts]]:
@@ -214,10 +216,10 @@ def parts(folder: Path) -> Iterator[tuple[str, FileParts]]:
                 }
                 if name in ("integers", "strings"):
                     options["bloom_filter_columns"] = [1]
-                found = written(columns, rows, nulls, **options)
+                file_parts = written(columns, rows, nulls, **options)
                 if version == "0.12":
-                    found = joined([found, written(columns, 2 * STRIDE, nulls, **options)])
-                yield f"{name}-{version}-{nulls}", found
+                    file_parts = joined([file_parts, written(columns, 2 * STRIDE, nulls, **options)])
+                yield f"{name}-{version}-{nulls}", file_parts
         yield f"{name}-no-index", _without_index(written(columns, 90, 0.1))
     for nulls in (0.0, 0.3):
         _write_pyorc(scratch, rng, nulls)
@@ -240,9 +242,9 @@ def parts(folder: Path) -> Iterator[tuple[str, FileParts]]:
 def files(folder: Path) -> dict[str, bytes]:
     """Sound files by name: all of :func:`parts` without compression, and each in two other codecs."""
     rng = random.Random(7)
-    found = {}
+    corpus_files = {}
     for name, part in parts(folder):
         for codec in (0, *rng.sample(CODECS[1:], 2)):
             block = rng.choice([64, 256, 1000, 1 << 16])
-            found[f"{name}-{codec}-{block}"] = put_together(part, codec, block)
-    return found
+            corpus_files[f"{name}-{codec}-{block}"] = put_together(part, codec, block)
+    return corpus_files

@@ -367,13 +367,13 @@ def main() -> int:
         return 0
     library = build_kernel(FOLDER, FLAGS)
     compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
-    found = [
+    findings = [
         subprocess.run([*compiler, f"-print-file-name={name}"], capture_output=True, text=True, check=True)
         for name in ("libasan.so", "libubsan.so")
     ]
     environment = {
         **os.environ,
-        "LD_PRELOAD": " ".join(each.stdout.strip() for each in found),
+        "LD_PRELOAD": " ".join(each.stdout.strip() for each in findings),
         "PYTHONMALLOC": "malloc",
         # what Python itself keeps to its end
         "ASAN_OPTIONS": "detect_leaks=0",

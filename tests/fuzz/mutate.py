@@ -109,14 +109,14 @@ def _field(rng: random.Random, parts: FileParts, codec: int, block: int) -> byte
     """A field of the file's messages, after all lengths and offsets were made to fit."""
     names = ["postscript", "footer", "metadata", "stripe footer", "row index", "bloom filters"]
     (target,) = rng.choices(names, [2, 5, 1, 5, 4, 1])
-    left = [rng.randrange(3)]
+    budget = [rng.randrange(3)]
 
     def change(name: str, message: Message) -> None:
         if name == target:
-            if left[0] == 0:
+            if budget[0] == 0:
                 for _ in _times(rng):
                     _change_message(rng, message)
-            left[0] -= 1
+            budget[0] -= 1
 
     return put_together(parts, codec, block, Hooks(message=change))
 
@@ -124,9 +124,9 @@ def _field(rng: random.Random, parts: FileParts, codec: int, block: int) -> byte
 def _change_message(rng: random.Random, message: Message) -> None:
     """One field of a message or of one that is in it."""
     while True:
-        held = [field for field, _ in message.ListFields()]
-        known: Sequence[Any] = held if held and rng.random() < 0.9 else list(message.DESCRIPTOR.fields)
-        field: FieldDescriptor = rng.choice(known)
+        present = [field for field, _ in message.ListFields()]
+        fields: Sequence[Any] = present if present and rng.random() < 0.9 else list(message.DESCRIPTOR.fields)
+        field: FieldDescriptor = rng.choice(fields)
         if field.type != FieldDescriptor.TYPE_MESSAGE or rng.random() < 0.1:
             break
         below = getattr(message, field.name)
@@ -191,10 +191,12 @@ def _stream(rng: random.Random, parts: FileParts, codec: int, block: int) -> byt
     parts = parts.copy()
     for _ in _times(rng):
         stripe = rng.choice(parts.stripes)
-        known = [i for i, s in enumerate(stripe.footer.streams) if s.kind < StreamKind.ROW_INDEX and s.length]
-        if not known:
+        positions = [
+            i for i, s in enumerate(stripe.footer.streams) if s.kind < StreamKind.ROW_INDEX and s.length
+        ]
+        if not positions:
             continue
-        at = rng.choice(known)
+        at = rng.choice(positions)
         stripe.streams[at] = _changed_stream(rng, stripe.streams[at], stripe.streams)
     return put_together(parts, codec, block)
 
@@ -203,51 +205,51 @@ def _lengths(rng: random.Random, parts: FileParts, codec: int, block: int) -> by
     """Many lengths of one size each, none of them long: of a column that has some, and of all that are below it."""
     parts = parts.copy()
     stripe = rng.choice(parts.stripes)
-    known = {s.column: i for i, s in enumerate(stripe.footer.streams) if s.kind == StreamKind.LENGTH}
-    nodes = [node for node in parts.schema.walk() if node.column in known]
+    positions = {s.column: i for i, s in enumerate(stripe.footer.streams) if s.kind == StreamKind.LENGTH}
+    nodes = [node for node in parts.schema.walk() if node.column in positions]
     if not nodes:
         return _stream(rng, parts, codec, block)
     claimed = stripe.num_rows
     for node in rng.choice(nodes).walk():
-        if node.column not in known or claimed > _MOST_CLAIMED:
+        if node.column not in positions or claimed > _MOST_CLAIMED:
             continue
         length = rng.choice([1, 3, 60, 255, 1000, 1000, 3000, 65_535])
         if rng.random() < 0.2:
-            stripe.streams[known[node.column]] = odd_patches(rng, rng.choice([2, 10, 512])) * 3
+            stripe.streams[positions[node.column]] = odd_patches(rng, rng.choice([2, 10, 512])) * 3
         else:
             run = b"\xc1\xff" + varint(length) + b"\0"
-            stripe.streams[known[node.column]] = run * (-(-claimed // 512) + rng.randrange(2))
+            stripe.streams[positions[node.column]] = run * (-(-claimed // 512) + rng.randrange(2))
         claimed *= length
     return put_together(parts, codec, block)
 
 
 def _changed_stream(rng: random.Random, data: bytes, others: Sequence[bytes]) -> bytes:
-    found = bytearray(data)
-    at = rng.randrange(len(found)) if found else 0
+    damaged = bytearray(data)
+    at = rng.randrange(len(damaged)) if damaged else 0
     if rng.random() < 0.3:
         at = min(at, rng.randrange(4))
     match rng.randrange(11):
         case 0:
-            del found[at:]
+            del damaged[at:]
         case 1:
-            del found[at : at + rng.randrange(1, 10)]
+            del damaged[at : at + rng.randrange(1, 10)]
         case 2:
-            found[at:at] = rng.randbytes(rng.randrange(1, 10))
+            damaged[at:at] = rng.randbytes(rng.randrange(1, 10))
         case 3:
-            found[at : at + 9] = bytes([rng.choice([0, 0x7F, 0x80, 0xFF])]) * 9
+            damaged[at : at + 9] = bytes([rng.choice([0, 0x7F, 0x80, 0xFF])]) * 9
         case 4:
-            found = bytearray(rng.choice(others))
+            damaged = bytearray(rng.choice(others))
         case 5:
             kinds = [rng.randrange(4) for _ in range(rng.choice([1, 3, 20]))]
-            found[at:] = runs_of(rng, kinds, signed=rng.random() < 0.5)[0]
+            damaged[at:] = runs_of(rng, kinds, signed=rng.random() < 0.5)[0]
         case 6:
-            found[at:] = b"".join(odd_patches(rng, rng.choice([2, 10, 512])) for _ in _times(rng))
-        case _ if found:
+            damaged[at:] = b"".join(odd_patches(rng, rng.choice([2, 10, 512])) for _ in _times(rng))
+        case _ if damaged:
             for _ in _times(rng):
-                found[rng.randrange(at, len(found))] = rng.choice(
+                damaged[rng.randrange(at, len(damaged))] = rng.choice(
                     [0, 0x7F, 0x80, 0xC1, 0xFF, rng.randrange(256)]
                 )
-    return bytes(found)
+    return bytes(damaged)
 
 
 def _chunk(rng: random.Random, parts: FileParts, codec: int, block: int) -> bytes:

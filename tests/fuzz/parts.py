@@ -88,11 +88,11 @@ def take_apart(data: bytes) -> FileParts:
 
 def joined(files: Sequence[FileParts]) -> FileParts:
     """The stripes of files of one schema, one after the other."""
-    found = files[0].copy()
+    result = files[0].copy()
     for part in files[1:]:
-        found.stripes += part.copy().stripes
-        found.metadata.stripe_stats.extend(part.metadata.stripe_stats)
-    return found
+        result.stripes += part.copy().stripes
+        result.metadata.stripe_stats.extend(part.metadata.stripe_stats)
+    return result
 
 
 def put_together(
@@ -121,13 +121,13 @@ class _Writer:
         self._hooks = hooks
 
     def file(self, parts: FileParts) -> bytes:
-        found = bytearray(MAGIC)
+        content = bytearray(MAGIC)
         footer = pb.Footer()
         footer.CopyFrom(parts.footer)
         del footer.stripes[:]
         for stripe in parts.stripes:
-            self._stripe(stripe, parts, found, footer)
-        footer.header_length, footer.content_length = len(MAGIC), len(found)
+            self._stripe(stripe, parts, content, footer)
+        footer.header_length, footer.content_length = len(MAGIC), len(content)
         footer.number_of_rows = sum(stripe.num_rows for stripe in parts.stripes)
         metadata = self._section("metadata", parts.metadata)
         tail = self._section("footer", footer)
@@ -137,20 +137,20 @@ class _Writer:
         postscript.compression, postscript.compression_block_size = self._codec, self._block_size
         self._hooks.message("postscript", postscript)
         end = postscript.SerializeToString()[:255]
-        return bytes(found) + metadata + tail + end + bytes([len(end)])
+        return bytes(content) + metadata + tail + end + bytes([len(end)])
 
     def _stripe(self, stripe: StripeParts, parts: FileParts, out: bytearray, footer: pb.Footer) -> None:
-        known = zip(stripe.footer.streams, stripe.streams, strict=True)
+        items = zip(stripe.footer.streams, stripe.streams, strict=True)
         stored = {
-            (s.column, s.kind): self._stored(data) for s, data in known if s.kind < StreamKind.ROW_INDEX
+            (s.column, s.kind): self._stored(data) for s, data in items if s.kind < StreamKind.ROW_INDEX
         }
         mine, begin = pb.StripeFooter(), len(out)
         mine.CopyFrom(stripe.footer)
         index_length = 0
         for stream, data in zip(mine.streams, stripe.streams, strict=True):
-            found = stored.get((stream.column, stream.kind))
-            if found is not None:
-                content = found.data
+            change = stored.get((stream.column, stream.kind))
+            if change is not None:
+                content = change.data
             elif stream.kind == StreamKind.ROW_INDEX:
                 index = pb.RowIndex.FromString(data)
                 self._recount(index, stream.column, stripe, parts, stored)
@@ -159,7 +159,7 @@ class _Writer:
                 content = self._section("bloom filters", pb.BloomFilterIndex.FromString(data))
             else:
                 content = self._stored(data).data
-            if found is None:
+            if change is None:
                 index_length += len(content)
             stream.length = len(content)
             out += content
@@ -181,12 +181,12 @@ class _Writer:
     def _stored(self, data: bytes) -> _Stored:
         if not self._codec:
             return _Stored(data)
-        found, starts, contents = bytearray(), [], [0]
+        stored, starts, contents = bytearray(), [], [0]
         for content, is_original in self._cut(data):
-            starts.append(len(found))
+            starts.append(len(stored))
             contents.append(contents[-1] + len(content))
-            found += self._hooks.chunk(_chunk(self._codec, content, is_original=is_original))
-        return _Stored(bytes(found), starts, contents)
+            stored += self._hooks.chunk(_chunk(self._codec, content, is_original=is_original))
+        return _Stored(bytes(stored), starts, contents)
 
     def _cut(self, data: bytes) -> Iterator[tuple[bytes, bool | None]]:
         if self._hooks.cut is not None:
@@ -206,22 +206,22 @@ class _Writer:
         """Change the positions of an uncompressed file into those of chunks."""
         if not self._codec:
             return
-        of = next(node for node in parts.schema.walk() if node.column == column)
+        data_type = next(node for node in parts.schema.walk() if node.column == column)
         encoding = EncodingKind(stripe.footer.columns[column].kind)
-        layout = list(stream_layout(of, encoding, (0, 12)))
+        layout = list(stream_layout(data_type, encoding, (0, 12)))
         if (column, StreamKind.PRESENT) in stored:
             layout.insert(0, (StreamKind.PRESENT, 2))
         length = sum(1 + extra for _, extra in layout)
         for entry in index.entry:
             # a writer that drops a PRESENT stream may leave its numbers
             plain = list(entry.positions)[max(len(entry.positions) - length, 0) :]
-            found = []
+            entries = []
             for kind, extra in layout:
                 if not plain:
                     break
-                found += self._place(stored.get((column, kind)), plain[0]) + plain[1 : 1 + extra]
+                entries += self._place(stored.get((column, kind)), plain[0]) + plain[1 : 1 + extra]
                 plain = plain[1 + extra :]
-            entry.positions[:] = found
+            entry.positions[:] = entries
 
     def _place(self, stream: _Stored | None, at: int) -> list[int]:
         if stream is None or at >= stream.contents[-1]:
@@ -231,7 +231,7 @@ class _Writer:
 
 
 def _chunk(codec: int, content: bytes, *, is_original: bool | None) -> bytes:
-    """A chunk with its header, stored as it is where that is shorter unless it is told."""
+    """Encode a chunk with its header, uncompressed if that is shorter, unless the caller chooses."""
     packed = compressed(codec, content)
     if is_original is None:
         is_original = len(packed) >= len(content)

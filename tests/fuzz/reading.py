@@ -93,31 +93,31 @@ def _ways(
         return OrcReader(BytesSource(data, PATH))
 
     total = sum(stripes)
-    some = {i: sorted({rng.randrange(n) for _ in range(4)}) for i, n in enumerate(stripes) if n}
+    chosen = {i: sorted({rng.randrange(n) for _ in range(4)}) for i, n in enumerate(stripes) if n}
     group = {i: range(min(n, 100), min(n, 200)) for i, n in enumerate(stripes)}
     fields = sorted(_fields(schema))
     name = rng.choice(fields) if fields else None
 
     def rows(wanted: Any, columns: list[str] | None = None) -> Callable[[], None]:
         def read() -> None:
-            found = reader().read(columns, wanted, threads=1)
+            table = reader().read(columns, wanted, threads=1)
             if wanted is None:
-                assert found.num_rows == total, (found.num_rows, total)
+                assert table.num_rows == total, (table.num_rows, total)
             elif isinstance(wanted, dict):
-                assert found.num_rows == sum(map(len, wanted.values())), found.num_rows
-            _check(found)
+                assert table.num_rows == sum(map(len, wanted.values())), table.num_rows
+            _check(table)
 
         return read
 
     yield "all", rows(None)
-    yield "some", rows(some)
+    yield "some", rows(chosen)
     yield "row group", rows(group)
     if name is not None:
-        yield "field of some", rows(some, [name])
+        yield "field of some", rows(chosen, [name])
         yield "field of all", rows(None, [name])
 
     def batches() -> None:
-        for batch in reader().batches(rows=some, batch_size=rng.choice([1, 50])):
+        for batch in reader().batches(rows=chosen, batch_size=rng.choice([1, 50])):
             _check(pa.Table.from_batches([batch]))
 
     yield "batches", batches
@@ -138,19 +138,19 @@ def _check(table: pa.Table) -> None:
     try:
         table.validate(full=True)
     except pa.ArrowInvalid as error:
-        if not any(known in str(error) for known in _DATA):
+        if not any(message in str(error) for message in _DATA):
             raise
 
 
 def _indexes(reader: OrcReader, schema: OrcType) -> None:
     indexes = FileIndexes(reader)
     for stripe in range(min(len(reader.stripes), 3)):
-        for of in schema.walk():
-            indexes.file_statistics(of.column)
-            indexes.stripe_statistics(stripe, of.column)
-            indexes.group_statistics(stripe, of.column)
-            found = indexes.bloom_stream(stripe, of)
-            if isinstance(found, tuple):
-                filters = indexes.bloom_filters(stripe, of.column, StreamKind(found[0]))
+        for node in schema.walk():
+            indexes.file_statistics(node.column)
+            indexes.stripe_statistics(stripe, node.column)
+            indexes.group_statistics(stripe, node.column)
+            stream = indexes.bloom_stream(stripe, node)
+            if isinstance(stream, tuple):
+                filters = indexes.bloom_filters(stripe, node.column, StreamKind(stream[0]))
                 if not hasattr(filters, "is_fault"):
                     filters.might_contain_any([1, 2, 3])

@@ -44,29 +44,29 @@ def compare(spark: SparkSession, path: Path, rng: random.Random) -> tuple[bool, 
     try:
         reader = OrcReader(path)
         left_out = _encrypted(reader)
-        found = reader.read([name for name in reader.names if name not in left_out])
+        table = reader.read([name for name in reader.names if name not in left_out])
     except HindexError as error:
-        told = str(error).replace(str(path), path.name)
-        return expected is None, f"refused{' by both' if expected is None else ', Spark reads it'}: {told}"
+        message = str(error).replace(str(path), path.name)
+        return expected is None, f"refused{' by both' if expected is None else ', Spark reads it'}: {message}"
     if expected is None:
-        return True, f"{found.num_rows} rows, {_windows_agree(path, found, rng)}; Spark refuses it: {refusal}"
+        return True, f"{table.num_rows} rows, {_windows_agree(path, table, rng)}; Spark refuses it: {refusal}"
     # Spark reads masks where it has no key
-    difference = _difference(found, expected.drop_columns(left_out))
+    difference = _difference(table, expected.drop_columns(left_out))
     if difference is not None:
         return False, difference
     for name in left_out:
         if not _refused(path, name):
             return False, f"column {name} is encrypted, and is not refused"
-    told = _windows_agree(path, found, rng)
+    message = _windows_agree(path, table, rng)
     encrypted = f", but {', '.join(left_out)}, which are encrypted and refused by name" if left_out else ""
-    return told == _ALIKE, f"{found.num_rows} rows as Spark reads them{encrypted}, {told}"
+    return message == _ALIKE, f"{table.num_rows} rows as Spark reads them{encrypted}, {message}"
 
 
 def _encrypted(reader: OrcReader) -> list[str]:
     """The columns that cannot be read without a key."""
     hidden = reader.tail.encrypted_columns
     fields = zip(reader.tail.schema.field_names, reader.tail.schema.children, strict=True)
-    return [name for name, of in fields if any(node.column in hidden for node in of.walk())]
+    return [name for name, data_type in fields if any(node.column in hidden for node in data_type.walk())]
 
 
 def _refused(path: Path, name: str) -> bool:
@@ -90,13 +90,13 @@ def _by_spark(spark: SparkSession, path: Path) -> tuple[pa.Table | None, str]:
         return None, (causes[-1] if causes else str(error))[:160]
 
 
-def _difference(found: pa.Table, expected: pa.Table) -> str | None:
+def _difference(table: pa.Table, expected: pa.Table) -> str | None:
     """What is different first, or None."""
-    if (found.num_rows, found.num_columns) != (expected.num_rows, expected.num_columns):
+    if (table.num_rows, table.num_columns) != (expected.num_rows, expected.num_columns):
         shape = f"{expected.num_rows} of {expected.num_columns}"
-        return f"{found.num_rows} rows of {found.num_columns} columns, Spark has {shape}"
-    for i, name in enumerate(found.column_names):
-        mine, theirs = found.column(i), expected.column(i)
+        return f"{table.num_rows} rows of {table.num_columns} columns, Spark has {shape}"
+    for i, name in enumerate(table.column_names):
+        mine, theirs = table.column(i), expected.column(i)
         try:
             mine = mine.cast(theirs.type)
         except pa.ArrowException as error:
@@ -125,19 +125,19 @@ def _windows_agree(path: Path, expected: pa.Table, rng: random.Random) -> str:
     for size in (1, stripe_reader.WINDOW_BYTES):
         with mock.patch.object(stripe_reader, "WINDOW_BYTES", size):
             for rows in selections:
-                found = OrcReader(path).read(expected.column_names, rows)
+                table = OrcReader(path).read(expected.column_names, rows)
                 for i, name in enumerate(expected.column_names):
-                    if not _same(found.column(i), expected.column(i), rows):
+                    if not _same(table.column(i), expected.column(i), rows):
                         return f"but column {name} differs at {len(rows)} rows in windows of {size} bytes"
     return _ALIKE
 
 
-def _same(found: pa.ChunkedArray, expected: pa.ChunkedArray, rows: list[int]) -> bool:
+def _same(column: pa.ChunkedArray, expected: pa.ChunkedArray, rows: list[int]) -> bool:
     if pa.types.is_union(expected.type):
         values = expected.to_pylist()
-        return bool(found.to_pylist() == [values[row] for row in rows])
+        return bool(column.to_pylist() == [values[row] for row in rows])
     wanted = expected.take(pa.array(rows, pa.int64()))
-    return bool(found.equals(wanted)) or str(found.to_pylist()) == str(wanted.to_pylist())
+    return bool(column.equals(wanted)) or str(column.to_pylist()) == str(wanted.to_pylist())
 
 
 def main() -> int:
@@ -152,9 +152,9 @@ def main() -> int:
     print(f"seed {options.seed}")
     wrong = 0
     for path in orc_files(options.folder):
-        agrees, told = compare(spark, path, random.Random(options.seed))
+        agrees, message = compare(spark, path, random.Random(options.seed))
         wrong += not agrees
-        print(f"{'ok   ' if agrees else 'WRONG'} {path.relative_to(options.folder)}: {told}", flush=True)
+        print(f"{'ok   ' if agrees else 'WRONG'} {path.relative_to(options.folder)}: {message}", flush=True)
     spark.stop()
     return 1 if wrong else 0
 

@@ -31,17 +31,17 @@ def test_sound_files_are_read(corpus: Corpus) -> None:
         expected = OrcReader(BytesSource(data)).read()
         rows = sorted({0, expected.num_rows // 2, expected.num_rows - 1})
         values = expected.to_pylist()
-        found = OrcReader(BytesSource(data)).read(rows=rows)
+        table = OrcReader(BytesSource(data)).read(rows=rows)
         # as text, because a NaN is not equal to itself
-        assert str(found.to_pylist()) == str([values[row] for row in rows]), name
+        assert str(table.to_pylist()) == str([values[row] for row in rows]), name
 
 
 def test_damaged_files_give_rows_or_an_error(corpus: Corpus) -> None:
     read = refused = opened = 0
     for number in range(INPUTS):
-        what, data = damaged(corpus, SEED, number)
+        change, data = damaged(corpus, SEED, number)
         outcome = read_in_ways(data, random.Random(number))
-        assert not outcome.faults, f"seed {SEED}, input {number}, {what}: {outcome.faults}"
+        assert not outcome.faults, f"seed {SEED}, input {number}, {change}: {outcome.faults}"
         read, refused, opened = read + outcome.read, refused + outcome.refused, opened + outcome.is_open
     # both sides of the checks are reached
     assert read > INPUTS

@@ -1,6 +1,6 @@
 """Reads a range of damaged files in a process of its own, which may end badly.
 
-What it is at stands in a small shared file, so that whoever started it knows which input ended or held it up.
+A small shared file has the number of the current input, so that the parent process can see which one ended it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def main(folder: str, state: str, seed: int, begin: int, step: int, end: int) ->
         shared = mmap.mmap(file.fileno(), STATE.size)
     for number in range(begin, end, step):
         STATE.pack_into(shared, 0, number)
-        what, data = damaged(corpus, seed, number)
+        change, data = damaged(corpus, seed, number)
         gc.collect(0)
         _forget_peak()
         before, began = _peak_bytes(), time.process_time()
@@ -76,7 +76,7 @@ def main(folder: str, state: str, seed: int, begin: int, step: int, end: int) ->
             "bytes": grown,
         }
         if faults:
-            record |= {"what": what, "faults": faults}
+            record |= {"what": change, "faults": faults}
         print(json.dumps(record), flush=bool(faults))
     STATE.pack_into(shared, 0, -1)
 

@@ -332,5 +332,5 @@ def test_a_file_that_is_cut_short_after_it_was_read(tmp_path: Path, name: str) -
     reader = of.reader(IndexFileReader(LocalSource(path)))
     assert 7 in reader.lookup(0, Domain.points([7])).upper
     os.truncate(path, 0)
-    with pytest.raises(IndexFileError, match="was cut short while it was open"):
+    with pytest.raises(IndexFileError, match="was truncated while it was open"):
         reader.lookup(0, Domain.points([7]))

@@ -40,24 +40,24 @@ TABLE = pa.table(
 
 def column_of(parts: FileParts, name: str) -> int:
     top, *below = name.split("/")
-    of = parts.schema.children[parts.schema.field_names.index(top)]
+    data_type = parts.schema.children[parts.schema.field_names.index(top)]
     for child in below:
-        of = of.children[int(child)]
-    return of.column
+        data_type = data_type.children[int(child)]
+    return data_type.column
 
 
 def with_stream(parts: FileParts, name: str, kind: StreamKind, content: bytes) -> FileParts:
     """The file with other content of one stream of a column."""
-    found = parts.copy()
-    stripe = found.stripes[0]
+    damaged = parts.copy()
+    stripe = damaged.stripes[0]
     places = [(s.column, s.kind) for s in stripe.footer.streams]
     stripe.streams[places.index((column_of(parts, name), kind))] = content
-    return found
+    return damaged
 
 
 def with_message(name: str, change: Callable[[Any], None]) -> Hooks:
-    def apply(found: str, message: Message) -> None:
-        if found == name:
+    def apply(part: str, message: Message) -> None:
+        if part == name:
             change(message)
 
     return Hooks(message=apply)

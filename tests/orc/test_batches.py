@@ -68,10 +68,10 @@ def test_memory_follows_the_size_of_a_piece(
             expected = table.take(rows[total : total + batch.num_rows])
             assert pa.Table.from_batches([batch]).equals(expected)
             total += batch.num_rows
-        (_, most) = tracemalloc.get_traced_memory()
+        (_, peak_bytes) = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert total == len(rows)
-        return most
+        return peak_bytes
 
     small, large = peak(256 << 10), peak(1 << 30)
     # what is wanted of a stripe of a remote file is fetched together
@@ -95,10 +95,10 @@ def test_a_chunk_that_two_windows_share_is_decompressed_once(
                 expected = table if wanted is None else table.take(wanted)
                 assert opened.read(rows=wanted).equals(expected)
                 counts.append((opened.counts.chunks - before, opened.counts.row_groups))
-        (whole, _), (some, _), (each, groups) = counts
+        (whole, _), (part, _), (each, groups) = counts
         assert groups == (0 if wanted is None else 22)
         # the row index is read, too
-        assert max(some, each) <= whole + 4
+        assert max(part, each) <= whole + 4
 
 
 @pytest.fixture(scope="module")
@@ -196,7 +196,7 @@ def test_forms_of_rows(striped: Path, rows: Any, expected: list[int]) -> None:
         ([1.0], "rows are whole numbers of at most 64 bits, not float64"),
         (["1"], "rows are whole numbers"),
         ([None], "rows are whole numbers"),
-        (np.ones(12_000, bool), r"not a mask: numpy.flatnonzero\(mask\)"),
+        (np.ones(12_000, bool), r"not a mask: use numpy.flatnonzero\(mask\)"),
         ([True, False], "not a mask"),
         (pa.array([True]), "not a mask"),
         (pa.array([1, None]), "rows are whole numbers, and 1 of 2 are null"),
@@ -206,6 +206,6 @@ def test_forms_of_rows(striped: Path, rows: Any, expected: list[int]) -> None:
         ({1: [-1]}, "row -1 is outside the stripe's 4000 rows"),
     ],
 )
-def test_rows_that_cannot_be(striped: Path, rows: Any, message: str) -> None:
+def test_invalid_rows(striped: Path, rows: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         OrcReader(striped).read(rows=rows)

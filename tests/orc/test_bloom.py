@@ -68,11 +68,11 @@ def test_unsigned_shifts_are_another_hash_of_some_values_only() -> None:
 def plain_positions(hash_: int, functions: int, bits: int) -> list[int]:
     """As the specification has it, in integers without bounds."""
     first, second = hash_ & 0xFFFFFFFF, hash_ >> 32
-    found = []
+    positions = []
     for i in range(1, functions + 1):
         combined = (first + i * second) & 0xFFFFFFFF
-        found.append((~combined & 0xFFFFFFFF if combined >> 31 else combined) % bits)
-    return found
+        positions.append((~combined & 0xFFFFFFFF if combined >> 31 else combined) % bits)
+    return positions
 
 
 def plain_filter(hashes: list[int], functions: int, words: int, *, old: bool = False) -> pb.BloomFilter:
@@ -81,8 +81,8 @@ def plain_filter(hashes: list[int], functions: int, words: int, *, old: bool = F
         for position in plain_positions(hash_, functions, words * 64):
             bits |= 1 << position
     if old:
-        found = [bits >> 64 * i & (BIT_64 - 1) for i in range(words)]
-        return pb.BloomFilter(num_hash_functions=functions, bitset=found)
+        filter_words = [bits >> 64 * i & (BIT_64 - 1) for i in range(words)]
+        return pb.BloomFilter(num_hash_functions=functions, bitset=filter_words)
     return pb.BloomFilter(num_hash_functions=functions, utf8bitset=bits.to_bytes(words * 8, "little"))
 
 
@@ -176,7 +176,7 @@ NEW, OLD = StreamKind.BLOOM_FILTER_UTF8, StreamKind.BLOOM_FILTER
         ([NEW], Kind.LIST, 6, 1, "UTC", Distrust.NO_FILTER_KIND),
     ],
 )
-def test_which_filters_are_used(
+def test_usable_filters(
     kinds: list[StreamKind],
     kind: Kind,
     version: int,
@@ -184,8 +184,8 @@ def test_which_filters_are_used(
     zone: str,
     expected: StreamKind | Distrust | None,
 ) -> None:
-    found = usable_filters(kinds, OrcType(kind, 1), tail(version), encoding=encoding, zone=zone)
-    assert found == expected
+    result = usable_filters(kinds, OrcType(kind, 1), tail(version), encoding=encoding, zone=zone)
+    assert result == expected
 
 
 def test_filters_of_encrypted_columns_are_not_used() -> None:
@@ -214,8 +214,8 @@ def test_filters_of_decimals_that_may_have_more_digits(
     file = tail(writer=writer)
     if by_spark:
         file.footer.metadata.add(name="org.apache.spark.version", value=b"4.1.0")
-    of = OrcType(Kind.DECIMAL, 1, precision=precision, scale=2)
-    assert usable_filters([NEW, OLD], of, file, encoding=1, zone="UTC") is expected
+    data_type = OrcType(Kind.DECIMAL, 1, precision=precision, scale=2)
+    assert usable_filters([NEW, OLD], data_type, file, encoding=1, zone="UTC") is expected
 
 
 def java(*, is_proleptic: bool = True) -> FileTail:
@@ -259,10 +259,10 @@ def test_texts_that_are_hashed(value: Value, data_type: OrcType, texts: list[byt
         (math.nan, Kind.DOUBLE, None),
     ],
 )
-def test_numbers_that_are_hashed(value: Value, kind: Kind, numbers: list[int] | None) -> None:
-    found = value_hashes(value, OrcType(kind, 1), java())
+def test_hashes_of_numbers(value: Value, kind: Kind, numbers: list[int] | None) -> None:
+    hashes = value_hashes(value, OrcType(kind, 1), java())
     expected = None if numbers is None else sorted(map(integer_hash, numbers))
-    assert (None if found is None else sorted(found)) == expected
+    assert (None if hashes is None else sorted(hashes)) == expected
 
 
 def test_days_of_the_julian_calendar_are_not_looked_for() -> None:
@@ -286,7 +286,7 @@ def test_both_shifts_are_tried_where_the_writer_may_be_the_old_one_in_cpp(
     writer: int | None, hashes: int
 ) -> None:
     file = tail(writer=writer)
-    found = value_hashes(18_000_000_000, OrcType(Kind.LONG, 1), file)
-    assert found is not None
-    assert len(found) == hashes
-    assert integer_hash(18_000_000_000) in found
+    result = value_hashes(18_000_000_000, OrcType(Kind.LONG, 1), file)
+    assert result is not None
+    assert len(result) == hashes
+    assert integer_hash(18_000_000_000) in result

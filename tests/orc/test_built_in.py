@@ -39,22 +39,24 @@ def values_of(data_type: OrcType, array: pa.Array) -> list[Value | None]:
     ]
 
 
-def check(statistics: ColumnStatistics, found: ValueRange | Distrust, values: list[Value | None]) -> bool:
+def check(
+    statistics: ColumnStatistics, value_range: ValueRange | Distrust, values: list[Value | None]
+) -> bool:
     """That statistics hold for the values that they are of; whether they give a range."""
     nulls = statistics.nulls(len(values))
     count = values.count(None)
     if nulls is not Nulls.UNKNOWN:
         assert nulls is (Nulls.NONE if not count else Nulls.ALL if count == len(values) else Nulls.SOME)
-    if isinstance(found, Distrust):
+    if isinstance(value_range, Distrust):
         return False
     for value in values:
         if value is None:
             continue
         assert not (isinstance(value, float) and math.isnan(value))
-        assert found.low is None or value >= found.low  # type: ignore[operator]
-        if found.high is not None and not value <= found.high:  # type: ignore[operator]
-            assert found.high_is_prefix
-            assert value.startswith(found.high)  # type: ignore[union-attr, arg-type]
+        assert value_range.low is None or value >= value_range.low  # type: ignore[operator]
+        if value_range.high is not None and not value <= value_range.high:  # type: ignore[operator]
+            assert value_range.high_is_prefix
+            assert value.startswith(value_range.high)  # type: ignore[union-attr, arg-type]
     return True
 
 
@@ -62,7 +64,7 @@ def check(statistics: ColumnStatistics, found: ValueRange | Distrust, values: li
 def test_all_of_a_file_holds_for_its_data(
     name: str, spark: SparkSession, rng: np.random.Generator, tmp_path: Path
 ) -> None:
-    columns = [Column(f"c{i}", of, random_pool(rng, of)) for i, of in enumerate(TYPES)]
+    columns = [Column(f"c{i}", data_type, random_pool(rng, data_type)) for i, data_type in enumerate(TYPES)]
     arrays = {column.name: random_column(rng, column, ROWS) for column in columns}
     long = "".join(chr(int(c)) for c in rng.integers(0x20, 0xD7FF, 1500))
     arrays["long"] = pa.array([long[: int(n)] for n in rng.integers(990, 1500, ROWS)])
@@ -80,36 +82,40 @@ def test_all_of_a_file_holds_for_its_data(
     reader = OrcReader(path)
     indexes = FileIndexes(reader)
     ranges = filters = 0
-    for column, of in zip(reader.names, reader.tail.schema.children, strict=True):
+    for column, data_type in zip(reader.names, reader.tail.schema.children, strict=True):
         everything: list[Value | None] = []
         for stripe in range(len(reader.stripes)):
-            values = values_of(of, reader.read_stripe(stripe, [column]).column(0))
+            values = values_of(data_type, reader.read_stripe(stripe, [column]).column(0))
             everything += values
-            found = indexes.stripe_statistics(stripe, of.column)
-            assert isinstance(found, ColumnStatistics)
-            check(found, value_range(found, of, reader.tail), values)
-            groups = indexes.group_statistics(stripe, of.column)
+            statistics = indexes.stripe_statistics(stripe, data_type.column)
+            assert isinstance(statistics, ColumnStatistics)
+            check(statistics, value_range(statistics, data_type, reader.tail), values)
+            groups = indexes.group_statistics(stripe, data_type.column)
             assert isinstance(groups, list)
-            stream = indexes.bloom_stream(stripe, of)
+            stream = indexes.bloom_stream(stripe, data_type)
             bloom = None
             if isinstance(stream, tuple):
-                bloom = indexes.bloom_filters(stripe, of.column, stream[0])
+                bloom = indexes.bloom_filters(stripe, data_type.column, stream[0])
             start = 0
             for group, (rows, item) in enumerate(zip(indexes.group_rows(stripe), groups, strict=True)):
                 part = values[start : start + rows]
                 zone = indexes.writer_timezone(stripe)
-                ranges += check(item, value_range(item, of, reader.tail, zone=zone), part)
+                ranges += check(item, value_range(item, data_type, reader.tail, zone=zone), part)
                 start += rows
                 if bloom is None or isinstance(bloom, Distrust):
                     continue
                 filters += 1
                 for value in set(part):
-                    hashes = None if value is None else value_hashes(value, of, reader.tail)
-                    assert hashes is None or bloom.might_contain_any(hashes)[group], (column, of, value)
+                    hashes = None if value is None else value_hashes(value, data_type, reader.tail)
+                    assert hashes is None or bloom.might_contain_any(hashes)[group], (
+                        column,
+                        data_type,
+                        value,
+                    )
             assert start == len(values)
-        whole = indexes.file_statistics(of.column)
+        whole = indexes.file_statistics(data_type.column)
         assert isinstance(whole, ColumnStatistics)
-        check(whole, value_range(whole, of, reader.tail), everything)
+        check(whole, value_range(whole, data_type, reader.tail), everything)
     assert ranges > 10
     assert filters > 10
 
@@ -134,13 +140,15 @@ def test_absent_values_are_mostly_ruled_out(name: str, spark: SparkSession, tmp_
         ("n", list(range(1, 2000, 2))),
         ("s", [f"value {i}".encode() for i in range(1, 2000, 2)]),
     ):
-        of = reader.column_type(column)
-        stream = indexes.bloom_stream(0, of)
+        data_type = reader.column_type(column)
+        stream = indexes.bloom_stream(0, data_type)
         assert isinstance(stream, tuple)
-        filters = indexes.bloom_filters(0, of.column, stream[0])
+        filters = indexes.bloom_filters(0, data_type.column, stream[0])
         assert not isinstance(filters, Distrust)
-        assert key_kind(of) is not None
-        hits = np.stack([filters.might_contain_any(value_hashes(v, of, reader.tail) or []) for v in absent])
+        assert key_kind(data_type) is not None
+        hits = np.stack(
+            [filters.might_contain_any(value_hashes(v, data_type, reader.tail) or []) for v in absent]
+        )
         assert hits.mean() < 0.15, column
 
 
@@ -158,7 +166,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "x.orc"
 
 
-def test_what_is_corrupt_is_ignored_with_a_reason(path: Path) -> None:
+def test_corrupt_indexes_are_ignored_with_a_reason(path: Path) -> None:
     def overwrite(kind: StreamKind) -> Callable[[bytearray, OrcReader], None]:
         def change(data: bytearray, reader: OrcReader) -> None:
             stream = reader.stripe(0).streams[1, kind]
@@ -178,8 +186,8 @@ def test_what_is_corrupt_is_ignored_with_a_reason(path: Path) -> None:
     reader = damaged(path, overwrite(StreamKind.ROW_INDEX))
     assert FileIndexes(reader).group_statistics(0, 1) is Distrust.CORRUPT
     reader = damaged(path, overwrite(StreamKind.BLOOM_FILTER_UTF8))
-    found = FileIndexes(reader).bloom_filters(0, 1, StreamKind.BLOOM_FILTER_UTF8)
-    assert found is Distrust.BAD_FILTER
+    result = FileIndexes(reader).bloom_filters(0, 1, StreamKind.BLOOM_FILTER_UTF8)
+    assert result is Distrust.BAD_FILTER
     reader = damaged(path, no_metadata)
     assert FileIndexes(reader).stripe_statistics(0, 1) is Distrust.CORRUPT
     for reader in (damaged(path, overwrite(StreamKind.BLOOM_FILTER_UTF8)), damaged(path, no_metadata)):
@@ -199,7 +207,7 @@ def test_a_row_index_of_other_row_groups_is_not_used(path: Path) -> None:
     assert indexes.group_statistics(0, 1) is Distrust.CORRUPT
 
 
-def test_what_there_is_not(tmp_path: Path) -> None:
+def test_missing_indexes(tmp_path: Path) -> None:
     with (
         (tmp_path / "y.orc").open("wb") as file,
         pyorc.Writer(file, "struct<n:bigint>", row_index_stride=0) as out,

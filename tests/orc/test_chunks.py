@@ -21,15 +21,15 @@ ZLIB, SNAPPY, LZO, LZ4, ZSTD, BROTLI = range(1, 7)
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, FileParts, pa.Table]]:
     """Files of all types, and their rows as they are read without compression."""
-    found = corpus(tmp_path_factory.mktemp("chunks"))
-    return [(name, part, OrcReader(BytesSource(put_together(part))).read()) for name, part in found]
+    files = corpus(tmp_path_factory.mktemp("chunks"))
+    return [(name, part, OrcReader(BytesSource(put_together(part))).read()) for name, part in files]
 
 
-def _same(found: pa.Table, expected: pa.Table) -> bool:
+def _same(table: pa.Table, expected: pa.Table) -> bool:
     # as text where a value may be a NaN, which is not equal to itself
-    return found.equals(expected) or (
-        any(pa.types.is_floating(of) for of in expected.schema.types)
-        and str(found.to_pylist()) == str(expected.to_pylist())
+    return table.equals(expected) or (
+        any(pa.types.is_floating(data_type) for data_type in expected.schema.types)
+        and str(table.to_pylist()) == str(expected.to_pylist())
     )
 
 
@@ -57,10 +57,10 @@ def test_chunks_of_any_size(
         data = put_together(part, codec, block, Hooks(cut=cut))
         rows = np.sort(rng.permutation(expected.num_rows)[: int(rng.choice([1, 5, 100]))])
         for column in expected.column_names:
-            what = name, codec, block, column
+            case = name, codec, block, column
             reader = OrcReader(BytesSource(data))
-            assert _same(reader.read([column]), expected.select([column])), what
-            assert _same(reader.read([column], rows), expected.select([column]).take(rows)), what
+            assert _same(reader.read([column]), expected.select([column])), case
+            assert _same(reader.read([column], rows), expected.select([column]).take(rows)), case
     assert had_empty[0] == with_empty
 
 

@@ -61,10 +61,10 @@ def written() -> pa.Table:
 
 def selections(rng: np.random.Generator, stride: int) -> dict[str, Ints]:
     starts = np.arange(0, ROWS, stride)
-    some = rng.choice(starts, max(len(starts) // 6, 1), replace=False)
+    chosen = rng.choice(starts, max(len(starts) // 6, 1), replace=False)
     return {
-        "whole row groups": np.sort(np.concatenate([np.arange(s, s + stride) for s in some])),
-        "rows of some row groups": np.sort(np.concatenate([s + rng.choice(stride, 4) for s in some])),
+        "whole row groups": np.sort(np.concatenate([np.arange(s, s + stride) for s in chosen])),
+        "rows of some row groups": np.sort(np.concatenate([s + rng.choice(stride, 4) for s in chosen])),
         "rows of every row group": np.sort(np.concatenate([s + rng.choice(stride, 2) for s in starts])),
         "one row": rng.choice(ROWS, 1),
     }
@@ -99,7 +99,7 @@ def test_only_the_chunks_of_the_rows_are_fetched(
             needed = bytes_that_hold(path, columns, rows)
             expected = written.select(columns).take(np.unique(rows))
             remote = FileSystemSource(pyarrow.fs.LocalFileSystem(), str(path))
-            for source, most in ((LocalSource(path), 1.0), (remote, MOST)):
+            for source, max_share in ((LocalSource(path), 1.0), (remote, MOST)):
                 FILE_CACHE.clear()
                 reader = OrcReader(source)
                 opened = reader.counts.bytes_fetched
@@ -107,7 +107,7 @@ def test_only_the_chunks_of_the_rows_are_fetched(
                 assert reader.read(columns, rows).equals(expected)
                 share = (reader.counts.bytes_fetched - opened) / needed
                 # of a local file only what is used counts: less where few strings of many chunks are selected
-                assert share <= most, (name, columns, source.is_remote, share)
+                assert share <= max_share, (name, columns, source.is_remote, share)
                 assert share >= 0.9 or not source.is_remote, (name, columns, share)
 
 
@@ -168,17 +168,17 @@ class _Steps(FileSystemSource):
         return super().read(ranges)
 
 
-def test_what_is_counted_is_what_was_read(tmp_path: Path, written: pa.Table) -> None:
+def test_counts_equal_the_bytes_read(tmp_path: Path, written: pa.Table) -> None:
     path = tmp_path / "t.orc"
     pa.orc.write_table(written, path, compression="zstd", row_index_stride=1000)
 
     class Asked(FileSystemSource):
         total = count = 0
 
-        def _one(self, item: tuple[int, int]) -> bytes:
+        def _read_range(self, item: tuple[int, int]) -> bytes:
             type(self).total += item[1]
             type(self).count += 1
-            return super()._one(item)
+            return super()._read_range(item)
 
     reader = OrcReader(Asked(pyarrow.fs.LocalFileSystem(), str(path)))
     reader.read(["n", "text"], rows=range(0, ROWS, 2503))
@@ -201,5 +201,5 @@ def test_chunks_of_which_only_the_first_bytes_were_fetched(
     source = FileSystemSource(pyarrow.fs.LocalFileSystem(), str(path))
     reader = OrcReader(source)
     for size in [1, 3, 10] * 20:
-        some = np.sort(rng.choice(rows, size, replace=False))
-        assert reader.read(rows=some).equals(written.take(some))
+        rows_of_chunk = np.sort(rng.choice(rows, size, replace=False))
+        assert reader.read(rows=rows_of_chunk).equals(written.take(rows_of_chunk))

@@ -29,8 +29,8 @@ def write(path: Path, rng: np.random.Generator, null_at: str) -> list[list[Any]]
     for n in rng.integers(-(1 << 40), 1 << 40, ROWS).tolist():
         inner = some((some(f"t{n % 5000}", 0.1), some(n, 0.1)), 0.2 if null_at == "inner" else 0)
         rows.append((some((some(n, 0.1), inner), 0.2 if null_at == "outer" else 0),))
-    of = "struct<row:struct<n:bigint,inner:struct<s:string,n:bigint>>>"
-    with path.open("wb") as file, pyorc.Writer(file, of, row_index_stride=200, batch_size=200) as writer:
+    schema = "struct<row:struct<n:bigint,inner:struct<s:string,n:bigint>>>"
+    with path.open("wb") as file, pyorc.Writer(file, schema, row_index_stride=200, batch_size=200) as writer:
         writer.writerows(rows)
     inners = [None if outer is None else outer[1] for (outer,) in rows]
     return [
@@ -47,9 +47,9 @@ def test_fields(tmp_path: Path, rng: np.random.Generator, null_at: str, share: f
     expected = write(path, rng, null_at)
     rows = np.flatnonzero(rng.random(ROWS) < share)
     with OrcReader(path) as reader:
-        found, whole = reader.read(COLUMNS, rows), reader.read(COLUMNS)
+        table, whole = reader.read(COLUMNS, rows), reader.read(COLUMNS)
         for at, values in enumerate(expected):
-            assert found.column(at).to_pylist() == [values[row] for row in rows], COLUMNS[at]
+            assert table.column(at).to_pylist() == [values[row] for row in rows], COLUMNS[at]
             assert whole.column(at).to_pylist() == values, COLUMNS[at]
 
 
@@ -61,10 +61,10 @@ def test_a_dotted_name_beside_a_path_of_the_same_text(tmp_path: Path, first: str
     pyarrow.orc.write_table(table.select(names), tmp_path / "t.orc")
     reader = OrcReader(tmp_path / "t.orc")
     for rows in (None, [5], range(50)):
-        found = reader.read(["a.b", "a"], rows)
+        result = reader.read(["a.b", "a"], rows)
         wanted = list(range(100) if rows is None else rows)
-        assert found["a.b"].to_pylist() == wanted, rows
-        assert found["a"].to_pylist() == [{"b": row * 10} for row in wanted], rows
+        assert result["a.b"].to_pylist() == wanted, rows
+        assert result["a"].to_pylist() == [{"b": row * 10} for row in wanted], rows
 
 
 def renamed(columns: list[pa.Array], names: list[str], fields: list[str] | None = None) -> bytes:

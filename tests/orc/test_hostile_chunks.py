@@ -86,11 +86,11 @@ def test_chunks_far_smaller_than_a_block(parts: FileParts, codec: int) -> None:
     hooks = with_message("postscript", lambda message: setattr(message, "compression_block_size", 8 << 20))
     data = put_together(parts, codec, 64, hooks=hooks)
     expected = TABLE.select(["text", "mode"])
-    found: list[pa.Table] = []
+    tables: list[pa.Table] = []
     reader = OrcReader(BytesSource(data))
-    bounded(lambda reader=reader: found.append(reader.read(["text", "mode"])))  # type: ignore[misc]
-    bounded(lambda reader=reader: found.append(reader.read(["text", "mode"], [5, 850])))  # type: ignore[misc]
-    assert found == [expected, expected.take([5, 850])]
+    bounded(lambda reader=reader: tables.append(reader.read(["text", "mode"])))  # type: ignore[misc]
+    bounded(lambda reader=reader: tables.append(reader.read(["text", "mode"], [5, 850])))  # type: ignore[misc]
+    assert tables == [expected, expected.take([5, 850])]
 
 
 def _chunks_seen(parts: FileParts, codec: int) -> list[bytes]:
@@ -119,8 +119,8 @@ def test_chunks_smaller_than_a_run(parts: FileParts, codec: int, block: int) -> 
     rng = np.random.default_rng(block)
     selections = [np.arange(ROWS), np.array([99, 100, 299, 899]), np.unique(rng.integers(0, ROWS, 40))]
     for rows in selections:
-        found = OrcReader(BytesSource(data)).read(rows=rows)
-        assert found.equals(TABLE.take(pa.array(rows)))
+        table = OrcReader(BytesSource(data)).read(rows=rows)
+        assert table.equals(TABLE.take(pa.array(rows)))
 
 
 #: A length for each row, by runs of ten.
@@ -128,7 +128,7 @@ ONES = bytes([7, 1]) * (ROWS // 10)
 #: A frame that decompressors pass over.
 _SKIPPED = b"\x50\x2a\x4d\x18\x04\0\0\0abcd"
 
-#: A chunk of more than one compressed piece, by the piece that is found there and one with other lengths.
+#: A chunk of more than one compressed piece, by the stored piece and one with other lengths.
 PIECES: list[tuple[str, Callable[[bytes, bytes], bytes]]] = [
     ("another behind it", lambda good, bad: good + bad),
     ("another before it", lambda good, bad: bad + good),
@@ -159,7 +159,7 @@ def test_chunks_of_several_pieces(
     )
     assert data != put_together(wanted, codec)
     for rows in (None, [5, 850]):
-        with pytest.raises(OrcError, match=r"corrupt|claims"):
+        with pytest.raises(OrcError, match=r"corrupt|ends after"):
             OrcReader(BytesSource(data)).read([name], rows)
 
 

@@ -222,8 +222,8 @@ def test_names_that_are_not_utf8(parts: FileParts) -> None:
 def test_no_rows_of_a_union(tmp_path: Path) -> None:
     from tests.fuzz.corpus import parts as corpus
 
-    found = next(part for name, part in corpus(tmp_path) if name.startswith("union"))
-    table = OrcReader(BytesSource(put_together(found))).read(rows=[])
+    union = next(part for name, part in corpus(tmp_path) if name.startswith("union"))
+    table = OrcReader(BytesSource(put_together(union))).read(rows=[])
     assert table.num_rows == 0
     assert pa.types.is_union(table.schema.field(0).type)
 
@@ -249,7 +249,7 @@ def test_bytes_behind_the_file_are_refused(parts: FileParts, extra: bytes) -> No
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "message"),
     [
         (
             b"PAR1" + bytes(range(200)) + b"PAR1",
@@ -262,6 +262,6 @@ def test_bytes_behind_the_file_are_refused(parts: FileParts, extra: bytes) -> No
         (b"", "is empty"),
     ],
 )
-def test_files_of_other_formats(data: bytes, told: str) -> None:
-    with pytest.raises(OrcError, match=told):
+def test_files_of_other_formats(data: bytes, message: str) -> None:
+    with pytest.raises(OrcError, match=message):
         OrcReader(BytesSource(data, "x"))

@@ -1,4 +1,4 @@
-"""Texts and dictionaries that are more than they seem: what does not fit one array is told, on every path."""
+"""Strings and dictionaries of excessive size: what does not fit one array is an error on every path."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ from tests.support.writers import write_pyarrow
 )
 @pytest.mark.parametrize(("elements", "length"), [(1000, 65_535), (1000, 1000), (300, 255)])
 @pytest.mark.usefixtures("windows")
-def test_texts_that_are_too_many_together(
+def test_strings_that_exceed_one_array(
     parts: FileParts, top: str, item: str, elements: int, length: int, codec: int
 ) -> None:
     """None is long; pyarrow makes room for all of a thousand rows, and writes to it before it looks for their bytes."""
-    found = with_stream(parts, top, StreamKind.LENGTH, repeated(elements, ROWS))
+    damaged = with_stream(parts, top, StreamKind.LENGTH, repeated(elements, ROWS))
     if top == "map":
-        found = with_stream(found, "map/0", StreamKind.DATA, repeated(2, ROWS * elements))
-    found = with_stream(found, item, StreamKind.LENGTH, repeated(length, ROWS * elements))
-    data = put_together(found, codec, 1 << 18)
+        damaged = with_stream(damaged, "map/0", StreamKind.DATA, repeated(2, ROWS * elements))
+    damaged = with_stream(damaged, item, StreamKind.LENGTH, repeated(length, ROWS * elements))
+    data = put_together(damaged, codec, 1 << 18)
     with pytest.raises(OrcError, match=r"stream ends|more than one array") as caught:
         OrcReader(BytesSource(data, "x.orc")).read([top])
     assert (caught.value.path, caught.value.stripe, caught.value.column) == ("x.orc", 0, top)

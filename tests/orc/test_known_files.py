@@ -46,7 +46,7 @@ def test_the_second_reader_fetches_no_metadata_but_the_tail(tmp_path: Path, rng:
 
 
 @pytest.mark.parametrize("replace", [True, False], ids=["renamed over", "written in place"])
-def test_a_file_of_the_same_length_time_and_tail_is_another(
+def test_a_replaced_file_of_the_same_length_and_time_is_another(
     tmp_path: Path, replace: bool, rng: np.random.Generator
 ) -> None:
     path, other = tmp_path / "t.orc", tmp_path / "other.orc"
@@ -65,9 +65,9 @@ def test_a_file_of_the_same_length_time_and_tail_is_another(
         path.write_bytes(other.read_bytes())
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     assert (path.stat().st_size, OrcReader(path).tail.checksum) == (status.st_size, tail)
-    known = len(FILE_CACHE)
+    size = len(FILE_CACHE)
     assert rows_of(path, rows)[0] == turned[rows].tolist()
-    assert known == 2
+    assert size == 2
 
 
 def test_the_bound(tmp_path: Path, rng: np.random.Generator) -> None:
@@ -76,21 +76,21 @@ def test_the_bound(tmp_path: Path, rng: np.random.Generator) -> None:
     sources = [LocalSource(tmp_path / f"{i}.orc") for i in range(6)]
     size = FileCache(1 << 30).open(sources[0]).nbytes
     few = FileCache(3 * size + size // 2)
-    known = [few.open(source) for source in sources]
+    cached = [few.open(source) for source in sources]
     assert len(few) == 3
-    assert few.nbytes == sum(file.nbytes for file in known[3:])
-    assert few.open(sources[5]) is known[5]
-    assert few.open(sources[0]) is not known[0]
+    assert few.nbytes == sum(file.nbytes for file in cached[3:])
+    assert few.open(sources[5]) is cached[5]
+    assert few.open(sources[0]) is not cached[0]
     # the one used longest ago went
-    assert few.open(sources[4]) is known[4]
-    assert few.open(sources[3]) is not known[3]
+    assert few.open(sources[4]) is cached[4]
+    assert few.open(sources[3]) is not cached[3]
     for limit in (0, size // 2):
         none = FileCache(limit)
         assert none.open(sources[0]) is not none.open(sources[0])
         assert not len(none)
 
 
-def test_metadata_that_was_read_counts(tmp_path: Path, rng: np.random.Generator) -> None:
+def test_metadata_read_later_counts(tmp_path: Path, rng: np.random.Generator) -> None:
     write(tmp_path / "t.orc", rng.integers(0, 1 << 40, ROWS))
     cache = FileCache(1 << 30)
     reader = OrcReader(tmp_path / "t.orc", cache=cache)
@@ -101,16 +101,16 @@ def test_metadata_that_was_read_counts(tmp_path: Path, rng: np.random.Generator)
     assert cache.nbytes > before + 3 * 8 * (ROWS // 1000)
 
 
-def test_bytes_are_not_remembered(tmp_path: Path) -> None:
+def test_bytes_in_memory_are_not_cached(tmp_path: Path) -> None:
     write(tmp_path / "t.orc", np.arange(ROWS))
     OrcReader(BytesSource((tmp_path / "t.orc").read_bytes())).read(rows=[1])
     assert not len(FILE_CACHE)
 
 
-def test_readers_in_threads_share_it(tmp_path: Path, rng: np.random.Generator) -> None:
+def test_readers_in_threads_share_the_cache(tmp_path: Path, rng: np.random.Generator) -> None:
     values = np.repeat(rng.integers(0, 1 << 40, ROWS), 3)[:ROWS]
     write(tmp_path / "t.orc", values)
     wanted = [np.unique(rng.integers(0, ROWS, 40)).tolist() for _ in range(60)]
     with ThreadPoolExecutor(6) as pool:
-        found = list(pool.map(lambda rows: rows_of(tmp_path / "t.orc", rows)[0], wanted))
-    assert found == [values[rows].tolist() for rows in wanted]
+        tables = list(pool.map(lambda rows: rows_of(tmp_path / "t.orc", rows)[0], wanted))
+    assert tables == [values[rows].tolist() for rows in wanted]

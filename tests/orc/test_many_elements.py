@@ -68,11 +68,11 @@ def test_a_few_rows(file: tuple[pa.Table, FileParts], stored: bytes, rng: np.ran
     chosen = np.unique(rng.integers(0, ROWS, int(rng.integers(1, 5)))).tolist()
     for rows in ([0], [STRIDE - 1], [STRIDE + 1, 2 * STRIDE], chosen):
         expected = table.take(rows)
-        found = OrcReader(BytesSource(stored)).read(rows=rows)
-        assert found.equals(expected), rows
+        result = OrcReader(BytesSource(stored)).read(rows=rows)
+        assert result.equals(expected), rows
 
 
-def test_what_is_behind_the_last_wanted_list_stays_packed(
+def test_chunks_behind_the_last_selected_list_stay_compressed(
     file: tuple[pa.Table, FileParts], stored: bytes
 ) -> None:
     """A row group has more bytes than the elements of its first rows can take, by whatever encoding."""
@@ -91,5 +91,5 @@ def test_all_rows_of_some_row_groups(
     group = int(rng.integers(ROWS // STRIDE))
     rows = list(range(group * STRIDE, (group + 1) * STRIDE))
     for name in table.column_names:
-        found = OrcReader(BytesSource(stored)).read([name], rows)
-        assert found.equals(table.select([name]).take(rows)), (name, group)
+        result = OrcReader(BytesSource(stored)).read([name], rows)
+        assert result.equals(table.select([name]).take(rows)), (name, group)

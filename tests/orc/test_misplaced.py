@@ -64,8 +64,8 @@ def test_rows_are_those_of_the_whole(
         rows = np.sort(rows)
         for name in names:
             expected = OrcReader(BytesSource(data)).read([name])
-            found = OrcReader(BytesSource(data)).read([name], rows)
-            assert found[0].to_pylist() == expected[0].take(rows).to_pylist(), name
+            table = OrcReader(BytesSource(data)).read([name], rows)
+            assert table[0].to_pylist() == expected[0].take(rows).to_pylist(), name
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_rows_are_those_of_the_whole(
         ("lsi", "NNN", "s"),
     ],
 )
-def test_what_lies_where_it_should_is_found_by_the_row_index(
+def test_well_placed_children_use_the_row_index(
     rng: np.random.Generator, kind: str, nulls: str, name: str
 ) -> None:
     data = written(some(rng, kind, nulls))

@@ -24,32 +24,32 @@ def values(rng: np.random.Generator, count: int) -> list[str | None]:
     ]
 
 
-@pytest.mark.parametrize("most", [(1 << 31) - 1, 2000])
+@pytest.mark.parametrize("max_bytes", [(1 << 31) - 1, 2000])
 def test_values_are_filled_up_to_so_many_characters(
-    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch, most: int
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch, max_bytes: int
 ) -> None:
-    monkeypatch.setattr(arrow_arrays, "MAX_ARRAY_BYTES", most)
+    monkeypatch.setattr(arrow_arrays, "MAX_ARRAY_BYTES", max_bytes)
     for count in (0, 1, 50):
-        some = values(rng, count)
-        found = arrow_arrays.pad_strings(pa.array(some, pa.utf8()), LENGTH)
-        assert found.type == pa.utf8()
-        assert found.to_pylist() == [None if value is None else value.ljust(LENGTH) for value in some]
+        strings = values(rng, count)
+        padded = arrow_arrays.pad_strings(pa.array(strings, pa.utf8()), LENGTH)
+        assert padded.type == pa.utf8()
+        assert padded.to_pylist() == [None if value is None else value.ljust(LENGTH) for value in strings]
 
 
 @pytest.mark.parametrize("bound", ["what there is", "one byte less"])
 def test_as_much_as_an_array_holds(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch, bound: str
 ) -> None:
-    some = [*values(rng, 100), "a"]
-    expected = [None if value is None else value.ljust(LENGTH) for value in some]
+    strings = [*values(rng, 100), "a"]
+    expected = [None if value is None else value.ljust(LENGTH) for value in strings]
     total = sum(len((value or "").encode()) for value in expected)
     if bound == "what there is":
         monkeypatch.setattr(arrow_arrays, "MAX_ARRAY_BYTES", total)
-        assert arrow_arrays.pad_strings(pa.array(some, pa.utf8()), LENGTH).to_pylist() == expected
+        assert arrow_arrays.pad_strings(pa.array(strings, pa.utf8()), LENGTH).to_pylist() == expected
     else:
         monkeypatch.setattr(arrow_arrays, "MAX_ARRAY_BYTES", total - 1)
         with pytest.raises(OrcError, match=f"the selected values take {total} bytes"):
-            arrow_arrays.pad_strings(pa.array(some, pa.utf8()), LENGTH)
+            arrow_arrays.pad_strings(pa.array(strings, pa.utf8()), LENGTH)
 
 
 def test_a_length_that_no_memory_has() -> None:

@@ -50,7 +50,7 @@ class Maker:
     @property
     def type(self) -> pa.DataType:
         return pa.struct(
-            [pa.field(name, of) for name, of, _ in self.fields]
+            [pa.field(name, data_type) for name, data_type, _ in self.fields]
             + [pa.field(name, maker.type) for name, maker in self.below.items()]
         )
 
@@ -59,14 +59,16 @@ class Maker:
             # nulls in long runs leave row groups of children empty
             self.run = self.run - 1 if self.run else self._rng.choice([0, 0, 0, 2 * STRIDE])
             return None
-        found = {name: make(self._rng) if self._rng.random() < 0.8 else None for name, _, make in self.fields}
-        return found | {name: maker.value() for name, maker in self.below.items()}
+        struct = {
+            name: make(self._rng) if self._rng.random() < 0.8 else None for name, _, make in self.fields
+        }
+        return struct | {name: maker.value() for name, maker in self.below.items()}
 
     def paths(self, prefix: str) -> list[str]:
-        found = [f"{prefix}.{name}" for name, *_ in self.fields]
+        result = [f"{prefix}.{name}" for name, *_ in self.fields]
         for name, maker in self.below.items():
-            found += [f"{prefix}.{name}", *maker.paths(f"{prefix}.{name}")]
-        return found
+            result += [f"{prefix}.{name}", *maker.paths(f"{prefix}.{name}")]
+        return result
 
 
 def field(table: pa.Table, path: str) -> pa.ChunkedArray:
@@ -124,21 +126,21 @@ def test_fields_within_structs(tmp_path: Path, seed: int, windows: str) -> None:
     ):
         expected = table.take(pa.array(rows, pa.int64()))
         reader = OrcReader(file)
-        asked = ["flat", *rng.sample(paths, 12), "a", "a.in0"]
-        found = reader.read(asked, rows)
-        assert found.column_names == asked
-        for i, name in enumerate(asked):
-            assert found.column(i).equals(field(expected, name)), (seed, len(rows), name)
+        columns = ["flat", *rng.sample(paths, 12), "a", "a.in0"]
+        result = reader.read(columns, rows)
+        assert result.column_names == columns
+        for i, name in enumerate(columns):
+            assert result.column(i).equals(field(expected, name)), (seed, len(rows), name)
         if len(rows) not in (0, ROWS):
             # within structs in structs, row indexes of this writer do not fit
             reader = OrcReader(file)
-            reader.read(["flat", *(name for name in asked if not has_inner_struct(table, name))], rows)
+            reader.read(["flat", *(name for name in columns if not has_inner_struct(table, name))], rows)
             if windows == "small" and min(stripe.num_rows for stripe in reader.stripes) > STRIDE:
                 assert reader.counts.whole_columns == 0
         size = rng.choice([1, 7, 300, STRIDE, 5000])
-        batches = list(OrcReader(file).batches(asked, rows, batch_size=size))
+        batches = list(OrcReader(file).batches(columns, rows, batch_size=size))
         assert all(0 < batch.num_rows <= size for batch in batches)
-        assert pa.Table.from_batches(batches, found.schema).equals(found), (seed, len(rows), size)
+        assert pa.Table.from_batches(batches, result.schema).equals(result), (seed, len(rows), size)
 
 
 def test_parents_are_read_once_and_only_where_rows_are(tmp_path: Path) -> None:
@@ -158,8 +160,8 @@ def test_parents_are_read_once_and_only_where_rows_are(tmp_path: Path) -> None:
     wanted = [2 * stride + 5, 30 * stride + 7, 30 * stride + 8]
     one, four = OrcReader(file), OrcReader(file)
     one.read(["s.a"], wanted)
-    found = four.read(["s.a", "s.b", "s.c", "s.d"], wanted)
-    assert found.to_pylist() == [
+    table = four.read(["s.a", "s.b", "s.c", "s.d"], wanted)
+    assert table.to_pylist() == [
         {f"s.{name}": fields[name][row].as_py() if valid[row] else None for name in "abcd"} for row in wanted
     ]
     # the PRESENT stream of s has one chunk; one of 4 kB of a field's values is in each row group
@@ -202,12 +204,12 @@ TREE = OrcType(
         ("items", 8),
     ],
 )
-def test_what_a_path_means(path: str, column: int) -> None:
-    found = project(TREE, path, "t.orc")
-    assert (found.name, found.data_type.column) == (path, column)
-    assert found.parents[0] is TREE
+def test_resolution_of_paths(path: str, column: int) -> None:
+    projection = project(TREE, path, "t.orc")
+    assert (projection.name, projection.data_type.column) == (path, column)
+    assert projection.parents[0] is TREE
     node = TREE
-    for parent in (*found.parents[1:], found.data_type):
+    for parent in (*projection.parents[1:], projection.data_type):
         assert parent in node.children
         node = parent
 
@@ -229,7 +231,7 @@ def test_what_a_path_means(path: str, column: int) -> None:
         ("top.x", "'top' is int"),
     ],
 )
-def test_paths_that_lead_nowhere(path: str, message: str) -> None:
+def test_paths_that_cannot_be_resolved(path: str, message: str) -> None:
     with pytest.raises(ColumnError, match=message):
         project(TREE, path, "t.orc")
 

@@ -73,7 +73,7 @@ def make_table(seed: int, rows: int) -> pa.Table:
     """Random columns of every type: some without nulls, some with runs of them, some of nothing else."""
     rng = random.Random(seed)
     columns = {}
-    for name, (of, make) in MAKERS.items():
+    for name, (data_type, make) in MAKERS.items():
         mode = rng.choice(["none", "some", "runs", "all"])
         values: list[Any] = []
         while len(values) < rows:
@@ -84,7 +84,7 @@ def make_table(seed: int, rows: int) -> pa.Table:
                 values[-1] = None
             elif mode == "runs" and rng.random() < 0.2:
                 values += [None] * rng.randrange(300)
-        columns[name] = pa.array([None] * rows if mode == "all" else values[:rows], of)
+        columns[name] = pa.array([None] * rows if mode == "all" else values[:rows], data_type)
     return pa.table(columns)
 
 
@@ -101,12 +101,12 @@ def selections(seed: int, rows: int) -> dict[str, list[int]]:
     }
 
 
-def same(found: pa.Table, expected: pa.Table) -> bool:
+def same(table: pa.Table, expected: pa.Table) -> bool:
     """Equality that tells -0.0 from 0.0."""
-    if not found.equals(expected):
+    if not table.equals(expected):
         return False
     return all(
-        np.array_equal(np.signbit(found[c].drop_null()), np.signbit(expected[c].drop_null()))
+        np.array_equal(np.signbit(table[c].drop_null()), np.signbit(expected[c].drop_null()))
         for c in expected.column_names
         if pa.types.is_floating(expected.schema.field(c).type)
     )
@@ -133,9 +133,9 @@ def test_rows_of_a_file_that_pyarrow_wrote(tmp_path: Path, codec: str, seed: int
     )
     reader = OrcReader(path)
     for name, wanted in selections(seed, rows).items():
-        found = reader.read(rows=wanted)
+        rows_read = reader.read(rows=wanted)
         expected = table.take(pa.array(wanted, pa.int64()))
-        assert same(found, expected), (seed, codec, name)
+        assert same(rows_read, expected), (seed, codec, name)
     assert OrcReader(path).read().equals(table)
 
 
@@ -200,8 +200,8 @@ def test_rows_of_a_file_that_pyorc_wrote(
         writer.close()
     reader = OrcReader(path)
     for name, wanted in selections(3, len(written)).items():
-        found = [tuple(row.values()) for row in reader.read(rows=wanted).to_pylist()]
-        assert found == [written[i] for i in wanted], name
+        rows_read = [tuple(row.values()) for row in reader.read(rows=wanted).to_pylist()]
+        assert rows_read == [written[i] for i in wanted], name
 
 
 def test_a_sparse_read_decompresses_only_the_chunks_that_hold_the_rows(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def test_rows_outside() -> None:
 
 
 @pytest.mark.parametrize("stripe", [-1, 2, 9])
-def test_stripes_that_are_not_there(tmp_path: Path, stripe: int) -> None:
+def test_missing_stripes(tmp_path: Path, stripe: int) -> None:
     write_pyarrow(tmp_path / "t.orc", pa.table({"a": range(100)}), "none", stride=1000)
     reader = OrcReader(tmp_path / "t.orc")
     assert reader.read_stripe(0).num_rows == 100

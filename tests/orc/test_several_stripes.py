@@ -114,9 +114,9 @@ def test_damage_stays_in_its_stripe(
     rows = np.flatnonzero(rng.random(SMALL_ROWS) < 0.8)
     others = rows[rows >= SMALL_STRIPE]
     expected = small[name].take(others)
-    told: list[int | None] = []
+    stripes: list[int | None] = []
     read_all_the_same = 0
-    # most damage is told, so some luck is needed for damage that is not
+    # most damage is an error, so some luck is needed for damage that is not
     for tries in range(1000):
         if tries >= 12 and read_all_the_same:
             break
@@ -124,13 +124,13 @@ def test_damage_stays_in_its_stripe(
         damaged[rng.integers(len(sound))] ^= bits or int(rng.integers(1, 256))
         parts.stripes[0].streams[at] = bytes(damaged)
         try:
-            found = read(put_together(parts, ZSTD, 65_536), rows, [name])
+            table = read(put_together(parts, ZSTD, 65_536), rows, [name])
         except OrcError as error:
-            told.append(error.stripe)
+            stripes.append(error.stripe)
         else:
-            assert found[name].slice(len(rows) - len(others)).equals(expected)
+            assert table[name].slice(len(rows) - len(others)).equals(expected)
             read_all_the_same += 1
-    assert set(told) <= {0}
+    assert set(stripes) <= {0}
     assert read_all_the_same
 
 
@@ -143,8 +143,8 @@ def test_a_position_at_the_streams_end_is_not_the_next_stripes(
         length = reader.stripe(0).streams[column, StreamKind.DATA].length
     seen: list[Message] = []
 
-    def damage(of: str, message: Any) -> None:
-        if of == "row index":
+    def damage(part: str, message: Any) -> None:
+        if part == "row index":
             seen.append(message)
             if len(seen) == column + 1:
                 message.entry[-1].positions[:2] = [length, 0]
@@ -158,7 +158,7 @@ def test_a_position_at_the_streams_end_is_not_the_next_stripes(
     assert read(data, rows, others).equals(small.select(others).take(rows))
 
 
-def test_what_cannot_be_read_is_told_of_its_own_stripe(small: pa.Table, parts: FileParts) -> None:
+def test_errors_name_their_own_stripe(small: pa.Table, parts: FileParts) -> None:
     rows = np.arange(0, SMALL_ROWS, 1000)
     encrypted = parts.copy()
     encrypted.footer.encryption.variants.add(root=2)
@@ -169,8 +169,8 @@ def test_what_cannot_be_read_is_told_of_its_own_stripe(small: pa.Table, parts: F
         short = parts.copy()
         seen: list[Message] = []
 
-        def shorten(of: str, message: Any, *, at: int = stripe, seen: list[Message] = seen) -> None:
-            if of == "stripe footer":
+        def shorten(part: str, message: Any, *, at: int = stripe, seen: list[Message] = seen) -> None:
+            if part == "stripe footer":
                 seen.append(message)
                 if len(seen) == at + 1:
                     del message.columns[3:]
@@ -189,9 +189,9 @@ def test_stripes_of_different_time_zones(small: pa.Table, parts: FileParts) -> N
     data = put_together(parts, ZSTD)
     whole = pa.orc.ORCFile(io.BytesIO(data)).read(["when"])["when"].cast(pa.timestamp("us"))
     assert not whole.equals(small["when"])
-    found = read(data, rows)
-    assert found["when"].equals(whole.take(rows))
-    assert found.drop_columns(["when"]).equals(small.drop_columns(["when"]).take(rows))
+    table = read(data, rows)
+    assert table["when"].equals(whole.take(rows))
+    assert table.drop_columns(["when"]).equals(small.drop_columns(["when"]).take(rows))
 
 
 def test_dictionaries_of_different_sizes(small: pa.Table, parts: FileParts) -> None:

@@ -25,7 +25,7 @@ from hindex.orc.io.source import (
     FileSystemSource,
     FsspecSource,
     LocalSource,
-    coalesce,
+    coalesce_ranges,
     open_source,
     resolve_filesystem,
 )
@@ -81,7 +81,7 @@ def test_near_ranges_are_one_request(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ranges", "most", "expected"),
+    ("ranges", "max_gap", "expected"),
     [
         ([], 100, []),
         ([(5, 0)], 100, []),
@@ -95,23 +95,23 @@ def test_near_ranges_are_one_request(file: Path) -> None:
         ([(0, 1 << 30), ((1 << 30) + 101, 1)], 100, [(0, 1 << 30), ((1 << 30) + 101, 1)]),
     ],
 )
-def test_what_is_fetched_together(
-    ranges: list[tuple[int, int]], most: int, expected: list[tuple[int, int]]
+def test_coalesced_ranges(
+    ranges: list[tuple[int, int]], max_gap: int, expected: list[tuple[int, int]]
 ) -> None:
-    assert coalesce(ranges, most) == expected
+    assert coalesce_ranges(ranges, max_gap) == expected
 
 
-def test_coalesced_ranges_hold_all_that_is_wanted(rng: np.random.Generator) -> None:
-    for most in (0, 50, 1 << 20):
+def test_coalesced_ranges_cover_all_requested_bytes(rng: np.random.Generator) -> None:
+    for max_gap in (0, 50, 1 << 20):
         starts, lengths = rng.integers(0, 50_000, 40), rng.integers(0, 3000, 40)
         ranges = list(zip(starts.tolist(), lengths.tolist(), strict=True))
-        found = coalesce(ranges, most)
-        assert found == sorted(found)
-        assert all(a + n < b for (a, n), (b, _) in pairwise(found))
+        merged = coalesce_ranges(ranges, max_gap)
+        assert merged == sorted(merged)
+        assert all(a + n < b for (a, n), (b, _) in pairwise(merged))
         for start, length in ranges:
-            assert not length or any(a <= start and start + length <= a + n for a, n in found)
+            assert not length or any(a <= start and start + length <= a + n for a, n in merged)
         wanted = len({i for start, length in ranges for i in range(start, start + length)})
-        assert wanted <= sum(n for _, n in found) <= wanted + max(wanted * GAPS_PART, GAPS_BYTES)
+        assert wanted <= sum(n for _, n in merged) <= wanted + max(wanted * GAPS_PART, GAPS_BYTES)
 
 
 def test_requests_of_one_read_run_together(file: Path) -> None:
@@ -120,13 +120,13 @@ def test_requests_of_one_read_run_together(file: Path) -> None:
 
         both = threading.Barrier(2, timeout=30)
 
-        def _one(self, item: tuple[int, int]) -> bytes:
+        def _read_range(self, item: tuple[int, int]) -> bytes:
             self.both.wait()
-            return super()._one(item)
+            return super()._read_range(item)
 
     source = Waiting(pyarrow.fs.LocalFileSystem(), str(file))
-    found = source.read([(0, 10), (500_000, 10)])
-    assert [bytes(view) for view in found] == [DATA[:10], DATA[500_000:500_010]]
+    views = source.read([(0, 10), (500_000, 10)])
+    assert [bytes(view) for view in views] == [DATA[:10], DATA[500_000:500_010]]
 
 
 @pytest.mark.usefixtures("windows")
@@ -159,7 +159,7 @@ def test_a_remote_file_that_changed(tmp_path: Path) -> None:
     memory.pipe("/changed", DATA)
     source = FsspecSource(memory, "/changed")
     memory.pipe("/changed", DATA[:1000])
-    with pytest.raises(OrcError, match="came back short: the file changed"):
+    with pytest.raises(OrcError, match="are incomplete in the response: the file has changed"):
         source.read([(0, 10), (990, 20)])
 
 
@@ -230,7 +230,7 @@ def test_a_file_cut_short_while_it_is_open(tmp_path: Path) -> None:
     pa.orc.write_table(pa.table({"a": pa.array(range(100_000))}), file, compression="zlib")
     reader = OrcReader(file)
     os.truncate(file, 100)
-    with pytest.raises(OrcError, match="was cut short while it was open"):
+    with pytest.raises(OrcError, match="was truncated while it was open"):
         reader.read(rows=[5])
 
 

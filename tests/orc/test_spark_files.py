@@ -54,14 +54,14 @@ def as_spark_reads(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, tuple[Path, pa.Table]]:
     """For each codec the file, and Spark's rows of it."""
-    found = {}
+    columns = {}
     for codec in ("none", "zlib", "snappy", "lzo", "lz4", "zstd"):
         path = tmp_path_factory.mktemp("spark") / codec
         frame = spark.range(0, ROWS, 1, 1).selectExpr(*_items(COLUMNS))
         frame.write.option("compression", codec).option("orc.row.index.stride", "2000").orc(str(path))
         (file,) = path.glob("*.orc")
-        found[codec] = file, spark.read.orc(str(path)).toArrow()
-    return found
+        columns[codec] = file, spark.read.orc(str(path)).toArrow()
+    return columns
 
 
 @pytest.mark.parametrize("codec", ["none", "zlib", "snappy", "lzo", "lz4", "zstd"])
@@ -79,12 +79,12 @@ def test_rows_of_a_file_that_spark_wrote(
     reader = OrcReader(file)
     assert reader.tail.compression == codec
     for name, rows in selections.items():
-        found = reader.read(rows=rows)
+        table = reader.read(rows=rows)
         wanted = expected.take(pa.array(rows))
         for column in reader.names:
             # Spark's timestamps have a zone, which a wall clock has not
-            theirs = wanted.column(column).cast(found.schema.field(column).type)
-            assert found.column(column).equals(theirs), (codec, name, column)
+            theirs = wanted.column(column).cast(table.schema.field(column).type)
+            assert table.column(column).equals(theirs), (codec, name, column)
         fields = reader.read(columns=PATHS, rows=rows)
         assert fields.column_names == list(PATHS)
         for column in PATHS:
@@ -109,9 +109,9 @@ def test_short_decimals_of_the_next_version(
     expected = spark.read.orc(str(tmp_path / "t")).toArrow()
     assert OrcReader(file).tail.version == (1, 9999)
     for rows in (np.arange(9000), np.unique(rng.integers(0, 9000, 50))):
-        found = OrcReader(file).read(rows=rows)
+        table = OrcReader(file).read(rows=rows)
         for column in ("a", "b"):
-            assert found.column(column).equals(expected.column(column).take(pa.array(rows))), column
+            assert table.column(column).equals(expected.column(column).take(pa.array(rows))), column
 
 
 @pytest.mark.usefixtures("windows")
@@ -125,8 +125,8 @@ def test_timestamps_of_far_years(spark: SparkSession, tmp_path: Path) -> None:
     read = spark.read.orc(str(path)).selectExpr("unix_micros(moment) AS micros")
     assert [row["micros"] for row in read.collect()] == moments
     for rows in (None, [0, 3, 6]):
-        found = OrcReader(path).read(["moment"], rows)["moment"].cast(pa.int64()).to_pylist()
-        assert found == (moments if rows is None else [moments[row] for row in rows])
+        result = OrcReader(path).read(["moment"], rows)["moment"].cast(pa.int64()).to_pylist()
+        assert result == (moments if rows is None else [moments[row] for row in rows])
 
 
 def field(table: pa.Table, path: str) -> pa.ChunkedArray:

@@ -53,8 +53,8 @@ def test_sharing_within_work_that_keeps_all_threads_busy() -> None:
         return pool.map(lambda m: pool.map(lambda k: k + m, [n, n + 1])[0], [0, 1, 2])
 
     with ThreadPool(2) as pool:
-        found = [pool.submit(work, n) for n in (10, 20)]
-        assert [future.result(PATIENCE) for future in found] == [[10, 11, 12], [20, 21, 22]]
+        futures = [pool.submit(work, n) for n in (10, 20)]
+        assert [future.result(PATIENCE) for future in futures] == [[10, 11, 12], [20, 21, 22]]
 
 
 def test_who_has_nothing_to_do_helps_with_work_that_was_submitted() -> None:
@@ -117,7 +117,7 @@ def test_an_interrupt_ends_the_work_of_all(who: str) -> None:
     assert len(begun) == 2
 
 
-def test_whoever_is_at_it_when_a_pool_is_closed_goes_on_alone() -> None:
+def test_a_map_finishes_alone_when_its_pool_is_closed() -> None:
     begun, closing = threading.Event(), threading.Event()
 
     def work() -> list[int]:
@@ -128,10 +128,10 @@ def test_whoever_is_at_it_when_a_pool_is_closed_goes_on_alone() -> None:
         return pool.map(lambda n: n + 1, [1, 2, 3])
 
     with ThreadPool(2) as pool:
-        found = pool.submit(work)
+        future = pool.submit(work)
         begun.wait(PATIENCE)
         closing.set()
-    assert found.result(PATIENCE) == [2, 3, 4]
+    assert future.result(PATIENCE) == [2, 3, 4]
 
 
 def test_a_system_without_more_threads(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,21 +157,21 @@ def test_a_system_without_more_threads(monkeypatch: pytest.MonkeyPatch) -> None:
             assert pool.map(work, list(range(7))) == list(range(7))
 
 
-def test_nothing_is_held_for_threads_that_are_busy() -> None:
+def test_no_memory_is_kept_for_busy_threads() -> None:
     """What they were asked to help with ends before they come to it."""
 
     class Large:
         pass
 
     alive: list[weakref.ref[Large]] = []
-    held: list[int] = []
+    counts: list[int] = []
 
     def work(_: int) -> None:
-        held.append(sum(large() is not None for large in alive))
+        counts.append(sum(large() is not None for large in alive))
         large = Large()
         alive.append(weakref.ref(large))
         pool.map(lambda n: (n, large), [1, 2, 3])
 
     with ThreadPool(1) as pool:
         pool.map(work, list(range(50)))
-    assert max(held) <= 4
+    assert max(counts) <= 4

@@ -51,16 +51,16 @@ def tail(
     """The tail of a file of one column, of a writer of this version."""
     sink = pa.BufferOutputStream()
     pyarrow.orc.write_table(pa.table({"c": pa.array([1])}), sink)
-    found = read_tail(BytesSource(sink.getvalue()))
+    file_tail = read_tail(BytesSource(sink.getvalue()))
     footer = pb.Footer()
-    footer.CopyFrom(found.footer)
+    footer.CopyFrom(file_tail.footer)
     footer.ClearField("writer")
     if writer is not None:
         footer.writer = writer
     footer.calendar = (
         pb.CalendarKind.PROLEPTIC_GREGORIAN if is_proleptic else pb.CalendarKind.JULIAN_GREGORIAN
     )
-    return dataclasses.replace(found, writer_version=version, footer=footer, encrypted_columns=encrypted)
+    return dataclasses.replace(file_tail, writer_version=version, footer=footer, encrypted_columns=encrypted)
 
 
 def statistics(values: int = 10, **details: dict[str, Any]) -> ColumnStatistics:
@@ -73,12 +73,12 @@ def ints(minimum: int, maximum: int) -> ColumnStatistics:
 
 
 def doubles(minimum: float, maximum: float, total: float | None = 0.0) -> ColumnStatistics:
-    found = {"minimum": minimum, "maximum": maximum} | ({} if total is None else {"sum": total})
-    return statistics(double_statistics=found)
+    fields = {"minimum": minimum, "maximum": maximum} | ({} if total is None else {"sum": total})
+    return statistics(double_statistics=fields)
 
 
-def texts(**found: bytes) -> ColumnStatistics:
-    return statistics(string_statistics=found)
+def texts(**fields: bytes) -> ColumnStatistics:
+    return statistics(string_statistics=fields)
 
 
 def times(minimum: int, maximum: int, **more: int) -> ColumnStatistics:
@@ -190,12 +190,12 @@ RULES: list[tuple[str, OrcType, ColumnStatistics, FileTail, ValueRange | Distrus
 
 
 @pytest.mark.parametrize(
-    ("type_", "found", "file", "expected"), [rule[1:] for rule in RULES], ids=[r[0] for r in RULES]
+    ("type_", "statistics", "file", "expected"), [rule[1:] for rule in RULES], ids=[r[0] for r in RULES]
 )
 def test_rules(
-    type_: OrcType, found: ColumnStatistics, file: FileTail, expected: ValueRange | Distrust
+    type_: OrcType, statistics: ColumnStatistics, file: FileTail, expected: ValueRange | Distrust
 ) -> None:
-    answer = value_range(found, type_, file, zone="UTC")
+    answer = value_range(statistics, type_, file, zone="UTC")
     assert answer == expected
     if isinstance(answer, ValueRange) and isinstance(answer.low, float):
         assert isinstance(expected, ValueRange)
@@ -205,14 +205,14 @@ def test_rules(
 @pytest.mark.parametrize("zone", ["America/New_York", "", None])
 def test_other_time_zones_widen_timestamps(zone: str | None) -> None:
     """Editions of the time zone database differ, and local mean times do by hours."""
-    found = value_range(times(MILLIS_2020, MILLIS_2020), of(Kind.TIMESTAMP), NOW, zone=zone)
-    assert found == ValueRange(MILLIS_2020 * 1000 - DAY, MILLIS_2020 * 1000 + 999 + DAY)
+    result = value_range(times(MILLIS_2020, MILLIS_2020), of(Kind.TIMESTAMP), NOW, zone=zone)
+    assert result == ValueRange(MILLIS_2020 * 1000 - DAY, MILLIS_2020 * 1000 + 999 + DAY)
     old = -100 * 365 * 86_400_000
-    found = value_range(times(old, MILLIS_2020), of(Kind.TIMESTAMP), NOW, zone=zone)
-    assert found == ValueRange(old * 1000 - 3 * DAY - 2 * SECOND, MILLIS_2020 * 1000 + 999 + DAY)
+    result = value_range(times(old, MILLIS_2020), of(Kind.TIMESTAMP), NOW, zone=zone)
+    assert result == ValueRange(old * 1000 - 3 * DAY - 2 * SECOND, MILLIS_2020 * 1000 + 999 + DAY)
     # an instant has no zone
-    found = value_range(times(MILLIS_2020, MILLIS_2020), of(Kind.TIMESTAMP_INSTANT), NOW, zone=zone)
-    assert found == ValueRange(MILLIS_2020 * 1000, MILLIS_2020 * 1000 + 999)
+    result = value_range(times(MILLIS_2020, MILLIS_2020), of(Kind.TIMESTAMP_INSTANT), NOW, zone=zone)
+    assert result == ValueRange(MILLIS_2020 * 1000, MILLIS_2020 * 1000 + 999)
 
 
 def test_every_julian_timestamp_stays_within_its_bounds(rng: np.random.Generator) -> None:
@@ -223,13 +223,13 @@ def test_every_julian_timestamp_stays_within_its_bounds(rng: np.random.Generator
     for around in (GREGORIAN_START, leap_day, leap_day - 36_525):
         low = around * DAY + int(rng.integers(-3 * DAY, 3 * DAY))
         high = low + int(rng.integers(0, 3 * DAY))
-        found = value_range(times(low // 1000, high // 1000), of(Kind.TIMESTAMP), JULIAN, zone="UTC")
-        assert isinstance(found, ValueRange)
+        result = value_range(times(low // 1000, high // 1000), of(Kind.TIMESTAMP), JULIAN, zone="UTC")
+        assert isinstance(result, ValueRange)
         values = rng.integers(low, high, 500, endpoint=True)
         days = values // DAY
         recounted = values + (julian_to_gregorian(days) - days) * DAY
-        assert found.low <= recounted.min()
-        assert recounted.max() <= found.high
+        assert result.low <= recounted.min()
+        assert recounted.max() <= result.high
 
 
 @pytest.mark.parametrize(
@@ -285,5 +285,5 @@ def test_statistics_of_every_kind() -> None:
         ({}, None),
     ]  # fmt: skip
     for fields, expected in cases:
-        found = ColumnStatistics.of(pb.ColumnStatistics(number_of_values=3, bytes_on_disk=8, **fields))
-        assert found == ColumnStatistics(3, None, 8, expected), fields  # type: ignore[arg-type]
+        statistics = ColumnStatistics.of(pb.ColumnStatistics(number_of_values=3, bytes_on_disk=8, **fields))
+        assert statistics == ColumnStatistics(3, None, 8, expected), fields  # type: ignore[arg-type]

@@ -89,9 +89,9 @@ def test_composites_at_some_rows(tmp_path: Path, schema: str, make: Any, stride:
         assert whole == [plain(row[0]) for row in rows]
     for wanted in ([3], sorted(rng.sample(range(ROWS), 60)), list(range(420, 790)), list(range(ROWS))):
         reader = OrcReader(file)
-        found = reader.read(rows=wanted).column("c")
-        found.validate(full=True)
-        assert found.to_pylist() == [whole[row] for row in wanted], len(wanted)
+        column = reader.read(rows=wanted).column("c")
+        column.validate(full=True)
+        assert column.to_pylist() == [whole[row] for row in wanted], len(wanted)
         is_everywhere = {row // STRIDE for row in wanted} == set(range(ROWS // STRIDE))
         # structs within structs are not where this writer's row index says
         is_indexed = (
@@ -137,9 +137,9 @@ def test_unions(tmp_path: Path, codec: str) -> None:
         list(range(ROWS)),
     ):
         reader = OrcReader(file)
-        found = reader.read(["u"], wanted).column("u")
-        found.validate(full=True)
-        assert found.to_pylist() == [expected[row] for row in wanted], len(wanted)
+        column = reader.read(["u"], wanted).column("u")
+        column.validate(full=True)
+        assert column.to_pylist() == [expected[row] for row in wanted], len(wanted)
 
 
 @pytest.mark.usefixtures("windows")
@@ -153,8 +153,8 @@ def test_unions_with_nulls_of_a_writer_that_misplaces_their_values(tmp_path: Pat
     # what the row index says is another story
     assert expected != [row[0] for row in rows]
     for wanted in ([150], [3, 420, 421, 899], list(range(200, 300)), list(range(0, ROWS, 2))):
-        found = OrcReader(file).read(rows=wanted).column("u").to_pylist()
-        assert found == [expected[row] for row in wanted], len(wanted)
+        values = OrcReader(file).read(rows=wanted).column("u").to_pylist()
+        assert values == [expected[row] for row in wanted], len(wanted)
 
 
 @pytest.mark.usefixtures("windows")
@@ -167,10 +167,10 @@ def test_a_struct_a_hundred_deep(tmp_path: Path) -> None:
     path = ".".join(["f"] * (depth + 1))
     reader = OrcReader(file)
     assert reader.read([path], [0, 1, 500]).column(0).to_pylist() == [7, None, 7]
-    found = reader.read(rows=[300, 301]).column(0).combine_chunks()
+    array = reader.read(rows=[300, 301]).column(0).combine_chunks()
     for _ in range(depth):
-        found = found.field(0)
-    assert (found.to_pylist()[0], found.type) == (7, pa.int32())
+        array = array.field(0)
+    assert (array.to_pylist()[0], array.type) == (7, pa.int32())
 
 
 def rewritten(data: bytes, change: Any) -> bytes:
@@ -300,7 +300,7 @@ def test_map_keys_that_are_null(tmp_path: Path) -> None:
     rows = [({"a": 1},)] * 500 + [({None: 2},)] + [({"b": None},)] * 500
     file = write(tmp_path / "t.orc", "struct<m:map<string,int>>", rows)
     reader = OrcReader(file)
-    # only who asks for such a row is told
+    # only reading such a row is an error
     assert reader.read(rows=[0, 499, 501]).column("m").to_pylist() == [
         [("a", 1)],
         [("a", 1)],

@@ -37,8 +37,8 @@ def maybe(make: Maker, share: float = 0.2) -> Maker:
     return lambda r, row: None if r.random() < share or row // 130 % 7 == 3 else make(r, row)
 
 
-def some(make: Maker, most: int = 4) -> Maker:
-    return lambda r, row: [make(r, row) for _ in range(r.randrange(most))]
+def some(make: Maker, max_length: int = 4) -> Maker:
+    return lambda r, row: [make(r, row) for _ in range(r.randrange(max_length))]
 
 
 def number(r: random.Random, row: int) -> int:
@@ -100,7 +100,10 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[FileParts, pa.Tab
     """A stripe of 30 row groups, and its rows; pyarrow reads the same."""
     rng = random.Random(17)
     table = pa.table(
-        {name: pa.array([make(rng, row) for row in range(ROWS)], of) for name, (of, make) in COLUMNS.items()}
+        {
+            name: pa.array([make(rng, row) for row in range(ROWS)], data_type)
+            for name, (data_type, make) in COLUMNS.items()
+        }
     )
     path = tmp_path_factory.mktemp("windows") / "t.orc"
     write_pyarrow(path, table, "none", stride=STRIDE, dictionary_key_size_threshold=0.3)
@@ -144,10 +147,10 @@ def test_rows_of_any_selection(
         with OrcReader(BytesSource(data)) as reader:
             for name, rows in selections(rng).items():
                 expected = table if rows is None else table.take(rows)
-                found = reader.read(rows=rows, threads=int(rng.integers(1, 3)))
-                found.validate(full=True)
+                result = reader.read(rows=rows, threads=int(rng.integers(1, 3)))
+                result.validate(full=True)
                 for column in table.column_names:
-                    assert found[column].equals(expected[column]), (size, name, column)
+                    assert result[column].equals(expected[column]), (size, name, column)
 
 
 @pytest.mark.parametrize("codec", [NONE, ZLIB, ZSTD])
@@ -179,10 +182,10 @@ def test_fields_of_null_structs(
     for size in (1, 5000, 1 << 40):
         monkeypatch.setattr(stripe_reader, "WINDOW_BYTES", size)
         for name, rows in selections(rng).items():
-            found = OrcReader(BytesSource(data)).read(list(expected), rows)
+            result = OrcReader(BytesSource(data)).read(list(expected), rows)
             for path, values in expected.items():
                 chosen = values if rows is None else [values[row] for row in rows.tolist()]
-                assert found[path].to_pylist() == chosen, (size, name, path)
+                assert result[path].to_pylist() == chosen, (size, name, path)
 
 
 def test_unions_of_everything(
@@ -198,8 +201,8 @@ def test_unions_of_everything(
         (pa.list_(INT), maybe(some(maybe(number)))),
     ]
     children = [
-        pa.array([make(rand, row) for row in range(int((tags == tag).sum()))], of)
-        for tag, (of, make) in enumerate(makers)
+        pa.array([make(rand, row) for row in range(int((tags == tag).sum()))], data_type)
+        for tag, (data_type, make) in enumerate(makers)
     ]
     offsets = np.zeros(ROWS, np.int32)
     for tag in range(3):
@@ -217,11 +220,11 @@ def test_unions_of_everything(
         for size in (1, 3000, 1 << 40):
             monkeypatch.setattr(stripe_reader, "WINDOW_BYTES", size)
             for name, rows in selections(rng).items():
-                found = OrcReader(BytesSource(data)).read(rows=rows)
-                found.validate(full=True)
+                result = OrcReader(BytesSource(data)).read(rows=rows)
+                result.validate(full=True)
                 for column, expected in columns.items():
                     chosen = expected if rows is None else [expected[row] for row in rows.tolist()]
-                    assert found[column].to_pylist() == chosen, (codec, size, name, column)
+                    assert result[column].to_pylist() == chosen, (codec, size, name, column)
 
 
 def test_a_row_index_that_lacks_entries_is_not_used(
@@ -297,8 +300,8 @@ def test_chunks_that_are_far_smaller_than_a_block(
     data = put_together(parts, codec, block, Hooks(cut=cut))
     monkeypatch.setattr(streams, "allocate", limited)
     for rows in (None, np.array([5, 2000]), np.arange(0, ROWS, 2)):
-        found = OrcReader(BytesSource(data)).read(names, rows)
-        assert found.equals((table if rows is None else table.take(rows)).select(names))
+        result = OrcReader(BytesSource(data)).read(names, rows)
+        assert result.equals((table if rows is None else table.take(rows)).select(names))
 
 
 @pytest.mark.parametrize("kind", [EncodingKind.DIRECT, EncodingKind.DICTIONARY, 9, (1 << 32) - 1])
@@ -321,9 +324,9 @@ def test_the_encoding_of_columns_without_streams_is_ignored(tmp_path: Path, kind
     }
     without = [column for column in range(len(parts.footer.types)) if column not in stored]
     assert {0, 2} <= set(without)
-    kept = [i for i, s in enumerate(stripe.footer.streams) if s.column in stored or s.kind >= 6]
-    streams = [stripe.footer.streams[i] for i in kept]
-    stripe.streams = [stripe.streams[i] for i in kept]
+    indexes = [i for i, s in enumerate(stripe.footer.streams) if s.column in stored or s.kind >= 6]
+    streams = [stripe.footer.streams[i] for i in indexes]
+    stripe.streams = [stripe.streams[i] for i in indexes]
     del stripe.footer.streams[:]
     stripe.footer.streams.extend(streams)
 
@@ -336,8 +339,8 @@ def test_the_encoding_of_columns_without_streams_is_ignored(tmp_path: Path, kind
         return put_together(parts, ZSTD, hooks=Hooks(message=change))
 
     for rows in (None, [5, 249], list(range(100, 200))):
-        found = OrcReader(BytesSource(encode(without))).read(rows=rows)
-        assert found.equals(table if rows is None else table.take(rows))
+        result = OrcReader(BytesSource(encode(without))).read(rows=rows)
+        assert result.equals(table if rows is None else table.take(rows))
     if kind not in set(EncodingKind):
         # a column with streams has an encoding
         with pytest.raises(OrcError, match="unknown column encoding"):

@@ -326,7 +326,9 @@ DAMAGES = [
     pytest.param(not_orc, r"not an ORC file, or a truncated one", id="not ORC"),
     pytest.param(truncated, r"not an ORC file, or a truncated one", id="truncated"),
     pytest.param(beheaded, r"the file has 2500: it is corrupt", id="beheaded"),
-    pytest.param(codec_9, r"unknown compression codec 9: known are 0 \(none\), 1 \(zlib\)", id="codec 9"),
+    pytest.param(
+        codec_9, r"unknown compression codec 9: the codecs are 0 \(none\), 1 \(zlib\)", id="codec 9"
+    ),
     pytest.param(lambda path: path.write_bytes(b"ORC"), r"not an ORC file, or a truncated one", id="3 bytes"),
 ]
 

@@ -183,7 +183,7 @@ def _patched_base(stream: Bytes, count: int, width: int) -> tuple[int, Callable[
         """The patches of the places that have one."""
         entries = Bytes(stream.data)
         entries.at = stream.at + values_bytes
-        found: dict[int, int] = {}
+        patch_of: dict[int, int] = {}
         place, patched = 0, -1
         for entry in [entries.packed(number, entry_width) for number in range(patches)]:
             gap, patch = (entry >> patch_width) % (1 << gap_width), entry % (1 << patch_width)
@@ -194,8 +194,8 @@ def _patched_base(stream: Bytes, count: int, width: int) -> tuple[int, Callable[
                 # Java's and the C++ reader are past it, and wait in vain
                 break
             patched = place
-            found[place] = patch << width % 64
-        return found
+            patch_of[place] = patch << width % 64
+        return patch_of
 
     def value(i: int) -> int:
         return wrap(base + (stream.packed(i, width) | patch_list().get(i, 0)))

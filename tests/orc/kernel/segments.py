@@ -121,10 +121,10 @@ def check(segments: Segments, reference: Reference, kind: str, *, is_dense: bool
         assert segments.starts[number] <= result >> 8 <= segments.limits[number]
     else:
         assert result == 0
-    found = out.tolist()
+    decoded = out.tolist()
     if kind == "decode_decimals":
-        found = [low % (1 << 64) + (high << 64) for low, high in found]
-    assert found[: len(values)] == values
+        decoded = [low % (1 << 64) + (high << 64) for low, high in decoded]
+    assert decoded[: len(values)] == values
     for each in range(number if code else len(segments.starts)):
         check_stop(segments, each, reference, *stops[each].tolist())
     return code

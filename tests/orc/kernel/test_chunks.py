@@ -31,8 +31,8 @@ def list_chunks(data: bytes, ranges: list[tuple[int, int, int]], room: int) -> t
     count = kernel.list_chunks(as_bytes(data), begins, ends, extras, offsets, lengths, originals)
     for whole in (whole_offsets, whole_lengths, whole_originals):
         assert_guarded(whole)
-    found = (offsets.tolist(), lengths.tolist(), originals.tolist())
-    return count, list(zip(*found, strict=True))[: max(count, 0)]
+    chunks = (offsets.tolist(), lengths.tolist(), originals.tolist())
+    return count, list(zip(*chunks, strict=True))[: max(count, 0)]
 
 
 def select(chunks: list[Chunk], ranges: list[tuple[int, int, int]]) -> list[Chunk]:

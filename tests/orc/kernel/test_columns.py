@@ -98,5 +98,5 @@ def test_strings(rng: np.random.Generator) -> None:
         assert kernel.measure_entries(ends, decoded, None, offsets) == 0
         text = np.zeros(int(offsets[-1]), np.uint8)
         assert kernel.copy_entries(data, ends, decoded, text) == 0
-        found = [text[begin:end].tobytes() for begin, end in pairwise(offsets)]
-        assert found == [entries[code] for code in codes]
+        strings = [text[begin:end].tobytes() for begin, end in pairwise(offsets)]
+        assert strings == [entries[code] for code in codes]

@@ -156,7 +156,7 @@ def test_values_of_other_scales(rng: np.random.Generator) -> None:
         ]
         words = np.array([[wrap(value), value >> 64] for value in values], np.int64).reshape(-1, 2)
         rest, whole_rest = guarded(count, np.int64)
-        left = kernel.rescale(words, as_ints(scales), scale, rest)
+        rest_count = kernel.rescale(words, as_ints(scales), scale, rest)
         assert_guarded(whole_rest)
         expected, others = [], []
         for number, (value, own) in enumerate(zip(values, scales, strict=True)):
@@ -169,7 +169,7 @@ def test_values_of_other_scales(rng: np.random.Generator) -> None:
                 expected.append(value)
                 others.append(number)
         assert [(low & MASK) + (high << 64) for low, high in words.tolist()] == expected
-        assert rest[:left].tolist() == others
+        assert rest[:rest_count].tolist() == others
 
 
 @pytest.mark.parametrize("scale", [LOW, HIGH, -64, 64, 1 << 40])

@@ -254,8 +254,8 @@ def test_examples_of_the_specification(data: str, is_v2: bool, values: list[int]
 def test_extremes(data: bytes, is_v2: bool, is_signed: bool, values: list[int]) -> None:
     assert decode(data, len(values), is_v2=is_v2, is_signed=is_signed) == values
     for position, value in enumerate(values):
-        found = decode(data, 1, is_v2=is_v2, is_signed=is_signed, positions=[position])
-        assert found == [value]
+        decoded = decode(data, 1, is_v2=is_v2, is_signed=is_signed, positions=[position])
+        assert decoded == [value]
 
 
 @pytest.mark.parametrize(

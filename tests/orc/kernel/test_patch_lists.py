@@ -26,11 +26,11 @@ def test_random_lists(rng: np.random.Generator) -> None:
     place = [(s.column, s.kind) for s in stripe.footer.streams].index((1, StreamKind.DATA))
     chance = random.Random(int(rng.integers(1 << 32)))
     for _ in range(60):
-        data, held = b"", 0
-        while held < ROWS:
-            count = min(chance.choice([1, 2, 7, 40, 300]), ROWS - held)
+        data, total = b"", 0
+        while total < ROWS:
+            count = min(chance.choice([1, 2, 7, 40, 300]), ROWS - total)
             data += odd_patches(chance, count)
-            held += count
+            total += count
         stripe.streams[place] = data
         expected = pa.orc.ORCFile(io.BytesIO(put_together(parts))).read().column("c").to_pylist()
         for wanted in (None, sorted(chance.sample(range(ROWS), 20))):

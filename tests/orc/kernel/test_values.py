@@ -129,15 +129,15 @@ def test_random_values(rng: np.random.Generator) -> None:
         lengths = [min(chance.choice([0, 1, 8, 15, 16, 17, 33, 300]), len(data) - begin) for begin in begins]
         expected = b"".join(data[b : b + n] for b, n in zip(begins, lengths, strict=True))
         assert copy_values(data, begins, lengths, len(expected)) == (0, expected)
-        result, found = copy_values(data, begins, lengths, len(expected) + 5)
-        assert (result, found[: len(expected)]) == (0, expected)
+        result, copied = copy_values(data, begins, lengths, len(expected) + 5)
+        assert (result, copied[: len(expected)]) == (0, expected)
         if expected:
             # no room for the last value that is not empty
             last = max(number for number, length in enumerate(lengths) if length)
-            result, found = copy_values(data, begins, lengths, len(expected) - 1)
+            result, copied = copy_values(data, begins, lengths, len(expected) - 1)
             assert result == last << 8 | BAD_LENGTH
             sound = len(expected) - lengths[last]
-            assert found[:sound] == expected[:sound]
+            assert copied[:sound] == expected[:sound]
 
 
 @pytest.mark.parametrize(
@@ -225,10 +225,10 @@ def test_entries_outside_of_their_data(ends: list[int], codes: list[int], code: 
 
 
 def test_offsets_have_31_bits() -> None:
-    most = (1 << 31) - 1
-    assert measure_entries([0, most], [0], None) == (0, [0, most])
-    assert measure_entries([0, most, most + 1], [0, 1], None)[0] == -1
-    assert measure_entries([0, most + 1], [0], None)[0] == -1
+    max_offset = (1 << 31) - 1
+    assert measure_entries([0, max_offset], [0], None) == (0, [0, max_offset])
+    assert measure_entries([0, max_offset, max_offset + 1], [0, 1], None)[0] == -1
+    assert measure_entries([0, max_offset + 1], [0], None)[0] == -1
     assert measure_entries([0, 1, HIGH], [0, 1], [1, 0, 1])[0] == -1
     assert measure_entries([0, 2, 1], [0, 1], None)[0] == 1 << 8 | BAD_LENGTH
     assert measure_entries([0, HIGH, -(1 << 63)], [1], None)[0] == 0
