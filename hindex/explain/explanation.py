@@ -139,7 +139,7 @@ class ReadPath(enum.Enum):
     """The way the rows are read; the value is shown to people."""
 
     NOTHING = "nothing: no row can match"
-    INDEX_ONLY = "indexes only: no data file is read"
+    INDEX_ONLY = "indexes only: no column is read"
     INDEX_AND_KEYS = "indexes and the row keys of deletes: no column of the table is read"
     SELECTED_ROWS = "selected rows: only the rows that are needed are decoded"
     FULL_SCAN = "full scan: no index is used"
@@ -299,7 +299,10 @@ class Analyzed:
             ("rows", f"{self.rows:,} returned"),
             ("time", f"{1000 * self.seconds:,.1f} ms"),
             *((f"- {name}", f"{1000 * seconds:,.1f} ms") for name, seconds in self.steps),
-            ("data files", f"{self.bytes_fetched:,} bytes in {self.ranges:,} ranges"),
+            (
+                "data files",
+                f"{self.bytes_fetched:,} bytes in {self.ranges:,} ranges, file tails and row indexes included",
+            ),
             (
                 "decoded",
                 (
@@ -379,7 +382,11 @@ class Explanation:
         """Return how rows are read, in words."""
         if self.limit == 0:
             return "nothing: the limit is 0"
-        return "nothing: the table has no ORC files" if self.files.total == 0 else self.path.value
+        if self.files.total == 0:
+            return "nothing: the table has no ORC files"
+        if self.path is ReadPath.NOTHING and (self.deleted or self.invisible):
+            return "nothing: every row that can match is deleted or not visible"
+        return self.path.value
 
     @property
     def checked(self) -> str:

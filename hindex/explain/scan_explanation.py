@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import pyarrow as pa
 
 from hindex.errors import ColumnError
 from hindex.explain.explanation import (
@@ -28,7 +29,9 @@ from hindex.explain.explanation import (
     table_map,
 )
 from hindex.index.page_cache import shared_cache
-from hindex.plan.filter import Leaf, Residual, columns, leaves, residuals
+from hindex.keys import array_keys, nth_key
+from hindex.plan.filter import Leaf, Never, Residual, columns, leaves, residuals
+from hindex.plan.filter_evaluation import prune
 from hindex.plan.order import Order
 from hindex.plan.reasons import Note, Reason
 from hindex.scan.index_lookups import is_walked
@@ -113,7 +116,7 @@ def explain_plan(
     for skipped in plan.skipped:
         _add_answers(totals, skipped.answers)
     output = plan.columns if is_known is None else plan.lookups
-
+    defaults = _DefaultValues(plan)
     for task, answer in run_lookups(plan.tasks, every=True):
         if last is not None and task is not last:
             totals.notes += last.notes
@@ -130,6 +133,7 @@ def explain_plan(
             totals.uses_index = True
             is_answered = not answer.undecided and (plan.is_all_keys or not read)
         _add(totals, task, answer, is_answered=is_answered)
+        _add_answers(totals, defaults.results(task, answer))
         if len(answer.bounds.upper):
             totals.fixed.update(column.name for column in output if task.is_constant(column.name))
     if last is not None:
@@ -197,6 +201,35 @@ def _walked(plan: ScanPlan, task: OpenTask, answer: StripeResult) -> str | None:
 def _order_text(order: Order, totals: _Totals) -> str:
     by = f"walks the index {', '.join(totals.walked)}" if totals.walked else "the column is read and sorted"
     return f"{order}: {by}"
+
+
+class _DefaultValues:
+    """Results of the leaves that the defaults of missing columns decide: the plan has dropped them from the tasks."""
+
+    def __init__(self, plan: ScanPlan) -> None:
+        schema = plan.snapshot.schema
+        self._binding = tuple(column.name for column in schema.data_columns)
+        self._views = {view.file.path: view for view in plan.snapshot.files}
+        filtered = {leaf.column for leaf in leaves(plan.filter)}
+        keys = {
+            column.name: nth_key(array_keys(column.type, pa.repeat(column.default, 1)), 0)
+            for column in schema.data_columns
+            if column.default is not None and column.name in filtered
+        }
+        self._matches = {
+            leaf: not isinstance(prune(leaf, keys), Never)
+            for leaf in leaves(plan.filter)
+            if leaf.column in keys
+        }
+
+    def results(self, task: OpenTask, answer: StripeResult) -> list[LeafResult]:
+        """Return the results for a stripe, by the columns that its file lacks."""
+        view = self._views[task.task.path]
+        return [
+            LeafResult(leaf, None, answer.num_rows if matches else 0, source=StatisticsSource.DEFAULT)
+            for leaf, matches in self._matches.items()
+            if not view.has_column(self._binding, leaf.column)
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +339,8 @@ def _tree(plan: ScanPlan, totals: _Totals) -> ExplainedNode:
 
 def _asked(by: str | StatisticsSource, section: _LeafTotals, types: Mapping[str, str]) -> IndexAnswer:
     if isinstance(by, StatisticsSource):
-        groups = RowCount(section.kept, section.groups) if by is not StatisticsSource.PLACE else None
+        is_grouped = by in (StatisticsSource.STATISTICS, StatisticsSource.BLOOM_FILTER)
+        groups = RowCount(section.kept, section.groups) if is_grouped else None
         return IndexAnswer(None, by.value, section.rows, groups)
     return IndexAnswer(by, types.get(by), section.rows)
 

@@ -59,8 +59,10 @@ class StatisticsSource(enum.Enum):
 
     STATISTICS = "ORC statistics"
     BLOOM_FILTER = "ORC bloom filter"
-    #: What the path of a flat file of a transactional table, and the rows before it, tell of row keys.
+    #: The path of a flat file of a transactional table, and the rows before it: they give row keys.
     PLACE = "the file's place"
+    #: The default of a column that the file lacks.
+    DEFAULT = "the column's default"
 
 
 class Verdict(enum.Enum):
