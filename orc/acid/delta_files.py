@@ -1,4 +1,4 @@
-"""Data files and delete files of a transactional directory: their place in it, and how to open them."""
+"""Data files and delete files of a transactional directory: their position in it, and how to open them."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from hindex.orc.metadata.types import BINARY_KINDS, INTEGER_KINDS, STRING_KINDS,
 
 Ints = npt.NDArray[np.int64]
 
-#: The count of numbers in a position after the place itself, by the encoding of the stream.
+#: The count of numbers in a position after the location itself, by the encoding of the stream.
 _BYTES, _RUNS, _BITS = 0, 1, 2
 
 #: No stream is so long, and eight times as much still fits 64 bits.
@@ -88,11 +88,11 @@ def parse_positions(
     :returns: None if the entries do not fit the layout, do not ascend, or exceed any stream or run, so that their sums
         would overflow.
     """
-    place = 2 if is_compressed else 1
+    location_length = 2 if is_compressed else 1
     full = ((StreamKind.PRESENT, _BITS), *layout) if has_present else tuple(layout)
-    length = sum(place + extra for _, extra in full)
+    length = sum(location_length + extra for _, extra in full)
     # a writer that leaves out a PRESENT stream without nulls may keep its numbers in the entries
-    dropped = 0 if has_present else place + _BITS
+    dropped = 0 if has_present else location_length + _BITS
     lengths = {len(entry) for entry in entries}
     try:
         if lengths == {length}:
@@ -114,7 +114,7 @@ def parse_positions(
         if (chunk[1:] < chunk[:-1]).any():
             return None
         inner = np.ascontiguousarray(lines[:, offset + 1]) if is_compressed else zeros
-        offset += place
+        offset += location_length
         skip = zeros
         if extra:
             skip = (

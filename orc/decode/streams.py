@@ -332,7 +332,7 @@ class IndexedReader(StreamReader):
             return []
         if self._positions is None:
             return self._stored.missing(0, self._stored.length)
-        chunk, _, _, end_chunk, end_inner, has_tail = self._places(begins, ends)
+        chunk, _, _, end_chunk, end_inner, has_tail = self._bounds(begins, ends)
         offsets = np.unique(self._positions.chunk)
         typical = int(np.median(np.diff(offsets))) if len(offsets) > 1 else self._decompressor.block_size
         if self._decompressor.codec is None:
@@ -375,7 +375,7 @@ class IndexedReader(StreamReader):
     def _segments(
         self, begins: Ints, ends: Ints, max_bytes: Ints, next_group: int | None, fresh: bool
     ) -> Segments:
-        chunk, inner, skip, end_chunk, end_inner, has_tail = self._places(begins, ends)
+        chunk, inner, skip, end_chunk, end_inner, has_tail = self._bounds(begins, ends)
         stored = self._stored
         if self._decompressor.codec is None:
             limits = np.minimum(end_chunk + np.where(has_tail, _MAX_RUN_BYTES, 0), stored.length)
@@ -435,7 +435,7 @@ class IndexedReader(StreamReader):
     ) -> tuple[Bytes, Ints]:
         per_segment = np.diff(bounds)
         if self._decompressor.codec is not None:
-            chunk, inner, _, end_chunk, end_inner, _ = self._places(begins, ends)
+            chunk, inner, _, end_chunk, end_inner, _ = self._bounds(begins, ends)
             is_cut = end_inner > 0
             chunks = self._list(chunk, end_chunk + is_cut, np.zeros(len(chunk), np.int64))
             if chunks.has_sizes and len(lows) < _SPARSE_VALUES * len(chunks.offsets):
@@ -468,7 +468,7 @@ class IndexedReader(StreamReader):
             raise OrcError(kernel.ERRORS[kernel.STREAM_ENDS])
         return segments.data, at
 
-    def _places(self, begins: Ints, ends: Ints) -> tuple[Ints, Ints, Ints, Ints, Ints, npt.NDArray[np.bool_]]:
+    def _bounds(self, begins: Ints, ends: Ints) -> tuple[Ints, Ints, Ints, Ints, Ints, npt.NDArray[np.bool_]]:
         """Return the runs where segments begin and end, and a mask of those that use values of their last run."""
         positions = self._positions
         if positions is None:

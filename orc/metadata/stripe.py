@@ -59,7 +59,7 @@ class EncodingKind(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class StreamInformation:
-    """A stream's place in the file, in bytes."""
+    """A stream's position in the file, in bytes."""
 
     kind: StreamKind
     column: int

@@ -21,7 +21,7 @@ from hindex.orc.metadata.statistics import Distrust, Nulls, Value
 from hindex.orc.metadata.stripe import StreamKind
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.proto import orc_metadata_pb2 as pb
-from tests.orc.test_trust import tail
+from tests.orc.test_statistics import tail
 
 #: From the tests of ORC's Java and C++ code, which have the same numbers: TestOrcBloomFilter and TestMurmur3.
 INTEGERS = {
