@@ -76,8 +76,8 @@ if not TYPE_CHECKING:  # else type checkers would take every misspelt name for a
 
     def __getattr__(name: str) -> object:
         if name in _HOMES:
-            found: object = getattr(importlib.import_module(_HOMES[name]), name)
-            return found
+            value: object = getattr(importlib.import_module(_HOMES[name]), name)
+            return value
         if name in ("orc", "sql"):
             return importlib.import_module(f"hindex.{name}")
         from hindex.validation import suggestion

@@ -1,6 +1,6 @@
 """The error family: every error that hindex raises on purpose is a :class:`HindexError`.
 
-Each message says what was found, where, and what to do about it, in one line.
+Each message is one line: the error, its position, and the remedy.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ class HindexError(Exception):
 
 
 class ArgumentError(HindexError, ValueError):
-    """A parameter has a value that it cannot have."""
+    """A parameter has an invalid value."""
 
 
 class ArgumentTypeError(HindexError, TypeError):
-    """A parameter is of a type that it cannot be of, or a value is used as what it is not."""
+    """A parameter has the wrong type, or a value does not support an operation."""
 
 
 class UnknownNameError(HindexError, AttributeError):
-    """An object has no method or property of a name; the message says what there is instead."""
+    """An object has no attribute of a name; the message suggests others."""
 
 
 class StatementError(HindexError):
@@ -27,7 +27,7 @@ class StatementError(HindexError):
 
 
 class UnsupportedError(StatementError):
-    """A statement is Spark's SQL, but none that hindex runs by itself; the message marks the position."""
+    """A statement uses a feature of Spark SQL that hindex does not support; the message marks the position."""
 
 
 class TableError(HindexError):
@@ -35,19 +35,19 @@ class TableError(HindexError):
 
 
 class TableNotFoundError(TableError):
-    """There is nothing at the table's place."""
+    """The table's location does not exist."""
 
 
 class DeletedFileError(TableError):
-    """A data file was deleted between the plan of a query and the reading of the file."""
+    """A data file was deleted after the query was planned."""
 
 
 class UnknownTableError(TableError):
-    """Spark's catalog has no table of a name."""
+    """Spark's catalog has no table of this name."""
 
 
 class NotOrcError(TableError):
-    """A name of Spark's catalog is a view, or a table of other files than ORC, or of types that ORC has not."""
+    """A table of Spark's catalog is a view, has files of another format, or types that ORC lacks."""
 
 
 class ColumnError(HindexError):
@@ -83,7 +83,7 @@ class CommitConflictError(StoreError):
 
 
 class FallbackError(HindexError):
-    """In strict mode, an index could not be used: rows would have been read without it."""
+    """Strict mode: an index could not be used, and rows would have been read without it."""
 
 
 class BuildError(HindexError):
@@ -91,13 +91,13 @@ class BuildError(HindexError):
 
 
 class MissingRuntimeError(HindexError):
-    """Something outside hindex is missing: Java, PySpark, a codec library."""
+    """A dependency is missing: Java, PySpark, a codec library."""
 
 
 class OrcError(HindexError):
-    """An ORC file is corrupt, truncated, hostile or uses something unsupported.
+    """An ORC file is corrupt, truncated, hostile or uses an unsupported feature.
 
-    :param message: what is wrong.
+    :param message: the error without its position.
     :param path: the file.
     :param stripe: ordinal of the stripe, counted from 0.
     :param column: dotted path of the column.
@@ -144,7 +144,7 @@ class OrcError(HindexError):
         column: str | None = None,
         stream: str | None = None,
     ) -> OrcError:
-        """The same error with the places filled in that were not known where it was raised."""
+        """Return the error with a more complete position."""
         return OrcError(
             self.message,
             path=self.path if self.path is not None else path,

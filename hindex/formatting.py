@@ -1,4 +1,4 @@
-"""Amounts for people: counted things, sizes, percentages."""
+"""Format counts, sizes and percentages."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ _UNITS = ("kB", "MB", "GB", "TB")
 
 
 def plural(count: int, noun: str) -> str:
-    """``file`` or ``files``, ``index`` or ``indexes``."""
+    """Return a noun in the number of a count: ``file`` or ``files``, ``index`` or ``indexes``."""
     if count == 1:
         return noun
     return f"{noun}es" if noun.endswith("x") else f"{noun}s"
 
 
 def counted(count: int, noun: str) -> str:
-    """``1 file``, ``2,000 files``."""
+    """Format a count of things: ``1 file``, ``2,000 files``."""
     return f"{count:,} {plural(count, noun)}"
 
 
 def megabytes(size: int) -> str:
-    """A size for people: bytes below a kilobyte, then with one decimal."""
+    """Format a size in bytes, kB, MB, GB or TB."""
     if size < 1000:
         return counted(size, "byte")
     power = min(len(_UNITS), (len(str(size)) - 1) // 3)
@@ -26,5 +26,5 @@ def megabytes(size: int) -> str:
 
 
 def percent_down(part: int, whole: int) -> float:
-    """The percentage with one decimal, rounded down: 100 only where nothing is missing."""
+    """Return the percentage with one decimal, rounded down: 100 only for the whole."""
     return 100.0 if part >= whole else part * 1000 // whole / 10

@@ -6,30 +6,27 @@ from typing import Protocol
 
 
 class Progress(Protocol):
-    """Told of one piece of work after the other: ``start``, any number of ``advance``, ``finish``.
-
-    ``finish`` comes once for each ``start``, also where the work failed.
-    """
+    """A display of work: one call of ``start``, any number of ``advance``, and one of ``finish``, even after errors."""
 
     def start(self, total_units: int, label: str) -> None:
-        """Work begins.
+        """Begin a piece of work.
 
-        :param total_units: how many units there are (data files, stripes, …).
-        :param label: what is being done, and to what, for people.
+        :param total_units: the number of units (data files, stripes, …).
+        :param label: a description of the work.
         """
         ...
 
     def advance(self, units: int = 1) -> None:
-        """So many units more are done."""
+        """Count units that are done."""
         ...
 
     def finish(self) -> None:
-        """No more units come."""
+        """End the piece of work."""
         ...
 
 
 class NullProgress:
-    """Shows nothing."""
+    """No display."""
 
     def start(self, total_units: int, label: str) -> None: ...
 

@@ -1,4 +1,4 @@
-"""Checks of what callers pass in, before anything is done with it, and what they may have meant."""
+"""Checks of arguments, and suggestions for misspelt names."""
 
 from __future__ import annotations
 
@@ -6,18 +6,22 @@ from collections.abc import Callable, Iterable, Sequence
 from numbers import Integral
 from typing import Any, cast
 
-from hindex.errors import ArgumentError, ArgumentTypeError
+from hindex.errors import ArgumentError, ArgumentTypeError, UnknownNameError
 
-#: So much of a value is shown in a message.
+#: Characters of a value in a message.
 _SHOWN = 100
 
 
-def check_text(value: str, what: str, such_as: str) -> str:
-    """:raises ArgumentTypeError: for anything but a text. :raises ArgumentError: for one that no file can hold."""
+def check_string(value: str, name: str, such_as: str) -> str:
+    """Return a string that can be encoded in UTF-8.
+
+    :raises ArgumentTypeError: for other types.
+    :raises ArgumentError: for other strings.
+    """
     if not isinstance(cast("object", value), str):
-        raise ArgumentTypeError(f"{what} is {value!r}: pass a string such as {such_as!r}")
+        raise ArgumentTypeError(f"{name} is {value!r}: pass a string such as {such_as!r}")
     if not is_utf8(value):
-        raise ArgumentError(f"{what} is {value!r}, which is not UTF-8")
+        raise ArgumentError(f"{name} is {value!r}, which is not UTF-8")
     return value
 
 
@@ -38,37 +42,42 @@ def is_whole(number: object) -> bool:
     return isinstance(number, Integral) and not isinstance(number, bool)
 
 
-def shown(given: object) -> str:
-    """A value as Python shows it, for a message: on one line, and a long one cut."""
-    text = " ".join(repr(given).split())
+def short_repr(value: object) -> str:
+    """Return the ``repr()`` of a value for a message: on one line, and truncated."""
+    text = " ".join(repr(value).split())
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 
 
-def listed(given: object) -> list[Any] | None:
+def collection_items(value: object) -> list[Any] | None:
     """Return the items of a collection; None for strings, bytes, and values that are no collection."""
-    if isinstance(given, str | bytes | bytearray | memoryview) or not isinstance(given, Iterable):
+    if isinstance(value, str | bytes | bytearray | memoryview) or not isinstance(value, Iterable):
         return None
     try:
-        items = iter(given)
+        items = iter(value)
     except TypeError:
-        # a column of PySpark looks like one, and refuses
+        # a PySpark column has __iter__, which raises
         return None
     return list(items)
 
 
-def check_names(names: Sequence[str], what: str) -> Sequence[str]:
-    """:raises ArgumentTypeError: for anything but a list of texts: a single text is none, either."""
-    given = listed(names)
-    if given is None:
-        raise ArgumentTypeError(f"{what} is {shown(names)}: it is a list of names, such as {[str(names)]!r}")
-    return [check_text(name, f"a name in {what}", str(name)) for name in given]
+def check_names(names: Sequence[str], parameter: str) -> Sequence[str]:
+    """Return the names of a list.
+
+    :raises ArgumentTypeError: for anything but a list of strings; a string is not a list.
+    """
+    items = collection_items(names)
+    if items is None:
+        raise ArgumentTypeError(
+            f"{parameter} is {short_repr(names)}: it is a list of names, such as {[str(names)]!r}"
+        )
+    return [check_string(name, f"a name in {parameter}", str(name)) for name in items]
 
 
-def is_session(given: object) -> bool:
-    """Return True if a value is a Spark session, classic or Spark Connect. Nothing is run on it."""
-    # a class of sessions has these methods as well
-    return not isinstance(given, type) and all(
-        callable(getattr(given, name, None)) for name in ("sql", "table", "createDataFrame")
+def is_session(value: object) -> bool:
+    """Return True if a value is a Spark session, classic or Spark Connect."""
+    # the classes of sessions have these methods too
+    return not isinstance(value, type) and all(
+        callable(getattr(value, name, None)) for name in ("sql", "table", "createDataFrame")
     )
 
 
@@ -80,15 +89,63 @@ def check_session(spark: object) -> None:
         )
 
 
-def closest(given: str, known: Iterable[str], most: int = 3) -> list[str]:
-    """The names that one may have been meant for, letter case aside, the likeliest first."""
+def nearest_names(name: str, candidates: Iterable[str], limit: int = 3) -> list[str]:
+    """Return the candidates nearest to a misspelt name, nearest first; letter case does not matter."""
     from difflib import get_close_matches
 
-    folded = {name.lower(): name for name in known}
-    return [folded[name] for name in get_close_matches(given.lower(), folded, n=most)]
+    folded = {name.lower(): name for name in candidates}
+    return [folded[name] for name in get_close_matches(name.lower(), folded, n=limit)]
 
 
-def suggestion(given: str, known: Iterable[str], show: Callable[[str], str] = repr, most: int = 1) -> str:
-    """A suggestion in front of the names that there are; an empty text where none is like the one given."""
-    close = closest(given, known, most)
+def suggestion(
+    name: str, candidates: Iterable[str], show: Callable[[str], str] = repr, limit: int = 1
+) -> str:
+    """Return ``did you mean ...? `` with the nearest candidates, or an empty string."""
+    close = nearest_names(name, candidates, limit)
     return f"did you mean {' or '.join(map(show, close))}? " if close else ""
+
+
+#: Methods of other libraries whose counterparts have no similar name.
+_COUNTERPARTS = {
+    "filter": "where",
+    "project": "select",
+    "take": "head",
+    "show": "head",
+    "first": "head",
+    "collect": "to_arrow",
+    "fetchall": "to_arrow",
+    "rows": "to_arrow",
+    "sort": "order_by",
+    "groupby": "value_counts",
+    "unique": "distinct",
+    "execute": "sql",
+    "query": "sql",
+    "load": "table",
+    "read": "table",
+    "path": "uri",
+    "location": "uri",
+}
+
+
+def raise_missing_attribute(
+    owner: object, name: str, noun: str, parts: Iterable[tuple[str, type]] = ()
+) -> object:
+    """Raise the error for a missing attribute, with a suggestion: the body of a ``__getattr__``.
+
+    :param noun: the object in the message, such as ``a scan``.
+    :param parts: objects that may have the attribute instead, as expressions with their classes.
+    :raises UnknownNameError: an AttributeError.
+    """
+    if hasattr(type(owner), name):
+        # a property raised an AttributeError of its own: raise that one again
+        return object.__getattribute__(owner, name)
+    if name.startswith("_"):
+        # protocols are looked up often, and nobody reads the message
+        raise AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}")
+    for expression, part in parts:
+        if hasattr(part, name):
+            raise UnknownNameError(f"{noun} has no {name!r}: use {expression}.{name}")
+    public = [attribute for attribute in dir(owner) if not attribute.startswith("_")]
+    counterpart = _COUNTERPARTS.get(name.replace("_", "").lower())
+    hint = f"did you mean {counterpart!r}? " if counterpart in public else suggestion(name, public)
+    raise UnknownNameError(f"{noun} has no {name!r}: {hint}it has {', '.join(public)}")

@@ -40,7 +40,7 @@ from hindex.sql.predicate import Predicate, quote_name
 from hindex.sql.statements import COUNTS, AggregateFunction
 from hindex.store.snapshot import Snapshot
 from hindex.table.schema import ColumnName, ResolvedColumn, column_name, spelled
-from hindex.validation import check_text
+from hindex.validation import check_string
 
 if TYPE_CHECKING:
     from hindex.explain.explanation import Explanation
@@ -62,7 +62,7 @@ class Aggregate:
         if not isinstance(cast("object", self.function), AggregateFunction):
             functions = ", ".join(map(str, AggregateFunction))
             raise ArgumentTypeError(f"function is {self.function!r}: it is one of {functions}")
-        check_text(self.name, "name", "n")
+        check_string(self.name, "name", "n")
         if self.column is not None or self.function is not _COUNT:
             object.__setattr__(self, "column", column_name(self.column))
 
@@ -79,7 +79,7 @@ class Group:
     name: str
 
     def __post_init__(self) -> None:
-        check_text(self.name, "name", "n")
+        check_string(self.name, "name", "n")
         object.__setattr__(self, "column", column_name(self.column))
 
 

@@ -1,7 +1,7 @@
 """``spark.sql`` of a session, with tables read through their indexes where that leaves few rows.
 
-Every decision falls back to one thing: the user's own text goes to Spark, unchanged and once. A query is read through
-indexes only if Spark has analysed the text as it is written, and gives the rewritten one the same schema.
+There is one fallback: Spark runs the user's own text, unchanged and once. A query uses indexes only if Spark has
+analysed the original text, and the rewritten query has the same schema.
 """
 
 from __future__ import annotations
@@ -51,31 +51,31 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("hindex.queries")
 
-#: What a query, or a statement that writes the rows of one, begins with.
+#: The beginning of a query, and of a statement that may write the rows of one.
 _BLANKS = r"(?:\s|--[^\n]*\n|/\*.*?\*/)*"
 _QUERY = re.compile(rf"{_BLANKS}(?:SELECT|WITH|FROM)\b|{_BLANKS}\(", re.IGNORECASE | re.DOTALL)
 _WRITE = re.compile(rf"{_BLANKS}(?:INSERT\b|CREATE\s+(?:EXTERNAL\s+)?TABLE\b)", re.IGNORECASE | re.DOTALL)
-#: With it on, CREATE TABLE ... AS may write into a directory that has files.
+#: The setting with which CREATE TABLE ... AS may write into a directory that has files.
 _WRITES_OVER_FILES = "spark.sql.legacy.allowNonEmptyLocationInCTAS"
 _MISSING = object()
 
 
 class NotAcceleratedError(Exception):
-    """A query is left to Spark; the message is the reason."""
+    """Spark runs a query without indexes; the message is the reason."""
 
 
 def accelerate(spark: SparkSession, store: str | os.PathLike[str] | None = None) -> Acceleration:
     """Read the tables of ``spark.sql`` through their indexes, in this session object.
 
     From then on ``spark.sql(sqlQuery, args=None, **kwargs)`` reads tables through indexes where these leave few rows,
-    and gives a DataFrame with the rows and the schema that Spark gives. Statements about indexes (``CREATE INDEX ...``,
-    ``SHOW INDEXES``) run there too. What is read through indexes is read as it is at the call, not at an action on the
-    DataFrame. ``spark.table(...)``, ``spark.read`` and sessions made by ``spark.newSession()`` are as before.
+    and returns a DataFrame with Spark's rows and schema. It also runs statements about indexes (``CREATE INDEX ...``,
+    ``SHOW INDEXES``). Rows that are read through indexes are those at the call, not at an action on the DataFrame.
+    ``spark.table(...)``, ``spark.read`` and sessions made by ``spark.newSession()`` do not change.
 
-    :param store: where the indexes are, if not beside the tables; ``HINDEX_STORE`` gives another default.
+    :param store: the store of the indexes; beside the tables if None, or as ``HINDEX_STORE`` says.
     :returns: a handle whose :meth:`~Acceleration.stop`, or the end of its ``with`` block, restores ``spark.sql``.
-        Accelerating a session twice gives the same handle.
-    :raises ArgumentTypeError: if it is no Spark session.
+        Accelerating a session twice returns the same handle.
+    :raises ArgumentTypeError: for another object than a Spark session.
     :raises ArgumentError: if the session is accelerated with another store.
     """
     from hindex.api.connection import connect
@@ -101,7 +101,7 @@ _HANDLE = "__hindex_acceleration__"
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The planned tables of a query, without the views that were replaced."""
+    """The planned tables of a query whose views are expanded."""
 
     query: Query
     tables: list[PlannedTable]
@@ -144,7 +144,7 @@ class Acceleration:
         return self._connection.store
 
     def stop(self) -> None:
-        """Restore ``spark.sql``; done twice, it does nothing."""
+        """Restore ``spark.sql``; a second call does nothing."""
         self._is_stopped = True
         if vars(self._spark).get("sql") is not self._replacement:
             return
@@ -173,7 +173,7 @@ class Acceleration:
             if kwargs and not is_inside:
                 _LOG.info("not accelerated: the query is given objects for its braces | %s", shorten(text))
             return self._original(text, args, **kwargs)
-        # hindex's own statements about tables
+        # statements that hindex itself submits
         self._state.is_inside = True
         try:
             return self._run(text, args)
@@ -186,14 +186,14 @@ class Acceleration:
         from hindex.sql.writes import parse_write
 
         if args is not None and not isinstance(args, dict | list):
-            return self._original(text, args)  # Spark says what it takes
+            return self._original(text, args)  # Spark reports the wrong type
         if _QUERY.match(text):
             try:
                 query = parse_query(text, args)
             except StatementError:
                 query = None
             return self._original(text, args) if query is None else self._run_query(text, query, args)
-        # it may change what names mean
+        # the statement may change the tables of names
         self._resolver.clear()
         if _WRITE.match(text):
             write = parse_write(text, args)
@@ -220,17 +220,17 @@ class Acceleration:
         try:
             frames = self._frames(plan, original)
             accelerated = self._checked(plan, frames, original, args)
-        except Exception as error:  # noqa: BLE001 whatever fails here, Spark has the answer
-            _log_left(text, error)
+        except Exception as error:  # noqa: BLE001 Spark answers whatever fails here
+            _log_fallback(text, error)
             return original
         log_tables(text, plan.tables)
         return accelerated
 
     def _run_write(self, text: str, write: WriteStatement, args: Args | None) -> DataFrame:
-        """Run a statement that writes a table. Spark gets it once: all that may fail before does so on its query."""
+        """Run a statement that writes a table. Spark runs it once, after all checks were made on its query."""
         query = write.query
         plan = self._plan(text, query)
-        # it may write what was listed for that
+        # the statement may write a table that was just listed
         self._resolver.clear()
         if plan is None:
             return self._original(text, args)
@@ -240,7 +240,7 @@ class Acceleration:
             frames = self._frames(plan, body)
             self._checked(plan, frames, body, write.query_args)
         except Exception as error:  # noqa: BLE001 nothing is written so far
-            _log_left(text, error)
+            _log_fallback(text, error)
             return self._original(text, args)
         log_tables(text, plan.tables)
         return submit(self._spark, plan.query, frames, args=args, head=write.head)
@@ -256,12 +256,12 @@ class Acceleration:
                 raise NotAcceleratedError("a table is named by a path in quotes, which Spark does not read")
             started = monotonic()
             plan = self._planned(query)
-            # most queries are not accelerated, and neither look tables up nor list them
-            listed = [item.state for item in plan.tables if item.scan is not None]
-            if listed and not self._resolver.is_current(plan.expanded.tables, listed, started):
+            # most queries are not accelerated, and need no second look at their tables
+            accelerated = [item.state for item in plan.tables if item.scan is not None]
+            if accelerated and not self._resolver.is_current(plan.expanded.tables, accelerated, started):
                 plan = self._planned(query)
-        except Exception as error:  # noqa: BLE001 whatever fails here, Spark has the answer
-            _log_left(text, error)
+        except Exception as error:  # noqa: BLE001 Spark answers whatever fails here
+            _log_fallback(text, error)
             return None
         warn_about_unused_indexes(plan.tables)
         if plan.is_accelerated:
@@ -274,11 +274,11 @@ class Acceleration:
         return _Plan(expanded.query, plan_query(self._resolver, expanded.query, expanded.tables), expanded)
 
     def _frames(self, plan: _Plan, original: DataFrame) -> list[DataFrame | None]:
-        """Make the frames that stand for tables, after the last look at whether they may.
+        """Make the frames that replace tables, after the last checks.
 
-        :raises NotAcceleratedError: if they may not.
+        :raises NotAcceleratedError: if a check fails.
         """
-        original.schema  # noqa: B018 Spark Connect has not looked at the text so far
+        original.schema  # noqa: B018 has Spark Connect analyse the text
         difference = expansion_difference(self._spark, plan.expanded, self._original)
         if difference is not None:
             raise NotAcceleratedError(difference)
@@ -293,44 +293,52 @@ class Acceleration:
         original: DataFrame,
         args: Args | None,
     ) -> DataFrame:
-        """Return the query with frames in place of tables. :raises NotAcceleratedError: if its schema is another."""
-        found = submit(self._spark, plan.query, frames, args=args)
-        if found.schema.jsonValue() != original.schema.jsonValue():
+        """Return the query with frames in place of tables.
+
+        :raises NotAcceleratedError: if its schema differs.
+        """
+        frame = submit(self._spark, plan.query, frames, args=args)
+        if frame.schema.jsonValue() != original.schema.jsonValue():
             raise NotAcceleratedError("its columns would differ from Spark's")
-        return found
+        return frame
 
     def _check_caches(self, tables: Sequence[PlannedTable]) -> None:
-        """Refuse a query of a table that Spark has cached, whose rows are those of an earlier time."""
+        """Reject a query of a table that Spark has cached: its rows may be older than the files."""
         session = java_session(self._spark)
         if session is not None and session.sharedState().cacheManager().isEmpty():
-            return  # one call, where each table takes an analysis
+            return  # one call instead of an analysis of each table
         for item in tables:
             is_named = item.scan is not None and item.state.description is not None
             if is_named and self._spark.catalog.isCached(item.state.name):
                 raise NotAcceleratedError(f"Spark has cached table {item.state.name}")
 
     def _check_views(self, tables: Sequence[PlannedTable]) -> None:
-        """Refuse a query in which a view may read a table that is read here: they could be of two states."""
+        """Reject a query in which a view may read another state of a table that is read through indexes."""
         read_here = {item.state.uri for item in tables if item.scan is not None}
         for item in tables:
             if item.scan is not None or item.state.uri is not None or not _is_view(item.state):
                 continue
             if java_session(self._spark) is None:
                 raise NotAcceleratedError(f"Spark Connect does not show what view {item.state.name} reads")
-            places = read_locations(self._spark, self._spark.table(item.state.name))
-            if places is None or any(overlap(place, uri) for place in places for uri in read_here if uri):
+            locations = read_locations(self._spark, self._spark.table(item.state.name))
+            if locations is None or any(
+                overlap(location, uri) for location in locations for uri in read_here if uri
+            ):
                 raise NotAcceleratedError(
                     f"view {item.state.name} may read the same table, in an earlier state"
                 )
 
     def _check_target(self, write: WriteStatement, plan: _Plan, body: DataFrame) -> None:
-        """Refuse a statement that may write what it reads. :raises NotAcceleratedError: with the reason."""
+        """Reject a statement that may write a table that it reads.
+
+        :raises NotAcceleratedError: with the reason.
+        """
         name = str(write.target)
         if write.is_create:
             if is_set(self._spark, _WRITES_OVER_FILES, False):
                 raise NotAcceleratedError(f"the session has {_WRITES_OVER_FILES}")
             if write.location is None:
-                return  # a new directory: Spark refuses one with files
+                return  # Spark requires an empty directory
             if not re.match(r"/|[A-Za-z][\w+.-]*:/", write.location):
                 raise NotAcceleratedError(f"the location {write.location!r} is relative")
             written = {location_uri(write.location)}
@@ -347,32 +355,32 @@ class Acceleration:
     def _read_locations(
         self, query: Query, tables: Sequence[PlannedTable], body: DataFrame
     ) -> set[str] | None:
-        """Return the places of all that a query reads; None where they are not certain."""
-        found: set[str] = set()
+        """Return the locations of all tables that a query reads; None if they are not certain."""
+        read: set[str] = set()
         for item in tables:
             if item.scan is not None:
                 files = item.state.snapshot.files
-                found |= {item.state.table.uri, *(view.file.uri.rpartition("/")[0] for view in files)}
+                read |= {item.state.table.uri, *(view.file.uri.rpartition("/")[0] for view in files)}
         if java_session(self._spark) is not None:
-            places = read_locations(self._spark, body)
-            return None if places is None else found | places
+            locations = read_locations(self._spark, body)
+            return None if locations is None else read | locations
         if query.has_other_functions:
-            return None  # those written in SQL may read tables
+            return None  # SQL functions may read tables
         for item in tables:
             if item.state.is_path:
-                found.add(item.state.table.uri)
+                read.add(item.state.table.uri)
                 continue
             description = item.state.description
-            places = (
+            locations = (
                 None if description is None else table_locations(self._spark, item.state.name, description)
             )
-            if places is None:
+            if locations is None:
                 return None
-            found |= places
-        return found
+            read |= locations
+        return read
 
     def _run_by_spark(self, text: str, args: Args | None, problem: StatementError) -> DataFrame:
-        """Run a statement about indexes that hindex cannot parse: other catalogs have indexes, too."""
+        """Run a statement about indexes that hindex cannot parse: it may be about those of another catalog."""
         from pyspark.errors import PySparkException
 
         try:
@@ -392,7 +400,7 @@ class Acceleration:
 
 
 def overlap(one: str, other: str) -> bool:
-    """True if one place is the other, or within it."""
+    """Return True if one location is the other, or within it."""
     shorter, longer = sorted((one.rstrip("/") + "/", other.rstrip("/") + "/"), key=len)
     return longer.startswith(shorter)
 
@@ -405,12 +413,12 @@ def _arrow(result: IndexResult) -> pa.Table:
     return getattr(result, "to_arrow", lambda: result)()
 
 
-def _is_view(known: QueryTableState) -> bool:
-    return known.description is None or str(known.description.get("type", "")).upper() == "VIEW"
+def _is_view(state: QueryTableState) -> bool:
+    return state.description is None or str(state.description.get("type", "")).upper() == "VIEW"
 
 
-def _log_left(text: str, error: Exception) -> None:
-    """Log why a query is left to Spark."""
+def _log_fallback(text: str, error: Exception) -> None:
+    """Log the reason why Spark runs a query without indexes."""
     from pyspark.errors import PySparkException
 
     if isinstance(error, NotAcceleratedError | HindexError):

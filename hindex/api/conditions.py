@@ -1,6 +1,6 @@
 """Conditions in Python: ``hindex.col("age").between(20, 25) & hindex.col("name").startswith("A")``.
 
-They build the same nodes that SQL text is parsed to, so everything that is said of predicates holds for them.
+They build the same nodes as the SQL parser.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from hindex.sql.predicate import (
     compare,
     is_null,
 )
-from hindex.validation import listed, shown, suggestion
+from hindex.validation import collection_items, short_repr, suggestion
 
 Value: TypeAlias = (
     "Expr | bool | int | float | str | bytes | Decimal | datetime.date | datetime.datetime | None"
@@ -54,7 +54,7 @@ _TYPE_NAMES = {
 }
 _DECIMAL = re.compile(r"(?:DECIMAL|DEC|NUMERIC)(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?")
 
-_EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 a time on the wall
+_EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 a wall clock
 
 
 class Expr:
@@ -69,7 +69,7 @@ class Expr:
 
     __slots__ = ("_node",)
 
-    #: numpy's values beside an expression leave the operator to it, instead of turning into plain numbers.
+    #: numpy defers to the operators of an expression, instead of applying its own to it.
     __array_ufunc__ = None
 
     def __init__(self, node: Expression) -> None:
@@ -105,38 +105,40 @@ class Expr:
     # Comparisons
 
     def __eq__(self, other: Value) -> Expr:  # type: ignore[override]
-        return _compared(ComparisonOp.EQ, self, other)
+        return _comparison(ComparisonOp.EQ, self, other)
 
     def __ne__(self, other: Value) -> Expr:  # type: ignore[override]
-        return _compared(ComparisonOp.NE, self, other)
+        return _comparison(ComparisonOp.NE, self, other)
 
     def __lt__(self, other: Value) -> Expr:
-        return _compared(ComparisonOp.LT, self, other)
+        return _comparison(ComparisonOp.LT, self, other)
 
     def __le__(self, other: Value) -> Expr:
-        return _compared(ComparisonOp.LE, self, other)
+        return _comparison(ComparisonOp.LE, self, other)
 
     def __gt__(self, other: Value) -> Expr:
-        return _compared(ComparisonOp.GT, self, other)
+        return _comparison(ComparisonOp.GT, self, other)
 
     def __ge__(self, other: Value) -> Expr:
-        return _compared(ComparisonOp.GE, self, other)
+        return _comparison(ComparisonOp.GE, self, other)
 
     def eq_null_safe(self, other: Value) -> Expr:
-        """``<=>``: NULL equals NULL, and the answer is never NULL."""
-        return _compared(ComparisonOp.NULL_SAFE_EQ, self, other)
+        """Return SQL's ``<=>``: NULL equals NULL, and the result is never NULL."""
+        return _comparison(ComparisonOp.NULL_SAFE_EQ, self, other)
 
     def between(self, low: Value, high: Value) -> Expr:
-        """Both ends included. As in SQL, beside an end that is None no row is certain, but the other one may rule rows
-        out: ``~col("a").between(None, 3)`` is ``a > 3``.
+        """Return a condition: between two values, both included.
+
+        As in SQL, no row satisfies it if an end is None, but the other end may still exclude rows:
+        ``~col("a").between(None, 3)`` is ``a > 3``.
         """
-        return (self >= _of(low)) & (self <= _of(high))
+        return (self >= _expr(low)) & (self <= _expr(high))
 
     def isin(self, *values: Value | Iterable[Value]) -> Expr:
-        """Equal to one of some values, given one by one or as a list."""
-        alone = listed(values[0]) if len(values) == 1 else None
-        given: Sequence[Any] = values if alone is None else alone
-        items = [_node(value) for value in given]
+        """Return a condition: equal to one of the values, passed one by one or as a list."""
+        elements = collection_items(values[0]) if len(values) == 1 else None
+        arguments: Sequence[Any] = values if elements is None else elements
+        items = [_node(value) for value in arguments]
         if not items:
             raise ArgumentError(f"isin of {self} needs at least one value")
         return _condition(In(self._node, tuple(items)))
@@ -148,61 +150,63 @@ class Expr:
         return ~self.is_null()
 
     def like(self, pattern: str, escape: str = "\\") -> Expr:
-        """``%`` is any text and ``_`` one character, each itself after ``escape``."""
-        return _condition(Like(self._node, _text(pattern, "like"), _text(escape, "the escape of like")))
+        """Match a pattern: ``%`` is any string, ``_`` one character; ``escape`` makes them literal."""
+        return _condition(
+            Like(self._node, _check_string(pattern, "like"), _check_string(escape, "the escape of like"))
+        )
 
     def rlike(self, pattern: str) -> Expr:
-        """A regular expression of Java that is found anywhere in the value."""
-        return _condition(RLike(self._node, _text(pattern, "rlike")))
+        """Match a regular expression of Java anywhere in the value."""
+        return _condition(RLike(self._node, _check_string(pattern, "rlike")))
 
     # Connectives
 
     def __and__(self, other: Value) -> Expr:
-        return _condition(all_of([_side(self), _side(_of(other))]))
+        return _condition(all_of([_operand(self), _operand(_expr(other))]))
 
     def __rand__(self, other: Value) -> Expr:
-        return _of(other) & self
+        return _expr(other) & self
 
     def __or__(self, other: Value) -> Expr:
-        return _condition(any_of([_side(self), _side(_of(other))]))
+        return _condition(any_of([_operand(self), _operand(_expr(other))]))
 
     def __ror__(self, other: Value) -> Expr:
-        return _of(other) | self
+        return _expr(other) | self
 
     def __invert__(self) -> Expr:
-        return _condition(Not(_side(self)))
+        return _condition(Not(_operand(self)))
 
     # Arithmetic
 
     def __add__(self, other: Value) -> Expr:
-        return _computed(ArithmeticOp.ADD, self, other)
+        return _arithmetic(ArithmeticOp.ADD, self, other)
 
     def __radd__(self, other: Value) -> Expr:
-        return _computed(ArithmeticOp.ADD, other, self)
+        return _arithmetic(ArithmeticOp.ADD, other, self)
 
     def __sub__(self, other: Value) -> Expr:
-        return _computed(ArithmeticOp.SUBTRACT, self, other)
+        return _arithmetic(ArithmeticOp.SUBTRACT, self, other)
 
     def __rsub__(self, other: Value) -> Expr:
-        return _computed(ArithmeticOp.SUBTRACT, other, self)
+        return _arithmetic(ArithmeticOp.SUBTRACT, other, self)
 
     def __mul__(self, other: Value) -> Expr:
-        return _computed(ArithmeticOp.MULTIPLY, self, other)
+        return _arithmetic(ArithmeticOp.MULTIPLY, self, other)
 
     def __rmul__(self, other: Value) -> Expr:
-        return _computed(ArithmeticOp.MULTIPLY, other, self)
+        return _arithmetic(ArithmeticOp.MULTIPLY, other, self)
 
     def __truediv__(self, other: Value) -> Expr:
-        return _computed(ArithmeticOp.DIVIDE, self, other)
+        return _arithmetic(ArithmeticOp.DIVIDE, self, other)
 
     def __rtruediv__(self, other: Value) -> Expr:
-        return _computed(ArithmeticOp.DIVIDE, other, self)
+        return _arithmetic(ArithmeticOp.DIVIDE, other, self)
 
     def __mod__(self, other: Value) -> Expr:
-        return _computed(ArithmeticOp.REMAINDER, self, other)
+        return _arithmetic(ArithmeticOp.REMAINDER, self, other)
 
     def __rmod__(self, other: Value) -> Expr:
-        return _computed(ArithmeticOp.REMAINDER, other, self)
+        return _arithmetic(ArithmeticOp.REMAINDER, other, self)
 
     def __neg__(self) -> Expr:
         return Expr(Call("negative", (self._node,)))
@@ -213,11 +217,11 @@ class Expr:
     # Types and functions
 
     def cast(self, to: str) -> Expr:
-        """The value as another type, such as ``bigint`` or ``decimal(10, 2)``; what cannot be cast is an error."""
+        """Cast the value to another type, such as ``bigint`` or ``decimal(10, 2)``; an impossible cast is an error."""
         return Expr(Cast(self._node, _type_name(to)))
 
     def try_cast(self, to: str) -> Expr:
-        """As :meth:`cast`; what cannot be cast is NULL."""
+        """Cast the value to another type as :meth:`cast` does; an impossible cast gives NULL."""
         return Expr(Cast(self._node, _type_name(to), is_try=True))
 
     def __getattr__(self, name: str) -> Callable[..., Expr]:
@@ -231,60 +235,60 @@ class Expr:
 
 
 def col(name: str, *fields: str) -> Expr:
-    """A column by its name; fields within structs follow as dotted steps, ``address.city``, or as further names.
+    """Return a column by its name; ``address.city`` and ``col("address", "city")`` are fields of structs.
 
-    A step with dots in it goes into backquotes, as in SQL.
+    Quote a name with dots in backquotes, as in SQL.
     """
-    parts = [*_steps(_text(name, "col")), *(_text(field, "col") for field in fields)]
+    parts = [*_steps(_check_string(name, "col")), *(_check_string(field, "col") for field in fields)]
     return Expr(ColumnRef(tuple(parts)))
 
 
 def lit(value: Value) -> Expr:
-    """A literal of a Python value; methods take plain values too.
+    """Return a literal of a Python value; methods take plain values too.
 
     :raises ArgumentTypeError: for a value of another type.
     """
-    return _of(value)
+    return _expr(value)
 
 
 def call(name: str, *args: Value) -> Expr:
-    """A function of SQL by its name: ``call("lower", col("s"))``, ``call("if", col("a") > 1, "x", "y")``.
+    """Return a function of SQL by its name: ``call("lower", col("s"))``, ``call("if", col("a") > 1, "x", "y")``.
 
-    :raises ArgumentError: if it is not known, or not with so many arguments.
+    :raises ArgumentError: for an unknown function, and a wrong number of arguments.
     """
-    return Expr(sql_call(_text(name, "call"), [_node(arg) for arg in args]))
+    return Expr(sql_call(_check_string(name, "call"), [_node(arg) for arg in args]))
 
 
 def literal(value: object) -> Literal:
-    """The literal of a Python value.
+    """Return the literal of a Python value.
 
     :raises ArgumentTypeError: for a value of a type that SQL has no literals of.
     :raises ArgumentError: for a number that is too long.
     """
-    known = of_value(value)
-    if known is not None:
-        return known
+    direct = of_value(value)
+    if direct is not None:
+        return direct
     if isinstance(value, Decimal):
         raise ArgumentTypeError(f"{value} is not a decimal of SQL; use a float")
     if type(value).__module__ == "numpy" and hasattr(value, "item"):
-        found = value.item()
-        # times finer than microseconds become plain numbers, and long doubles stay what they are
+        scalar = value.item()
+        # item() turns times finer than microseconds into integers, and keeps long doubles
         is_time = type(value).__name__ in ("datetime64", "timedelta64")
         if (
             str(getattr(value, "dtype", "")) == "datetime64[ns]"
-            and isinstance(found, int)
-            and not found % 1000
+            and isinstance(scalar, int)
+            and not scalar % 1000
         ):
-            found = _EPOCH + datetime.timedelta(microseconds=found // 1000)
-        if type(found) is not type(value) and (not is_time or isinstance(found, datetime.date)):
-            return literal(found)
+            scalar = _EPOCH + datetime.timedelta(microseconds=scalar // 1000)
+        if type(scalar) is not type(value) and (not is_time or isinstance(scalar, datetime.date)):
+            return literal(scalar)
     raise ArgumentTypeError(
-        f"{shown(value)} of type {type(value).__name__} is not a value of SQL: use None, bool, int, float, Decimal, "
-        "str, bytes, date or datetime"
+        f"{short_repr(value)} of type {type(value).__name__} is not a value of SQL: use None, bool, int, float, "
+        "Decimal, str, bytes, date or datetime"
     )
 
 
-def _of(value: Value) -> Expr:
+def _expr(value: Value) -> Expr:
     return value if isinstance(value, Expr) else Expr(literal(value))
 
 
@@ -296,14 +300,13 @@ def _condition(predicate: Predicate) -> Expr:
     return Expr(as_value(predicate))
 
 
-def _side(of: Expr) -> Predicate:
+def _operand(operand: Expr) -> Predicate:
     """Return an operand of AND, OR or NOT as a predicate.
 
-    :raises ArgumentError: for a literal, which is there because the connective binds more tightly than a comparison
-        does.
+    :raises ArgumentError: for a literal: the connective binds more tightly than the comparison beside it.
     """
     try:
-        return of.predicate
+        return operand.predicate
     except ValueError as error:
         raise ArgumentError(
             f"{error}: & | ~ bind more tightly than == and < in Python, so each condition needs its own parentheses: "
@@ -311,7 +314,7 @@ def _side(of: Expr) -> Predicate:
         ) from None
 
 
-def _compared(op: ComparisonOp, left: Expr, right: Value) -> Expr:
+def _comparison(op: ComparisonOp, left: Expr, right: Value) -> Expr:
     if right is None and op is not ComparisonOp.NULL_SAFE_EQ:
         test = "is_not_null()" if op is ComparisonOp.NE else "is_null()"
         raise ArgumentError(
@@ -321,13 +324,13 @@ def _compared(op: ComparisonOp, left: Expr, right: Value) -> Expr:
     return _condition(compare(op, left.node, _node(right)))
 
 
-def _computed(op: ArithmeticOp, left: Value, right: Value) -> Expr:
+def _arithmetic(op: ArithmeticOp, left: Value, right: Value) -> Expr:
     return Expr(Arithmetic(op, _node(left), _node(right)))
 
 
-def _text(value: object, what: str) -> str:
+def _check_string(value: object, name: str) -> str:
     if not isinstance(value, str):
-        raise ArgumentTypeError(f"{what} takes a string, not {shown(value)}")
+        raise ArgumentTypeError(f"{name} takes a string, not {short_repr(value)}")
     return value
 
 
@@ -348,7 +351,7 @@ def _steps(name: str) -> list[str]:
 
 
 def _type_name(to: str) -> str:
-    name = _text(to, "cast").strip().upper()
+    name = _check_string(to, "cast").strip().upper()
     match = _DECIMAL.fullmatch(name)
     if match is not None:
         return f"DECIMAL({match[1] or 10}, {match[2] or 0})"

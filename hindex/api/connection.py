@@ -1,4 +1,4 @@
-"""Connections: where statements are run and tables are found."""
+"""Connections: run statements and look up tables."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from hindex.api.attribute_hints import CONNECTION_NAMES, raise_missing_attribute
 from hindex.api.query_result import QueryResult
 from hindex.api.scan import Scan
 from hindex.api.select_statements import run_select
@@ -38,7 +37,7 @@ from hindex.store.storage import is_missing
 from hindex.store.store import Store, list_stores
 from hindex.table.location import is_local, normalize_uri, suggest_path
 from hindex.table.transactional import AcidOptions
-from hindex.validation import check_session, check_text, is_utf8, is_whole
+from hindex.validation import check_session, check_string, is_utf8, is_whole, raise_missing_attribute
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,21 +46,46 @@ if TYPE_CHECKING:
     from hindex.explain.explanation import Explanation
     from hindex.queries.query_execution import QueryExplanation
     from hindex.queries.table_resolution import ResolvedTable
-    from hindex.sql.statements import Select, SelectExists, Statement, TableRef
+    from hindex.sql.queries import Query
+    from hindex.sql.statements import Explain, Select, SelectExists, Statement, TableRef
     from hindex.store.snapshot import Snapshot
 
-#: Environment variable that names the store where ``connect`` is not given one.
+#: Environment variable with the store of ``connect`` without ``store``.
 STORE_VARIABLE = "HINDEX_STORE"
 
-#: How the message of a feature begins that the statement has and hindex has not.
+#: Beginning of the message of an unsupported feature.
 _UNSUPPORTED = re.compile(r"unsupported at line \d+, column \d+: ")
-#: What a URI looks like that was made a path.
+#: A URI that ``Path`` shortened to one slash.
 _CUT_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/(?!/)")
 
-#: Of these a host is mostly left out: what follows the slash is the path.
+#: Schemes whose URIs usually have no host: the path follows the slashes.
 _HOSTLESS = ("hdfs:", "viewfs:", "dbfs:", "memory:")
 
+#: Errors of a query that Spark may answer although hindex does not.
+SPARK_MAY_ANSWER = (ColumnError, NotOrcError, PredicateError, UnsupportedError)
+
 Result: TypeAlias = "QueryResult | Explanation | IndexResult | QueryExplanation"
+
+
+@dataclass(frozen=True, slots=True)
+class SparkQuery:
+    """A query that Spark runs.
+
+    :ivar error: the reason why hindex does not answer it by itself.
+    """
+
+    query: Query
+    text: str
+    error: HindexError
+
+    @property
+    def cause(self) -> str:
+        """The reason in one line, without the position in the statement and the remedy."""
+        if isinstance(self.error, StatementError) and not isinstance(self.error, UnsupportedError):
+            return "it is more than a SELECT of one table"
+        line = str(self.error).partition("\n")[0]
+        position = _UNSUPPORTED.match(line)
+        return line if position is None else line[position.end() :].partition("; ")[0]
 
 
 def connect(
@@ -77,22 +101,21 @@ def connect(
 ) -> Connection:
     """Open a connection.
 
-    :param store: directory for the indexes of all tables; ``_hindex`` within each table if None. The
-        environment variable ``HINDEX_STORE`` gives another default.
-    :param spark: the session for builds and catalog names; a quiet local one is started when first needed.
+    :param store: directory for the indexes of all tables; ``_hindex`` within each table if None. The environment
+        variable ``HINDEX_STORE`` sets another default.
+    :param spark: the session for builds and catalog names; by default a local one is started when first needed.
     :param master: Spark master of the session to start.
     :param conf: Spark settings of the session to start.
-    :param progress: told how far long work is.
-    :param cache_bytes: how much of index files is kept in memory, for all connections of the process: 0 for nothing,
-        None to leave it as it is. At first it is what the environment variable ``HINDEX_CACHE_BYTES`` says, or 128 MiB.
-    :param valid_write_ids: what is seen of transactional tables, as Hive writes it
-        (``table:highWatermark:minOpen:open,...:aborted,...``); everything if empty.
-    :param mode: ``strict``: what no index answers is an error instead of being read. ``prove``: every query also reads
-        everything, the two are compared, and an index that disagrees is not used any more.
-    :raises ArgumentTypeError: if the store is neither a text nor a path, the session is none, or another parameter is
-        of the wrong type.
-    :raises ArgumentError: if the store is a ``Path`` of a URI, or another parameter cannot be.
-    :raises HindexError: if an environment variable that bounds a cache is no number of bytes.
+    :param progress: receives the progress of long work.
+    :param cache_bytes: the memory for index pages, shared by all connections of the process: 0 disables the cache,
+        None keeps its size, initially that of the environment variable ``HINDEX_CACHE_BYTES``, or 128 MiB.
+    :param valid_write_ids: the visible write ids of transactional tables, as Hive writes them
+        (``table:highWatermark:minOpen:open,...:aborted,...``); all if empty.
+    :param mode: ``strict`` raises an error instead of reading rows that no index answers. ``prove`` compares every
+        query with a full scan, and quarantines an index that disagrees.
+    :raises ArgumentTypeError: for a parameter of the wrong type.
+    :raises ArgumentError: for a store that is a ``Path`` of a URI, and any other parameter with an invalid value.
+    :raises HindexError: if an environment variable that bounds a cache is not a number of bytes.
     """
     if cache_bytes is not None:
         if not is_whole(cache_bytes):
@@ -100,18 +123,18 @@ def connect(
         if cache_bytes < 0:
             raise ArgumentError(f"cache_bytes is {cache_bytes}: it cannot be negative")
         shared_cache().resize(cache_bytes)
-    # told here: where indexes are asked, what goes wrong with one only keeps it from being used
+    # checked here: during a lookup, an error only keeps the index from being used
     shared_cache()
     check_bound()
     if spark is not None:
         check_session(spark)
     if master is not None:
-        check_text(master, "master", "local[*]")
+        check_string(master, "master", "local[*]")
     if conf is not None and not isinstance(cast("object", conf), Mapping):
         raise ArgumentTypeError(
             f"conf is {conf!r}: it is settings by name, such as {{'spark.driver.memory': '2g'}}"
         )
-    store = _place(store or os.environ.get(STORE_VARIABLE) or "", "store") or None
+    store = _uri_argument(store or os.environ.get(STORE_VARIABLE) or "", "store") or None
     return Connection(store, spark, master, conf, progress, valid_write_ids, Mode.of(mode))
 
 
@@ -128,29 +151,27 @@ class Connection:
         valid_write_ids: str = "",
         mode: Mode = Mode.LENIENT,
     ) -> None:
-        # one place for the connection's life, wherever the process changes its directory to
+        # resolved once: the process may change its directory later
         self._store = None if store is None else normalize_uri(store)
         self._spark = spark
         self._master = master
         self._conf = dict(conf or {})
-        self._is_users = spark is not None or master is not None or bool(conf)
-        #: Settings of a session that is started, beside those that were asked for; they ask for none.
+        self._has_user_session = spark is not None or master is not None or bool(conf)
+        #: Further settings of a session that this connection starts; unlike ``conf``, they do not request one.
         self.start_conf: Mapping[str, str] = {}
         self.progress: Progress = progress or NullProgress()
-        #: How queries take it that an index cannot be used.
+        #: The behaviour of queries if an index cannot be used.
         self.mode = mode
         self._valid_write_ids = ValidWriteIds.parse(valid_write_ids)
         # by URI, in the order of first use
-        self._used: dict[str, Table] = {}
-        # by URI, the names of tables that only queries asked for: statements about indexes look them up again
-        self._queried: dict[str, str] = {}
+        self._tables: dict[str, Table] = {}
+        # catalog names, by URI, of tables that only queries read: statements about indexes look them up again
+        self._catalog_names: dict[str, str] = {}
 
-    if not TYPE_CHECKING:  # else type checkers would take every name for one that there is
+    if not TYPE_CHECKING:  # type checkers would accept every name
 
         def __getattr__(self, name: str) -> object:
-            return raise_missing_attribute(
-                self, name, "a connection", CONNECTION_NAMES, [("hx.table(name)", Table)]
-            )
+            return raise_missing_attribute(self, name, "a connection", [("hx.table(name)", Table)])
 
     def __getstate__(self) -> dict[str, object]:
         """Leave behind what belongs to this process.
@@ -165,20 +186,20 @@ class Connection:
         return {**self.__dict__, "progress": NullProgress(), "_used": {}, "_queried": {}}
 
     def __repr__(self) -> str:
-        told = [f"store={self._store!r}", f"spark={self._session_told()}"]
+        parts = [f"store={self._store!r}", f"spark={self._session_text()}"]
         if self.mode is not Mode.LENIENT:
-            told.append(f"mode={self.mode.value!r}")
-        return f"Connection({', '.join(told)})"
+            parts.append(f"mode={self.mode.value!r}")
+        return f"Connection({', '.join(parts)})"
 
-    def _session_told(self) -> str:
-        """The session for people, without a word to it: it may be far away, or stopped."""
+    def _session_text(self) -> str:
+        """Describe the session without a call to it: it may be remote, or stopped."""
         if self._spark is None:
             return "None"
         context = getattr(self._spark, "_sc", None)
         return repr(getattr(context, "master", None) or ("Spark Connect" if context is None else "a session"))
 
     def spark(self) -> SparkSession:
-        """The Spark session; a quiet local one is started if there is none.
+        """Return the Spark session; start a local one if the connection has none.
 
         :raises MissingRuntimeError: if PySpark or Java is missing.
         :raises HindexError: if the session was stopped.
@@ -191,14 +212,14 @@ class Connection:
         return self._spark
 
     def table(self, name: str | os.PathLike[str], *, valid_write_ids: str | None = None) -> Table:
-        """A table by path or URI, or by its name in Spark's catalog.
+        """Return a table by path or URI, or by its name in Spark's catalog.
 
-        A plain name that no path has is looked up in the catalog of the session, if there is one or one was asked for;
-        a ``Path`` never is.
+        If the connection has a session, or settings for one, a plain name that is not an existing path is looked up in
+        its catalog; a ``Path`` never is.
 
-        :param valid_write_ids: what is seen of a transactional table; None for what :func:`connect` was told.
-        :raises TableError: if it is in neither.
-        :raises ArgumentTypeError: if it is neither a text nor a path.
+        :param valid_write_ids: the visible write ids of a transactional table; those of :func:`connect` if None.
+        :raises TableError: if neither a path nor the catalog has the table.
+        :raises ArgumentTypeError: if it is neither a string nor a path.
         :raises ArgumentError: if it is a ``Path`` of a URI.
         """
 
@@ -206,36 +227,34 @@ class Connection:
 
         valid = None if valid_write_ids is None else ValidWriteIds.parse(valid_write_ids)
         if not isinstance(name, str):
-            return self._path_table(_place(name, "name"), valid)
+            return self._path_table(_uri_argument(name, "name"), valid)
         if self._has_session and "/" not in name and not is_path(name):
             try:
                 return self._catalog_table(name, valid)
             except UnknownTableError as error:
-                near = suggest_path(name)
+                similar = suggest_path(name)
                 raise UnknownTableError(
                     f"Table {name!r} is invalid: it is neither a path nor a table of Spark's catalog"
-                    f"{f'; did you mean {near!r}?' if near else ''}"
+                    f"{f'; did you mean {similar!r}?' if similar else ''}"
                 ) from error
         return self._path_table(name, valid)
 
     def sql(self, text: str, args: Mapping[str, object] | Sequence[object] | None = None) -> Result:
         """Run one statement.
 
-        A query that is more than a SELECT of one table's rows is run by Spark, where the connection has a session:
-        tables with indexes are then read through them where that leaves few rows. So is one of a view, or of a table of
-        other files than ORC.
+        hindex answers a SELECT of one ORC table. If the connection has a Spark session, Spark runs every other query
+        (joins, views, tables of other formats), and reads tables through their indexes where that leaves few rows.
 
-        :param args: values of the statement's parameters, by name for ``:name`` or a list for ``?``: they stand for
-            literals. Values of other types than SQL's are left to Spark, if the connection has a session.
-        :returns: a query gives a :class:`~hindex.api.query_result.QueryResult`; EXPLAIN an
-            :class:`~hindex.explain.explanation.Explanation`, of a query for Spark a
-            :class:`~hindex.queries.query_plan.QueryExplanation`; SHOW and DESCRIBE a table; CREATE INDEX the new
-            :class:`~hindex.api.index.Index`. CREATE INDEX ... DRY RUN and the other statements return what they
-            would do or did: :mod:`hindex.maintain.results`.
+        :param args: values of the statement's parameters: a mapping for ``:name``, a list for ``?``. Only Spark takes
+            values that SQL has no literal for.
+        :returns: a :class:`~hindex.api.query_result.QueryResult` for a query; an
+            :class:`~hindex.explain.explanation.Explanation` for EXPLAIN, or a
+            :class:`~hindex.queries.query_plan.QueryExplanation` if Spark runs the query; a table for SHOW and
+            DESCRIBE; the new :class:`~hindex.api.index.Index` for CREATE INDEX. CREATE INDEX ... DRY RUN and the other
+            statements return a record of :mod:`hindex.maintain.results`.
         :raises StatementError: if it cannot be parsed; the message marks the position.
         :raises ArgumentError: for a parameter without an argument, and for an argument without a parameter.
         """
-        from hindex.sql import parse
         from hindex.sql.statements import Explain, Select, SelectExists
 
         if not isinstance(cast("object", text), str):
@@ -246,71 +265,76 @@ class Connection:
             from hindex.sql.parameters import check_args
 
             args = check_args(args)
-        try:
-            # as PySpark does, of a session that is the user's
-            parsed = parse(text, args, for_spark=self._is_users)
-        except StatementError as error:
-            return self._query(text, args, error)
-        has_session = self._has_session  # and not one that is started to look the table up
-        try:
-            if isinstance(parsed, Select | SelectExists | Explain):
-                self._check_text(text)
-            return self._run(parsed, text)
-        except (ColumnError, NotOrcError, PredicateError, UnsupportedError) as error:
-            # Spark may know what to make of it
-            if has_session and isinstance(parsed, Select | SelectExists | Explain):
-                if isinstance(parsed, Explain) and parsed.analyze and isinstance(error, UnsupportedError):
-                    raise StatementError(
-                        f"EXPLAIN ANALYZE does not support queries that Spark runs, such as this one: {error}; EXPLAIN "
-                        "alone shows how its table is read"
-                    ) from error
-                return self._query(text, args, error)
-            raise
-
-    def _run(self, parsed: Statement, text: str) -> Result:
-        from hindex.sql.statements import Explain, Select, SelectExists
-
-        match parsed:
-            case (Select() | SelectExists()) as select:
-                scan = self.resolve(select.table).scan()
-                rows = run_select(scan, select)
-                # a mistake in the statement is raised now, not when the rows are read
-                self._check_same_rows(rows.plan().snapshot, select)
-                return QueryResult(text, rows, self.session)
-            case Explain(statement, analyze):
-                scan = self.resolve(statement.table).scan()
-                checked = self._checked(scan, statement)
-                # what the listing takes is among what ANALYZE tells
-                return run_select(scan if analyze else checked, statement).explain(analyze=analyze)
+        match self._classify(text, args):
+            case SparkQuery() as query:
+                return self._run_by_spark(query)
+            case (Select() | SelectExists() | Explain()) as statement:
+                has_session = self._has_session  # before the lookup of a table starts one
+                try:
+                    return self._run_select(statement, text)
+                except SPARK_MAY_ANSWER as error:
+                    if not has_session:
+                        raise
+                    return self._run_by_spark(self._spark_query(text, args, error))
             case statement:
                 from hindex.api.index_statements import run_index_statement
 
                 return run_index_statement(self, statement)
 
-    def _checked(self, scan: Scan, select: Select | SelectExists) -> Scan:
-        """A scan of the table that :meth:`_check_same_rows` looked at, where it looks at one: it is listed once."""
-        if not self._is_users:
+    def _classify(
+        self, text: str, args: Mapping[str, object] | Sequence[object] | None
+    ) -> Statement | SparkQuery:
+        """Parse a statement: one of hindex's own, or a query that only Spark can answer.
+
+        :raises StatementError: if it is neither, or the query needs a Spark session and the connection has none.
+        """
+        from hindex.sql import parse
+
+        try:
+            # parameters are bound as PySpark binds them if the session is the user's
+            return parse(text, args, for_spark=self._has_user_session)
+        except StatementError as error:
+            return self._spark_query(text, args, error)
+
+    def _run_select(self, statement: Select | SelectExists | Explain, text: str) -> QueryResult | Explanation:
+        from hindex.sql.statements import Explain
+
+        self._check_settings(text)
+        if isinstance(statement, Explain):
+            scan = self.resolve(statement.statement.table).scan()
+            checked = self._listed_scan(scan, statement.statement)
+            # ANALYZE measures the listing too, so it lists the table again
+            rows = run_select(scan if statement.analyze else checked, statement.statement)
+            return rows.explain(analyze=statement.analyze)
+        rows = run_select(self.resolve(statement.table).scan(), statement)
+        # a mistake in the statement is raised now, not when the rows are read
+        self._check_same_rows(rows.plan().snapshot, statement)
+        return QueryResult(text, rows, self.session)
+
+    def _listed_scan(self, scan: Scan, select: Select | SelectExists) -> Scan:
+        """Return a scan of the snapshot that :meth:`_check_same_rows` checks, so that the table is listed once."""
+        if not self._has_user_session:
             return scan
         snapshot = scan.snapshot()
         self._check_same_rows(snapshot, select)
         return scan.at(snapshot)
 
     def _check_same_rows(self, snapshot: Snapshot, select: Select | SelectExists) -> None:
-        """Refuse a statement that Spark gives other rows for, where the user has a session or asked for one.
+        """Refuse a statement for which the user's Spark session returns other rows.
 
         :raises UnsupportedError: with the reason.
         """
-        if self._is_users:
+        if self._has_user_session:
             from hindex.spark.compatibility import check_same_rows
 
             check_same_rows(self.zones, self._is_set, snapshot, select)
 
-    def _check_text(self, text: str) -> None:
-        """Refuse a text that Spark reads otherwise, where the user has a session or asked for one.
+    def _check_settings(self, text: str) -> None:
+        """Refuse a statement that the user's Spark session parses differently.
 
         :raises UnsupportedError: with the reason.
         """
-        if not self._is_users:
+        if not self._has_user_session:
             return
         from hindex.spark.compatibility import setting_difference
 
@@ -331,16 +355,16 @@ class Connection:
         return default if session is None else is_set(session, key, default)
 
     def session(self) -> SparkSession | None:
-        """The Spark session that the user gave or asked for, or a build has started; None where there is none."""
+        """Return the Spark session of the user, or one that a build has started; None if there is none."""
         return self.spark() if self._has_session else None
 
     def zones(self) -> TimeZones | None:
-        """Give the time zones of the Spark session that the user gave or asked for; None where there is none.
+        """Return the time zones of the user's Spark session; None if the user has none.
 
-        A session that was asked for is started: rows are the same before as after. One that is only there because a
-        build started it has no say in what hindex reads.
+        A session that the user only configured is started, so that rows do not depend on when it starts. A session that
+        a build started does not affect reads.
         """
-        if not self._is_users:
+        if not self._has_user_session:
             return None
         from hindex.spark.session import session_time_zones
 
@@ -348,63 +372,69 @@ class Connection:
 
     @property
     def _has_session(self) -> bool:
-        """Return True if the user asked for a Spark session, or a build has started one."""
-        return self._spark is not None or self._is_users
+        """Return True if the user has or configured a Spark session, or a build has started one."""
+        return self._spark is not None or self._has_user_session
 
-    def _query(
-        self, text: str, args: Mapping[str, object] | Sequence[object] | None, problem: HindexError
-    ) -> QueryResult | QueryExplanation:
-        """Run a text as a query for Spark.
+    def _spark_query(
+        self,
+        text: str,
+        args: Mapping[str, object] | Sequence[object] | None,
+        error: HindexError,
+    ) -> SparkQuery:
+        """Parse a query for Spark, which hindex does not answer by itself because of ``error``.
 
-        ``problem`` is the error of hindex's own parser; it is raised if the text is no query.
+        :raises HindexError: ``error``, if the text is not a query, or Spark would not answer it either.
+        :raises StatementError: for a kind of EXPLAIN that the query does not have, and without a Spark session.
         """
         from hindex.sql.queries import explain_kind, parse_query
         from hindex.sql.select_grammar import SPARK_REMEDY
 
         kind = explain_kind(text)
-        if kind == "ANALYZE" and not isinstance(problem, StatementError):
-            raise problem
+        if kind == "ANALYZE" and not isinstance(error, StatementError):
+            raise error
         if kind is not None and (kind != "ANALYZE" or self._has_session):
             raise StatementError(
                 f"EXPLAIN {kind} does not support this query: EXPLAIN alone shows which tables are read through "
-                "indexes, "
-                "EXPLAIN ANALYZE also measures the scan of a single table, and spark.sql(query).explain('extended') "
-                "shows Spark's own plan"
-            ) from problem
+                "indexes, EXPLAIN ANALYZE measures the scan of a single table, and "
+                "spark.sql(query).explain('extended') shows Spark's own plan"
+            ) from error
         query = parse_query(text, args)
         if query is None or (query.is_select and not self._has_session):
-            raise problem
+            raise error
         if not self._has_session:
             raise StatementError(f"this is a query for Spark; {SPARK_REMEDY}")
+        return SparkQuery(query, text, error)
+
+    def _run_by_spark(self, query: SparkQuery) -> QueryResult | QueryExplanation:
         from hindex.api.frame_rows import FrameRows
         from hindex.queries.query_execution import SparkSyntaxError, explain_query, run_query
 
-        cause = _cause(problem)
+        error = query.error
 
         def explain() -> QueryExplanation:
-            return replace(explain_query(self, query), cause=cause)
+            return replace(explain_query(self, query.query), cause=query.cause)
 
         try:
-            if query.is_explain:
+            if query.query.is_explain:
                 return explain()
-            frame = run_query(self, query, cause)
-            return QueryResult(text, FrameRows(frame, explain, text), self.session)
-        except StatementError as error:
-            if isinstance(problem, NotOrcError):
-                raise  # that Spark reads the table is no mistake
-            if not isinstance(problem, StatementError):
-                raise problem from error
-            # what hindex says of a mistake marks its place in what the user wrote; what it does not do is none where
-            # there is a session
-            is_mistake = query.is_select and not isinstance(problem, UnsupportedError)
-            if is_mistake and (isinstance(error, SparkSyntaxError) or not query.tables):
-                raise problem from error
+            frame = run_query(self, query.query, query.cause)
+            return QueryResult(query.text, FrameRows(frame, explain, query.text), self.session)
+        except StatementError as spark_error:
+            if isinstance(error, NotOrcError):
+                raise  # it is no mistake to leave such a table to Spark
+            if not isinstance(error, StatementError):
+                raise error from spark_error
+            # hindex's message marks the mistake in the user's own text, so it comes before Spark's; a feature that
+            # hindex lacks is no mistake
+            is_mistake = query.query.is_select and not isinstance(error, UnsupportedError)
+            if is_mistake and (isinstance(spark_error, SparkSyntaxError) or not query.query.tables):
+                raise error from spark_error
             raise
 
     def known_tables(self, statement: str) -> list[Table]:
-        """The tables of the store; without a store of its own, those that this connection has been asked for.
+        """Return the tables of the store; without a store, the tables that this connection has used.
 
-        :raises StatementError: if it has been asked for none; the message says that ``statement`` needs ON.
+        :raises StatementError: if it has used none; the message says that ``statement`` needs ON.
         :raises StoreError: if the store cannot be listed.
         """
 
@@ -412,45 +442,46 @@ class Connection:
 
         if self._store is not None:
             return [self._path_table(store.table_uri) for store in list_stores(self._store)]
-        for uri, name in list(self._queried.items()):
-            if uri in self._used:
+        for uri, name in list(self._catalog_names.items()):
+            if uri in self._tables:
                 continue
-            with suppress(UnknownTableError):  # gone since
+            with suppress(UnknownTableError):  # it may have been dropped
                 table = self._described_table(name, describe_table(self.spark(), name))
                 if table.uri == uri:
                     self._remember(table)
-        if not self._used:
+        if not self._tables:
             raise StatementError(
-                f"{statement} needs ON and a table here: indexes are stored beside each table unless a store is given"
+                f"{statement} needs ON and a table here: without a store, indexes are stored beside each table"
             )
-        return list(self._used.values())
+        return list(self._tables.values())
 
     @property
     def store(self) -> str | None:
-        """The store of all tables' indexes; None if they are beside each table."""
+        """The store of the indexes of all tables; None if each table has its own."""
         return self._store
 
     @property
-    def place(self) -> str:
-        """The places that statements without ON search, for messages."""
+    def search_scope(self) -> str:
+        """The tables that statements without ON search, for messages."""
         if self._store is None:
             return "the tables used so far"
         return f"the store {self._store!r}{', which does not exist' if is_missing(self._store) else ''}"
 
     def check_store(self) -> None:
-        """:raises StoreError: if there is no store where it was said to be; one is made with the first index."""
+        """:raises StoreError: if the connection's store does not exist; the first index creates it."""
         if self._store is not None and is_missing(self._store):
-            near = suggest_path(self._store) if is_local(self._store) else None
+            similar = suggest_path(self._store) if is_local(self._store) else None
+            hint = f"did you mean {similar!r}? " if similar else ""
             raise StoreError(
-                f"there is no store at {self._store!r}; {f'did you mean {near!r}? ' if near else ''}--store, store= of "
-                f"connect() or {STORE_VARIABLE} names it, and CREATE INDEX makes it"
+                f"there is no store at {self._store!r}: {hint}name it by --store, connect(store=...) or "
+                f"{STORE_VARIABLE}; the first CREATE INDEX makes it"
             )
 
     def resolve(self, ref: TableRef) -> Table:
-        """The table that a statement names.
+        """Return the table that a statement names.
 
-        :raises UnknownTableError: for a name that no catalog has; where that is sure, without a session.
-        :raises NotOrcError: for one that is a path of files of another format, as Spark writes it.
+        :raises UnknownTableError: for a name that no catalog has; a session starts only if a catalog may have it.
+        :raises NotOrcError: for a path of files of another format, as Spark writes it.
         """
         from hindex.sql.statements import TableRefKind
 
@@ -474,12 +505,12 @@ class Connection:
             raise
 
     def describe(self, ref: TableRef, *, in_full: bool = False) -> dict[str, Any] | None:
-        """Read what the catalog says of a table that a query names; None for a path.
+        """Return the catalog's description of a table that a query names; None for a path.
 
-        What watches over a session's statements may not have seen that it was asked for, as :meth:`resolve` has it
-        see: before rows of it are read, and before anything else is done to it, ``Table.check`` has to be asked.
+        Listeners of the session see the lookup only if ``in_full``, as :meth:`resolve` always has it. Call
+        ``Table.check`` before its rows are read, or anything else is done with it.
 
-        :param in_full: have it seen.
+        :param in_full: look it up visibly for the session's listeners.
         """
 
         from hindex.spark.catalog import describe_for_query, describe_table
@@ -490,7 +521,7 @@ class Connection:
         return (describe_table if in_full else describe_for_query)(self.spark(), str(ref))
 
     def described_table(self, ref: TableRef, described: Mapping[str, Any] | None) -> Table:
-        """Make the table of a name and what :meth:`describe` says of it.
+        """Make the table of a name from its description by :meth:`describe`.
 
         :raises NotOrcError: for a view, or a table of another format.
         """
@@ -501,12 +532,12 @@ class Connection:
             return self._path_table(ref.text)
         name = str(ref)
         table = self._described_table(name, described)
-        # by all of its name: another database may be the current one when it is looked up again
-        self._queried[table.uri] = full_name(described) or name
+        # by its full name: the current database may have changed when it is looked up again
+        self._catalog_names[table.uri] = full_name(described) or name
         return table
 
     def list_table(self, table: ResolvedTable) -> Snapshot:
-        """List the files of a table for a query; before rows are read, ``Table.check`` has to be asked."""
+        """List the files of a table for a query; call ``Table.check`` before rows are read."""
         return table.unchecked_snapshot()
 
     def _path_table(self, path: str, valid: ValidWriteIds | None = None) -> Table:
@@ -515,7 +546,7 @@ class Connection:
         return self._remember(Table(self, path, uri, Store.for_table(uri, self._store), options=options))
 
     def _catalog_table(self, name: str, valid: ValidWriteIds | None = None) -> Table:
-        """A table of Spark's catalog, by its location."""
+        """Return a table of Spark's catalog, by its location."""
 
         from hindex.spark.catalog import describe_table
 
@@ -552,41 +583,32 @@ class Connection:
         store = Store.for_table(uri, self._store)
         table = Table(self, name, uri, store, check, options, partitions, declared)
         if self._store is None:
-            # a store elsewhere outlives the table's files
+            # only a store within the table's directory is lost with its files
             table.definitions = CatalogDefinitions(self.spark(), full_name(described) or name)
         return table
 
     def _remember(self, table: Table) -> Table:
-        self._used[table.uri] = table
+        self._tables[table.uri] = table
         return table
 
 
-def _cause(problem: HindexError) -> str:
-    """Say in one line why hindex does not answer a query by itself, without the place in the text and the remedy."""
-    if isinstance(problem, StatementError) and not isinstance(problem, UnsupportedError):
-        return "it is more than a SELECT of one table"
-    line = str(problem).partition("\n")[0]
-    place = _UNSUPPORTED.match(line)
-    return line if place is None else line[place.end() :].partition("; ")[0]
+def _uri_argument(path: str | os.PathLike[str], parameter: str) -> str:
+    """Return a path or URI as a string.
 
-
-def _place(given: str | os.PathLike[str], what: str) -> str:
-    """A path or URI as text.
-
-    :raises ArgumentTypeError: if it is neither a text nor a path.
-    :raises ArgumentError: if it is a URI with one slash, or was made a ``Path``.
+    :raises ArgumentTypeError: if it is neither a string nor a path.
+    :raises ArgumentError: for a URI with one slash, and for a ``Path`` made from a URI.
     """
-    text: object = os.fspath(given) if isinstance(given, os.PathLike) else given
+    text: object = os.fspath(path) if isinstance(path, os.PathLike) else path
     if not isinstance(text, str):
-        raise ArgumentTypeError(f"{what} is {given!r}: it is a path or URI as text, or a pathlib.Path")
-    # of a file URI, one slash is enough
+        raise ArgumentTypeError(f"{parameter} is {path!r}: it is a path or URI as text, or a pathlib.Path")
+    # one slash is enough in a file URI
     if _CUT_URI.match(text) and not text.lower().startswith("file:"):
-        if not isinstance(given, str):
+        if not isinstance(path, str):
             raise ArgumentError(
-                f"{what} is {given!r}: a Path takes a slash away from a URI; pass a URI as text"
+                f"{parameter} is {path!r}: a Path takes a slash away from a URI; pass a URI as text"
             )
         if not Path(text.partition("/")[0]).exists():
-            # the first name of a path is no host
+            # a path may begin with a directory that looks like a scheme
             slashes = ":///" if text.lower().startswith(_HOSTLESS) else "://"
-            raise ArgumentError(f"{what} is {given!r}: write {text.replace(':/', slashes, 1)!r}")
+            raise ArgumentError(f"{parameter} is {path!r}: write {text.replace(':/', slashes, 1)!r}")
     return text

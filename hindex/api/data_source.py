@@ -1,6 +1,6 @@
 """``spark.read.format("hindex")``: a Python data source over tables with indexes.
 
-Spark makes and asks it in Python processes that have no session: what it needs of one is told when it is enabled.
+Spark creates and runs it in Python processes without a session: :func:`enable` passes it all that it needs of one.
 
 Source: Apache Spark, "Python Data Source API".
 """
@@ -44,7 +44,7 @@ _OPTIONS = ("path", "table", "columns", "where", "store", "valid_write_ids")
 class NamedTable:
     """A table of the catalog, as it was when the source was enabled.
 
-    :ivar partitions: those that the catalog had; None where it has none.
+    :ivar partitions: the partitions of the catalog; None if it has none.
     :ivar declared: the catalog's schema.
     """
 
@@ -54,30 +54,34 @@ class NamedTable:
 
 
 def enable(spark: SparkSession, tables: Sequence[str] = (), store: str | None = None) -> None:
-    """Make ``spark.read.format("hindex")`` known to a session.
+    """Register ``spark.read.format("hindex")`` in a session.
 
-    :param tables: names of the catalog that the option ``table`` may have: they are looked up now, and reads have
-        the partitions of now, at the places of now.
-    :param store: where indexes are if a read has no option ``store``; beside each table if None.
-    :raises TableError: if the catalog has no table of ORC files of a name, or says other than its files do.
+    :param tables: names of the catalog for the option ``table``: reads see their partitions, and the locations of
+        these, as they are now.
+    :param store: the store of the indexes if a read has no option ``store``; beside each table if None.
+    :raises TableError: if a name is not a table of ORC files, or the catalog and its files disagree.
     :raises MissingRuntimeError: if the session's Python workers cannot run hindex.
     """
     from hindex.api.connection import connect
 
     check_workers(spark)
-    places: dict[str, NamedTable] = {}
+    tables_by_name: dict[str, NamedTable] = {}
     for name in tables:
         snapshot = connect(store, spark).table(name).snapshot()
-        # which files there are is seen at each read
-        places[name.lower()] = NamedTable(snapshot.listing.uri, snapshot.listing.catalog, snapshot.declared)
-    place = None if store is None else normalize_uri(store)
-    # Spark looks for the name in the active session, and takes one that it finds there for another source's
+        # each read lists the files
+        tables_by_name[name.lower()] = NamedTable(
+            snapshot.listing.uri, snapshot.listing.catalog, snapshot.declared
+        )
+    default_store = None if store is None else normalize_uri(store)
+    # Spark looks the name up in the active session, and rejects one that it finds there as another source's
     with as_active(spark):
-        spark.dataSource.register(_source_class(places, place, session_time_zones(spark), cores(spark)))
+        spark.dataSource.register(
+            _source_class(tables_by_name, default_store, session_time_zones(spark), cores(spark))
+        )
 
 
 class SourceTable:
-    """The table that a read names, and what it wants of it.
+    """The table of a read, and the options of the read.
 
     :param options: those of the read, with names in lower case.
     :param zones: the time zones of the session that enabled the source.
@@ -86,50 +90,50 @@ class SourceTable:
     def __init__(
         self,
         options: Mapping[str, str],
-        places: Mapping[str, NamedTable],
+        tables_by_name: Mapping[str, NamedTable],
         store: str | None,
         zones: TimeZones,
     ) -> None:
         unknown = sorted(set(options) - set(_OPTIONS))
         if unknown:
             raise StatementError(f"unknown option {unknown[0]!r}; there are {', '.join(map(repr, _OPTIONS))}")
-        named = [options[key] for key in ("path", "table") if options.get(key)]
-        if len(named) != 1:
+        references = [options[key] for key in ("path", "table") if options.get(key)]
+        if len(references) != 1:
             raise StatementError("a read names one table: load(path), or option('table', name)")
-        known = places.get(named[0].lower()) if "table" in options else None
-        if known is None and "table" in options and "/" not in named[0]:
+        table = tables_by_name.get(references[0].lower()) if "table" in options else None
+        if table is None and "table" in options and "/" not in references[0]:
             raise TableError(
-                f"Table {named[0]!r} is not known here: name it in hindex.enable(spark, tables=[{named[0]!r}])"
+                f"Table {references[0]!r} is not enabled: name it in hindex.enable(spark, tables=[{references[0]!r}])"
             )
-        self.uri = normalize_uri(named[0]) if known is None else known.uri
-        self._partitions = None if known is None else known.partitions
-        self._declared = None if known is None else known.declared
+        self.uri = normalize_uri(references[0]) if table is None else table.uri
+        self._partitions = None if table is None else table.partitions
+        self._declared = None if table is None else table.declared
         self.store = options.get("store") or store
         self.columns = _names(options.get("columns"))
         self.where = parse_condition(options.get("where"))
-        seen = options.get("valid_write_ids")
-        self._acid = AcidOptions(ValidWriteIds.parse(seen)) if seen else AcidOptions()
+        valid_write_ids = options.get("valid_write_ids")
+        self._acid = AcidOptions(ValidWriteIds.parse(valid_write_ids)) if valid_write_ids else AcidOptions()
         self.zones = zones
 
     def snapshot(self) -> Snapshot:
-        """The table as it is now."""
+        """Return the table as it is now."""
         store = Store.for_table(self.uri, self.store)
         return take_snapshot(
             self.uri, store, options=self._acid, partitions=self._partitions, declared=self._declared
         )
 
     def ddl(self) -> str:
-        """The schema of a read, with the types that Spark's own reader gives.
+        """Return the schema of a read, with the types that Spark's own reader gives.
 
         :raises ColumnError: if a column, of the condition too, cannot be resolved.
         :raises PredicateError: if the condition cannot be typed or answered.
         """
         columns = plan_nothing(self.snapshot(), self.where, self.columns, zones=lambda: self.zones).columns
         names = [column.name for column in columns]
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
+        duplicate = next((name for name in names if names.count(name) > 1), None)
+        if duplicate is not None:
             raise StatementError(
-                f"option 'columns' names {twice!r} twice: a frame of Spark's sources has it once"
+                f"option 'columns' names {duplicate!r} twice: a frame of Spark's sources has it once"
             )
         return ", ".join(
             f"{quoted(column.name)} {spark_ddl(column.type, wall_clock='timestamp_ltz')}"
@@ -138,15 +142,15 @@ class SourceTable:
 
 
 class SourceScan:
-    """The rows that the options of a read ask for, in parts.
+    """The rows of a read, in parts.
 
-    Filters of queries are left to Spark, which keeps a reader for all queries of a frame, with the filters that the
-    last one to push any pushed: a reader that took them would lack rows in a query that has others, or none.
+    Spark applies the filters of queries. It keeps one reader for all queries of a frame, with the filters that were
+    pushed last: a reader that applied them would lack rows in a query with other filters, or none.
     """
 
-    def __init__(self, table: SourceTable, wanted: Sequence[str]) -> None:
+    def __init__(self, table: SourceTable, names: Sequence[str]) -> None:
         self._table = table
-        self._wanted = tuple(wanted)
+        self._wanted = tuple(names)
 
     def groups(self, cores: int) -> list[UnitGroup]:
         """Return the scan tasks of each Spark task."""
@@ -159,50 +163,50 @@ class SourceScan:
 
     def _names(self, schema: TableSchema) -> list[ColumnName]:
         """Return the columns that Spark needs, as the read named them; without a column list, whole columns."""
-        listed = self._table.columns
-        if listed is None:
+        selected = self._table.columns
+        if selected is None:
             return [(name,) for name in self._wanted]
-        told = {
-            column.name: name for column, name in zip(output_columns(schema, listed), listed, strict=True)
+        selected_by_name = {
+            column.name: name for column, name in zip(output_columns(schema, selected), selected, strict=True)
         }
-        return [told.get(name, name) for name in self._wanted]
+        return [selected_by_name.get(name, name) for name in self._wanted]
 
 
 def read_batches(group: UnitGroup, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The rows of a group in the schema that Spark asks for: what an executor runs."""
+    """Read the rows of a group on an executor, in the schema that Spark expects."""
     for batch in read_group(group):
         arrays = [_cast(array, field) for array, field in zip(batch.columns, schema, strict=True)]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _cast(array: pa.Array, field: pa.Field) -> pa.Array:
-    """Values in the type of the frame, which is another one where files came later, or who reads gave a schema.
+    """Cast values to the type of the frame, which differs if files were added later, or the read has a schema.
 
-    :raises TableError: if one does not fit, or clocks were to be instants: by which zone, nobody said.
+    :raises TableError: if a value does not fit, or a timestamp without a zone would become an instant.
     """
     try:
         if _zoned(array.type) == _zoned(field.type):
             return array.cast(field.type)
-        why = "timestamps with a zone and without are not the same"
+        reason = "timestamps with a zone and without are not the same"
     except pa.ArrowException as error:
-        why = one_line(error)
+        reason = one_line(error)
     raise TableError(
-        f"column {field.name!r} is {array.type} in the files and {field.type} in the frame: {why}; load it again, and "
+        f"column {field.name!r} is {array.type} in the files and {field.type} in the frame: {reason}; load it again, "
         "without a schema"
     )
 
 
 def _zoned(data_type: pa.DataType) -> list[bool]:
-    """Of each timestamp in a type, whether it is an instant; nothing where it has none."""
+    """Return for each timestamp in a type if it is an instant."""
     if pa.types.is_timestamp(data_type):
         return [data_type.tz is not None]
     return [zoned for at in range(data_type.num_fields) for zoned in _zoned(data_type.field(at).type)]
 
 
 def _source_class(
-    places: Mapping[str, NamedTable], store: str | None, zones: TimeZones, parallelism: int
+    tables_by_name: Mapping[str, NamedTable], store: str | None, zones: TimeZones, parallelism: int
 ) -> type[DataSource]:
-    """The class that Spark is told of; it travels by value, so nothing has to be installed for Spark to find it."""
+    """Return the class that Spark registers; it is pickled by value, so workers need not import it."""
     from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
     class Reader(DataSourceReader):
@@ -211,7 +215,7 @@ def _source_class(
             self._schema = schema
 
         def partitions(self) -> Sequence[InputPartition]:
-            # of no parts, Spark would make one that has no value
+            # Spark would replace no partitions by one without a value
             groups = self._scan.groups(parallelism) or [()]
             return [InputPartition(group) for group in groups]
 
@@ -227,7 +231,7 @@ def _source_class(
 
         def _table(self) -> SourceTable:
             return SourceTable(
-                {key.lower(): value for key, value in self.options.items()}, places, store, zones
+                {key.lower(): value for key, value in self.options.items()}, tables_by_name, store, zones
             )
 
         def schema(self) -> str:
@@ -246,19 +250,19 @@ def _source_class(
 
 
 def _names(text: str | None) -> tuple[ColumnName, ...] | None:
-    """Column names, separated by commas, or as a JSON list where they have any; there, a list is a field's path.
+    """Parse column names, separated by commas or as a JSON list, in which a list is the path of a field.
 
-    :raises StatementError: if there is no such list.
-    :raises ColumnError: if something in it is no name.
+    :raises StatementError: for an invalid or empty list.
+    :raises ColumnError: for an item that is not a name.
     """
     if text is None:
         return None
     if text.lstrip().startswith("["):
         try:
-            found = json.loads(text)
+            items = json.loads(text)
         except ValueError as error:
             raise StatementError(f"option 'columns' is not a JSON list: {error}") from error
-        names = column_names(found, "option 'columns'")
+        names = column_names(items, "option 'columns'")
     else:
         names = tuple(name.strip() for name in text.split(",") if name.strip())
     if not names:

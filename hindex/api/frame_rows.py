@@ -1,4 +1,4 @@
-"""The rows of a query that Spark runs, and rows computed here as a DataFrame."""
+"""The rows of a DataFrame, and computed rows as a DataFrame."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _DESCRIBED = 100
 class FrameRows:
     """The rows of a DataFrame.
 
-    :param explanation: says how the tables of its query are read.
-    :param query: the text of the query, by which its jobs are described.
+    :param explanation: explains how the tables of its query are read.
+    :param query: the text of the query, for the descriptions of its jobs.
     """
 
     proof: ProveReport | None = None
@@ -48,9 +48,9 @@ class FrameRows:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        # of no rows, so that Spark runs no job, and whatever version it is
-        found: pa.Schema = self._frame.limit(0).toArrow().schema
-        return pa.schema([field.remove_metadata() for field in found])
+        # no rows, so that Spark runs no job
+        schema: pa.Schema = self._frame.limit(0).toArrow().schema
+        return pa.schema([field.remove_metadata() for field in schema])
 
     def to_arrow(self) -> pa.Table:
         return self._collected(self._frame)
@@ -69,8 +69,8 @@ class FrameRows:
             return self._run(self._frame.count)
         from pyspark.sql import functions as f
 
-        found: int = self._aggregated(column, f.count)
-        return found
+        count: int = self._aggregated(column, f.count)
+        return count
 
     def exists(self) -> bool:
         return not self._run(self._frame.isEmpty)
@@ -88,20 +88,20 @@ class FrameRows:
     def count_distinct(self, column: ColumnName) -> int:
         from pyspark.sql import functions as f
 
-        found: int = self._aggregated(column, f.count_distinct)
-        return found
+        count: int = self._aggregated(column, f.count_distinct)
+        return count
 
     def distinct(self, column: ColumnName) -> pa.Array:
         values = self._numbered.select(self._column(column).alias("c")).distinct()
         return self._run(values.orderBy(values["c"].asc_nulls_first()).toArrow).column(0).combine_chunks()
 
     def value_counts(self, columns: Sequence[ColumnName]) -> pa.Table:
-        chosen = [self._column(column).alias(f"g{at}") for at, column in enumerate(columns)]
-        groups = self._numbered.groupBy(*chosen).count()
+        keys = [self._column(column).alias(f"g{at}") for at, column in enumerate(columns)]
+        groups = self._numbered.groupBy(*keys).count()
         order = [groups[f"g{at}"].asc_nulls_first() for at in range(len(columns))]
-        found = self._run(groups.orderBy(*order).toArrow)
+        counts = self._run(groups.orderBy(*order).toArrow)
         names = [".".join(self._path(column)) for column in columns]
-        return found.rename_columns([*names, "count"])
+        return counts.rename_columns([*names, "count"])
 
     def order_by(self, column: ColumnName, order: Order) -> FrameRows:
         key = self._column(column)
@@ -127,7 +127,7 @@ class FrameRows:
 
     @cached_property
     def _numbered(self) -> DataFrame:
-        """The same rows; columns are named by their position, so that any names, and equal ones, can be asked for."""
+        """The same rows with columns named by position, since names of a frame need not be unique."""
         return self._frame.toDF(*(f"c{at}" for at in range(len(self._frame.columns))))
 
     def _path(self, column: ColumnName) -> tuple[str, ...]:
@@ -136,19 +136,19 @@ class FrameRows:
 
     def _column(self, column: ColumnName) -> Column:
         at, fields = find_column(self._frame.columns, column)
-        found = self._numbered[f"c{at}"]
+        value = self._numbered[f"c{at}"]
         for field in fields:
-            found = found.getField(field)
-        return found
+            value = value.getField(field)
+        return value
 
     def _aggregated(self, column: ColumnName, function: Callable[[Column], Column]) -> Any:  # noqa: ANN401
-        found = self._run(self._numbered.select(function(self._column(column)).alias("c")).toArrow)
-        return python_value(found.column(0).combine_chunks())
+        result = self._run(self._numbered.select(function(self._column(column)).alias("c")).toArrow)
+        return python_value(result.column(0).combine_chunks())
 
     def _run(self, action: Callable[[], T]) -> T:
-        """The result of an action of Spark, whose jobs are described by the query.
+        """Run an action of Spark, with the query as the description of its jobs.
 
-        :raises HindexError: as a task of hindex raised it, in one line.
+        :raises HindexError: the error of a task of hindex, in one line.
         """
         with described(
             self._frame.sparkSession, textwrap.shorten(self._query, _DESCRIBED, placeholder=" ...")
@@ -162,23 +162,23 @@ class FrameRows:
                 raise raised from None
 
     def _collected(self, frame: DataFrame) -> pa.Table:
-        found = self._run(frame.toArrow)
-        schema = pa.schema([field.remove_metadata() for field in found.schema])
+        table = self._run(frame.toArrow)
+        schema = pa.schema([field.remove_metadata() for field in table.schema])
         return pa.Table.from_batches(
-            [pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in found.to_batches()], schema
+            [pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in table.to_batches()], schema
         )
 
 
 def computed_frame(spark: SparkSession, rows: ComputedRows) -> DataFrame:
-    """Rows that are computed here as a DataFrame; timestamps are the session's instants."""
+    """Return computed rows as a DataFrame; timestamps are the session's instants."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     rows = rows.with_zones(lambda: session_time_zones(spark))
-    found, columns = rows.to_arrow(), rows.columns
+    values, columns = rows.to_arrow(), rows.columns
     fields = [
         pa.field(f"c{at}", array.type, column.field.nullable)
-        for at, (array, column) in enumerate(zip(found.columns, columns, strict=True))
+        for at, (array, column) in enumerate(zip(values.columns, columns, strict=True))
     ]
-    table = pa.Table.from_arrays(found.columns, schema=pa.schema(fields))
+    table = pa.Table.from_arrays(values.columns, schema=pa.schema(fields))
     frame = spark.createDataFrame(table, from_arrow_schema(table.schema))
     return frame.toDF(*(column.name for column in columns))

@@ -1,4 +1,4 @@
-"""Indexes as users handle them, and the manifest entries of new ones."""
+"""Indexes of a table, and the manifest entries of new ones."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from hindex.plan.normalize import index_filter
 from hindex.store.manifest import IndexEntry, new_index_id
 from hindex.store.snapshot import FileView, Snapshot, is_indexable
 from hindex.table.schema import ColumnName, ResolvedColumn, check_path
-from hindex.validation import check_text
+from hindex.validation import check_string
 
 if TYPE_CHECKING:
     from hindex.api.table import Table
     from hindex.maintain.results import CheckResult, DropResult, IndexState, RefreshResult, RenameResult
     from hindex.store.build_files import BuildNotice
 
-#: Properties of every type that do not change what is written; openLooKeng's indexes are told what to load.
+#: Properties of every type that are only recorded, for compatibility with openLooKeng.
 _ANNOTATING = {"autoload": ("true", "false")}
 
 
@@ -35,9 +35,9 @@ _ANNOTATING = {"autoload": ("true", "false")}
 class IndexSpec:
     """An index to create.
 
-    :param where: a predicate on partition columns, as text or parsed; the whole table if None.
-    :param properties: of the index type, and ``level`` and ``autoload`` of every type.
-    :param annotations: kept with the index for people.
+    :param where: a predicate on partition columns; the whole table if None.
+    :param properties: properties of the index type, and ``level`` and ``autoload`` of every type.
+    :param annotations: further properties, only recorded.
     :param deferred: record the index without building it.
     """
 
@@ -52,7 +52,7 @@ class IndexSpec:
 
 
 class Index:
-    """One index of a table, as it was when it was looked up."""
+    """An index of a table, in its state at the lookup."""
 
     def __init__(
         self,
@@ -75,22 +75,22 @@ class Index:
         self._is_lost = is_lost
         where: Filter = ALWAYS
         column = entry.column
-        of: OrcType | None = None
+        column_type: OrcType | None = None
         resolved: ResolvedColumn | None = None
         try:
             resolved = snapshot.schema.resolve(entry.column, is_stored=True)
-            column, of = resolved.name, resolved.type
+            column, column_type = resolved.name, resolved.type
             where = index_filter(entry, snapshot.schema)
         except HindexError as error:
             problem = problem or str(error)
         self._problem = problem
         binding = tuple(item.name for item in snapshot.schema.data_columns)
-        within = [
+        covered = [
             view for view in snapshot.files if not isinstance(prune(where, keys_of(view, snapshot)), Never)
         ]
         files: list[FileView] = []
-        without: list[str] = []
-        for view in within:
+        missing: list[str] = []
+        for view in covered:
             if (
                 view.has_column(binding, column)
                 if resolved is None
@@ -98,24 +98,26 @@ class Index:
             ):
                 files.append(view)
             else:
-                without.append(view.file.path)
-        #: Data files of its partitions that do not hold the column: there is nothing to index in them.
-        self.files_without_column = tuple(without)
+                missing.append(view.file.path)
+        #: Data files of its partitions without the column.
+        self.files_without_column = tuple(missing)
         indexed = [view for view in files if _is_indexed(view, entry)]
         fresh = [
             view
             for view in indexed
             if view.is_listed_fresh
-            and (of is None or has_current_keys(view, entry, column, of, binding, snapshot.store))
+            and (
+                column_type is None
+                or has_current_keys(view, entry, column, column_type, binding, snapshot.store)
+            )
         ]
         vanished = set(snapshot.vanished)
-        #: Data files that the index should cover, and those it does cover as they are now.
+        #: Data files that the index should cover, and those that it covers in their current state.
         self.num_files, self.num_fresh_files = len(files), len(fresh)
-        #: Of the others: those that changed since, or of which the index has keys of another type, and those that
-        #: are not indexed.
+        #: The other files: changed since, or indexed with keys of another type; and not indexed.
         self.num_changed_files = len(indexed) - len(fresh)
         self.num_added_files = len(files) - len(indexed)
-        #: Data files that are indexed and no part of the table any more.
+        #: Indexed data files that were deleted from the table.
         self.num_gone_files = sum(
             1 for item in snapshot.manifest.files if item.path in vanished and item.is_covered_by(entry.id)
         )
@@ -132,7 +134,7 @@ class Index:
 
     @property
     def table(self) -> str:
-        """The table's name, as it was written."""
+        """The table's name, as the user wrote it."""
         return self._table.name
 
     @property
@@ -154,7 +156,7 @@ class Index:
 
     @property
     def where(self) -> str | None:
-        """The partitions that it covers, as a predicate; all if None."""
+        """The predicate of the partitions that it covers; None for all."""
         return self._entry.where
 
     @property
@@ -163,7 +165,7 @@ class Index:
 
     @property
     def annotations(self) -> dict[str, str]:
-        """``TBLPROPERTIES`` and what else was only written down."""
+        """``TBLPROPERTIES`` and other properties that are only recorded."""
         return dict(self._entry.annotations)
 
     @property
@@ -182,7 +184,7 @@ class Index:
 
     @property
     def refreshed_ms(self) -> int | None:
-        """The time of the last build or refresh that changed it, in milliseconds since 1970; None if there was none."""
+        """The time of the last build or refresh that changed it, in milliseconds since 1970, if any."""
         return self._entry.refreshed_ms or None
 
     @property
@@ -206,7 +208,7 @@ class Index:
 
     @property
     def status(self) -> str:
-        """The state for people: if stale how many files changed, were added and are gone; if unusable why."""
+        """A description of the state, with the numbers of changed, added and deleted files, or the reason."""
 
         from hindex.maintain.results import IndexState
 
@@ -243,17 +245,17 @@ class Index:
         )
 
     def refresh(self, *, where: Where | None = None, dry_run: bool = False) -> RefreshResult:
-        """Index the files that changed or were added, and forget those that are gone.
+        """Index the files that changed or were added, and drop entries of deleted files.
 
         :param where: only files of these partitions, a predicate on partition columns.
-        :param dry_run: only tell what would be done.
+        :param dry_run: change nothing; return the planned changes.
         :raises IndexNotFoundError: if the index is gone, or does not cover these partitions.
         :raises BuildError: if the Spark job fails; the index is then as it was.
         """
         return self._table.refresh_indexes([self.name], where=where, dry_run=dry_run)
 
     def rebuild(self, *, where: Where | None = None) -> RefreshResult:
-        """Build the index anew, whether or not files changed; until that has succeeded the old one serves.
+        """Build the index again from all files; the old one serves until that has succeeded.
 
         Parameters and errors are those of :meth:`refresh`.
         """
@@ -282,22 +284,22 @@ class Index:
 
 
 def new_entry(spec: IndexSpec, snapshot: Snapshot) -> IndexEntry:
-    """The manifest entry of a new index, everything about it checked.
+    """Check a new index and return its manifest entry.
 
-    :raises ColumnError: if the column cannot be resolved or indexed, or ``where`` names other than partitions.
+    :raises ColumnError: if the column cannot be resolved or indexed, or ``where`` names other columns than partitions.
     :raises HindexError: if the type or a property is unknown.
-    :raises ArgumentTypeError: if a name is no text, or properties are no mapping.
+    :raises ArgumentTypeError: if a name is not a string, or properties are not a mapping.
     """
 
     from hindex.maintain.coverage import partition_filter
     from hindex.maintain.manifest_changes import now_ms
 
-    kind = index_type(check_text(spec.using, "using", "bitmap"))
+    kind = index_type(check_string(spec.using, "using", "bitmap"))
     if not spec.name:
         raise ColumnError("an index needs a name")
-    check_text(spec.name, "the name of an index", "by_id")
+    check_string(spec.name, "the name of an index", "by_id")
     if spec.comment is not None:
-        check_text(spec.comment, "the comment of an index", "for lookups")
+        check_string(spec.comment, "the comment of an index", "for lookups")
     _check_mapping(spec.properties, "properties")
     _check_mapping(spec.annotations, "annotations")
     resolved = snapshot.schema.resolve(spec.column)
@@ -319,13 +321,15 @@ def new_entry(spec: IndexSpec, snapshot: Snapshot) -> IndexEntry:
     where = parse_condition(spec.where)
     if where is not None:
         partition_filter(where, snapshot.schema, "index creation")
-    given = {key.lower().removeprefix(f"{kind.name.lower()}."): key for key in spec.properties or {}}
+    property_keys = {key.lower().removeprefix(f"{kind.name.lower()}."): key for key in spec.properties or {}}
     properties = dict(spec.properties or {})
-    level = _level(kind, str(properties.pop(given["level"])) if "level" in given else None, snapshot)
+    level = _level(
+        kind, str(properties.pop(property_keys["level"])) if "level" in property_keys else None, snapshot
+    )
     annotations = {str(key): str(value) for key, value in (spec.annotations or {}).items()}
     for name, allowed in _ANNOTATING.items():
-        if name in given:
-            value = str(properties.pop(given[name])).lower()
+        if name in property_keys:
+            value = str(properties.pop(property_keys[name])).lower()
             if value not in allowed:
                 raise ArgumentError(f"Property {name!r} is {value!r}: it must be {' or '.join(allowed)}")
             annotations[name] = value
@@ -346,11 +350,11 @@ def new_entry(spec: IndexSpec, snapshot: Snapshot) -> IndexEntry:
     )
 
 
-def _check_mapping(given: Mapping[str, str] | None, what: str) -> None:
-    if given is not None and not isinstance(cast("object", given), Mapping):
-        raise ArgumentTypeError(f"{what} is {given!r}: it is a mapping of names to texts")
-    for name in given or {}:
-        check_text(name, f"a name in {what}", str(name))
+def _check_mapping(mapping: Mapping[str, str] | None, what: str) -> None:
+    if mapping is not None and not isinstance(cast("object", mapping), Mapping):
+        raise ArgumentTypeError(f"{what} is {mapping!r}: it is a mapping of names to strings")
+    for name in mapping or {}:
+        check_string(name, f"a name in {what}", str(name))
 
 
 def _is_indexed(view: FileView, entry: IndexEntry) -> bool:
@@ -358,13 +362,13 @@ def _is_indexed(view: FileView, entry: IndexEntry) -> bool:
 
 
 def _level(kind: IndexType, text: str | None, snapshot: Snapshot) -> Level:
-    """The level that a property asks for, or the smallest that the type has and the table allows."""
+    """Return the level of a property, or the smallest that the type and the table allow."""
     if text is not None:
-        found = next((level for level in kind.levels if level.value == text.lower()), None)
-        if found is None:
-            known = ", ".join(sorted(level.value.upper() for level in kind.levels))
-            raise ArgumentError(f"Index type {kind.name} has no level {text!r}: its levels are {known}")
-        return found
+        level = next((level for level in kind.levels if level.value == text.lower()), None)
+        if level is None:
+            levels = ", ".join(sorted(level.value.upper() for level in kind.levels))
+            raise ArgumentError(f"Index type {kind.name} has no level {text!r}: its levels are {levels}")
+        return level
     order = [Level.STRIPE, Level.PARTITION, Level.TABLE]
     if not snapshot.schema.partition_columns:
         order = [Level.STRIPE, Level.TABLE, Level.PARTITION]
@@ -372,7 +376,7 @@ def _level(kind: IndexType, text: str | None, snapshot: Snapshot) -> Level:
 
 
 def _user() -> str:
-    """The user's name, or number where containers give users no name."""
+    """Return the user's name, or the user id if it has no name."""
     try:
         return getpass.getuser()
     except (KeyError, OSError, ImportError):

@@ -51,8 +51,8 @@ IndexResult: TypeAlias = (
 )
 
 _TIME = pa.timestamp("ms", tz="UTC")
-#: What SHOW INDEXES gives.
-SHOWN = pa.schema(
+#: The columns of SHOW INDEXES.
+SHOW_INDEXES_SCHEMA = pa.schema(
     [
         ("name", pa.string()),
         ("table", pa.string()),
@@ -73,32 +73,32 @@ SHOWN = pa.schema(
 
 
 def run_index_statement(connection: Connection, statement: IndexStatement) -> IndexResult:
-    """Run one statement; what it returns is what :meth:`hindex.Connection.sql` documents."""
+    """Run one statement; :meth:`hindex.Connection.sql` documents the results."""
     match statement:
         case CreateIndex():
             return _create(connection, statement)
         case ShowIndexes(name, ref):
             return indexes_table(
-                [index for _, index in _found(connection, name, ref, "SHOW INDEXES", building=True)]
+                [index for _, index in _find_indexes(connection, name, ref, "SHOW INDEXES", building=True)]
             )
         case DescribeIndex(name, ref):
-            table = _table_of(connection, name, ref, "DESCRIBE INDEX")
-            known = table.recorded_indexes(building=True)
-            found = (index for index in known if index.name.lower() == name.lower())
-            return describe_index(next(found, None) or table.index(name))
+            table = _find_table(connection, name, ref, "DESCRIBE INDEX")
+            recorded = table.recorded_indexes(building=True)
+            matches = (index for index in recorded if index.name.lower() == name.lower())
+            return describe_index(next(matches, None) or table.index(name))
         case RefreshIndex(name, ref, where, dry_run):
-            table = _table_of(connection, name, ref, "REFRESH INDEX")
+            table = _find_table(connection, name, ref, "REFRESH INDEX")
             return table.refresh_indexes(None if name is None else [name], where=where, dry_run=dry_run)
         case RebuildIndex(name, ref, partition):
             where = all_of(partition) if partition else None
-            return _table_of(connection, name, ref, "ALTER INDEX").rebuild_index(name, where=where)
+            return _find_table(connection, name, ref, "ALTER INDEX").rebuild_index(name, where=where)
         case RenameIndex(name, new_name, ref):
-            return _table_of(connection, name, ref, "ALTER INDEX").rename_index(name, new_name)
+            return _find_table(connection, name, ref, "ALTER INDEX").rename_index(name, new_name)
         case DropIndex():
             return _drop(connection, statement)
         case CheckIndexes(name, ref, verify):
             tables: dict[str, tuple[Table, list[str]]] = {}
-            for table, index in _found(connection, name, ref, "CHECK INDEXES"):
+            for table, index in _find_indexes(connection, name, ref, "CHECK INDEXES"):
                 tables.setdefault(table.uri, (table, []))[1].append(index.name)
             return [
                 result
@@ -115,13 +115,13 @@ def run_index_statement(connection: Connection, statement: IndexStatement) -> In
 
 
 def indexes_table(indexes: Sequence[Index]) -> pa.Table:
-    """Indexes as SHOW INDEXES gives them."""
-    return pa.Table.from_pylist([_shown(index) for index in indexes], schema=SHOWN)
+    """Return indexes as the rows of SHOW INDEXES."""
+    return pa.Table.from_pylist([_index_row(index) for index in indexes], schema=SHOW_INDEXES_SCHEMA)
 
 
 def describe_index(index: Index) -> pa.Table:
-    """Everything about one index, a name and a text each, as DESCRIBE INDEX gives it."""
-    facts = {name: None if value is None else str(value) for name, value in _shown(index).items()}
+    """Return the facts about an index, as pairs of strings: the rows of DESCRIBE INDEX."""
+    facts = {name: None if value is None else str(value) for name, value in _index_row(index).items()}
     facts |= {
         "created": _instant(index.created_ms),
         "refreshed": _instant(index.refreshed_ms),
@@ -136,7 +136,7 @@ def describe_index(index: Index) -> pa.Table:
     return pa.table({"fact": list(facts), "value": pa.array(facts.values(), pa.string())})
 
 
-def _shown(index: Index) -> dict[str, object]:
+def _index_row(index: Index) -> dict[str, object]:
     return {
         "name": index.name,
         "table": index.table,
@@ -160,7 +160,7 @@ def _instant(ms: int | None) -> str | None:
 
 
 def _pairs(pairs: dict[str, str]) -> str | None:
-    """Properties as a JSON object, so that no value is taken for two."""
+    """Return properties as a JSON object, which keeps values apart."""
     return json.dumps(pairs, ensure_ascii=False) if pairs else None
 
 
@@ -186,7 +186,7 @@ def _create(connection: Connection, statement: CreateIndex) -> Index | BuildEsti
 
 def _drop(connection: Connection, statement: DropIndex) -> DropResult:
     try:
-        table = _table_of(connection, statement.name, statement.table, "DROP INDEX")
+        table = _find_table(connection, statement.name, statement.table, "DROP INDEX")
     except IndexNotFoundError:
         if statement.if_exists:
             return DropResult(statement.name, None, None, 0, False)
@@ -194,43 +194,46 @@ def _drop(connection: Connection, statement: DropIndex) -> DropResult:
     return table.drop_index(statement.name, if_exists=statement.if_exists, where=statement.where)
 
 
-def _found(
+def _find_indexes(
     connection: Connection, name: str | None, ref: TableRef | None, statement: str, *, building: bool = False
 ) -> list[tuple[Table, Index]]:
-    """The indexes that a statement names, and those ``building`` for the first time; with a name there must be one."""
+    """Return the indexes that a statement names, on request with those being built for the first time.
+
+    :raises IndexNotFoundError: if no index has the ``name``.
+    """
     if ref is not None:
         tables = [connection.resolve(ref)]
-        found = [(table, index) for table in tables for index in table.indexes()]
+        indexes = [(table, index) for table in tables for index in table.indexes()]
         if building:
-            found += [(table, index) for table in tables for index in table.indexes_being_built()]
+            indexes += [(table, index) for table in tables for index in table.indexes_being_built()]
     else:
         tables = connection.known_tables(statement)
-        found = [(table, index) for table in tables for index in table.recorded_indexes(building=building)]
-    if not found:
+        indexes = [(table, index) for table in tables for index in table.recorded_indexes(building=building)]
+    if not indexes:
         connection.check_store()
     if name is None:
-        return found
-    wanted = [(table, index) for table, index in found if index.name.lower() == name.lower()]
-    if not wanted:
-        hint = suggestion(name, [index.name for _, index in found])
+        return indexes
+    matches = [(table, index) for table, index in indexes if index.name.lower() == name.lower()]
+    if not matches:
+        hint = suggestion(name, [index.name for _, index in indexes])
         raise IndexNotFoundError(f"Index {name!r} does not exist; {hint}SHOW INDEXES lists those that do")
-    return wanted
+    return matches
 
 
-def _table_of(connection: Connection, index: str | None, ref: TableRef | None, statement: str) -> Table:
-    """The table that a statement names with ON, or the only known one that has the index."""
+def _find_table(connection: Connection, index: str | None, ref: TableRef | None, statement: str) -> Table:
+    """Return the table that a statement names with ON, or the only table in scope that has the index."""
     if ref is not None:
         return connection.resolve(ref)
     if index is None:
         raise StatementError(f"{statement} without a name needs ON and a table")
-    known = connection.known_tables(f"{statement} {index}")
-    tables = [table for table in known if table.has_index(index)]
+    candidates = connection.known_tables(f"{statement} {index}")
+    tables = [table for table in candidates if table.has_index(index)]
     if len(tables) > 1:
         names = ", ".join(repr(table.name) for table in tables)
         raise StatementError(f"Index {index!r} is on several tables, name one with ON: {names}")
     if not tables:
-        hint = suggestion(index, [name for table in known for name in table.index_names()])
+        hint = suggestion(index, [name for table in candidates for name in table.index_names()])
         raise IndexNotFoundError(
-            f"Index {index!r} does not exist in {connection.place}{f'; {hint}'.rstrip() if hint else ''}"
+            f"Index {index!r} does not exist in {connection.search_scope}{f'; {hint}'.rstrip() if hint else ''}"
         )
     return tables[0]

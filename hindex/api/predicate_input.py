@@ -10,14 +10,14 @@ import pyarrow.compute as pc
 from hindex.api.conditions import Expr
 from hindex.errors import PredicateError
 from hindex.sql.predicate import Predicate
-from hindex.validation import shown
+from hindex.validation import short_repr
 
 if TYPE_CHECKING:
     import pyspark.sql
 
     from hindex.engines.arrow_expressions import TranslatedFilter
 
-# and PyArrow's expressions: PyArrow has no types, and a part that is Any would make all of it so
+# and PyArrow expressions: PyArrow is not typed, and a part that is Any would make the whole union Any
 Where: TypeAlias = Union[str, Predicate, Expr, "pyspark.sql.Column"]
 
 _NODES = get_args(Predicate)
@@ -26,10 +26,10 @@ _NODES = get_args(Predicate)
 def parse_condition(
     where: Where | None, translate: Callable[[pc.Expression], TranslatedFilter] | None = None
 ) -> Predicate | None:
-    """A condition as a predicate; None stays None.
+    """Convert a condition to a predicate; None stays None.
 
     :param translate: translates PyArrow expressions, which depend on the types of the columns.
-    :raises StatementError: if a text is not a predicate, or a column of PySpark is none that is evaluated here.
+    :raises StatementError: for a string that is not a predicate, and an unsupported PySpark column.
     :raises PredicateError: for anything else.
     """
     if where is None or isinstance(where, _NODES):
@@ -51,11 +51,11 @@ def parse_condition(
         return column_predicate(where)
     if isinstance(cast("object", where), bool):
         raise PredicateError(
-            f"{where!r} is not a condition: it is what Python makes of `is`, `in` and `==` between plain values; write "
-            ".is_null(), .isin() and the like of hindex.col(...)"
+            f"{where!r} is not a condition: Python evaluates `is`, `in` and `==` between plain values; write "
+            ".is_null(), .isin() and the other methods of hindex.col(...)"
         )
     raise PredicateError(
-        f"{shown(where)} of type {type(where).__name__} is not a condition: give SQL text, hindex.col(...) with a "
+        f"{short_repr(where)} of type {type(where).__name__} is not a condition: give SQL text, hindex.col(...) with a "
         "comparison, a PyArrow expression, or a PySpark column"
     )
 
@@ -69,13 +69,13 @@ def _exact_predicate(
     """
     if translate is None:
         raise PredicateError(
-            f"{shown(expression)} is a PyArrow expression, which only scans take: give SQL text, or hindex.col(...) "
-            "with a comparison"
+            f"{short_repr(expression)} is a PyArrow expression, which only scans take: give SQL text, or "
+            "hindex.col(...) with a comparison"
         )
-    found = translate(expression)
-    if not found.is_exact:
+    translated = translate(expression)
+    if not translated.is_exact:
         raise PredicateError(
-            f"cannot evaluate {'; '.join(found.unsupported)} of a PyArrow expression: read the rows by "
+            f"cannot evaluate {'; '.join(translated.unsupported)} of a PyArrow expression: read the rows by "
             "table.dataset().to_table(filter=...), for which PyArrow evaluates it"
         )
-    return found.predicate
+    return translated.predicate

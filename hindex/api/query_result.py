@@ -1,4 +1,4 @@
-"""The result of a query: rows, whoever gives them, read on demand."""
+"""The result of a query: rows that are read on demand."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 
-from hindex.api.attribute_hints import RESULT_NAMES, raise_missing_attribute
 from hindex.api.result_rows import ResultRows
 from hindex.api.scan import check_limit
 from hindex.api.value_formatting import text_grid
 from hindex.errors import ArgumentError, ArgumentTypeError, HindexError
 from hindex.table.schema import ColumnName, column_names
-from hindex.validation import check_session, is_whole
+from hindex.validation import check_session, is_whole, raise_missing_attribute
 
 if TYPE_CHECKING:
     import pandas
@@ -23,20 +22,19 @@ if TYPE_CHECKING:
     from hindex.maintain.verification import ProveReport
     from hindex.queries.query_plan import QueryExplanation
 
-#: So many characters of a query, and so many columns, are in the ``repr()`` of its result.
+#: Limits of ``repr()``: characters of the query, and columns.
 _QUERY_CHARACTERS, _COLUMNS = 200, 20
-#: So many characters of a value are shown where long ones are cut.
+#: Characters of a value if :meth:`QueryResult.show` truncates.
 _CELL_CHARACTERS = 20
 
 
 class QueryResult:
-    """The rows of a query: what :meth:`Connection.sql <hindex.Connection.sql>` returns for every SELECT.
+    """The rows of a query, as :meth:`Connection.sql <hindex.Connection.sql>` returns them for every SELECT.
 
-    Mistakes in the query are raised when it is made; its rows are read when they are asked for. The rows of one table
-    are read anew each time, from the table as it is then. A query that Spark runs asks the indexes of its tables once,
-    at the call.
+    The call raises mistakes in the query; each method then reads the rows, from the table as it is at that moment. For
+    a query that Spark runs, indexes are looked up once, at the call.
 
-    Columns are named as in the result. Several may have one name: those can be read, and not be asked for by it.
+    Columns have the names of the result. Columns that share a name can be read, but not referred to by it.
     """
 
     def __init__(
@@ -46,10 +44,10 @@ class QueryResult:
         self._rows = rows
         self._session = session
 
-    if not TYPE_CHECKING:  # else type checkers would take every name for one that there is
+    if not TYPE_CHECKING:  # type checkers would accept every name
 
         def __getattr__(self, name: str) -> object:
-            return raise_missing_attribute(self, name, "a query's result", RESULT_NAMES)
+            return raise_missing_attribute(self, name, "a query's result")
 
     def __repr__(self) -> str:
         schema = self.schema
@@ -62,7 +60,7 @@ class QueryResult:
         return f"QueryResult[{', '.join(columns)}]({query})"
 
     def _repr_html_(self) -> str:
-        """The first rows, for notebooks; an error as text."""
+        """Return the first rows for notebooks, or the error as text."""
 
         from hindex.api.rows_html import rows_html
 
@@ -76,12 +74,12 @@ class QueryResult:
 
     @property
     def query(self) -> str:
-        """The query, as it was written."""
+        """The text of the query."""
         return self._query
 
     @property
     def schema(self) -> pa.Schema:
-        """The Arrow schema of the rows. It does not depend on the rows, nor on whether there are any."""
+        """The Arrow schema of the rows; it does not depend on the values."""
         return self._rows.schema
 
     @property
@@ -91,7 +89,7 @@ class QueryResult:
 
     @property
     def proof(self) -> ProveReport | None:
-        """The report of the last proof, where the connection's mode is ``prove`` and hindex has read the rows."""
+        """The report of the last proof, if the mode is ``prove`` and hindex has read the rows."""
         return self._rows.proof
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
@@ -118,11 +116,11 @@ class QueryResult:
         return self.to_arrow().to_pandas(**options)
 
     def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
-        """The rows as a Spark DataFrame: of a query that Spark runs, the one that it made.
+        """Return the rows as a Spark DataFrame; for a query that Spark runs, its own.
 
         :param spark: the session; that of the connection if None.
-        :raises HindexError: if there is none.
-        :raises ArgumentTypeError: for what is no session.
+        :raises HindexError: if there is no session.
+        :raises ArgumentTypeError: for another object than a session.
         """
         session = self._session() if spark is None else spark
         if session is None:
@@ -133,7 +131,7 @@ class QueryResult:
         return self._rows.to_spark(session)
 
     def head(self, rows: int = 5) -> pa.Table:
-        """Read the first rows as one table, and as little else as possible.
+        """Read the first rows as one table, with as little other data as possible.
 
         :raises ArgumentError: if ``rows`` is not a number of rows.
         """
@@ -153,53 +151,53 @@ class QueryResult:
             raise ArgumentTypeError(f"truncate is {truncate!r}: it is True, False, or a number of characters")
         if truncate < 0:
             raise ArgumentError(f"truncate is {truncate}: it cannot be negative")
-        most = _CELL_CHARACTERS if truncate is True else int(truncate) or None
-        # one row more tells whether there are more
-        found = self.head(n + 1)
-        print(text_grid(found.slice(0, n), most))
-        if found.num_rows > n:
+        max_characters = _CELL_CHARACTERS if truncate is True else int(truncate) or None
+        # one row more shows if there are others
+        rows = self.head(n + 1)
+        print(text_grid(rows.slice(0, n), max_characters))
+        if rows.num_rows > n:
             print(f"only showing top {n} row{'' if n == 1 else 's'}")
 
     def count(self, column: ColumnName | None = None) -> int:
-        """Count the rows, or those that have a value in a column."""
+        """Count the rows, or the non-null values of a column."""
         return self._rows.count(column)
 
     def exists(self) -> bool:
-        """True if there is any row."""
+        """Return True if there is any row."""
         return self._rows.exists()
 
     def min(self, column: ColumnName) -> Any:  # noqa: ANN401 a value of the column's type
-        """The least value of a column that is not NULL; None if there is none.
+        """Return the least non-null value of a column; None if there is none.
 
         :raises ColumnError: for an unknown or ambiguous column, or one whose values have no order.
         """
         return self._rows.min(column)
 
     def max(self, column: ColumnName) -> Any:  # noqa: ANN401 a value of the column's type
-        """The greatest value of a column that is not NULL, NaN if it occurs; None if there is none."""
+        """Return the greatest non-null value of a column, NaN if it occurs; None if there is none."""
         return self._rows.max(column)
 
     def count_distinct(self, column: ColumnName) -> int:
-        """Count the distinct values of a column, NULL not among them."""
+        """Count the distinct non-null values of a column."""
         return self._rows.count_distinct(column)
 
     def distinct(self, column: ColumnName) -> pa.Array:
-        """The distinct values of a column, ascending; NULL, where it occurs, comes first."""
+        """Return the distinct values of a column in ascending order, NULL first if it occurs."""
         return self._rows.distinct(column)
 
     def value_counts(self, column: ColumnName, *others: ColumnName) -> pa.Table:
-        """Count the rows that have each value of a column (NULL too), or each combination of values of several.
+        """Count the rows of each value of a column, NULL included, or of each combination of values of several.
 
-        :returns: the values, ascending, NULL first, and their ``count``.
+        :returns: the values in ascending order, NULL first, and their ``count``.
         """
         return self._rows.value_counts(column_names((column, *others), "value_counts"))
 
     def order_by(
         self, column: ColumnName, *, descending: bool = False, nulls_first: bool | None = None
     ) -> QueryResult:
-        """The same rows in the order of a column's values.
+        """Return the same rows in the order of a column's values.
 
-        :param nulls_first: whether NULL comes before all values; if None, it does in ascending order.
+        :param nulls_first: put NULL before all values; if None, only in ascending order.
         """
 
         from hindex.plan.order import Order
@@ -208,9 +206,9 @@ class QueryResult:
         return QueryResult(self._query, rows, self._session)
 
     def explain(self, *, analyze: bool = False) -> Explanation | QueryExplanation:
-        """Say what is read through which indexes, and why anything is not. No rows are read.
+        """Explain which indexes are used, and why others are not. No rows are read.
 
-        :param analyze: read the rows, too, and say what that took.
+        :param analyze: read the rows too, and measure it.
         :raises UnsupportedError: for ``analyze``, of a query that Spark runs.
         """
         return self._rows.explain(analyze=analyze)

@@ -1,4 +1,4 @@
-"""The rows of a result, whoever computes them: read on demand, and looked into by the names of their columns."""
+"""The rows of a result, read on demand, with aggregates by the names of its columns."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class ResultRows(Protocol):
-    """The rows of a result. :class:`~hindex.api.query_result.QueryResult` says what each of the methods gives."""
+    """The rows of a result; :class:`~hindex.api.query_result.QueryResult` documents the methods."""
 
     @property
     def schema(self) -> pa.Schema: ...
@@ -48,7 +48,7 @@ class ResultRows(Protocol):
     def head(self, rows: int) -> pa.Table: ...
 
     def preview(self, rows: int) -> tuple[pa.Table, str]:
-        """Read the first rows for a look at them; the text is a remark about them."""
+        """Read the first rows for display, with a remark about them."""
         ...
 
     def count(self, column: ColumnName | None = None) -> int: ...
@@ -73,9 +73,9 @@ class ResultRows(Protocol):
 
 
 def find_column(names: Sequence[str], column: ColumnName) -> tuple[int, tuple[str, ...]]:
-    """Find a column of a result: its position, and the names on the way to a field of it.
+    """Return the position of a column of a result, and the path of a field within it.
 
-    Letter case matters only where it tells two columns apart.
+    Letter case matters only between columns that differ in nothing else.
 
     :raises ColumnError: if there is none, or more than one.
     """
@@ -91,14 +91,14 @@ def find_column(names: Sequence[str], column: ColumnName) -> tuple[int, tuple[st
             )
         if matches:
             return matches[0], tuple(fields)
-    listed = ", ".join(map(quote_name, names))
+    available = ", ".join(map(quote_name, names))
     raise ColumnError(
-        f"Column {spelled(column)!r} cannot be resolved; {suggestion(spelled(column), names)}the result has {listed}"
+        f"Column {spelled(column)!r} cannot be resolved; {suggestion(spelled(column), names)}the result has {available}"
     )
 
 
 def python_value(values: pa.Array) -> Any:  # noqa: ANN401 a value of any type
-    """The first value as Python has it; as a string if its year, or its bytes, are outside Python's types."""
+    """Return the first value as a Python object; as a string if Python's type cannot represent it."""
     try:
         return values[0].as_py()
     except (OverflowError, ValueError):
@@ -106,7 +106,7 @@ def python_value(values: pa.Array) -> Any:  # noqa: ANN401 a value of any type
 
 
 class ComputedRows(ABC):
-    """Rows that are computed as a whole, such as those of aggregates. Each method computes them anew."""
+    """Rows that are computed as a whole, such as those of aggregates. Each method computes them again."""
 
     @property
     @abstractmethod
@@ -119,7 +119,7 @@ class ComputedRows(ABC):
 
     @abstractmethod
     def explain(self, *, analyze: bool = False) -> Explanation:
-        """Say how the rows are computed, and from what."""
+        """Explain how the rows are computed."""
 
     @abstractmethod
     def with_zones(self, zones: ZonesOf) -> ComputedRows:
@@ -144,8 +144,8 @@ class ComputedRows(ABC):
 
     def count(self, column: ColumnName | None = None) -> int:
         at = None if column is None else self._position(column)
-        found = self.to_arrow()
-        return int(found.num_rows if at is None else found.num_rows - found.column(at).null_count)
+        rows = self.to_arrow()
+        return int(rows.num_rows if at is None else rows.num_rows - rows.column(at).null_count)
 
     def exists(self) -> bool:
         return bool(self.to_arrow().num_rows)
@@ -165,17 +165,17 @@ class ComputedRows(ABC):
         return self.value_counts([column]).column(0).combine_chunks()
 
     def value_counts(self, columns: Sequence[ColumnName]) -> pa.Table:
-        chosen = [self._position(column, with_order=True) for column in columns]
+        positions = [self._position(column, with_order=True) for column in columns]
         rows = self.to_arrow()
-        types = [self.columns[at].type for at in chosen]
-        values = [rows.column(at).combine_chunks() for at in chosen]
+        types = [self.columns[at].type for at in positions]
+        values = [rows.column(at).combine_chunks() for at in positions]
         groups: Groups = sort_groups(groups_from_values(types, values))
         arrays = [
             # the keys of a timestamp do not say whether it is an instant
             group_values(data_type, groups, at).cast(array.type)
             for at, (data_type, array) in enumerate(zip(types, values, strict=True))
         ]
-        names = [self.columns[at].name for at in chosen]
+        names = [self.columns[at].name for at in positions]
         return pa.Table.from_arrays([*arrays, row_counts(groups)], schema=_counts_schema(names, arrays))
 
     def order_by(self, column: ColumnName, order: Order) -> SortedRows:
@@ -187,8 +187,9 @@ class ComputedRows(ABC):
         return computed_frame(spark, self)
 
     def _position(self, column: ColumnName, *, with_order: bool = False) -> int:
-        """
-        :raises ColumnError: if there is no such column, or, ``with_order``, its values have none.
+        """Return the position of a column.
+
+        :raises ColumnError: if there is no such column, or, ``with_order``, its values have no order.
         """
         at, fields = find_column([item.name for item in self.columns], column)
         data_type = self.columns[at].type
@@ -219,9 +220,9 @@ class SortedRows(ComputedRows):
         return self.rows.columns
 
     def to_arrow(self) -> pa.Table:
-        found = self.rows.to_arrow()
+        rows = self.rows.to_arrow()
         column = OutputColumn("", self.columns[self.position].type)
-        return sorted_rows(found, found.column(self.position), column, self.order)
+        return sorted_rows(rows, rows.column(self.position), column, self.order)
 
     def explain(self, *, analyze: bool = False) -> Explanation:
         return self.rows.explain(analyze=analyze)
@@ -231,8 +232,8 @@ class SortedRows(ComputedRows):
 
 
 @dataclass(frozen=True, slots=True)
-class _ReadRows(ComputedRows):
-    """All rows of a scan, read before anything is done with them."""
+class _MaterializedRows(ComputedRows):
+    """All rows of a scan, read before they are processed."""
 
     scan: Scan
 
@@ -247,15 +248,15 @@ class _ReadRows(ComputedRows):
     def explain(self, *, analyze: bool = False) -> Explanation:
         return self.scan.explain(analyze=analyze)
 
-    def with_zones(self, zones: ZonesOf) -> _ReadRows:
-        return _ReadRows(self.scan.with_zones(zones))
+    def with_zones(self, zones: ZonesOf) -> _MaterializedRows:
+        return _MaterializedRows(self.scan.with_zones(zones))
 
 
 @dataclass(frozen=True, slots=True)
 class ScanRows:
-    """The rows of a scan; its columns go by the names that they have in the result.
+    """The rows of a scan, with the column names of the result.
 
-    A limit cuts the rows before anything else: what is asked of the rows is computed from those that are left.
+    A limit applies first: aggregates are those of the limited rows.
     """
 
     scan: Scan
@@ -269,7 +270,7 @@ class ScanRows:
         return self.scan.proof
 
     def to_arrow(self) -> pa.Table:
-        # not by batches: nothing is handed out before the end, so that the plan can be made anew
+        # not by batches: the scan can be planned again as long as no rows were returned
         return self.scan.to_arrow()
 
     def to_reader(self) -> pa.RecordBatchReader:
@@ -279,13 +280,13 @@ class ScanRows:
         return self.scan.head(rows)
 
     def preview(self, rows: int) -> tuple[pa.Table, str]:
-        unproved = self.scan.unproved()
-        return unproved.head(rows), "" if unproved is self.scan else "not proved"
+        without_proof = self.scan.without_proof()
+        return without_proof.head(rows), "" if without_proof is self.scan else "not proved"
 
     def count(self, column: ColumnName | None = None) -> int:
         if column is None:
             return self.scan.count()
-        return self._cut.count(column) if self._is_cut else self.scan.count(self._path(column))
+        return self._materialized.count(column) if self._is_limited else self.scan.count(self._path(column))
 
     def exists(self) -> bool:
         return self.scan.exists()
@@ -295,34 +296,44 @@ class ScanRows:
         return self.scan.plan()
 
     def min(self, column: ColumnName) -> Any:  # noqa: ANN401 a value of the column's type
-        return self._cut.min(column) if self._is_read([column]) else self.scan.min(self._path(column))
+        return (
+            self._materialized.min(column)
+            if self._needs_rows([column])
+            else self.scan.min(self._path(column))
+        )
 
     def max(self, column: ColumnName) -> Any:  # noqa: ANN401 a value of the column's type
-        return self._cut.max(column) if self._is_read([column]) else self.scan.max(self._path(column))
+        return (
+            self._materialized.max(column)
+            if self._needs_rows([column])
+            else self.scan.max(self._path(column))
+        )
 
     def count_distinct(self, column: ColumnName) -> int:
         return (
-            self._cut.count_distinct(column)
-            if self._is_read([column])
+            self._materialized.count_distinct(column)
+            if self._needs_rows([column])
             else self.scan.count_distinct(self._path(column))
         )
 
     def distinct(self, column: ColumnName) -> pa.Array:
         return (
-            self._cut.distinct(column) if self._is_read([column]) else self.scan.distinct(self._path(column))
+            self._materialized.distinct(column)
+            if self._needs_rows([column])
+            else self.scan.distinct(self._path(column))
         )
 
     def value_counts(self, columns: Sequence[ColumnName]) -> pa.Table:
-        if self._is_read(columns):
-            return self._cut.value_counts(columns)
+        if self._needs_rows(columns):
+            return self._materialized.value_counts(columns)
         paths = list(map(self._path, columns))
-        found = self.scan.value_counts(*paths)
+        counts = self.scan.value_counts(*paths)
         names = [self._name(column) for column in columns]
-        return found.rename_columns([*names, "count"])
+        return counts.rename_columns([*names, "count"])
 
     def order_by(self, column: ColumnName, order: Order) -> ScanRows | SortedRows:
-        if self._is_cut:
-            return self._cut.order_by(column, order)
+        if self._is_limited:
+            return self._materialized.order_by(column, order)
         path = self._path(column)
         return ScanRows(self.scan.order_by(path, descending=order.descending, nulls_first=order.nulls_first))
 
@@ -333,19 +344,19 @@ class ScanRows:
         return self.scan.to_spark(spark)
 
     @property
-    def _is_cut(self) -> bool:
+    def _is_limited(self) -> bool:
         return self.scan.row_limit is not None
 
-    def _is_read(self, columns: Sequence[ColumnName]) -> bool:
-        """True if the rows are read before columns of them are aggregated."""
-        return self._is_cut or not all(self.scan.has_keys(self._path(column)) for column in columns)
+    def _needs_rows(self, columns: Sequence[ColumnName]) -> bool:
+        """Return True if aggregates of these columns need the rows."""
+        return self._is_limited or not all(self.scan.has_keys(self._path(column)) for column in columns)
 
     @property
-    def _cut(self) -> _ReadRows:
-        return _ReadRows(self.scan)
+    def _materialized(self) -> _MaterializedRows:
+        return _MaterializedRows(self.scan)
 
     def _path(self, column: ColumnName) -> tuple[str, ...]:
-        """The way to a column of the result in the table."""
+        """Return the path in the table of a column of the result."""
         at, fields = find_column(self.schema.names, column)
         selected = self.scan.selected_columns
         source = self.schema.names[at] if selected is None else selected[at]

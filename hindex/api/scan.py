@@ -1,4 +1,4 @@
-"""The rows of a table that a predicate keeps: planned and read when asked for."""
+"""Scans: queries of one table, planned and run on demand."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import pyarrow as pa
 
 from hindex.aggregate.aggregation import Aggregate, Aggregation, Group, GroupFilter, Item, check_items
-from hindex.api.attribute_hints import SCAN_NAMES, raise_missing_attribute
 from hindex.errors import ArgumentError, ArgumentTypeError, DeletedFileError, HindexError
 from hindex.formatting import counted
 from hindex.keys import array_keys, key_value, nth_key
@@ -34,7 +33,7 @@ from hindex.sql.predicate import Predicate, quote_name
 from hindex.sql.statements import AggregateFunction
 from hindex.store.snapshot import Snapshot
 from hindex.table.schema import ColumnName, column_names, spelled
-from hindex.validation import check_session, is_whole
+from hindex.validation import check_session, is_whole, raise_missing_attribute
 
 if TYPE_CHECKING:
     import pandas
@@ -47,24 +46,24 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 #: Greatest limit of rows.
-_MOST_ROWS = (1 << 63) - 1
+_MAX_ROWS = (1 << 63) - 1
 
-#: Undecided stripes that :meth:`Scan.exists` leaves for later, in case another one has a row for certain.
-_MOST_DEFERRED = 64
+#: Undecided stripes that :meth:`Scan.exists` defers, in case another one certainly has a row.
+_MAX_DEFERRED = 64
 
 
 class Scan:
-    """A query of one table: ``columns`` of the rows that ``where`` keeps, at most ``limit`` of them.
+    """A query of one table: ``columns`` of the rows that satisfy ``where``, at most ``limit`` of them.
 
-    Nothing is read before rows are asked for, and each time the table is looked at anew. Rows come in the
-    order of the files' paths and of the rows within them, unless :meth:`order_by` says otherwise.
+    Each method that returns rows lists the table and reads it as it is at that moment. Rows have the order of the
+    files' paths and of the rows within them, unless :meth:`order_by` sets another.
 
-    :param names: what the columns are called in the result; as in the table if None.
-    :param mode: what happens where an index cannot be used, or may be wrong.
-    :param quarantine: is told of the indexes that a proof found wrong, by their names.
-    :param table: the table's name, for people.
-    :param session: gives the Spark session of its connection, where that has one.
-    :param zones: gives the time zones by which timestamps are instants; without, they are wall clocks.
+    :param names: the names of the result columns; those of the table if None.
+    :param mode: the behaviour if an index cannot be used, or may be wrong.
+    :param quarantine: receives the names of indexes that a proof finds wrong, and the reason.
+    :param table: the table's name in messages.
+    :param session: returns the Spark session of the connection, if any.
+    :param zones: returns the time zones that make timestamps instants; without zones they are wall clocks.
     """
 
     def __init__(
@@ -94,13 +93,13 @@ class Scan:
         self._session = session
         self._zones = zones
         self._last_plan: ScanPlan | None = None
-        #: What the last proof found, where the mode is ``prove``.
+        #: The report of the last proof, if the mode is ``prove``.
         self.proof: ProveReport | None = None
 
-    if not TYPE_CHECKING:  # else type checkers would take every name for one that there is
+    if not TYPE_CHECKING:  # type checkers would accept every name
 
         def __getattr__(self, name: str) -> object:
-            return raise_missing_attribute(self, name, "a scan", SCAN_NAMES)
+            return raise_missing_attribute(self, name, "a scan")
 
     def __getstate__(self) -> dict[str, object]:
         # another process plans for itself
@@ -110,9 +109,9 @@ class Scan:
         return f"Scan({self._text(None, repr(self._table))})"
 
     def _text(self, columns: str | None, table: str) -> str:
-        """The query for people.
+        """Return the query as SQL for messages.
 
-        :param columns: what it selects; None for its columns.
+        :param columns: the select list; the scan's columns if None.
         """
         if columns is None:
             columns = "*" if self._columns is None else ", ".join(map(spelled, self._columns))
@@ -122,23 +121,25 @@ class Scan:
         return f"SELECT {columns} FROM {table}{where}{order}{limit}"
 
     def _repr_html_(self) -> str:
-        """The first rows, for notebooks; an error as text. Nothing is read where ``repr()`` is asked for.
+        """Return the first rows for notebooks, or the error as text.
 
-        A look proves nothing: that would read the whole table.
+        They are not proved, which would read the whole table.
         """
 
         from hindex.api.rows_html import rows_html
 
-        shown = self.unproved()
-        return rows_html(repr(self), lambda rows: (shown.head(rows), "" if shown is self else "not proved"))
+        preview = self.without_proof()
+        return rows_html(
+            repr(self), lambda rows: (preview.head(rows), "" if preview is self else "not proved")
+        )
 
-    def unproved(self) -> Scan:
-        """The same scan, without a proof where the mode asks for one."""
+    def without_proof(self) -> Scan:
+        """Return the scan without the proof of the ``prove`` mode."""
         if self.mode is not Mode.PROVE:
             return self
-        found = copy.copy(self)
-        found._runner = Runner()
-        return found
+        scan = copy.copy(self)
+        scan._runner = Runner()
+        return scan
 
     @property
     def predicate(self) -> Predicate | None:
@@ -147,17 +148,17 @@ class Scan:
 
     @property
     def selected_columns(self) -> tuple[ColumnName, ...] | None:
-        """The columns of the table that are asked for; None for all."""
+        """The selected columns of the table; None for all."""
         return self._columns
 
     @property
     def row_limit(self) -> int | None:
-        """The greatest number of rows; None for all."""
+        """The limit of the number of rows; None for all."""
         return self._limit
 
     @property
     def order(self) -> Order | None:
-        """The order of the rows; None for that of the files."""
+        """The order of the rows; None for the order of the files."""
         return self._order
 
     @property
@@ -203,25 +204,25 @@ class Scan:
 
     def with_zones(self, zones: ZonesOf) -> Scan:
         """Read timestamps as instants by other time zones."""
-        found = copy.copy(self)
-        found._zones = zones
-        found._last_plan = None
-        return found
+        scan = copy.copy(self)
+        scan._zones = zones
+        scan._last_plan = None
+        return scan
 
     def snapshot(self) -> Snapshot:
-        """The table as it is now."""
+        """Return the current state of the table."""
         return self._snapshot()
 
     def at(self, snapshot: Snapshot) -> Scan:
-        """The same scan of the table as it was then, or, where a data file was deleted since, as it is."""
-        found = copy.copy(self)
-        found._snapshot = KnownSnapshot(snapshot, self._snapshot)
-        return found
+        """Return the scan of a snapshot, or of the current table if a file of the snapshot was deleted."""
+        scan = copy.copy(self)
+        scan._snapshot = KnownSnapshot(snapshot, self._snapshot)
+        return scan
 
     def order_by(
         self, column: ColumnName, *, descending: bool = False, nulls_first: bool | None = None
     ) -> Scan:
-        """The same rows in the order of a column's values; with a limit, the first ones of it.
+        """Return the same rows in the order of a column's values; with a limit, the first ones of it.
 
         An index on the column is walked from its end, and no further than the limit needs.
 
@@ -231,11 +232,11 @@ class Scan:
 
         from hindex.plan.order import Order
 
-        found = copy.copy(self)
-        found._order = Order(column, descending, nulls_first)
-        found._last_plan = None
-        found.plan()
-        return found
+        scan = copy.copy(self)
+        scan._order = Order(column, descending, nulls_first)
+        scan._last_plan = None
+        scan.plan()
+        return scan
 
     def plan(self) -> ScanPlan:
         """Plan the scan against the table's current state.
@@ -244,16 +245,17 @@ class Scan:
         :raises PredicateError: for a predicate that does not fit the columns' types.
         :raises FallbackError: in strict mode, where an index cannot be used.
         """
-        self._last_plan = self._planned(self._runner)
+        self._last_plan = self._make_plan(self._runner)
         return self._last_plan
 
-    def _planned(self, runner: Runner) -> ScanPlan:
+    def _make_plan(self, runner: Runner) -> ScanPlan:
         from hindex.aggregate.top_n import check_order
 
         lookups = () if self._order is None else (self._order.column,)
         make = plan_nothing if self._limit == 0 else plan_scan
         plan = runner.plan(
-            self._snapshot, lambda found: make(found, self._where, self._columns, lookups, zones=self._zones)
+            self._snapshot,
+            lambda snapshot: make(snapshot, self._where, self._columns, lookups, zones=self._zones),
         )
         if self._order is not None:
             check_order(plan, self._order)
@@ -261,59 +263,58 @@ class Scan:
 
     @property
     def schema(self) -> pa.Schema:
-        """The Arrow schema of the rows, as the table was when the scan was last planned."""
+        """The Arrow schema of the rows, according to the last plan."""
         return self._output_schema(self._last_plan or self.plan())
 
     def output_columns(self) -> Sequence[OutputColumn]:
-        """The columns of the rows, as the table was when the scan was last planned."""
+        """Return the columns of the rows, according to the last plan."""
         plan = self._last_plan or self.plan()
         return plan.tasks[0].columns if plan.tasks else plan.columns
 
     def has_keys(self, column: ColumnName) -> bool:
-        """True if a column of the table is compared by what indexes store of it, as the table was when last planned."""
+        """Return True if a column of the table is compared by its index keys, according to the last plan."""
         plan = self._last_plan or self.plan()
-        found = plan.snapshot.schema.resolve(column)
-        return plan.are_keys(OutputColumn(found.name, found.type, found.is_partition))
+        resolved = plan.snapshot.schema.resolve(column)
+        return plan.are_keys(OutputColumn(resolved.name, resolved.type, resolved.is_partition))
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows, a batch for each stripe that has any; of an order, all are read and sorted first."""
+        """Read the rows, a batch for each stripe with rows; with an order, all rows are read and sorted first."""
         return self._stream()[1]
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """The rows as a stream that knows its schema, read as it is consumed: for writers and engines of Arrow.
+        """Read the rows as a stream with a schema, for Arrow writers and engines.
 
-        The files that are being read stay open until it is read to its end or collected: its ``close()``, with which
-        a ``with`` block ends, is Arrow's, and tells nobody here.
+        Files stay open until the stream is exhausted or garbage-collected; Arrow's ``close()`` does not close them.
         """
         return pa.RecordBatchReader.from_batches(*self._stream())
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The stream for Arrow's PyCapsule interface: DuckDB, Polars and pyarrow take a scan as it is."""
+        """Read the rows through Arrow's PyCapsule interface, by which DuckDB, Polars and pyarrow accept a scan."""
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def to_arrow(self) -> pa.Table:
-        """The rows as one table."""
+        """Read the rows as one table."""
 
         def run(runner: Runner) -> pa.Table:
-            plan = self._last_plan = self._planned(runner)
+            plan = self._last_plan = self._make_plan(runner)
             return pa.Table.from_batches(list(self._rows(plan, runner)), self._output_schema(plan))
 
         return self.attempt(run)
 
     def head(self, rows: int = 5) -> pa.Table:
-        """The first rows as one table; no more stripes are read than they need.
+        """Read the first rows as one table, with only the stripes that they need.
 
-        :raises ArgumentError: if ``rows`` is no number of rows.
+        :raises ArgumentError: if ``rows`` is not a number of rows.
         """
         check_limit(rows, "the number of rows", "to_arrow() gives them all")
-        found = copy.copy(self)
-        found._limit = int(rows) if self._limit is None else min(int(rows), self._limit)
-        table = found.to_arrow()
-        self.proof = found.proof
+        scan = copy.copy(self)
+        scan._limit = int(rows) if self._limit is None else min(int(rows), self._limit)
+        table = scan.to_arrow()
+        self.proof = scan.proof
         return table
 
     def to_pandas(self) -> pandas.DataFrame:
-        """The rows as a pandas DataFrame."""
+        """Return the rows as a pandas DataFrame."""
         return self.to_arrow().to_pandas()
 
     def count(self, column: ColumnName | None = None) -> int:
@@ -322,8 +323,8 @@ class Scan:
         No data is read where the indexes decide.
         """
         if column is not None:
-            found: int = self._single(Aggregate(AggregateFunction.COUNT, column, "count"))
-            return found
+            non_null: int = self._aggregate_value(Aggregate(AggregateFunction.COUNT, column, "count"))
+            return non_null
 
         def run(runner: Runner) -> int:
             plan, certain = self._counting_plan(runner), 0
@@ -346,14 +347,14 @@ class Scan:
     def exists(self) -> bool:
         """Return True if there is any row.
 
-        Data is read only if no index finds a row, and only up to the first match.
+        Data is read only if no index decides, and only up to the first match.
         """
 
         def run(runner: Runner) -> bool:
             plan = self._counting_plan(runner)
-            is_there = self._has_rows(plan, runner)
-            self.log(plan, runner, "a row" if is_there else "no row", "EXISTS")
-            return is_there
+            has_rows = self._has_rows(plan, runner)
+            self.log(plan, runner, "a row" if has_rows else "no row", "EXISTS")
+            return has_rows
 
         return self.attempt(run)
 
@@ -363,36 +364,35 @@ class Scan:
             if len(answer.bounds.lower):
                 return True
             deferred.append((task, answer))
-            if len(deferred) > _MOST_DEFERRED:
+            if len(deferred) > _MAX_DEFERRED:
                 first, undecided = deferred.pop(0)
                 if first.count(undecided):
                     return True
         return any(run_units(deferred, OpenTask.count, cautious=True))
 
     def min(self, column: ColumnName) -> Any:  # noqa: ANN401 a value of the column's type
-        """The least value of a column that is not NULL; None where there is none."""
-        return self._single(Aggregate(AggregateFunction.MIN, column, "min"))
+        """Return the least non-null value of a column; None if there is none."""
+        return self._aggregate_value(Aggregate(AggregateFunction.MIN, column, "min"))
 
     def max(self, column: ColumnName) -> Any:  # noqa: ANN401 a value of the column's type
-        """The greatest value of a column that is not NULL, NaN where there is one; None where there is none."""
-        return self._single(Aggregate(AggregateFunction.MAX, column, "max"))
+        """Return the greatest non-null value of a column, NaN if it occurs; None if there is none."""
+        return self._aggregate_value(Aggregate(AggregateFunction.MAX, column, "max"))
 
     def count_distinct(self, column: ColumnName) -> int:
         """Count the distinct non-null values of a column."""
-        found: int = self._single(Aggregate(AggregateFunction.COUNT_DISTINCT, column, "count"))
-        return found
+        count: int = self._aggregate_value(Aggregate(AggregateFunction.COUNT_DISTINCT, column, "count"))
+        return count
 
     def distinct(self, column: ColumnName) -> pa.Array:
-        """The distinct values of a column, ascending; NULL, where it occurs, comes first."""
-        found = self.aggregate([Group(column, "value")], group=[column]).to_arrow()
-        return found.column(0).combine_chunks()
+        """Return the distinct values of a column in ascending order, NULL first if it occurs."""
+        groups = self.aggregate([Group(column, "value")], group=[column]).to_arrow()
+        return groups.column(0).combine_chunks()
 
     def value_counts(self, column: ColumnName, *others: ColumnName) -> pa.Table:
         """Count the rows of each value of a column, NULL included, or of each combination of several columns.
 
-        :returns: the values, ascending, NULL first, a column of them for each one asked for; and their ``count``.
-        :raises ColumnError: for anything but names of columns, which several are told as one by one: a sequence of
-            names is the path of one field.
+        :returns: the values of each column in ascending order, NULL first, and their ``count``.
+        :raises ColumnError: for an unknown column. A sequence of names is the path of one field.
         """
         names = column_names((column, *others), "value_counts")
         groups: list[Item] = [
@@ -408,13 +408,14 @@ class Scan:
         limit: int | None = None,
         having: GroupFilter | None = None,
     ) -> Aggregation:
-        """Aggregates of the rows: one row of them, or one for each combination of values of the columns ``group``.
+        """Aggregate the rows: in one row, or in one for each combination of values of the columns ``group``.
 
-        :param group: a column's name as text, or several columns: ``("a", "b")`` are two, ``[("a", "b")]`` is a field.
-        :param limit: rows of the result at most.
-        :param having: which of the groups are wanted.
-        :raises ArgumentError: if the scan has a limit, ``limit`` is no number of rows, or ``having`` has no ``group``.
-        :raises ArgumentTypeError: if ``items`` is not a list of them, or ``having`` no condition of groups.
+        :param group: a column's name, or several columns: ``("a", "b")`` are two, ``[("a", "b")]`` is a field.
+        :param limit: the greatest number of rows of the result.
+        :param having: a condition of groups.
+        :raises ArgumentError: if the scan has a limit, ``limit`` is not a number of rows, or ``having`` has no
+            ``group``.
+        :raises ArgumentTypeError: for ``items`` or ``having`` of other types.
         """
         if self._limit is not None:
             raise ArgumentError(
@@ -440,30 +441,30 @@ class Scan:
         )
 
     def explain(self, *, analyze: bool = False) -> Explanation:
-        """Explain the indexes' decisions, the data that is left to read, and fallbacks. No rows are read.
+        """Explain the decisions of indexes, the data to read, and fallbacks. No rows are read.
 
-        :param analyze: read the rows, too, and tell what that took.
+        :param analyze: read the rows too, and measure it.
         """
 
         from hindex.explain.scan_explanation import explain_analyze
 
         if not analyze:
-            return self._explained(self._planned(Runner()))
+            return self._explain_plan(self._make_plan(Runner()))
         meter = MetricsCollector()
         runner = Runner(meter=meter)
 
         def run() -> tuple[ScanPlan, int]:
-            plan = self._planned(runner)
+            plan = self._make_plan(runner)
             return plan, sum(batch.num_rows for batch in self._batches(plan, runner))
 
-        return explain_analyze(meter, run, self._explained)
+        return explain_analyze(meter, run, self._explain_plan)
 
     def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
-        """The rows as a Spark DataFrame: read by Spark's executors, or here where they are few.
+        """Return the rows as a Spark DataFrame, read by Spark's executors, or by this process if they are few.
 
         :param spark: the session; that of the connection if None.
-        :raises HindexError: if neither is there.
-        :raises ArgumentTypeError: for what is no session.
+        :raises HindexError: if there is no session.
+        :raises ArgumentTypeError: for another object than a session.
         """
         from hindex.spark.scan import scan_frame
 
@@ -475,7 +476,7 @@ class Scan:
         check_session(session)
         return scan_frame(session, self)
 
-    def _explained(self, plan: ScanPlan) -> Explanation:
+    def _explain_plan(self, plan: ScanPlan) -> Explanation:
         from hindex.explain.scan_explanation import explain_plan
 
         labels = self._names or ()
@@ -488,25 +489,25 @@ class Scan:
             limit=self._limit,
         )
 
-    def _single(self, item: Aggregate) -> Any:  # noqa: ANN401 a value of any type
-        found = self.aggregate([item]).to_arrow().column(0)[0]
+    def _aggregate_value(self, item: Aggregate) -> Any:  # noqa: ANN401 a value of any type
+        value = self.aggregate([item]).to_arrow().column(0)[0]
         try:
-            return found.as_py()
+            return value.as_py()
         except (OverflowError, ValueError):
-            # a year, or bytes, that Python's own types cannot hold: as text
+            # Python cannot represent the year, or the bytes: return a string
             assert item.column is not None
-            of = self._snapshot().schema.resolve(item.column).type
-            return key_value(of, nth_key(array_keys(of, pa.repeat(found, 1)), 0))
+            data_type = self._snapshot().schema.resolve(item.column).type
+            return key_value(data_type, nth_key(array_keys(data_type, pa.repeat(value, 1)), 0))
 
     def _counting_plan(self, runner: Runner) -> ScanPlan:
-        """A plan without columns to read: where rows are only counted, every index that decides pays."""
-        plan = self._last_plan = self._planned(runner)
-        bare = tuple(replace(task, columns=()) for task in plan.tasks)
-        # a proof is of what is run
-        return self.proved(replace(plan, columns=(), tasks=bare))
+        """Return a plan without columns, for counting rows: every index that decides stripes then pays."""
+        plan = self._last_plan = self._make_plan(runner)
+        tasks = tuple(replace(task, columns=()) for task in plan.tasks)
+        # prove the plan that runs
+        return self.proved(replace(plan, columns=(), tasks=tasks))
 
     def proved(self, plan: ScanPlan) -> ScanPlan:
-        """The plan; in prove mode one that reads everything, after both were compared."""
+        """Return the plan; in prove mode, compare it with a full scan, and return the plan of that."""
 
         from hindex.maintain.verification import prove_scan
 
@@ -521,24 +522,24 @@ class Scan:
         if self._order is not None and plan.columns:
             yield from self._ordered(plan, self._order, runner).to_batches()
             return
-        left = self._limit
+        remaining = self._limit
 
         def units() -> Iterator[Unit]:
-            wanted = self._limit
+            unplanned = self._limit
             for task, answer in runner.run_lookups(plan.tasks):
-                yield task, answer.first(wanted)
-                if wanted is not None:
-                    wanted -= len(answer.bounds.lower)
-                    if wanted <= 0:
+                yield task, answer.first(unplanned)
+                if unplanned is not None:
+                    unplanned -= len(answer.bounds.lower)
+                    if unplanned <= 0:
                         return
 
-        for batch in run_units(units(), OpenTask.read, cautious=left is not None):
-            if left is not None:
-                batch = batch.slice(0, left)
-                left -= batch.num_rows
+        for batch in run_units(units(), OpenTask.read, cautious=remaining is not None):
+            if remaining is not None:
+                batch = batch.slice(0, remaining)
+                remaining -= batch.num_rows
             if batch.num_rows:
                 yield batch
-            if left == 0:
+            if remaining == 0:
                 return
 
     def _ordered(self, plan: ScanPlan, order: Order, runner: Runner) -> pa.Table:
@@ -550,7 +551,7 @@ class Scan:
 
         def read(task: OpenTask, answer: StripeResult, pool: ThreadPool) -> pa.RecordBatch:
             batch = task.read(answer, pool, (*task.task.columns, *task.task.lookups))
-            # by number: the order's column may be among the others
+            # columns are numbered: the order's column may also be selected
             return pa.RecordBatch.from_arrays(batch.columns, names=list(map(str, range(width + 1))))
 
         schema = plan.output_schema()
@@ -562,18 +563,18 @@ class Scan:
         return sorted_rows(rows, table.column(width), plan.lookups[0], order).slice(0, self._limit)
 
     def _stream(self) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-        """The schema of the rows and their batches; a plan is made now, and once more if a data file was deleted.
+        """Return the schema and the batches of the rows; plan again, once, if a data file was deleted.
 
-        It is not made anew once a batch was handed out, or where the rows would have another schema.
+        There is no second plan after the first batch, or if it has another schema.
         """
         runner = self._runner.logged()
         try:
-            plan = self._last_plan = self._planned(runner)
+            plan = self._last_plan = self._make_plan(runner)
         except HindexError as error:
             if not is_deleted_file(error):
                 raise
             drop_snapshot(self._snapshot)
-            plan = self._last_plan = self._planned(runner)
+            plan = self._last_plan = self._make_plan(runner)
         schema = self._output_schema(plan)
         first = self._rows(plan, runner)
 
@@ -591,7 +592,7 @@ class Scan:
             drop_snapshot(self._snapshot)
             again = self._runner.logged()
             try:
-                replanned = self._planned(again)
+                replanned = self._make_plan(again)
                 if self._output_schema(replanned) != schema:
                     raise DeletedFileError(
                         "the table was replaced by one with other columns after the query was planned: run it again"
@@ -603,7 +604,7 @@ class Scan:
         return schema, batches()
 
     def _rows(self, plan: ScanPlan, runner: Runner) -> Iterator[pa.RecordBatch]:
-        """The rows of a plan, named; the query is logged at their end, or when nobody wants more of them."""
+        """Yield the rows of a plan with the result's names, and log the query at their end."""
         plan = self.proved(plan)
         batches = self._named(self._batches(plan, runner), self._output_schema(plan))
 
@@ -621,7 +622,7 @@ class Scan:
         return logged()
 
     def attempt(self, run: Callable[[Runner], T]) -> T:
-        """The result of reading the rows in some way, see :meth:`~hindex.scan.task_runner.Runner.attempt`."""
+        """Run a way to read the rows, see :meth:`~hindex.scan.task_runner.Runner.attempt`."""
         return self._runner.attempt(run, self._snapshot)
 
     def log(
@@ -633,11 +634,11 @@ class Scan:
         *,
         by_executors: bool = False,
     ) -> None:
-        """Log that the query was run, in one line.
+        """Log the query in one line.
 
-        :param result: such as ``37 rows``.
-        :param columns: what it selects; None for its columns.
-        :param by_executors: Spark's executors are going to read the rows.
+        :param result: the outcome, such as ``37 rows``.
+        :param columns: the select list; the scan's columns if None.
+        :param by_executors: Spark's executors read the rows.
         """
         runner.log(lambda: self._text(columns, plan.snapshot.name), plan, result, by_executors=by_executors)
 
@@ -647,17 +648,17 @@ class Scan:
         return (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in batches)
 
     def _output_schema(self, plan: ScanPlan) -> pa.Schema:
-        found = plan.output_schema()
+        schema = plan.output_schema()
         if self._names is None:
-            return found
-        return pa.schema([field.with_name(name) for field, name in zip(found, self._names, strict=True)])
+            return schema
+        return pa.schema([field.with_name(name) for field, name in zip(schema, self._names, strict=True)])
 
 
 def check_limit(limit: int, what: str = "limit", for_all: str = "leave it out for all rows") -> None:
-    """:raises ArgumentError: for what cannot be a number of rows."""
+    """:raises ArgumentError: if ``limit`` is not a number of rows."""
     if not is_whole(limit):
         raise ArgumentError(f"{what} is {limit!r}: it is a whole number, such as 10")
     if limit < 0:
         raise ArgumentError(f"{what} is {limit}: it cannot be negative")
-    if limit > _MOST_ROWS:
-        raise ArgumentError(f"{what} is {limit}: it cannot be above {_MOST_ROWS}; {for_all}")
+    if limit > _MAX_ROWS:
+        raise ArgumentError(f"{what} is {limit}: it cannot be above {_MAX_ROWS}; {for_all}")

@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from hindex.explain.explanation import Explanation
     from hindex.maintain.verification import ProveReport
 
-#: What Spark calls the column.
+#: Spark's name of the column.
 _EXISTS = "exists()"
 
 
 class Summary(ComputedRows):
-    """An aggregation of a scan's rows, its own rows ordered and cut.
+    """An aggregation of a scan's rows, sorted and limited.
 
-    :param order: the position of the item that its rows are ordered by, and how.
+    :param order: the position of the item to sort by, and the order.
     """
 
     def __init__(
@@ -71,20 +71,22 @@ class Summary(ComputedRows):
 
     def to_arrow(self) -> pa.Table:
         """Compute the rows."""
-        found = self._aggregation.to_arrow()
+        table = self._aggregation.to_arrow()
         if self._order is not None:
-            at, order = self._order
-            found = sorted_rows(found, found.column(at), OutputColumn("", self.columns[at].type), order)
-        return found.slice(0, self._limit)
+            position, order = self._order
+            table = sorted_rows(
+                table, table.column(position), OutputColumn("", self.columns[position].type), order
+            )
+        return table.slice(0, self._limit)
 
     def explain(self, *, analyze: bool = False) -> Explanation:
-        """Say how the rows are computed, see :meth:`~hindex.aggregate.aggregation.Aggregation.explain`."""
-        found = self._aggregation.explain(analyze=analyze)
-        analyzed = found.analyzed
+        """Explain how the rows are computed, see :meth:`~hindex.aggregate.aggregation.Aggregation.explain`."""
+        explanation = self._aggregation.explain(analyze=analyze)
+        analyzed = explanation.analyzed
         if analyzed is not None and self._limit is not None:
             analyzed = replace(analyzed, rows=min(analyzed.rows, self._limit))
         order = "" if self._order is None else f"{self._order[1]}: the result is sorted"
-        return replace(found, order=order, limit=self._limit, analyzed=analyzed)
+        return replace(explanation, order=order, limit=self._limit, analyzed=analyzed)
 
     def with_zones(self, zones: ZonesOf) -> Summary:
         """Aggregate timestamps as instants by other time zones."""
@@ -93,7 +95,7 @@ class Summary(ComputedRows):
 
 
 class Existence(ComputedRows):
-    """One row with one boolean of a name: whether a scan has any row."""
+    """One row with one boolean: True if a scan has any row."""
 
     def __init__(self, scan: Scan, name: str) -> None:
         self._scan = scan
@@ -116,11 +118,11 @@ class Existence(ComputedRows):
         return pa.Table.from_arrays([pa.array([self._scan.exists()])], schema=self.schema)
 
     def explain(self, *, analyze: bool = False) -> Explanation:
-        """Say how the boolean is computed, see :meth:`~hindex.api.scan.Scan.explain`."""
+        """Explain how the boolean is computed, see :meth:`~hindex.api.scan.Scan.explain`."""
         limit = 1 if self._scan.row_limit is None else min(self._scan.row_limit, 1)
-        found = self._scan.narrowed(self._scan.predicate, [], limit).explain(analyze=analyze)
-        # one row is enough, but that is not what was asked
-        return replace(found, limit=self._scan.row_limit)
+        explanation = self._scan.narrowed(self._scan.predicate, [], limit).explain(analyze=analyze)
+        # one row is enough; the explanation shows the limit of the statement
+        return replace(explanation, limit=self._scan.row_limit)
 
     def with_zones(self, zones: ZonesOf) -> Existence:
         """Compare timestamps as instants by other time zones."""
@@ -128,9 +130,9 @@ class Existence(ComputedRows):
 
 
 def run_select(scan: Scan, select: Select | SelectExists) -> ScanRows | Summary | Existence:
-    """Return the rows, the summary or the existence that a SELECT statement asks for.
+    """Return the rows, the summary or the existence that a SELECT statement selects.
 
-    :param scan: of all rows of the table, in the mode that is wanted.
+    :param scan: a scan of all rows of the table.
     :raises ColumnError: for an unknown column.
     """
     if isinstance(select, SelectExists):
@@ -138,7 +140,7 @@ def run_select(scan: Scan, select: Select | SelectExists) -> ScanRows | Summary 
         assert isinstance(rows, ScanRows)
         return Existence(rows.scan, _EXISTS if select.alias is None else select.alias)
     items = select.items
-    found = scan.narrowed(
+    selection = scan.narrowed(
         select.where,
         None if items is None else [item.value.parts for item in items if isinstance(item.value, ColumnRef)],
         None if select.is_aggregate else select.limit,
@@ -146,27 +148,27 @@ def run_select(scan: Scan, select: Select | SelectExists) -> ScanRows | Summary 
     )
     if not select.is_aggregate:
         if select.order is None:
-            return ScanRows(found)
+            return ScanRows(selection)
         assert isinstance(select.order.value, ColumnRef)
-        ordered = found.order_by(
+        ordered = selection.order_by(
             select.order.value.parts,
             descending=select.order.descending,
             nulls_first=select.order.nulls_first,
         )
         return ScanRows(ordered)
-    wanted: list[Item] = []
+    outputs: list[Item] = []
     for item in items or ():
         if isinstance(item.value, AggregateCall):
-            wanted.append(_aggregate(item.value, item.name))
+            outputs.append(_aggregate(item.value, item.name))
         else:
-            wanted.append(Group(item.value.parts, item.name))
-    # rows that are sorted are cut afterwards
+            outputs.append(Group(item.value.parts, item.name))
+    # rows are sorted before they are limited
     limit = None if select.order is not None and select.limit != 0 else select.limit
     groups = [column.parts for column in select.groups]
     having = None if select.having is None else _group_filter(select.having, select.groups)
-    summary = found.aggregate(wanted, groups, limit, having)
+    summary = selection.aggregate(outputs, groups, limit, having)
     return Summary(
-        found, summary, None if select.order is None else _sorted(select, select.order), select.limit
+        selection, summary, None if select.order is None else _sorted(select, select.order), select.limit
     )
 
 
@@ -175,9 +177,9 @@ def _aggregate(call: AggregateCall, name: str) -> Aggregate:
 
 
 def _group_filter(having: Having, groups: Sequence[ColumnRef]) -> GroupFilter:
-    """A condition of groups with the columns that it may be on.
+    """Return a condition of groups with the columns that it may name.
 
-    :raises ColumnError: for a column that is called like an aggregate.
+    :raises ColumnError: for a column with the name of an aggregate.
     """
     calls = [_aggregate(call, str(call)) for call in having.calls]
     for group in groups:
@@ -188,7 +190,7 @@ def _group_filter(having: Having, groups: Sequence[ColumnRef]) -> GroupFilter:
 
 def _sorted(select: Select, order: SortItem) -> tuple[int, Order]:
     """Return the position and the direction of the item that orders the result."""
-    for at, item in enumerate(select.items or ()):
+    for position, item in enumerate(select.items or ()):
         if is_same_value(item.value, order.value):
-            return at, Order(item.name, order.descending, order.nulls_first)
+            return position, Order(item.name, order.descending, order.nulls_first)
     raise ColumnError(f"{order.value} is not selected: name it in the list, or leave ORDER BY out")

@@ -1,4 +1,4 @@
-"""PySpark columns as predicates: the tree that a column is before Spark resolves it, read node by node."""
+"""Convert PySpark columns to predicates: their unresolved trees, node by node."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ _COMPARISONS = {op.value: op for op in ComparisonOp} | {"==": ComparisonOp.EQ}
 _ARITHMETIC = {op.value: op for op in ArithmeticOp if op is not ArithmeticOp.DIV}
 _CHAINS: dict[str, Callable[[Iterable[Predicate]], Predicate]] = {"and": all_of, "or": any_of}
 _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
-#: java.sql.Date has the Julian calendar before.
+#: Before it, java.sql.Date uses the Julian calendar.
 _FIRST_DATE = datetime.date(1582, 10, 15)
 
 
 def column_predicate(column: Any) -> Predicate:  # noqa: ANN401
-    """The predicate of a column of a classic session.
+    """Return the predicate of a column of a classic session.
 
-    :raises PredicateError: for a column of Spark Connect, or what is not evaluated here: naming it.
+    :raises PredicateError: for a column of Spark Connect, and one with an unsupported expression.
     """
     if not hasattr(column, "_jc"):
         raise PredicateError(f"a column of Spark Connect cannot be read here: {_REMEDY}")
@@ -95,7 +95,7 @@ def _expression(node: Any) -> Expression:  # noqa: ANN401
 
 
 def _chain(node: Any) -> list[Any]:  # noqa: ANN401
-    """The operands of nested ANDs, or ORs, from left to right; they may be nested thousands of times."""
+    """Return the operands of nested ANDs, or ORs, from left to right; they may be nested thousands of times."""
     name, operands, stack = node.functionName(), [], [node]
     while stack:
         part = stack.pop()
@@ -159,13 +159,13 @@ def _literal(value: Any) -> Literal:  # noqa: ANN401
 
 
 def _timestamp(value: Any) -> Literal:  # noqa: ANN401
-    """An instant as text: as the session's clock shows it where that is UTC's, otherwise with its zone.
+    """Return the literal of an instant: in the session's time zone if that is UTC, otherwise with an offset.
 
     :raises PredicateError: without a session.
     """
     from pyspark.sql import SparkSession
 
-    # a thread of its own has no active one
+    # other threads have no active session
     session = SparkSession.getActiveSession() or SparkSession._instantiatedSession
     if session is None:
         raise PredicateError(

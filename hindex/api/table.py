@@ -1,4 +1,4 @@
-"""A table and its indexes, as users handle them."""
+"""Tables: scans, and the creation and maintenance of indexes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal, overload
 
-from hindex.api.attribute_hints import TABLE_NAMES, raise_missing_attribute
 from hindex.api.index import Index, IndexSpec, new_entry
 from hindex.api.predicate_input import Where, parse_condition
 from hindex.api.scan import Scan, check_limit
@@ -38,7 +37,7 @@ from hindex.table.listing import Listing, list_data_files
 from hindex.table.partitions import CatalogPartitions
 from hindex.table.schema import ColumnName, DeclaredSchema, TableSchema
 from hindex.table.transactional import AcidOptions
-from hindex.validation import check_names, check_text
+from hindex.validation import check_names, check_string, raise_missing_attribute
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -55,10 +54,10 @@ if TYPE_CHECKING:
         VacuumResult,
     )
 
-#: Characters that are kept of why an index is in quarantine.
-_MOST_TOLD = 500
+#: Characters that a manifest keeps of the reason for a quarantine.
+_MAX_REASON_CHARACTERS = 500
 
-#: Definitions are written to the catalog at most so many times, until they are there beside what other writers set.
+#: Attempts to write definitions to the catalog beside concurrent writers.
 _MAX_WRITES = 5
 
 __all__ = ["Index", "IndexSpec", "Table"]
@@ -67,8 +66,8 @@ __all__ = ["Index", "IndexSpec", "Table"]
 class Table:
     """A table of ORC files, by path, URI or Spark catalog name.
 
-    ``check`` is told every snapshot, and raises where it must not be used. ``options`` are of transactional tables.
-    ``partitions`` asks the catalog that has the table for those of now, ``declared`` for its schema.
+    ``check`` validates every snapshot. ``options`` are those of a transactional table. ``partitions`` and ``declared``
+    read the current partitions and schema from the table's catalog.
     """
 
     def __init__(
@@ -90,7 +89,7 @@ class Table:
         self._options = options
         self._partitions = partitions
         self._declared = declared
-        #: The definitions of its indexes in the catalog that has it, which outlive a store beside its files.
+        #: The definitions of its indexes in its catalog, which outlive a store within its directory.
         self.definitions: Definitions | None = None
 
     @cached_property
@@ -99,10 +98,10 @@ class Table:
 
         return Builds(self.name, self._store, self._session)
 
-    if not TYPE_CHECKING:  # else type checkers would take every name for one that there is
+    if not TYPE_CHECKING:  # type checkers would accept every name
 
         def __getattr__(self, name: str) -> object:
-            return raise_missing_attribute(self, name, "a table", TABLE_NAMES, [("table.scan()", Scan)])
+            return raise_missing_attribute(self, name, "a table", [("table.scan()", Scan)])
 
     def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in self.__dict__.items() if name != "_builds"}
@@ -111,17 +110,17 @@ class Table:
         return f"Table({self.name!r})" if self.name == self.uri else f"Table({self.name!r}, uri={self.uri!r})"
 
     def snapshot(self, options: AcidOptions | None = None, *, compare: bool = False) -> Snapshot:
-        """The table as it is now: files, schema, and what its indexes cover.
+        """Return the current state of the table: files, schema, and the files that its indexes cover.
 
-        :param options: how it is read if it is transactional; None for the table's own.
-        :param compare: look into all files that seem to be as they were indexed.
+        :param options: how a transactional table is read; the table's own options if None.
+        :param compare: compare the checksums of all files whose fingerprints are unchanged.
         """
-        found = self.unchecked_snapshot(options, compare=compare)
-        self.check(found)
-        return found
+        snapshot = self.unchecked_snapshot(options, compare=compare)
+        self.check(snapshot)
+        return snapshot
 
     def unchecked_snapshot(self, options: AcidOptions | None = None, *, compare: bool = False) -> Snapshot:
-        """As :meth:`snapshot`, but :meth:`check` has to be asked before rows are read by it."""
+        """Return the current state; call :meth:`check` before rows are read by it."""
         return take_snapshot(
             self.uri,
             self._store,
@@ -133,7 +132,7 @@ class Table:
         )
 
     def check(self, snapshot: Snapshot) -> None:
-        """Compare a snapshot with what the catalog that has the table says of it.
+        """Compare a snapshot with the table's description in its catalog.
 
         :raises TableError: naming the first difference.
         """
@@ -141,21 +140,21 @@ class Table:
             self._check(snapshot)
 
     def catalog_partitions(self) -> CatalogPartitions | None:
-        """The partitions that a catalog has of the table now; None where it was not found in one, or has none."""
+        """Return the current partitions in the catalog; None for a table by path, or without partitions."""
         return None if self._partitions is None else self._partitions()
 
     def declared_schema(self) -> DeclaredSchema | None:
-        """Return the schema that a catalog has of the table now; None where it was not found in one."""
+        """Return the current schema in the catalog; None for a table by path."""
         return None if self._declared is None else self._declared()
 
     @property
     def schema(self) -> TableSchema:
-        """The columns with their types, and which of them are partitions, as the table is now."""
+        """The current columns with their types, and the partition columns among them."""
         return self.snapshot().schema
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of the columns, in Spark's order: those of partitions are last."""
+        """The names of the columns, in Spark's order: partition columns last."""
         return self.schema.names
 
     def scan(
@@ -167,13 +166,13 @@ class Table:
         mode: str | Mode | None = None,
         valid_write_ids: str | None = None,
     ) -> Scan:
-        """A scan of ``columns`` (all if None) of the rows that ``where`` keeps, at most ``limit``.
+        """Return a scan of ``columns`` (all if None) of the rows that satisfy ``where``, at most ``limit``.
 
         :param where: SQL text, ``hindex.col(...)`` with a comparison, a PyArrow expression, a PySpark column, or a
             predicate from :func:`hindex.sql.parse_predicate`.
         :param mode: ``lenient``, ``strict`` or ``prove``, see :func:`hindex.connect`; the connection's if None.
-        :param valid_write_ids: what is seen of a transactional table; None for what the table was found with.
-        :raises StatementError: if the text is not a predicate.
+        :param valid_write_ids: the visible write ids of a transactional table; the table's own if None.
+        :raises StatementError: if a string is not a predicate.
         """
         if limit is not None:
             check_limit(limit)
@@ -216,101 +215,106 @@ class Table:
         return IndexedDataset(self)
 
     def indexes(self) -> list[Index]:
-        """The table's indexes in order of creation, with how fresh they are.
+        """Return the table's indexes in order of creation, with their freshness.
 
         :raises TableError: if the table does not exist.
         :raises StoreError: if the manifest cannot be read.
         """
-        return self._indexes(*self._defined(self._writable()))
+        return self._indexes(*self._with_lost_indexes(self._indexable_snapshot()))
 
     def indexes_being_built(self) -> list[Index]:
-        """Indexes that are being built for the first time, as their builders tell; the table has none of them yet.
+        """Return indexes that are being built for the first time, according to their builders.
 
         :raises StoreError: if the store cannot be read.
         """
-        snapshot = self._writable()
-        known = {entry.id for entry in self._defined(snapshot)[0].manifest.indexes}
+        snapshot = self._indexable_snapshot()
+        recorded_ids = {entry.id for entry in self._with_lost_indexes(snapshot)[0].manifest.indexes}
         return [
             Index(self, entry, snapshot, building=notice)
             for notice in self._store.builds()
             for entry in notice.indexes
-            if entry.id not in known
+            if entry.id not in recorded_ids
         ]
 
     def _indexes(
         self, snapshot: Snapshot, lost: Collection[str] = (), entries: Sequence[IndexEntry] | None = None
     ) -> list[Index]:
-        """Some indexes, all if None. ``lost`` are the ids of those that only the catalog defines."""
+        """Return indexes, all if None. ``lost`` are the ids of those that only the catalog defines."""
         building = {entry.id: notice for notice in self._store.builds() for entry in notice.indexes}
         return [
             Index(self, entry, snapshot, building=building.get(entry.id), is_lost=entry.id in lost)
             for entry in (snapshot.manifest.indexes if entries is None else entries)
         ]
 
-    def _defined(self, snapshot: Snapshot) -> tuple[Snapshot, frozenset[str]]:
-        """Return a snapshot with the indexes that only the catalog defines, too, and the ids of these.
+    def _with_lost_indexes(self, snapshot: Snapshot) -> tuple[Snapshot, frozenset[str]]:
+        """Return a snapshot with the indexes that only the catalog defines, and their ids.
 
-        Their files were deleted with the table's, by a write that replaces the table's directory.
+        A write that replaced the table's directory has deleted their files.
         """
         lost = self._lost(snapshot.manifest)
-        found = replace(snapshot, manifest=with_indexes(snapshot.manifest, lost))
-        return found, frozenset(entry.id for entry in lost)
+        defined = replace(snapshot, manifest=with_indexes(snapshot.manifest, lost))
+        return defined, frozenset(entry.id for entry in lost)
 
     def _lost(self, manifest: Manifest) -> tuple[IndexEntry, ...]:
         return () if self.definitions is None else lost_indexes(manifest, self.definitions.read())
 
-    def _recorded(self) -> Manifest:
-        """Return the store's latest manifest, without a look at the table.
+    def _stored_manifest(self) -> Manifest:
+        """Return the store's latest manifest; the table is not listed.
 
         :raises StoreError: if it cannot be read.
         """
         return self._store.load() or Manifest.empty(self.uri)
 
-    def _keep_definitions(self, dropped: str | None = None) -> None:
-        """Let the catalog keep what the store's indexes are, and forget an index by its id.
+    def _save_definitions(self, dropped: str | None = None) -> None:
+        """Save the definitions of the store's indexes in the catalog, and remove that of a dropped index.
 
-        Spark sets all properties of a table, those that it read a moment before among them: of two writers at once, one
-        may undo the other's change. So each looks again when it has written, and the last one repairs it.
+        Spark sets all properties of a table at once, so one of two concurrent writers may undo the other's change.
+        Therefore each writer reads the definitions again after a write, and the last one repairs them.
         """
         if self.definitions is None:
             return
         definitions = self.definitions.read()
         removed = {dropped} if dropped else set()
         for _ in range(_MAX_WRITES):
-            changed, superseded = changed_definitions(self._recorded(), definitions)
+            changed, superseded = changed_definitions(self._stored_manifest(), definitions)
             if not self.definitions.write(changed, [*removed.union(superseded)]):
                 return
             definitions = self.definitions.read()
             removed &= {entry.id for entry in definitions}
 
     def recorded_indexes(self, *, building: bool = False) -> list[Index]:
-        """As :meth:`indexes`; where the table is gone or cannot be read, their status says so.
+        """Return the indexes; if the table is gone or cannot be read, their status says so.
 
-        :param building: also those of :meth:`indexes_being_built`.
+        :param building: include those of :meth:`indexes_being_built`.
         """
         try:
             return self.indexes() + (self.indexes_being_built() if building else [])
         except (TableError, OrcError) as error:
-            nothing = Snapshot(
-                self.name, self._store, Listing(self.uri, False, ()), self._recorded(), TableSchema(()), ()
+            recorded = Snapshot(
+                self.name,
+                self._store,
+                Listing(self.uri, False, ()),
+                self._stored_manifest(),
+                TableSchema(()),
+                (),
             )
-            nothing, _ = self._defined(nothing)
+            recorded, _ = self._with_lost_indexes(recorded)
             is_gone = isinstance(error, TableNotFoundError)
             return [
-                Index(self, entry, nothing, str(error), is_gone=is_gone) for entry in nothing.manifest.indexes
+                Index(self, entry, recorded, str(error), is_gone=is_gone)
+                for entry in recorded.manifest.indexes
             ]
 
     def has_index(self, name: str) -> bool:
-        """Return True if the table's store, or its catalog, records an index of this name. The table's files are not
-        read.
+        """Return True if the table's store or catalog has an index of this name; no data files are read.
 
         :raises StoreError: if the manifest cannot be read.
         """
-        manifest = self._recorded()
+        manifest = self._stored_manifest()
         return with_indexes(manifest, self._lost(manifest)).find_index(name) is not None
 
     def index_names(self) -> list[str]:
-        """The names of the indexes that the table's store records; the table itself is not looked at.
+        """Return the names of the indexes in the table's store; the table is not listed.
 
         :raises StoreError: if the manifest cannot be read.
         """
@@ -318,16 +322,16 @@ class Table:
         return [] if manifest is None else [entry.name for entry in manifest.indexes]
 
     def is_transactional(self) -> bool:
-        """Return True if the table, or a part of it, is transactional. Its files are listed, but not opened."""
+        """Return True if the table, or a part of it, is transactional. Files are listed, not opened."""
         return bool(list_data_files(self.uri, name=self.name, options=self._options).transactional)
 
     def index(self, name: str) -> Index:
-        """One index.
+        """Return one index.
 
-        :raises IndexNotFoundError: if there is none of that name.
+        :raises IndexNotFoundError: if there is no index of that name.
         :raises StoreError: if the manifest cannot be read.
         """
-        snapshot, lost = self._defined(self._writable())
+        snapshot, lost = self._with_lost_indexes(self._indexable_snapshot())
         return self._indexes(snapshot, lost, [snapshot.manifest.index(name)])[0]
 
     @overload
@@ -378,17 +382,17 @@ class Table:
     ) -> Index | BuildEstimate:
         """Build an index with Spark and commit it. See :meth:`create_indexes` and :class:`IndexSpec`.
 
-        :param dry_run: build nothing: return what would be read and about how large the index would be.
+        :param dry_run: build nothing; estimate the data to read and the size of the index.
         """
 
         from hindex.maintain.estimate import estimate_build
 
         spec = IndexSpec(name, column, using, where, properties, comment, annotations, deferred)
         if dry_run:
-            snapshot = self._filled()
-            there = snapshot.manifest.find_index(name)
-            if if_not_exists and there is not None:
-                return Index(self, there, snapshot)
+            snapshot = self._non_empty_snapshot()
+            existing = snapshot.manifest.find_index(name)
+            if if_not_exists and existing is not None:
+                return Index(self, existing, snapshot)
             entry = new_entry(spec, snapshot)
             check_new_index(snapshot.manifest, entry)
             return estimate_build(self.name, snapshot, entry, self._builds.planned(snapshot, [entry]))
@@ -397,16 +401,16 @@ class Table:
     def create_indexes(self, specs: Sequence[IndexSpec], *, if_not_exists: bool = False) -> list[Index]:
         """Build several indexes in one pass over the data and commit them together.
 
-        :param if_not_exists: leave out those whose name is taken.
+        :param if_not_exists: skip indexes whose name is taken.
         :raises IndexExistsError: if an index of the name, or of the same column and type, exists.
         :raises ColumnError: if a column cannot be resolved, or its type cannot be indexed.
         :raises BuildError: if the Spark job fails; the table's indexes are then as they were.
         :raises StoreError: if the manifest cannot be read or written.
         """
-        given: object = specs
-        if not isinstance(given, Sequence) or not all(isinstance(spec, IndexSpec) for spec in given):
+        value: object = specs
+        if not isinstance(value, Sequence) or not all(isinstance(spec, IndexSpec) for spec in value):
             raise ArgumentTypeError(f"specs is {specs!r}: it is a list of hindex.IndexSpec")
-        snapshot = self._filled()
+        snapshot = self._non_empty_snapshot()
         entries, manifest = [], snapshot.manifest
         for spec in specs:
             if if_not_exists and manifest.find_index(spec.name) is not None:
@@ -417,7 +421,7 @@ class Table:
             entries.append(entry)
         if entries:
             self._builds.create(snapshot, entries, if_not_exists=if_not_exists)
-            self._keep_definitions()
+            self._save_definitions()
         after = self.snapshot()
         return [Index(self, after.manifest.index(spec.name), after) for spec in specs]
 
@@ -430,11 +434,10 @@ class Table:
     ) -> RefreshResult:
         """Bring indexes (all if None) up to date in one pass over the files that changed or were added.
 
-        Entries of files that are gone are forgotten. Where nothing changed, nothing is written and Spark is
-        not started.
+        Entries of deleted files are dropped. If nothing changed, nothing is written and Spark does not start.
 
         :param where: only files of these partitions, a predicate on partition columns.
-        :param dry_run: only tell what would be done.
+        :param dry_run: change nothing; return the planned changes.
         :raises IndexNotFoundError: if there is no index of a name, or it does not cover these partitions.
         :raises BuildError: if the Spark job fails; the indexes are then as they were.
         """
@@ -442,8 +445,8 @@ class Table:
         from hindex.build.job import plan_build
 
         names = None if names is None else check_names(names, "names")
-        # of other files of the same length and time, the columns are not those that are recorded
-        snapshot, lost = self._defined(self._writable(compare=where is None))
+        # a file may be replaced by one of the same length and mtime, with other columns
+        snapshot, lost = self._with_lost_indexes(self._indexable_snapshot(compare=where is None))
         manifest = snapshot.manifest
         if not manifest.indexes:
             raise IndexNotFoundError(
@@ -455,65 +458,65 @@ class Table:
         entries = (
             list(manifest.indexes) if names is None else list({item.id: item for item in named}.values())
         )
-        part = self._part(snapshot, entries if names is not None else [], where, "refresh")
+        part = self._partition_snapshot(snapshot, entries if names is not None else [], where, "refresh")
         plan = plan_build(part, entries, fresh=find_fresh_paths(part))
-        # the plan has every file of those that are in quarantine
-        anew = {entry.id for entry in entries if entry.quarantined is not None and where is None}
-        listed = ", ".join(entry.name for entry in entries)
+        # the plan has every file of quarantined indexes
+        rebuilt = {entry.id for entry in entries if entry.quarantined is not None and where is None}
+        index_names = ", ".join(entry.name for entry in entries)
         result = self._builds.bring_up_to_date(
             snapshot,
             plan,
             entries,
-            anew=anew,
+            anew=rebuilt,
             restored=[entry for entry in entries if entry.id in lost],
-            statement=f"REFRESH INDEX {listed} ON {self.name}",
+            statement=f"REFRESH INDEX {index_names} ON {self.name}",
             is_whole=where is None,
             dry_run=dry_run,
         )
         if not dry_run:
-            self._keep_definitions()
+            self._save_definitions()
         return result
 
     def rebuild_index(self, name: str, *, where: Where | None = None) -> RefreshResult:
-        """Build an index anew from every file, or from those of some partitions; until then the old one serves.
+        """Build an index again from every file, or from those of some partitions; the old one serves meanwhile.
 
         Parameters and errors are those of :meth:`refresh_indexes`.
         """
 
         from hindex.build.job import plan_build
 
-        snapshot, lost = self._defined(self._writable(compare=where is None))
+        snapshot, lost = self._with_lost_indexes(self._indexable_snapshot(compare=where is None))
         entry = snapshot.manifest.index(name)
-        part = self._part(snapshot, [entry], where, "rebuild")
-        anew = {entry.id} if where is None else ()
+        part = self._partition_snapshot(snapshot, [entry], where, "rebuild")
+        rebuilt = {entry.id} if where is None else ()
         plan = plan_build(part, [entry])
         statement = f"ALTER INDEX {entry.name} ON {self.name} REBUILD"
         result = self._builds.bring_up_to_date(
             snapshot,
             plan,
             [entry],
-            anew=anew,
+            anew=rebuilt,
             restored=[entry] if entry.id in lost else [],
             statement=statement,
             is_whole=where is None,
         )
-        self._keep_definitions()
+        self._save_definitions()
         return result
 
     def drop_index(self, name: str, *, if_exists: bool = False, where: Where | None = None) -> DropResult:
         """Remove an index, or its part for some partitions.
 
         :param where: partitions by their values, such as ``p = 1`` or ``p IN (1, 2)``.
-        :raises IndexNotFoundError: if there is none of that name, unless ``if_exists``; if it was not created with
+        :raises IndexNotFoundError: if there is no index of that name, unless ``if_exists``; if it was not created with
             ``where``, or does not cover these partitions.
-        :raises TableError: if there is none because there is no such table.
+        :raises TableError: if the table does not exist.
         """
 
         from hindex.maintain.manifest_changes import dropped
         from hindex.maintain.results import DropResult
 
         predicate = parse_condition(where)
-        snapshot = None if predicate is None else self._writable()
+        snapshot = None if predicate is None else self._indexable_snapshot()
         result = DropResult(name, self.name, None, 0, False)
         dropped_id: str | None = None
 
@@ -534,27 +537,29 @@ class Table:
                 result = DropResult(name, self.name, None, 0, False)
                 if if_exists:
                     return manifest
-                self._check_there()  # a table that is not there is the mistake to tell
+                self._check_exists()  # a missing table is the mistake to report
                 return drop_index(manifest, name)
             new, result = dropped(manifest, entry, predicate, snapshot, self.name)
             dropped_id = entry.id if new.find_index(name) is None else None
             return new
 
         self._store.commit(change)
-        self._keep_definitions(dropped_id)
+        self._save_definitions(dropped_id)
         return result
 
     def quarantine_indexes(self, names: Sequence[str], why: str) -> None:
-        """Use indexes no more until they are built anew by a refresh or a rebuild.
+        """Quarantine indexes until a refresh or rebuild builds them again.
 
-        :param why: shown with their status.
+        :param why: the reason, shown in their status.
         """
 
         def change(manifest: Manifest) -> Manifest:
             for name in names:
                 entry = manifest.find_index(name)
                 if entry is not None:
-                    manifest = update_index(manifest, replace(entry, quarantined=why[:_MOST_TOLD]))
+                    manifest = update_index(
+                        manifest, replace(entry, quarantined=why[:_MAX_REASON_CHARACTERS])
+                    )
             return manifest
 
         self._store.commit(change)
@@ -562,7 +567,7 @@ class Table:
     def rename_index(self, name: str, new_name: str) -> RenameResult:
         """Give an index another name.
 
-        :raises IndexNotFoundError: if there is none of that name.
+        :raises IndexNotFoundError: if there is no index of that name.
         :raises IndexExistsError: if the new name is taken.
         """
 
@@ -570,7 +575,7 @@ class Table:
 
         if not new_name:
             raise ColumnError("an index needs a name")
-        check_text(new_name, "the name of an index", "by_id")
+        check_string(new_name, "the name of an index", "by_id")
         lost: IndexEntry | None = None
 
         def change(manifest: Manifest) -> Manifest:
@@ -584,54 +589,54 @@ class Table:
         if lost is not None and self.definitions is not None:
             self.definitions.write([lost])
         else:
-            self._keep_definitions()
+            self._save_definitions()
         return RenameResult(name, new_name, self.name)
 
     def check_indexes(self, names: Sequence[str] | None = None, *, verify: bool = False) -> list[CheckResult]:
         """Check indexes (all if None): freshness, and presence of their files.
 
-        :param verify: also read a sample of stripes, and compare what the index says with their values.
+        :param verify: also compare a sample of stripes with the index.
         :raises IndexNotFoundError: if there is no index of a name.
         :raises StoreError: if the manifest cannot be read.
         """
 
         from hindex.maintain.checks import check_index
 
-        found = self.recorded_indexes()
+        indexes = self.recorded_indexes()
         if names is not None:
             names = check_names(names, "names")
-            known = {index.name.lower(): index for index in found}
-            raise_missing_attribute = [name for name in names if name.lower() not in known]
-            if raise_missing_attribute:
-                raise no_such_index(raise_missing_attribute[0], [index.name for index in found])
-            found = [known[name.lower()] for name in names]
-        return [check_index(index, self._store, self.snapshot if verify else None) for index in found]
+            by_name = {index.name.lower(): index for index in indexes}
+            unknown = [name for name in names if name.lower() not in by_name]
+            if unknown:
+                raise no_such_index(unknown[0], [index.name for index in indexes])
+            indexes = [by_name[name.lower()] for name in names]
+        return [check_index(index, self._store, self.snapshot if verify else None) for index in indexes]
 
     def vacuum(self, *, retain_hours: float = RETAIN_HOURS, dry_run: bool = False) -> VacuumResult:
-        """Delete what the store does not need: files of failed builds and dropped indexes, superseded manifests.
+        """Delete unreferenced files of the store: of failed builds, dropped indexes and superseded manifests.
 
-        Where the table is gone, the whole store is deleted.
+        If the table is gone, the whole store is deleted.
 
-        :param retain_hours: how long what is not needed stays. A file that a running build has written is not
-            named by any manifest yet, so use less than the longest build takes only where none runs.
-        :param dry_run: only tell what would be deleted.
+        :param retain_hours: the age from which unreferenced files are deleted. A running build's files are
+            unreferenced too: a value below the duration of the longest build is safe only while none runs.
+        :param dry_run: delete nothing; return the files that would be deleted.
         :raises TableNotFoundError: if the table is gone and has no store.
-        :raises StoreError: if the store cannot be read, or something cannot be deleted.
+        :raises StoreError: if the store cannot be read, or a file cannot be deleted.
         """
 
         from hindex.maintain.vacuum import vacuum_store
 
-        gone: TableNotFoundError | None = None
+        table_gone: TableNotFoundError | None = None
         try:
-            self._check_there()
+            self._check_exists()
         except TableNotFoundError as error:
-            gone = error
-        return vacuum_store(self.name, self._store, retain_hours, dry_run=dry_run, table_gone=gone)
+            table_gone = error
+        return vacuum_store(self.name, self._store, retain_hours, dry_run=dry_run, table_gone=table_gone)
 
-    def _check_there(self) -> None:
-        """List the table, whose partitions may all be elsewhere.
+    def _check_exists(self) -> None:
+        """List the table, including partitions outside its directory.
 
-        :raises TableNotFoundError: if there is none.
+        :raises TableNotFoundError: if it does not exist.
         """
         declared = self.declared_schema()
         list_data_files(
@@ -641,33 +646,33 @@ class Table:
             declared=None if declared is None else declared.partitions,
         )
 
-    def _writable(self, *, compare: bool = False) -> Snapshot:
-        """The table now; an error where its manifest cannot be read. ``compare`` is that of :meth:`snapshot`."""
+    def _indexable_snapshot(self, *, compare: bool = False) -> Snapshot:
+        """Return the current state of a table with a readable manifest; ``compare`` as in :meth:`snapshot`."""
         snapshot = self.snapshot(compare=compare)
         snapshot.check_store()
         return snapshot
 
-    def _filled(self) -> Snapshot:
-        snapshot = self._writable()
+    def _non_empty_snapshot(self) -> Snapshot:
+        snapshot = self._indexable_snapshot()
         if not snapshot.files and snapshot.declared is None:
             raise TableError(f"The table is empty. No index will be created. No data files in {self.uri!r}")
         return snapshot
 
-    def _part(
+    def _partition_snapshot(
         self,
         snapshot: Snapshot,
         entries: Sequence[IndexEntry],
         where: Where | None,
         statement: str,
     ) -> Snapshot:
-        """The table's files in the partitions of a predicate, all of which the indexes must cover."""
+        """Return the table's files in the partitions of a predicate; the indexes must cover all of them."""
 
         from hindex.maintain.coverage import check_contains, covered_partitions, partition_filter
 
         predicate = parse_condition(where)
         if predicate is None:
             return snapshot
-        found = partition_filter(predicate, snapshot.schema, statement)
+        partitions = partition_filter(predicate, snapshot.schema, statement)
         for entry in entries:
             check_contains(entry, predicate, snapshot)
-        return covered_partitions(snapshot, found)
+        return covered_partitions(snapshot, partitions)

@@ -1,13 +1,12 @@
-"""``hindex bench``: a predicate on a user's own table, answered by hindex and by others that read the same files.
+"""``hindex bench``: time a predicate on a user's table, with hindex and with other readers of the same files.
 
-All answer in turn, round by round, and their rows are compared. Nothing is written.
+Readers take turns, and their rows are compared. Nothing is written.
 """
 
 from __future__ import annotations
 
 import os
 import statistics
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -18,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.orc
 
-from hindex.cli.comparing import same_rows
+from hindex.cli.comparing import in_turn, ratios, same_rows
 from hindex.errors import HindexError
 from hindex.orc import Kind, OrcReader, OrcType
 from hindex.orc.io.source import resolve_filesystem
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from hindex.api.table import Table
     from hindex.store.snapshot import Snapshot
 
-OURS = "hindex"
+HINDEX = "hindex"
 
 _SCHEMA = pa.schema(
     [
@@ -53,11 +52,11 @@ _SCHEMA = pa.schema(
 )
 
 
-#: Milliseconds: what is read whole in less leaves an index nothing to gain.
+#: Milliseconds; an index gains nothing if a full read takes less.
 _SMALL_MS = 100.0
 
 
-#: Kinds whose values pyarrow gives as Spark does, whatever the file.
+#: Kinds that pyarrow reads as Spark does in every file.
 _PYARROW_KINDS = INTEGER_KINDS | {
     Kind.BOOLEAN,
     Kind.FLOAT,
@@ -66,17 +65,17 @@ _PYARROW_KINDS = INTEGER_KINDS | {
     Kind.VARCHAR,
     Kind.BINARY,
 }
-#: Decimals of more digits overflow in files whose values have scales of their own.
+#: Decimals of more digits overflow in files with a scale per value.
 _SHORT_PRECISION = 18
 
 
 class CannotReadError(Exception):
-    """A reader that cannot take part; the message says why."""
+    """A reader cannot read a table; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """The benchmark query: the predicate as text and parsed, and the columns (all if None)."""
+class BenchQuery:
+    """The query: its predicate as a string and parsed, and its columns (all if None)."""
 
     table: Table
     text: str | None
@@ -93,125 +92,123 @@ def run_bench(
     rounds: int,
     with_spark: bool,
 ) -> pa.Table:
-    """Time all readers in turn, after a round in which their rows are compared.
+    """Compare the rows of all readers, then time them in turn.
 
-    :returns: a row for each reader: milliseconds (median, least, most), and how many times hindex's they are, round by
-        round. One that could not take part has nulls, and a note that says why.
+    :returns: a row for each reader: milliseconds, and their ratios to hindex's of the same round, as median, minimum
+        and maximum. A reader that cannot read the table has nulls, and a note with the reason.
     :raises HindexError: if a reader's rows differ from hindex's.
     """
     from hindex.api.predicate_input import parse_condition
 
     if with_spark:
-        connection.spark()  # which also knows tables by name
-    question = Question(connection.table(name), where, parse_condition(where), columns)
+        connection.spark()  # the session resolves names of tables
+    query = BenchQuery(connection.table(name), where, parse_condition(where), columns)
     readers: dict[str, Callable[[], pa.Table]] = {
-        OURS: question.table.scan(question.where, columns).to_arrow,
-        "pyarrow": lambda: pyarrow_rows(question),
+        HINDEX: query.table.scan(query.where, columns).to_arrow,
+        "pyarrow": lambda: pyarrow_rows(query),
     }
     if with_spark:
-        readers["Spark"] = _spark_reader(connection, name, question)
-    question.table.scan(question.where, columns).plan()  # a mistake is told before anything is shown
+        readers["Spark"] = _spark_reader(connection, name, query)
+    query.table.scan(query.where, columns).plan()  # raises mistakes in the query before progress is shown
     progress = connection.progress
-    left_out: dict[str, str] = {}
+    excluded: dict[str, str] = {}
     progress.start(len(readers), f"Comparing the rows of {name}")
     try:
-        rows = _compared(readers, left_out, progress.advance)
+        rows = _compare_rows(readers, excluded, progress.advance)
     finally:
         progress.finish()
-    taken: dict[str, list[float]] = {reader: [] for reader in readers if reader not in left_out}
-    progress.start(len(taken) * rounds, f"Reading {name}")
+    names = [reader for reader in readers if reader not in excluded]
+    progress.start(len(names) * rounds, f"Reading {name}")
     try:
-        for number in range(rounds):
-            # another reader begins each round
-            order = list(taken)[number % len(taken) :] + list(taken)[: number % len(taken)]
-            for reader in order:
-                started = time.perf_counter()
-                readers[reader]()
-                taken[reader].append((time.perf_counter() - started) * 1000)
-                progress.advance()
+        times = dict(
+            zip(
+                names,
+                in_turn(rounds, *(readers[reader] for reader in names), advance=progress.advance),
+                strict=True,
+            )
+        )
     finally:
         progress.finish()
-    described = [_described(reader, rows, taken, left_out.get(reader)) for reader in readers]
+    described = [_reader_row(reader, rows, times, excluded.get(reader)) for reader in readers]
     return pa.Table.from_pylist(described, _SCHEMA)
 
 
-def remark(found: pa.Table) -> str | None:
-    """Return a remark for when hindex is not the fastest, else None."""
-    faster = [row for row in found.to_pylist() if row["ratio"] is not None and row["ratio"] < 1]
+def bench_note(results: pa.Table) -> str | None:
+    """Return a bench_note for when hindex is not the fastest, else None."""
+    faster = [row for row in results.to_pylist() if row["ratio"] is not None and row["ratio"] < 1]
     if not faster:
         return None
-    best = min(faster, key=lambda row: float(row["ratio"]))
-    if best["ms"] < _SMALL_MS:
-        return f"{best['reader']} reads the whole table in {best['ms']:.1f} ms: with so little to read, no index gains"
-    return f"{best['reader']} was faster: `hindex explain` shows which indexes were used, and why others were not"
+    fastest = min(faster, key=lambda row: float(row["ratio"]))
+    if fastest["ms"] < _SMALL_MS:
+        return f"{fastest['reader']} reads the whole table in {fastest['ms']:.1f} ms: no index pays on so little data"
+    return f"{fastest['reader']} was faster: `hindex explain` shows which indexes were used, and why others were not"
 
 
-def _compared(
-    readers: dict[str, Callable[[], pa.Table]], left_out: dict[str, str], advance: Callable[[], None]
+def _compare_rows(
+    readers: dict[str, Callable[[], pa.Table]], excluded: dict[str, str], advance: Callable[[], None]
 ) -> int:
-    """The number of rows, which all readers give alike; those that cannot read are noted."""
-    ours = readers[OURS]()
+    """Compare the rows of all readers and return their number; note readers that cannot read."""
+    ours = readers[HINDEX]()
     advance()
     for name, read in readers.items():
-        if name == OURS:
+        if name == HINDEX:
             continue
         try:
             theirs = read()
         except CannotReadError as error:
-            left_out[name] = str(error)
+            excluded[name] = str(error)
             advance()
             continue
         if not same_rows(ours, theirs):
             raise HindexError(
                 f"hindex finds {ours.num_rows:,} rows and {name} {theirs.num_rows:,}, and they are not the same: "
-                "please report it, with what `hindex check --verify` says of the table"
+                "please report it, with the output of `hindex check --verify`"
             )
         advance()
     rows: int = ours.num_rows
     return rows
 
 
-def _described(
-    reader: str, rows: int, taken: dict[str, list[float]], note: str | None
+def _reader_row(
+    reader: str, rows: int, times_by_reader: dict[str, list[float]], note: str | None
 ) -> dict[str, str | float | None]:
     if note is not None:
-        return {"reader": reader, "note": f"left out: {note}"}
-    times = taken[reader]
-    ratios = [theirs / ours for theirs, ours in zip(times, taken[OURS], strict=True)]
+        return {"reader": reader, "note": f"excluded: {note}"}
+    times = times_by_reader[reader]
+    factors = ratios(times, times_by_reader[HINDEX])
     return {
         "reader": reader,
         "rows": rows,
         "ms": round(statistics.median(times), 3),
         "ms_least": round(min(times), 3),
         "ms_most": round(max(times), 3),
-        "ratio": round(statistics.median(ratios), 3),
-        "ratio_least": round(min(ratios), 3),
-        "ratio_most": round(max(ratios), 3),
+        "ratio": round(statistics.median(factors), 3),
+        "ratio_least": round(min(factors), 3),
+        "ratio_most": round(max(factors), 3),
     }
 
 
-def _spark_reader(connection: Connection, name: str, question: Question) -> Callable[[], pa.Table]:
+def _spark_reader(connection: Connection, name: str, query: BenchQuery) -> Callable[[], pa.Table]:
     spark = connection.spark()
 
     def read() -> pa.Table:
         is_path = "/" in name or Path(name).exists()
-        frame = spark.read.orc(question.table.uri) if is_path else spark.table(name)
-        if question.text is not None:
-            frame = frame.where(question.text)
-        return (frame if question.columns is None else frame.select(*question.columns)).toArrow()
+        frame = spark.read.orc(query.table.uri) if is_path else spark.table(name)
+        if query.text is not None:
+            frame = frame.where(query.text)
+        return (frame if query.columns is None else frame.select(*query.columns)).toArrow()
 
     return read
 
 
-def pyarrow_rows(question: Question) -> pa.Table:
-    """The rows as pyarrow gives them: its ``read_stripe`` for every stripe, on all processors.
+def pyarrow_rows(query: BenchQuery) -> pa.Table:
+    """Read the rows with pyarrow: ``read_stripe`` for every stripe, on all processors.
 
-    Partitions are pruned as everybody does it. The predicate's columns are decoded first, and the others where a row of
-    the stripe matches.
+    Partitions are pruned. The predicate's columns are decoded first, and the others if a row of the stripe matches.
 
-    :raises CannotReadError: where pyarrow may not decode a column: it stops the process on some valid files.
+    :raises CannotReadError: for a column that pyarrow decodes otherwise, or aborts the process on.
     """
-    plan = plan_scan(_unindexed(question.table.snapshot()), question.where, question.columns)
+    plan = plan_scan(_unindexed(query.table.snapshot()), query.where, query.columns)
     if plan.snapshot.listing.transactional:
         raise CannotReadError("the table is transactional")
     schema = output_schema(plan.tasks[0].columns if plan.tasks else plan.columns)
@@ -221,7 +218,7 @@ def pyarrow_rows(question: Question) -> pa.Table:
 
 
 def _unindexed(snapshot: Snapshot) -> Snapshot:
-    """A table as it is to who knows nothing of its indexes."""
+    """Return a snapshot without indexes."""
     return replace(snapshot, manifest=Manifest.empty(snapshot.listing.uri))
 
 
@@ -234,14 +231,14 @@ def _stripes(plan: ScanPlan) -> Iterator[tuple[ScanTask, OrcReader, int]]:
 
 def _stripe(task: ScanTask, reader: OrcReader, stripe: int) -> pa.RecordBatch:
     num_rows = reader.stripes[stripe].num_rows
-    known = {
+    columns = {
         column.name: column for column in (*task.filter_columns, *task.columns) if not column.is_partition
     }
-    bound = bind_paths(task.binding, reader.tail.schema, known)
+    bound = bind_paths(task.binding, reader.tail.schema, columns)
     paths = {name: item.path for name, item in bound.items()}
     _check(reader, list(paths.values()))
-    filesystem, place = resolve_filesystem(task.uri)
-    file = pyarrow.orc.ORCFile(filesystem.open_input_file(place))
+    filesystem, path = resolve_filesystem(task.uri)
+    file = pyarrow.orc.ORCFile(filesystem.open_input_file(path))
 
     def decoded(columns: Sequence[OutputColumn]) -> dict[str, pa.Array]:
         in_file = {column.name: paths[column.name] for column in columns if column.name in paths}
@@ -250,24 +247,24 @@ def _stripe(task: ScanTask, reader: OrcReader, stripe: int) -> pa.RecordBatch:
         return {column.name: fitted(column, arrays) for column in columns if not column.is_partition}
 
     def fitted(column: OutputColumn, arrays: Mapping[str, pa.Array]) -> pa.Array:
-        of = column.type.to_arrow()
+        data_type = column.type.to_arrow()
         array = arrays.get(column.name)
         if array is None:
-            return pa.nulls(num_rows, of)
-        return array if array.type == of else array.cast(of)
+            return pa.nulls(num_rows, data_type)
+        return array if array.type == data_type else array.cast(data_type)
 
-    found = decoded(task.filter_columns)
-    matches = mask(task.filter, found, num_rows)
+    values = decoded(task.filter_columns)
+    matches = mask(task.filter, values, num_rows)
     count = int(np.count_nonzero(matches))
     schema = output_schema(task.columns)
     if not count:
         return pa.RecordBatch.from_pylist([], schema)
-    found |= decoded([column for column in task.columns if column.name not in found])
+    values |= decoded([column for column in task.columns if column.name not in values])
     kept = None if count == num_rows else pa.array(matches)
     arrays = [
         pa.repeat(column.partition_value, count)
         if column.is_partition
-        else (found[column.name] if kept is None else found[column.name].filter(kept))
+        else (values[column.name] if kept is None else values[column.name].filter(kept))
         for column in task.columns
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
@@ -278,8 +275,8 @@ def _check(reader: OrcReader, names: Sequence[str]) -> None:
         data_type = reader.column_type(name)
         if not _can_read(reader, data_type) or "." in name:
             raise CannotReadError(
-                f"pyarrow is not given column {name!r} ({data_type}) of {reader.path!r}: what it makes of such values "
-                "differs, or stops the process"
+                f"pyarrow cannot read column {name!r} ({data_type}) of {reader.path!r}: it returns other values, or "
+                "aborts the process"
             )
 
 

@@ -1,13 +1,45 @@
-"""Comparing the rows that two readers return."""
+"""Compare readers: their rows, and their times in turn."""
 
 from __future__ import annotations
 
 import math
+import time
 from collections import Counter
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+
+def seconds(run: Callable[[], object]) -> float:
+    """Return the duration of a run."""
+    started = time.perf_counter()
+    run()
+    return time.perf_counter() - started
+
+
+def in_turn(
+    rounds: int, *runs: Callable[[], object], advance: Callable[[], None] = lambda: None
+) -> list[list[float]]:
+    """Return the milliseconds of each run in each round.
+
+    Runs take turns, and another one begins each round, so that a slow moment of the machine affects all of them.
+
+    :param advance: called after each run.
+    """
+    times: list[list[float]] = [[] for _ in runs]
+    for number in range(rounds):
+        for position in range(len(runs)):
+            index = (number + position) % len(runs)
+            times[index].append(round(seconds(runs[index]) * 1000, 4))
+            advance()
+    return times
+
+
+def ratios(over: Sequence[float], under: Sequence[float]) -> list[float]:
+    """Divide the times of one run by those of another, round by round."""
+    return [a / b for a, b in zip(over, under, strict=True)]
 
 
 def same_rows(ours: pa.Table, theirs: pa.Table) -> bool:
@@ -26,7 +58,7 @@ def same_rows(ours: pa.Table, theirs: pa.Table) -> bool:
 
 
 def _bits(table: pa.Table) -> pa.Table:
-    """Floating columns as integers that are equal where the values are."""
+    """Replace floating point columns by integers that are equal where the values are."""
     for at, kind in enumerate(table.schema.types):
         if pa.types.is_floating(kind):
             column = table.column(at)
@@ -38,7 +70,7 @@ def _bits(table: pa.Table) -> pa.Table:
 
 
 def _plain(value: object) -> str:
-    """One nested value as text, equal where the values are."""
+    """Return a nested value as a string; strings are equal where the values are."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key!r}: {_plain(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list | tuple):

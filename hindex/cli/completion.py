@@ -1,4 +1,4 @@
-"""TAB completion in the shell: keywords, quoted paths, and names of the statement's table."""
+"""TAB completion in the shell: keywords, quoted paths, and the names of the statement's table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hindex.errors import HindexError
 if TYPE_CHECKING:
     from hindex.api.connection import Connection
 
-#: What ends a word for the terminal. Not the quotes: it would close them behind what it completes within.
+#: Ends of a word for readline. Quotes are not among them: readline would close them.
 DELIMITERS = " \t\n`(),;=<>!+*%|&"
 
 _TABLE = re.compile(
@@ -41,34 +41,34 @@ class Names:
 class Completer:
     """Completes the word before the cursor.
 
-    :param names: the names of a table, given as it is written; asked once between two statements.
-    :ivar earlier: the lines of the statement before the present one.
+    :param names: returns the names of a table; called once for each table between two statements.
+    :ivar earlier: the previous lines of the statement.
     """
 
     def __init__(self, names: Callable[[str], Names]) -> None:
         self._names = names
         self._known: dict[str, Names] = {}
-        self._found: list[str] = []
+        self._completions: list[str] = []
         self.earlier = ""
 
     def forget(self) -> None:
-        """Ask anew for the names of tables: a statement may have changed them."""
+        """Drop the cached names of tables, which a statement may have changed."""
         self._known.clear()
 
     def __call__(self, word: str, state: int) -> str | None:
-        """One of the words that may stand in the place of ``word``, as the module readline asks for them."""
+        """Return a completion of ``word`` by its number, as the module readline expects."""
         import readline
 
         if state == 0:
             line, begin = readline.get_line_buffer(), readline.get_begidx()
-            self._found = self.candidates(line[: begin + len(word)], begin, line[begin + len(word) :])
-        return self._found[state] if state < len(self._found) else None
+            self._completions = self.candidates(line[: begin + len(word)], begin, line[begin + len(word) :])
+        return self._completions[state] if state < len(self._completions) else None
 
     def candidates(self, line: str, begin: int, after: str = "") -> list[str]:
         """Return the completions of ``line[begin:]``.
 
-        :param line: what is typed before the cursor.
-        :param after: what is typed after it.
+        :param line: the text before the cursor.
+        :param after: the text after it.
         """
         from hindex.sql.lexer import PIECES
 
@@ -85,61 +85,69 @@ class Completer:
             return self._words(text[start:word_at].lstrip(), text[word_at:], after)
         if opened["open"] == "/*":
             return []
-        # the word may begin with the quote, or behind a blank within the quotes
+        # the word begins with the quote, or after a blank within the quotes
         before, inner = text[: opened.end()], text[opened.end() :]
         if before[-2:-1] == before[-1]:
-            # a quote that is doubled within quotes: what stands before it counts too
+            # a doubled quote within quotes
             return []
         if opened["open"] == "`":
-            names = _fitting(self._of_table(text[start:] + after).columns, inner)
-            found = [name.replace("`", "``") for name in names]
+            names = _with_prefix(self._names_in(text[start:] + after).columns, inner)
+            completions = [name.replace("`", "``") for name in names]
         elif _USING.search(before):
-            found = _types(inner)
+            completions = _types(inner)
         else:
-            found = _quoted_paths(inner, opened["open"], is_raw=_RAW.search(before) is not None)
-        return [(before + item)[word_at:] for item in found]
+            completions = _quoted_paths(inner, opened["open"], is_raw=_RAW.search(before) is not None)
+        return [(before + item)[word_at:] for item in completions]
 
     def _words(self, before: str, word: str, after: str) -> list[str]:
         from hindex.sql.help import HELP
         from hindex.sql.predicate import quote_name
 
         if not before:
-            return _cased([*dict.fromkeys(name.split()[0] for name in HELP), *_SHELL_WORDS], word)
+            return _keywords_with_prefix(
+                [*dict.fromkeys(name.split()[0] for name in HELP), *_SHELL_WORDS], word
+            )
         if _USING.search(before):
             return _types(word)
         words = before.split()
         first = words[0].upper()
         if first == "HELP":
-            given = [other.upper() for other in words[1:]]
+            typed = [other.upper() for other in words[1:]]
             names = [name.split() for name in HELP]
-            return _cased(
+            return _keywords_with_prefix(
                 [
-                    name[len(given)]
+                    name[len(typed)]
                     for name in names
-                    if name[: len(given)] == given and len(name) > len(given)
+                    if name[: len(typed)] == typed and len(name) > len(typed)
                 ],
                 word,
             )
         first = {"UPDATE": "REFRESH", "DESC": "DESCRIBE"}.get(first, first)
-        begun = {first, "SELECT"} if first == "EXPLAIN" else {first}
+        statements = {first, "SELECT"} if first == "EXPLAIN" else {first}
         syntax = " ".join(
-            line for name, text in HELP.items() if name.split()[0] in begun for line in text.syntax
+            line for name, text in HELP.items() if name.split()[0] in statements for line in text.syntax
         )
         keywords = dict.fromkeys(
             [*_KEYWORD.findall(syntax), *(_CONDITION if "WHERE" in before.upper() else ())]
         )
         whole = f"{before}{word}{after}"
         if _INDEX.search(before):
-            return [*map(quote_name, _fitting(self._of_table(whole).indexes, word)), *_cased(keywords, word)]
-        return [*map(quote_name, _fitting(self._of_table(whole).columns, word)), *_cased(keywords, word)]
+            return [
+                *map(quote_name, _with_prefix(self._names_in(whole).indexes, word)),
+                *_keywords_with_prefix(keywords, word),
+            ]
+        return [
+            *map(quote_name, _with_prefix(self._names_in(whole).columns, word)),
+            *_keywords_with_prefix(keywords, word),
+        ]
 
-    def _of_table(self, text: str) -> Names:
+    def _names_in(self, text: str) -> Names:
         from hindex.sql.lexer import unescape
 
-        found = _TABLE.search(text)
-        if found is None:
+        match = _TABLE.search(text)
+        if match is None:
             return Names()
-        table = found["name"] or unescape(found["single"] or found["double"])
+        table = match["name"] or unescape(match["single"] or match["double"])
         if table not in self._known:
             try:
                 self._known[table] = self._names(table)
@@ -149,56 +157,56 @@ class Completer:
 
 
 def table_names(connection: Connection, table: str) -> Names:
-    """The names of a table that is a local directory; others, which may be far away, have none here.
+    """Return the names of a table in a local directory; other tables may be slow to reach, and have none.
 
     :raises HindexError: if it cannot be read.
     """
     if not Path(table).is_dir():
         return Names()
-    found = connection.table(table)
-    return Names(found.schema.names, [index.name for index in found.recorded_indexes()])
+    indexed = connection.table(table)
+    return Names(indexed.schema.names, [index.name for index in indexed.recorded_indexes()])
 
 
 def _types(word: str) -> list[str]:
     from hindex.index.index_type import index_type_names
 
-    return _cased(index_type_names(), word)
+    return _keywords_with_prefix(index_type_names(), word)
 
 
-def _cased(keywords: Iterable[str], word: str) -> list[str]:
-    """The keywords that begin with a word, in its letter case."""
+def _keywords_with_prefix(keywords: Iterable[str], word: str) -> list[str]:
+    """Return the keywords that begin with a word, in its letter case."""
     if word and word == word.lower():
-        return _fitting([keyword.lower() for keyword in keywords], word)
+        return _with_prefix([keyword.lower() for keyword in keywords], word)
     return [keyword for keyword in dict.fromkeys(keywords) if keyword.upper().startswith(word.upper())]
 
 
-def _fitting(names: Iterable[str], word: str) -> list[str]:
+def _with_prefix(names: Iterable[str], word: str) -> list[str]:
     return [name for name in dict.fromkeys(names) if name.lower().startswith(word.lower())]
 
 
 def _quoted_paths(inner: str, quote: str, *, is_raw: bool) -> list[str]:
-    """The paths that begin with what is typed within quotes, which stays as it is; the rest is escaped."""
+    """Complete a path within quotes: the typed part stays unchanged, the rest is escaped."""
     from hindex.sql.lexer import unescape
     from hindex.sql.predicate import within_quotes
 
-    begun = inner if is_raw else unescape(inner)
-    rests = [path[len(begun) :] for path in _paths(begun)]
+    typed = inner if is_raw else unescape(inner)
+    rests = [path[len(typed) :] for path in _paths(typed)]
     if is_raw:
         return [inner + rest for rest in rests if quote not in rest]
     return [inner + within_quotes(rest) for rest in rests]
 
 
-def _paths(begun: str) -> list[str]:
-    """The paths that begin so: directories end in ``/``; hidden ones are there for who types their first character."""
-    directory, _, name = begun.rpartition("/")
-    place = directory + "/" if "/" in begun else ""
+def _paths(typed: str) -> list[str]:
+    """Return the paths with a prefix, directories with ``/``; hidden ones only if their first character is typed."""
+    directory, _, name = typed.rpartition("/")
+    prefix = directory + "/" if "/" in typed else ""
     try:
-        with os.scandir(place or ".") as entries:
-            found = sorted(
+        with os.scandir(prefix or ".") as entries:
+            entries_found = sorted(
                 entry.name + "/" * entry.is_dir()
                 for entry in entries
                 if entry.name.startswith(name) and (name or entry.name[0] not in "._")
             )
     except OSError:
         return []
-    return [place + entry for entry in found]
+    return [prefix + entry for entry in entries_found]

@@ -1,4 +1,4 @@
-"""``hindex demo``: TPC-H lineitem as a user would index and query it, beside Spark's own ORC reader."""
+"""``hindex demo``: index TPC-H lineitem and query it beside Spark's own ORC reader."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from hindex.cli.comparing import same_rows
+from hindex.cli.comparing import in_turn, same_rows
 from hindex.errors import HindexError, MissingRuntimeError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ PREDICATES = [
     "l_shipdate = DATE '1995-03-15'",
     "l_shipmode = 'MAIL' AND l_returnflag = 'R'",
 ]
-#: Each query is run this often; the median counts.
+#: Runs of each query; the median is shown.
 RUNS = 3
 
 
@@ -46,52 +46,52 @@ class Comparison:
     same: bool
     rows: int
     explanation: Explanation
-    hindex_seconds: float
-    spark_seconds: float
+    hindex_ms: float
+    spark_ms: float
 
 
 def run_demo(scale: float, directory: str, *, master: str | None = None, conf: Mapping[str, str]) -> None:
     """Make the data, index it through the command line, and compare query by query.
 
     :param scale: TPC-H scale factor; 1 is six million rows.
-    :param directory: where the data goes; what an earlier run made there is used again.
+    :param directory: the directory of the data; the data of an earlier run is used again.
     :raises HindexError: if a query's rows differ from Spark's.
     """
     import hindex
     from hindex.spark.session import local_session
 
-    where = Path(directory, f"lineitem-{scale:g}")
+    directory_path = Path(directory, f"lineitem-{scale:g}")
     spark = local_session(master, {"spark.sql.orc.filterPushdown": "true", **conf}, "hindex-demo")
-    if (where / "_SUCCESS").exists():
-        _say(f"Using {where} of an earlier run")
+    if (directory_path / "_SUCCESS").exists():
+        _say(f"Using {directory_path} of an earlier run")
     else:
-        _say(f"Making TPC-H lineitem, scale {scale:g}, as zstd ORC in {where}")
-        make_tpch_table(spark, "lineitem", scale, where)
-    _say(f"{_size(where)} of data in {len(list(where.glob('*.orc')))} files")
+        _say(f"Making TPC-H lineitem, scale {scale:g}, as zstd ORC in {directory_path}")
+        make_tpch_table(spark, "lineitem", scale, directory_path)
+    _say(f"{_size(directory_path)} of data in {len(list(directory_path.glob('*.orc')))} files")
 
-    _index(where, master, conf)
-    table = hindex.connect(spark=spark).table(str(where))
+    _index(directory_path, master, conf)
+    table = hindex.connect(spark=spark).table(str(directory_path))
     size = sum(index.size_bytes for index in table.indexes())
     _say(f"{_megabytes(size)} of indexes\n")
 
     _say(f"Five columns of the rows that match, warm, median of {RUNS} runs:\n")
     for _ in range(RUNS):  # Java compiles what it runs often
-        spark.read.orc(str(where)).where(PREDICATES[-1]).select(*COLUMNS).toArrow()
-    compared = [_compare(table, spark, where, predicate) for predicate in PREDICATES]
-    _print_comparisons(compared)
-    different = [found.predicate for found in compared if not found.same]
+        spark.read.orc(str(directory_path)).where(PREDICATES[-1]).select(*COLUMNS).toArrow()
+    comparisons = [_compare(table, spark, directory_path, predicate) for predicate in PREDICATES]
+    _print_comparisons(comparisons)
+    different = [item.predicate for item in comparisons if not item.same]
     if different:
         raise HindexError(f"the rows differ from Spark's for {'; '.join(different)}: please report it")
-    _say(f"\nThe rows of all {len(compared)} queries are those that Spark returns. Now try your own:\n")
-    _say(f"""  hindex sql "SELECT COUNT(*) FROM '{where}' WHERE l_shipmode = 'MAIL'" """.rstrip())
-    _say(f"""  hindex explain "SELECT * FROM '{where}' WHERE l_partkey = 777" """.rstrip())
+    _say(f"\nThe rows of all {len(comparisons)} queries are those that Spark returns. Now try your own:\n")
+    _say(f"""  hindex sql "SELECT COUNT(*) FROM '{directory_path}' WHERE l_shipmode = 'MAIL'" """.rstrip())
+    _say(f"""  hindex explain "SELECT * FROM '{directory_path}' WHERE l_partkey = 777" """.rstrip())
 
 
 def _say(line: str) -> None:
     print(line, flush=True)
 
 
-def make_tpch_table(spark: SparkSession, name: str, scale: float, where: Path) -> None:
+def make_tpch_table(spark: SparkSession, name: str, scale: float, path: Path) -> None:
     """Write a table of TPC-H as four zstd ORC files, with Spark's own defaults for stripes and row groups.
 
     :param name: such as ``lineitem``.
@@ -99,26 +99,26 @@ def make_tpch_table(spark: SparkSession, name: str, scale: float, where: Path) -
     :raises MissingRuntimeError: if tpchgen-cli is missing.
     :raises HindexError: if it fails.
     """
-    beside = Path(sys.executable).with_name("tpchgen-cli")
-    generator = str(beside) if beside.exists() else shutil.which("tpchgen-cli")
+    installed = Path(sys.executable).with_name("tpchgen-cli")
+    generator = str(installed) if installed.exists() else shutil.which("tpchgen-cli")
     if generator is None:
         raise MissingRuntimeError("the data is generated with tpchgen-cli: pip install 'tpchgen-cli>=4.0'")
-    raw = where.with_name(f"{where.name}-parquet")
+    raw = path.with_name(f"{path.name}-parquet")
     options = [f"--tables={name}", "--output-dir", str(raw), "--no-progress"]
-    made = subprocess.run(
+    process = subprocess.run(
         [generator, "parquet", "-s", f"{scale:g}", *options], capture_output=True, text=True, check=False
     )
-    if made.returncode != 0:
-        raise HindexError(f"tpchgen-cli failed: {' '.join(made.stderr.split()) or made.returncode}")
+    if process.returncode != 0:
+        raise HindexError(f"tpchgen-cli failed: {' '.join(process.stderr.split()) or process.returncode}")
     rows = spark.read.parquet(str(raw / f"{name}.parquet"))
-    rows.coalesce(4).write.mode("overwrite").option("compression", "zstd").orc(str(where))
+    rows.coalesce(4).write.mode("overwrite").option("compression", "zstd").orc(str(path))
     shutil.rmtree(raw)
 
 
-def _index(where: Path, master: str | None, conf: Mapping[str, str]) -> None:
-    """Create the indexes as a user does, with the command."""
+def _index(path: Path, master: str | None, conf: Mapping[str, str]) -> None:
+    """Create the indexes with the command line, as a user does."""
     statements = [
-        f"CREATE INDEX IF NOT EXISTS {name} USING bitmap ON '{where}' ({column})"
+        f"CREATE INDEX IF NOT EXISTS {name} USING bitmap ON '{path}' ({column})"
         for name, column in INDEXES.items()
     ]
     for statement in statements:
@@ -128,42 +128,32 @@ def _index(where: Path, master: str | None, conf: Mapping[str, str]) -> None:
         options += ["--conf", f"{key}={value}"]
     started = time.monotonic()
     command = [sys.executable, "-m", "hindex.cli.main", *options, "sql", "; ".join(statements)]
-    made = subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
-    if made.returncode != 0:
-        raise HindexError(f"creating the indexes failed with exit code {made.returncode}, see above")
+    process = subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
+    if process.returncode != 0:
+        raise HindexError(f"creating the indexes failed with exit code {process.returncode}, see above")
     _say(f"{len(statements)} indexes in {time.monotonic() - started:.1f} s, the start of Spark included")
 
 
-def _compare(table: Table, spark: SparkSession, where: Path, predicate: str) -> Comparison:
+def _compare(table: Table, spark: SparkSession, path: Path, predicate: str) -> Comparison:
     scan = table.scan(predicate, COLUMNS)
-    frame = spark.read.orc(str(where)).where(predicate).select(*COLUMNS)
+    frame = spark.read.orc(str(path)).where(predicate).select(*COLUMNS)
     ours, theirs = scan.to_arrow(), frame.toArrow()
-    # in turns, so that a busy moment of the machine is not one side's alone
-    seconds = [(_seconds(scan.to_arrow), _seconds(frame.toArrow)) for _ in range(RUNS)]
-    hindex_seconds, spark_seconds = map(statistics.median, zip(*seconds, strict=True))
-    return Comparison(
-        predicate, same_rows(ours, theirs), ours.num_rows, scan.explain(), hindex_seconds, spark_seconds
-    )
+    hindex_ms, spark_ms = map(statistics.median, in_turn(RUNS, scan.to_arrow, frame.toArrow))
+    return Comparison(predicate, same_rows(ours, theirs), ours.num_rows, scan.explain(), hindex_ms, spark_ms)
 
 
-def _seconds(run: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    run()
-    return time.perf_counter() - started
-
-
-def _print_comparisons(compared: list[Comparison]) -> None:
+def _print_comparisons(comparisons: list[Comparison]) -> None:
     from hindex.cli.output import TableOutput
 
     table = pa.table(
         {
-            "predicate": [found.predicate for found in compared],
-            "rows": [found.rows for found in compared],
-            "same": ["yes" if found.same else "NO" for found in compared],
-            "row groups skipped": [_skipped(found.explanation) for found in compared],
-            "hindex ms": [round(found.hindex_seconds * 1000) for found in compared],
-            "Spark ms": [round(found.spark_seconds * 1000) for found in compared],
-            "faster": [f"{found.spark_seconds / found.hindex_seconds:.1f}x" for found in compared],
+            "predicate": [item.predicate for item in comparisons],
+            "rows": [item.rows for item in comparisons],
+            "same": ["yes" if item.same else "NO" for item in comparisons],
+            "row groups skipped": [_skipped(item.explanation) for item in comparisons],
+            "hindex ms": [round(item.hindex_ms) for item in comparisons],
+            "Spark ms": [round(item.spark_ms) for item in comparisons],
+            "faster": [f"{item.spark_ms / item.hindex_ms:.1f}x" for item in comparisons],
         }
     )
     TableOutput(sys.stdout).body(table.schema, table.to_batches())
@@ -176,8 +166,8 @@ def _skipped(explanation: Explanation) -> str:
     return f"{groups.total - groups.kept} of {groups.total}"
 
 
-def _size(where: Path) -> str:
-    return _megabytes(sum(path.stat().st_size for path in where.glob("*.orc")))
+def _size(directory: Path) -> str:
+    return _megabytes(sum(path.stat().st_size for path in directory.glob("*.orc")))
 
 
 def _megabytes(size: int) -> str:

@@ -1,18 +1,23 @@
-"""``hindex inspect``: what is in an ORC file, an index file or a manifest, and one line for each file of a directory.
+"""``hindex inspect``: show the content of ORC files, index files, manifests, and transactional tables.
 
-An inspection is a JSON document; the text that people get is made from it.
+An inspection is a JSON document, which is rendered as text for people.
 """
 
 from __future__ import annotations
 
+import json
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import TextIO
 
 import pyarrow as pa
 import pyarrow.fs
 
-from hindex.cli.inspect_text import Document, orc_text
+from hindex.api.value_formatting import printable
+from hindex.cli.inspect_document import Document
+from hindex.cli.output import TableOutput
 from hindex.errors import HindexError, OrcError, TableError
 from hindex.index.index_file import MAGIC
 from hindex.orc.acid.directory import is_acid_directory
@@ -21,10 +26,10 @@ from hindex.orc.metadata.file_tail import MAGIC as ORC_MAGIC
 from hindex.store.manifest_file import MAGIC as MANIFEST_MAGIC
 from hindex.validation import is_utf8
 
-#: How the names of files end that hold parts of a manifest.
+#: Suffix of files with parts of a manifest.
 _SEGMENT = ".segment"
 
-#: Version of the JSON form: it grows when a key's meaning changes, not when keys are added.
+#: Version of the JSON document: it grows when the meaning of a key changes, not when keys are added.
 JSON_VERSION = 1
 
 _DIRECTORY = pa.schema(
@@ -54,11 +59,11 @@ class Inspection:
 
 
 def inspect_path(path: str, *, row_groups: bool = False, valid_write_ids: str = "") -> Inspection | pa.Table:
-    """An inspection of a file or a transactional table, or a table with a row for each file below a directory.
+    """Inspect a file or a transactional table, or list the files of a directory.
 
-    :param row_groups: whether the statistics of every row group are shown, too.
-    :param valid_write_ids: what is seen of a transactional table.
-    :raises HindexError: if there is no such file, or it is no file of a kind that is known here, or corrupt.
+    :param row_groups: include the statistics of row groups.
+    :param valid_write_ids: the visible write ids of a transactional table.
+    :raises HindexError: if there is no such file, or it is corrupt or has an unknown format.
     """
     if not is_utf8(path):
         raise TableError(
@@ -90,7 +95,7 @@ def _inspected(source: ByteSource, *, row_groups: bool = False) -> Inspection:
         size = source.size()
         length = min(size, len(MAGIC))
         head, end = (bytes(view) for view in source.read([(0, length), (size - length, length)]))
-        # one that was cut short still begins as an index file does
+        # a truncated index file still begins with the magic
         if MAGIC in (head, end):
             document, render = inspect_index.document(source), inspect_index.text
         elif head == MANIFEST_MAGIC:
@@ -105,7 +110,7 @@ def _inspected(source: ByteSource, *, row_groups: bool = False) -> Inspection:
                 path=source.path,
             )
         else:
-            document, render = inspect_orc.document(source, row_groups=row_groups), orc_text
+            document, render = inspect_orc.document(source, row_groups=row_groups), inspect_orc.text
     finally:
         source.close()
     return Inspection({"version": JSON_VERSION, **document}, render)
@@ -132,7 +137,7 @@ def _transactional(path: str, valid_write_ids: str) -> Inspection:
 def _directory(
     filesystem: pyarrow.fs.FileSystem, path: str, infos: Sequence[pyarrow.fs.FileInfo]
 ) -> pa.Table:
-    """One row for each file: data files first, then what is hidden, such as an index store; each in order of paths."""
+    """Return a row for each file in order of paths: data files first, then hidden ones, such as an index store."""
     rows = []
     for info in sorted(infos, key=lambda i: (_is_hidden(i.path[len(path) :]), i.path)):
         if not info.is_file or info.base_name.startswith(".") or info.base_name == "_SUCCESS":
@@ -143,27 +148,73 @@ def _directory(
             "bytes": info.size,
         }
         try:
-            found = _inspected(open_source((filesystem, info.path))).document
+            document = _inspected(open_source((filesystem, info.path))).document
         except HindexError as error:
             row["detail"] = error.message if isinstance(error, OrcError) else str(error)
         else:
-            row |= _summary(found)
+            row |= _summary(document)
         rows.append(row)
     return pa.Table.from_pylist(rows, _DIRECTORY)
 
 
-def _summary(found: Document) -> Document:
+def _summary(document: Document) -> Document:
     """Summarize a file for the listing of a directory."""
-    if found["kind"] == "MANIFEST":
-        names = ", ".join(entry["name"] for entry in found["indexes"])
-        return {"kind": "MANIFEST", "detail": f"number {found['number']}, indexes: {names or 'none'}"}
-    stripes = len(found["stripes"])
-    if found["kind"] == "ORC":
-        detail = f"{found['compression']['codec']}, {found['writer']['name']}"
-        return {"kind": "ORC", "rows": found["rows"], "stripes": stripes, "detail": detail}
-    column = found["column"]
+    if document["kind"] == "MANIFEST":
+        names = ", ".join(entry["name"] for entry in document["indexes"])
+        return {"kind": "MANIFEST", "detail": f"number {document['number']}, indexes: {names or 'none'}"}
+    stripes = len(document["stripes"])
+    if document["kind"] == "ORC":
+        detail = f"{document['compression']['codec']}, {document['writer']['name']}"
+        return {"kind": "ORC", "rows": document["rows"], "stripes": stripes, "detail": detail}
+    column = document["column"]
     return {
-        "kind": found["index_type"],
+        "kind": document["index_type"],
         "stripes": stripes,
         "detail": f"index on {column['name']} {column['type']}",
     }
+
+
+class SeveralTexts:
+    """Inspections as text, each after a line with its name."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._count = 0
+
+    def add(self, name: str, content: Inspection | pa.Table) -> None:
+        """Write an inspection, or the table of the files of a directory."""
+        self._stream.write(f"{chr(10) if self._count else ''}==> {printable(name)} <==\n")
+        self._count += 1
+        if isinstance(content, Inspection):
+            self._stream.write(content.to_text() + "\n")
+        else:
+            TableOutput(self._stream).rows(content.schema, content.to_batches())
+
+    def end(self) -> None:
+        """Write nothing more."""
+
+
+class SeveralDocuments:
+    """Inspections as an array of JSON documents."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._count = 0
+        self._stream.write("[")
+
+    def add(self, name: str, content: Inspection | pa.Table) -> None:
+        """Write an inspection, or an object with the files of a directory."""
+        document = (
+            content.to_json() if isinstance(content, Inspection) else _directory_document(name, content)
+        )
+        element = textwrap.indent(json.dumps(document, indent=2), "  ")
+        self._stream.write(f"{',' if self._count else ''}\n{element}")
+        self._count += 1
+
+    def end(self) -> None:
+        """Close the array."""
+        self._stream.write("\n]\n" if self._count else "]\n")
+
+
+def _directory_document(name: str, files: pa.Table) -> Document:
+    return {"version": JSON_VERSION, "kind": "DIRECTORY", "directory": name, "files": files.to_pylist()}

@@ -6,7 +6,7 @@ from collections import Counter
 
 import hindex
 from hindex.api.value_formatting import printable
-from hindex.cli.inspect_text import Document, columns
+from hindex.cli.inspect_document import Document, columns
 from hindex.orc.acid.delta_files import file_tail
 from hindex.orc.acid.directory import AcidDirectory
 from hindex.scan.planning import plan_scan
@@ -15,7 +15,7 @@ from hindex.table.transactional import TransactionalDirectory
 
 
 def document(path: str, valid_write_ids: str = "") -> Document:
-    """Every transactional directory of a table, and the rows of each data file that counts.
+    """Return the transactional directories of a table, and the rows of each valid data file.
 
     :raises HindexError: if the table cannot be read.
     """
@@ -51,10 +51,10 @@ def document(path: str, valid_write_ids: str = "") -> Document:
     }
 
 
-def _directory(found: TransactionalDirectory) -> Document:
-    state = found.state
+def _directory(directory: TransactionalDirectory) -> Document:
+    state = directory.state
     return {
-        "path": found.path,
+        "path": directory.path,
         "counts": [
             {
                 "name": item.name,
@@ -83,12 +83,12 @@ def _write_ids(item: AcidDirectory) -> str:
     return f"write ids {item.min_write_id} to {item.max_write_id}"
 
 
-def text(found: Document) -> str:
-    """The document as lines for people."""
-    lines = [f"table    {printable(found['table'])}"]
-    if found["valid_write_ids"]:
-        lines.append(f"as seen  {printable(found['valid_write_ids'])}")
-    for item in found["directories"]:
+def text(document: Document) -> str:
+    """Render the document as text."""
+    lines = [f"table    {printable(document['table'])}"]
+    if document["valid_write_ids"]:
+        lines.append(f"as seen  {printable(document['valid_write_ids'])}")
+    for item in document["directories"]:
         lines += ["", f"Directory {printable(item['path']) or '.'}"]
         counts = [
             (entry["name"], entry["kind"].replace("_", " "), entry["write_ids"]) for entry in item["counts"]
@@ -99,17 +99,18 @@ def text(found: Document) -> str:
             lines.append(f"  {title}" if rows else f"  {title}: nothing")
             lines += columns(rows, indent="    ") if rows else []
     lines += ["", "Data files"]
-    shown = [
-        (item["path"], *(f"{item[key]:,} {word}" for key, word in _ROWS.items())) for item in found["files"]
+    rows_by_file = [
+        (item["path"], *(f"{item[key]:,} {word}" for key, word in _ROWS.items()))
+        for item in document["files"]
     ]
     total = (
         "together",
-        *(f"{sum(item[key] for item in found['files']):,} {word}" for key, word in _ROWS.items()),
+        *(f"{sum(item[key] for item in document['files']):,} {word}" for key, word in _ROWS.items()),
     )
-    lines += columns([*shown, total])
-    if found["delete_files"]:
+    lines += columns([*rows_by_file, total])
+    if document["delete_files"]:
         lines += ["", "Delete files"]
-        lines += columns([(item["uri"], f"{item['deletes']:,} deletes") for item in found["delete_files"]])
+        lines += columns([(item["uri"], f"{item['deletes']:,} deletes") for item in document["delete_files"]])
     return "\n".join(lines)
 
 

@@ -8,7 +8,7 @@ from itertools import accumulate
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
-from hindex.cli.inspect_text import Document, columns
+from hindex.cli.inspect_document import Document, columns
 from hindex.index.index_file import CODEC_NONE, VERSION, IndexFileReader, PageRef
 from hindex.keys import key_value
 from hindex.orc.io.source import ByteSource
@@ -22,9 +22,9 @@ _BODIES: dict[str, type[Message]] = {
     "BLOOM": pb.BloomBody,
     "BTREE": pb.BTreeBody,
 }
-#: Lists with a number for each of many things are shown as their sum.
+#: Lists of numbers that are shown as their sums.
 _SUMMED = ("leaf_keys", "leaf_rows", "group_nulls", "group_bits")
-_LEFT_OUT = (
+_OMITTED = (
     "leaf_length",
     "leaf_crc32c",
     "leaf_offset",
@@ -36,7 +36,7 @@ _LEFT_OUT = (
 
 
 def document(source: ByteSource) -> Document:
-    """Everything that the file says of itself. All pages are read, and their checksums looked at.
+    """Return the content of an index file. All pages are read, and their checksums verified.
 
     :raises IndexFileError: if it is corrupt.
     """
@@ -45,7 +45,7 @@ def document(source: ByteSource) -> Document:
     body = _body(file)
     refs = [] if body is None else list(_pages(body))
     stripes = getattr(body, "stripes", ())
-    of = parse_type(footer.column_type)
+    data_type = parse_type(footer.column_type)
     return {
         "kind": "INDEX",
         "file": source.path,
@@ -59,23 +59,23 @@ def document(source: ByteSource) -> Document:
         "checksum": {"algorithm": "crc32c", "of": "footer", "value": f"{file.footer_crc32c:08x}"},
         "footer_bytes": file.length - file.pages_end,
         "pages": _page_sums(file, refs),
-        "directory": {} if body is None else _shown(body, of),
-        "stripes": [_shown(stripe, of) for stripe in stripes],
+        "directory": {} if body is None else _message_fields(body, data_type),
+        "stripes": [_message_fields(stripe, data_type) for stripe in stripes],
     }
 
 
 def _body(file: IndexFileReader) -> Message | None:
-    of = _BODIES.get(file.footer.index_type)
-    if of is None:
+    message_class = _BODIES.get(file.footer.index_type)
+    if message_class is None:
         return None
     try:
-        return of.FromString(file.footer.body)
+        return message_class.FromString(file.footer.body)
     except DecodeError as error:
         raise file.error(f"its directory cannot be parsed ({error})") from error
 
 
 def _pages(message: Message) -> Iterator[PageRef]:
-    """All pages that a message points to; leaves lie one behind the other and are told by their lengths."""
+    """Yield all pages that a message refers to; leaves are contiguous and have only lengths."""
     for field, value in message.ListFields():
         if field.type != FieldDescriptor.TYPE_MESSAGE:
             continue
@@ -118,24 +118,24 @@ def _page_sums(file: IndexFileReader, refs: list[PageRef]) -> Document:
     }
 
 
-def _shown(message: Message, data_type: OrcType) -> Document:
-    """A message's plain fields; pages are told by their lengths, lists of numbers by their sums, keys as values."""
-    found: Document = {}
+def _message_fields(message: Message, data_type: OrcType) -> Document:
+    """Return the fields of a message, with the lengths of pages, sums of number lists, and keys as values."""
+    fields: Document = {}
     for field in message.DESCRIPTOR.fields:
         value = getattr(message, field.name)
         if field.name == "leaf_length":
-            found |= {"leaves": len(value), "leaf_bytes": sum(value)}
+            fields |= {"leaves": len(value), "leaf_bytes": sum(value)}
         elif field.name in _SUMMED:
-            found[field.name] = sum(value)
-        elif field.name in _LEFT_OUT or field.name == "stripes":
+            fields[field.name] = sum(value)
+        elif field.name in _OMITTED or field.name == "stripes":
             continue
         elif isinstance(value, pb.PageRef):
-            found[f"{field.name}_bytes"] = value.length if message.HasField(field.name) else 0
+            fields[f"{field.name}_bytes"] = value.length if message.HasField(field.name) else 0
         elif isinstance(value, pb.Extent):
-            found |= _extent(value, data_type)
+            fields |= _extent(value, data_type)
         else:
-            found[field.name] = value
-    return found
+            fields[field.name] = value
+    return fields
 
 
 def _extent(value: pb.Extent, data_type: OrcType) -> Document:
@@ -144,43 +144,48 @@ def _extent(value: pb.Extent, data_type: OrcType) -> Document:
     high = value.int_max if has_ints else value.byte_max if has_bytes else None
     return {
         "null_count": value.null_count,
-        "minimum": None if low is None else _text_of(low, data_type),
-        "maximum": None if high is None else _text_of(high, data_type) + "…" * value.max_is_prefix,
+        "minimum": None if low is None else _key_text(low, data_type),
+        "maximum": None if high is None else _key_text(high, data_type) + "…" * value.max_is_prefix,
     }
 
 
-def _text_of(key: int | bytes, data_type: OrcType) -> str:
+def _key_text(key: int | bytes, data_type: OrcType) -> str:
     value = key_value(data_type, key)
-    shown = value.hex() if isinstance(value, bytes) else str(value)
-    return shown.encode(errors="backslashreplace").decode()
+    text = value.hex() if isinstance(value, bytes) else str(value)
+    return text.encode(errors="backslashreplace").decode()
 
 
-def text(found: Document) -> str:
-    """A document as lines for people."""
-    column, pages = found["column"], found["pages"]
+def text(document: Document) -> str:
+    """Render the document as text."""
+    column, pages = document["column"], document["pages"]
     blocks = ", ".join(f"{count:,} {codec}" for codec, count in pages["blocks"].items() if count)
     head = [
-        ("file", found["file"]),
-        ("bytes", f"{found['bytes']:,}"),
-        ("format", f"hindex index file {found['format_version']}"),
-        ("writer", found["writer"] or "not recorded"),
-        ("index type", found["index_type"]),
+        ("file", document["file"]),
+        ("bytes", f"{document['bytes']:,}"),
+        ("format", f"hindex index file {document['format_version']}"),
+        ("writer", document["writer"] or "not recorded"),
+        ("index type", document["index_type"]),
         ("column", f"{column['name']} {column['type']}, keys of {column['keys']}"),
-        ("checksum", f"crc32c {found['checksum']['value']} of the footer of {found['footer_bytes']:,} bytes"),
+        (
+            "checksum",
+            f"crc32c {document['checksum']['value']} of the footer of {document['footer_bytes']:,} bytes",
+        ),
         ("pages", f"{pages['count']:,} of {pages['bytes']:,} bytes"),
         ("blocks", f"{blocks or 'none'}; {pages['stored_bytes']:,} bytes hold {pages['raw_bytes']:,}"),
     ]
     lines = columns([(name, str(value)) for name, value in head], indent="")
     for title in ("properties", "metadata", "directory"):
-        if found[title]:
+        if document[title]:
             lines += ["", title.capitalize()]
-            lines += columns([(name.replace("_", " "), _cell(value)) for name, value in found[title].items()])
-    if found["stripes"]:
-        names = list(found["stripes"][0])
+            lines += columns(
+                [(name.replace("_", " "), _cell(value)) for name, value in document[title].items()]
+            )
+    if document["stripes"]:
+        names = list(document["stripes"][0])
         lines += ["", "Stripes"]
         rows = [("", *(name.replace("_", " ") for name in names))]
         rows += [
-            (str(i), *(_cell(stripe[name]) for name in names)) for i, stripe in enumerate(found["stripes"])
+            (str(i), *(_cell(stripe[name]) for name in names)) for i, stripe in enumerate(document["stripes"])
         ]
         lines += columns(rows)
     return "\n".join(lines)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hindex.api.value_formatting import instant_text
-from hindex.cli.inspect_text import Document, columns
+from hindex.cli.inspect_document import Document, columns
 from hindex.orc.io.source import ByteSource
 from hindex.store.manifest import IndexEntry, Manifest
 from hindex.store.manifest_file import MAX_BYTES, corrupt, decode
@@ -19,17 +19,17 @@ def document(source: ByteSource) -> Document:
     if size > MAX_BYTES:
         raise corrupt(source.path, f"it has {size} bytes, more than a manifest has")
     (data,) = source.read([(0, size)])
-    found = decode(bytes(data), source.path)
+    manifest = decode(bytes(data), source.path)
     return {
         "kind": "MANIFEST",
         "file": source.path,
         "bytes": size,
-        "number": found.number,
-        "table": found.table_uri,
-        "created": _instant(found.created_ms),
-        "data_files": len(found.files),
-        "segments": sorted(found.segment_paths()),
-        "indexes": [_index(found, entry) for entry in found.indexes],
+        "number": manifest.number,
+        "table": manifest.table_uri,
+        "created": _instant(manifest.created_ms),
+        "data_files": len(manifest.files),
+        "segments": sorted(manifest.segment_paths()),
+        "indexes": [_index(manifest, entry) for entry in manifest.indexes],
     }
 
 
@@ -54,19 +54,19 @@ def _instant(milliseconds: int) -> str | None:
     return instant_text(milliseconds) if milliseconds else None
 
 
-def text(found: Document) -> str:
-    """The document as lines for people."""
+def text(document: Document) -> str:
+    """Render the document as text."""
     head = [
-        ("file", found["file"]),
-        ("manifest", f"number {found['number']:,}"),
-        ("table", found["table"]),
-        ("created", found["created"] or "not recorded"),
-        ("bytes", f"{found['bytes']:,}"),
-        ("data files", f"{found['data_files']:,}"),
-        ("segments", f"{len(found['segments']):,}"),
+        ("file", document["file"]),
+        ("manifest", f"number {document['number']:,}"),
+        ("table", document["table"]),
+        ("created", document["created"] or "not recorded"),
+        ("bytes", f"{document['bytes']:,}"),
+        ("data files", f"{document['data_files']:,}"),
+        ("segments", f"{len(document['segments']):,}"),
     ]
-    lines = [*columns(head, indent=""), "", "Indexes" if found["indexes"] else "Indexes: none"]
-    shown = [
+    lines = [*columns(head, indent=""), "", "Indexes" if document["indexes"] else "Indexes: none"]
+    entries = [
         (
             entry["name"],
             entry["type"],
@@ -75,9 +75,9 @@ def text(found: Document) -> str:
             "data/" + entry["id"],
             _remark(entry),
         )
-        for entry in found["indexes"]
+        for entry in document["indexes"]
     ]
-    return "\n".join(lines + (columns(shown) if shown else []))
+    return "\n".join(lines + (columns(entries) if entries else []))
 
 
 def _remark(entry: Document) -> str:

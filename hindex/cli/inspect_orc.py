@@ -8,7 +8,8 @@ from dataclasses import fields
 
 import numpy as np
 
-from hindex.cli.inspect_text import Document
+from hindex.api.value_formatting import printable
+from hindex.cli.inspect_document import Document, columns
 from hindex.orc import Kind, OrcReader, OrcType
 from hindex.orc.calendars import julian_to_gregorian
 from hindex.orc.io.source import ByteSource
@@ -28,7 +29,7 @@ from hindex.proto import orc_metadata_pb2 as pb
 from hindex.sql.dates import format_date
 
 _WRITERS = {0: "ORC Java", 1: "ORC C++", 2: "Presto", 3: "Scritchley Go", 4: "Trino", 5: "cuDF"}
-#: The fix that each version of the Java writer has as its latest.
+#: The latest fix in each version of the Java writer.
 _JAVA_VERSIONS = (
     "original",
     "HIVE-8732",
@@ -50,7 +51,7 @@ _MILLIS_PER_DAY = 86_400_000
 
 
 def document(source: ByteSource, *, row_groups: bool) -> Document:
-    """Everything that the file says of itself.
+    """Return the content of an ORC file.
 
     :raises OrcError: if it is not an ORC file, or corrupt.
     """
@@ -58,7 +59,7 @@ def document(source: ByteSource, *, row_groups: bool) -> Document:
     tail, footer = reader.tail, reader.tail.footer
     indexes = FileIndexes(reader, as_stored=True)
     nodes = list(_named(tail.schema, ""))
-    whole = [indexes.file_statistics(of.column) for _, of in nodes]
+    whole = [indexes.file_statistics(data_type.column) for _, data_type in nodes]
     writer = footer.writer if footer.HasField("writer") else None
     return {
         "kind": "ORC",
@@ -84,13 +85,15 @@ def document(source: ByteSource, *, row_groups: bool) -> Document:
         "user_metadata": {item.name: _printable(item.value) for item in footer.metadata},
         "columns": [
             {
-                "id": of.column,
+                "id": data_type.column,
                 "name": name,
-                "type": str(of),
-                "encrypted": of.column in tail.encrypted_columns,
-                "statistics": _statistics(found, of, tail) if isinstance(found, ColumnStatistics) else None,
+                "type": str(data_type),
+                "encrypted": data_type.column in tail.encrypted_columns,
+                "statistics": _statistics(statistics, data_type, tail)
+                if isinstance(statistics, ColumnStatistics)
+                else None,
             }
-            for (name, of), found in zip(nodes, whole, strict=True)
+            for (name, data_type), statistics in zip(nodes, whole, strict=True)
         ],
         "stripes": [
             _stripe(reader, indexes, index, nodes, row_groups=row_groups)
@@ -109,7 +112,7 @@ def _stripe(
 ) -> Document:
     information = reader.stripes[index]
     stripe = reader.stripe(index)
-    names = {of.column: name for name, of in nodes}
+    names = {data_type.column: name for name, data_type in nodes}
     return {
         "index": index,
         "offset": information.offset,
@@ -131,9 +134,9 @@ def _stripe(
             for stream in stripe.streams.values()
         ],
         "columns": [
-            _stripe_column(reader.tail, indexes, stripe, index, name, of, row_groups=row_groups)
-            for name, of in nodes
-            if of.column < len(stripe.encodings)
+            _stripe_column(reader.tail, indexes, stripe, index, name, data_type, row_groups=row_groups)
+            for name, data_type in nodes
+            if data_type.column < len(stripe.encodings)
         ],
     }
 
@@ -149,20 +152,20 @@ def _stripe_column(
     row_groups: bool,
 ) -> Document:
     encoding = stripe.encodings[data_type.column]
-    found = indexes.stripe_statistics(index, data_type.column)
-    shown: Document = {
+    statistics = indexes.stripe_statistics(index, data_type.column)
+    column: Document = {
         "id": data_type.column,
         "name": name,
         "encoding": encoding.name,
         "dictionary_size": stripe.dictionary_sizes[data_type.column] if encoding.is_dictionary else None,
-        "statistics": _statistics(found, data_type, tail, stripe.writer_timezone)
-        if isinstance(found, ColumnStatistics)
+        "statistics": _statistics(statistics, data_type, tail, stripe.writer_timezone)
+        if isinstance(statistics, ColumnStatistics)
         else None,
         "bloom_filters": _bloom_filters(indexes, stripe, index, data_type),
     }
     if row_groups:
         groups = indexes.group_statistics(index, data_type.column)
-        shown["row_groups"] = [
+        column["row_groups"] = [
             {"rows": rows, "statistics": _statistics(item, data_type, tail, stripe.writer_timezone)}
             for rows, item in zip(
                 indexes.group_rows(index) if isinstance(groups, list) else [],
@@ -170,13 +173,13 @@ def _stripe_column(
                 strict=True,
             )
         ]
-    return shown
+    return column
 
 
 def _bloom_filters(
     indexes: FileIndexes, stripe: Stripe, index: int, data_type: OrcType
 ) -> list[Document] | None:
-    found = []
+    documents = []
     usable = indexes.bloom_stream(index, data_type)
     for kind in (StreamKind.BLOOM_FILTER, StreamKind.BLOOM_FILTER_UTF8):
         stream = stripe.streams.get((data_type.column, kind))
@@ -187,7 +190,7 @@ def _bloom_filters(
         ignored = (
             filters if isinstance(filters, Distrust) else usable if isinstance(usable, Distrust) else None
         )
-        found.append(
+        documents.append(
             {
                 "kind": kind.name,
                 "bytes": stream.length,
@@ -200,11 +203,11 @@ def _bloom_filters(
                 "ignored": None if ignored is None else ignored.value,
             }
         )
-    return found or None
+    return documents or None
 
 
 def _named(data_type: OrcType, path: str) -> Iterator[tuple[str, OrcType]]:
-    """Every node of the type tree with its dotted path; the root's is empty."""
+    """Yield the nodes of the type tree with their dotted paths; the root's is empty."""
     yield path, data_type
     names = {
         Kind.STRUCT: data_type.field_names,
@@ -217,33 +220,36 @@ def _named(data_type: OrcType, path: str) -> Iterator[tuple[str, OrcType]]:
 
 
 def _statistics(
-    found: ColumnStatistics, data_type: OrcType, tail: FileTail, zone: str | None = None
+    statistics: ColumnStatistics, data_type: OrcType, tail: FileTail, zone: str | None = None
 ) -> Document:
-    """Statistics as the writer left them, and why their range is not relied on."""
-    shown: Document = {
-        "values": found.number_of_values,
-        "has_null": found.has_null,
-        "bytes_on_disk": found.bytes_on_disk,
+    """Return the writer's statistics, and the reason if their range is ignored."""
+    document: Document = {
+        "values": statistics.number_of_values,
+        "has_null": statistics.has_null,
+        "bytes_on_disk": statistics.bytes_on_disk,
     }
-    detail = found.detail
+    detail = statistics.detail
     if isinstance(detail, TimestampStatistics):
         utc = detail.minimum_utc is not None
         for name, millis in (
             ("minimum", detail.minimum_utc if utc else detail.minimum),
             ("maximum", detail.maximum_utc if utc else detail.maximum),
         ):
-            shown[name] = None if millis is None else _timestamp(millis, tail)
-        shown["in_writers_zone"] = not utc
+            document[name] = None if millis is None else _timestamp(millis, tail)
+        document["in_writers_zone"] = not utc
     elif isinstance(detail, DateStatistics):
         for name, days in (("minimum", detail.minimum), ("maximum", detail.maximum)):
-            shown[name] = None if days is None else format_date(_recounted(days, tail))
+            document[name] = None if days is None else format_date(_recounted(days, tail))
     elif detail is not None:
-        shown |= {field.name: _value(getattr(detail, field.name)) for field in fields(detail)}
-        if isinstance(detail, BooleanStatistics) and None not in (detail.true_count, found.number_of_values):
-            shown["false_count"] = found.number_of_values - detail.true_count  # type: ignore[operator]
-    why = value_range(found, data_type, tail, zone=zone)
-    shown["ignored"] = why.value if isinstance(why, Distrust) and why.is_fault else None
-    return shown
+        document |= {field.name: _value(getattr(detail, field.name)) for field in fields(detail)}
+        if isinstance(detail, BooleanStatistics) and None not in (
+            detail.true_count,
+            statistics.number_of_values,
+        ):
+            document["false_count"] = statistics.number_of_values - detail.true_count  # type: ignore[operator]
+    reason = value_range(statistics, data_type, tail, zone=zone)
+    document["ignored"] = reason.value if isinstance(reason, Distrust) and reason.is_fault else None
+    return document
 
 
 def _value(value: object) -> object:
@@ -272,3 +278,141 @@ def _recounted(days: int, tail: FileTail) -> int:
 
 def _version_name(version: int) -> str:
     return _JAVA_VERSIONS[version] if version < len(_JAVA_VERSIONS) else "newer"
+
+
+#: Longer strings are truncated.
+_MAX_CHARACTERS = 40
+
+
+def text(document: Document) -> str:
+    """Render the document as text."""
+    writer, compression = document["writer"], document["compression"]
+    version = f"version {writer['version']}"
+    if writer["version_name"]:
+        version += f" ({writer['version_name']})"
+    if writer["software_version"]:
+        version += f", software {writer['software_version']}"
+    block = compression["block_size"]
+    zones = sorted({stripe["time_zone"] for stripe in document["stripes"] if stripe["time_zone"]})
+    head = [
+        ("file", document["file"]),
+        ("bytes", f"{document['bytes']:,}"),
+        ("format", f"ORC {document['format_version']}"),
+        ("writer", f"{writer['name']}, {version}"),
+        ("compression", compression["codec"] + (f", blocks of {block:,} bytes" if block else "")),
+        ("rows", f"{document['rows']:,}"),
+        ("row groups", _stride(document["row_index_stride"])),
+        ("calendar", document["calendar"]),
+        ("time zone", ", ".join(zones) or "not recorded"),
+        ("checksum", f"crc32c {document['checksum']['value']} of the tail"),
+        *(("user data", f"{name} = {_cut(value)}") for name, value in document["user_metadata"].items()),
+    ]
+    lines = columns([(name, str(value)) for name, value in head], indent="")
+    lines += ["", "Columns"]
+    lines += columns(
+        [
+            (
+                str(column["id"]),
+                column["name"] or "(root)",
+                column["type"] + " (encrypted)" * column["encrypted"],
+            )
+            for column in document["columns"]
+        ]
+    )
+    lines += ["", "Statistics of the file"]
+    lines += _statistics_lines([(column["name"], column["statistics"]) for column in document["columns"]])
+    for stripe in document["stripes"]:
+        lines += ["", *_stripe_lines(stripe)]
+    return "\n".join(lines)
+
+
+def _stride(stride: int | None) -> str:
+    return "none: there is no row index" if stride is None else f"of {stride:,} rows"
+
+
+def _stripe_lines(stripe: Document) -> list[str]:
+    first, rows, groups = stripe["first_row"], stripe["rows"], stripe["row_groups"]
+    title = f"Stripe {stripe['index']}: {rows:,} rows ({first:,} to {first + rows - 1:,})"
+    parts = ", ".join(f"{stripe[f'{part}_bytes']:,} of {part}" for part in ("index", "data", "footer"))
+    lines = [
+        title + (f" in {groups:,} row group{'s' * (groups != 1)}" if groups else ""),
+        f"  at byte {stripe['offset']:,}: {parts}",
+    ]
+    if stripe["streams"]:
+        lines.append("  streams")
+        lines += columns(
+            [
+                (s["name"] or "(root)", s["kind"], f"at {s['offset']:,}", f"{s['bytes']:,} bytes")
+                for s in stripe["streams"]
+            ],
+            indent="    ",
+        )
+    lines.append("  encodings")
+    lines += columns(
+        [
+            (
+                column["name"] or "(root)",
+                column["encoding"],
+                "" if column["dictionary_size"] is None else f"{column['dictionary_size']:,} entries",
+            )
+            for column in stripe["columns"]
+        ],
+        indent="    ",
+    )
+    filters = [
+        (column["name"], item["kind"], f"{item['bytes']:,} bytes", _filter_text(item))
+        for column in stripe["columns"]
+        for item in column["bloom_filters"] or ()
+    ]
+    if filters:
+        lines += ["  bloom filters", *columns(filters, indent="    ")]
+    lines.append("  statistics")
+    lines += _statistics_lines([(c["name"], c["statistics"]) for c in stripe["columns"]], indent="    ")
+    for column in stripe["columns"]:
+        if column.get("row_groups"):
+            lines.append(f"  row groups of {printable(column['name']) or '(root)'}")
+            rows = [(str(i), item["statistics"]) for i, item in enumerate(column["row_groups"])]
+            lines += _statistics_lines(rows, indent="    ")
+    return lines
+
+
+def _filter_text(item: Document) -> str:
+    if item["filters"] is None:
+        return f"ignored: {item['ignored']}"
+    text = f"{item['filters']:,} of {item['hash_functions']} hash functions"
+    return text + (f", ignored: {item['ignored']}" if item["ignored"] else "")
+
+
+def _statistics_lines(rows: list[tuple[str, Document | None]], indent: str = "  ") -> list[str]:
+    return columns(
+        [(name or "(root)", "none" if item is None else _statistics_text(item)) for name, item in rows],
+        indent=indent,
+    )
+
+
+#: Words for keys of the document.
+_WORDS = {"has_null": "nulls", "true_count": "true", "false_count": "false", "total_length": "length"}
+_NULLS = {True: "yes", False: "no", None: "unknown"}
+
+
+def _statistics_text(statistics: Document) -> str:
+    parts = []
+    for name, value in statistics.items():
+        if name == "has_null":
+            parts.append(f"nulls {_NULLS[value]}")
+        elif name == "ignored":
+            parts += [f"(not relied on: {value})"] if value else []
+        elif name == "in_writers_zone":
+            parts += ["in the writer's zone"] if value else []
+        elif value is not None:
+            parts.append(f"{_WORDS.get(name, name).replace('_', ' ')} {_cut(value)}")
+    return "  ".join(parts)
+
+
+def _cut(value: object) -> str:
+    if not isinstance(value, str):
+        return f"{value:,}" if isinstance(value, int) else str(value)
+    if not value:
+        return '""'
+    text = printable(value)
+    return text if len(text) <= _MAX_CHARACTERS else f"{text[: _MAX_CHARACTERS - 1]}…"

@@ -13,9 +13,16 @@ from typing import TYPE_CHECKING, Protocol, TextIO, cast
 
 import click
 
-from hindex.cli.streams import flush_or_drop, has_no_reader, lacks, open_missing_streams, tell, telling
-from hindex.cli.usage import usage_told
+from hindex.cli.streams import (
+    cannot_encode,
+    flush_or_drop,
+    has_no_reader,
+    open_missing_streams,
+    suppress_stderr_errors,
+    write_stderr,
+)
 from hindex.errors import HindexError, PredicateError, StatementError
+from hindex.validation import nearest_names, suggestion
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,13 +33,13 @@ if TYPE_CHECKING:
     from hindex.explain.explanation import Explanation
     from hindex.maintain.results import CheckResult
 
-#: Exit code of everything that goes wrong.
+#: Exit code of errors.
 FAILURE = 2
-#: Exit code after Ctrl-C, as shells have it.
+#: Exit code after Ctrl-C, as in shells.
 INTERRUPTED = 130
 
-#: Index builds run little Java code, so that a session which the command line starts itself compiles it once,
-#: quickly: that halves the start-up.
+#: Index builds run little Java code: a session of the command line compiles it once and fast, which halves its
+#: start.
 _QUICK_JAVA = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
 
 
@@ -46,7 +53,7 @@ class Connection(Protocol):
 
 @dataclass
 class Context:
-    """The global options, and the connection they lead to."""
+    """The global options, and their connection."""
 
     store: str | None = None
     output: str = "table"
@@ -58,9 +65,9 @@ class Context:
     _connection: Connection | None = None
 
     def connection(self, *, quick_java: bool = True) -> Connection:
-        """The connection, made on first use.
+        """Return the connection, made on first use.
 
-        :param quick_java: whether a session that is started for it compiles Java code once, quickly.
+        :param quick_java: a session that it starts compiles Java code once and fast.
         """
         if self._connection is None:
             import hindex
@@ -76,13 +83,13 @@ class Context:
                 mode=self.mode,
             )
             if quick:
-                # what nobody asked for asks for no session, either
+                # unlike conf=, it does not request a session
                 self._connection.start_conf = _QUICK_JAVA
         return self._connection
 
     def execute(self, statement: str) -> int | None:
-        """Run one statement and write its result; the number of rows, where it has rows."""
-        from hindex.cli.remarks import quoting_note
+        """Run a statement and write its result; return the number of rows if it has rows."""
+        from hindex.cli.results import quoting_note
 
         try:
             count = self.write(self.connection().sql(statement))
@@ -92,23 +99,23 @@ class Context:
                 raise
             raise PredicateError(f"{error}; {note.detail}") from error
         if note := quoting_note(self.connection(), statement):
-            tell(f"Note: {note}: double quotes make a string literal, the same for every row")
+            write_stderr(f"Note: {note}: double quotes make a string literal, the same for every row")
         return count
 
     def execute_shown(self, statement: str) -> int | None:
-        """The same for a shell, which goes on after a character that the terminal lacks.
+        """Run a statement in the shell, which continues after a character that the terminal cannot encode.
 
-        :raises HindexError: in the place of the error of such a character, too.
+        :raises HindexError: for such a character too.
         """
         try:
             return self.execute(statement)
         except UnicodeEncodeError as error:
-            if lacks(sys.stdout, error):
-                raise HindexError(_told(error)) from error
+            if cannot_encode(sys.stdout, error):
+                raise HindexError(_unexpected_message(error)) from error
             raise
 
     def write(self, result: object) -> int | None:
-        """Write a statement's result; the number of rows, where it has rows."""
+        """Write a statement's result; return the number of rows if it has rows."""
         from hindex.cli.output import output_for
         from hindex.cli.results import write_result
 
@@ -121,23 +128,22 @@ class Context:
 def _parse_conf(
     _context: click.Context, _parameter: click.Parameter, values: Sequence[str]
 ) -> dict[str, str]:
-    found = {}
+    settings = {}
     for value in values:
         key, equals, setting = value.partition("=")
         if not (key.strip() and equals):
             raise click.BadParameter(f"{value!r} is not KEY=VALUE")
-        found[key.strip()] = setting
-    return found
+        settings[key.strip()] = setting
+    return settings
 
 
 class _Commands(click.Group):
-    """The commands; a statement in the place of one is told where statements go, and another word what it may be."""
+    """The commands, with hints for statements and misspelt words in their place."""
 
     def resolve_command(
         self, context: click.Context, arguments: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         from hindex.sql.help import HELP
-        from hindex.validation import suggestion
 
         name = arguments[0]
         if self.get_command(context, name) is not None or name[:1] == "-":
@@ -155,7 +161,7 @@ class _Commands(click.Group):
 
 
 def _quoted(words: Sequence[str]) -> str:
-    """A statement as one argument of a shell: where its words came one by one, their quotes are lost already."""
+    """Quote a statement as one argument of a shell."""
     text = " ".join(" ".join(words).split())
     return shlex.quote(text) if '"' in text or "`" in text or "$" in text else f'"{text}"'
 
@@ -224,26 +230,27 @@ def sql(context: Context, statement: str) -> None:
 @cli.command("help")
 @click.argument("statement", nargs=-1)
 def show_help(statement: Sequence[str]) -> None:
-    """Show what statements there are, or what one looks like: hindex help create index."""
+    """List the statements, or explain one: hindex help create index."""
     from hindex.cli.shell import statement_list
     from hindex.sql.help import HELP, statement_help
-    from hindex.validation import suggestion
 
     words = " ".join(statement)
-    found = (
+    text = (
         statement_help(words)
         if words
         else f"{statement_list()}\n\nhindex help create index  explains one of them"
     )
-    if found is None:
+    if text is None:
         hint = suggestion(words, map(str.lower, HELP))
         raise HindexError(f"there is no statement {words!r}; {hint}hindex help lists them")
-    print(found)
+    print(text)
 
 
 @cli.command()
 @click.argument("select")
-@click.option("--analyze", is_flag=True, help="Run it, too, and tell what was read and how long it took.")
+@click.option(
+    "--analyze", is_flag=True, help="Run it, too, and write_stderr what was read and how long it took."
+)
 @click.option("--html", metavar="FILE", help="Write it as HTML, with a map of the table.")
 @click.pass_obj
 def explain(context: Context, select: str, analyze: bool, html: str | None) -> None:
@@ -252,14 +259,14 @@ def explain(context: Context, select: str, analyze: bool, html: str | None) -> N
     if analyze:
         select = re.sub(r"^\s*explain\s+(analyze\s+)?", "", select, flags=re.IGNORECASE)
     is_explain = select.lstrip()[:7].lower() == "explain"
-    found = context.connection().sql(select if is_explain else f"{words} {select}")
+    explanation = context.connection().sql(select if is_explain else f"{words} {select}")
     if html is None:
-        context.write(found)
+        context.write(explanation)
         return
-    if not hasattr(found, "to_html"):
+    if not hasattr(explanation, "to_html"):
         raise HindexError("Spark plans this query, and there is no HTML of its plan: leave --html out")
     try:
-        Path(html).write_text(cast("Explanation", found).to_html(), "utf-8")
+        Path(html).write_text(cast("Explanation", explanation).to_html(), "utf-8")
     except OSError as error:
         raise HindexError(f"cannot write {html!r}: {error.strerror}; name another file") from error
 
@@ -269,22 +276,24 @@ def explain(context: Context, select: str, analyze: bool, html: str | None) -> N
 @click.option("--verify", is_flag=True, help="Read a sample of stripes and compare them with the indexes.")
 @click.pass_obj
 def check(context: Context, table: str, verify: bool) -> None:
-    """Tell which indexes of a TABLE are stale; fail if one is damaged or wrong.
+    """Report stale indexes of a TABLE; fail if one is damaged or wrong.
 
     A TABLE is a path or URI; with --master or --conf also a name of Spark's catalog.
     """
     from hindex.spark.catalog import is_path
     from hindex.sql.predicate import quote_string
 
-    # a session was asked for: what is no path is a name of its catalog
+    # with a requested session, other strings than paths are names of its catalog
     is_name = bool(context.master or context.conf) and "/" not in table and not is_path(table)
     on = table if is_name else quote_string(table)
     statement = f"CHECK INDEXES ON {on}{' VERIFY' if verify else ''}"
     results = cast("list[CheckResult]", context.connection().sql(statement))
     context.write(results)
-    bad = [result.index for result in results if not result.ok]
-    if bad:
-        raise HindexError(f"{len(bad)} of {len(results)} indexes of {table!r} are damaged: {', '.join(bad)}")
+    damaged = [result.index for result in results if not result.ok]
+    if damaged:
+        raise HindexError(
+            f"{len(damaged)} of {len(results)} indexes of {table!r} are damaged: {', '.join(damaged)}"
+        )
 
 
 @cli.command()
@@ -292,9 +301,8 @@ def check(context: Context, table: str, verify: bool) -> None:
 @click.option("--row-groups", "--verbose", is_flag=True, help="Show the statistics of row groups, too.")
 @click.pass_obj
 def inspect(context: Context, files: Sequence[str], row_groups: bool) -> None:
-    """Show what is in ORC files, index files, manifests or transactional tables; of a directory, one line a file."""
-    from hindex.cli.inspect import inspect_path
-    from hindex.cli.inspect_several import SeveralDocuments, SeveralTexts
+    """Show the content of ORC files, index files, manifests or transactional tables, or list a directory."""
+    from hindex.cli.inspect import SeveralDocuments, SeveralTexts, inspect_path
 
     def inspected(file: str) -> Inspection | pa.Table:
         return inspect_path(file, row_groups=row_groups, valid_write_ids=context.valid_write_ids)
@@ -336,15 +344,15 @@ def bench(
 
     A ratio above 1 says how many times longer than hindex another reader takes.
     """
-    from hindex.cli.bench import remark, run_bench
+    from hindex.cli.bench import bench_note, run_bench
 
-    # what is timed is compiled as Java compiles what runs for long
+    # timed code is compiled as in long-running processes
     connection = cast("hindex.Connection", context.connection(quick_java=False))
     names = None if columns is None else [name.strip() for name in columns.split(",")]
-    found = run_bench(connection, table, where, names, rounds=rounds, with_spark=with_spark)
-    context.write(found)
-    if said := remark(found):
-        tell(said)
+    results = run_bench(connection, table, where, names, rounds=rounds, with_spark=with_spark)
+    context.write(results)
+    if note := bench_note(results):
+        write_stderr(note)
 
 
 @cli.command()
@@ -372,18 +380,18 @@ def _execute_all(context: Context, text: str) -> None:
 
 
 def report(error: HindexError, *, debug: bool = False) -> None:
-    """Show an error on standard error: one line, and for statements the lines that mark the place."""
+    """Show an error on standard error: one line; for a statement, also the lines that mark the position."""
     if debug:
         import traceback
 
-        with telling():
+        with suppress_stderr_errors():
             traceback.print_exception(error)
     lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     if isinstance(error, StatementError):
         text = "\n".join(lines)
     else:
         text = "; ".join(line.strip() for line in lines)
-    tell(f"Error: {text}")
+    write_stderr(f"Error: {text}")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -398,7 +406,7 @@ def _run(arguments: Sequence[str]) -> int:
     open_missing_streams()
     warnings.showwarning = _show_warning
     try:
-        # not cli.main(): that has its own ideas about Ctrl-C and closed pipes
+        # not cli.main(), which handles Ctrl-C and closed pipes differently
         with cli.make_context("hindex", list(arguments)) as context:
             cli.invoke(context)
         sys.stdout.flush()
@@ -408,17 +416,17 @@ def _run(arguments: Sequence[str]) -> int:
         report(error, debug=debug)
         return FAILURE
     except click.ClickException as error:
-        tell(f"Error: {usage_told(error)}")
+        write_stderr(f"Error: {_usage_message(error)}")
         return FAILURE
     except (KeyboardInterrupt, click.Abort):
-        tell("stopped")
+        write_stderr("stopped")
         return INTERRUPTED
     except Exception as error:
         if isinstance(error, BrokenPipeError) and has_no_reader(sys.stdout):
             return 0
         if debug:
             raise
-        tell(f"Error: {_told(error)}")
+        write_stderr(f"Error: {_unexpected_message(error)}")
         return FAILURE
     return 0
 
@@ -431,23 +439,62 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    tell(f"Warning: {message}")
+    write_stderr(f"Warning: {message}")
 
 
-def _told(error: Exception) -> str:
+def _unexpected_message(error: Exception) -> str:
     """Return the message of an unexpected error."""
-    if isinstance(error, UnicodeEncodeError) and lacks(sys.stdout, error):
+    if isinstance(error, UnicodeEncodeError) and cannot_encode(sys.stdout, error):
         return (
             f"the output's encoding, {sys.stdout.encoding}, has no {error.object[error.start]!a}: set "
             "PYTHONIOENCODING=utf-8, or use --output json, which needs ASCII only"
         )
-    if isinstance(error, OSError):  # a full disk, no more memory or files: nothing that hindex can mend
+    if isinstance(error, OSError):  # such as a full disk
         return str(error)
     detail = " ".join(str(error).split())
     return (
-        f"internal error, {type(error).__name__}: {detail}. Please report it, with what `hindex --debug` prints in its "
-        "place"
+        f"internal error, {type(error).__name__}: {detail}. Please report it, with the output of the same command with "
+        "--debug"
     )
+
+
+def _usage_message(error: click.ClickException) -> str:
+    """Return click's message in one line: the mistake, similar names, and the help command."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if isinstance(error, click.NoSuchOption) and context is not None:
+        return _no_option(error.option_name, context)
+    message = " ".join(error.format_message().split()).rstrip(".")
+    text = message[:1].lower() + message[1:]
+    if context is None:
+        return f"{text}; see hindex --help"
+    if _takes_statement(context.command) and type(error) is click.UsageError:
+        # the shell split the statement into several arguments
+        text += "; a statement is one argument: put it into quotes"
+    # click wraps a long usage
+    usage = " ".join(context.get_usage().split())
+    return f"{text}; {usage[:1].lower()}{usage[1:]}; see {context.command_path} --help"
+
+
+def _no_option(name: str, context: click.Context) -> str:
+    """Return the message for an unknown option, which may belong before the command."""
+    own, above = _options(context), [] if context.parent is None else _options(context.parent)
+    near = nearest_names(name, [*own, *above], 1)
+    remedy = f"{context.command_path} --help lists those there are"
+    if context.parent is not None and near and near[0] not in own:
+        way = f"{context.parent.command_path} {near[0]} ... {context.info_name}"
+        remedy = f"{near[0]} stands before the command: {way} ..."
+    else:
+        remedy = suggestion(name, own, str) + remedy
+    return f"{context.command_path} has no option {name}; {remedy}"
+
+
+def _options(context: click.Context) -> list[str]:
+    """Return the names of a command's options, ``-h`` and ``--help`` among them."""
+    return [name for item in context.command.get_params(context) for name in item.opts if name[:1] == "-"]
+
+
+def _takes_statement(command: click.Command) -> bool:
+    return any(item.name in ("statement", "select") and item.nargs == 1 for item in command.params)
 
 
 if __name__ == "__main__":

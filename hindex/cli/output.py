@@ -1,4 +1,4 @@
-"""Results of statements, written for people or programs. Rows stream: at most a slice is held as text."""
+"""Write the results of statements as tables, JSON or CSV. Rows stream: only a slice at a time is formatted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 from hindex.api.value_formatting import format_json, format_values, is_number, printable
 from hindex.cli.table_rows import TableRows
 
-#: Rows turned into text at a time.
+#: Rows that are formatted at a time.
 SLICE_ROWS = 2000
 
 
@@ -21,28 +21,28 @@ class Output(Protocol):
     def rows(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
         """Write rows as they come.
 
-        :returns: how many there were.
+        :returns: their number.
         """
         ...
 
     def listing(self, rows: pa.Table, brief: Sequence[str]) -> int:
-        """Write rows of many columns, of which people want the brief ones.
+        """Write rows of many columns; only the brief ones for people.
 
-        :returns: how many there were.
+        :returns: their number.
         """
         ...
 
     def explanation(self, text: str, document: object) -> None:
-        """Write an explanation, given as text and as a JSON document."""
+        """Write an explanation as text or as a JSON document."""
         ...
 
     def outcome(self, text: str, rows: pa.Table) -> None:
-        """Write what a statement did, given as a sentence and as rows."""
+        """Write the outcome of a statement as a sentence or as rows."""
         ...
 
 
 def output_for(name: str, stream: TextIO) -> Output:
-    """The output that ``--output`` names."""
+    """Return the output that ``--output`` names."""
     outputs: dict[str, type[TableOutput | JsonOutput | CsvOutput]] = {
         "table": TableOutput,
         "json": JsonOutput,
@@ -58,24 +58,24 @@ def _slices(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 class TableOutput:
-    """Aligned columns. Values wider than those of the first rows stand out of line; nothing is cut."""
+    """Aligned columns. Later values may be wider than their column; none is truncated."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def rows(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
         count = self.body(schema, batches)
-        # so it is of a table without data files
+        # only a table without data files has no columns
         why = "" if schema.names else "; no data file has a column"
         self._stream.write(f"({count} {'row' if count == 1 else 'rows'}{why})\n")
         return count
 
     def listing(self, rows: pa.Table, brief: Sequence[str]) -> int:
-        shown = rows.select(list(brief))
-        return self.rows(shown.schema, shown.to_batches())
+        visible = rows.select(list(brief))
+        return self.rows(visible.schema, visible.to_batches())
 
     def body(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
-        """The header and the rows, without the line that counts them."""
+        """Write the header and the rows, without the line that counts them."""
         if not schema.names:
             return sum(batch.num_rows for batch in batches)
         rows = TableRows(self._stream, list(map(printable, schema.names)), list(map(is_number, schema.types)))
@@ -98,7 +98,7 @@ class TableOutput:
 
 
 class JsonOutput:
-    """One JSON document a statement: an array of objects for rows."""
+    """A JSON document for each statement; rows are an array of objects."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

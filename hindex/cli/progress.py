@@ -16,12 +16,12 @@ LOG_INTERVAL = 10.0
 
 
 def progress_for(stream: TextIO) -> Progress:
-    """The way to show progress that suits a stream."""
+    """Return a bar for a terminal, log lines for other streams."""
     return BarProgress(stream) if stream.isatty() else LogProgress(stream)
 
 
 class BarProgress:
-    """A bar that vanishes when the work is done."""
+    """A bar that disappears when the work is done."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -57,7 +57,7 @@ class BarProgress:
 
 
 class LogProgress:
-    """A line when work begins and ends, and now and then between."""
+    """A log line when work begins and ends, and every ten seconds between."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -76,8 +76,8 @@ class LogProgress:
         now = time.monotonic()
         if self._done < self._total and now - self._logged >= LOG_INTERVAL:
             self._logged = now
-            left = (now - self._started) / self._done * (self._total - self._done)
-            self._log(f"{self._label}: {self._done} of {self._total}, about {left:.0f} s left")
+            remaining_seconds = (now - self._started) / self._done * (self._total - self._done)
+            self._log(f"{self._label}: {self._done} of {self._total}, about {remaining_seconds:.0f} s left")
 
     def finish(self) -> None:
         if self._label is not None:
@@ -86,5 +86,5 @@ class LogProgress:
             self._label = None
 
     def _log(self, line: str) -> None:
-        with suppress(OSError):  # the work goes on where nobody can be told
+        with suppress(OSError):  # the work goes on if the stream is closed
             print(line, file=self._stream, flush=True)

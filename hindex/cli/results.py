@@ -1,4 +1,4 @@
-"""Write the results of :meth:`hindex.Connection.sql` to an output."""
+"""Write the results of :meth:`hindex.Connection.sql` to an output, with remarks on statements."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
-from hindex.api.index_statements import SHOWN
+from hindex.api.index_statements import SHOW_INDEXES_SCHEMA
 from hindex.cli.output import Output
+from hindex.errors import HindexError
 from hindex.maintain.results import CheckResult, Record, records_table
 
 if TYPE_CHECKING:
+    import hindex
     from hindex.api.index import Index
     from hindex.api.query_result import QueryResult
     from hindex.explain.explanation import Explanation
+    from hindex.plan.reasons import Note
 
 _INDEX_SCHEMA = pa.schema(
     [
@@ -25,20 +28,20 @@ _INDEX_SCHEMA = pa.schema(
     ]
 )
 
-#: The columns of SHOW INDEXES that are always shown.
+#: The columns of SHOW INDEXES on a terminal.
 _BRIEF = ("name", "table", "column", "type", "status", "size_bytes")
 
 
-def _brief(indexes: pa.Table) -> list[str]:
-    """The columns of SHOW INDEXES that a terminal has room for; DESCRIBE INDEX tells the others."""
+def _brief_columns(indexes: pa.Table) -> list[str]:
+    """Return the columns of SHOW INDEXES for a terminal; DESCRIBE INDEX has all."""
     has_partitions = indexes.column("partitions").null_count < indexes.num_rows
     return [*_BRIEF, *(["partitions"] if has_partitions else [])]
 
 
 def write_result(result: object, output: Output) -> int | None:
-    """Write a statement's result; the number of rows, where it has rows."""
-    if isinstance(result, pa.Table) and result.schema.equals(SHOWN):
-        return output.listing(result, _brief(result))
+    """Write a statement's result, and return the number of rows if it has rows."""
+    if isinstance(result, pa.Table) and result.schema.equals(SHOW_INDEXES_SCHEMA):
+        return output.listing(result, _brief_columns(result))
     if hasattr(result, "to_batches"):
         rows = cast("QueryResult | pa.Table", result)
         return output.rows(rows.schema, rows.to_batches())
@@ -61,3 +64,26 @@ def write_result(result: object, output: Output) -> int | None:
         "size_bytes": index.size_bytes,
     }
     return output.rows(_INDEX_SCHEMA, pa.Table.from_pylist([described], _INDEX_SCHEMA).to_batches())
+
+
+def quoting_note(connection: object, statement: str) -> Note | None:
+    """Return a note if a SELECT compares a string literal that is the name of a column.
+
+    :param connection: the connection that ran the statement.
+    """
+    if '"' not in statement:
+        return None
+    from hindex.plan.quoted_identifier_hints import quoted_names, quoted_strings
+    from hindex.sql import parse
+    from hindex.sql.statements import Select, SelectExists
+
+    try:
+        parsed = parse(statement)
+        select = parsed.rows if isinstance(parsed, SelectExists) else parsed
+        if not isinstance(select, Select) or not any(quoted_strings(select.where)):
+            return None
+        # only now is the table looked up again
+        table = cast("hindex.Connection", connection).resolve(select.table)
+        return next(iter(quoted_names(select.where, table.columns)), None)
+    except HindexError:
+        return None  # Spark ran the query, or the table is gone

@@ -36,14 +36,14 @@ def run_shell(
 ) -> None:
     """Read statements from the terminal and execute them until the user leaves.
 
-    :param execute: runs one statement and writes its result; returns the number of rows, where there are any.
-    :param report: shows the error of a statement; the shell goes on after it.
-    :param completer: what TAB asks.
+    :param execute: runs a statement and writes its result; returns the number of rows, if any.
+    :param report: shows the error of a statement.
+    :param completer: completes words at TAB.
     """
-    from importlib.metadata import version
+    from hindex import __version__
 
     _edit_lines(completer)
-    print(f"hindex {version('hindex')}: statements end with ;  help shows them, quit leaves")
+    print(f"hindex {__version__}: statements end with ;  help shows them, quit leaves")
     for statement in typed_statements(completer):
         started = time.monotonic()
         try:
@@ -60,17 +60,17 @@ def run_shell(
 
 
 def help_text(words: str) -> str:
-    """The help for a statement, or the list of all; where there is no such statement, that says so first."""
+    """Return the help for a statement, or the list of all, with a remark if there is no such statement."""
     from hindex.sql.help import statement_help
 
-    known = HELP.format(statements=statement_list())
+    overview = HELP.format(statements=statement_list())
     if not words:
-        return known
-    return str(statement_help(words) or f"there is no statement {words!r}\n\n{known}")
+        return overview
+    return str(statement_help(words) or f"there is no statement {words!r}\n\n{overview}")
 
 
 def statement_list() -> str:
-    """Every statement with its purpose, a line each."""
+    """Return a line for each statement with its purpose."""
     from hindex.sql.help import HELP as STATEMENTS
 
     width = max(map(len, STATEMENTS))
@@ -78,13 +78,13 @@ def statement_list() -> str:
 
 
 def complete_statements(text: str) -> tuple[list[str], str]:
-    """The statements of a text that have their ``;``, and what is left after the last of them.
+    """Return the complete statements of a text, and the incomplete rest.
 
-    :raises StatementError: if the text cannot be cut into words.
+    :raises StatementError: if the text cannot be tokenized.
     """
     from hindex.sql import split
 
-    # a word on a new line makes one more statement exactly where the text before it is complete
+    # a further word makes a further statement only if the text is complete
     statements = split(text)
     if len(split(text + "\nx")) > len(statements):
         return statements, ""
@@ -92,7 +92,7 @@ def complete_statements(text: str) -> tuple[list[str], str]:
 
 
 def typed_statements(completer: Completer | None = None) -> Iterator[str]:
-    """Statements as the user completes them."""
+    """Yield statements as the user completes them."""
     pending = ""
     while True:
         if completer is not None:
@@ -124,9 +124,9 @@ def typed_statements(completer: Completer | None = None) -> Iterator[str]:
 
 
 def piped_statements(text: str) -> Iterator[str]:
-    """The statements of a text; where one would begin, the words of the shell do there what they do at a terminal.
+    """Yield the statements of a text; ``help`` and ``quit`` work between them as at a terminal.
 
-    Comments before them are passed over, as they are there.
+    Comments before statements are skipped.
     """
     from hindex.sql import split
 
@@ -144,7 +144,7 @@ def piped_statements(text: str) -> Iterator[str]:
 
 
 def _without_comments(text: str) -> str:
-    """A trimmed text without the comments that it begins with."""
+    """Return a text without leading comments."""
     from hindex.sql.lexer import PIECES
 
     text = text.strip()
@@ -174,7 +174,7 @@ def history_file() -> Path:
 
 
 def _edit_lines(completer: Completer) -> None:
-    """Line editing where Python has it, with completion, and a history that lasts where it can be written."""
+    """Enable line editing, completion and a persistent history, if available."""
     import atexit
 
     try:

@@ -1,4 +1,4 @@
-"""Standard streams that are closed, full, or have lost their reader."""
+"""Standard streams that are closed, full, or without a reader."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from typing import TextIO
 
 
 def open_missing_streams() -> None:
-    """Have streams that were closed before the start read and write nothing, as those of the null device do."""
+    """Open the null device for standard streams that are closed."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            # takes the stream's own number where that is the lowest one free: no other file gets it then
+            # takes the stream's file descriptor if that is the lowest free one
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115
 
 
 def flush_or_drop(stream: TextIO) -> None:
-    """Write what is still unwritten; where the stream takes no more, send it nowhere, so that leaving does not fail."""
+    """Flush a stream; if that fails, redirect it to the null device, so that the exit does not fail."""
     try:
         stream.flush()
     except OSError:
-        with suppress(OSError):  # no file is behind it
+        with suppress(OSError):  # the stream has no file descriptor
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, stream.fileno())
             os.close(null)
 
 
 @contextmanager
-def telling() -> Iterator[None]:
-    """Writing to standard error: that it takes no more changes nothing else."""
+def suppress_stderr_errors() -> Iterator[None]:
+    """Suppress errors of writing to standard error."""
     with suppress(OSError):
         yield
     flush_or_drop(sys.stderr)
 
 
-def tell(text: str) -> None:
+def write_stderr(text: str) -> None:
     """Write a line to standard error."""
-    with telling():
+    with suppress_stderr_errors():
         print(text, file=sys.stderr)
 
 
@@ -54,10 +54,10 @@ def has_no_reader(stream: TextIO) -> bool:
         return False
 
 
-def lacks(stream: TextIO, error: UnicodeEncodeError) -> bool:
-    """Return True if an error says that the encoding of a stream lacks a character."""
+def cannot_encode(stream: TextIO, error: UnicodeEncodeError) -> bool:
+    """Return True if an error says that the encoding of a stream cannot_encode a character."""
     name = codecs.lookup(stream.encoding).name
-    # many encodings of one byte a character call themselves a charmap
+    # many single-byte encodings are named charmap in errors
     if name == "utf-8" or (error.encoding != "charmap" and codecs.lookup(error.encoding).name != name):
         return False
     try:

@@ -1,4 +1,4 @@
-"""Rows as aligned columns of a terminal."""
+"""Write rows as aligned columns."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Protocol, TextIO
 
 from hindex.api.value_formatting import text_width
 
-#: A table's column widths are those of its first rows, which are held back until they are so many, have so many
-#: characters, or this many seconds have passed since the first of them came.
+#: The first rows set the column widths. They are buffered up to this many rows or characters, or this many seconds
+#: after the first row.
 HEAD_ROWS = 1000
 HEAD_CHARACTERS = 1 << 20
 HEAD_SECONDS = 0.5
 
-#: No column is wider: one long value does not blow up every row.
-MOST_WIDTH = 200
+#: The greatest width of a column: a long value does not widen every row.
+MAX_WIDTH = 200
 
 
 class Alarm(Protocol):
-    """Calls something once, on another thread, unless it is cancelled before."""
+    """Calls a function once on another thread, unless it is cancelled before."""
 
     def start(self) -> None: ...
 
@@ -29,11 +29,11 @@ class Alarm(Protocol):
 
 
 class TableRows:
-    """Writes the header and rows as they come; left, by an error too, it has written all that came.
+    """A writer of the header and of rows as they arrive; after an error too, it has written all that arrived.
 
-    :param names: of the columns.
-    :param right: whether a column's values stand at its right edge.
-    :param alarm: makes what calls a function after some seconds.
+    :param names: the names of the columns.
+    :param right: True for each column that is aligned right.
+    :param alarm: returns an alarm for a number of seconds and a function.
     """
 
     def __init__(
@@ -46,8 +46,8 @@ class TableRows:
         self._stream = stream
         self._names = names
         self._right = right
-        self._alarm = alarm(HEAD_SECONDS, self._be_late)
-        #: What follows is of both threads.
+        self._alarm = alarm(HEAD_SECONDS, self._flush_after_delay)
+        #: Guards the attributes below, which both threads use.
         self._lock = Lock()
         self._head: list[list[list[str]]] | None = []
         self._failure: Exception | None = None
@@ -55,18 +55,18 @@ class TableRows:
         self._widths: list[int] = []
 
     def write(self, slices: Iterable[list[list[str]]]) -> int:
-        """Write rows, given as slices of printable texts, column by column.
+        """Write slices of rows: printable strings, column by column.
 
-        :returns: how many there were.
+        :returns: the number of rows.
         """
         try:
             count = sum(map(self._add, slices))
             with self._lock:
-                self._show_head()
+                self._write_head()
         except BaseException:
-            # what was found is not lost with what could not be; the error that ends it all is the one to tell
+            # rows before the error are still written; errors of that do not replace it
             with suppress(OSError, UnicodeError):
-                self._show_held()
+                self._flush_head()
             raise
         finally:
             self._alarm.cancel()
@@ -84,39 +84,39 @@ class TableRows:
             self._rows += rows
             self._characters += sum(len(cell) for column in cells for cell in column)
             if self._rows >= HEAD_ROWS or self._characters >= HEAD_CHARACTERS:
-                self._show_head()
+                self._write_head()
             elif len(self._head) == 1:
                 self._alarm.start()
         return rows
 
-    def _show_held(self) -> None:
-        # where the other thread is writing it, it may wait for a reader that takes nothing
+    def _flush_head(self) -> None:
+        # the other thread may hold the lock while it waits for a blocked reader
         if self._lock.acquire(timeout=HEAD_SECONDS):
             try:
                 if self._head:
-                    self._show_head()
+                    self._write_head()
                     self._stream.flush()
             finally:
                 self._lock.release()
 
-    def _be_late(self) -> None:
-        """Show what there is: the next rows take their time."""
+    def _flush_after_delay(self) -> None:
+        """Write the buffered rows, since the next ones are slow."""
         with self._lock:
             try:
-                self._show_head()
+                self._write_head()
                 self._stream.flush()
-            except Exception as error:  # noqa: BLE001 it is raised where the rows come from
+            except Exception as error:  # noqa: BLE001 raised again in the thread of the rows
                 self._failure = error
 
-    def _show_head(self) -> None:
-        """Write what was held back, which decides on the widths; nothing where that was done."""
+    def _write_head(self) -> None:
+        """Set the widths and write the buffered rows, once."""
         if self._failure is not None:
             raise self._failure
         if self._head is None:
             return
         head, self._head = self._head, None
         self._widths = [
-            min(MOST_WIDTH, max(map(text_width, chain((name,), *(cells[at] for cells in head)))))
+            min(MAX_WIDTH, max(map(text_width, chain((name,), *(cells[at] for cells in head)))))
             for at, name in enumerate(self._names)
         ]
         self._stream.write(_line(self._names, self._widths, [False] * len(self._names)))

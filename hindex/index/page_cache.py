@@ -119,7 +119,7 @@ def parse_bytes(text: str) -> int:
     except ValueError:
         value = -1
     if value < 0:
-        raise HindexError(f"{VARIABLE} is {text!r}: a number of bytes is expected, 0 for no cache")
+        raise HindexError(f"{VARIABLE} is {text!r}: set it to a number of bytes, 0 for no cache")
     return value
 
 

@@ -1,6 +1,6 @@
 """Statements in notebooks: ``%load_ext hindex``, then ``%hindex`` for a line and ``%%hindex`` for a cell.
 
-Nothing of IPython is imported: it hands over its shell.
+IPython passes its shell, so it is not imported.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hindex.errors import HindexError, StatementError
 if TYPE_CHECKING:
     from hindex.api.connection import Connection
 
-#: Rows that are shown of a query.
+#: Rows of a query that are shown.
 SHOWN_ROWS = 1000
 
 _USAGE = "%%hindex [--into NAME] [--store URI]"
@@ -29,7 +29,7 @@ class Shell(Protocol):
     user_ns: dict[str, Any]
 
     def register_magic_function(self, function: Any, magic_kind: str, magic_name: str) -> None:  # noqa: ANN401
-        """Make a function known as a magic."""
+        """Register a function as a magic."""
         ...
 
 
@@ -39,9 +39,9 @@ def load_ipython_extension(shell: Shell) -> None:
 
 
 class HindexMagic:
-    """Runs statements on the connection ``hx`` of the notebook.
+    """The magic: runs statements on the connection ``hx`` of the notebook.
 
-    Where there is none it is made, with the session ``spark`` if the notebook has one.
+    Without ``hx``, it makes one, with the session ``spark`` if the notebook has it.
     """
 
     def __init__(self, shell: Shell) -> None:
@@ -50,31 +50,30 @@ class HindexMagic:
     def run(self, line: str, cell: str | None = None, local_ns: Mapping[str, Any] | None = None) -> object:
         """Run a line, or the statements of a cell; the last one's result is shown.
 
-        In front of a cell's statements, ``--into NAME`` keeps that result in a variable instead, as ``hx.sql`` gives
-        it, and ``--store URI`` says where the indexes are. ``{name}`` stands for the value of a variable, as
-        :func:`hindex.notebook.statement_values.filled` puts it.
+        On the first line of a cell, ``--into NAME`` assigns the result of ``hx.sql`` to a variable instead, and
+        ``--store URI`` sets the store of the indexes. :func:`hindex.notebook.statement_values.substitute` replaces
+        ``{name}`` by the value of a variable.
 
-        :param local_ns: the variables of where the magic is called.
-        :raises HindexError: shown without the traceback, which says nothing of a mistake in a statement; ``%tb`` shows
-            it.
+        :param local_ns: the local variables of the caller.
+        :raises HindexError: shown without its traceback; ``%tb`` shows that.
         """
         try:
             return self._run(line, cell, {**self._shell.user_ns, **(local_ns or {})})
         except HindexError as error:
-            error._render_traceback_ = _ShownOnce(error)  # type: ignore[attr-defined]
+            error._render_traceback_ = _ErrorMessage(error)  # type: ignore[attr-defined]
             raise
 
-    # IPython's own way would insert values as they are, into lines only, and take `[0-9]{3}` for the number 3
+    # IPython's own substitution does not quote, works in lines only, and takes `[0-9]{3}` for the number 3
     run._ipython_magic_no_var_expand = True  # type: ignore[attr-defined]
     run.needs_local_scope = True  # type: ignore[attr-defined]
 
-    def _run(self, line: str, cell: str | None, known: Mapping[str, Any]) -> object:
-        from hindex.notebook.statement_values import filled
+    def _run(self, line: str, cell: str | None, variables: Mapping[str, Any]) -> object:
+        from hindex.notebook.statement_values import substitute
         from hindex.sql import split
         from hindex.sql.help import HELP
 
-        into, store = (None, None) if cell is None else _options(line, known)
-        statements = split(filled(line if cell is None else cell, known))
+        into, store = (None, None) if cell is None else _options(line, variables)
+        statements = split(substitute(line if cell is None else cell, variables))
         if not statements:
             if cell is None and line.lstrip().startswith("--"):  # a comment
                 raise StatementError(
@@ -94,55 +93,55 @@ class HindexMagic:
         if into is not None:
             self._shell.user_ns[into] = result
             return None
-        return _shown(result)
+        return _displayed(result)
 
     def _connection(self, store: str | None) -> Connection:
         from hindex.api.connection import Connection, connect
         from hindex.validation import is_session
 
-        known = self._shell.user_ns.get("hx")
-        if store is None and isinstance(known, Connection):
-            return known
+        current = self._shell.user_ns.get("hx")
+        if store is None and isinstance(current, Connection):
+            return current
         session = self._shell.user_ns.get("spark")
-        made = connect(store, session if is_session(session) else None)
-        self._shell.user_ns["hx"] = made
-        return made
+        connection = connect(store, session if is_session(session) else None)
+        self._shell.user_ns["hx"] = connection
+        return connection
 
 
-class _ShownOnce:
-    """An error that IPython shows as its message instead of a traceback, the first time."""
+class _ErrorMessage:
+    """Renders an error as its message instead of a traceback, once."""
 
     def __init__(self, error: HindexError) -> None:
         self._error = error
 
     def __call__(self) -> list[str]:
-        """The lines to show."""
+        """Return the lines to show."""
         del self._error._render_traceback_  # type: ignore[attr-defined]
         notes = getattr(self._error, "__notes__", [])
         return [f"{type(self._error).__name__}: {self._error}", *notes]
 
 
-def _options(line: str, known: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    from hindex.notebook.statement_values import inserted
+def _options(line: str, variables: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    from hindex.notebook.statement_values import substitute_text
 
     try:
-        words = [inserted(word, known) for word in shlex.split(line)]
+        words = [substitute_text(word, variables) for word in shlex.split(line)]
     except ValueError as error:
         raise StatementError(f"expected {_USAGE}: {str(error).lower()} in {line!r}") from error
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     while words:
         if words[0] not in ("--into", "--store") or len(words) < 2:
             raise StatementError(f"expected {_USAGE}, found {words[0]!r}; statements begin on the next line")
-        found[words[0]] = words[1]
+        options[words[0]] = words[1]
         words = words[2:]
-    into = found.get("--into")
+    into = options.get("--into")
     if into is not None and not into.isidentifier():
         raise StatementError(f"expected the name of a variable after --into, found {into!r}")
-    return into, found.get("--store")
+    return into, options.get("--store")
 
 
-def _shown(result: object) -> object:
-    """Rows as pandas shows them, of queries the first ones; anything else as it is."""
+def _displayed(result: object) -> object:
+    """Return rows as a pandas DataFrame, of queries the first ones; other results unchanged."""
     if isinstance(result, QueryResult):
         result = result.head(SHOWN_ROWS)
     return result.to_pandas() if isinstance(result, pa.Table) else result

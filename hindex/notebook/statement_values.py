@@ -1,4 +1,4 @@
-"""``{name}`` in the statements of notebooks: the values of variables, written so that the parser reads them back."""
+"""Substitute the values of variables for ``{name}`` in the statements of notebooks."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ from hindex.errors import StatementError
 from hindex.sql.marks import Source
 from hindex.sql.predicate import NULL, Literal, LiteralKind, Predicate, quote_string, within_quotes
 
-# a variable, or what `str.format` reaches from it; !s: its text as it is
+# a variable, or an attribute or item of it; !s inserts the string unquoted
 _NAME = re.compile(r"\{(?P<field>(?P<root>[^\W\d]\w*)(?:\.[^\W\d]\w*|\[[^\][{}]+\])*)(?P<raw>!s)?\}")
 _BRACED = re.compile(r"\{[^{}]*\}")
 _LISTS = (list, tuple, set, frozenset, range)
 _CONDITIONS = (Expr, *get_args(Predicate))
 _NUMBERS = (LiteralKind.INTEGER, LiteralKind.DECIMAL, LiteralKind.DOUBLE)
 
-#: Where a list stands within parentheses already.
+#: The beginning of a list that has its own parentheses.
 _IN = re.compile(r"\bIN\s*\(\s*\Z", re.IGNORECASE)
 _CLOSED = re.compile(r"\s*\)")
-#: What ``{x['k']}`` begins with, before the quote.
+#: The part of ``{x['k']}`` before the quote.
 _KEY = re.compile(r"\{(?P<root>[^\W\d]\w*)[^{}]*\[\Z")
-#: The escapes of a text, with the last one also where it lacks characters.
+#: The escapes of a string; the last one may be incomplete.
 _ESCAPES = re.compile(
     r"\\(?:u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|[01][0-7]{2}"
     r"|(?P<begun>(?:u[0-9A-Fa-f]*|U[0-9A-Fa-f]*|[01][0-7]?)?\Z)|.)",
     re.DOTALL,
 )
 
-#: What may stand beside a value without becoming one word with it, or a comment. At the ends there may be quotes.
+#: Characters beside a value that do not join it to a word or a comment.
 _APART = tuple(" \t\r\n(),;=<>")
 
 
-def filled(text: str, known: Mapping[str, Any]) -> str:
+def substitute(text: str, variables: Mapping[str, Any]) -> str:
     """Statements with the values of variables in place of their names in braces.
 
-    Outside of quotes a value becomes its literal: text in quotes, None NULL, a list ``(a, b)``; a condition made with
-    :func:`hindex.col` goes in as it is, in parentheses. Within quotes its text is inserted, with what would end the
-    quotes escaped; braces around anything but a variable stay. ``{name!s}`` is the value's text as it is, wherever it
-    stands. Comments stay.
+    Outside of quotes a value becomes its literal: a string in quotes, None NULL, a list ``(a, b)``; a condition made
+    with :func:`hindex.col` is inserted in parentheses. Within quotes the value is inserted as a string, with the
+    characters escaped that would end the quotes; braces around anything but a variable stay. ``{name!s}`` inserts the
+    value as a string without quotes, anywhere. Comments stay.
 
     :raises StatementError: outside of quotes, if there is no such variable, or its value is none of SQL's; within
         quotes, if a backslash before the braces would take a part of the value for its own.
@@ -55,59 +55,61 @@ def filled(text: str, known: Mapping[str, Any]) -> str:
     for piece in PIECES.finditer(text):
         between = text[position : piece.start()]
         key = _KEY.search(between) if piece["quoted"] else None
-        if key is not None and key["root"] in known:
+        if key is not None and key["root"] in variables:
             plain = f"{key[0]}{piece[0][1:-1]}]}}"
             raise Source(text).error(f"a key within braces has no quotes: write {plain}", piece.start())
-        parts.append(_with_literals(between, known))
+        parts.append(_with_literals(between, variables))
         position = piece.end()
         if piece["open"]:  # the rest is within quotes that are not closed: parsing says so
             position = piece.start()
             break
-        parts.append(_within_quotes(text, piece, known) if piece["quoted"] else piece[0])
+        parts.append(_within_quotes(text, piece, variables) if piece["quoted"] else piece[0])
     else:
-        return "".join([*parts, _with_literals(text[position:], known)])
+        return "".join([*parts, _with_literals(text[position:], variables)])
     return "".join([*parts, text[position:]])
 
 
-def inserted(text: str, known: Mapping[str, Any]) -> str:
-    """A text with the texts of variables in place of their names in braces; other braces stay."""
-    return _NAME.sub(lambda name: _text(_value(name, known)) if name["root"] in known else name[0], text)
+def substitute_text(text: str, variables: Mapping[str, Any]) -> str:
+    """Substitute variables as unquoted strings; other braces stay."""
+    return _NAME.sub(
+        lambda name: _text(_value(name, variables)) if name["root"] in variables else name[0], text
+    )
 
 
-def _with_literals(text: str, known: Mapping[str, Any]) -> str:
+def _with_literals(text: str, variables: Mapping[str, Any]) -> str:
     def replaced(braces: re.Match[str]) -> str:
         name = _NAME.fullmatch(braces[0])
         if name is None:
             raise StatementError(
                 f"{braces[0]} is not the name of a variable in braces: write {{name}}, or {{name!s}} for its text"
             )
-        if name["root"] not in known:
+        if name["root"] not in variables:
             raise StatementError(f"there is no variable {name['root']!r}: {name[0]} stands for its value")
-        value = _value(name, known)
+        value = _value(name, variables)
         if name["raw"]:
             return _text(value)
         before, after = text[: braces.start()], text[braces.end() :]
         try:
-            found = sql_text(value)
+            sql = sql_text(value)
         except (TypeError, ValueError) as error:
             raise StatementError(f"the value of {name[0]} cannot be put into a statement: {error}") from error
         if _items(value) is not None and _IN.search(before) and _CLOSED.match(after):
-            found = found[1:-1]
-        return " " * (before[-1:] not in _APART) + found + " " * (after[:1] not in _APART)
+            sql = sql[1:-1]
+        return " " * (before[-1:] not in _APART) + sql + " " * (after[:1] not in _APART)
 
     return _BRACED.sub(replaced, text)
 
 
-def _within_quotes(statements: str, piece: re.Match[str], known: Mapping[str, Any]) -> str:
+def _within_quotes(statements: str, piece: re.Match[str], variables: Mapping[str, Any]) -> str:
     quoted = piece[0]
     is_raw, quote = quoted[0] in "rR", quoted[-1]
     written, position = "", 0
     for name in _NAME.finditer(quoted):
-        if name["root"] not in known:
+        if name["root"] not in variables:
             continue
         written += quoted[position : name.start()]
         position = name.end()
-        text = _text(_value(name, known))
+        text = _text(_value(name, variables))
         if name["raw"]:
             written += text
         elif quote == "`":
@@ -129,9 +131,9 @@ def _within_quotes(statements: str, piece: re.Match[str], known: Mapping[str, An
     return written + quoted[position:]
 
 
-def _value(name: re.Match[str], known: Mapping[str, Any]) -> Any:  # noqa: ANN401
+def _value(name: re.Match[str], variables: Mapping[str, Any]) -> Any:  # noqa: ANN401
     try:
-        value, _ = string.Formatter().get_field(name["field"], (), known)
+        value, _ = string.Formatter().get_field(name["field"], (), variables)
     except (AttributeError, LookupError, TypeError) as error:
         quotes = "; a key within braces has no quotes" if "['" in name[0] or '["' in name[0] else ""
         raise StatementError(f"{name[0]} has no value: {type(error).__name__}: {error}{quotes}") from error
@@ -139,14 +141,14 @@ def _value(name: re.Match[str], known: Mapping[str, Any]) -> Any:  # noqa: ANN40
 
 
 def _text(value: object) -> str:
-    """A value as a text; that of an enum which is a text or a number is what its literal holds."""
+    """Return a value as a string; a string or number enum as its value."""
     if isinstance(value, os.PathLike):
         return os.fsdecode(value)
     return str(value.value if isinstance(value, Enum) and isinstance(value, str | int | float) else value)
 
 
 def sql_text(value: object) -> str:
-    """A value as SQL: a literal, literals in parentheses for a list, or a condition.
+    """Return a value as SQL: a literal, literals in parentheses for a list, or a condition.
 
     :raises TypeError: for a value of a type that SQL has no literals of.
     :raises ValueError: for a number that is too long, and an empty list.
@@ -156,7 +158,7 @@ def sql_text(value: object) -> str:
     if isinstance(value, os.PathLike):
         return quote_string(os.fsdecode(value))
     items = _items(value)
-    return str(_literal(value)) if items is None else _listed(items)
+    return str(_literal(value)) if items is None else _sql_list(items)
 
 
 def _items(value: object) -> Iterable[object] | None:
@@ -172,7 +174,7 @@ def _literal(value: object) -> Literal:
     return literal(value)
 
 
-def _listed(values: Iterable[object]) -> str:
+def _sql_list(values: Iterable[object]) -> str:
     items = [_literal(None if _is_missing(value) else value) for value in values]
     if not items:
         raise ValueError("it is empty, and SQL has no list of nothing")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from hindex.errors import IndexExistsError, IndexNotFoundError
 from hindex.store.entries import FileEntries, Segment
 from hindex.store.segment import FileEntry, IndexFileEntry, SharedFileEntry, SharedIndexEntry, is_safe_path
-from hindex.validation import check_text, suggestion
+from hindex.validation import check_string, suggestion
 
 __all__ = [
     "FileEntry",
@@ -102,7 +102,7 @@ class Manifest:
 
     def find_index(self, name: str) -> IndexEntry | None:
         """Return the index of a name (letter case does not matter), or None."""
-        lowered = check_text(name, "the name of an index", "by_id").lower()
+        lowered = check_string(name, "the name of an index", "by_id").lower()
         return next((item for item in self.indexes if item.name.lower() == lowered), None)
 
     def index(self, name: str) -> IndexEntry:

@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from hindex.errors import TableError
-from hindex.validation import closest, is_utf8
+from hindex.validation import is_utf8, nearest_names
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 
@@ -148,7 +148,7 @@ def suggest_path(missing: str) -> str | None:
             names = [name for name in listed if name[0] not in "._" and name.isprintable()]
     except (OSError, StopIteration, ValueError):
         return None
-    candidates = (parent / name / Path(*rest) for name in closest(wrong, names, 1))
+    candidates = (parent / name / Path(*rest) for name in nearest_names(wrong, names, 1))
     return next((str(path) for path in candidates if _exists(path)), None)
 
 

@@ -14,7 +14,7 @@ from hindex.orc.acid.schema import row_key
 from hindex.orc.metadata.types import INTEGER_KINDS, STRING_KINDS, Kind, OrcType
 from hindex.sql.predicate import quote_name
 from hindex.table.partitions import PartitionColumn
-from hindex.validation import closest, listed, shown, suggestion
+from hindex.validation import collection_items, nearest_names, short_repr, suggestion
 
 #: Names are listed in messages up to this many.
 _LISTED_NAMES = 12
@@ -196,7 +196,7 @@ class TableSchema:
             if readings:
                 named = " or ".join(map(spelled, readings))
                 remedy = f"did you mean {named}? a name with dots of its own is in backquotes"
-            elif len(parts) > 1 and self._matches(parts[1]) and not closest(parts[0], self.names):
+            elif len(parts) > 1 and self._matches(parts[1]) and not nearest_names(parts[0], self.names):
                 remedy = f"did you mean {show(parts[1])}? a column is written without the name of its table"
             elif fields:
                 remedy = (
@@ -204,7 +204,7 @@ class TableSchema:
                 )
             else:
                 # the wrong name may be the struct's
-                likely = written if closest(written, self.names) else parts[0]
+                likely = written if nearest_names(written, self.names) else parts[0]
                 remedy = _remedy(likely, self.names, "columns", show)
             if not self.data_columns:
                 valid = "valid data file" if self.transactional else "data file"
@@ -228,7 +228,7 @@ def column_name(name: object) -> ColumnName:
     if isinstance(name, Sequence) and name and all(isinstance(part, str) for part in name):
         return tuple(name)
     raise ColumnError(
-        f"{shown(name)} is not a column: pass a name as a string, or the names of a field's path as a tuple"
+        f"{short_repr(name)} is not a column: pass a name as a string, or the names of a field's path as a tuple"
     )
 
 
@@ -238,10 +238,10 @@ def column_names(names_: object, what: str) -> tuple[ColumnName, ...]:
     :param what: the name of the list, for the message.
     :raises ColumnError: for anything but a list of columns.
     """
-    names = listed(names_)
+    names = collection_items(names_)
     if names is None:
         example = [names_] if isinstance(names_, str) else ["a", "b"]
-        raise ColumnError(f"{what} is a list of names, such as {example!r}, not {shown(names_)}")
+        raise ColumnError(f"{what} is a list of names, such as {example!r}, not {short_repr(names_)}")
     return tuple(map(column_name, names))
 
 

@@ -199,9 +199,9 @@ def test_mistakes_are_named(use: Any, message: str) -> None:
 def test_unknown_methods_are_attribute_errors() -> None:
     with pytest.raises(AttributeError, match="functions that are methods are abs,"):
         A.no_such_function  # noqa: B018
-    for name, known in (("is_in", "isin"), ("notnull", "isnotnull"), ("starts_with", "startswith")):
+    for name, expected_name in (("is_in", "isin"), ("notnull", "isnotnull"), ("starts_with", "startswith")):
         with pytest.raises(
-            AttributeError, match=f"no method '{name}'; did you mean '{known}'\\? functions that"
+            AttributeError, match=f"no method '{name}'; did you mean '{expected_name}'\\? functions that"
         ):
             getattr(A, name)
     assert not hasattr(A, "_private")
@@ -221,8 +221,8 @@ def test_what_is_no_condition() -> None:
 
 def test_a_time_with_a_zone_keeps_it() -> None:
     zone = datetime.timezone(datetime.timedelta(hours=1))
-    found = literal(datetime.datetime(2020, 1, 1, tzinfo=zone))
-    assert found == Literal("2020-01-01 00:00:00+01:00", LiteralKind.TIMESTAMP)
+    result = literal(datetime.datetime(2020, 1, 1, tzinfo=zone))
+    assert result == Literal("2020-01-01 00:00:00+01:00", LiteralKind.TIMESTAMP)
 
 
 def test_functions_are_known_to_the_typing_rules_and_evaluators() -> None:

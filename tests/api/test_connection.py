@@ -62,9 +62,9 @@ def test_what_statements_return(path: Path, spark: SparkSession) -> None:
     assert isinstance(everything, QueryResult)
     assert everything.schema.names == ["id", "a", "s"]
     assert ids(everything) == list(range(500))
-    shown = hx.sql(f"SHOW INDEXES ON '{path}'")
-    assert isinstance(shown, pa.Table)
-    (row,) = shown.to_pylist()
+    output = hx.sql(f"SHOW INDEXES ON '{path}'")
+    assert isinstance(output, pa.Table)
+    (row,) = output.to_pylist()
     assert row.pop("size_bytes") > 0
     assert row.pop("created") <= row.pop("refreshed")
     assert row == {
@@ -121,11 +121,11 @@ def test_names_that_are_no_tables_of_orc_files(spark: SparkSession, tmp_path: Pa
                 "SELECT COUNT(a) FROM {}",
                 "SELECT a FROM {} LIMIT 0",
             ):
-                found: Any = hx.sql(text.format(table))
-                wanted = spark.sql(text.format(table))
-                assert (found.to_spark().schema, found.to_arrow()) == (wanted.schema, wanted.toArrow())
-            found = hx.sql(f"SELECT EXISTS(SELECT 1 FROM {table})")
-            assert found.to_arrow().to_pylist() == [{"exists()": rows > 0}]
+                result: Any = hx.sql(text.format(table))
+                expected = spark.sql(text.format(table))
+                assert (result.to_spark().schema, result.to_arrow()) == (expected.schema, expected.toArrow())
+            result = hx.sql(f"SELECT EXISTS(SELECT 1 FROM {table})")
+            assert result.to_arrow().to_pylist() == [{"exists()": rows > 0}]
             assert f"Table {table}: by Spark alone" in str(hx.sql(f"EXPLAIN SELECT a FROM {table}"))
             with pytest.raises(TableError, match=r"is not a table of ORC files|it is a view, and indexes"):
                 hindex.connect().sql(f"SELECT DISTINCT a, a AS b FROM {table}")
@@ -170,9 +170,9 @@ def test_a_store_of_its_own(
         hx.sql(f"CREATE INDEX i USING bitmap ON '{table}' (a)")
     hx.sql(f"CREATE INDEX j USING bitmap ON '{other}' (s)")
     assert not (path / "_hindex").exists()
-    shown = hx.sql("SHOW INDEXES i")
-    assert isinstance(shown, pa.Table)
-    assert shown.column("table").to_pylist() == sorted(map(str, (path, other)))
+    output = hx.sql("SHOW INDEXES i")
+    assert isinstance(output, pa.Table)
+    assert output.column("table").to_pylist() == sorted(map(str, (path, other)))
     with pytest.raises(
         StatementError, match=r"^Index 'I' is on several tables, name one with ON: '.*', '.*'$"
     ):
@@ -181,11 +181,11 @@ def test_a_store_of_its_own(
     # a table that is gone is listed, and its index can be dropped
     (other / "x.orc").unlink()
     other.rmdir()
-    shown = hx.sql("SHOW INDEXES")
-    assert isinstance(shown, pa.Table)
-    found = {(row["name"], row["table"]): row["status"] for row in shown.to_pylist()}
-    assert found["i", str(path)] == "fresh"
-    assert found["j", str(other)].startswith(f"table gone: Table '{other}' is invalid: no such file")
+    output = hx.sql("SHOW INDEXES")
+    assert isinstance(output, pa.Table)
+    result = {(row["name"], row["table"]): row["status"] for row in output.to_pylist()}
+    assert result["i", str(path)] == "fresh"
+    assert result["j", str(other)].startswith(f"table gone: Table '{other}' is invalid: no such file")
     hx.sql("DROP INDEX j")
     hx.sql(f"DROP INDEX i ON '{other}'")
     hx.sql("DROP INDEX i")
@@ -196,9 +196,9 @@ def test_a_store_of_its_own(
     (tmp_path / "another").mkdir()
     explicit = hindex.connect(store=str(tmp_path / "another"))
     assert explicit.table(str(path)).indexes() == []
-    shown = explicit.sql("SHOW INDEXES")
-    assert isinstance(shown, pa.Table)
-    assert shown.num_rows == 0
+    output = explicit.sql("SHOW INDEXES")
+    assert isinstance(output, pa.Table)
+    assert output.num_rows == 0
 
 
 def test_a_store_that_is_not_there(path: Path, tmp_path: Path) -> None:
@@ -206,9 +206,11 @@ def test_a_store_that_is_not_there(path: Path, tmp_path: Path) -> None:
     (tmp_path / "store").mkdir()
     missing = tmp_path / "stroe"
     hx = hindex.connect(missing)
-    told = f"^there is no store at '{missing}'; did you mean '{tmp_path}/store'\\? --store, store= of connect"
+    message = (
+        f"^there is no store at '{missing}': did you mean '{tmp_path}/store'\\? name it by --store, connect"
+    )
     for text in ("SHOW INDEXES", f"SHOW INDEXES ON '{path}'", "SHOW INDEX i", f"CHECK INDEXES ON '{path}'"):
-        with pytest.raises(StoreError, match=told):
+        with pytest.raises(StoreError, match=message):
             hx.sql(text)
     for text in ("DESCRIBE INDEX i", "DROP INDEX i", "REFRESH INDEX i"):
         with pytest.raises(
@@ -252,10 +254,10 @@ assert "pyspark" not in sys.modules
         text=True,
         check=True,
     )
-    told = ran.stdout.splitlines()
+    message = ran.stdout.splitlines()
     end = "; to find it in a catalog, use hindex.connect(spark=spark) or --master 'local[*]'"
-    assert [line.partition("'. ")[2].partition(end)[0] for line in told] == list(cases.values())
-    assert all(line.endswith(end) for line in told)
+    assert [line.partition("'. ")[2].partition(end)[0] for line in message] == list(cases.values())
+    assert all(line.endswith(end) for line in message)
 
 
 def test_nothing_of_spark_is_loaded_by_a_query(path: Path, tmp_path: Path) -> None:
@@ -272,9 +274,9 @@ assert "pyspark" not in sys.modules
 def test_the_limit_of_a_count_is_of_its_one_row(path: Path) -> None:
     hx = hindex.connect()
     for limit, rows in [(0, []), (1, [500]), (7, [500]), (1000, [500])]:
-        found = hx.sql(f"SELECT COUNT(*) FROM '{path}' LIMIT {limit}")
-        assert isinstance(found, QueryResult)
-        assert found.to_arrow().column("count(1)").to_pylist() == rows
+        result = hx.sql(f"SELECT COUNT(*) FROM '{path}' LIMIT {limit}")
+        assert isinstance(result, QueryResult)
+        assert result.to_arrow().column("count(1)").to_pylist() == rows
 
 
 def test_dropping_from_a_table_that_is_not_there(path: Path) -> None:
@@ -308,16 +310,16 @@ def test_places_that_are_neither_text_nor_paths(path: Path) -> None:
     assert hx.table(Path(f"file://{path}")).uri == str(path)
 
 
-@pytest.mark.parametrize("given", [5, None, b"SELECT 1", ["SELECT 1"]])
-def test_what_is_no_text_is_no_statement(given: Any) -> None:
+@pytest.mark.parametrize("argument", [5, None, b"SELECT 1", ["SELECT 1"]])
+def test_what_is_no_text_is_no_statement(argument: Any) -> None:
     with pytest.raises(StatementError, match="is not a statement: pass SQL as a string"):
-        hindex.connect().sql(given)
+        hindex.connect().sql(argument)
 
 
 @pytest.mark.parametrize("variable", ["HINDEX_CACHE_BYTES", "HINDEX_ORC_CACHE_BYTES"])
 def test_a_bound_of_the_environment_that_is_none(variable: str) -> None:
-    """It is told at once: of an index that cannot be asked for it, EXPLAIN alone would tell."""
+    """It is message at once: of an index that cannot be asked for it, EXPLAIN alone would tell."""
     code = f"import os; os.environ[{variable!r}] = '64m'; import hindex; hindex.connect()"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    told = f"{variable} is '64m': set it to a number of bytes, 0 for no cache"
-    assert ran.stderr.strip().splitlines()[-1].endswith(told), ran.stderr
+    message = f"{variable} is '64m': set it to a number of bytes, 0 for no cache"
+    assert ran.stderr.strip().splitlines()[-1].endswith(message), ran.stderr

@@ -82,8 +82,10 @@ def test_rows_are_those_of_spark(where: str, path: Path, frame: DataFrame, spark
     """As a filter of a query, and as the condition of a read."""
     expected = spark.read.orc(str(path))
     narrowed = spark.read.format("hindex").option("where", where).load(str(path))
-    for found in (frame, narrowed):
-        assert [(f.name, f.dataType) for f in found.schema] == [(f.name, f.dataType) for f in expected.schema]
+    for result in (frame, narrowed):
+        assert [(f.name, f.dataType) for f in result.schema] == [
+            (f.name, f.dataType) for f in expected.schema
+        ]
     expected_rows = rows(expected.where(where))
     assert rows(frame.where(where)) == expected_rows
     assert rows(narrowed) == expected_rows
@@ -108,8 +110,8 @@ def test_queries_of_one_frame(where: str | None, pushdown: str, tmp_path: Path, 
         frame = reader.load(str(tmp_path / "few"))
         expected = spark.createDataFrame([(n,) for n in kept], "n bigint")
 
-        def query(of: DataFrame, condition: str | None) -> DataFrame:
-            return of if condition is None else of.where(condition)
+        def query(source: DataFrame, condition: str | None) -> DataFrame:
+            return source if condition is None else source.where(condition)
 
         for condition in QUERIES:
             assert rows(query(frame, condition)) == rows(query(expected, condition)), condition
@@ -154,12 +156,12 @@ def test_a_view_with_a_condition(path: Path, spark: SparkSession) -> None:
 
 def test_options(path: Path, spark: SparkSession, tmp_path: Path) -> None:
     hindex.enable(spark, tables=["source_table"])
-    found = spark.read.format("hindex").option("table", "SOURCE_table").option("columns", "s, id").load()
-    assert (found.columns, found.where("id = 3001").count()) == (["s", "id"], 1)
+    result = spark.read.format("hindex").option("table", "SOURCE_table").option("columns", "s, id").load()
+    assert (result.columns, result.where("id = 3001").count()) == (["s", "id"], 1)
     read = spark.read.format("hindex").option("columns", '["n", "a"]').option("store", str(tmp_path))
     assert read.load(str(path)).columns == ["n", "a"]
     for options, message in [
-        ({"table": "nope"}, "Table 'nope' is not known here: name it in hindex.enable"),
+        ({"table": "nope"}, "Table 'nope' is not enabled: name it in hindex.enable"),
         ({"path": str(path), "table": "source_table"}, "a read names one table"),
         ({}, "a read names one table"),
         ({"path": str(path), "nope": "1"}, "unknown option 'nope'"),
@@ -222,8 +224,8 @@ def test_what_a_condition_saves(path: Path) -> None:
             SourceTable({"path": str(path), "columns": "id,a"} | options, {}, None, UTC), ["id", "a"]
         )
 
-    def handed(of: SourceScan) -> int:
-        return sum(batch.num_rows for group in of.groups(4) for batch in read_group(group))
+    def handed(source: SourceScan) -> int:
+        return sum(batch.num_rows for group in source.groups(4) for batch in read_group(group))
 
     narrowed, whole = scan(where="a IN (1, 2) AND p = 1"), scan()
     plan = narrowed.plan()
@@ -268,11 +270,11 @@ def dotted(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("where", ["a.b = 6", "`a.b` = 60 AND a.b = 6", "`s.t`.u = 1 AND `x.y` IS NOT NULL"])
 def test_names_with_dots(where: str, dotted: Path, spark: SparkSession) -> None:
     hindex.enable(spark)
-    expected, found = spark.read.orc(str(dotted)), spark.read.format("hindex").load(str(dotted))
-    assert found.columns == expected.columns
-    assert rows(found.where(where)) == rows(expected.where(where)) != []
+    expected, result = spark.read.orc(str(dotted)), spark.read.format("hindex").load(str(dotted))
+    assert result.columns == expected.columns
+    assert rows(result.where(where)) == rows(expected.where(where)) != []
     picked = ("`a.b`", "a.b AS f", "`s.t`.u", "`x.y`")
-    assert rows(found.where(where).selectExpr(*picked)) == rows(expected.where(where).selectExpr(*picked))
+    assert rows(result.where(where).selectExpr(*picked)) == rows(expected.where(where).selectExpr(*picked))
 
 
 def test_a_field_without_a_name(tmp_path: Path, spark: SparkSession) -> None:
@@ -280,8 +282,8 @@ def test_a_field_without_a_name(tmp_path: Path, spark: SparkSession) -> None:
     columns = {"n": pa.array([1, 2, 3]), "e": pa.array([{"": value, "x": 0} for value in (4, 5, 6)])}
     write_columns(tmp_path / "empty" / "0.orc", columns)
     hindex.enable(spark)
-    found = spark.read.format("hindex").load(str(tmp_path / "empty"))
-    assert [row.n for row in found.where(found["e"].getField("") == 5).collect()] == [2]
+    result = spark.read.format("hindex").load(str(tmp_path / "empty"))
+    assert [row.n for row in result.where(result["e"].getField("") == 5).collect()] == [2]
 
 
 def test_fields_of_a_json_list(dotted: Path, spark: SparkSession) -> None:
@@ -290,12 +292,12 @@ def test_fields_of_a_json_list(dotted: Path, spark: SparkSession) -> None:
     def read(columns: str) -> Any:
         return spark.read.format("hindex").option("columns", columns).load(str(dotted))
 
-    found = read('["n", ["a.b"], ["s.t", "u"], "x.y"]')
-    assert found.columns == ["n", "a.b", "s.t.u", "x.y"]
-    assert [tuple(row) for row in found.where("`a.b` >= 60 AND `s.t.u` = 1").collect()] == [(2, 60, 1, 9)]
+    result = read('["n", ["a.b"], ["s.t", "u"], "x.y"]')
+    assert result.columns == ["n", "a.b", "s.t.u", "x.y"]
+    assert [tuple(row) for row in result.where("`a.b` >= 60 AND `s.t.u` = 1").collect()] == [(2, 60, 1, 9)]
     for columns, message in [
         ('["n", "a.b"]', "as a tuple of names"),
-        ('["n", ["a", "b"]]', "Column 'a.b' cannot be told from another of that name"),
+        ('["n", ["a", "b"]]', "Column 'a.b' is ambiguous"),
         ('["n", 5]', "5 is not a column: pass a name as a string"),
         ('["n", []]', "is not a column: pass a name as a string"),
     ]:

@@ -80,9 +80,9 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def rows(found: Any) -> Counter[str]:
+def rows(result: Any) -> Counter[str]:
     """Rows as Spark shows structs of their values, and how often each is there."""
-    table = found.to_arrow()
+    table = result.to_arrow()
     values = zip(*(column.to_pylist() for column in table.columns), strict=True)
     return Counter(
         f"{{{', '.join('null' if value is None else str(value) for value in row)}}}" for row in values
@@ -92,7 +92,7 @@ def rows(found: Any) -> Counter[str]:
 @pytest.fixture(scope="module")
 def answers(path: Path, spark: SparkSession) -> dict[str, list[Counter[str]]]:
     """What Spark answers to the queries of each name."""
-    found = {}
+    result = {}
     for name in (*NAMES, *OTHERS):
         texts = (query.format(name, f"orc.`{path}`") for query in QUERIES)
         every = " UNION ALL ".join(
@@ -102,8 +102,8 @@ def answers(path: Path, spark: SparkSession) -> dict[str, list[Counter[str]]]:
         counts = [Counter[str]() for _ in QUERIES]
         for number, row in spark.sql(every).collect():
             counts[number][row] += 1
-        found[name] = counts
-    return found
+        result[name] = counts
+    return result
 
 
 @pytest.mark.parametrize("is_indexed", [False, True], ids=["plain", "indexed"])
@@ -164,12 +164,12 @@ def test_one_name_is_no_path_and_a_path_no_name(
 def test_texts_and_tuples_of_names(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     local_build.install(monkeypatch)
     table: Table = LocalConnection(store=str(tmp_path / "store")).table(str(path))
-    asked: list[str | tuple[str, ...]] = ["x.y", "s.t.u", ("a", "b"), ("s.t", "V w"), ("x.y",), "S.T.v W"]
-    scan = table.scan(columns=asked)
+    requests: list[str | tuple[str, ...]] = ["x.y", "s.t.u", ("a", "b"), ("s.t", "V w"), ("x.y",), "S.T.v W"]
+    scan = table.scan(columns=requests)
     assert scan.to_arrow().column_names == ["x.y", "s.t.u", "a.b", "s.t.V w", "x.y", "s.t.V w"]
     assert repr(scan) == f"Scan(SELECT x.y, s.t.u, a.b, `s.t`.`V w`, `x.y`, S.T.v W FROM {table.name!r})"
-    found = [column.to_pylist() for column in scan.to_arrow().columns]
-    assert found == [numbers(step) for step in (2, 5, 3, 1, 2, 1)]
+    result = [column.to_pylist() for column in scan.to_arrow().columns]
+    assert result == [numbers(step) for step in (2, 5, 3, 1, 2, 1)]
     whole = table.scan()
     for name in ("s.t.u", ("s.t", "u")):
         values = [value for value in numbers(5) if value is not None]
@@ -192,7 +192,7 @@ def test_texts_and_tuples_of_names(path: Path, tmp_path: Path, monkeypatch: pyte
 def test_lists_of_names_are_tuples(path: Path) -> None:
     table = LocalConnection().table(str(path))
     scan = table.scan()
-    asked: list[Callable[[Any], object]] = [
+    requests: list[Callable[[Any], object]] = [
         lambda name: table.scan(columns=[name]).to_arrow(),
         lambda name: repr(table.scan(columns=[name])),
         scan.count,
@@ -207,12 +207,12 @@ def test_lists_of_names_are_tuples(path: Path) -> None:
         lambda name: scan.aggregate([Group(name, "g")], group=[name], limit=5).to_arrow(),
         lambda name: scan.aggregate([Aggregate(AggregateFunction.MAX, name, "g")]).to_arrow(),
     ]
-    for at, ask in enumerate(asked):
+    for at, ask in enumerate(requests):
         for name in (("s.t", "u"), ("x.y",)):
             assert ask(list(name)) == ask(name), at
     assert scan.order_by(cast("Any", ["x.y"])).order == Order(("x.y",))
     for wrong in (None, 5, (), [], ("a", 5), ("a", None), ["a", ["b"]], b"n", {"n"}):
-        for ask in asked:
+        for ask in requests:
             if wrong is None and ask == scan.count:
                 assert scan.count(None) == ROWS
                 continue
@@ -267,10 +267,10 @@ def test_an_empty_name_has_no_index(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_name_that_is_a_fields_path_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     local_build.install(monkeypatch)
     path = tmp_path / "t"
-    of = pa.struct({"b": pa.int32()})
+    source = pa.struct({"b": pa.int32()})
     values = {
         "n": pa.array([1, 2]),
-        "a": pa.array([{"b": 5}, {"b": 6}], of),
+        "a": pa.array([{"b": 5}, {"b": 6}], source),
         "a.b": pa.array([6, 7], pa.int32()),
     }
     write_columns(path / "0.orc", values)
@@ -283,8 +283,8 @@ def test_a_name_that_is_a_fields_path_too(tmp_path: Path, monkeypatch: pytest.Mo
         ("SELECT `a.b`, COUNT(*) FROM {} GROUP BY `a.b` HAVING `a.b` > 6", ["{7, 1}"]),
         ("SELECT n FROM {} ORDER BY `a.b` DESC LIMIT 1", ["{2}"]),
     ]:
-        found = hx.sql(text.format(f"'{path}'"))
-        assert rows(found) == Counter(expected), text
+        result = hx.sql(text.format(f"'{path}'"))
+        assert rows(result) == Counter(expected), text
     with pytest.raises(ColumnError, match="as a tuple of names"):
         hx.table(str(path)).scan(columns=["a.b"]).to_arrow()
     assert hx.table(str(path)).scan(columns=[("a.b",)]).to_arrow().column(0).to_pylist() == [6, 7]

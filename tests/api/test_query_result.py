@@ -57,52 +57,58 @@ def table(tmp_path: Path) -> Path:
     return tmp_path / "t"
 
 
-def result(text: str, table: Path) -> QueryResult:
-    found = hindex.connect().sql(text.format(f"'{table}'"))
-    assert type(found) is hindex.QueryResult
-    return found
+def run_query(text: str, table: Path) -> QueryResult:
+    result = hindex.connect().sql(text.format(f"'{table}'"))
+    assert type(result) is hindex.QueryResult
+    return result
 
 
 @pytest.mark.parametrize("text", SHAPES)
 def test_every_shape_has_every_method(text: str, table: Path) -> None:
     """What the methods say is what plain Python makes of the rows."""
-    found = result(text, table)
-    rows = found.to_arrow()
+    result = run_query(text, table)
+    rows = result.to_arrow()
     assert rows.num_rows
-    assert found.columns == found.schema.names == rows.column_names
-    assert rows.schema == found.schema == found.to_reader().schema == pa.table(found).schema
-    for other in (pa.table(found), found.to_reader().read_all(), pa.Table.from_batches(found.to_batches())):
+    assert result.columns == result.schema.names == rows.column_names
+    assert rows.schema == result.schema == result.to_reader().schema == pa.table(result).schema
+    for other in (
+        pa.table(result),
+        result.to_reader().read_all(),
+        pa.Table.from_batches(result.to_batches()),
+    ):
         assert repr(other.to_pylist()) == repr(rows.to_pylist())
-    assert repr(found.head(2).to_pylist()) == repr(rows.slice(0, 2).to_pylist())
-    assert found.head(0).schema == rows.schema
-    assert found.to_pandas(types_mapper={pa.int64(): None}.get).shape == (rows.num_rows, rows.num_columns)
-    assert (found.count(), found.exists()) == (rows.num_rows, True)
-    for name in found.columns:
+    assert repr(result.head(2).to_pylist()) == repr(rows.slice(0, 2).to_pylist())
+    assert result.head(0).schema == rows.schema
+    assert result.to_pandas(types_mapper={pa.int64(): None}.get).shape == (rows.num_rows, rows.num_columns)
+    assert (result.count(), result.exists()) == (rows.num_rows, True)
+    for name in result.columns:
         values = rows.column(name).to_pylist()
         keys = [None if value is None else key(value) for value in values]
         present = sorted({value for value in keys if value is not None})
         listed = [None] * (None in keys) + present
-        assert found.count(name) == len(keys) - keys.count(None)
-        assert found.count_distinct(name.upper()) == len(present)
-        assert [found.min(name), found.max(name)] == [unkeyed(present[0]), unkeyed(present[-1])] or (
+        assert result.count(name) == len(keys) - keys.count(None)
+        assert result.count_distinct(name.upper()) == len(present)
+        assert [result.min(name), result.max(name)] == [unkeyed(present[0]), unkeyed(present[-1])] or (
             present[-1] == NAN_KEY
         )
-        assert [None if value is None else key(value) for value in found.distinct(name).to_pylist()] == listed
-        assert found.distinct(name).type == rows.schema.field(name).type
-        counted = found.value_counts(name)
+        assert [
+            None if value is None else key(value) for value in result.distinct(name).to_pylist()
+        ] == listed
+        assert result.distinct(name).type == rows.schema.field(name).type
+        counted = result.value_counts(name)
         assert counted.column_names == [name, "count"]
         assert counted.column(1).to_pylist() == [Counter(keys)[value] for value in listed]
         for descending in (False, True):
-            ordered = found.order_by(name, descending=descending, nulls_first=True)
+            ordered = result.order_by(name, descending=descending, nulls_first=True)
             assert ordered.schema == rows.schema
             places = [None if value is None else key(value) for value in ordered.to_arrow()[name].to_pylist()]
             expected = sorted((value for value in keys if value is not None), reverse=descending)
             assert places == [None] * keys.count(None) + expected
-    if len(found.columns) > 1:
-        pair = found.columns[:2]
+    if len(result.columns) > 1:
+        pair = result.columns[:2]
         counts = Counter(zip(*(map(repr, rows.column(name).to_pylist()) for name in pair), strict=True))
-        assert sum(found.value_counts(*pair)["count"].to_pylist()) == rows.num_rows
-        assert found.value_counts(*pair).num_rows == len(counts)
+        assert sum(result.value_counts(*pair)["count"].to_pylist()) == rows.num_rows
+        assert result.value_counts(*pair).num_rows == len(counts)
 
 
 NAN_KEY = (1, 0.0)
@@ -122,40 +128,40 @@ def unkeyed(value: Any) -> Any:
 
 
 def test_counts_are_never_null_in_the_schema(table: Path) -> None:
-    found = result("SELECT count(*), count(a), count(DISTINCT a), min(a) FROM {}", table)
-    assert [field.nullable for field in found.schema] == [False, False, False, True]
-    assert found.to_arrow().schema.equals(found.schema)
+    result = run_query("SELECT count(*), count(a), count(DISTINCT a), min(a) FROM {}", table)
+    assert [field.nullable for field in result.schema] == [False, False, False, True]
+    assert result.to_arrow().schema.equals(result.schema)
 
 
 def test_nan_is_the_greatest_value(table: Path) -> None:
     for text in ("SELECT x FROM {}", "SELECT x FROM {} LIMIT 9", "SELECT x FROM {} GROUP BY x"):
-        found = result(text, table)
-        assert math.isnan(found.max("x"))
-        assert found.min("x") == 0
-        assert found.count_distinct("x") == 3
+        result = run_query(text, table)
+        assert math.isnan(result.max("x"))
+        assert result.min("x") == 0
+        assert result.count_distinct("x") == 3
 
 
 def test_a_limit_cuts_the_rows_before_they_are_looked_into(table: Path) -> None:
-    found = result("SELECT id, a FROM {} ORDER BY id DESC LIMIT 3", table)
-    assert found.to_arrow()["id"].to_pylist() == [5, 4, 3]
-    assert (found.min("id"), found.count("a"), found.distinct("a").to_pylist()) == (3, 3, [2, 3])
-    assert found.order_by("a").to_arrow()["id"].to_pylist() == [4, 5, 3]
-    assert found.order_by("id").head(2)["id"].to_pylist() == [3, 4]
+    result = run_query("SELECT id, a FROM {} ORDER BY id DESC LIMIT 3", table)
+    assert result.to_arrow()["id"].to_pylist() == [5, 4, 3]
+    assert (result.min("id"), result.count("a"), result.distinct("a").to_pylist()) == (3, 3, [2, 3])
+    assert result.order_by("a").to_arrow()["id"].to_pylist() == [4, 5, 3]
+    assert result.order_by("id").head(2)["id"].to_pylist() == [3, 4]
 
 
 def test_columns_go_by_their_names_in_the_result(table: Path) -> None:
-    found = result("SELECT a AS s, s AS b, id, id FROM {}", table)
-    assert (found.max("s"), found.min("B")) == (3, "a")
-    assert found.order_by("s", nulls_first=False).to_arrow()["s"].to_pylist() == [1, 2, 3, 3, 3, None]
-    assert found.columns == ["s", "b", "id", "id"]
-    assert found.to_arrow().column(3).to_pylist() == list(range(6))
+    result = run_query("SELECT a AS s, s AS b, id, id FROM {}", table)
+    assert (result.max("s"), result.min("B")) == (3, "a")
+    assert result.order_by("s", nulls_first=False).to_arrow()["s"].to_pylist() == [1, 2, 3, 3, 3, None]
+    assert result.columns == ["s", "b", "id", "id"]
+    assert result.to_arrow().column(3).to_pylist() == list(range(6))
     for text in ("SELECT a AS s, s AS b, id, id FROM {}", "SELECT a AS s, s AS b, id, id FROM {} LIMIT 5"):
-        found = result(text, table)
+        result = run_query(text, table)
         with pytest.raises(ColumnError, match=r"^Column 'id' is ambiguous: 2 columns of the result"):
-            found.max("id")
+            result.max("id")
         with pytest.raises(ColumnError, match=r"^Column 'a' cannot be resolved; the result has s, b, id, id"):
-            found.value_counts("s", "a")
-    grouped = result("SELECT s AS city, count(*) AS n FROM {} GROUP BY s", table)
+            result.value_counts("s", "a")
+    grouped = run_query("SELECT s AS city, count(*) AS n FROM {} GROUP BY s", table)
     with pytest.raises(ColumnError, match=r"^Column 's' cannot be resolved; the result has city, n$"):
         grouped.order_by("s")
     with pytest.raises(ColumnError, match=r"^Column 'city.x' cannot be resolved: .* string has no fields$"):
@@ -165,14 +171,14 @@ def test_columns_go_by_their_names_in_the_result(table: Path) -> None:
 def test_fields_of_structs(tmp_path: Path) -> None:
     columns = {"id": pa.array([1, 2, 3]), "st": pa.array([{"x": 5}, {"x": 4}, None])}
     write_columns(tmp_path / "1.orc", columns)
-    found = result("SELECT st AS u, st.x FROM {}", tmp_path)
-    assert (found.max("u.x"), found.max(("u", "x")), found.max("x")) == (5, 5, 5)
-    assert found.value_counts("u.x").to_pylist() == [
+    result = run_query("SELECT st AS u, st.x FROM {}", tmp_path)
+    assert (result.max("u.x"), result.max(("u", "x")), result.max("x")) == (5, 5, 5)
+    assert result.value_counts("u.x").to_pylist() == [
         {"u.x": None, "count": 1},
         {"u.x": 4, "count": 1},
         {"u.x": 5, "count": 1},
     ]
-    cut = result("SELECT st AS u FROM {} LIMIT 2", tmp_path)
+    cut = run_query("SELECT st AS u FROM {} LIMIT 2", tmp_path)
     assert cut.count("u") == 2
     for column in ("u", "u.x"):
         with pytest.raises(ColumnError, match=r"is of type struct<x:bigint>: select a primitive field of it"):
@@ -187,62 +193,64 @@ def test_mistakes_are_raised_at_the_call_and_rows_are_read_later(
     def watch(name: str) -> None:
         real = getattr(OrcReader, name)
 
-        def reading(*given: Any, **options: Any) -> Any:
+        def reading(*argument: Any, **options: Any) -> Any:
             decoded.append(name)
-            return real(*given, **options)
+            return real(*argument, **options)
 
         monkeypatch.setattr(OrcReader, name, reading)
 
     watch("read_stripe")
     for text in SHAPES:
-        found = result(text, table)
-        assert repr(found).startswith("QueryResult[")
+        result = run_query(text, table)
+        assert repr(result).startswith("QueryResult[")
         assert decoded == [], text
     hindex.connect().sql(f"SELECT s FROM '{table}' WHERE a = 3").to_arrow()  # type: ignore[union-attr]
     assert decoded
     for text in ("SELECT nope FROM {}", "SELECT max(nope) FROM {}", "SELECT a FROM {} WHERE a = 'x'"):
         with pytest.raises(HindexError):
-            result(text, table)
+            run_query(text, table)
 
 
 def test_each_read_is_of_the_table_as_it_is_then(table: Path) -> None:
-    found = [result(text, table) for text in ("SELECT id FROM {}", "SELECT count(*) AS n FROM {}")]
-    assert [item.max(item.columns[0]) for item in found] == [5, 6]
+    result = [run_query(text, table) for text in ("SELECT id FROM {}", "SELECT count(*) AS n FROM {}")]
+    assert [item.max(item.columns[0]) for item in result] == [5, 6]
     write(table / "3.orc", [(9, 1, "z", 1.0, None, None)])
-    assert [item.max(item.columns[0]) for item in found] == [9, 7]
+    assert [item.max(item.columns[0]) for item in result] == [9, 7]
 
 
 @pytest.mark.parametrize("text", [*SHAPES, "SELECT s, a FROM {} WHERE a > 2 LIMIT 0"])
 def test_the_schema_does_not_depend_on_the_rows(text: str, table: Path, tmp_path: Path) -> None:
     """Of a table without matching rows, and of files without rows."""
-    wanted = result(text, table).schema
+    expected = run_query(text, table).schema
     nothing = (
         text.format("{} WHERE id < 0") if "WHERE" not in text else text.replace("WHERE", "WHERE id < 0 AND")
     )
     write(tmp_path / "empty" / "1.orc", [])
-    for found in (result(nothing, table), result(text, tmp_path / "empty")):
-        assert type(found) is QueryResult
-        rows = found.to_arrow()
-        assert found.schema == rows.schema == wanted, text
-        assert [found.schema.field(at).nullable for at in range(len(wanted))] == [f.nullable for f in wanted]
-        assert found.to_reader().read_all().schema == found.head().schema == wanted
-        assert found.order_by("a").schema == wanted
+    for result in (run_query(nothing, table), run_query(text, tmp_path / "empty")):
+        assert type(result) is QueryResult
+        rows = result.to_arrow()
+        assert result.schema == rows.schema == expected, text
+        assert [result.schema.field(at).nullable for at in range(len(expected))] == [
+            f.nullable for f in expected
+        ]
+        assert result.to_reader().read_all().schema == result.head().schema == expected
+        assert result.order_by("a").schema == expected
         if "count(*) AS a" not in text and "EXISTS" not in text:
-            assert (rows.num_rows, found.count(), found.exists()) == (0, 0, False)
-            assert (found.min("a"), found.max("a"), found.count_distinct("a")) == (None, None, 0)
-            assert len(found.distinct("a")) == found.value_counts("a").num_rows == 0
+            assert (rows.num_rows, result.count(), result.exists()) == (0, 0, False)
+            assert (result.min("a"), result.max("a"), result.count_distinct("a")) == (None, None, 0)
+            assert len(result.distinct("a")) == result.value_counts("a").num_rows == 0
 
 
 def test_what_is_shown_of_it(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = result("SELECT id, s, x, d, day\n  FROM {}", table)
-    assert repr(found) == (
+    result = run_query("SELECT id, s, x, d, day\n  FROM {}", table)
+    assert repr(result) == (
         "QueryResult[id: int64, s: string, x: double, d: decimal128(9, 2), day: date32[day]]"
         f"(SELECT id, s, x, d, day FROM '{table}')"
     )
-    wide = result(f"SELECT {', '.join(f'id AS c{at}' for at in range(25))} FROM {{}}", table)
+    wide = run_query(f"SELECT {', '.join(f'id AS c{at}' for at in range(25))} FROM {{}}", table)
     assert "c19: int64, ... 5 more](SELECT id AS c0, " in repr(wide)
     assert repr(wide).endswith("...)")
-    found.show(5)
+    result.show(5)
     assert capsys.readouterr().out == (
         "+---+----+----+-----+----------+\n"
         "| id|   s|   x|    d|       day|\n"
@@ -255,70 +263,70 @@ def test_what_is_shown_of_it(table: Path, capsys: pytest.CaptureFixture[str]) ->
         "+---+----+----+-----+----------+\n"
         "only showing top 5 rows\n"
     )
-    found = result("SELECT max(day) AS `the last day` FROM {}", table)
-    found.show(truncate=5)
-    found.show(truncate=False)
+    result = run_query("SELECT max(day) AS `the last day` FROM {}", table)
+    result.show(truncate=5)
+    result.show(truncate=False)
     assert capsys.readouterr().out == (
         "+------------+\n|the last day|\n+------------+\n|       20...|\n+------------+\n"
         "+------------+\n|the last day|\n+------------+\n|2020-01-02  |\n+------------+\n"
     )
-    result("SELECT id FROM {} WHERE id < 0", table).show()
-    result("SELECT id FROM {}", table).show(1)
+    run_query("SELECT id FROM {} WHERE id < 0", table).show()
+    run_query("SELECT id FROM {}", table).show(1)
     assert capsys.readouterr().out == (
         "+---+\n| id|\n+---+\n+---+\n+---+\n| id|\n+---+\n|  0|\n+---+\nonly showing top 1 row\n"
     )
     with pytest.raises(ArgumentError, match="n is -1"):
-        found.show(-1)
+        result.show(-1)
     with pytest.raises(ArgumentError, match="truncate is -1"):
-        found.show(truncate=-1)
+        result.show(truncate=-1)
     with pytest.raises(TypeError, match="truncate is 'no'"):
-        found.show(truncate="no")  # type: ignore[arg-type]
+        result.show(truncate="no")  # type: ignore[arg-type]
 
 
 def test_a_notebook_shows_the_first_rows(table: Path) -> None:
-    html = result("SELECT s, count(*) AS n FROM {} GROUP BY s", table)._repr_html_()
+    html = run_query("SELECT s, count(*) AS n FROM {} GROUP BY s", table)._repr_html_()
     assert "<code>QueryResult[s: string, n: int64](SELECT s, count(*) AS n FROM" in html
     assert "<tr><th>s</th><th>n</th></tr>\n" in html
     assert "<tr><td>b</td><td>2</td></tr>" in html
     assert "<div>4 rows, 2 columns</div>" in html
-    found = result("SELECT s FROM {}", table)
+    result = run_query("SELECT s FROM {}", table)
     (table / "1.orc").write_bytes(b"ORC")
-    assert "OrcError" in found._repr_html_()
+    assert "OrcError" in result._repr_html_()
 
 
 def test_names_and_ways_of_other_libraries(table: Path) -> None:
-    found = result("SELECT id FROM {}", table)
+    result = run_query("SELECT id FROM {}", table)
     with pytest.raises(
         TypeError, match=r"\.to_batches\(\) gives its rows in batches, and \.to_arrow\(\)\.to_py"
     ):
-        list(found)
-    for name, told in (
-        ("collect", "to_spark"),
-        ("filter", "WHERE"),
+        list(result)
+    for name, message in (
+        ("collect", "to_arrow"),
+        ("sort", "order_by"),
         ("toArrow", "to_arrow"),
         ("cout", "count"),
     ):
-        with pytest.raises(UnknownNameError, match=f"a query's result has no '{name}': .*{told}"):
-            getattr(found, name)
+        with pytest.raises(UnknownNameError, match=f"a query's result has no '{name}': .*{message}"):
+            getattr(result, name)
     with pytest.raises(HindexError, match=r"there is no Spark session for the rows: give one"):
-        found.to_spark()
+        result.to_spark()
     with pytest.raises(ArgumentError, match="the number of rows is -1"):
-        found.head(-1)
-    assert "rows" in str(found.explain(analyze=True))
+        result.head(-1)
+    assert "rows" in str(result.explain(analyze=True))
 
 
 def test_proofs(table: Path) -> None:
     hx = hindex.connect(mode="prove")
     for text in ("SELECT id FROM {} WHERE a = 3", "SELECT count(*) AS n FROM {} WHERE a = 3"):
-        found = hx.sql(text.format(f"'{table}'"))
-        assert isinstance(found, QueryResult)
-        assert found.proof is None
-        assert found.exists()
-        assert found.proof is not None
+        result = hx.sql(text.format(f"'{table}'"))
+        assert isinstance(result, QueryResult)
+        assert result.proof is None
+        assert result.exists()
+        assert result.proof is not None
 
 
 def test_duckdb_and_polars_read_a_result(table: Path) -> None:
     duckdb = pytest.importorskip("duckdb")
-    found = result("SELECT a, s FROM {} WHERE id > 0", table)  # noqa: F841 duckdb finds it by its name
+    result = run_query("SELECT a, s FROM {} WHERE id > 0", table)  # noqa: F841 duckdb finds it by its name
     with duckdb.connect() as connection:
-        assert connection.sql("SELECT sum(a) FROM found").fetchall() == [(9,)]
+        assert connection.sql("SELECT sum(a) FROM result").fetchall() == [(9,)]

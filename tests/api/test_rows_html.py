@@ -40,9 +40,9 @@ def test_the_first_rows_and_no_more_are_read(tmp_path: Path, monkeypatch: pytest
     opened: list[str] = []
     real = OrcReader.__init__
 
-    def counting(self: OrcReader, *given: object, **options: object) -> None:
-        opened.append(str(given[0]))
-        real(self, *given, **options)  # type: ignore[arg-type]
+    def counting(self: OrcReader, *argument: object, **options: object) -> None:
+        opened.append(str(argument[0]))
+        real(self, *argument, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(OrcReader, "__init__", counting)
     assert repr(scan) == f"Scan(SELECT * FROM {str(tmp_path)!r} WHERE id >= 7)"
@@ -55,14 +55,14 @@ def test_the_first_rows_and_no_more_are_read(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize(
-    ("rows", "told"), [(0, "0 rows"), (1, "1 row"), (9, "9 rows"), (10, "10 rows"), (11, "first 10 rows")]
+    ("rows", "message"), [(0, "0 rows"), (1, "1 row"), (9, "9 rows"), (10, "10 rows"), (11, "first 10 rows")]
 )
-def test_how_much_of_it_is_shown(tmp_path: Path, rows: int, told: str) -> None:
+def test_how_much_of_it_is_shown(tmp_path: Path, rows: int, message: str) -> None:
     write_rows(tmp_path / "x.orc", 0, list(range(30)))
     table = hindex.connect().table(tmp_path)
     for scan in (table.scan(f"id < {rows}", ["id"]), table.scan(columns=["id"], limit=rows)):
         html = shown(scan)
-        assert extent(html) == f"{told}, 1 column"
+        assert extent(html) == f"{message}, 1 column"
         assert cells(html) == [["id"], *([str(i)] for i in range(min(rows, 10)))]
     order = table.scan(f"id < {rows}", ["id"]).order_by("id", descending=True)
     assert cells(shown(order)) == [["id"], *([str(i)] for i in range(rows)[::-1][:10])]
@@ -153,9 +153,9 @@ def test_long_values_are_cut_before_they_are_text(tmp_path: Path, monkeypatch: p
     made: list[int] = []
 
     def counted(column: pa.Array) -> list[str | None]:
-        found = format_values(column)
-        made.extend(len(text) for text in found if text is not None)
-        return found
+        result = format_values(column)
+        made.extend(len(text) for text in result if text is not None)
+        return result
 
     monkeypatch.setattr("hindex.api.rows_html.format_values", counted)
     html = shown(hindex.connect().table(tmp_path).scan())

@@ -39,9 +39,9 @@ def table(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Tabl
     for number in range(2):
         part = slice(number * FILE_ROWS, (number + 1) * FILE_ROWS)
         write_rows(path / f"{number}.orc", part.start, A[part], S[part])
-    found = hindex.connect(spark=spark).table(str(path))
-    found.create_indexes([IndexSpec("by_a", "a"), IndexSpec("by_s", "s")])
-    return found
+    result = hindex.connect(spark=spark).table(str(path))
+    result.create_indexes([IndexSpec("by_a", "a"), IndexSpec("by_s", "s")])
+    return result
 
 
 @pytest.fixture
@@ -160,9 +160,9 @@ def test_no_predicate(table: Table, opened: list[OrcReader]) -> None:
 
 
 def test_columns_as_asked_for(table: Table) -> None:
-    found = table.scan("a = 3", ["s", "id", "S"]).to_arrow()
-    assert found.schema.names == ["s", "id", "s"]
-    assert found.column(0).to_pylist() == found.column(2).to_pylist()
+    result = table.scan("a = 3", ["s", "id", "S"]).to_arrow()
+    assert result.schema.names == ["s", "id", "s"]
+    assert result.column(0).to_pylist() == result.column(2).to_pylist()
     assert table.scan("a = 3", []).to_arrow().num_columns == 0
     assert table.scan("a = 3", ["id"]).schema == table.scan("a = 3", ["id"]).to_arrow().schema
     assert table.scan("a = 999", ["id", "s"]).to_arrow().schema.names == ["id", "s"]
@@ -193,8 +193,8 @@ def test_a_stream_is_read_as_it_is_consumed(table: Table, opened: list[OrcReader
 
 def test_a_stream_of_other_types(table: Table) -> None:
     scan = table.scan("id < 300", ["id", "s"])
-    wanted = pa.schema([("id", pa.int32()), ("s", pa.large_string())])
-    assert pa.table(scan, schema=wanted).equals(scan.to_arrow().cast(wanted))
+    expected = pa.schema([("id", pa.int32()), ("s", pa.large_string())])
+    assert pa.table(scan, schema=expected).equals(scan.to_arrow().cast(expected))
     with pytest.raises(pa.ArrowInvalid, match="not in range"):
         pa.table(scan, schema=pa.schema([("id", pa.int8()), ("s", pa.string())]))
 
@@ -203,11 +203,11 @@ def test_an_error_within_a_stream(table: Table, tmp_path: Path) -> None:
     """Rows before it may come, and no end after them."""
     copy = Path(shutil.copytree(table.uri, tmp_path / "copy"))
     reader = hindex.connect().table(copy).scan(columns=["id"]).to_reader()
-    found = [reader.read_next_batch()]
+    result = [reader.read_next_batch()]
     sorted(copy.glob("*.orc"))[-1].unlink()
     with pytest.raises(TableError, match="was deleted after the scan was planned"):
-        found.extend(reader)
-    rows = pa.Table.from_batches(found)["id"].to_pylist()
+        result.extend(reader)
+    rows = pa.Table.from_batches(result)["id"].to_pylist()
     assert rows == list(range(FILE_ROWS))[: len(rows)]
 
 
@@ -217,8 +217,8 @@ def test_duckdb_reads_a_scan(table: Table) -> None:
     ids = scan.to_arrow()["id"].to_pylist()
     with duckdb.connect() as connection:
         connection.register("scan", scan)
-        found = connection.execute("SELECT count(*), sum(id), max(x.id) FROM scan x JOIN scan y USING (id)")
-        assert found.fetchall() == [(len(ids), sum(ids), max(ids))]
+        result = connection.execute("SELECT count(*), sum(id), max(x.id) FROM scan x JOIN scan y USING (id)")
+        assert result.fetchall() == [(len(ids), sum(ids), max(ids))]
 
 
 @pytest.mark.parametrize("rows", [0, 1, 5, FILE_ROWS, 2 * FILE_ROWS, 10 * FILE_ROWS])
@@ -256,19 +256,19 @@ def test_a_scan_looks_at_the_table_each_time(spark: SparkSession, tmp_path: Path
 def test_an_explanation_holds_one_file_open_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held: list[int] = []
+    content: list[int] = []
     alive: weakref.WeakSet[open_task.OpenTask] = weakref.WeakSet()
 
     class Counted(open_task.OpenTask):
         def __init__(self, task: ScanTask) -> None:
             super().__init__(task)
             alive.add(self)
-            held.append(len(alive))
+            content.append(len(alive))
 
     for number in range(6):
         write_rows(tmp_path / f"{number}.orc", number, [number])
     monkeypatch.setattr(task_runner, "OpenTask", Counted)
     assert hindex.connect().table(str(tmp_path)).scan("a = 3").explain().files.total == 6
-    assert len(held) == 6
+    assert len(content) == 6
     # the one before is let go once the next is open
-    assert max(held) <= 2
+    assert max(content) <= 2

@@ -130,8 +130,8 @@ def test_none_in_conditions_is_the_null_of_spark(spark: SparkSession, tmp_path: 
             condition = combine(mine, flag)
             expected = sorted(row.id for row in frame.where(combine(spark_column, their_flag)).collect())
             for where in (condition, str(condition), combine(spark_column, their_flag)):
-                found = table.scan(where, ["id"]).to_arrow()["id"].to_pylist()
-                assert sorted(found) == expected, str(condition)
+                result = table.scan(where, ["id"]).to_arrow()["id"].to_pylist()
+                assert sorted(result) == expected, str(condition)
             kept.update(expected)
     assert kept == {1, 2, 3, 4, 5, 6}
     assert table.scan(~ours.between(None, 3), ["id"]).to_arrow()["id"].to_pylist() == [3, 4]
@@ -155,7 +155,7 @@ def test_columns_of_pyspark_where_they_have_no_place(spark: SparkSession, tmp_pa
         (lambda: column == f.col("b"), "^Column<'b'> of type Column is not a value of SQL: use None,"),
         (lambda: table.check_indexes(f.col("b")), "^names is Column<'b'>: it is a list of names, such as "),
     ]
-    for use, told in cases:
-        with pytest.raises(HindexError, match=told):
+    for use, message in cases:
+        with pytest.raises(HindexError, match=message):
             use()
     assert table.scan(f.col("id") > 1).count() == 1

@@ -99,11 +99,6 @@ CASES: list[tuple[Callable[[Any], object], type[Exception], str]] = [
         "Column 'id.a' cannot be resolved: id, a are a column each, and names with dots between them, or in a list of",
     ),
     (
-        lambda t: t.scan(pc.field("a") > 1),
-        PredicateError,
-        "<pyarrow.compute.Expression (a > 1)> of type Expression is",
-    ),
-    (
         lambda t: t.scan([("a", "=", 1)]),
         PredicateError,
         "[('a', '=', 1)] of type list is not a condition: give SQL",
@@ -166,7 +161,7 @@ CASES: list[tuple[Callable[[Any], object], type[Exception], str]] = [
     (
         lambda t: t.create_index("i", "id", properties=5),
         TypeError,
-        "properties is 5: it is a mapping of names to texts",
+        "properties is 5: it is a mapping of names to strings",
     ),
     (
         lambda t: t.create_index("i", "id", properties={"level": 5}),
@@ -316,9 +311,9 @@ def test_a_session_is_told_by_what_it_can_do() -> None:
 def test_limits_of_numpy_are_plain_numbers(table: Table) -> None:
     two: Any = np.int64(2)
     items = [Aggregate(AggregateFunction.COUNT, None, "n")]
-    for asked in (table.scan(limit=two), table.scan().aggregate(items, "a", two)):
-        assert asked.to_arrow().num_rows == 2
-        assert json.loads(json.dumps(asked.explain(analyze=True).to_json()))["limit"] == 2
+    for requests in (table.scan(limit=two), table.scan().aggregate(items, "a", two)):
+        assert requests.to_arrow().num_rows == 2
+        assert json.loads(json.dumps(requests.explain(analyze=True).to_json()))["limit"] == 2
     assert table.scan(limit=3).head(two).num_rows == 2
 
 

@@ -21,10 +21,10 @@ class Tables:
     """Stands for a connection; notes which tables it is asked about."""
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.requests: list[str] = []
 
     def __call__(self, table: str) -> Names:
-        self.asked.append(table)
+        self.requests.append(table)
         if table == "broken":
             raise TableError("Table 'broken' is invalid")
         if table == "gone":
@@ -43,7 +43,7 @@ def complete(text: str, completer: Completer | None = None) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "result"),
     [
         ("cr^", ["create"]),
         ("CR^", ["CREATE"]),
@@ -85,8 +85,8 @@ def complete(text: str, completer: Completer | None = None) -> list[str]:
         ("/* SELECT ge^", []),
     ],
 )
-def test_words(text: str, found: list[str]) -> None:
-    assert complete(text) == found
+def test_words(text: str, result: list[str]) -> None:
+    assert complete(text) == result
 
 
 def test_paths_in_quotes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,8 +114,8 @@ def test_what_is_inserted_within_quotes_is_escaped(tmp_path: Path, monkeypatch: 
     for quote in "'\"":
         completed = complete(f"SELECT * FROM {quote}d/^")
         assert len(completed) == len(names)
-        found = [parse(f"SELECT a FROM {text}{quote}") for text in completed]
-        assert found == [
+        result = [parse(f"SELECT a FROM {text}{quote}") for text in completed]
+        assert result == [
             parse(f"SELECT a FROM {quote_string(f'd/{name}/')}") for name in sorted(names, key="{}/".format)
         ]
     # what is typed stays as it is typed
@@ -128,7 +128,7 @@ def test_what_is_inserted_within_quotes_is_escaped(tmp_path: Path, monkeypatch: 
     tables = Tables()
     assert complete(r"SELECT ag^ FROM 'd/it\'s'", Completer(tables)) == ["age"]
     assert complete(r'SELECT ag^ FROM "q\"t"', Completer(tables)) == ["age"]
-    assert tables.asked == ["d/it's", 'q"t']
+    assert tables.requests == ["d/it's", 'q"t']
 
 
 def test_a_table_is_asked_about_once_between_statements() -> None:
@@ -137,10 +137,10 @@ def test_a_table_is_asked_about_once_between_statements() -> None:
     for _ in range(3):
         assert complete("SELECT ag^ FROM 't'", completer) == ["age"]
         assert complete("SELECT id FROM broken WHERE ag^", completer) == []
-    assert tables.asked == ["t", "broken"]
+    assert tables.requests == ["t", "broken"]
     completer.forget()
     complete("SELECT ag^ FROM 't'", completer)
-    assert tables.asked == ["t", "broken", "t"]
+    assert tables.requests == ["t", "broken", "t"]
 
 
 def test_names_of_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,10 +78,10 @@ def test_the_session(
         for year in (2023, 2024):
             write_partition(region, year)
     context = Context(_connection=LocalConnection())
-    for statement, _, shown in session:
+    for statement, _, output in session:
         BEFORE.get(statement, lambda: None)()
         try:
             context.execute(statement)
         except HindexError as error:
             report(error)
-        assert steady("".join(capsys.readouterr())) == steady(shown), statement
+        assert steady("".join(capsys.readouterr())) == steady(output), statement

@@ -56,7 +56,7 @@ def table(page: str, first: str) -> list[list[str]]:
 
 def codes(text: str) -> list[str]:
     """What stands in backquotes."""
-    return ["".join(filter(None, found)) for found in _CODE.findall(text)]
+    return ["".join(filter(None, match)) for match in _CODE.findall(text)]
 
 
 def section(page: str, title: str) -> str:
@@ -67,18 +67,20 @@ def section(page: str, title: str) -> str:
 def blocks(language: str) -> Iterator[tuple[str, str]]:
     """The fenced blocks of a language, by page."""
     for page, text in PAGES.items():
-        for found in re.findall(rf"(?ms)^```{language}\n(.*?)^```$", text):
-            yield page, found
+        for documented in re.findall(rf"(?ms)^```{language}\n(.*?)^```$", text):
+            yield page, documented
 
 
 def test_reasons() -> None:
-    told = {code: "rejected" in row[-1] for row in table("docs/explain.md", "code") for code in codes(row[0])}
-    assert told == {reason.name: reason.is_fallback for reason in Reason}
+    documented = {
+        code: "rejected" in row[-1] for row in table("docs/explain.md", "code") for code in codes(row[0])
+    }
+    assert documented == {reason.name: reason.is_fallback for reason in Reason}
 
 
 def test_states_of_indexes() -> None:
-    told = {codes(row[0])[0].partition(":")[0] for row in table("docs/sql.md", "status")}
-    assert told == {state.value for state in IndexState}
+    documented = {codes(row[0])[0].partition(":")[0] for row in table("docs/sql.md", "status")}
+    assert documented == {state.value for state in IndexState}
 
 
 def test_modes() -> None:
@@ -94,13 +96,13 @@ def test_functions() -> None:
 
 
 def test_errors() -> None:
-    told = [code for row in table("docs/sql.md", "error") for code in codes(row[0])]
+    documented = [code for row in table("docs/sql.md", "error") for code in codes(row[0])]
     there = [
         name
-        for name, found in inspect.getmembers(errors, inspect.isclass)
-        if issubclass(found, HindexError) and found is not HindexError
+        for name, kind in inspect.getmembers(errors, inspect.isclass)
+        if issubclass(kind, HindexError) and kind is not HindexError
     ]
-    assert sorted(told) == sorted(there)
+    assert sorted(documented) == sorted(there)
 
 
 def variants(written: str) -> Iterator[str]:
@@ -135,24 +137,24 @@ def first_cells(title: str, heading: str) -> list[str]:
 
 
 def test_statements_can_be_written_so() -> None:
-    found = 0
+    documented = 0
     for _, block in blocks("sql"):
         for text in split(block):
             if re.search(r"[\[\]|…]|\.\.\.", text) is None:
                 parse(text)
-                found += 1
-    assert found > 10
+                documented += 1
+    assert documented > 10
 
 
 def test_an_error_is_shown_so() -> None:
-    (shown,) = (block for page, block in blocks("text") if page == "docs/sql.md")
+    (output,) = (block for page, block in blocks("text") if page == "docs/sql.md")
     with pytest.raises(StatementError) as caught:
-        parse(shown.splitlines()[1].strip())
-    assert str(caught.value) == shown.rstrip("\n")
+        parse(output.splitlines()[1].strip())
+    assert str(caught.value) == output.rstrip("\n")
 
 
 def test_commands_can_be_written_so(capsys: pytest.CaptureFixture[str]) -> None:
-    found = 0
+    documented = 0
     for page, block in blocks("console"):
         for line in re.findall(r"(?m)^\$ hindex (.*)$", block):
             words = shlex.split(line, comments=True)
@@ -161,8 +163,8 @@ def test_commands_can_be_written_so(capsys: pytest.CaptureFixture[str]) -> None:
                 if re.match(r"(CREATE|SELECT) ", word) and "…" not in word:
                     for statement in split(word):
                         parse(statement)
-            found += 1
-    assert found > 10
+            documented += 1
+    assert documented > 10
     capsys.readouterr()
 
 
@@ -174,8 +176,8 @@ def commands() -> list[click.Command]:
 def test_options_of_the_command_line(command: click.Command) -> None:
     for parameter in command.params:
         if isinstance(parameter, click.Option) and parameter.name != "version":
-            told = GUIDE + PAGES["docs/benchmarks.md"]
-            assert any(re.search(rf"{option}\b", told) for option in parameter.opts), parameter.opts
+            documented = GUIDE + PAGES["docs/benchmarks.md"]
+            assert any(re.search(rf"{option}\b", documented) for option in parameter.opts), parameter.opts
 
 
 def test_options_of_the_source() -> None:
@@ -183,23 +185,23 @@ def test_options_of_the_source() -> None:
 
 
 def test_properties_of_index_types() -> None:
-    told = {codes(row[0])[0]: row for row in table("docs/index-types.md", "property")}
+    documented = {codes(row[0])[0]: row for row in table("docs/index-types.md", "property")}
     kinds = {name: index_type(name) for name in index_type_names()}
     there = {item.name: item for kind in kinds.values() for item in kind.properties}
-    assert told.keys() == {*there, "level"}
+    assert documented.keys() == {*there, "level"}
     for name, item in there.items():
-        of = {kind.name for kind in kinds.values() if any(one.name == name for one in kind.properties)}
-        assert set(codes(told[name][1])) == of
-        assert told[name][2] == item.default
+        source = {kind.name for kind in kinds.values() if any(one.name == name for one in kind.properties)}
+        assert set(codes(documented[name][1])) == source
+        assert documented[name][2] == item.default
     for kind in kinds.values():
         levels = {level.name for level in kind.levels}
         assert levels == ({"PARTITION", "TABLE"} if kind.name == "BTREE" else {"STRIPE"})
 
 
 def test_keys_of_an_explanation() -> None:
-    told = {code for row in table("docs/explain.md", "key") for code in codes(row[0])}
+    documented = {code for row in table("docs/explain.md", "key") for code in codes(row[0])}
     source = inspect.getsource(Explanation.to_json)
-    assert told | {"version"} == set(re.findall(r'(?m)^            "(\w+)":', source))
+    assert documented | {"version"} == set(re.findall(r'(?m)^            "(\w+)":', source))
     assert {path.name for path in ReadPath} <= set(codes(section("docs/explain.md", "JSON")))
 
 

@@ -89,16 +89,16 @@ def names() -> dict[str, Any]:
     "page", ["docs/sql.md", "docs/aggregates.md", "docs/explain.md", "docs/modes.md", "docs/acid.md"]
 )
 def test_python(page: str, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    known = names()
+    expected_name = names()
     (block,) = blocks(page, "python")
     block = block.replace("EXPLAIN SELECT … ", "EXPLAIN SELECT id FROM 'data/users'")
     for node in ast.parse(block).body:
         if not isinstance(node, ast.Expr):
-            exec(compile(ast.Module([node], []), page, "exec"), known)
+            exec(compile(ast.Module([node], []), page, "exec"), expected_name)
             continue
-        found = eval(compile(ast.Expression(node.value), page, "eval"), known)
-        if isinstance(found, hindex.Scan | hindex.QueryResult):
-            assert found.count() > 0, ast.unparse(node)
+        result = eval(compile(ast.Expression(node.value), page, "eval"), expected_name)
+        if isinstance(result, hindex.Scan | hindex.QueryResult):
+            assert result.count() > 0, ast.unparse(node)
     capsys.readouterr()
 
 
@@ -111,7 +111,7 @@ def test_other_python_can_be_read() -> None:
 
 def test_conditions_in_python(place: Path) -> None:
     """Those of the page keep the rows that plain Python keeps."""
-    known = names()
+    expected_name = names()
     (block,) = blocks("docs/sql.md", "python")
     scans = [line for line in block.splitlines() if line.startswith("table.scan(")]
     keeps: list[Callable[[dict[str, Any]], bool]] = [
@@ -119,10 +119,10 @@ def test_conditions_in_python(place: Path) -> None:
         lambda row: row["price"] * (1 - row["discount"]) > 100,
         lambda row: row["day"].year in (1995, 1996),
     ]
-    exec("from hindex import call, col", known)
+    exec("from hindex import call, col", expected_name)
     for line, keep in zip(scans, keeps, strict=True):
         expected = [number for number in range(2 * FILE_ROWS) if keep(user(number))]
-        assert eval(line, known).to_arrow().column("id").to_pylist() == expected, line
+        assert eval(line, expected_name).to_arrow().column("id").to_pylist() == expected, line
 
 
 def test_aggregates(place: Path) -> None:
@@ -130,11 +130,11 @@ def test_aggregates(place: Path) -> None:
     users = [user(number) for number in range(2 * FILE_ROWS)]
     women = [row for row in users if row["gender"] == "F"]
     (block,) = blocks("docs/aggregates.md", "sql")
-    found = []
+    tables = []
     for text in split(block):
         result: Any = hx.sql(text)
-        found.append(result.to_arrow())
-    first, any_, distinct, grouped, pairs, count, by_city, oldest = (item.to_pylist() for item in found)
+        tables.append(result.to_arrow())
+    first, any_, distinct, grouped, pairs, count, by_city, oldest = (item.to_pylist() for item in tables)
     ages = [row["age"] for row in women]
     assert list(first[0].values()) == [len(women), len(women), min(ages), max(ages)]
     assert any_ == [{"any": any(row["city"] == "Oslo" and row["age"] > 90 for row in users)}]
@@ -187,9 +187,9 @@ def test_the_first_example(
             "l_shipdate": pa.array([datetime.date(1992 + at % 7, 1, 1 + at % 28) for at in range(rows)]),
         }
         write_columns(place / "demo-data" / "lineitem-1" / f"{number}.orc", columns)
-    (block, *_), (shown, *_) = blocks("README.md", "python"), blocks("README.md", "text")
+    (block, *_), (output, *_) = blocks("README.md", "python"), blocks("README.md", "text")
     exec(block, {})
-    assert shape(capsys.readouterr().out) == shape(shown)
+    assert shape(capsys.readouterr().out) == shape(output)
 
 
 def shape(text: str) -> list[str]:

@@ -66,17 +66,17 @@ def test_golden(
 
 
 def document(path: Path, *, row_groups: bool = False) -> dict[str, Any]:
-    found = inspect_path(str(path), row_groups=row_groups)
-    assert isinstance(found, Inspection)
-    assert json.loads(json.dumps(found.to_json(), allow_nan=False)) == found.to_json()
-    return found.to_json()
+    content = inspect_path(str(path), row_groups=row_groups)
+    assert isinstance(content, Inspection)
+    assert json.loads(json.dumps(content.to_json(), allow_nan=False)) == content.to_json()
+    return content.to_json()
 
 
 def test_what_is_shown_of_an_orc_file_is_what_it_holds() -> None:
-    found = document(FIXTURES / "cpp.orc", row_groups=True)
+    content = document(FIXTURES / "cpp.orc", row_groups=True)
     rows = OrcReader(FIXTURES / "cpp.orc").read()
-    assert found["rows"] == rows.num_rows
-    by_name = {column["name"]: column for column in found["columns"]}
+    assert content["rows"] == rows.num_rows
+    by_name = {column["name"]: column for column in content["columns"]}
     assert by_name["tags.item"]["type"] == "string"
     assert by_name["id"]["statistics"]["minimum"] == min(rows.column("id").to_pylist())
     assert by_name["day"]["statistics"]["maximum"] == str(max(rows.column("day").to_pylist()))
@@ -84,7 +84,7 @@ def test_what_is_shown_of_an_orc_file_is_what_it_holds() -> None:
     assert by_name["name"]["statistics"]["values"] == 30 - rows.column("name").null_count
     assert by_name["ok"]["statistics"]["true_count"] == sum(rows.column("ok").to_pylist())
     assert "NaN" in by_name["x"]["statistics"]["ignored"]
-    (stripe,) = found["stripes"]
+    (stripe,) = content["stripes"]
     assert (
         sum(stream["bytes"] for stream in stripe["streams"]) == stripe["index_bytes"] + stripe["data_bytes"]
     )
@@ -97,9 +97,9 @@ def test_what_is_shown_of_an_orc_file_is_what_it_holds() -> None:
 
 def write_index(path: Path, name: str) -> Path:
     """An index of a type on two stripes of whole numbers with nulls."""
-    of = OrcType(Kind.LONG)
+    source = OrcType(Kind.LONG)
     builder = file_index_type(name).builder(
-        path, of, column="n", row_group_rows=100, metadata={"uri": "x.orc"}
+        path, source, column="n", row_group_rows=100, metadata={"uri": "x.orc"}
     )
     builder.add_stripe(pa.array([None if i % 10 == 0 else i for i in range(1000)], pa.int64()))
     builder.add_stripe(pa.array([None if i % 10 == 0 else i for i in range(1000, 1500)], pa.int64()))
@@ -110,24 +110,26 @@ def write_index(path: Path, name: str) -> Path:
 @pytest.mark.parametrize("name", ["BITMAP", "MINMAX", "BLOOM"])
 def test_an_index_file(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_index(tmp_path / "x.hidx", name)
-    found = document(path)
-    assert found["kind"] == "INDEX"
-    assert found["index_type"] == name
-    assert found["column"] == {"name": "n", "type": "bigint", "keys": "int64"}
-    assert found["metadata"] == {"uri": "x.orc"}
-    assert found["bytes"] == path.stat().st_size
+    content = document(path)
+    assert content["kind"] == "INDEX"
+    assert content["index_type"] == name
+    assert content["column"] == {"name": "n", "type": "bigint", "keys": "int64"}
+    assert content["metadata"] == {"uri": "x.orc"}
+    assert content["bytes"] == path.stat().st_size
     # the magic, the pages and the footer with its trailer are all of the file
-    assert 8 + found["pages"]["bytes"] + found["footer_bytes"] == found["bytes"]
-    assert [stripe["rows"] for stripe in found["stripes"]] == [1000, 500]
+    assert 8 + content["pages"]["bytes"] + content["footer_bytes"] == content["bytes"]
+    assert [stripe["rows"] for stripe in content["stripes"]] == [1000, 500]
     if name == "BITMAP":
-        assert [stripe["null_count"] for stripe in found["stripes"]] == [100, 50]
-        assert [stripe["key_count"] for stripe in found["stripes"]] == [900, 450]
-        assert [stripe["leaf_rows"] for stripe in found["stripes"]] == [900, 450]
+        assert [stripe["null_count"] for stripe in content["stripes"]] == [100, 50]
+        assert [stripe["key_count"] for stripe in content["stripes"]] == [900, 450]
+        assert [stripe["leaf_rows"] for stripe in content["stripes"]] == [900, 450]
     elif name == "MINMAX":
-        shown = [(stripe["null_count"], stripe["minimum"], stripe["maximum"]) for stripe in found["stripes"]]
-        assert shown == [(100, "1", "999"), (50, "1001", "1499")]
+        output = [
+            (stripe["null_count"], stripe["minimum"], stripe["maximum"]) for stripe in content["stripes"]
+        ]
+        assert output == [(100, "1", "999"), (50, "1001", "1499")]
     else:
-        assert [stripe["group_nulls"] for stripe in found["stripes"]] == [100, 50]
+        assert [stripe["group_nulls"] for stripe in content["stripes"]] == [100, 50]
     assert run("inspect", str(path)) == 0
     lines = capsys.readouterr().out.splitlines()
     assert f"index type  {name}" in lines
@@ -136,10 +138,10 @@ def test_an_index_file(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[
 
 @pytest.mark.parametrize("path", sorted(INDEX_FIXTURES.rglob("*.hidx")), ids=lambda path: path.stem)
 def test_index_files_of_every_type_are_accounted_for(path: Path) -> None:
-    found = document(path)
-    assert found["index_type"] == path.stem.split("-")[0].upper()
-    assert 8 + found["pages"]["bytes"] + found["footer_bytes"] == found["bytes"]
-    assert found["directory"] or found["stripes"]
+    content = document(path)
+    assert content["index_type"] == path.stem.split("-")[0].upper()
+    assert 8 + content["pages"]["bytes"] + content["footer_bytes"] == content["bytes"]
+    assert content["directory"] or content["stripes"]
 
 
 def test_a_directory_has_a_line_for_each_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -160,7 +162,7 @@ def test_a_directory_has_a_line_for_each_file(tmp_path: Path, capsys: pytest.Cap
     ]
     assert rows[0]["detail"] == "zlib, ORC Java"
     assert rows[1]["detail"] == "index on n bigint"
-    assert "neither an ORC file nor an index file" in rows[2]["detail"]
+    assert "unrecognized file format" in rows[2]["detail"]
     assert rows[3]["bytes"] == (FIXTURES / "cpp.orc").stat().st_size
 
 
@@ -181,9 +183,9 @@ def test_a_table_shows_its_data_files_before_its_store(
     path = write_table(tmp_path / "t", monkeypatch)
     (path / "_more").mkdir()
     shutil.copy(FIXTURES / "cpp.orc", path / "_more" / "hidden.orc")
-    found = inspect_path(str(path))
-    assert isinstance(found, pa.Table)
-    rows = found.to_pylist()
+    content = inspect_path(str(path))
+    assert isinstance(content, pa.Table)
+    rows = content.to_pylist()
     assert [row["file"] for row in rows[:2]] == ["p.orc", "x.orc"]
     assert all(row["file"].startswith(("_hindex/", "_more/")) for row in rows[2:])
     assert {row["file"] for row in rows} == {
@@ -201,14 +203,14 @@ def test_a_manifest(
 ) -> None:
     path = write_table(tmp_path / "t", monkeypatch)
     manifest = path / "_hindex" / "manifests" / "00000000000000000002.manifest"
-    found = document(manifest)
-    assert (found["kind"], found["number"], found["table"]) == ("MANIFEST", 2, str(path))
-    assert (found["data_files"], found["segments"], found["bytes"]) == (2, [], manifest.stat().st_size)
-    assert [(entry["name"], entry["type"], entry["column"]["name"]) for entry in found["indexes"]] == [
+    content = document(manifest)
+    assert (content["kind"], content["number"], content["table"]) == ("MANIFEST", 2, str(path))
+    assert (content["data_files"], content["segments"], content["bytes"]) == (2, [], manifest.stat().st_size)
+    assert [(entry["name"], entry["type"], entry["column"]["name"]) for entry in content["indexes"]] == [
         ("by_a", "BITMAP", "a"),
         ("by_s", "BLOOM", "s"),
     ]
-    for entry in found["indexes"]:
+    for entry in content["indexes"]:
         files = (path / "_hindex" / "data" / entry["id"]).iterdir()
         assert entry["bytes"] == sum(file.stat().st_size for file in files)
         assert entry["created"].startswith("20")
@@ -246,10 +248,10 @@ def test_a_manifest_of_segments_is_shown_without_them(
     assert run("inspect", str(segment)) == 2
     assert "this is a segment of an index store" in capsys.readouterr().err
     shutil.rmtree(path / "_hindex" / "segments")
-    found = document(path / "_hindex" / "manifests" / "00000000000000000002.manifest")
-    assert found["data_files"] == 2
-    assert found["segments"][0].startswith("segments/")
-    assert all(entry["bytes"] for entry in found["indexes"])
+    content = document(path / "_hindex" / "manifests" / "00000000000000000002.manifest")
+    assert content["data_files"] == 2
+    assert content["segments"][0].startswith("segments/")
+    assert all(entry["bytes"] for entry in content["indexes"])
 
 
 def test_several_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -294,11 +296,11 @@ def test_several_are_no_csv(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
 def test_several_of_which_none_can_be_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     gone = [str(tmp_path / name) for name in "ab"]
-    told = "".join(f"Error: there is no file '{path}'\n" for path in gone)
+    message = "".join(f"Error: there is no file '{path}'\n" for path in gone)
     assert run("inspect", *gone) == 2
-    assert capsys.readouterr() == ("", told)
+    assert capsys.readouterr() == ("", message)
     assert run("--output", "json", "inspect", *gone) == 2
-    assert capsys.readouterr() == ("[]\n", told)
+    assert capsys.readouterr() == ("[]\n", message)
     assert run("--debug", "inspect", *gone) == 2
     assert capsys.readouterr().err.count("Traceback (most recent call last)") == 2
 
@@ -344,17 +346,17 @@ def test_a_manifest_does_not_steer_the_terminal(tmp_path: Path) -> None:
         quarantined="\u202e",
         created_ms=-(2**63),
     )
-    found = replace(Manifest.empty("t\x1b]0;x"), number=1, indexes=(entry,), created_ms=2**63 - 1)
+    content = replace(Manifest.empty("t\x1b]0;x"), number=1, indexes=(entry,), created_ms=2**63 - 1)
     path = tmp_path / "x.manifest"
-    path.write_bytes(encode(found))
-    shown = inspect_path(str(path))
-    assert isinstance(shown, Inspection)
-    text = shown.to_text()
+    path.write_bytes(encode(content))
+    output = inspect_path(str(path))
+    assert isinstance(output, Inspection)
+    text = output.to_text()
     assert all(line.isprintable() for line in text.split("\n"))
     assert r"a\x1b[2J" in text
     assert r"WHERE x = '\x07', not used: \u202e" in text
     assert "created     9223372036854775807 ms since 1970" in text
-    assert shown.to_json()["indexes"][0]["created"] == "-9223372036854775808 ms since 1970"
+    assert output.to_json()["indexes"][0]["created"] == "-9223372036854775808 ms since 1970"
 
 
 def test_errors_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -373,14 +375,14 @@ def test_errors_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         (index, "is corrupt"),
         (cut_index, "it does not end as an index file does"),
         (cut, "not an ORC file, or a truncated one"),
-        (tmp_path / "notes.txt", "neither an ORC file nor an index file"),
+        (tmp_path / "notes.txt", "unrecognized file format"),
         (tmp_path / "empty.orc", "the file is empty"),
     ):
         assert run("inspect", str(path)) == 2, path
-        found = capsys.readouterr()
-        assert found.out == ""
-        assert found.err.count("\n") == 1
-        assert message in found.err
+        content = capsys.readouterr()
+        assert content.out == ""
+        assert content.err.count("\n") == 1
+        assert message in content.err
 
 
 def test_names_that_are_not_utf_8(tmp_path: Path) -> None:

@@ -37,12 +37,12 @@ class FakeConnection:
     """Returns what was put in for a statement, raises it where it is an error."""
 
     results: dict[str, object] = field(default_factory=dict)
-    asked: list[str] = field(default_factory=list)
+    statements: list[str] = field(default_factory=list)
     options: dict[str, object] = field(default_factory=dict)
     start_conf: Mapping[str, str] = field(default_factory=dict)
 
     def sql(self, text: str) -> object:
-        self.asked.append(text)
+        self.statements.append(text)
         result = self.results.get(text, FakeScan(pa.table({"a": [1]})))
         if isinstance(result, BaseException):
             raise result
@@ -70,13 +70,13 @@ def run(*arguments: str) -> int:
 
 def test_sql_writes_the_rows(connection: FakeConnection, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--output", "csv", "sql", "SELECT a FROM t") == 0
-    assert connection.asked == ["SELECT a FROM t"]
+    assert connection.statements == ["SELECT a FROM t"]
     assert capsys.readouterr() == ("a\n1\n", "")
 
 
 def test_several_statements_run_in_order(connection: FakeConnection) -> None:
     assert run("sql", "SELECT a FROM t; SELECT ';' FROM t;\n") == 0
-    assert connection.asked == ["SELECT a FROM t", "SELECT ';' FROM t"]
+    assert connection.statements == ["SELECT a FROM t", "SELECT ';' FROM t"]
 
 
 def test_options_reach_the_connection(connection: FakeConnection) -> None:
@@ -102,8 +102,8 @@ def test_a_local_session_starts_quickly_unless_told_otherwise(connection: FakeCo
 @pytest.mark.parametrize("text", ["SELECT a FROM t", "EXPLAIN SELECT a FROM t", " explain SELECT a FROM t"])
 def test_explain_asks_once(connection: FakeConnection, text: str) -> None:
     assert run("explain", text) == 0
-    (asked,) = connection.asked
-    assert asked.lower().count("explain") == 1
+    (requests,) = connection.statements
+    assert requests.lower().count("explain") == 1
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ def test_json_fits_into_any_encoding(encoding: str, tmp_path: Path) -> None:
             ("table", "sql", f"SELECT * FROM '{path}'"),
         )
     ]
-    assert [found.returncode for found in ran] == [0, 0, 2]
+    assert [process.returncode for process in ran] == [0, 0, 2]
     assert json.loads(ran[0].stdout) == [{"größe": "ä"}, {"größe": None}]
     assert "größe" in str(json.loads(ran[1].stdout))
     assert ran[2].stderr.startswith(b"Error: the output's encoding, ")
@@ -270,7 +270,7 @@ def test_statements_are_helped_with(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (
             ["--stor", "x", "sql", "SELECT 1"],
@@ -300,7 +300,7 @@ def test_statements_are_helped_with(capsys: pytest.CaptureFixture[str]) -> None:
             ["sql", "SELECT", "a", "FROM", "t"],
             "got unexpected extra arguments (a FROM t); a statement is one argument: put it into quotes; usage: hindex",
         ),
-        (["check", "a", "b"], "got unexpected extra argument (b); usage: hindex check [OPTIONS] TABLE, and"),
+        (["check", "a", "b"], "got unexpected extra argument (b); usage: hindex check [OPTIONS] TABLE; see"),
         (
             ["--output", "xml", "help"],
             "invalid value for '--output': 'xml' is not one of 'table', 'json', 'csv'; us",
@@ -322,14 +322,14 @@ def test_statements_are_helped_with(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_wrong_usage_is_one_line(
-    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # click breaks its lines by the width of the terminal
     monkeypatch.setenv("COLUMNS", "20")
     assert run(*arguments) == 2
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
-    assert err.startswith(f"Error: {told}")
+    assert err.startswith(f"Error: {message}")
 
 
 @pytest.mark.parametrize(
@@ -346,7 +346,7 @@ def test_a_statement_without_its_command_is_told_where_it_goes(
 ) -> None:
     assert run(*arguments) == 2
     assert capsys.readouterr().err == f"Error: a statement goes to the command sql, in quotes: {remedy}\n"
-    assert connection.asked == []
+    assert connection.statements == []
 
 
 def test_no_statement(connection: FakeConnection, capsys: pytest.CaptureFixture[str]) -> None:
@@ -378,9 +378,9 @@ def test_the_module_is_the_command() -> None:
 
 
 def test_every_command_is_documented() -> None:
-    for name, found in command.cli.commands.items():
-        assert isinstance(found, click.Command)
-        assert found.help, name
+    for name, result in command.cli.commands.items():
+        assert isinstance(result, click.Command)
+        assert result.help, name
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:

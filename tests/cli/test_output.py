@@ -11,7 +11,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from hindex.api.index_statements import SHOWN
+from hindex.api.index_statements import SHOW_INDEXES_SCHEMA
 from hindex.api.value_formatting import format_json, format_values
 from hindex.cli.output import SLICE_ROWS, output_for
 from hindex.cli.results import write_result
@@ -51,18 +51,23 @@ def test_a_table_without_columns_is_one_line() -> None:
 
 def test_indexes_are_brief_in_a_table_alone() -> None:
     """People get the columns that fit, and partitions where there are any; programs get all."""
-    row = dict.fromkeys(SHOWN.names) | {"name": "i", "column": "a", "size_bytes": 5, "comment": "why"}
+    row = dict.fromkeys(SHOW_INDEXES_SCHEMA.names) | {
+        "name": "i",
+        "column": "a",
+        "size_bytes": 5,
+        "comment": "why",
+    }
     brief = ["name", "table", "column", "type", "status", "size_bytes"]
     for where, names in ((None, brief), ("p = 1", [*brief, "partitions"])):
-        table = pa.Table.from_pylist([row, row | {"partitions": where}], SHOWN)
-        found = {}
+        table = pa.Table.from_pylist([row, row | {"partitions": where}], SHOW_INDEXES_SCHEMA)
+        result = {}
         for name in ("table", "csv", "json"):
             stream = io.StringIO()
             assert write_result(table, output_for(name, stream)) == 2
-            found[name] = stream.getvalue()
-        assert [name.strip() for name in found["table"].split("\n")[0].split("│")] == names
-        assert found["csv"].split("\n")[0] == ",".join(SHOWN.names)
-        assert list(json.loads(found["json"])[0]) == SHOWN.names
+            result[name] = stream.getvalue()
+        assert [name.strip() for name in result["table"].split("\n")[0].split("│")] == names
+        assert result["csv"].split("\n")[0] == ",".join(SHOW_INDEXES_SCHEMA.names)
+        assert list(json.loads(result["json"])[0]) == SHOW_INDEXES_SCHEMA.names
 
 
 def test_json() -> None:
@@ -103,8 +108,8 @@ def test_every_row_of_many_batches_is_written_in_order(name: str) -> None:
     count = 2 * SLICE_ROWS + 7
     table = pa.table({"n": range(count)})
     stream = io.StringIO()
-    found = output_for(name, stream).rows(table.schema, table.to_batches(max_chunksize=SLICE_ROWS + 1))
-    assert found == count
+    result = output_for(name, stream).rows(table.schema, table.to_batches(max_chunksize=SLICE_ROWS + 1))
+    assert result == count
     digits = "".join(c if c.isdigit() else " " for c in stream.getvalue()).split()
     assert list(map(int, digits))[:count] == list(range(count))
 

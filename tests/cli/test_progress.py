@@ -23,13 +23,13 @@ def test_log_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     stream = io.StringIO()
-    shown = LogProgress(stream)
-    shown.start(4, "indexing t")
+    output = LogProgress(stream)
+    output.start(4, "indexing t")
     for seconds in (1, 11, 12, 13):
         now[0] = seconds
-        shown.advance()
-    shown.finish()
-    shown.finish()
+        output.advance()
+    output.finish()
+    output.finish()
     assert stream.getvalue().splitlines() == [
         "indexing t: 0 of 4",
         "indexing t: 2 of 4, about 11 s left",
@@ -41,12 +41,12 @@ def test_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
     stream = Terminal()
-    shown = BarProgress(stream)
-    shown.start(2, "indexing [t]")
-    shown.advance()
-    shown.advance()
-    shown.finish()
-    shown.finish()
+    output = BarProgress(stream)
+    output.start(2, "indexing [t]")
+    output.advance()
+    output.advance()
+    output.finish()
+    output.finish()
     assert "indexing [t]" in stream.getvalue()
     assert "2/2" in stream.getvalue()
     assert "left:" in stream.getvalue()

@@ -101,11 +101,11 @@ class Terminal:
 
 @pytest.fixture
 def terminal(tmp_path: Path) -> Iterator[Terminal]:
-    found = Terminal(tmp_path)
-    yield found
-    found.process.kill()
-    found.process.wait()
-    os.close(found.master)
+    result = Terminal(tmp_path)
+    yield result
+    result.process.kill()
+    result.process.wait()
+    os.close(result.master)
 
 
 def test_a_session(terminal: Terminal, tmp_path: Path) -> None:
@@ -171,8 +171,8 @@ def test_a_terminal_that_lacks_a_character(tmp_path: Path) -> None:
         terminal.wait_for("hindex> ")
         for statement in ("SELECT 1;", "SELECT 2;"):
             terminal.send(f"{statement}\n")
-            told = terminal.wait_for("hindex> ")
-            assert "Error: the output's encoding, ascii, has no '\\u2500'" in told
+            lines = terminal.wait_for("hindex> ")
+            assert "Error: the output's encoding, ascii, has no '\\u2500'" in lines
         terminal.send("quit\n")
         assert terminal.process.wait(60) == 0
     finally:
@@ -200,10 +200,10 @@ def test_ctrl_c_drops_what_is_typed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_names_are_asked_for_anew_after_a_statement(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
+    requests: list[str] = []
 
     def names(table: str) -> Names:
-        asked.append(table)
+        requests.append(table)
         return Names(("a",))
 
     completer = Completer(names)
@@ -232,7 +232,7 @@ def test_names_are_asked_for_anew_after_a_statement(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("hindex.cli.shell._edit_lines", edit_nothing)
     # what fails may have changed them too
     run_shell(execute, reported, completer)
-    assert asked == ["t"] * 3
+    assert requests == ["t"] * 3
 
 
 def pipe(text: str) -> subprocess.CompletedProcess[str]:
@@ -249,17 +249,17 @@ def test_help_and_quit_from_a_pipe() -> None:
     ran = pipe("help alter index\nSELECT 'help\nme'; HELP foo;\nhelp\n\nSELECT 2;quit\nSELECT broken")
     assert (ran.returncode, ran.stderr) == (0, "")
     listed = help_text("")
-    told = [
+    lines = [
         help_text("alter index"),
         "text\nSELECT 'help me'",
         f"there is no statement 'foo'\n\n{listed}",
         listed,
     ]
-    assert ran.stdout == "\n".join([*told, "text\nSELECT 2", ""])
+    assert ran.stdout == "\n".join([*lines, "text\nSELECT 2", ""])
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "lines"),
     [
         ("-- c\nquit\n", ""),
         ("-- c\nhelp alter index;\n", help_text("alter index") + "\n"),
@@ -269,9 +269,9 @@ def test_help_and_quit_from_a_pipe() -> None:
         ("SELECT 1;\n-- c\nexit;\nSELECT broken", "text\nSELECT 1\n"),
     ],
 )
-def test_comments_before_what_comes_from_a_pipe(text: str, told: str) -> None:
+def test_comments_before_what_comes_from_a_pipe(text: str, lines: str) -> None:
     ran = pipe(text)
-    assert (ran.returncode, ran.stdout, ran.stderr) == (0, told, "")
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, lines, "")
 
 
 def test_comments_that_are_not_closed_are_no_comments() -> None:

@@ -109,8 +109,8 @@ def test_the_life_of_an_index(
     for _ in range(2):
         created = with_store("csv", create)
         assert created[1].startswith("a,age,BITMAP,fresh,")
-    (shown,) = json.loads("\n".join(with_store("json", "SHOW INDEXES")))
-    assert (shown["name"], shown["column"], shown["status"]) == ("a", "age", "fresh")
+    (output,) = json.loads("\n".join(with_store("json", "SHOW INDEXES")))
+    assert (output["name"], output["column"], output["status"]) == ("a", "age", "fresh")
     assert not list(users.glob("_*"))
     assert with_store("table", "DROP INDEX a") == [
         f"Index 'a' of '{users}' dropped; VACUUM INDEXES frees its space"
@@ -155,9 +155,9 @@ def test_a_mistake_is_one_line_and_changes_nothing(
 ) -> None:
     show = ("--output", "json", "sql", f"SHOW INDEXES ON '{indexed}'")
     before = run(capsys, *show)
-    told = fail(capsys, "sql", statement.format(users=indexed))
-    assert error in told
-    assert told.count("\n") == 1
+    message = fail(capsys, "sql", statement.format(users=indexed))
+    assert error in message
+    assert message.count("\n") == 1
     assert run(capsys, *show) == before
 
 
@@ -174,8 +174,8 @@ def test_a_syntax_error_marks_its_place(
 ) -> None:
     first, *lines = fail(capsys, "sql", statement).splitlines()
     assert "line " in first
-    shown, caret = lines
-    assert marked in shown
+    output, caret = lines
+    assert marked in output
     assert caret.strip(" ~^") == ""
     assert "^" in caret
 
@@ -185,9 +185,9 @@ def test_a_damaged_file_is_named(capsys: pytest.CaptureFixture[str], users: Path
     file = users / "part-0.orc"
     data = file.read_bytes()
     file.write_bytes(b"PAR1" * 100 if damage == "not ORC" else data[: len(data) // 2])
-    told = fail(capsys, "sql", f"SELECT COUNT(*) FROM '{users}' WHERE age = 1")
-    assert "part-0.orc" in told
-    assert told.count("\n") == 1
+    message = fail(capsys, "sql", f"SELECT COUNT(*) FROM '{users}' WHERE age = 1")
+    assert "part-0.orc" in message
+    assert message.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_help_where_a_statement_goes(capsys: pytest.CaptureFixture[str]) -> None
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (
             ["explan", "SELECT 1"],
@@ -243,15 +243,17 @@ def test_help_where_a_statement_goes(capsys: pytest.CaptureFixture[str]) -> None
         (["help", "crate", "index"], "there is no statement 'crate index'; did you mean 'create index'?"),
     ],
 )
-def test_words_that_are_mistyped(capsys: pytest.CaptureFixture[str], arguments: list[str], told: str) -> None:
+def test_words_that_are_mistyped(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
     with pytest.raises(SystemExit) as exit_:
         main(arguments)
     assert exit_.value.code == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("where", "ids", "told"),
+    ("where", "ids", "message"),
     [
         ("""\"gender" = 'M'""", 0, "'gender' = 'M' (the column is written `gender`)"),
         ("""\"GENDER" <> 'M'""", ROWS, "'GENDER' <> 'M' (the column is written `gender`)"),
@@ -274,7 +276,7 @@ def test_words_that_are_mistyped(capsys: pytest.CaptureFixture[str], arguments: 
     ],
 )
 def test_a_name_in_double_quotes_is_remarked_on(
-    capsys: pytest.CaptureFixture[str], indexed: Path, where: str, ids: int, told: str
+    capsys: pytest.CaptureFixture[str], indexed: Path, where: str, ids: int, message: str
 ) -> None:
     """It is a text to Spark as well: rows stay, and what may be meant is told beside them."""
     for items in ("id", "COUNT(*)", "EXISTS"):
@@ -290,17 +292,17 @@ def test_a_name_in_double_quotes_is_remarked_on(
             assert len(lines) == ids
         else:
             assert lines == [str(ids) if items == "COUNT(*)" else str(ids > 0).lower()]
-        assert err.count("\n") == bool(told)
-        assert err.startswith(f"Note: {told}" if told else "")
+        assert err.count("\n") == bool(message)
+        assert err.startswith(f"Note: {message}" if message else "")
         explained = json.loads(run(capsys, "--output", "json", "explain", select))
         quoted = [note for note in explained["notes"] if note["reason"] == "QUOTED_NAME"]
-        assert bool(quoted) == bool(told)
-        assert not told or told.startswith(quoted[0]["subject"])
+        assert bool(quoted) == bool(message)
+        assert not message or message.startswith(quoted[0]["subject"])
 
 
 def test_a_name_in_double_quotes_beside_a_number(capsys: pytest.CaptureFixture[str], indexed: Path) -> None:
-    told = fail(capsys, "sql", f"""SELECT id FROM '{indexed}' WHERE "age" > 20""")
-    assert told.endswith("; the column is written `age`\n")
+    message = fail(capsys, "sql", f"""SELECT id FROM '{indexed}' WHERE "age" > 20""")
+    assert message.endswith("; the column is written `age`\n")
     for statement, place in (
         (f"""SELECT "id" FROM '{indexed}'""", "select expression '\"id\"'"),
         (f"""SELECT id FROM '{indexed}' ORDER BY "id\"""", 'ORDER BY of "id"'),
@@ -311,14 +313,14 @@ def test_a_name_in_double_quotes_beside_a_number(capsys: pytest.CaptureFixture[s
 
 def test_files_of_other_formats(capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("parquet.`users`", "delta.`users`", "JSON.`users`"):
-        told = fail(capsys, "sql", f"SELECT * FROM {name}")
+        message = fail(capsys, "sql", f"SELECT * FROM {name}")
         assert (
             f"hindex reads tables of ORC files, and this names {name.split('.')[0].lower()} files; with"
-            in told
+            in message
         )
-        assert told.count("\n") == 1
-    told = fail(capsys, "sql", "CREATE INDEX i USING bitmap ON parquet.`users` (a)")
-    assert "hindex reads tables of ORC files, and this names parquet files; with a Spark session" in told
+        assert message.count("\n") == 1
+    message = fail(capsys, "sql", "CREATE INDEX i USING bitmap ON parquet.`users` (a)")
+    assert "hindex reads tables of ORC files, and this names parquet files; with a Spark session" in message
 
 
 def test_a_name_of_the_catalog_is_checked(
@@ -346,12 +348,12 @@ def test_a_name_of_the_catalog_is_checked(
         # what is a path stays one, and without a session nothing else can be
         out = run(capsys, "--conf", "spark.sql.shuffle.partitions=1", "--output", "csv", "check", "users")
         assert out.splitlines()[1].startswith("g,users,fresh,")
-        told = fail(capsys, "check", "default.checked")
-        assert told.endswith(
+        message = fail(capsys, "check", "default.checked")
+        assert message.endswith(
             "; a table of Spark's catalog is named without quotes in SQL, and needs a session: "
             "hindex.connect(spark=spark) or --master 'local[*]'\n"
         )
-        told = fail(capsys, "--conf", "spark.sql.shuffle.partitions=1", "check", "nowhere")
-        assert told.startswith("Error: Table 'nowhere' is invalid: Spark's catalog has no such table")
+        message = fail(capsys, "--conf", "spark.sql.shuffle.partitions=1", "check", "nowhere")
+        assert message.startswith("Error: Table 'nowhere' is invalid: Spark's catalog has no such table")
     finally:
         spark.sql("DROP TABLE checked")

@@ -108,18 +108,18 @@ def test_rows_that_came_are_shown_while_the_next_are_waited_for() -> None:
 
 def test_the_clock_shows_rows_while_the_next_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table_rows, "HEAD_SECONDS", 0.001)
-    shown = threading.Event()
+    output = threading.Event()
 
     class Stream(io.StringIO):
         def flush(self) -> None:
-            shown.set()
+            output.set()
 
     stream, table = Stream(), pa.table({"n": [1, 2]})
 
     def coming() -> Iterator[pa.RecordBatch]:
         (batch,) = table.to_batches()
         yield batch.slice(0, 1)
-        assert shown.wait(60)
+        assert output.wait(60)
         assert stream.getvalue() == "n\n─\n1\n"
         yield batch.slice(1)
 
@@ -193,5 +193,5 @@ def test_one_long_value_does_not_widen_every_row() -> None:
     output_for("table", stream).rows(table.schema, table.to_batches())
     lines = stream.getvalue().splitlines()
     assert lines[2] == f"{long} │  0"
-    assert max(len(line) for line in (*lines[:2], *lines[3:])) == table_rows.MOST_WIDTH + 5
-    assert lines[3] == f"y{' ' * (table_rows.MOST_WIDTH - 1)} │  1"
+    assert max(len(line) for line in (*lines[:2], *lines[3:])) == table_rows.MAX_WIDTH + 5
+    assert lines[3] == f"y{' ' * (table_rows.MAX_WIDTH - 1)} │  1"

@@ -37,16 +37,16 @@ def shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Interacti
 
 
 def run(shell: Any, text: str) -> Any:
-    found = shell.run_cell(text, store_history=False)
-    found.raise_error()
-    return found.result
+    result = shell.run_cell(text, store_history=False)
+    result.raise_error()
+    return result.result
 
 
 def test_the_notebook_of_the_documentation(shell: InteractiveShell, spark: SparkSession) -> None:
     cells = [c for c in json.loads(NOTEBOOK.read_text())["cells"] if c["cell_type"] == "code"]
     results = [run(shell, "".join(cell["source"])) for cell in cells]
-    shown, rows, explained, kept, counted, number = results[2:]
-    assert shown["name"].tolist() == ["by_age"]
+    output, rows, explained, kept, counted, number = results[2:]
+    assert output["name"].tolist() == ["by_age"]
     assert rows["id"].tolist() == [2, 62, 122]
     assert isinstance(explained, Explanation)
     assert explained.exact
@@ -155,8 +155,8 @@ def test_mistakes(
     with pytest.raises(hindex.HindexError, match=message) as caught:
         run(shell, text)
     # no traceback: the message is all that is shown, on one line but for what marks the place
-    shown = "".join(capsys.readouterr()).strip()
-    assert shown == f"StatementError: {caught.value}"
+    output = "".join(capsys.readouterr()).strip()
+    assert output == f"StatementError: {caught.value}"
 
 
 def test_the_traceback_of_an_error_can_be_had(
@@ -184,6 +184,6 @@ def test_which_statement_of_a_cell_failed(
     capsys.readouterr()
     with pytest.raises(hindex.HindexError):
         run(shell, f"%%hindex\nSELECT id FROM '{path}';\nSELECT nope FROM '{path}';\nSELECT id FROM '{path}'")
-    shown = "".join(capsys.readouterr()).strip().splitlines()
-    assert shown[0].startswith("ColumnError: Column 'nope'")
-    assert shown[-1] == "in statement 2 of 3 of the cell"
+    output = "".join(capsys.readouterr()).strip().splitlines()
+    assert output[0].startswith("ColumnError: Column 'nope'")
+    assert output[-1] == "in statement 2 of 3 of the cell"

@@ -15,7 +15,7 @@ import pytest
 
 import hindex
 from hindex.errors import StatementError
-from hindex.notebook.statement_values import filled, inserted
+from hindex.notebook.statement_values import substitute, substitute_text
 from hindex.sql import parse_predicate
 from hindex.sql.lexer import unescape
 from hindex.sql.predicate import And, Comparison, In, Literal, LiteralKind
@@ -79,7 +79,7 @@ class Size(int, Enum):
     ],
 )
 def test_literals(value: object, text: str) -> None:
-    assert filled("(a = {x})", {"x": value}).replace("TIMESTAMP_NTZ", "TIMESTAMP") == f"(a = {text})"
+    assert substitute("(a = {x})", {"x": value}).replace("TIMESTAMP_NTZ", "TIMESTAMP") == f"(a = {text})"
 
 
 @pytest.mark.parametrize(
@@ -117,11 +117,19 @@ def test_literals(value: object, text: str) -> None:
     ],
 )
 def test_places(text: str, expected: str | None) -> None:
-    known = {"n": -5, "s": "it's", "q": 'say "hi"', "t": "`", "d": NEW_YEAR, "m": {"k": "v"}, "l": [9]}
+    variables = {
+        "n": -5,
+        "s": "it's",
+        "q": 'say "hi"',
+        "t": "`",
+        "d": NEW_YEAR,
+        "m": {"k": "v"},
+        "l": [9],
+    }
     more = {"e": Colour.RED, "f": Size.LARGE, "c": hindex.col("a") > 1}
     if expected is None:
         expected = text.replace("{s}", r"it\'s")
-    assert filled(text, {**known, **more}) == expected
+    assert substitute(text, {**variables, **more}) == expected
 
 
 @pytest.mark.parametrize("quote", ["'", '"'])
@@ -134,19 +142,19 @@ def test_no_backslash_takes_a_part_of_a_value(quote: str, escape: str) -> None:
     column = len(f"a = '{escape}") + 1
     message = rf"line 2, column {column}: the backslash before {{x}} .*: double the backslash, or write a raw string"
     with pytest.raises(StatementError, match=message):
-        filled(text, {"x": "1"})
+        substitute(text, {"x": "1"})
 
 
 def test_keys_within_braces_have_no_quotes() -> None:
-    known = {"m": {"k": "v", "n": {"k": 1}}}
+    variables = {"m": {"k": "v", "n": {"k": 1}}}
     with pytest.raises(
         StatementError, match=r"line 1, column 8: a key within braces has no quotes: write {m\[k\]}"
     ):
-        filled("a = {m['k']}", known)
+        substitute("a = {m['k']}", variables)
     with pytest.raises(StatementError, match=r"no quotes: write {m\[n\]\[k\]}"):
-        filled('a = {m[n]["k"]}', known)
+        substitute('a = {m[n]["k"]}', variables)
     with pytest.raises(StatementError, match=r"KeyError: .*; a key within braces has no quotes"):
-        filled("""a = '{m["k"]}'""", known)
+        substitute("""a = '{m["k"]}'""", variables)
 
 
 @pytest.mark.parametrize(
@@ -168,22 +176,22 @@ def test_values_that_sql_does_not_have(value: object, message: str) -> None:
     with pytest.raises(
         StatementError, match=rf"(?s)the value of {{x}} cannot be put into a statement: .*{message}"
     ):
-        filled("a = {x}", {"x": value})
+        substitute("a = {x}", {"x": value})
 
 
 def test_texts_are_read_back_as_they_are(rng: np.random.Generator) -> None:
     for _ in range(500):
         text = "".join(rng.choice(list(_CHARACTERS), rng.integers(12)))
-        known: dict[str, Any] = {"x": text, "some": [text, None, 3]}
+        variables: dict[str, Any] = {"x": text, "some": [text, None, 3]}
         expected = Literal(text, LiteralKind.STRING)
         for written in ("a = {x}", "a = '{x}'", 'a = "{x}"', "a = '' '{x}' ''"):
-            found = parse_predicate(filled(written, known))
-            assert isinstance(found, Comparison)
-            assert found.right == expected, (text, written)
-        listed = parse_predicate(filled("a IN {some}", known))
+            result = parse_predicate(substitute(written, variables))
+            assert isinstance(result, Comparison)
+            assert result.right == expected, (text, written)
+        listed = parse_predicate(substitute("a IN {some}", variables))
         assert isinstance(listed, In)
         assert listed.items[0] == expected
-        around = parse_predicate(filled("a = 'b{x}7'", known))
+        around = parse_predicate(substitute("a = 'b{x}7'", variables))
         assert isinstance(around, Comparison)
         assert around.right == Literal(f"b{text}7", LiteralKind.STRING)
         assert parse_predicate(str(around)) == around
@@ -196,29 +204,29 @@ def test_no_value_ends_its_quotes(rng: np.random.Generator) -> None:
         before, text = ("".join(rng.choice(list("\\uU0147ab"), rng.integers(6))) for _ in range(2))
         value = "".join(rng.choice(list("\\'\"01a-"), rng.integers(6)))
         try:
-            written = filled(f"a = '{before}{{x}}{text}' AND b = 2", {"x": value})
+            written = substitute(f"a = '{before}{{x}}{text}' AND b = 2", {"x": value})
         except StatementError as error:
             assert "the backslash before {x}" in str(error)  # noqa: PT017
             refused += 1
             continue
         try:
             expected = unescape(before) + value + unescape(text)
-            found = parse_predicate(written)
+            result = parse_predicate(written)
         except StatementError:
             # the text behind the value takes the quote
             assert (len(text) - len(text.rstrip("\\"))) % 2
             continue
-        assert isinstance(found, And)
-        assert found.children[1] == parse_predicate("b = 2")
-        assert isinstance(found.children[0], Comparison)
-        assert found.children[0].right == Literal(expected, LiteralKind.STRING), (before, value, text)
+        assert isinstance(result, And)
+        assert result.children[1] == parse_predicate("b = 2")
+        assert isinstance(result.children[0], Comparison)
+        assert result.children[0].right == Literal(expected, LiteralKind.STRING), (before, value, text)
     assert 20 < refused < 400
 
 
 def test_options_take_texts() -> None:
-    assert inserted("{a}/x{b}", {"a": "it's"}) == "it's/x{b}"
+    assert substitute_text("{a}/x{b}", {"a": "it's"}) == "it's/x{b}"
 
 
 def test_raw_strings_refuse_their_quote() -> None:
     with pytest.raises(StatementError, match=r"the quote ', which r'...' cannot hold"):
-        filled("a = r'{x}'", {"x": "it's"})
+        substitute("a = r'{x}'", {"x": "it's"})

@@ -158,7 +158,7 @@ def test_statements_that_settings_change(
         spark.conf.unset(setting) if before is None else spark.conf.set(setting, before)
     asked = hindex.connect(conf={"spark.sql.parser.escapedStringLiterals": "true"})
     with pytest.raises(UnsupportedError, match=r"has spark\.sql\.parser\.escapedStringLiterals"):
-        asked._check_text(r"SELECT '\n'")
+        asked._check_settings(r"SELECT '\n'")
 
 
 def test_settings_of_a_session_that_is_not_there_yet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

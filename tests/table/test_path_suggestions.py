@@ -57,7 +57,7 @@ def test_few_names_of_a_large_directory_are_compared(tmp_path: Path, monkeypatch
         compared.append(len(names))
         return []
 
-    monkeypatch.setattr("hindex.table.location.closest", count)
+    monkeypatch.setattr("hindex.table.location.nearest_names", count)
     assert suggest_path(f"{tmp_path}/part-x.orc") is None
     assert compared == [1000]
 

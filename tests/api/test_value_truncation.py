@@ -6,8 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hindex.api.truncation import truncate_values
-from hindex.api.value_formatting import format_values
+from hindex.api.value_formatting import format_values, truncate_values
 
 CHARACTERS = 'aä東😀"\n\\'
 
@@ -54,8 +53,8 @@ def test_beginnings_of_values_have_their_first_characters(
     column = pa.array([random_value(rng, kind) for _ in range(20)], kind)
     for part in (column, column[3:17], column[:0]):
         for characters in (1, 7, 40, 10_000):
-            found = truncate_values(part, characters)
-            assert [text and text[:characters] for text in format_values(found)] == [
+            result = truncate_values(part, characters)
+            assert [text and text[:characters] for text in format_values(result)] == [
                 text and text[:characters] for text in format_values(part)
             ]
         assert format_values(truncate_values(part, 10_000)) == format_values(part)
