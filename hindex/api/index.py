@@ -66,7 +66,7 @@ class Index:
         is_lost: bool = False,
     ) -> None:
         from hindex.build.key_types import has_current_keys
-        from hindex.maintain.coverage import keys_of
+        from hindex.maintain.coverage import partition_keys
 
         self._table = table
         self._entry = entry
@@ -86,7 +86,9 @@ class Index:
         self._problem = problem
         binding = tuple(item.name for item in snapshot.schema.data_columns)
         covered = [
-            view for view in snapshot.files if not isinstance(prune(where, keys_of(view, snapshot)), Never)
+            view
+            for view in snapshot.files
+            if not isinstance(prune(where, partition_keys(view, snapshot)), Never)
         ]
         files: list[FileView] = []
         missing: list[str] = []
@@ -291,8 +293,8 @@ def new_entry(spec: IndexSpec, snapshot: Snapshot) -> IndexEntry:
     :raises ArgumentTypeError: if a name is not a string, or properties are not a mapping.
     """
 
+    from hindex.maintain.builds import now_ms
     from hindex.maintain.coverage import partition_filter
-    from hindex.maintain.manifest_changes import now_ms
 
     kind = index_type(check_string(spec.using, "using", "bitmap"))
     if not spec.name:

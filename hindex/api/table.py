@@ -385,7 +385,7 @@ class Table:
         :param dry_run: build nothing; estimate the data to read and the size of the index.
         """
 
-        from hindex.maintain.estimate import estimate_build
+        from hindex.maintain.builds import estimate_build
 
         spec = IndexSpec(name, column, using, where, properties, comment, annotations, deferred)
         if dry_run:
@@ -395,7 +395,7 @@ class Table:
                 return Index(self, existing, snapshot)
             entry = new_entry(spec, snapshot)
             check_new_index(snapshot.manifest, entry)
-            return estimate_build(self.name, snapshot, entry, self._builds.planned(snapshot, [entry]))
+            return estimate_build(self.name, snapshot, entry, self._builds.plan(snapshot, [entry]))
         return self.create_indexes([spec], if_not_exists=if_not_exists)[0]
 
     def create_indexes(self, specs: Sequence[IndexSpec], *, if_not_exists: bool = False) -> list[Index]:
@@ -511,8 +511,7 @@ class Table:
             ``where``, or does not cover these partitions.
         :raises TableError: if the table does not exist.
         """
-
-        from hindex.maintain.manifest_changes import dropped
+        from hindex.maintain.builds import drop_from_manifest
         from hindex.maintain.results import DropResult
 
         predicate = parse_condition(where)
@@ -539,7 +538,7 @@ class Table:
                     return manifest
                 self._check_exists()  # a missing table is the mistake to report
                 return drop_index(manifest, name)
-            new, result = dropped(manifest, entry, predicate, snapshot, self.name)
+            new, result = drop_from_manifest(manifest, entry, predicate, snapshot, self.name)
             dropped_id = entry.id if new.find_index(name) is None else None
             return new
 

@@ -1,25 +1,46 @@
-"""Building indexes and bringing them up to date: planned, run by Spark, and committed as one manifest."""
+"""Builds and refreshes of indexes: planned, run by Spark, and committed as one manifest; their estimates, and drops."""
 
 from __future__ import annotations
 
+import io
 import logging
-from collections.abc import Collection, Sequence
+import time
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from hindex.build.job import BuildPlan, discard_build, plan_build, run_build
 from hindex.errors import CommitConflictError, IndexExistsError, TableError
 from hindex.formatting import counted, megabytes
-from hindex.maintain.manifest_changes import now_ms, refreshed
-from hindex.maintain.results import RefreshResult
+from hindex.index.index_type import Level, file_index_type, index_type
+from hindex.keys import same_keys
+from hindex.maintain.coverage import covered_partitions, remove_partitions
+from hindex.maintain.results import BuildEstimate, DropResult, RefreshResult
+from hindex.orc.metadata.types import OrcType
 from hindex.plan.modes import Mode
+from hindex.plan.normalize import index_filter
 from hindex.plan.time_zones import TimeZones
 from hindex.progress import Progress
 from hindex.spark.jobs import described
+from hindex.sql.predicate import Predicate
 from hindex.store.definitions import with_indexes
-from hindex.store.manifest import FileEntry, IndexEntry, Manifest, merge_build_result, remove_index_files
-from hindex.store.snapshot import Snapshot
+from hindex.store.manifest import (
+    FileEntry,
+    IndexEntry,
+    Manifest,
+    drop_index,
+    merge_build_result,
+    remove_index_files,
+    update_index,
+)
+from hindex.store.snapshot import FileView, Snapshot
 from hindex.store.store import Store
+from hindex.table.file_schema import bind_paths
+from hindex.table.transactional import open_data_file
+from hindex.table.type_text import parse_type
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,33 +58,33 @@ class Session(Protocol):
     def mode(self) -> Mode: ...
 
     def spark(self) -> SparkSession:
-        """The Spark session, started if there is none."""
+        """Return the Spark session; start one if there is none."""
         ...
 
     def session(self) -> SparkSession | None:
-        """The Spark session; None where there is none, and none was asked for."""
+        """Return the Spark session; None if there is none."""
         ...
 
     def zones(self) -> TimeZones | None:
-        """Give the time zones by which timestamps are instants; None where they are wall clocks."""
+        """Return the time zones of timestamps as instants; None if timestamps are wall clocks."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Builds:
-    """Builds of one table's indexes. ``table`` is its name, for messages."""
+    """Builds of one table's indexes. ``table`` is the table's name, for messages."""
 
     table: str
     store: Store
     session: Session
 
-    def planned(self, snapshot: Snapshot, entries: Sequence[IndexEntry]) -> BuildPlan:
+    def plan(self, snapshot: Snapshot, entries: Sequence[IndexEntry]) -> BuildPlan:
         """Plan the build of new indexes.
 
         :raises TableError: if no data file is in the partitions that they cover.
         """
         plan = plan_build(snapshot, entries)
-        # a declared column may be in no file yet: the index covers what comes
+        # a declared column may be in no file yet: the index covers later files
         if entries and plan.is_empty and (snapshot.declared is None or entries[0].where is not None):
             raise TableError(
                 f"No index will be created: no data file of table {self.table!r} is in the partitions "
@@ -72,20 +93,20 @@ class Builds:
         return plan
 
     def create(self, snapshot: Snapshot, entries: Sequence[IndexEntry], *, if_not_exists: bool) -> None:
-        """Build new indexes, but those that are deferred, and commit them all.
+        """Build new indexes, except deferred ones, and commit all of them.
 
-        :param if_not_exists: leave out those whose name another writer has taken meanwhile.
-        :raises IndexExistsError: if a name, or a column and type, was taken meanwhile.
-        :raises StoreError: if the store cannot be where it is.
-        :raises BuildError: if the Spark job fails; the table's indexes are then as they were.
+        :param if_not_exists: skip indexes whose name another writer has committed meanwhile.
+        :raises IndexExistsError: if another writer has committed the name, or the column and type, meanwhile.
+        :raises StoreError: if the store cannot be inside the table's directory.
+        :raises BuildError: if the Spark job fails; the table's indexes are then unchanged.
         """
         if snapshot.manifest.number == 0 and (
             snapshot.listing.partitioning.columns or snapshot.listing.transactional
         ):
-            # of other tables, directories within are nobody's
+            # only such tables read subdirectories, in which Spark must not find the store
             self.store.check_hidden()
         built = [entry for entry in entries if not entry.deferred]
-        plan = self.planned(snapshot, built)
+        plan = self.plan(snapshot, built)
         names = ", ".join(entry.name for entry in entries)
         statement = f"CREATE INDEX {names} ON {self.table}"
         files = [] if plan.is_empty else self._run(plan, statement)
@@ -93,7 +114,7 @@ class Builds:
         finished = [entry if entry.deferred else replace(entry, refreshed_ms=now) for entry in entries]
 
         def change(old: Manifest) -> Manifest:
-            # another writer may have been faster with the same name; with IF NOT EXISTS that is as good
+            # with IF NOT EXISTS, an index of the same name by another writer is fine
             new = [entry for entry in finished if not (if_not_exists and old.find_index(entry.name))]
             return merge_build_result(old, new_indexes=new, files=files)
 
@@ -116,22 +137,22 @@ class Builds:
         is_whole: bool,
         dry_run: bool = False,
     ) -> RefreshResult:
-        """Build what is planned and commit it, with what vanished forgotten.
+        """Run a planned build and commit it, without the entries of deleted data files.
 
-        :param statement: the statement that asks for it, as descriptions of jobs and the log show it.
-        :param anew: the ids of the indexes that the plan builds anew in all partitions. One that is set aside while
-            others are brought up to date stays so: what it has of the files that did not change is as it was.
-        :param restored: the indexes among them that the store does not have any more.
-        :param is_whole: whether the plan is of all partitions.
-        :param dry_run: only tell what would be done.
-        :raises BuildError: if the Spark job fails; the indexes are then as they were.
+        :param statement: the statement, for the descriptions of jobs and the log.
+        :param anew: ids of the indexes that the plan rebuilds in all partitions. Only these leave quarantine: a refresh
+            keeps a quarantined index's files for unchanged data files.
+        :param restored: indexes that the store has lost.
+        :param is_whole: True if the plan covers all partitions.
+        :param dry_run: return the result without building.
+        :raises BuildError: if the Spark job fails; the indexes are then unchanged.
         """
         ids = {entry.id for entry in entries}
         read = plan.data_files
-        # what is recorded of the columns of a file that another one replaced would be believed of that
+        # the entry of a replaced file would be taken for that of the new file
         replaced = {view.file.path for view in snapshot.files if view.is_replaced}
         vanished = set(snapshot.vanished) | (replaced - read)
-        forgotten = {
+        deleted = {
             item.path: item
             for item in snapshot.manifest.files
             if item.path in vanished and any(item.is_covered_by(index_id) for index_id in ids)
@@ -139,49 +160,49 @@ class Builds:
         rows = sum(view.num_rows for view in snapshot.files if view.file.path in read)
         names = tuple(entry.name for entry in entries)
         if dry_run:
-            return RefreshResult(names, self.table, len(read), len(forgotten), rows, False, True)
+            return RefreshResult(names, self.table, len(read), len(deleted), rows, False, True)
         files = [] if plan.is_empty else self._run(plan, statement)
         number = snapshot.manifest.number
         now = now_ms()
 
-        # as ones that were never built
+        # lost indexes are committed as if never built
         missing = [replace(entry, deferred=True) for entry in restored]
 
         def change(old: Manifest) -> Manifest:
             old = with_indexes(old, missing)
-            # an index that was dropped meanwhile stays dropped, a file that came back and was indexed stays so
-            gone = [
-                e.path
-                for e in old.files
-                if e.path in forgotten and e.fingerprint == forgotten[e.path].fingerprint
+            # keep the entry of a data file that another writer has indexed again meanwhile
+            to_drop = [
+                entry.path
+                for entry in old.files
+                if entry.path in deleted and entry.fingerprint == deleted[entry.path].fingerprint
             ]
-            new = merge_build_result(old, files=files, vanished=gone)
+            new = merge_build_result(old, files=files, vanished=to_drop)
             for entry in old.indexes:
                 if entry.quarantined is not None and entry.id in anew:
-                    # what is hidden here, by write ids or in partitions of a catalog that was not asked, was not built
-                    # anew and is as wrong as it was
+                    # data files that this snapshot hides, by write ids or in partitions of a catalog that was not read,
+                    # were not rebuilt: their index files may still be wrong
                     hidden = {item.path for item in new.files if item.is_covered_by(entry.id)} - read
                     new = remove_index_files(new, entry.id, hidden)
-            return refreshed(old, new, ids, now, anew, plan.column_types, is_whole=is_whole)
+            return refresh_entries(old, new, ids, now, anew, plan.column_types, is_whole=is_whole)
 
         try:
             committed = self.store.commit(change)
         except CommitConflictError:
             discard_build(plan)
             raise
-        _log_build(statement, files, len(forgotten))
+        _log_build(statement, files, len(deleted))
         return RefreshResult(
             names,
             self.table,
             len(read),
-            len(forgotten),
+            len(deleted),
             rows,
-            committed.number > number and bool(read or forgotten or restored),
+            committed.number > number and bool(read or deleted or restored),
         )
 
     def _run(self, plan: BuildPlan, statement: str) -> list[FileEntry]:
         try:
-            # a store that cannot be written is told before Spark is started
+            # fail before Spark starts if the store is not writable
             for index_id in plan.index_ids:
                 self.store.prepare_index_directory(index_id)
             with self.store.announced(plan.indexes):
@@ -193,18 +214,18 @@ class Builds:
             raise
 
 
-def _log_build(statement: str, files: Sequence[FileEntry], forgotten: int = 0) -> None:
-    """Log what a build wrote, in one line.
+def _log_build(statement: str, files: Sequence[FileEntry], deleted: int = 0) -> None:
+    """Log the result of a build in one line.
 
-    :param files: the entries that were committed; several may be of one data file.
-    :param forgotten: data files that are not in the table any more.
+    :param files: the committed entries; a data file may have several.
+    :param deleted: number of deleted data files.
     """
     if not _LOG.isEnabledFor(logging.INFO):
         return
     by_path = {entry.path: entry for entry in files}
-    own = sum(file.length for entry in files for file in entry.index_files)
+    size = sum(file.length for entry in files for file in entry.index_files)
     shared = {item.id: item for entry in files for item in entry.shared}
-    size = own + sum(file.length for item in shared.values() for file in item.files)
+    size += sum(file.length for item in shared.values() for file in item.files)
     _LOG.info(
         "%s: %s, %s, %s read, %s of index files written%s",
         statement,
@@ -212,5 +233,167 @@ def _log_build(statement: str, files: Sequence[FileEntry], forgotten: int = 0) -
         counted(sum(len(entry.stripe_rows) for entry in by_path.values()), "stripe"),
         counted(sum(entry.num_rows for entry in by_path.values()), "row"),
         megabytes(size),
-        f", {counted(forgotten, 'deleted file')} dropped" if forgotten else "",
+        f", {counted(deleted, 'deleted file')} dropped" if deleted else "",
     )
+
+
+#: Separator of the types of an index whose files have keys of several types.
+_TYPE_SEPARATOR = "; "
+
+
+def refresh_entries(
+    old: Manifest,
+    new: Manifest,
+    ids: Collection[str],
+    now: int,
+    anew: Collection[str],
+    column_types: Mapping[str, str],
+    *,
+    is_whole: bool,
+) -> Manifest:
+    """Return a new manifest with updated entries of the indexes whose files changed.
+
+    :param anew: ids of the indexes that were rebuilt in all partitions, which ends a quarantine.
+    :param column_types: types of the keys in the files of this build, by index id.
+    :param is_whole: True if the build covers all partitions.
+    """
+    for entry in old.indexes:
+        if entry.id in ids and (entry.deferred or files_of(old, entry.id) != files_of(new, entry.id)):
+            entry = replace(
+                entry,
+                refreshed_ms=now,
+                deferred=False,
+                quarantined=None if entry.id in anew else entry.quarantined,
+                column_type=_column_type(entry, column_types.get(entry.id), is_whole=is_whole),
+            )
+            new = update_index(new, entry)
+    return new
+
+
+def _column_type(entry: IndexEntry, built: str | None, *, is_whole: bool) -> str:
+    """Return the type of an index's keys; several types, joined, if only some partitions have been rebuilt."""
+    recorded = entry.column_type
+    if built is None:
+        return recorded
+    if is_whole or entry.deferred:
+        return built
+    has_type = any(_same_keys(one, built) for one in recorded.split(_TYPE_SEPARATOR))
+    return recorded if has_type else recorded + _TYPE_SEPARATOR + built
+
+
+def _same_keys(one: str, other: str) -> bool:
+    try:
+        return one == other or same_keys(parse_type(one), parse_type(other))
+    except ValueError:  # a type of a later version
+        return False
+
+
+def files_of(manifest: Manifest, index_id: str) -> list[tuple[str, object]]:
+    """Return the index files of each data file."""
+    return [
+        (item.path, item.index_file(index_id) or item.shared_index(index_id))
+        for item in manifest.files
+        if item.is_covered_by(index_id)
+    ]
+
+
+def drop_from_manifest(
+    manifest: Manifest, entry: IndexEntry, where: Predicate | None, snapshot: Snapshot | None, table: str
+) -> tuple[Manifest, DropResult]:
+    """Return the manifest without an index, or without its files for some partitions, and the result of the drop.
+
+    :param snapshot: the table, if ``where`` names partitions.
+    :param table: the table's name.
+    :raises IndexNotFoundError: if the index does not cover these partitions.
+    """
+    remaining = None if where is None or snapshot is None else remove_partitions(entry, where, snapshot)
+    if remaining is None:
+        new = drop_index(manifest, entry.name)
+    else:
+        new = _restrict_index(manifest, entry, remaining, snapshot)
+    num_files = len(files_of(manifest, entry.id)) - len(files_of(new, entry.id))
+    return new, DropResult(entry.name, table, None if remaining is None else str(where), num_files, True)
+
+
+def _restrict_index(manifest: Manifest, entry: IndexEntry, where: str, snapshot: Snapshot | None) -> Manifest:
+    """Return the manifest with an index that covers fewer partitions."""
+    smaller = replace(entry, where=where)
+    paths: set[str] = set()
+    if snapshot is not None:
+        kept = covered_partitions(snapshot, index_filter(smaller, snapshot.schema))
+        paths = {view.file.path for view in snapshot.files} - {view.file.path for view in kept.files}
+        paths.update(snapshot.vanished)
+    return remove_index_files(update_index(manifest, smaller), entry.id, paths)
+
+
+def now_ms() -> int:
+    """Return the milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+#: Number of data files from which an estimate reads a stripe.
+SAMPLED_FILES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """A stripe: its rows, the bytes of the column's streams, and the bytes of an index on it."""
+
+    rows: int
+    read_bytes: int
+    index_bytes: int
+
+
+def estimate_build(table: str, snapshot: Snapshot, entry: IndexEntry, plan: BuildPlan) -> BuildEstimate:
+    """Estimate the bytes that a build reads and writes from a sample of stripes, without Spark.
+
+    :raises OrcError: if a sampled file cannot be read.
+    """
+    views = [view for view in snapshot.files if view.file.path in plan.data_files]
+    rows = sum(view.num_rows for view in views)
+    sampled = [view for view in views if view.num_rows]
+    if len(sampled) > SAMPLED_FILES:
+        sampled = [sampled[at * len(sampled) // SAMPLED_FILES] for at in range(SAMPLED_FILES)]
+    binding = tuple(item.name for item in snapshot.schema.data_columns)
+    samples = [_sample(view, turn, entry, binding) for turn, view in enumerate(sampled)]
+    sampled_rows = sum(sample.rows for sample in samples)
+    scale = rows / sampled_rows if sampled_rows else 0.0
+    return BuildEstimate(
+        index=entry.name,
+        table=table,
+        column=entry.column,
+        type=entry.type,
+        files=len(views),
+        stripes=sum(view.num_stripes for view in views),
+        rows=rows,
+        read_bytes=round(scale * sum(sample.read_bytes for sample in samples)),
+        index_bytes=round(scale * sum(sample.index_bytes for sample in samples)),
+        sampled_stripes=len(samples),
+    )
+
+
+def _sample(view: FileView, turn: int, entry: IndexEntry, binding: tuple[str, ...]) -> _Sample:
+    acid = view.file.acid
+    with open_data_file(view.file.uri, acid) as reader:
+        schema, transactional = reader.tail.schema, acid is not None
+        column = bind_paths(binding, schema, [entry.column], transactional=transactional)[entry.column]
+        # stripes of different positions; never the last one, which is often small
+        number = turn % max(len(reader.stripes) - 1, 1)
+        values = reader.read_stripe(number, [column.path]).column(0)
+        return _Sample(
+            rows=len(values),
+            read_bytes=reader.stripe(number).data_length(column.type.column),
+            index_bytes=_index_bytes(entry, column.type, values, reader.tail.row_index_stride),
+        )
+
+
+def _index_bytes(entry: IndexEntry, data_type: OrcType, values: pa.Array, row_group_rows: int) -> int:
+    """Return the size of an index on one stripe, which is built in memory if the index type allows."""
+    kind = index_type(entry.type)
+    if Level.STRIPE not in kind.levels:
+        return kind.estimate_bytes(data_type, len(values), pc.count_distinct(values).as_py())
+    builder = file_index_type(entry.type).builder(
+        io.BytesIO(), data_type, properties=dict(entry.properties), row_group_rows=row_group_rows
+    )
+    builder.add_stripe(values)
+    return builder.finish().length

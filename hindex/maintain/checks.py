@@ -1,4 +1,4 @@
-"""CHECK INDEXES: how an index stands to its table, and with VERIFY whether it says the truth."""
+"""CHECK INDEXES: the state of an index and its files, and with VERIFY a comparison of its answers with the data."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from hindex.store.store import Store
 from hindex.table.file_schema import bind_paths, convert_array
 from hindex.table.transactional import open_data_file
 
-#: Why an index was not asked, where that is not as it should be.
+#: Reasons for unusable indexes that are problems.
 _DAMAGE = {
     Reason.CORRUPT,
     Reason.INDEX_MISSING,
@@ -49,13 +49,13 @@ _DAMAGE = {
     Reason.STALE_FILE,
 }
 
-#: Stripes of an index that VERIFY reads, spread over its files.
+#: Number of stripes that VERIFY reads for an index.
 SAMPLED_STRIPES = 10
-#: Values of a stripe that the index is asked for.
+#: Number of values that are looked up for a stripe.
 _SAMPLED_VALUES = 6
-#: Problems of one index that are told; more of the same say nothing new.
-_PROBLEMS = 10
-#: Files that a note names.
+#: Maximum number of reported problems of an index.
+_MAX_PROBLEMS = 10
+#: Maximum number of files that a note names.
 _NAMED_FILES = 3
 
 
@@ -92,7 +92,7 @@ def check_index(
 ) -> CheckResult:
     """Check an index against its table.
 
-    :param snapshot: takes the table as it is now, where a sample of stripes is to be compared with the index.
+    :param snapshot: returns the current snapshot of the table, to compare a sample of stripes with the index.
     :raises StoreError: if the store cannot be read.
     """
     problems: list[str] = []
@@ -109,14 +109,16 @@ def check_index(
         }
         shared = (item for item in manifest.shared_indexes() if item.index_id == entry.id)
         named |= {(file.path, file.length, "") for item in shared for file in item.files}
-        for path, length, of in sorted(named):
-            found = present.get(path)
-            if found != length:
-                what = "is missing" if found is None else f"has {found} bytes in place of {length}"
-                problems.append(f"index file {path!r}{of} {what}: ALTER INDEX ... REBUILD writes it again")
+        for path, length, data_file in sorted(named):
+            size = present.get(path)
+            if size != length:
+                problem = "is missing" if size is None else f"has {size} bytes in place of {length}"
+                problems.append(
+                    f"index file {path!r}{data_file} {problem}: ALTER INDEX ... REBUILD writes it again"
+                )
     if snapshot is not None and index.num_fresh_files and not problems:
-        now = snapshot()
-        verified = _Verifier(now, now.manifest.index(index.name), problems).run()
+        current = snapshot()
+        verified = _Verifier(current, current.manifest.index(index.name), problems).run()
     return CheckResult(
         index=index.name,
         table=index.table,
@@ -128,12 +130,12 @@ def check_index(
         gone=index.num_gone_files,
         rows_covered=index.rows_covered,
         verified_stripes=verified,
-        problems=tuple(problems[:_PROBLEMS]),
-        notes=() if snapshot is None else tuple(_left_out(index)),
+        problems=tuple(problems[:_MAX_PROBLEMS]),
+        notes=() if snapshot is None else tuple(_skipped_files(index)),
     )
 
 
-def _left_out(index: CheckedIndex) -> Iterator[str]:
+def _skipped_files(index: CheckedIndex) -> Iterator[str]:
     """Yield notes about files that VERIFY does not compare."""
     paths = index.files_without_column
     if paths:
@@ -146,9 +148,9 @@ def _left_out(index: CheckedIndex) -> Iterator[str]:
 
 
 class _Verifier:
-    """Compares what an index says of sampled stripes with their values, both as they are on the disk now.
+    """Compares an index's answers for sampled stripes with their values, bypassing caches.
 
-    :param problems: is told of what is damaged or wrong.
+    :param problems: receives damage and wrong answers.
     """
 
     def __init__(self, snapshot: Snapshot, entry: IndexEntry, problems: list[str]) -> None:
@@ -159,71 +161,71 @@ class _Verifier:
         self._column, self._type = ColumnRef(resolved.path), resolved.type
         self._binding = tuple(item.name for item in snapshot.schema.data_columns)
         self._rng = random.Random()  # noqa: S311 no secret
-        # what the process keeps of an index file or a data file says nothing of the bytes that are there by now
+        # own caches: those of the process may hold pages and tails of files that changed on disk
         self._cache = Cache(OWN_CACHE_BYTES)
-        self._known = FileCache(0)
+        self._file_cache = FileCache(0)
 
     def run(self) -> int:
-        """Compare; of how many stripes the index was asked anything."""
+        """Compare, and return the number of stripes for which the index gave answers."""
         files = [
             view
             for view in self._snapshot.files
             if view.is_listed_fresh
             and view.entry
             and view.entry.is_covered_by(self._entry.id)
-            # an index may be on a column that the table reads from other files by now
+            # after a change of the table's columns, the indexed column may be in other files only
             and view.has_column(self._binding, self._column.name)
         ]
         verified = 0
-        for view, stripes in _spread(files, self._rng):
-            one = replace(self._snapshot, files=(_physical(view),), vanished=())
+        for view, stripes in _sample_stripes(files, self._rng):
+            file_snapshot = replace(self._snapshot, files=(_physical(view),), vanished=())
             for stripe in stripes:
                 try:
-                    verified += self._stripe(one, view, stripe)
+                    verified += self._verify_stripe(file_snapshot, view, stripe)
                 except HindexError as error:
                     if str(error) not in self._problems:
                         self._problems.append(str(error))
-                if len(self._problems) >= _PROBLEMS:
+                if len(self._problems) >= _MAX_PROBLEMS:
                     return verified
         return verified
 
-    def _stripe(self, snapshot: Snapshot, view: FileView, stripe: int) -> bool:
-        """Compare what the index alone says of a stripe, whatever else is known; whether it was asked anything."""
+    def _verify_stripe(self, snapshot: Snapshot, view: FileView, stripe: int) -> bool:
+        """Compare the answers of the index alone for a stripe; return True if it gave any."""
         values = self._values(view, stripe)
-        was_asked = False
+        has_answers = False
         for predicate in _probes(self._column, values, self._rng):
             plan = plan_scan(snapshot, predicate, [self._column.parts], cache=self._cache)
-            # an index of many files is asked by the plan, the others by the tasks
-            _tell(self._problems, plan.notes)
+            # planning reads an index of many files, tasks read the others
+            _report_damage(self._problems, plan.notes)
             if not plan.tasks:
-                # planning ruled the file out: it should have no such row
+                # planning skipped the file: no row may match
                 for leaf in leaves(plan.filter):
                     _compare(predicate, leaf, values, Bounds.none(), (view, stripe), self._problems)
             for task in plan.tasks:
                 with OpenTask(task, self._cache) as opened:
                     for leaf in leaves(task.filter):
-                        for _, told in opened.lookup_each(stripe, leaf):
-                            was_asked = True
-                            _compare(predicate, leaf, values, told, (view, stripe), self._problems)
-                    _tell(self._problems, opened.notes)
-        return was_asked
+                        for _, bounds in opened.lookup_each(stripe, leaf):
+                            has_answers = True
+                            _compare(predicate, leaf, values, bounds, (view, stripe), self._problems)
+                    _report_damage(self._problems, opened.notes)
+        return has_answers
 
     def _values(self, view: FileView, stripe: int) -> pa.Array:
         acid, column = view.file.acid, self._column.name
-        with open_data_file(view.file.uri, acid, self._known) as reader:
+        with open_data_file(view.file.uri, acid, self._file_cache) as reader:
             bound = bind_paths(self._binding, reader.tail.schema, [column], transactional=acid is not None)
             values = reader.read_stripe(stripe, [bound[column].path]).column(0)
             return convert_array(values, bound[column].type, self._type)
 
 
 def _physical(view: FileView) -> FileView:
-    """A file with its deleted rows, which are indexed like the others."""
+    """Return a file with its deleted rows, which are indexed like the others."""
     acid = view.file.acid
     return view if acid is None else replace(view, file=replace(view.file, acid=acid.physical()))
 
 
-def _spread(files: Sequence[FileView], rng: random.Random) -> list[tuple[FileView, list[int]]]:
-    """A sample of stripes, as evenly over the files as there are any."""
+def _sample_stripes(files: Sequence[FileView], rng: random.Random) -> list[tuple[FileView, list[int]]]:
+    """Return a sample of stripes, distributed evenly over the files."""
     chosen = rng.sample(list(files), min(len(files), SAMPLED_STRIPES))
     share = max(1, SAMPLED_STRIPES // max(len(chosen), 1))
     return [
@@ -231,39 +233,39 @@ def _spread(files: Sequence[FileView], rng: random.Random) -> list[tuple[FileVie
     ]
 
 
-def _tell(problems: list[str], notes: Iterable[Note]) -> None:
-    told = [str(note) for note in notes if note.reason in _DAMAGE]
-    problems += [text for text in dict.fromkeys(told) if text not in problems]
+def _report_damage(problems: list[str], notes: Iterable[Note]) -> None:
+    damage = [str(note) for note in notes if note.reason in _DAMAGE]
+    problems += [text for text in dict.fromkeys(damage) if text not in problems]
 
 
 def _compare(
     predicate: Predicate,
     leaf: Leaf,
     values: pa.Array,
-    told: Bounds,
-    where: tuple[FileView, int],
+    bounds: Bounds,
+    location: tuple[FileView, int],
     problems: list[str],
 ) -> None:
-    """Tell of the rows of a stripe that an answer has too many, or misses, by the values."""
+    """Report the rows of a stripe that an index's answer has too many, or misses."""
     truth = mask(leaf, {leaf.column: values}, len(values))
-    lower, upper = _mask(told.lower, values), _mask(told.upper, values)
-    wrong = int(np.count_nonzero(lower & ~truth)), int(np.count_nonzero(truth & ~upper))
-    if any(wrong):
-        view, stripe = where
+    lower, upper = _mask(bounds.lower, values), _mask(bounds.upper, values)
+    surplus, missing = int(np.count_nonzero(lower & ~truth)), int(np.count_nonzero(truth & ~upper))
+    if surplus or missing:
+        view, stripe = location
         problems.append(
-            f"wrong answer for {predicate} in stripe {stripe} of {view.file.path!r}: {wrong[0]} rows too many, "
-            f"{wrong[1]} missing: drop the index, and please report it"
+            f"wrong answer for {predicate} in stripe {stripe} of {view.file.path!r}: {surplus} rows too many, "
+            f"{missing} missing: drop the index, and please report it"
         )
 
 
 def _mask(rows: BitMap, values: pa.Array) -> npt.NDArray[np.bool_]:
-    found = np.zeros(len(values), np.bool_)
-    found[np.asarray(rows.to_array())] = True
-    return found
+    selected = np.zeros(len(values), np.bool_)
+    selected[np.asarray(rows.to_array())] = True
+    return selected
 
 
 def _probes(column: ColumnRef, values: pa.Array, rng: random.Random) -> Iterator[Predicate]:
-    """Predicates that ask for nulls, for values of a stripe, and for what lies between them."""
+    """Yield predicates for nulls, for sampled values of a stripe, and for ranges up to them."""
     yield IsNull(column)
     distinct = pc.drop_null(pc.unique(values))
     chosen = rng.sample(range(len(distinct)), min(len(distinct), _SAMPLED_VALUES))

@@ -1,7 +1,4 @@
-"""The partitions that an index covers, and dropping some of them.
-
-An index that was created with WHERE covers the partitions for which its predicate is TRUE.
-"""
+"""The partitions that an index covers: those for which the predicate of its WHERE is TRUE."""
 
 from __future__ import annotations
 
@@ -33,49 +30,53 @@ from hindex.table.schema import TableSchema
 
 
 def partition_filter(where: Predicate, schema: TableSchema, statement: str) -> Filter:
-    """The filter of a predicate that names partition columns only.
+    """Return the filter of a predicate on partition columns.
 
-    :param statement: what the message calls it, such as ``index creation``.
+    :param statement: the name of the statement in messages, such as ``index creation``.
     :raises ColumnError: for any other column.
     """
-    found = normalize(where, schema)
-    outside = [name for name in columns(found) if not schema.is_partition(name)]
-    if outside:
-        known = ", ".join(column.name for column in schema.partition_columns)
+    normalized = normalize(where, schema)
+    others = [name for name in columns(normalized) if not schema.is_partition(name)]
+    if others:
+        names = ", ".join(column.name for column in schema.partition_columns)
         why = (
-            f"{outside[0]!r} is not a partition column (partition columns: {known})"
-            if known
+            f"{others[0]!r} is not a partition column (partition columns: {names})"
+            if names
             else "the table has none, so leave WHERE out"
         )
         raise ColumnError(f"{statement} is only supported for predicates on partition columns: {why}")
-    return found
+    return normalized
 
 
-def keys_of(view: FileView, snapshot: Snapshot) -> dict[str, Key | None]:
-    """The partition values of a file, by column."""
+def partition_keys(view: FileView, snapshot: Snapshot) -> dict[str, Key | None]:
+    """Return the partition values of a file, by column."""
     partitioning = snapshot.listing.partitioning
     return {c.name: v.key for c, v in zip(partitioning.columns, view.partition, strict=True)}
 
 
-def covered_partitions(snapshot: Snapshot, found: Filter) -> Snapshot:
-    """The snapshot with the files of some partitions only."""
-    kept = tuple(v for v in snapshot.files if not isinstance(prune(found, keys_of(v, snapshot)), Never))
+def covered_partitions(snapshot: Snapshot, partitions: Filter) -> Snapshot:
+    """Return the snapshot with the files of some partitions only."""
+    kept = tuple(
+        view
+        for view in snapshot.files
+        if not isinstance(prune(partitions, partition_keys(view, snapshot)), Never)
+    )
     return replace(snapshot, files=kept)
 
 
 def check_contains(entry: IndexEntry, where: Predicate, snapshot: Snapshot) -> None:
-    """Refuse partitions that an index does not cover.
+    """Check that an index covers some partitions.
 
-    :raises IndexNotFoundError: naming them.
+    :raises IndexNotFoundError: naming the partitions that it does not cover.
     """
     named = named_partitions(where)
     covered = index_filter(entry, snapshot.schema)
     if named is None:
-        wanted = normalize(where, snapshot.schema)
-        keys = [keys_of(view, snapshot) for view in covered_partitions(snapshot, wanted).files]
+        selected = covered_partitions(snapshot, normalize(where, snapshot.schema)).files
+        keys = [partition_keys(view, snapshot) for view in selected]
         missing = [] if any(not isinstance(prune(covered, k), Never) for k in keys) else [where]
     else:
-        missing = [one for one in named if not _covers(covered, _values(one, snapshot.schema))]
+        missing = [one for one in named if not _covers(covered, _partition_values(one, snapshot.schema))]
     if missing:
         raise IndexNotFoundError(
             f"Index {entry.name!r} does not contain partitions: {', '.join(map(str, missing))}; it covers {entry.where}"
@@ -83,14 +84,14 @@ def check_contains(entry: IndexEntry, where: Predicate, snapshot: Snapshot) -> N
 
 
 def remove_partitions(entry: IndexEntry, dropped: Predicate, snapshot: Snapshot) -> str | None:
-    """The predicate of what an index covers after some partitions are dropped; None where nothing is left.
+    """Return the predicate of the remaining partitions after a partial drop; None if none remains.
 
     :raises IndexNotFoundError: if the index was not created with WHERE, or does not cover a partition.
     :raises ColumnError: if the predicate does not name partitions by their values.
     """
     from hindex.sql import parse_predicate
 
-    gone = partition_filter(dropped, snapshot.schema, "partial drop")
+    dropped_filter = partition_filter(dropped, snapshot.schema, "partial drop")
     if entry.where is None:
         raise IndexNotFoundError(
             f"Index {entry.name!r} was not created with explicit partitions. Partial drop by partition is not "
@@ -105,23 +106,23 @@ def remove_partitions(entry: IndexEntry, dropped: Predicate, snapshot: Snapshot)
     where = parse_predicate(entry.where)
     listed = named_partitions(where)
     if listed is not None:
-        left: list[Predicate] = []
+        remaining: list[Predicate] = []
         for one in listed:
-            values = _values(one, snapshot.schema)
-            rest = NEVER if values is None else prune(gone, values)
-            if not isinstance(rest, Always | Never):
+            values = _partition_values(one, snapshot.schema)
+            is_dropped = NEVER if values is None else prune(dropped_filter, values)
+            if not isinstance(is_dropped, Always | Never):
                 break
-            if isinstance(rest, Never):
-                left.append(one)
+            if isinstance(is_dropped, Never):
+                remaining.append(one)
         else:
-            return str(_joined(left)) if left else None
+            return str(_any_partition(remaining)) if remaining else None
     # a partition of NULL must stay: with <=> the negation is never NULL
     exactly = any_of(all_of(map(_null_safe, _conjuncts(one))) for one in named)
     return str(all_of([where, Not(exactly)]))
 
 
 def named_partitions(where: Predicate) -> list[Predicate] | None:
-    """The partitions that a predicate names by their values, each ``p = 1 AND q = 2``; None where it does not."""
+    """Return the partitions that a predicate names by their values, each ``p = 1 AND q = 2``; None if it does not."""
     match where:
         case Comparison(ComparisonOp.EQ | ComparisonOp.NULL_SAFE_EQ) | IsNull() if tested_column(where):
             return [where]
@@ -147,20 +148,22 @@ def _null_safe(one: Predicate) -> Predicate:
     return replace(one, op=ComparisonOp.NULL_SAFE_EQ) if isinstance(one, Comparison) else one
 
 
-def _values(one: Predicate, schema: TableSchema) -> dict[str, Key | None] | None:
-    """The keys of a partition that is named by values; None where its columns cannot hold them."""
-    found = normalize(one, schema)
-    if isinstance(found, Never):
+def _partition_values(partition: Predicate, schema: TableSchema) -> dict[str, Key | None] | None:
+    """Return the keys of a partition that is named by values; None if its columns cannot hold them."""
+    normalized = normalize(partition, schema)
+    if isinstance(normalized, Never):
         return None
-    return {leaf.column: leaf.domain.ranges[0].low if leaf.domain.ranges else None for leaf in leaves(found)}
+    return {
+        leaf.column: leaf.domain.ranges[0].low if leaf.domain.ranges else None for leaf in leaves(normalized)
+    }
 
 
 def _covers(covered: Filter, values: dict[str, Key | None] | None) -> bool:
     return values is not None and not isinstance(prune(covered, values), Never)
 
 
-def _joined(partitions: Sequence[Predicate]) -> Predicate:
-    """``p IN (1, 2)`` where that says it, otherwise ``p = 1 OR ...``."""
+def _any_partition(partitions: Sequence[Predicate]) -> Predicate:
+    """Return a predicate of several partitions: ``p IN (1, 2)`` if they are of one column, else ``p = 1 OR ...``."""
     simple = [one for one in partitions if isinstance(one, Comparison) and one.op is ComparisonOp.EQ]
     if len(simple) == len(partitions) > 1 and len({one.left for one in simple}) == 1:
         return In(simple[0].left, tuple(one.right for one in simple))

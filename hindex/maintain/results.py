@@ -1,4 +1,4 @@
-"""Results of statements: small frozen values, with a sentence as text and columns as Arrow."""
+"""Results of statements: small frozen values; ``str()`` is a sentence, ``to_arrow()`` a table."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ class Record:
     __slots__ = ()
 
     def to_arrow(self) -> pa.Table:
-        """This result as one row."""
+        """Return this result as a table of one row."""
         return records_table(type(self), [self])
 
 
 def records_table(kind: type[Record], records: Sequence[Record]) -> pa.Table:
-    """Results of one kind as the rows of a table."""
+    """Return results of one kind as the rows of a table."""
     import pyarrow as pa
 
     kinds = {"int": pa.int64(), "bool": pa.bool_(), "float": pa.float64()}
     fields = dataclasses.fields(kind)  # type: ignore[arg-type]
     arrays = {}
     for field in fields:
-        text = str(field.type)
-        of = pa.list_(pa.string()) if text.startswith("tuple") else kinds.get(text, pa.string())
+        name = str(field.type)
+        data_type = pa.list_(pa.string()) if name.startswith("tuple") else kinds.get(name, pa.string())
         values = [getattr(record, field.name) for record in records]
-        arrays[field.name] = pa.array([v.value if isinstance(v, enum.Enum) else v for v in values], of)
+        arrays[field.name] = pa.array([v.value if isinstance(v, enum.Enum) else v for v in values], data_type)
     return pa.table(arrays)
 
 
@@ -55,11 +55,11 @@ def records_table(kind: type[Record], records: Sequence[Record]) -> pa.Table:
 class BuildEstimate(Record):
     """The estimate of a build; nothing was written.
 
-    :param files: data files that would be read.
-    :param stripes: how many stripes and ``rows`` they have, in all.
-    :param read_bytes: about how many bytes would be read: the column's share of the stripes.
-    :param index_bytes: about how many bytes the index would take.
-    :param sampled_stripes: how many stripes both numbers are projected from.
+    :param files: number of data files to read.
+    :param stripes: number of stripes in them; ``rows`` is the number of rows.
+    :param read_bytes: estimated bytes to read: the column's share of the stripes.
+    :param index_bytes: estimated size of the index.
+    :param sampled_stripes: number of stripes from which both are estimated.
     """
 
     index: str
@@ -85,10 +85,10 @@ class BuildEstimate(Record):
 class RefreshResult(Record):
     """The result of a refresh or rebuild of a table's indexes, or of its dry run.
 
-    :param files_read: data files read: those that changed, were added, or (in a rebuild) all.
-    :param files_forgotten: data files that are gone, or of which the index covers no part any more.
-    :param rows: rows of the files read.
-    :param changed: whether a new state was committed; without any change nothing is written.
+    :param files_read: number of data files read: changed and new ones, or (in a rebuild) all.
+    :param files_forgotten: number of data files that were deleted, or that the index no longer covers.
+    :param rows: number of rows in the files read.
+    :param changed: True if a new manifest was committed; without changes nothing is written.
     """
 
     indexes: tuple[str, ...]
@@ -116,9 +116,9 @@ class RefreshResult(Record):
 class DropResult(Record):
     """The result of DROP INDEX.
 
-    :param partitions: the predicate of a partial drop; None where the whole index was dropped.
-    :param files: data files whose part of the index went.
-    :param dropped: False where there was no such index and IF EXISTS allowed it.
+    :param partitions: the predicate of a partial drop; None if the whole index was dropped.
+    :param files: number of data files whose index files were dropped.
+    :param dropped: False if there was no such index and IF EXISTS allowed it.
     """
 
     index: str
@@ -130,13 +130,13 @@ class DropResult(Record):
     def __str__(self) -> str:
         if not self.dropped:
             return f"Index {self.index!r} does not exist, nothing was dropped"
-        what = "dropped" if self.partitions is None else f"dropped for {self.partitions}"
-        return f"Index {self.index!r} of {self.table!r} {what}; VACUUM INDEXES frees its space"
+        action = "dropped" if self.partitions is None else f"dropped for {self.partitions}"
+        return f"Index {self.index!r} of {self.table!r} {action}; VACUUM INDEXES frees its space"
 
 
 @dataclass(frozen=True, slots=True)
 class RenameResult(Record):
-    """A new name."""
+    """The result of ALTER INDEX ... RENAME."""
 
     index: str
     new_name: str
@@ -150,12 +150,12 @@ class RenameResult(Record):
 class CheckResult(Record):
     """The result of checking an index.
 
-    :param files: data files that it should cover; of these ``fresh`` are covered as they are now, ``changed``
-        were since, ``added`` are not indexed. ``gone`` are indexed and no part of the table any more.
+    :param files: number of data files in the partitions of the index. Of these, ``fresh`` are indexed in their current
+        state, ``changed`` in an older state, and ``added`` not at all. ``gone`` are indexed and deleted.
     :param rows_covered: percentage of the rows, rounded down.
-    :param verified_stripes: stripes whose data was read and compared with what the index says; 0 without VERIFY.
-    :param problems: what is damaged or wrong, a sentence each.
-    :param notes: what VERIFY left out, and why, a sentence each.
+    :param verified_stripes: number of stripes whose data was compared with the index; 0 without VERIFY.
+    :param problems: damaged files and wrong answers, a sentence each.
+    :param notes: files that VERIFY skipped, with the reason, a sentence each.
     """
 
     index: str
@@ -190,7 +190,7 @@ class CheckResult(Record):
 
 @dataclass(frozen=True, slots=True)
 class VacuumedFile(Record):
-    """One file that VACUUM removed, relative to the store."""
+    """A file that VACUUM removed; its path is relative to the store."""
 
     path: str
     bytes: int
@@ -201,7 +201,7 @@ class VacuumedFile(Record):
 class VacuumResult(Record):
     """The result of VACUUM on one table's store, or of its dry run.
 
-    :param kept_young: files that the present state does not need and that stay for the retention.
+    :param kept_young: number of unneeded files that are kept for the retention.
     """
 
     table: str
@@ -213,17 +213,17 @@ class VacuumResult(Record):
     removed_store: bool
 
     def to_arrow(self) -> pa.Table:
-        """The files, a row each."""
+        """Return the files as a table, a row each."""
         return records_table(VacuumedFile, self.files)
 
     def __str__(self) -> str:
-        what = "the store" if self.removed_store else counted(len(self.files), "file")
+        removed = "the store" if self.removed_store else counted(len(self.files), "file")
         young = (
             f"; {self.kept_young:,} more not needed, kept for {self.retain_hours:g} h"
             if self.kept_young
             else ""
         )
         return (
-            f"{'Would remove' if self.dry_run else 'Removed'} {what} of {self.table!r} "
+            f"{'Would remove' if self.dry_run else 'Removed'} {removed} of {self.table!r} "
             f"({megabytes(self.bytes)}){young}"
         )

@@ -1,4 +1,4 @@
-"""VACUUM INDEXES: what of a table's store may go, and its removal."""
+"""VACUUM INDEXES: the removal of unneeded files from a table's store."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hindex.errors import ArgumentError, TableNotFoundError
 from hindex.maintain.results import VacuumedFile, VacuumResult
 from hindex.store.store import RETAIN_HOURS, GarbageFile, GarbageKind, Store
 
-#: Superseded manifests stay at least so long: while a commit is under way, a manifest's number must not become
-#: free again.
+#: Minimum age of superseded manifests that are deleted: during a commit, the number of a manifest must not become free
+#: again.
 MANIFEST_HOURS = 1.0
 
 _HOUR_NS = 3600 * 10**9
@@ -26,15 +26,14 @@ def vacuum_store(
     dry_run: bool = False,
     table_gone: TableNotFoundError | None = None,
 ) -> VacuumResult:
-    """Delete from a store what nothing has needed for some time.
+    """Delete unneeded files of a store that are older than the retention.
 
-    Kept are the latest manifest, those superseded within the retention, and every index file that one of them
-    names; everything else that is older than the retention goes.
+    The latest manifest, manifests superseded within the retention, and all index files that one of them names are kept.
 
-    :param table_gone: why there is no table, if there is none: then everything goes, whatever its age.
+    :param table_gone: the error of a table that does not exist: all files are deleted then, whatever their age.
     :raises ArgumentError: if the retention is no number of hours.
-    :raises TableNotFoundError: ``table_gone`` itself where there is no store either.
-    :raises StoreError: if the store cannot be read, or something cannot be deleted.
+    :raises TableNotFoundError: ``table_gone`` itself, if there is no store either.
+    :raises StoreError: if the store cannot be read, or a file cannot be deleted.
     """
     is_number = isinstance(cast("object", retain_hours), Real) and type(retain_hours) is not bool
     if not is_number or not math.isfinite(retain_hours):
@@ -52,8 +51,8 @@ def vacuum_store(
     else:
         since = now - round(retain_hours * _HOUR_NS)
         removed = [item for item in store.garbage(since) if _is_old(item, since, now)]
-        going = {item.path for item in removed}
-        young = sum(item.path not in going for item in store.garbage())
+        paths = {item.path for item in removed}
+        young = sum(item.path not in paths for item in store.garbage())
     if not dry_run:
         store.remove(removed)
     return VacuumResult(
@@ -70,5 +69,5 @@ def vacuum_store(
 def _is_old(item: GarbageFile, since: int, now: int) -> bool:
     if item.kind is GarbageKind.MANIFEST:
         since = min(since, now - round(MANIFEST_HOURS * _HOUR_NS))
-    # what was written in this very moment is as old as no retention asks for
+    # with a retention of zero, files of this moment are deleted too
     return item.mtime_ns <= since

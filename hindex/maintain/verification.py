@@ -1,21 +1,28 @@
-"""Proofs: a query is answered by its indexes and by reading everything, and the two are compared.
+"""Prove mode: answer a query through indexes and by a full scan, and compare the two.
 
-Besides, every index of the predicate's columns is asked alone, of each leaf that it answers: what is known without
-it may have kept it from being asked, and the next query may ask it.
+Every index on the predicate's columns is also looked up alone, for each leaf that it answers: the query may not need
+it, but the next one may. Keys and statistics that indexes record are compared with the values.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyroaring import BitMap
 
+from hindex.aggregate.groups import groups_from_key_counts, groups_from_values, sort_groups
+from hindex.aggregate.top_n import recorded_extents
+from hindex.domain import Domain
+from hindex.errors import IndexFileError
 from hindex.formatting import plural
-from hindex.index.index_type import Bounds
-from hindex.maintain.index_verification import is_same, wrong_indexes
+from hindex.index.column_stats import ColumnStats, array_stats, merge_stats
+from hindex.index.index_type import Bounds, KeyedReader
+from hindex.keys import array_keys, key_kind, key_list
 from hindex.plan.filter import Leaf, leaves
 from hindex.plan.filter_evaluation import mask
 from hindex.plan.reasons import Note, Reason, group_notes
@@ -24,23 +31,24 @@ from hindex.scan.orc_statistics import StatisticsSource
 from hindex.scan.planning import ScanPlan, plan_every, plan_full
 from hindex.scan.scan_task import OutputColumn, ScanTask, StripeResult
 
-#: Rows that a message names.
+#: Maximum number of rows that a message names.
 _NAMED_ROWS = 5
 
+#: Reasons for which no index could be used, though none is wrong.
 _WITHOUT_INDEX = frozenset({Reason.NO_INDEX, Reason.UNSUPPORTED_TYPE, Reason.UNSUPPORTED_PREDICATE})
 
 
 class ProveWarning(UserWarning):
-    """An index said something else than the data."""
+    """An index differs from the data."""
 
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
     """A difference between an index's answer and the data, in one stripe of a data file.
 
-    :param indexes: those that are wrong; empty where it is none of them but what the file says of itself, or a decoder.
-    :param missing: rows of the stripe, counted from 0, that were not found.
-    :param surplus: rows that were found and do not match.
+    :param indexes: names of the wrong indexes; empty if the file's own statistics or a decoder are wrong.
+    :param missing: matching rows of the stripe, counted from 0, that the answer lacks.
+    :param surplus: rows of the answer that do not match.
     """
 
     path: str
@@ -64,7 +72,7 @@ class Disagreement:
 class ProveReport:
     """The result of a proof, which compared ``rows`` rows in ``files`` files.
 
-    ``notes`` tell of indexes that could not be used, of which nothing is proved.
+    ``notes`` name indexes that could not be used, and so are not proved.
     """
 
     table: str
@@ -75,7 +83,7 @@ class ProveReport:
 
     @property
     def indexes(self) -> tuple[str, ...]:
-        """The names of the indexes that are wrong."""
+        """Return the names of the wrong indexes."""
         return tuple(dict.fromkeys(name for item in self.disagreements for name in item.indexes))
 
     def __str__(self) -> str:
@@ -83,34 +91,32 @@ class ProveReport:
         if not self.disagreements:
             compared = f"{self.rows:,} rows of {self.files:,} files"
             return f"indexes of {self.table} agree with the data: {compared}{unproved}"
-        told = "; ".join(map(str, self.disagreements[:3]))
+        listed = "; ".join(map(str, self.disagreements[:3]))
         more = len(self.disagreements) - 3
-        told += f"; {more:,} more" if more > 0 else ""
-        return f"indexes of {self.table} disagree with the data: {told}{unproved}"
+        listed += f"; {more:,} more" if more > 0 else ""
+        return f"indexes of {self.table} disagree with the data: {listed}{unproved}"
 
 
 def prove_scan(plan: ScanPlan) -> tuple[ProveReport, ScanPlan]:
-    """Compare the indexes' answers to a query with the data.
+    """Compare the indexes' answers to a query with the data; a disagreement also is a :class:`ProveWarning`.
 
-    Returns the report, and the plan that reads all data, which is right in any case.
-
-    A disagreement is a :class:`ProveWarning`, too.
+    Returns the report, and the plan of the full scan, which is right in any case.
     """
     full = plan_full(plan)
-    # columns may have been left out of the tasks: what is compared is what runs
-    asked = {task.path: task for task in plan_every(plan).tasks} | {task.path: task for task in plan.tasks}
+    # the plan's own tasks, which may read fewer columns, and tasks for the files that it skips
+    indexed = {task.path: task for task in plan_every(plan).tasks} | {task.path: task for task in plan.tasks}
     ruled_out = {item.path for item in plan.skipped}
-    found: list[Disagreement] = []
+    disagreements: list[Disagreement] = []
     notes = list(plan.notes)
     rows = 0
     for task in full.tasks:
-        indexed = asked[task.path]
-        for item, count in _compared(plan, indexed, task, notes, is_ruled_out=task.path in ruled_out):
+        is_ruled_out = task.path in ruled_out
+        for item, count in _compare_file(plan, indexed[task.path], task, notes, is_ruled_out=is_ruled_out):
             rows += count
-            found += [] if item is None else [item]
+            disagreements += [] if item is None else [item]
     unproved = tuple(dict.fromkeys(note for note in notes if _is_of_index(note)))
-    report = ProveReport(plan.snapshot.name, len(full.tasks), rows, tuple(found), unproved)
-    if found:
+    report = ProveReport(plan.snapshot.name, len(full.tasks), rows, tuple(disagreements), unproved)
+    if disagreements:
         warnings.warn(str(report), ProveWarning, stacklevel=4)
     return report, full
 
@@ -120,44 +126,47 @@ def _is_of_index(note: Note) -> bool:
     return note.reason.is_fallback and note.reason not in _WITHOUT_INDEX
 
 
-def _compared(
+def _compare_file(
     plan: ScanPlan, indexed: ScanTask, task: ScanTask, notes: list[Note], *, is_ruled_out: bool
 ) -> Iterator[tuple[Disagreement | None, int]]:
-    """The disagreement of each stripe of one file, if any, and how many rows match there.
+    """Yield the disagreement of each stripe of one file, or None, and the number of matching rows.
 
-    :param notes: is told of the indexes that could not be used.
-    :param is_ruled_out: whether the driver knows that the file has no wanted row.
+    :param notes: receives the indexes that could not be used.
+    :param is_ruled_out: True if planning skipped the file.
     """
     with OpenTask(task) as full, OpenTask(indexed) as opened:
         for stripe in full.stripes:
             truth = full.resolve_undecided(full.answer(stripe))
             rows = truth.bounds.lower
-            found = BitMap() if is_ruled_out else opened.resolve_undecided(opened.answer(stripe)).bounds.lower
-            wrong = _wrong_alone(plan, opened, full, truth)
-            where = task.path, stripe, tuple(wrong)
-            if found != rows:
-                yield Disagreement(*where, tuple(rows - found), tuple(found - rows)), len(rows)
+            indexed_rows = (
+                BitMap() if is_ruled_out else opened.resolve_undecided(opened.answer(stripe)).bounds.lower
+            )
+            wrong = _wrong_lookups(plan, opened, full, truth)
+            location = task.path, stripe, tuple(wrong)
+            if indexed_rows != rows:
+                missing, surplus = rows - indexed_rows, indexed_rows - rows
+                yield Disagreement(*location, tuple(missing), tuple(surplus)), len(rows)
             elif wrong:
                 leaf, missing, surplus = next(iter(wrong.values()))
-                yield Disagreement(*where, tuple(missing), tuple(surplus), f"rows of {leaf}"), len(rows)
+                yield Disagreement(*location, tuple(missing), tuple(surplus), f"rows of {leaf}"), len(rows)
             else:
                 yield None if is_ruled_out else _wrong_values(plan, opened, full, truth), len(rows)
         notes += opened.notes
 
 
-def _wrong_alone(
+def _wrong_lookups(
     plan: ScanPlan, opened: OpenTask, full: OpenTask, truth: StripeResult
 ) -> dict[str, tuple[Leaf, BitMap, BitMap]]:
-    """The indexes that are wrong of a leaf by themselves, with the rows of it that they miss or have too many."""
+    """Return the indexes with a wrong answer for a leaf, with the rows that they miss or have too many."""
     wrong: dict[str, tuple[Leaf, BitMap, BitMap]] = {}
     for leaf in dict.fromkeys(leaves(full.task.filter)):
-        told = list(opened.lookup_each(truth.stripe, leaf))
+        answers = list(opened.lookup_each(truth.stripe, leaf))
         if opened.is_fresh:
-            told += _told_by_driver(plan, full, leaf, truth.stripe, truth.num_rows)
-        if not told:
+            answers += _driver_lookups(plan, full, leaf, truth.stripe, truth.num_rows)
+        if not answers:
             continue
-        true = _matching(full, truth, leaf)
-        for name, bounds in told:
+        true = _matching_rows(full, truth, leaf)
+        for name, bounds in answers:
             lower = BitMap() if leaf.is_superset else bounds.lower
             missing, surplus = true - bounds.upper, lower - true
             if missing or surplus:
@@ -165,14 +174,14 @@ def _wrong_alone(
     return wrong
 
 
-def _matching(full: OpenTask, truth: StripeResult, leaf: Leaf) -> BitMap:
-    """The rows of a stripe that a leaf keeps, by its column's values."""
-    everything = StripeResult(truth.stripe, truth.num_rows, Bounds.all(truth.num_rows))
-    array = full.read(everything, columns=[OutputColumn(leaf.column, leaf.type)]).column(0)
+def _matching_rows(full: OpenTask, truth: StripeResult, leaf: Leaf) -> BitMap:
+    """Return the rows of a stripe that match a leaf, by the column's values."""
+    all_rows = StripeResult(truth.stripe, truth.num_rows, Bounds.all(truth.num_rows))
+    array = full.read(all_rows, columns=[OutputColumn(leaf.column, leaf.type)]).column(0)
     return BitMap(np.flatnonzero(mask(leaf, {leaf.column: array}, truth.num_rows)).astype(np.uint32))
 
 
-def _told_by_driver(
+def _driver_lookups(
     plan: ScanPlan, full: OpenTask, leaf: Leaf, stripe: int, rows: int
 ) -> Iterator[tuple[str, Bounds]]:
     """Yield the answers that each index alone gives on the driver for a file."""
@@ -180,31 +189,154 @@ def _told_by_driver(
     if view.entry is None:
         return
     for source in plan.sources:
-        for found in source.lookup(view, leaf):
-            if isinstance(found.by, StatisticsSource):
-                # no index: the rows that the file's task leaves tell, where the place is asked again
+        for answer in source.lookup(view, leaf):
+            if isinstance(answer.by, StatisticsSource):
+                # not an index; the task of the file compares these statistics
                 continue
             lower, upper = (
                 BitMap(range(rows)) if stripe in part else BitMap()
-                for part in (found.bounds.lower, found.bounds.upper)
+                for part in (answer.bounds.lower, answer.bounds.upper)
             )
-            yield found.by, Bounds(lower, upper)
+            yield answer.by, Bounds(lower, upper)
 
 
 def _wrong_values(
     plan: ScanPlan, opened: OpenTask, full: OpenTask, truth: StripeResult
 ) -> Disagreement | None:
-    """Return the first difference between the values of rows, or their known values, and the data; None if there is
-    none.
-    """
-    where = full.task.path, truth.stripe
+    """Return the first difference between read or recorded values and the data, or None."""
+    location = full.task.path, truth.stripe
     got, want = opened.read(truth), full.read(truth)
     if got.num_columns and not is_same(got, want):
-        return Disagreement(*where, what="values")
+        return Disagreement(*location, what="values")
     for column in full.task.lookups:
         if column.is_partition:
             continue
         wrong = wrong_indexes(plan, opened, truth, column, full.read(truth, columns=[column]).column(0))
         if wrong is not None:
-            return Disagreement(*where, wrong, what=f"values of {column.name}")
+            return Disagreement(*location, wrong, what=f"values of {column.name}")
     return None
+
+
+def is_same(got: pa.RecordBatch, want: pa.RecordBatch) -> bool:
+    """Return True if two batches hold the same values.
+
+    NaN, which does not equal itself, is compared by its bits.
+    """
+    return got.equals(want) or (
+        got.num_rows == want.num_rows
+        and got.schema.equals(want.schema)
+        and all(
+            _bits(one).equals(other) for one, other in zip(got.columns, map(_bits, want.columns), strict=True)
+        )
+    )
+
+
+def wrong_indexes(
+    plan: ScanPlan, opened: OpenTask, truth: StripeResult, column: OutputColumn, array: pa.Array
+) -> tuple[str, ...] | None:
+    """Return the indexes with wrong keys or statistics of a column; empty if the file's own are, None if all are right.
+
+    :param truth: the matching rows of a stripe.
+    :param array: the column's values in these rows.
+    """
+    wrong: dict[str, None] = {}
+    is_file_wrong = False
+    numbers = np.asarray(truth.bounds.lower.to_array())
+    valid = BitMap(numbers[np.asarray(array.is_valid())])
+    leaf = Leaf(column.name, column.type, Domain.not_null())
+    for name, bounds in opened.lookup_each(truth.stripe, leaf):
+        if not _are_valid_bounds(bounds, truth.bounds.lower, valid):
+            wrong[name] = None
+    if not _are_valid_bounds(opened.bounds_of(truth.stripe, column, leaf.domain), truth.bounds.lower, valid):
+        is_file_wrong = not wrong
+    # stored wall clocks differ from instants that are read
+    if key_kind(column.type) is not None and plan.are_keys(column):
+        true = array_stats(column.type, array)
+        for by, ends in opened.every_ends(truth.stripe, column):
+            if len(numbers) < truth.num_rows:
+                break
+            is_right = ends.low is None or (ends.low, ends.high) == (true.min_key, true.max_key)
+            if is_right and ends.null_count == true.null_count:
+                continue
+            if isinstance(by, StatisticsSource):
+                is_file_wrong = True
+            else:
+                wrong[by] = None
+        for name, stats in _recorded_stats(plan, opened, truth.stripe, column):
+            if not _covers(stats, true):
+                wrong[name] = None
+        keyed = opened.keyed(column.name)
+        if keyed is not None:
+            name, reader = keyed
+            try:
+                if not _has_keys(reader, truth, column, array):
+                    wrong[name] = None
+            except IndexFileError as error:
+                opened.give_up(column.name, name, error)
+    return tuple(wrong) if wrong or is_file_wrong else None
+
+
+def _are_valid_bounds(bounds: Bounds, rows: BitMap, valid: BitMap) -> bool:
+    return (bounds.lower & rows) <= valid <= bounds.upper
+
+
+def _recorded_stats(
+    plan: ScanPlan, opened: OpenTask, stripe: int, column: OutputColumn
+) -> Iterator[tuple[str, ColumnStats]]:
+    """Yield the manifest's statistics of a stripe, with the index that recorded them."""
+    view = next(view for view in plan.snapshot.files if view.file.path == opened.task.path)
+    if opened.is_fresh:
+        for name, extents in recorded_extents(plan, view, opened.task, column):
+            if stripe < len(extents):
+                yield name, extents[stripe]
+
+
+def _covers(stats: ColumnStats, true: ColumnStats) -> bool:
+    """Return True if statistics, whose bounds may be truncated, cover the true ones."""
+    merged = merge_stats((stats, true))
+    return stats.null_count >= true.null_count and merged == replace(
+        stats, rows=merged.rows, null_count=merged.null_count
+    )
+
+
+def _has_keys(reader: KeyedReader, truth: StripeResult, column: OutputColumn, array: pa.Array) -> bool:
+    """Return True if an index has exactly the keys of the rows, with their counts and row numbers."""
+    rows = truth.bounds.lower
+    counts = reader.key_counts(truth.stripe, rows)
+    if groups_from_key_counts(counts) != sort_groups(groups_from_values([column.type], [array])):
+        return False
+    numbers = np.asarray(rows.to_array())
+    is_valid = np.asarray(array.is_valid())
+    if rows & reader.null_rows(truth.stripe) != BitMap(numbers[~is_valid]):
+        return False
+    keys = array_keys(column.type, array.drop_null())
+    order = (
+        np.argsort(keys, kind="stable") if isinstance(keys, np.ndarray) else np.asarray(pc.sort_indices(keys))
+    )
+    parts = list(reader.key_rows(truth.stripe, rows))
+    listed_rows = np.concatenate([np.zeros(0, np.uint32), *(part.rows for part in parts)])
+    listed_keys = [key for part in parts for key in key_list(part.keys)]
+    return listed_keys == key_list(counts.keys) and np.array_equal(listed_rows, numbers[is_valid][order])
+
+
+def _bits(array: pa.Array) -> pa.Array:
+    data_type = _as_integers(array.type)
+    return array if data_type == array.type else array.view(data_type)
+
+
+def _as_integers(data_type: pa.DataType) -> pa.DataType:
+    """Return a type of the same layout, with integers for floating-point numbers."""
+    if pa.types.is_float32(data_type):
+        return pa.int32()
+    if pa.types.is_float64(data_type):
+        return pa.int64()
+    if pa.types.is_struct(data_type):
+        return pa.struct([field.with_type(_as_integers(field.type)) for field in data_type])
+    if pa.types.is_list(data_type):
+        return pa.list_(data_type.value_field.with_type(_as_integers(data_type.value_type)))
+    if pa.types.is_map(data_type):
+        return pa.map_(
+            _as_integers(data_type.key_type),
+            data_type.item_field.with_type(_as_integers(data_type.item_type)),
+        )
+    return data_type

@@ -322,7 +322,7 @@ def test_bare_names(tmp_path: Path, path: Path) -> None:
 def test_a_moment_that_no_clock_shows(
     path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], ms: int
 ) -> None:
-    monkeypatch.setattr("hindex.maintain.manifest_changes.now_ms", lambda: ms)
+    monkeypatch.setattr("hindex.maintain.builds.now_ms", lambda: ms)
     hx = LocalConnection()
     hx.sql(f"CREATE INDEX i USING bitmap ON '{path}' (a)")
     described = hx.sql(f"DESCRIBE INDEX i ON '{path}'")

@@ -17,9 +17,8 @@ from hindex.errors import FallbackError
 from hindex.index.bitmap import BitmapReader
 from hindex.index.index_type import Bounds
 from hindex.maintain import builds
-from hindex.maintain.index_verification import is_same
 from hindex.maintain.results import IndexState
-from hindex.maintain.verification import ProveReport, ProveWarning
+from hindex.maintain.verification import ProveReport, ProveWarning, is_same
 from hindex.plan.reasons import Reason
 from hindex.store.manifest import FileEntry
 from tests.scan.wrong_indexes import (
