@@ -230,7 +230,7 @@ def test_verify_tells_once_of_a_name_that_has_two_meanings(tmp_path: Path, hx: L
     write_columns(tmp_path / "t" / "1.orc", {"a.c": nested(7, 8, 9)})
     table.index("i").refresh()
     (problem,) = table.index("i").check(verify=True).problems
-    assert problem.startswith("Column 'a.c.b' cannot be told from another of that name")
+    assert problem.startswith("Column 'a.c.b' is ambiguous")
 
 
 KINDS = ("bitmap", "bloom", "btree", "minmax")

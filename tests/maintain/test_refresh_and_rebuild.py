@@ -328,12 +328,12 @@ def test_a_moment_that_no_clock_shows(
     described = hx.sql(f"DESCRIBE INDEX i ON '{path}'")
     assert isinstance(described, pa.Table)
     facts = dict(zip(described["fact"].to_pylist(), described["value"].to_pylist(), strict=True))
-    assert facts["created"] == f"{ms} ms since 1970"
+    assert facts["created"] == facts["refreshed"] == f"{ms} ms since 1970"
     for output in ("table", "json", "csv"):
         for statement in ("SHOW", "DESCRIBE"):
             with pytest.raises(SystemExit, match=r"^0$"):
                 main(["--output", output, "sql", f"{statement} INDEX i ON '{path}'"])
-    assert capsys.readouterr().out.count(f"{ms} ms since 1970") == 3
+    assert capsys.readouterr().out.count(f"{ms} ms since 1970") == 6
 
 
 def test_a_table_that_is_gone(path: Path, tmp_path: Path) -> None:
