@@ -28,9 +28,9 @@ def test_groups_that_are_held_are_not_put_together_for_every_part(monkeypatch: p
     parts = (
         groups.groups_from_key_counts(KeyCounts(np.arange(at, at + 10), ones, 1)) for at in range(0, 4000, 10)
     )
-    found = groups.merge_groups([OrcType(Kind.LONG)], parts)
-    assert found.column(0).to_pylist() == [None, *range(4000)]
-    assert found.column("count").to_pylist() == [400] + [1] * 4000
+    result = groups.merge_groups([OrcType(Kind.LONG)], parts)
+    assert result.column(0).to_pylist() == [None, *range(4000)]
+    assert result.column("count").to_pylist() == [400] + [1] * 4000
     # each doubling joins once
     assert sum(put) < 5 * 4000
 
@@ -50,16 +50,16 @@ def test_groups_in_order(kinds: str) -> None:
                 types, [pa.array(c, of.to_arrow()) for c, of in zip(columns, types, strict=True)]
             )
         )
-    found = groups.merge_groups(types, iter(parts))
+    result = groups.merge_groups(types, iter(parts))
     counted = Counter(rows)
 
     def rank(row: tuple[Any, ...]) -> list[Any]:
         return [(value is not None, value.encode() if isinstance(value, str) else value) for value in row]
 
-    keys = [groups.group_values(of, found, at).to_pylist() for at, of in enumerate(types)]
-    wanted = sorted(counted, key=rank)
-    assert list(zip(*keys, strict=True)) == wanted
-    assert groups.row_counts(found).to_pylist() == [counted[row] for row in wanted]
+    keys = [groups.group_values(of, result, at).to_pylist() for at, of in enumerate(types)]
+    expected = sorted(counted, key=rank)
+    assert list(zip(*keys, strict=True)) == expected
+    assert groups.row_counts(result).to_pylist() == [counted[row] for row in expected]
     assert groups.merge_groups(types, []).num_rows == 0
     nulls = groups.groups_from_values(types, [pa.nulls(3, of.to_arrow()) for of in types])
     assert groups.merge_groups(types, [nulls, nulls]).to_pylist() == [
@@ -74,9 +74,9 @@ def test_groups_are_sorted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def told(name: str) -> None:
         real = getattr(groups, name)
 
-        def counted(found: pa.Table) -> pa.Table:
+        def counted(table: pa.Table) -> pa.Table:
             calls.append(name)
-            return real(found)
+            return real(table)
 
         monkeypatch.setattr(groups, name, counted)
 

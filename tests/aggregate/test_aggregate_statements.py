@@ -34,10 +34,10 @@ def test_one_select_of_many(connection: LocalConnection, table: Table, opened: l
         f"SELECT COUNT(*), COUNT(a) AS n, MIN(a), MAX(a) AS `most a`, MIN(s) FROM '{table.name}' WHERE a < 5"
     )
     opened.clear()
-    found: Any = connection.sql(sql)
-    found = found.to_arrow()
+    rows: Any = connection.sql(sql)
+    rows = rows.to_arrow()
     kept = [r for r in TABLE if r[1] is not None and r[1] < 5]
-    assert found.to_pylist() == [
+    assert rows.to_pylist() == [
         {
             "count(1)": len(kept),
             "n": len(kept),
@@ -46,7 +46,7 @@ def test_one_select_of_many(connection: LocalConnection, table: Table, opened: l
             "min(s)": "s0",
         }
     ]
-    assert found.schema.types == [pa.int64(), pa.int64(), pa.int32(), pa.int32(), pa.string()]
+    assert rows.schema.types == [pa.int64(), pa.int64(), pa.int32(), pa.int32(), pa.string()]
     assert {reader.counts.ranges for reader in opened} <= {1}
 
 
@@ -62,13 +62,15 @@ EXISTS = (
 
 def test_exists_of_a_statement(connection: LocalConnection, table: Table, opened: list[OrcReader]) -> None:
     def ask(where: str, items: str = "1") -> pa.Table:
-        found: Any = connection.sql(f"SELECT EXISTS(SELECT {items} FROM '{table.name}' WHERE {where}) AS any")
-        return found.to_arrow()
+        result: Any = connection.sql(
+            f"SELECT EXISTS(SELECT {items} FROM '{table.name}' WHERE {where}) AS any"
+        )
+        return result.to_arrow()
 
     for where in EXISTS:
-        found = ask(where)
-        assert found.schema == pa.schema([pa.field("any", pa.bool_(), nullable=False)])
-        assert found.to_pylist() == [{"any": table.scan(where).to_arrow().num_rows > 0}], where
+        result = ask(where)
+        assert result.schema == pa.schema([pa.field("any", pa.bool_(), nullable=False)])
+        assert result.to_pylist() == [{"any": table.scan(where).to_arrow().num_rows > 0}], where
     opened.clear()
     for where in EXISTS:
         ask(where, "s, id")
@@ -78,11 +80,11 @@ def test_exists_of_a_statement(connection: LocalConnection, table: Table, opened
     opened.clear()
     assert ask("id % 7 = 3").column(0).to_pylist() == [True]
     assert 0 < decoded(opened) <= 2
-    told: Any = connection.sql(f"EXPLAIN ANALYZE SELECT EXISTS(SELECT 1 FROM '{table.name}' WHERE a = 3)")
-    assert told.path is ReadPath.INDEX_ONLY
-    assert told.analyzed.rows == 1
+    messages: Any = connection.sql(f"EXPLAIN ANALYZE SELECT EXISTS(SELECT 1 FROM '{table.name}' WHERE a = 3)")
+    assert messages.path is ReadPath.INDEX_ONLY
+    assert messages.analyzed.rows == 1
     # one row is enough, but nobody wrote a limit
-    assert told.limit is None
+    assert messages.limit is None
     none: Any = connection.sql(f"SELECT EXISTS(SELECT 1 FROM '{table.name}' WHERE a = 3 LIMIT 0)")
     assert none.to_arrow().to_pylist() == [{"exists()": False}]
     with pytest.raises(ColumnError, match="nosuch"):
@@ -103,8 +105,8 @@ def test_exists_is_what_spark_says(connection: LocalConnection, table: Table, sp
 
 def test_statements(connection: LocalConnection, table: Table) -> None:
     def run(text: str) -> list[dict[str, Any]]:
-        found: Any = connection.sql(text.replace("TABLE", f"'{table.name}'"))
-        rows: list[dict[str, Any]] = found.to_arrow().to_pylist()
+        result: Any = connection.sql(text.replace("TABLE", f"'{table.name}'"))
+        rows: list[dict[str, Any]] = result.to_arrow().to_pylist()
         return rows
 
     counted = grouped(A)
@@ -139,10 +141,12 @@ def test_a_limit_of_no_rows_asks_no_index_of_several_files(
         raise AssertionError("an index file is opened")
 
     monkeypatch.setattr(global_index_pruning, "open_btree_file", opens)
-    found: Any = connection.sql(f"SELECT COUNT(*) FROM '{table.name}' WHERE id = 7 LIMIT 0")
-    assert found.count() == 0
-    told: Any = connection.sql(f"EXPLAIN SELECT a, s FROM '{table.name}' WHERE id = 7 GROUP BY a, s LIMIT 0")
-    assert told.path is ReadPath.NOTHING
+    result: Any = connection.sql(f"SELECT COUNT(*) FROM '{table.name}' WHERE id = 7 LIMIT 0")
+    assert result.count() == 0
+    messages: Any = connection.sql(
+        f"EXPLAIN SELECT a, s FROM '{table.name}' WHERE id = 7 GROUP BY a, s LIMIT 0"
+    )
+    assert messages.path is ReadPath.NOTHING
     with pytest.raises(AssertionError):
         connection.sql(f"SELECT COUNT(*) FROM '{table.name}' WHERE id = 7")
 
@@ -191,8 +195,8 @@ def test_only_the_groups_own_column(table: Table, items: list[Item], group: str 
 
 def test_the_groups_column_in_other_letters(table: Table) -> None:
     items: list[Item] = [Group("A", "x"), Aggregate(AggregateFunction.COUNT, "a", "n")]
-    found = table.scan("a = 3").aggregate(items, "A").to_arrow()
-    assert found.to_pylist() == [{"x": 3, "n": A.count(3)}]
+    rows = table.scan("a = 3").aggregate(items, "A").to_arrow()
+    assert rows.to_pylist() == [{"x": 3, "n": A.count(3)}]
 
 
 def test_columns_that_are_given_as_one(table: Table) -> None:

@@ -74,9 +74,9 @@ def test_ends_of_long_strings_are_whole(
         ordered = sorted(values, key=lambda value: value.encode())
         assert (scan.min("s"), scan.max("s")) == (ordered[0], ordered[-1])
         assert scan.count_distinct("s") == len(set(values))
-        for descending, wanted in ((False, ordered), (True, ordered[::-1])):
+        for descending, expected in ((False, ordered), (True, ordered[::-1])):
             top = table.scan(f"s IS NOT NULL AND ({where or 'id >= 0'})", ["s"], limit=2)
-            assert top.order_by("s", descending=descending).to_arrow()["s"].to_pylist() == wanted[:2]
+            assert top.order_by("s", descending=descending).to_arrow()["s"].to_pylist() == expected[:2]
     for value in everything:
         assert table.scan(f"s = '{value}'").count() == everything.count(value)
 
@@ -157,10 +157,13 @@ def test_special_values_as_spark(
             values = counted[name].column(0)
             if pa.types.is_timestamp(values.type):
                 values = values.cast(pa.timestamp("us"))
-            wanted = dict(
+            expected_values = dict(
                 zip(map(plain, values.to_pylist()), counted[name].column(1).to_pylist(), strict=True)
             )
             listed = list(map(plain, got.column(0).to_pylist()))
-            assert dict(zip(listed, got.column(1).to_pylist(), strict=True)) == wanted, (name, indexed)
-            assert len(listed) == len(wanted), name
+            assert dict(zip(listed, got.column(1).to_pylist(), strict=True)) == expected_values, (
+                name,
+                indexed,
+            )
+            assert len(listed) == len(expected_values), name
         assert (decoded(opened) == 0) == indexed

@@ -222,8 +222,8 @@ def test_explained_where_one_value_or_none_is_known(connection: LocalConnection,
     table = connection.table(str(path))
     table.create_indexes([IndexSpec("x", "x"), IndexSpec("y", "y")])
     for select in ("MIN(p), MAX(p), COUNT(p)", "MIN(y)", "MAX(y), COUNT(y)"):
-        found: Any = connection.sql(f"EXPLAIN ANALYZE SELECT {select} FROM '{path}' WHERE x > 1")
-        assert (found.path, found.analyzed.row_groups) == (ReadPath.INDEX_ONLY, 0), select
+        result: Any = connection.sql(f"EXPLAIN ANALYZE SELECT {select} FROM '{path}' WHERE x > 1")
+        assert (result.path, result.analyzed.row_groups) == (ReadPath.INDEX_ONLY, 0), select
 
 
 def test_explained(table: Table) -> None:

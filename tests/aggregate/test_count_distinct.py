@@ -44,14 +44,14 @@ def table(connection: LocalConnection, tmp_path: Path, rng: np.random.Generator)
         write_pyarrow(
             tmp_path / "t" / f"{number}.orc", pa.table(columns), "none", stripe=1 << 26, stride=1000
         )
-    found = connection.table(str(tmp_path / "t"))
-    found.create_indexes([IndexSpec(name, name) for name in ("few", "name", "real", "part")])
-    return found
+    table = connection.table(str(tmp_path / "t"))
+    table.create_indexes([IndexSpec(name, name) for name in ("few", "name", "real", "part")])
+    return table
 
 
 def run(connection: LocalConnection, table: Table, text: str) -> pa.Table:
-    found: Any = connection.sql(text.replace("TABLE", f"'{table.uri}'"))
-    return found.to_arrow()
+    result: Any = connection.sql(text.replace("TABLE", f"'{table.uri}'"))
+    return result.to_arrow()
 
 
 def decoded(readers: list[OrcReader]) -> int:
@@ -73,18 +73,18 @@ def test_values_are_counted_without_data(
     rows = run(connection, table, f"SELECT * FROM TABLE {where}").to_pylist()
     opened.clear()
     text = f"SELECT COUNT(DISTINCT few), COUNT(DISTINCT real) AS r, COUNT(*), COUNT(DISTINCT name) FROM TABLE {where}"
-    found = run(connection, table, text)
-    assert found.column_names == ["count(DISTINCT few)", "r", "count(1)", "count(DISTINCT name)"]
-    assert found.schema.types == [pa.int64()] * 4
-    assert [column[0].as_py() for column in found.columns] == [
+    result = run(connection, table, text)
+    assert result.column_names == ["count(DISTINCT few)", "r", "count(1)", "count(DISTINCT name)"]
+    assert result.schema.types == [pa.int64()] * 4
+    assert [column[0].as_py() for column in result.columns] == [
         len({row["few"] for row in rows} - {None}),
         len({same(row["real"]) for row in rows} - {None}),
         len(rows),
         len({row["name"] for row in rows}),
     ]
     assert decoded(opened) == 0
-    told: Any = connection.sql(f"EXPLAIN {text.replace('TABLE', repr(table.uri))}")
-    assert told.path in (ReadPath.INDEX_ONLY, ReadPath.NOTHING)
+    messages: Any = connection.sql(f"EXPLAIN {text.replace('TABLE', repr(table.uri))}")
+    assert messages.path in (ReadPath.INDEX_ONLY, ReadPath.NOTHING)
 
 
 def test_values_that_no_index_tells_are_read_once(
@@ -109,10 +109,10 @@ def test_values_that_no_index_tells_are_read_once(
     assert reads("SELECT many, COUNT(DISTINCT few) FROM TABLE GROUP BY many") == reads(
         "SELECT many, few FROM TABLE"
     )
-    told: Any = connection.sql(
+    messages: Any = connection.sql(
         f"EXPLAIN SELECT COUNT(DISTINCT many), COUNT(DISTINCT part) FROM '{table.uri}'"
     )
-    assert told.path is not ReadPath.INDEX_ONLY
+    assert messages.path is not ReadPath.INDEX_ONLY
     # what decides the predicate is read anyway
     assert run(connection, table, "SELECT COUNT(DISTINCT many) FROM TABLE WHERE many < 50").to_pylist() == [
         {
@@ -124,8 +124,8 @@ def test_values_that_no_index_tells_are_read_once(
 
 
 def _column(connection: LocalConnection, table: Table, name: str) -> list[Any]:
-    found: list[Any] = run(connection, table, f"SELECT {name} FROM TABLE").column(0).to_pylist()
-    return found
+    rows: list[Any] = run(connection, table, f"SELECT {name} FROM TABLE").column(0).to_pylist()
+    return rows
 
 
 def test_stale_files_count_with_the_others(connection: LocalConnection, table: Table) -> None:
@@ -213,14 +213,14 @@ def test_every_group_has_its_own_count(connection: LocalConnection, tmp_path: Pa
     for indexed in (False, True):
         if indexed:
             table.create_indexes([IndexSpec(name, name) for name in ("a", "b", "c")])
-        found = run(connection, table, text).to_pylist()
-        assert {(row["a"], row["b"]): row["n"] for row in found} == expected
-        found = run(connection, table, f"{text} HAVING COUNT(DISTINCT c) > 6").to_pylist()
-        assert {(row["a"], row["b"]): row["n"] for row in found} == {
+        result = run(connection, table, text).to_pylist()
+        assert {(row["a"], row["b"]): row["n"] for row in result} == expected
+        result = run(connection, table, f"{text} HAVING COUNT(DISTINCT c) > 6").to_pylist()
+        assert {(row["a"], row["b"]): row["n"] for row in result} == {
             key: number for key, number in expected.items() if number > 6
         }
-        found = run(connection, table, "SELECT a, COUNT(DISTINCT c) AS n FROM TABLE GROUP BY a").to_pylist()
-        assert [(row["a"], row["n"]) for row in found] == [(a, by_a[a]) for a in (None, -3, 0, 5)]
+        result = run(connection, table, "SELECT a, COUNT(DISTINCT c) AS n FROM TABLE GROUP BY a").to_pylist()
+        assert [(row["a"], row["n"]) for row in result] == [(a, by_a[a]) for a in (None, -3, 0, 5)]
 
 
 CHARS = [
@@ -254,8 +254,8 @@ _OF_CHARS = "SELECT ch, MAX(ch) AS most FROM TABLE GROUP BY ch HAVING"
 def test_ends_of_chars_are_texts_filled_with_blanks(connection: LocalConnection, tmp_path: Path) -> None:
     table = _chars(connection, tmp_path)
     for condition, expected in CHARS:
-        found = run(connection, table, f"{_OF_CHARS} {condition}")
-        assert found.column("ch").to_pylist() == expected, condition
+        result = run(connection, table, f"{_OF_CHARS} {condition}")
+        assert result.column("ch").to_pylist() == expected, condition
 
 
 def test_chars_are_compared_as_by_spark(
@@ -263,8 +263,8 @@ def test_chars_are_compared_as_by_spark(
 ) -> None:
     uri = _chars(connection, tmp_path).uri
     for condition, expected in CHARS:
-        found = spark.sql(f"{_OF_CHARS} {condition}".replace("TABLE", f"orc.`{uri}`"))
-        assert sorted(row.ch for row in found.collect()) == expected, condition
+        result = spark.sql(f"{_OF_CHARS} {condition}".replace("TABLE", f"orc.`{uri}`"))
+        assert sorted(row.ch for row in result.collect()) == expected, condition
 
 
 def test_conditions_without_groups_or_items(table: Table) -> None:
@@ -330,9 +330,13 @@ def test_conditions_of_groups_take_no_data(
     expected = sorted(value for value, count in counted.items() if count >= most)
     assert run(connection, table, text).column("few").to_pylist() == expected
     assert decoded(opened) == 0
-    told: Any = connection.sql(f"EXPLAIN ANALYZE {text.replace('TABLE', repr(table.uri))}")
-    assert (told.path, told.columns, told.analyzed.rows) == (ReadPath.INDEX_ONLY, ("few",), len(expected))
-    assert told.group == f"few HAVING COUNT(few) >= {most} AND few IS NOT NULL"
+    messages: Any = connection.sql(f"EXPLAIN ANALYZE {text.replace('TABLE', repr(table.uri))}")
+    assert (messages.path, messages.columns, messages.analyzed.rows) == (
+        ReadPath.INDEX_ONLY,
+        ("few",),
+        len(expected),
+    )
+    assert messages.group == f"few HAVING COUNT(few) >= {most} AND few IS NOT NULL"
     # the rows are cut after groups are left out
     first = run(connection, table, f"{text.replace('ORDER BY few', '')} LIMIT 1")
     assert first.column("few").to_pylist() == expected[:1]
@@ -361,15 +365,15 @@ def test_conditions_that_fail_on_rows(connection: LocalConnection, table: Table)
 def test_a_column_that_is_called_like_an_aggregate(connection: LocalConnection, tmp_path: Path) -> None:
     write_pyarrow(tmp_path / "u" / "0.orc", pa.table({"COUNT(*)": [1, 1, 2], "b": [1, 2, 3]}), "none")
     of = f"FROM '{tmp_path / 'u'}' GROUP BY `COUNT(*)`"
-    found: Any = connection.sql(f"SELECT `COUNT(*)` {of} HAVING `COUNT(*)` = 2")
-    assert found.to_arrow().column(0).to_pylist() == [2]
+    result: Any = connection.sql(f"SELECT `COUNT(*)` {of} HAVING `COUNT(*)` = 2")
+    assert result.to_arrow().column(0).to_pylist() == [2]
     with pytest.raises(ColumnError, match="an aggregate and a column"):
         connection.sql(f"SELECT `COUNT(*)` {of} HAVING COUNT(*) = 2")
 
 
 def test_the_values_of_a_group_are_one_or_none(connection: LocalConnection, table: Table) -> None:
-    found = run(connection, table, "SELECT few, COUNT(DISTINCT few) AS n FROM TABLE GROUP BY few")
-    assert found.to_pylist() == [
-        {"few": value, "n": int(value is not None)} for value in found.column("few").to_pylist()
+    result = run(connection, table, "SELECT few, COUNT(DISTINCT few) AS n FROM TABLE GROUP BY few")
+    assert result.to_pylist() == [
+        {"few": value, "n": int(value is not None)} for value in result.column("few").to_pylist()
     ]
-    assert found.column("few").null_count == 1
+    assert result.column("few").null_count == 1

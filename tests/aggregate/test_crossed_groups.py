@@ -60,15 +60,15 @@ def crossed(connection: LocalConnection, tmp_path: Path, monkeypatch: pytest.Mon
 
 def crossed_rows(keep: Callable[[dict[str, Any]], bool]) -> list[dict[str, Any]]:
     """The rows of that table, with values as groups have them."""
-    found = []
+    result = []
     for number in range(2):
         for i in range(SIZE):
             row = {name: values[i] for name, values in CROSSED.items()} | {"p": number}
             row["y"] = row["y"] if number == 0 else None
             row["z"] = "NaN" if row["z"] != row["z"] else row["z"] and 0.0
             if keep(row):
-                found.append(row)
-    return found
+                result.append(row)
+    return result
 
 
 def as_listed(table: pa.Table) -> list[tuple[Any, ...]]:
@@ -109,15 +109,15 @@ def test_groups_by_several_columns(
 
     scan = crossed.scan(where)
     opened.clear()
-    found = scan.value_counts(*names)
-    assert as_listed(found) == [(*values, rows[values]) for values in sorted(rows, key=rank)]
-    assert found.column_names == [*names, "count"]
+    result = scan.value_counts(*names)
+    assert as_listed(result) == [(*values, rows[values]) for values in sorted(rows, key=rank)]
+    assert result.column_names == [*names, "count"]
     assert (decoded(opened) == 0) == is_told
     explained = scan.aggregate([], names).explain()
     assert (explained.path in (ReadPath.INDEX_ONLY, ReadPath.NOTHING)) == is_told
     assert explained.group == ", ".join(names)
-    told = {note.reason for note in explained.notes}
-    assert (Reason.MANY_KEYS in told, Reason.NO_INDEX in told) == (
+    messages = {note.reason for note in explained.notes}
+    assert (Reason.MANY_KEYS in messages, Reason.NO_INDEX in messages) == (
         not is_told and "bare" not in by,
         "bare" in f"{by} {where}",
     )
@@ -137,16 +137,16 @@ def test_a_broken_index_of_several_is_read_instead(crossed: Table, monkeypatch: 
 
 def test_statements_of_several_columns(connection: LocalConnection, crossed: Table) -> None:
     def run(text: str) -> list[tuple[Any, ...]]:
-        found: Any = connection.sql(text.replace("TABLE", f"'{crossed.name}'"))
-        return as_listed(found.to_arrow())
+        result: Any = connection.sql(text.replace("TABLE", f"'{crossed.name}'"))
+        return as_listed(result.to_arrow())
 
     first = Counter((x, y) for x, y in zip(CROSSED["x"], CROSSED["y"], strict=True))
     text = "SELECT y, COUNT(*) AS n, COUNT(y), MAX(X), x FROM TABLE WHERE p = 0 GROUP BY x, y ORDER BY n DESC"
-    found = run(text)
-    assert [row[1] for row in found] == sorted(first.values(), reverse=True)
-    assert {(x, y): n for y, n, _, _, x in found} == first
-    assert all(counted == (0 if y is None else n) and most == x for y, n, counted, most, x in found)
-    assert run(f"{text} LIMIT 2") == found[:2]
+    result = run(text)
+    assert [row[1] for row in result] == sorted(first.values(), reverse=True)
+    assert {(x, y): n for y, n, _, _, x in result} == first
+    assert all(counted == (0 if y is None else n) and most == x for y, n, counted, most, x in result)
+    assert run(f"{text} LIMIT 2") == result[:2]
     assert [row[:2] for row in run("SELECT DISTINCT p, Y FROM TABLE")] == [
         (0, None), (0, "u"), (0, "v"), (1, None),
     ]  # fmt: skip
@@ -184,16 +184,16 @@ def test_columns_of_the_predicate_are_decoded_once(
         return real(self, wanted, *given)
 
     monkeypatch.setattr(open_task.OpenTask, "_read_columns", told)
-    found = connection.table(str(tmp_path / "t")).scan("a > 549755813888 AND p = 1").value_counts(*by)
+    table = connection.table(str(tmp_path / "t")).scan("a > 549755813888 AND p = 1").value_counts(*by)
     assert reads == read
     kept = [row for row in pa.table(columns).to_pylist() if row["a"] > 549755813888]
-    assert found.num_rows == len(kept) > 300
+    assert table.num_rows == len(kept) > 300
     reads.clear()
     items = [Aggregate(AggregateFunction.MIN, "a", "least"), Aggregate(AggregateFunction.COUNT, "p", "n")]
-    found = (
+    table = (
         connection.table(str(tmp_path / "t")).scan("a > 549755813888 AND p = 1").aggregate(items).to_arrow()
     )
-    assert found.to_pylist() == [{"least": min(row["a"] for row in kept), "n": len(kept)}]
+    assert table.to_pylist() == [{"least": min(row["a"] for row in kept), "n": len(kept)}]
     assert reads == [["a"], []]
 
 
@@ -234,11 +234,11 @@ def test_what_is_crossed(keys: list[int], rows: int, pays: bool) -> None:
 
 
 def test_many_keys_are_told_of_each_file_once(crossed: Table) -> None:
-    told = crossed.scan("many < 5000").aggregate([], ["x", "many"]).explain()
-    notes = [(note.reason, note.subject) for note in told.notes]
+    messages = crossed.scan("many < 5000").aggregate([], ["x", "many"]).explain()
+    notes = [(note.reason, note.subject) for note in messages.notes]
     assert notes == [(Reason.MANY_KEYS, f"x, many on p={number}/a.orc") for number in range(2)]
     # an index that told of the predicate is not what was not used
-    assert "MANY_KEYS: 2 groupings, e.g. x, many on p=0/a.orc" in str(told)
+    assert "MANY_KEYS: 2 groupings, e.g. x, many on p=0/a.orc" in str(messages)
 
 
 def test_a_limit_of_no_rows_looks_at_nothing(
@@ -246,22 +246,22 @@ def test_a_limit_of_no_rows_looks_at_nothing(
 ) -> None:
     for select in ("COUNT(*), MIN(bare)", "bare, x, COUNT(*) AS n"):
         by = "" if "MIN" in select else " GROUP BY bare, x"
-        found: Any = connection.sql(f"SELECT {select} FROM '{crossed.name}' WHERE many > 3{by} LIMIT 0")
+        result: Any = connection.sql(f"SELECT {select} FROM '{crossed.name}' WHERE many > 3{by} LIMIT 0")
         full: Any = connection.sql(f"SELECT {select} FROM '{crossed.name}' WHERE many > 3{by}")
-        assert (found.count(), found.schema) == (0, full.schema)
+        assert (result.count(), result.schema) == (0, full.schema)
         opened.clear()
-        found = connection.sql(f"SELECT {select} FROM '{crossed.name}' WHERE many > 3{by} LIMIT 0")
-        assert found.to_arrow().num_rows == 0
+        result = connection.sql(f"SELECT {select} FROM '{crossed.name}' WHERE many > 3{by} LIMIT 0")
+        assert result.to_arrow().num_rows == 0
         assert opened == []
-        told: Any = connection.sql(f"EXPLAIN SELECT {select} FROM '{crossed.name}'{by} LIMIT 0")
-        assert (told.path, told.limit, opened) == (ReadPath.NOTHING, 0, [])
+        messages: Any = connection.sql(f"EXPLAIN SELECT {select} FROM '{crossed.name}'{by} LIMIT 0")
+        assert (messages.path, messages.limit, opened) == (ReadPath.NOTHING, 0, [])
     # it is compared with nothing either, and no index is missed
     for mode in ("prove", "strict"):
         opened.clear()
-        found = (
+        result = (
             crossed.scan("bare = 1", mode=mode).aggregate([Group("bare", "b")], ["bare", "x"], 0).to_arrow()
         )
-        assert (found.num_rows, found.schema.types, opened) == (0, [pa.int32()], [])
+        assert (result.num_rows, result.schema.types, opened) == (0, [pa.int32()], [])
     with pytest.raises(ColumnError, match="nope"):
         crossed.scan().aggregate([Group("nope", "n")], "nope", 0).to_arrow()
     with pytest.raises(PredicateError):

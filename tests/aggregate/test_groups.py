@@ -76,8 +76,8 @@ def test_groups_are_ordered_and_put_together(kinds: list[str], rng: np.random.Ge
         total = Counter(row for part in parts for row in part)
         expected = sorted(total.items(), key=lambda item: place(item[0]))
         for make in (valued, made):
-            found = merge_groups(types, [make(kinds, Counter(part)) for part in parts])
-            assert list(zip(rows_of(found), row_counts(found).to_pylist(), strict=True)) == expected
+            result = merge_groups(types, [make(kinds, Counter(part)) for part in parts])
+            assert list(zip(rows_of(result), row_counts(result).to_pylist(), strict=True)) == expected
         assert rows_of(sort_groups(made(kinds, total))) == [row for row, _ in expected]
 
 

@@ -50,8 +50,8 @@ def first(
 
 
 def ids(scan: Scan) -> list[int]:
-    found: list[int] = scan.to_arrow().column("id").to_pylist()
-    return found
+    rows: list[int] = scan.to_arrow().column("id").to_pylist()
+    return rows
 
 
 @pytest.mark.parametrize("indexes", [(), ("bitmap",), ("minmax",)], ids=["read", "bitmap", "minmax"])
@@ -79,9 +79,9 @@ def test_every_order(table: Table, indexes: tuple[str, ...]) -> None:
         )
         place = (not descending) if nulls is None else nulls
         expected = first(values, rows, descending=descending, nulls_first=place, limit=limit)
-        found = scan.to_arrow()
-        assert found.column("id").to_pylist() == expected, scan
-        assert found.column(column).to_pylist() == [values[i] for i in expected], scan
+        result = scan.to_arrow()
+        assert result.column("id").to_pylist() == expected, scan
+        assert result.column(column).to_pylist() == [values[i] for i in expected], scan
         alone = table.scan(where, [column], limit).order_by(column, descending=descending, nulls_first=nulls)
         assert alone.to_arrow().column(column).to_pylist() == [values[i] for i in expected], scan
 
@@ -135,9 +135,9 @@ def test_a_walk_stops_early(table: Table, connection: LocalConnection, opened: l
     forget()
     opened.clear()
     before = shared_cache().counts
-    found = table.scan("a IS NOT NULL", ["id", "s"], 3).order_by("id", descending=True).to_arrow()
+    rows = table.scan("a IS NOT NULL", ["id", "s"], 3).order_by("id", descending=True).to_arrow()
     last = FILES * ROWS - 1
-    assert found.column("id").to_pylist() == [i for i in range(last, 0, -1) if A[i] is not None][:3]
+    assert rows.column("id").to_pylist() == [i for i in range(last, 0, -1) if A[i] is not None][:3]
     assert {
         Path(reader.path).name for reader in opened if reader.counts.chunks + reader.counts.whole_columns
     } == {"2.orc"}
@@ -270,12 +270,12 @@ def test_orders_of_all_types_as_spark(
         for nulls in ("FIRST", "LAST")
     ]
     ranks = [f"rank() OVER (ORDER BY {order}) AS r{at}" for at, order in enumerate(orders)]
-    told = frame.coalesce(1).selectExpr("id", *ranks).toArrow()
-    by_id = {row["id"]: row for row in told.to_pylist()}
+    messages = frame.coalesce(1).selectExpr("id", *ranks).toArrow()
+    by_id = {row["id"]: row for row in messages.to_pylist()}
     for at, order in enumerate(orders):
         name, way, _, nulls = order.split()
         scan = table.scan(None, ["id"], 250).order_by(
             name, descending=way == "DESC", nulls_first=nulls == "FIRST"
         )
-        found = [by_id[i][f"r{at}"] for i in ids(scan)]
-        assert found == sorted(row[f"r{at}"] for row in by_id.values())[:250], order
+        rows = [by_id[i][f"r{at}"] for i in ids(scan)]
+        assert rows == sorted(row[f"r{at}"] for row in by_id.values())[:250], order

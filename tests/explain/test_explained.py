@@ -31,10 +31,10 @@ def table(connection: LocalConnection, tmp_path: Path) -> Table:
     """Three files of ten stripes and row groups; a = i % 10, indexed in two of them; ``id`` is not indexed."""
     for number in range(2):
         write_rows(tmp_path / "t" / f"{number}.orc", number * ROWS, [i % 10 for i in range(ROWS)])
-    found = connection.table(str(tmp_path / "t"))
-    found.create_indexes([IndexSpec("by_a", "a"), IndexSpec("ends", "id", "minmax")])
+    table = connection.table(str(tmp_path / "t"))
+    table.create_indexes([IndexSpec("by_a", "a"), IndexSpec("ends", "id", "minmax")])
     write_rows(tmp_path / "t" / "2.orc", 2 * ROWS, [i % 10 for i in range(ROWS)])
-    return found
+    return table
 
 
 def cells(explained: Explanation) -> dict[str, str]:
@@ -87,20 +87,20 @@ def test_analyze_tells_what_was_read(table: Table) -> None:
     assert read["row_groups"] + read["whole_columns"] > 0
     forget()
     explained = scan.explain(analyze=True)
-    found = explained.analyzed
-    assert found is not None
-    assert found.rows == read["rows"] == scan.count()
+    result = explained.analyzed
+    assert result is not None
+    assert result.rows == read["rows"] == scan.count()
     for name in ("ranges", "bytes_fetched", "chunks", "bytes_decompressed", "row_groups", "whole_columns"):
-        assert getattr(found, name) == read[name], name
-    assert (found.index_pages, found.index_bytes) == (read["index_pages"], read["index_bytes"])
-    assert found.index_pages > 0
-    assert found.cache_misses >= found.index_pages
-    assert [name for name, _ in found.steps] == [step.value for step in Step]
-    assert all(seconds >= 0 for _, seconds in found.steps)
-    taken = dict(found.steps)
+        assert getattr(result, name) == read[name], name
+    assert (result.index_pages, result.index_bytes) == (read["index_pages"], read["index_bytes"])
+    assert result.index_pages > 0
+    assert result.cache_misses >= result.index_pages
+    assert [name for name, _ in result.steps] == [step.value for step in Step]
+    assert all(seconds >= 0 for _, seconds in result.steps)
+    taken = dict(result.steps)
     assert taken["other columns"] > 0
     assert taken["predicate columns"] == 0
-    assert found.seconds >= taken["listing and manifest"]
+    assert result.seconds >= taken["listing and manifest"]
     # all of it is in memory now, which is told
     again = scan.explain(analyze=True).analyzed
     assert again is not None
@@ -127,12 +127,12 @@ def test_statements_and_their_forms(
 ) -> None:
     monkeypatch.chdir(Path(table.uri).parent)
     select = "SELECT s, id AS x FROM 't' WHERE a = 3 AND id < 500 ORDER BY id DESC NULLS LAST LIMIT 5"
-    found = connection.sql(f"EXPLAIN ANALYZE {select}")
-    assert isinstance(found, Explanation)
-    assert found.analyzed is not None
-    check_golden("analyzed.txt", masked(found.to_text()) + "\n")
-    check_golden("analyzed.html", masked(found.to_html()))
-    document = json.loads(json.dumps(found.to_json()))
+    result = connection.sql(f"EXPLAIN ANALYZE {select}")
+    assert isinstance(result, Explanation)
+    assert result.analyzed is not None
+    check_golden("analyzed.txt", masked(result.to_text()) + "\n")
+    check_golden("analyzed.html", masked(result.to_html()))
+    document = json.loads(json.dumps(result.to_json()))
     assert document["analyzed"]["rows"] == 5
     assert set(document["analyzed"]["steps"]) == {step.value for step in Step}
     check_golden("analyzed.json", masked(json.dumps(document, indent=1, ensure_ascii=False)) + "\n")
@@ -180,35 +180,35 @@ def test_what_is_found_damaged_while_it_runs(connection: LocalConnection, table:
         file.write_bytes(data)
     for select in ("SELECT a, COUNT(*) FROM T GROUP BY a", "SELECT s FROM T ORDER BY a LIMIT 3"):
         forget()
-        found = connection.sql(f"EXPLAIN ANALYZE {select}".replace(" T ", f" '{table.name}' "))
-        assert isinstance(found, Explanation)
-        damaged = [note.subject for note in found.notes if note.reason is Reason.CORRUPT]
+        result = connection.sql(f"EXPLAIN ANALYZE {select}".replace(" T ", f" '{table.name}' "))
+        assert isinstance(result, Explanation)
+        damaged = [note.subject for note in result.notes if note.reason is Reason.CORRUPT]
         assert "by_a on 0.orc" in damaged, select
         assert len(damaged) == len(set(damaged)), select
         # an order does not come to the other files
-        assert found.path is (ReadPath.SELECTED_ROWS if "ORDER" in select else ReadPath.FULL_SCAN), select
+        assert result.path is (ReadPath.SELECTED_ROWS if "ORDER" in select else ReadPath.FULL_SCAN), select
 
 
 def test_orders_and_limits_of_groups(connection: LocalConnection, table: Table) -> None:
     select = f"SELECT a, COUNT(*) AS n FROM '{table.name}' GROUP BY a ORDER BY n DESC LIMIT 2"
     for words, rows in (("EXPLAIN", None), ("EXPLAIN ANALYZE", 2)):
-        found = connection.sql(f"{words} {select}")
-        assert isinstance(found, Explanation)
-        assert (found.order, found.limit) == ("n DESC: the result is sorted", 2)
-        assert (None if found.analyzed is None else found.analyzed.rows) == rows
+        result = connection.sql(f"{words} {select}")
+        assert isinstance(result, Explanation)
+        assert (result.order, result.limit) == ("n DESC: the result is sorted", 2)
+        assert (None if result.analyzed is None else result.analyzed.rows) == rows
 
 
 def test_without_a_predicate_nothing_is_left_to_check(table: Table) -> None:
-    found = table.scan().explain()
-    assert found.exact
-    assert "exact: nothing is left to check" in str(found)
+    explained = table.scan().explain()
+    assert explained.exact
+    assert "exact: nothing is left to check" in str(explained)
     assert not table.scan("id + a = 4").explain().exact
 
 
 def test_html_of_small_parts(table: Table) -> None:
-    found = replace(table.scan("a = 3").explain(), rows=RowCount(1, 1_000_000))
-    assert "&lt;0.01%" in found.to_html()
-    assert "<0.01%" not in found.to_html()
+    explained = replace(table.scan("a = 3").explain(), rows=RowCount(1, 1_000_000))
+    assert "&lt;0.01%" in explained.to_html()
+    assert "<0.01%" not in explained.to_html()
 
 
 @pytest.mark.parametrize("is_asked_for", [False, True], ids=["no session", "a session is asked for"])
@@ -241,13 +241,13 @@ def test_names_are_written_as_in_sql(connection: LocalConnection, tmp_path: Path
     columns = {"a b": pa.array([1, 2, 2]), "order": pa.array([{"x y": 4}] * 3), "c": pa.array([7, 8, 9])}
     write_columns(tmp_path / "odd" / "0.orc", columns)
     table = connection.table(str(tmp_path / "odd"))
-    found = table.scan("`a b` = 2 AND `order`.`x y` = 4", ["a b", ("order", "x y"), "c"]).explain()
-    assert found.columns == ("a b", "order.x y", "c")
-    assert {note["subject"] for note in found.to_json()["notes"]} == {"a b", "order.x y"}
-    for shown in (found.to_text(), found.to_html()):
+    explained = table.scan("`a b` = 2 AND `order`.`x y` = 4", ["a b", ("order", "x y"), "c"]).explain()
+    assert explained.columns == ("a b", "order.x y", "c")
+    assert {note["subject"] for note in explained.to_json()["notes"]} == {"a b", "order.x y"}
+    for shown in (explained.to_text(), explained.to_html()):
         assert "`a b`, `order`.`x y`, c" in shown
-    assert "\n  NO_INDEX: 2 columns, e.g. `a b` (no index on this column)\n" in found.to_text()
-    assert "NO_INDEX: 2 columns, e.g. `a b` (" in found.to_html()
+    assert "\n  NO_INDEX: 2 columns, e.g. `a b` (no index on this column)\n" in explained.to_text()
+    assert "NO_INDEX: 2 columns, e.g. `a b` (" in explained.to_html()
     grouped: Any = connection.sql(
         f"EXPLAIN SELECT `a b` AS `n m`, COUNT(*) FROM '{table.name}' GROUP BY `a b` ORDER BY `n m`"
     )
@@ -255,9 +255,9 @@ def test_names_are_written_as_in_sql(connection: LocalConnection, tmp_path: Path
     assert dict(grouped.header())["group by"] == "`a b`"
     assert grouped.columns == ("n m", "count(1)")
     table.create_index("i", "a b")
-    told = table.scan("`a b` = 2", ["a b"]).explain()
-    assert told.fixed == ("a b",)
-    assert told.not_read == "not read (constant under the predicate): `a b`"
+    messages = table.scan("`a b` = 2", ["a b"]).explain()
+    assert messages.fixed == ("a b",)
+    assert messages.not_read == "not read (constant under the predicate): `a b`"
 
 
 def test_a_table_without_files_is_told_as_such(connection: LocalConnection, tmp_path: Path) -> None:

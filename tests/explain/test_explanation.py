@@ -183,10 +183,10 @@ def test_html_shows_row_groups_and_says_what_is_left_out() -> None:
 
 def test_a_map_is_cut() -> None:
     stripes = tuple(StripeMap(at, "w" * 100) for at in range(250))
-    found = table_map([FileMap("a", stripes), FileMap("b", stripes), FileMap("c", is_skipped=True)])
-    assert [len(file.stripes) for file in found.files] == [200, 0]
-    assert (found.more_files, found.more_stripes, found.more_groups) == (1, 50 + 250, 300 * 100)
-    assert sum(len(stripe.cells) for file in found.files for stripe in file.stripes) == MAX_CELLS
+    result = table_map([FileMap("a", stripes), FileMap("b", stripes), FileMap("c", is_skipped=True)])
+    assert [len(file.stripes) for file in result.files] == [200, 0]
+    assert (result.more_files, result.more_stripes, result.more_groups) == (1, 50 + 250, 300 * 100)
+    assert sum(len(stripe.cells) for file in result.files for stripe in file.stripes) == MAX_CELLS
     wide = table_map([FileMap("a", (StripeMap(0, "s" * (MAX_CELLS + 7)), StripeMap(1, "s")))])
     assert [stripe.cells for stripe in wide.files[0].stripes] == ["s" * MAX_CELLS]
     assert (wide.more_files, wide.more_stripes, wide.more_groups) == (0, 1, 8)

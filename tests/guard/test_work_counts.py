@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.guard.work import COMMAND, FILES, GUARDED, QUERIES, accepted, found, growth, make, rows
+from tests.guard.work import COMMAND, FILES, GUARDED, QUERIES, accepted, count_work, growth, make, rows
 from tests.support import local_build
 
 
@@ -12,7 +12,7 @@ from tests.support import local_build
 def counts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, int]]:
     with pytest.MonkeyPatch.context() as patch:
         local_build.install(patch)
-        return found(make(tmp_path_factory.mktemp("guard"), rows()))
+        return count_work(make(tmp_path_factory.mktemp("guard"), rows()))
 
 
 def test_every_query_is_accepted() -> None:

@@ -128,12 +128,12 @@ class Objects(fsspec.implementations.memory.MemoryFileSystem):  # type: ignore[m
 
     @classmethod
     def _strip_protocol(cls, path: str) -> str:
-        found: str = super()._strip_protocol(path.removeprefix("objects://"))
-        return found
+        result: str = super()._strip_protocol(path.removeprefix("objects://"))
+        return result
 
     def info(self, path: str, **options: Any) -> dict[str, Any]:
-        found: dict[str, Any] = super().info(path, **options)
-        return found | {"mtime": 1}
+        result: dict[str, Any] = super().info(path, **options)
+        return result | {"mtime": 1}
 
     def find(self, path: str, *arguments: Any, **options: Any) -> Any:
         return {name: self.info(name) for name in super().find(path, *arguments, **options)}
@@ -156,7 +156,7 @@ def make(directory: Path, data: pa.Table) -> dict[str, Table]:
     return tables
 
 
-def found(tables: dict[str, Table]) -> dict[str, dict[str, int]]:
+def count_work(tables: dict[str, Table]) -> dict[str, dict[str, int]]:
     """The rows and the guarded counts of every query, by where the table lies and the query's name."""
     measured = {}
     for place, table in tables.items():

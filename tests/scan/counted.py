@@ -23,9 +23,9 @@ def indexed_table(connection: LocalConnection, path: Path) -> Table:
     for number in range(2):
         part = slice(number * ROWS, (number + 1) * ROWS)
         write_rows(path / f"{number}.orc", part.start, A[part], S[part])
-    found = connection.table(str(path))
-    found.create_indexes([IndexSpec("by_a", "a"), IndexSpec("by_s", "s")])
-    return found
+    table = connection.table(str(path))
+    table.create_indexes([IndexSpec("by_a", "a"), IndexSpec("by_s", "s")])
+    return table
 
 
 def grouped(values: list[Any]) -> dict[Any, int]:

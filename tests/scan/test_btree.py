@@ -67,12 +67,12 @@ def groups_of(rows: list[int]) -> set[tuple[str, int]]:
 
 def planned_groups(table: Table, where: str) -> dict[str, set[int]]:
     """What the tasks of a scan with one indexed leaf are told: row groups of 100 rows, by file."""
-    found = {}
+    result = {}
     for task in table.scan(where).plan().tasks:
         (located,) = task.located
         assert located.row_group_rows == 100
-        found[task.path] = set(BitMap.deserialize(located.groups))
-    return found
+        result[task.path] = set(BitMap.deserialize(located.groups))
+    return result
 
 
 @pytest.mark.parametrize(
@@ -117,8 +117,11 @@ def test_keys_in_several_files_of_one_set(path: Path, monkeypatch: pytest.Monkey
     table.create_index("by_a", "a", "btree")
     (held,) = table.snapshot().manifest.shared_indexes()
     assert len(held.files) > 5
-    for where, wanted in (("a IN (5, 501, 990)", {5, 501, 990}), ("a IS NULL OR a = 990", {None, 990})):
-        expected = rows_where(lambda i, a, wanted=wanted: a in wanted)  # type: ignore[misc]
+    for where, expected_values in (
+        ("a IN (5, 501, 990)", {5, 501, 990}),
+        ("a IS NULL OR a = 990", {None, 990}),
+    ):
+        expected = rows_where(lambda i, a, wanted=expected_values: a in wanted)  # type: ignore[misc]
         planned = planned_groups(table, where)
         assert {(name, group) for name, some in planned.items() for group in some} == groups_of(expected)
         assert ids(table.scan(where)) == expected
@@ -196,8 +199,8 @@ def test_a_file_that_was_added_or_replaced_is_read(path: Path, table: Table) -> 
     expected = [i for i in rows_where(lambda i, a: a == 5) if FILES[i // ROWS] not in ("one.orc", "two.orc")]
     scan = table.scan("a = 5")
     assert sorted(ids(scan)) == [*expected, 100_000, 200_000, 200_002]
-    told = reasons(scan)
-    assert told == {
+    messages = reasons(scan)
+    assert messages == {
         Reason.NEW_FILE: ["added.orc"],
         Reason.STALE_FILE: ["one.orc"],
         Reason.FILE_GONE: ["two.orc"],
@@ -280,10 +283,10 @@ def test_every_flipped_byte_is_found_and_the_rows_are_right(tmp_path: Path) -> N
         answered = 0
         for where, expected in (("a = 2", [1, 3, 11]), ("a IS NULL", [2]), ("a > 2", [10])):
             scan = table.scan(where)
-            told = scan.plan().notes
-            answered += not told
+            messages = scan.plan().notes
+            answered += not messages
             # an index that is left out changes no rows: some of those are enough
-            if not told or at % 16 == 0:
+            if not messages or at % 16 == 0:
                 assert scan.to_arrow().column("id").to_pylist() == expected, (at, where)
         # what one lookup does not read it cannot miss; together they read everything
         assert answered < 3, at

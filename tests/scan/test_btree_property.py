@@ -49,11 +49,11 @@ def test_rows_are_those_of_spark(
     answers = spark_answers(spark, made.path, predicates, made.schema)
     for number, predicate in enumerate(predicates):
         context = "\n".join([predicate, *made.description])
-        found = table.scan(predicate).to_arrow()
+        rows = table.scan(predicate).to_arrow()
         expected = answers.ids[number]
-        assert sorted(found.column("id").to_pylist()) == sorted(expected.tolist()), context
+        assert sorted(rows.column("id").to_pylist()) == sorted(expected.tolist()), context
         at = np.searchsorted(np.asarray(answers.rows.column("id")), np.sort(expected))
-        assert_same_rows(found, answers.rows.select(found.column_names).take(at), context)
+        assert_same_rows(rows, answers.rows.select(rows.column_names).take(at), context)
         explained = table.scan(predicate).explain()
         assert explained.rows is not None
         assert (explained.rows.kept or 0) >= len(expected), context

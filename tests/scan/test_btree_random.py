@@ -77,13 +77,13 @@ def test_random_tables_and_ranges(tmp_path: Path, rng: np.random.Generator) -> N
                 scan = table.scan(where)
                 assert sorted(ids(scan)) == expected, context
                 if fresh:
-                    wanted = sum(
+                    expected_values = sum(
                         len(column[at : at + 100])
                         for file, column in data.items()
                         for at in group_starts(file)
                         if any(member(a) for a in column[at : at + 100])
                     )
-                    assert planned_rows(table, where) == wanted, context
+                    assert planned_rows(table, where) == expected_values, context
 
 
 def group_starts(file: Path) -> list[int]:

@@ -72,17 +72,17 @@ def typed(tmp_path_factory: pytest.TempPathFactory) -> Table:
 @pytest.mark.parametrize("name", TYPES)
 def test_values_are_those_of_the_data(typed: Table, name: str, opened: list[OrcReader]) -> None:
     of, values, literal = TYPES[name]
-    wanted = [i for i in range(ROWS) if i % len(values) == 0]
+    expected = [i for i in range(ROWS) if i % len(values) == 0]
     both = typed.scan(f"{name} = {literal}", ["id", name])
-    found = both.to_arrow()
-    assert found.schema.field(name).type == of
-    assert found.to_pydict() == {"id": wanted, name: [values[0]] * len(wanted)}
-    assert found.equals(typed.scan(f"{name} = {literal}", ["id", name], mode=Mode.PROVE).to_arrow())
+    rows = both.to_arrow()
+    assert rows.schema.field(name).type == of
+    assert rows.to_pydict() == {"id": expected, name: [values[0]] * len(expected)}
+    assert rows.equals(typed.scan(f"{name} = {literal}", ["id", name], mode=Mode.PROVE).to_arrow())
     assert both.explain().fixed == (name,)
 
     before = work(opened)
     alone = typed.scan(f"{name} = {literal}", [name])
-    assert alone.to_arrow().column(name).to_pylist() == [values[0]] * len(wanted)
+    assert alone.to_arrow().column(name).to_pylist() == [values[0]] * len(expected)
     assert alone.head(3).num_rows == 3
     assert work(opened) == before
     assert str(alone.explain().path.value).startswith("index")
@@ -95,18 +95,18 @@ def test_values_are_those_of_the_data(typed: Table, name: str, opened: list[OrcR
 
 
 def test_nulls(typed: Table, opened: list[OrcReader]) -> None:
-    wanted = [i for i in range(ROWS) if i % 3 == 2]
+    expected = [i for i in range(ROWS) if i % 3 == 2]
     scan = typed.scan("int IS NULL AND bool IS NULL", ["int", "bool"])
-    found = scan.to_arrow()
-    assert found.equals(
-        pa.table({"int": pa.nulls(len(wanted), pa.int32()), "bool": pa.nulls(len(wanted), pa.bool_())})
+    rows = scan.to_arrow()
+    assert rows.equals(
+        pa.table({"int": pa.nulls(len(expected), pa.int32()), "bool": pa.nulls(len(expected), pa.bool_())})
     )
     assert work(opened) == 0
     explained = scan.explain()
     assert explained.fixed == ("int", "bool")
-    told = "not read (constant under the predicate): int, bool"
-    assert f"\n  {told}\n" in str(explained) + "\n"
-    assert f"<div>{told}</div>" in explained.to_html()
+    messages = "not read (constant under the predicate): int, bool"
+    assert f"\n  {messages}\n" in str(explained) + "\n"
+    assert f"<div>{messages}</div>" in explained.to_html()
     assert explained.to_json()["fixed"] == ["int", "bool"]
 
 
@@ -149,10 +149,10 @@ def test_values_that_are_equal_and_differ_are_read(tmp_path: Path, connection: L
     table = connection.table(tmp_path / "t")
     for name in "df":
         table.create_index(f"by_{name}", name)
-        found = table.scan(f"{name} = 0", [name])
-        signs = [math.copysign(1, value) for value in found.to_arrow().column(name).to_pylist()]
+        scan = table.scan(f"{name} = 0", [name])
+        signs = [math.copysign(1, value) for value in scan.to_arrow().column(name).to_pylist()]
         assert signs == [1, -1] * 100
-        assert found.explain().fixed == ()
+        assert scan.explain().fixed == ()
 
 
 def test_a_file_that_changed_is_read(path: Path, table: Table) -> None:
@@ -161,8 +161,8 @@ def test_a_file_that_changed_is_read(path: Path, table: Table) -> None:
     # of the same length and time: only its tail tells, by the statistics
     new = [i % 9 for i in range(SMALL)]
     keep_stat(path / "one.orc", lambda: write_rows(path / "one.orc", 0, new))
-    wanted = [i for i in range(SMALL) if new[i] == 3] + [i for i in range(SMALL, 2 * SMALL) if i % 10 == 3]
-    assert scan.to_arrow().to_pydict() == {"a": [3] * len(wanted), "id": wanted}
+    expected = [i for i in range(SMALL) if new[i] == 3] + [i for i in range(SMALL, 2 * SMALL) if i % 10 == 3]
+    assert scan.to_arrow().to_pydict() == {"a": [3] * len(expected), "id": expected}
     # what is checked on data is read
     assert scan.explain().fixed == ()
 
@@ -186,9 +186,9 @@ def test_files_of_other_types_and_without_the_column(tmp_path: Path, connection:
     write_columns(tmp_path / "t" / "c.orc", {"s": pa.array(["u"])})
     table = connection.table(tmp_path / "t")
     table.create_index("by_n", "n")
-    found = table.scan("n = 1", ["n", "s"]).to_arrow()
-    assert found.schema.field("n").type == pa.int64()
-    assert found.to_pydict() == {"n": [1, 1], "s": ["x", "w"]}
+    rows = table.scan("n = 1", ["n", "s"]).to_arrow()
+    assert rows.schema.field("n").type == pa.int64()
+    assert rows.to_pydict() == {"n": [1, 1], "s": ["x", "w"]}
     assert table.scan("n IS NULL", ["n", "s"]).to_arrow().to_pydict() == {"n": [None], "s": ["u"]}
 
 
@@ -206,15 +206,15 @@ def test_fields_of_structs(tmp_path: Path, connection: LocalConnection, opened: 
 
 
 def test_orders_groups_and_limits(typed: Table) -> None:
-    wanted = [i for i in range(ROWS) if i % 3 == 0]
+    expected = [i for i in range(ROWS) if i % 3 == 0]
     rows = typed.scan("int = 7", ["int", "id"], limit=4).to_arrow().to_pydict()
-    assert rows == {"int": [7] * 4, "id": wanted[:4]}
+    assert rows == {"int": [7] * 4, "id": expected[:4]}
     scan = typed.scan("int = 7")
-    assert (scan.min("int"), scan.max("int"), scan.count("int")) == (7, 7, len(wanted))
+    assert (scan.min("int"), scan.max("int"), scan.count("int")) == (7, 7, len(expected))
     counts = scan.value_counts("int", "small").to_pydict()
     assert dict(zip(counts["small"], counts["count"], strict=True)) == {
-        300: sum(i % 2 == 0 for i in wanted),
-        5: sum(i % 2 == 1 for i in wanted),
+        300: sum(i % 2 == 0 for i in expected),
+        5: sum(i % 2 == 1 for i in expected),
     }
     assert counts["int"] == [7, 7]
 
@@ -222,13 +222,13 @@ def test_orders_groups_and_limits(typed: Table) -> None:
 @pytest.mark.parametrize("limit", [None, 5])
 def test_an_order_s_column_is_read(typed: Table, limit: int | None) -> None:
     # none of its indexes is worth a walk, and it has none
-    told = typed.scan("int = 7", ["int"], limit=limit).order_by("id").explain()
-    assert told.fixed == ("int",)
-    assert not str(told.path.value).startswith("index")
-    assert told.bytes is not None
-    assert told.bytes.kept
-    told = typed.scan("int = 7", ["int"], limit=limit).order_by("int").explain()
-    assert str(told.path.value).startswith("index")
+    messages = typed.scan("int = 7", ["int"], limit=limit).order_by("id").explain()
+    assert messages.fixed == ("int",)
+    assert not str(messages.path.value).startswith("index")
+    assert messages.bytes is not None
+    assert messages.bytes.kept
+    messages = typed.scan("int = 7", ["int"], limit=limit).order_by("int").explain()
+    assert str(messages.path.value).startswith("index")
 
 
 def test_unions_that_are_null(tmp_path: Path, connection: LocalConnection) -> None:
@@ -241,7 +241,5 @@ def test_unions_that_are_null(tmp_path: Path, connection: LocalConnection) -> No
         writer.writerows([(i, i if i % 2 else None, (i,) if i % 2 else None) for i in range(10)])
     table = connection.table(tmp_path / "t")
     for name in "us":
-        found = table.scan(f"{name} IS NULL", ["id", name])
-        assert found.to_arrow().equals(
-            table.scan(f"{name} IS NULL", ["id", name], mode=Mode.PROVE).to_arrow()
-        )
+        scan = table.scan(f"{name} IS NULL", ["id", name])
+        assert scan.to_arrow().equals(table.scan(f"{name} IS NULL", ["id", name], mode=Mode.PROVE).to_arrow())

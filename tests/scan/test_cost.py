@@ -40,9 +40,9 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "sorted": np.sort(rng.integers(0, 40_000, ROWS)) * 2,
         "few": rng.integers(0, 10, ROWS),
     }
-    found = tmp_path_factory.mktemp("cost") / "t"
-    write_pyarrow(found / "0.orc", pa.table(columns), "none", stripe=1 << 26, stride=10_000)
-    return found
+    result = tmp_path_factory.mktemp("cost") / "t"
+    write_pyarrow(result / "0.orc", pa.table(columns), "none", stripe=1 << 26, stride=10_000)
+    return result
 
 
 @pytest.fixture
@@ -67,8 +67,8 @@ def test_an_index_that_keeps_most_rows_is_not_asked(table: Table) -> None:
     table.create_index("m", "mixed")
     scan = table.scan("mixed < 40000", ["id"])
     assert pages(scan) == 0
-    told = {note.reason: note for note in scan.explain().notes}
-    assert told[Reason.NOT_SELECTIVE].subject == "m"
+    messages = {note.reason: note for note in scan.explain().notes}
+    assert messages[Reason.NOT_SELECTIVE].subject == "m"
     values = table.scan(None, ["id", "mixed"]).to_arrow()
     expected = values.filter(pa.compute.less(values.column("mixed"), 40_000)).column("id")
     assert scan.to_arrow().column("id").equals(expected)
@@ -147,14 +147,14 @@ def test_what_the_file_as_a_whole_decides_takes_no_index_file(table: Table) -> N
     table.create_index("m", "mixed")
     for where, kept in (("mixed >= 0", ROWS), ("mixed <= 79998", ROWS), ("mixed IS NOT NULL", ROWS)):
         scan = table.scan(where, ["id"])
-        found = scan_counts(scan)
-        assert (found["rows"], found["index_files"]) == (kept, 0), where
+        result = scan_counts(scan)
+        assert (result["rows"], result["index_files"]) == (kept, 0), where
         assert scan.count() == kept
         assert scan.explain().exact, where
     # a part of an AND that is decided leaves the other to its index
-    found = scan_counts(table.scan("mixed >= 0 AND mixed = 78", ["id"]))
+    result = scan_counts(table.scan("mixed >= 0 AND mixed = 78", ["id"]))
     values = table.scan(None, ["mixed"]).to_arrow().column("mixed").to_numpy()
-    assert (found["rows"], found["index_files"]) == (int((values == 78).sum()), 1)
+    assert (result["rows"], result["index_files"]) == (int((values == 78).sum()), 1)
 
 
 def test_a_column_that_is_read_anyway_is_asked_for_fewer_rows(table: Table) -> None:
@@ -220,8 +220,8 @@ def test_a_proof_is_of_what_is_run(table: Table, monkeypatch: pytest.MonkeyPatch
     for what, ask in asked:
         scan = table.scan("mixed < 40000", mode="prove")
         with pytest.warns(ProveWarning, match="differ by 'm'; 5 rows missing"):
-            found = ask(scan)
-        assert (found.num_rows if isinstance(found, pa.Table) else found) in (right, True)
+            result = ask(scan)
+        assert (result.num_rows if isinstance(result, pa.Table) else result) in (right, True)
         assert scan.proof is not None
         assert [item.what for item in scan.proof.disagreements] == [what]
         assert table.index("m").state is IndexState.QUARANTINED

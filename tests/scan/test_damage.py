@@ -203,8 +203,8 @@ def test_a_manifest_with_keys_of_another_kind(
     assert "the manifest has keys of" in scan.explain().notes[0].detail
     first = table.scan(columns=["a"], limit=3)
     for descending in (False, True):
-        found = first.order_by("a", descending=descending).to_arrow()["a"].to_pylist()
-        assert found == [9 * descending] * 3
+        rows = first.order_by("a", descending=descending).to_arrow()["a"].to_pylist()
+        assert rows == [9 * descending] * 3
         ordered = first.order_by("a", descending=descending)
         assert set(reasons(ordered)) == ({Reason.CORRUPT} if using != "btree" else set())
     write_rows(tmp_path / "t" / "y.orc", 9000, [3])

@@ -67,16 +67,16 @@ class Openings:
 
 @pytest.fixture
 def openings(monkeypatch: pytest.MonkeyPatch) -> Openings:
-    found = Openings()
+    result = Openings()
 
     def open_reader(uri: str, **options: Any) -> Any:
         name = uri.rpartition("/")[2]
-        found.before(name)
-        found.opened.append(name)
+        result.before(name)
+        result.opened.append(name)
         return OrcReader(uri, **options)
 
     monkeypatch.setattr("hindex.scan.open_task.OrcReader", open_reader)
-    return found
+    return result
 
 
 def overwrite(path: Path, first: int) -> None:
@@ -100,13 +100,13 @@ def test_rows_are_of_one_state(kind: str, where: str, table: Table, path: Path, 
             overwrite(path, 100)
 
     openings.before = before
-    found = read(table.scan(where, ["id"]))
+    rows = read(table.scan(where, ["id"]))
     if not done:
         # one file was enough
         assert kind in ("exists", "head")
-        assert found == result(list(range(30)))
+        assert rows == result(list(range(30)))
         return
-    assert found == result(list(range(100, 120)))
+    assert rows == result(list(range(100, 120)))
     # once more, and no more
     assert [name for name in openings.opened if name.startswith("new")] == [
         "new-100-0.orc",
@@ -171,11 +171,11 @@ def test_a_file_that_is_deleted_while_the_table_is_listed(
     times: list[int] = []
 
     def list_once(*args: Any, **options: Any) -> Any:
-        found = list_data_files(*args, **options)
+        listing = list_data_files(*args, **options)
         times.append(1)
         if len(times) == 1:
             (path / "3.orc").unlink()
-        return found
+        return listing
 
     monkeypatch.setattr("hindex.store.snapshot.list_data_files", list_once)
     assert table.scan("a = 1").count() == 30

@@ -142,9 +142,9 @@ def test_a_decimal_of_another_scale(path: Path, spark: SparkSession, indexed_lat
         "d = 10000",
     ]
     check(table, spark, "id bigint, d decimal(12,4)", predicates)
-    found = reasons(table.scan("d = 1.5"))
+    notes = reasons(table.scan("d = 1.5"))
     stale = {Reason.TYPE_MISMATCH: ["by_d on 1.orc"], Reason.NEW_FILE: ["2.orc"]}
-    assert found == ({} if indexed_late else stale)
+    assert notes == ({} if indexed_late else stale)
     table.refresh_indexes()
     check(table, spark, "id bigint, d decimal(12,4)", predicates)
     assert table.scan("d = 1.5").explain().exact
@@ -250,8 +250,8 @@ def test_char_without_its_blanks(path: Path, spark: SparkSession) -> None:
     expected = spark.read.orc(str(path)).select("id", "c").toArrow()
     assert expected["c"][:3].to_pylist() == ["a  ", "ab ", "abc"]
     for rows in (None, [0, 5, 17, 150], range(3, 160)):
-        found = OrcReader(path / "1.orc").read(["id", "c"], rows)
-        assert found.equals(expected if rows is None else expected.take(list(rows)))
+        result = OrcReader(path / "1.orc").read(["id", "c"], rows)
+        assert result.equals(expected if rows is None else expected.take(list(rows)))
     table = hindex.connect(spark=spark).table(str(path))
     assert table.scan().to_arrow().equals(expected)
     assert set(table.scan("c = 'é'").to_arrow()["c"].to_pylist()) == {"é  "}

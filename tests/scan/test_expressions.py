@@ -51,9 +51,9 @@ def table(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Tabl
             }
         )
         write_pyarrow(path / f"p={p}" / "0.orc", data, "none", stripe=4096, stride=100)
-    found = hindex.connect(spark=spark).table(str(path))
-    found.create_indexes([IndexSpec("by_a", "a"), IndexSpec("by_x", "r.x", using="minmax")])
-    return found
+    table = hindex.connect(spark=spark).table(str(path))
+    table.create_indexes([IndexSpec("by_a", "a"), IndexSpec("by_x", "r.x", using="minmax")])
+    return table
 
 
 @pytest.fixture(scope="module")
@@ -70,9 +70,9 @@ def computed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> T
         "s": ["ab", "c", "d", "efg"],
     }
     write_pyarrow(path / "0.orc", pa.table(data), "none")
-    found = hindex.connect(spark=spark).table(str(path))
-    found.create_indexes([IndexSpec(f"by_{name}", name) for name in "dxs"])
-    return found
+    table = hindex.connect(spark=spark).table(str(path))
+    table.create_indexes([IndexSpec(f"by_{name}", name) for name in "dxs"])
+    return table
 
 
 #: Conditions, and whether one of their parts has no value in a row that another part decides: Spark, which evaluates
@@ -209,9 +209,9 @@ def test_columns_of_a_condition_are_read_first(table: Table, monkeypatch: pytest
         return read_columns(self, columns, stripe, selection, pool)
 
     monkeypatch.setattr(open_task.OpenTask, "_read_columns", spied)
-    found = table.scan("a = 3 AND b * 2 = 6 AND p + 0 = 1", ["id", "s", "a"]).to_arrow()
+    rows = table.scan("a = 3 AND b * 2 = 6 AND p + 0 = 1", ["id", "s", "a"]).to_arrow()
     kept = [i for i in range(1000) if a_of(i) == 3 and i % 20 == 3]
-    assert found.column("id").to_pylist() == kept
+    assert rows.column("id").to_pylist() == kept
     assert {names for names, _ in asked} <= {("a", "b"), ("id", "s"), ("id", "s", "a")}
     assert sum(n for names, n in asked if names == ("a", "b")) == sum(map(a_is(3), range(1000)))
     assert sum(n for names, n in asked if "s" in names) == len(kept)

@@ -60,15 +60,15 @@ def table(path: Path, monkeypatch: pytest.MonkeyPatch) -> Table:
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The data files that queries open."""
-    found: list[str] = []
+    result: list[str] = []
     real = OrcReader
 
     def open_reader(source: str, timezone: str | None = None) -> Any:
-        found.append(Path(source).name)
+        result.append(Path(source).name)
         return real(source, timezone=timezone)
 
     monkeypatch.setattr(open_task, "OrcReader", open_reader)
-    return found
+    return result
 
 
 CASES: list[tuple[str, Callable[[int], bool]]] = [
@@ -211,9 +211,9 @@ def index_file(table: Table, path: Path, name: str, data_file: str = "0.orc") ->
     manifest = store.load()
     assert manifest is not None
     entry = next(item for item in manifest.files if item.path == data_file)
-    found = entry.index_file(manifest.index(name).id)
-    assert found is not None
-    return Path(store.absolute(found.path))
+    result = entry.index_file(manifest.index(name).id)
+    assert result is not None
+    return Path(store.absolute(result.path))
 
 
 @pytest.mark.parametrize("using", TYPES)
@@ -229,7 +229,7 @@ def test_bytes_of_an_index_file_flipped(tmp_path: Path, monkeypatch: pytest.Monk
     expected = [i for i in range(360) if i % 6 in (0, 1, 3)]
     assert ids(table.scan(where)) == expected
     pages_end = IndexFileReader(LocalSource(file)).pages_end
-    told = 0
+    messages = 0
     # every one of them is flipped where readers are tested
     for at in range(0, len(data), 5):
         broken = bytearray(data)
@@ -241,13 +241,13 @@ def test_bytes_of_an_index_file_flipped(tmp_path: Path, monkeypatch: pytest.Monk
         (task,) = plan.tasks
         with OpenTask(task) as opened:
             answers = [opened.answer(stripe) for stripe in opened.stripes]
-            found = [i for answer in answers for i in opened.read(answer).column(0).to_pylist()]
-        assert found == expected, at
+            rows = [i for answer in answers for i in opened.read(answer).column(0).to_pylist()]
+        assert rows == expected, at
         damage = {note.reason for note in opened.notes}
         assert damage <= {Reason.CORRUPT, Reason.NEWER_FORMAT}, at
         assert damage or at < pages_end, at
-        told += bool(damage)
-    assert told >= (len(data) - pages_end) // 5
+        messages += bool(damage)
+    assert messages >= (len(data) - pages_end) // 5
     shared_cache().clear()
 
 

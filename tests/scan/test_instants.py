@@ -58,11 +58,13 @@ def test_a_writer_in_the_zone_of_the_reader(written: Path) -> None:
         rows = reader.read().to_pylist()
     with OrcReader(str(written / "0.orc")) as reader:
         # a clock in UTC shows them
-        wanted = [
+        expected_values = [
             value and value.replace(tzinfo=datetime.UTC) for value in reader.read(["t"])["t"].to_pylist()
         ]
     late = [
-        (row, value) for row, value in zip(rows, wanted, strict=True) if value is None or value.year > 1900
+        (row, value)
+        for row, value in zip(rows, expected_values, strict=True)
+        if value is None or value.year > 1900
     ]
     assert len(late) > 1000
     for row, value in late:
@@ -83,13 +85,16 @@ def test_rows_are_those_of_the_instants(written: Path, connection: LocalConnecti
                 clock = datetime.datetime.fromisoformat(text).replace(tzinfo=zoneinfo.ZoneInfo(session))
                 literal = clock.astimezone(datetime.UTC)
                 for op, compare in COMPARE.items() if using == "bitmap" else [("=", operator.eq)]:
-                    wanted = [
+                    expected = [
                         i for i, value in values.items() if value is not None and compare(value, literal)
                     ]
-                    found = scan.narrowed(predicate(f"t {op} TIMESTAMP '{text}'"), ["id"], None)
-                    told = (using, reader, session, op, text)
-                    assert (told, sorted(found.to_arrow()["id"].to_pylist())) == (told, sorted(wanted))
-                    assert found.count() == len(wanted)
+                    result = scan.narrowed(predicate(f"t {op} TIMESTAMP '{text}'"), ["id"], None)
+                    messages = (using, reader, session, op, text)
+                    assert (messages, sorted(result.to_arrow()["id"].to_pylist())) == (
+                        messages,
+                        sorted(expected),
+                    )
+                    assert result.count() == len(expected)
             for text in (*STEADY, UNSTEADY):
                 explained = scan.narrowed(predicate(text.format("t")), ["id"], None).explain()
                 is_decided = using == "bitmap" and (reader == "UTC" or text != UNSTEADY)
@@ -110,11 +115,11 @@ def test_timestamps_of_directories(written: Path, tmp_path: Path, connection: Lo
     scan = table.with_zones(lambda: TimeZones("Europe/Berlin", "America/New_York"))
     values = scan.narrowed(predicate("id = 0"), ["p"], None).to_arrow()["p"]
     assert values.type == INSTANT
-    wanted = [
+    expected = [
         datetime.datetime(2020, 1, 1, 15, tzinfo=datetime.UTC),
         datetime.datetime(2024, 10, 27, 5, 30, tzinfo=datetime.UTC),
     ]
-    assert values.to_pylist() == [*wanted, None]
+    assert values.to_pylist() == [*expected, None]
     for where, rows in {
         "p < '2020-01-01 09:30:00'": 0,
         "p < '2020-01-01 10:30:00'": 1,
@@ -123,8 +128,8 @@ def test_timestamps_of_directories(written: Path, tmp_path: Path, connection: Lo
         "p < t AND p = '2020-01-01 10:00:00'": 1,
         "p IS NULL": 1,
     }.items():
-        found = scan.narrowed(predicate(f"id = 500 AND {where}"), ["id"], None)
-        assert (where, found.count()) == (where, rows)
+        result = scan.narrowed(predicate(f"id = 500 AND {where}"), ["id"], None)
+        assert (where, result.count()) == (where, rows)
 
 
 def test_rules_that_end_for_java(tmp_path: Path) -> None:
@@ -153,21 +158,21 @@ def test_rows_in_an_order(written: Path, connection: LocalConnection) -> None:
             where = predicate("t >= '2024-10-26 12:00:00'")
             scan = table.scan().with_zones(partial(TimeZones, reader, session))
             clock = datetime.datetime(2024, 10, 26, 12, tzinfo=zoneinfo.ZoneInfo(session))
-            wanted = [value for value in values if value >= clock]
+            expected = [value for value in values if value >= clock]
             for limit in (None, 300):
-                found = scan.narrowed(where, ["t"], limit).order_by("t").to_arrow()
-                assert found.schema.field("t").type == INSTANT
-                assert found["t"].to_pylist() == wanted[:limit]
+                rows = scan.narrowed(where, ["t"], limit).order_by("t").to_arrow()
+                assert rows.schema.field("t").type == INSTANT
+                assert rows["t"].to_pylist() == expected[:limit]
             aggregated = scan.narrowed(where, None, None)
             if reader == "UTC":
-                assert aggregated.min("t") == wanted[0]
-                assert aggregated.value_counts("t")["t"].to_pylist() == sorted(set(wanted))
+                assert aggregated.min("t") == expected[0]
+                assert aggregated.value_counts("t")["t"].to_pylist() == sorted(set(expected))
             else:
                 with pytest.raises(PredicateError, match=r"no instants in Europe/Berlin.*use Spark on"):
                     aggregated.min("t")
                 with pytest.raises(PredicateError, match="cannot be grouped or compared here"):
                     aggregated.value_counts("t")
-                assert aggregated.count("t") == len(wanted)
+                assert aggregated.count("t") == len(expected)
     finally:
         table.drop_index("i")
 
@@ -176,8 +181,8 @@ def test_what_depends_on_the_clock_of_a_session(written: Path, connection: Local
     scan = connection.table(str(written)).scan()
     in_utc = scan.with_zones(lambda: TimeZones("Europe/Berlin", "UTC"))
     values = instants(written, "Europe/Berlin").values()
-    found = in_utc.narrowed(predicate("hour(t) = 1 AND t < CAST('2000-01-01' AS TIMESTAMP)"), ["t"], None)
-    assert found.count() == sum(
+    result = in_utc.narrowed(predicate("hour(t) = 1 AND t < CAST('2000-01-01' AS TIMESTAMP)"), ["t"], None)
+    assert result.count() == sum(
         value is not None and value.hour == 1 and value.year < 2000 for value in values
     )
     elsewhere = scan.with_zones(lambda: TimeZones("UTC", "Asia/Kolkata"))
@@ -222,9 +227,9 @@ def predicate(text: str) -> Any:
 
 def instants(path: Path, zone: str) -> dict[int, datetime.datetime | None]:
     """The column ``t`` of all files by ``id``, decoded as a whole."""
-    found: dict[int, datetime.datetime | None] = {}
+    result: dict[int, datetime.datetime | None] = {}
     for file in sorted(path.glob("*.orc")):
         with OrcReader(str(file), timezone=zone) as reader:
             rows = reader.read(["id", "t"])
-        found |= dict(zip(rows["id"].to_pylist(), rows["t"].to_pylist(), strict=True))
-    return found
+        result |= dict(zip(rows["id"].to_pylist(), rows["t"].to_pylist(), strict=True))
+    return result

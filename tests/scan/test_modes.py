@@ -177,11 +177,11 @@ def test_no_rows_take_nothing(table: Table, mode: Mode, monkeypatch: pytest.Monk
     assert scan.order_by("a", descending=True).to_arrow().equals(whole.empty_table())
     assert (scan.count(), scan.exists(), scan.proof) == (0, False, None)
     for analyze in (False, True):
-        told = scan.explain(analyze=analyze)
-        assert (told.path, told.notes, told.stripes.kept) == (ReadPath.NOTHING, (), 0)
-        assert "nothing: the limit is 0" in told.to_text()
-        assert "nothing: the limit is 0" in told.to_html()
-        assert told.to_json()["limit"] == 0
+        messages = scan.explain(analyze=analyze)
+        assert (messages.path, messages.notes, messages.stripes.kept) == (ReadPath.NOTHING, (), 0)
+        assert "nothing: the limit is 0" in messages.to_text()
+        assert "nothing: the limit is 0" in messages.to_html()
+        assert messages.to_json()["limit"] == 0
     for wrong, problem in (("nosuch = 1", ColumnError), ("a = 'x'", PredicateError)):
         for ask in (Scan.to_arrow, Scan.count, Scan.exists, Scan.explain):
             with pytest.raises(problem):

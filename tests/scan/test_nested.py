@@ -89,9 +89,9 @@ def table(path: Path, monkeypatch: pytest.MonkeyPatch) -> Table:
 
 
 def values(of: Table) -> dict[int, Any]:
-    found = {row: address(row) for row in range(2 * ROWS)}
-    found[90_000] = {"city": "Berlin", "place": {"number": 5, "street": None}}
-    return found | {90_001: None, 90_002: None}
+    result = {row: address(row) for row in range(2 * ROWS)}
+    result[90_000] = {"city": "Berlin", "place": {"number": 5, "street": None}}
+    return result | {90_001: None, 90_002: None}
 
 
 def get(value: Any, *names: str) -> Any:
@@ -136,14 +136,14 @@ def test_predicates_on_fields(table: Table, using: tuple[str, ...]) -> None:
 
 
 def test_fields_are_read_on_their_own(table: Table) -> None:
-    found = table.scan("address.place.number < 30", ["id", "address.city", "address.place.number"]).to_arrow()
-    assert found.column_names == ["id", "address.city", "address.place.number"]
+    rows = table.scan("address.place.number < 30", ["id", "address.city", "address.place.number"]).to_arrow()
+    assert rows.column_names == ["id", "address.city", "address.place.number"]
     expected = [
         {"id": row, "address.city": get(value, "city"), "address.place.number": get(value, "place", "number")}
         for row, value in values(table).items()
         if get(value, "place", "number") is not None and get(value, "place", "number") < 30
     ]
-    assert found.to_pylist() == expected
+    assert rows.to_pylist() == expected
     assert len(expected) > 10
     whole = dict(
         zip(*(table.scan().to_arrow().column(name).to_pylist() for name in ("id", "address")), strict=True)

@@ -180,21 +180,21 @@ def test_an_answer_that_another_thread_drops_is_given_all_the_same(tmp_path: Pat
     plan = hindex.connect().table(str(tmp_path / "t")).scan("a < 15").plan()
     (leaf,) = leaves(plan.filter)
     with open_task.OpenTask(plan.tasks[0]) as opened:
-        found = OrcStatistics(opened.reader, "0.orc", [])
+        result = OrcStatistics(opened.reader, "0.orc", [])
 
         class Dropped(dict[Any, Any]):
             """Is no longer in use as soon as something was looked for, or added."""
 
             def __contains__(self, key: object) -> bool:
-                found._recent = Dropped()
+                result._recent = Dropped()
                 return super().__contains__(key)
 
             def __setitem__(self, key: object, value: object) -> None:
-                found._recent = Dropped()
+                result._recent = Dropped()
                 super().__setitem__(key, value)
 
         for recent in (Dropped(), Dropped({(0, leaf): None}), Dropped(dict.fromkeys(range(100)))):
             expected = None if (0, leaf) in recent else 20
-            found._recent = recent
-            answer = found.statistics(0, leaf, opened.reader.column_type("a"))
+            result._recent = recent
+            answer = result.statistics(0, leaf, opened.reader.column_type("a"))
             assert (answer and len(answer.bounds.upper)) == expected

@@ -91,12 +91,12 @@ def test_values_under_null_structs_within_structs(tmp_path: Path, nulls: float) 
     # the writer's mistake: if it is mended, this is no test of anything
     assert (rows == table.to_pylist()) == (not nulls)
     values = [row["s"]["s"] and row["s"]["s"]["v"] for row in rows]
-    for wanted in (5, 1500, 2999):
-        expected = [i for i in range(count) if values[i] == wanted]
-        scan = scan_of(tmp_path, f"s.s.v = {wanted}")
+    for expected_values in (5, 1500, 2999):
+        expected = [i for i in range(count) if values[i] == expected_values]
+        scan = scan_of(tmp_path, f"s.s.v = {expected_values}")
         assert ids(scan) == expected
-        told = reasons(scan).get(Reason.UNRELIABLE_STATISTICS)
-        assert told == (["s.s.v in x.orc"] if nulls else None)
+        messages = reasons(scan).get(Reason.UNRELIABLE_STATISTICS)
+        assert messages == (["s.s.v in x.orc"] if nulls else None)
         assert scan.explain().rows == (RowCount(count, count) if nulls else RowCount(1000, count))
     for where in ("s.s.v IS NULL", "s.s IS NULL"):
         assert scan_of(tmp_path, where).count() == values.count(None) == mask.sum()

@@ -79,15 +79,15 @@ def test_rows_are_those_of_spark(
     answers = spark_answers(spark, made.path, predicates, schema)
 
     everything = table.scan().to_arrow()
-    told = "\n".join(made.description)
-    assert_same_rows(everything, answers.rows, told)
+    messages = "\n".join(made.description)
+    assert_same_rows(everything, answers.rows, messages)
     order = np.asarray(everything.column("id"))
     for number, predicate in enumerate(predicates):
         named = {".".join(ref.parts).lower() for ref in named_columns(parse_predicate(predicate))}
         all_indexed = is_fresh and named <= {*indexed, *(column.name for column in made.partitioning)}
         # what is evaluated on values is answered by no index
         all_indexed &= not any(residuals(table.scan(predicate).plan().filter))
-        check(table, predicate, answers, answers.ids[number], order, all_indexed, rng, told)
+        check(table, predicate, answers, answers.ids[number], order, all_indexed, rng, messages)
     # Spark cannot push a list with NULL in it down into ORC
     sound = [number for number, predicate in enumerate(predicates) if "NULL" not in predicate]
     for spot in rng.permutation(sound)[:1].tolist():
@@ -167,15 +167,15 @@ def check(
     explained = scan.explain()
     context = f"WHERE {predicate} ({window})\n{told}\n{explained}"
     names = list(answers.rows.column_names)
-    wanted = [str(name) for name in rng.permutation(names)[: int(rng.integers(1, len(names) + 1))]]
+    expected_values = [str(name) for name in rng.permutation(names)[: int(rng.integers(1, len(names) + 1))]]
     with readers(window):
-        found = table.scan(predicate, sorted({"id", *wanted})).to_arrow()
+        rows = table.scan(predicate, sorted({"id", *expected_values})).to_arrow()
     in_order = order[np.isin(order, expected)]
-    ids = np.asarray(found.column("id"))
+    ids = np.asarray(rows.column("id"))
     assert sorted(ids.tolist()) == sorted(expected.tolist()), f"ids differ; {context}"
     assert ids.tolist() == in_order.tolist(), f"another order; {context}"
     at = np.searchsorted(np.asarray(answers.rows.column("id")), np.sort(expected))
-    assert_same_rows(found, answers.rows.select(found.column_names).take(at), context)
+    assert_same_rows(rows, answers.rows.select(rows.column_names).take(at), context)
     # in the order of the scan's rows
     in_scan = answers.rows.take(np.searchsorted(np.asarray(answers.rows.column("id")), in_order))
     check_aggregates(table, predicate, in_scan, rng, context)

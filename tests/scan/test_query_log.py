@@ -39,9 +39,9 @@ def lines(caplog: pytest.LogCaptureFixture) -> Callable[[], list[tuple[int, str]
     caplog.set_level(logging.INFO, "hindex")
 
     def take() -> list[tuple[int, str]]:
-        found = [(record.levelno, record.getMessage()) for record in caplog.records]
+        result = [(record.levelno, record.getMessage()) for record in caplog.records]
         caplog.clear()
-        return found
+        return result
 
     return take
 

@@ -241,6 +241,6 @@ def test_every_reason_has_something_that_brings_it_about(
 def told(case: Case) -> dict[Reason, list[str]]:
     """What a table with an index that serves says of a predicate that it answers."""
     case.index()
-    found = reasons(case.table.scan(case.where))
+    notes = reasons(case.table.scan(case.where))
     case.table.drop_index("by_a")
-    return found
+    return notes

@@ -46,10 +46,10 @@ class TimedFileSystem(MemoryFileSystem):  # type: ignore[misc]
         return str(super()._strip_protocol(path.removeprefix("timed://")))
 
     def info(self, path: str, **options: Any) -> dict[str, Any]:
-        found: dict[str, Any] = super().info(path, **options)
-        if found["type"] == "file":
-            found["mtime"] = self.store[found["name"]].modified
-        return found
+        result: dict[str, Any] = super().info(path, **options)
+        if result["type"] == "file":
+            result["mtime"] = self.store[result["name"]].modified
+        return result
 
     def find(self, path: str, **options: Any) -> dict[str, Any]:
         return {name: self.info(name) for name in super().find(path, **options)}
@@ -90,12 +90,12 @@ def permute(path: Path) -> None:
 
 def run(plan: ScanPlan) -> tuple[list[int], list[Note]]:
     """The ids of a plan's rows, and what its tasks note."""
-    found: list[int] = []
+    result: list[int] = []
     notes: dict[Note, None] = {}
     for task, batch in run_units(run_lookups(plan.tasks), lambda task, answer, _: (task, task.read(answer))):
-        found += batch.column("id").to_pylist()
+        result += batch.column("id").to_pylist()
         notes |= dict.fromkeys(task.notes)
-    return found, list(notes)
+    return result, list(notes)
 
 
 @pytest.mark.parametrize("using", TYPES)
@@ -253,14 +253,14 @@ def sources(tmp_path: Path) -> Iterator[dict[str, Any]]:
     file = tmp_path / "x"
     file.write_bytes(b"data")
     fsspec.filesystem("memory").pipe("/untimed", b"data")
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "local": LocalSource(file),
         "pyarrow": FileSystemSource(pyarrow.fs.LocalFileSystem(), str(file)),
         "fsspec": FsspecSource(fsspec.filesystem("file"), str(file)),
         "untimed": FsspecSource(fsspec.filesystem("memory"), "/untimed"),
     }
-    yield found
-    for source in found.values():
+    yield result
+    for source in result.values():
         source.close()
 
 

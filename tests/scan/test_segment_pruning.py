@@ -42,15 +42,15 @@ def clustered(connection: LocalConnection, tmp_path: Path, monkeypatch: pytest.M
 @pytest.fixture
 def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[tuple[ColumnStats, ...]]:
     """The extents of each file that become objects meanwhile."""
-    found: list[tuple[ColumnStats, ...]] = []
+    result: list[tuple[ColumnStats, ...]] = []
     real = StatsColumn.stripe_stats
 
     def extents(self: StatsColumn, at: int) -> tuple[ColumnStats, ...]:
-        found.append(real(self, at))
-        return found[-1]
+        result.append(real(self, at))
+        return result[-1]
 
     monkeypatch.setattr(StatsColumn, "stripe_stats", extents)
-    return found
+    return result
 
 
 def read_anew(path: Path) -> Table:

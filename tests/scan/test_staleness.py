@@ -312,16 +312,16 @@ def test_a_file_rewritten_after_planning(path: Path, table: Table) -> None:
     plan = table.scan(WHERE).plan()
     # writers put a new file in the place of the old one
     write_rows(path / ".new", 0, [4, 5, 3]).replace(path / "one.orc")
-    found = [
+    rows = [
         (id_, [note.reason for note in task.notes])
         for task, batch in run_units(
             run_lookups(plan.tasks), lambda task, answer, _: (task, task.read(answer))
         )
         for id_ in batch.column("id").to_pylist()
     ]
-    assert [id_ for id_, _ in found] == [0, 2, *expected(ROWS)]
-    assert {id_: notes for id_, notes in found if id_ < ROWS} == {i: [Reason.STALE_FILE] for i in (0, 2)}
-    assert all(notes == [] for id_, notes in found if id_ >= ROWS)
+    assert [id_ for id_, _ in rows] == [0, 2, *expected(ROWS)]
+    assert {id_: notes for id_, notes in rows if id_ < ROWS} == {i: [Reason.STALE_FILE] for i in (0, 2)}
+    assert all(notes == [] for id_, notes in rows if id_ >= ROWS)
 
 
 def test_a_rewrite_back_to_the_same_bytes_is_fresh_again(path: Path, table: Table) -> None:
@@ -355,9 +355,9 @@ def test_every_spelling_of_a_table_finds_its_indexes(
     assert ids(scan) == expected()
     assert scan.explain().exact
     assert [index.status for index in table.indexes()] == ["fresh", "fresh"]
-    found = hindex.connect().sql(f"SELECT COUNT(*) FROM '{text}' WHERE {WHERE}")
-    assert isinstance(found, hindex.QueryResult)
-    assert found.to_arrow().column(0).to_pylist() == [len(expected())]
+    result = hindex.connect().sql(f"SELECT COUNT(*) FROM '{text}' WHERE {WHERE}")
+    assert isinstance(result, hindex.QueryResult)
+    assert result.to_arrow().column(0).to_pylist() == [len(expected())]
 
 
 def test_a_table_that_was_moved_keeps_its_indexes(path: Path) -> None:
@@ -433,12 +433,12 @@ def test_a_file_replaced_within_the_second_in_which_it_was_written(
     """Object stores tell whole seconds: what was read in one is looked into before it is skipped."""
     read = tails_read(monkeypatch)
     root = f"/one-second-{using}-{age}-{fraction}"
-    told = (int(time.time()) - age) * 10**9 + fraction
+    messages = (int(time.time()) - age) * 10**9 + fraction
     real = directory_tree._remote_files
 
     def in_that_second(table: str, uri: str) -> tuple[bool, DirectoryTree]:
         is_file, tree = real(table, uri)
-        return is_file, replace(tree, files=[replace(file, mtime_ns=told) for file in tree.files])
+        return is_file, replace(tree, files=[replace(file, mtime_ns=messages) for file in tree.files])
 
     monkeypatch.setattr(directory_tree, "_remote_files", in_that_second)
     length = put_in_memory(root, 2000)
@@ -504,8 +504,8 @@ def test_directories_that_change_places(tmp_path: Path, monkeypatch: pytest.Monk
     real = directory_tree._times
 
     def in_one_tick(status: os.stat_result) -> tuple[int, int]:
-        told: Any = SimpleNamespace(st_mtime_ns=OLD, st_ctime_ns=OLD, st_ino=status.st_ino)
-        return real(told)
+        messages: Any = SimpleNamespace(st_mtime_ns=OLD, st_ctime_ns=OLD, st_ino=status.st_ino)
+        return real(messages)
 
     monkeypatch.setattr(directory_tree, "_times", in_one_tick)
     table = LocalConnection().table(str(tmp_path / "t"))

@@ -50,24 +50,24 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def table(connection: LocalConnection, path: Path) -> Table:
-    found = connection.table(str(path))
-    found.create_index("by_a", "a")
-    found.create_index("by_b", "b")
-    return found
+    table = connection.table(str(path))
+    table.create_index("by_a", "a")
+    table.create_index("by_b", "b")
+    return table
 
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The stripe of each read."""
-    found: list[int] = []
+    result: list[int] = []
     read = OrcReader.read_stripe
 
     def spy(self: OrcReader, stripe: int, *given: Any) -> pa.RecordBatch:
-        found.append(stripe)
+        result.append(stripe)
         return read(self, stripe, *given)
 
     monkeypatch.setattr(OrcReader, "read_stripe", spy)
-    return found
+    return result
 
 
 def wanted(condition: np.ndarray) -> list[int]:
@@ -91,14 +91,14 @@ CONDITIONS = {
 def test_rows_and_counts(table: Table, where: str) -> None:
     ids = wanted(CONDITIONS[where])
     scan = table.scan(where, ["id", "s", "c"])
-    found = scan.to_arrow()
-    assert found.column("id").to_pylist() == ids
-    assert found.column("s").to_pylist() == list(map(text, ids))
-    assert found.column("c").to_pylist() == C[ids].tolist()
+    rows = scan.to_arrow()
+    assert rows.column("id").to_pylist() == ids
+    assert rows.column("s").to_pylist() == list(map(text, ids))
+    assert rows.column("c").to_pylist() == C[ids].tolist()
     assert scan.count() == len(ids)
     # the same by single stripes
     by_one = list(run_units(run_lookups(scan.plan().tasks), OpenTask.read))
-    assert pa.Table.from_batches(by_one, found.schema).equals(found)
+    assert pa.Table.from_batches(by_one, rows.schema).equals(rows)
     ordered = table.scan(where, ["id"]).order_by("id", descending=True).to_arrow()
     assert ordered.column("id").to_pylist() == sorted(ids, reverse=True)
 
@@ -119,10 +119,10 @@ def test_a_fixed_value_that_is_too_large_for_the_rows_of_one_stripe(
     columns = {"s": pa.array(letters), "t": pa.array(list(map(text, range(3 * STRIPE))))}
     options = {"stripe": 1 << 12, "stride": 500, "compression_block_size": 1 << 16}
     write_columns(tmp_path / "f" / "one.orc", columns, codec="zstd", **options)
-    found = connection.table(str(tmp_path / "f"))
-    found.create_index("by_s", "s")
+    table = connection.table(str(tmp_path / "f"))
+    table.create_index("by_s", "s")
     monkeypatch.setattr(file_columns, "_MAX_BYTES", 100)
-    assert found.scan("s = 'x'", ["s"]).to_arrow().column("s").to_pylist() == ["x"] * letters.count("x")
+    assert table.scan("s = 'x'", ["s"]).to_arrow().column("s").to_pylist() == ["x"] * letters.count("x")
 
 
 def test_damage_in_one_stripe_of_several_is_told(table: Table, path: Path) -> None:

@@ -128,8 +128,8 @@ def test_prove_finds_the_index_that_is_wrong_and_sets_it_aside(
 
     scan = table.scan("a = 3 AND s <> 'x'", ["id"], mode="prove")
     with pytest.warns(ProveWarning, match="'bad'") as warned:
-        found = scan.to_arrow().column("id").to_pylist()
-    assert found == right
+        rows = scan.to_arrow().column("id").to_pylist()
+    assert rows == right
     assert isinstance(scan.proof, ProveReport)
     assert scan.proof.indexes == ("bad",)
     assert {item.path for item in scan.proof.disagreements} == {"0.orc"}

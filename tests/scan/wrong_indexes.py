@@ -23,18 +23,18 @@ def indexed_table(connection: LocalConnection, path: Path) -> Table:
     """Two files of some stripes, a = i % 10 in both; ``a`` and ``s`` are indexed, ``id`` is not."""
     for number in range(2):
         write_rows(path / f"{number}.orc", number * ROWS, [i % 10 for i in range(ROWS)])
-    found = connection.table(str(path))
-    found.create_indexes([IndexSpec("by_a", "a"), IndexSpec("by_s", "s")])
-    return found
+    table = connection.table(str(path))
+    table.create_indexes([IndexSpec("by_a", "a"), IndexSpec("by_s", "s")])
+    return table
 
 
 def constant_table(connection: LocalConnection, path: Path) -> Table:
     """``k`` is 7 in every row, so that the file's own statistics tell all of it; a = i % 10. Only ``k`` is indexed."""
     columns = {"k": pa.array([7] * ROWS), "a": pa.array([i % 10 for i in range(ROWS)])}
     write_columns(path / "0.orc", columns)
-    found = connection.table(str(path))
-    found.create_index("by_k", "k")
-    return found
+    table = connection.table(str(path))
+    table.create_index("by_k", "k")
+    return table
 
 
 #: Predicates of that table, and how many rows they keep.

@@ -43,24 +43,24 @@ def places(tmp_path: Path) -> CatalogPartitions:
 
 def test_which_files_count(table: Path, tmp_path: Path) -> None:
     """Those directly in the catalog's partitions, as Spark has it; one place may be that of two."""
-    found = list_data_files(str(table), partitions=places(tmp_path))
+    listing = list_data_files(str(table), partitions=places(tmp_path))
     top = str(tmp_path).replace("/", "%2F")
-    assert [(file.path, file.uri, found.partition_values(file)[0].value) for file in found.files] == [
+    assert [(file.path, file.uri, listing.partition_values(file)[0].value) for file in listing.files] == [
         (f"_at/{top}%2Fx%20y/p=2/n", f"{tmp_path}/x y/n", 2),
         (f"_at/{top}%2Fx%20y/p=3/n", f"{tmp_path}/x y/n", 3),
         (f"_at/{top}%2Fz/p=__HIVE_DEFAULT_PARTITION__/k", f"{tmp_path}/z/k", None),
         ("p=1/a", f"{table}/p=1/a", 1),
     ]
-    assert [is_external(file.path) for file in found.files] == [True, True, True, False]
-    assert all(is_safe_path(file.path) for file in found.files)
-    assert [column.name for column in found.partitioning.columns] == ["p"]
+    assert [is_external(file.path) for file in listing.files] == [True, True, True, False]
+    assert all(is_safe_path(file.path) for file in listing.files)
+    assert [column.name for column in listing.partitioning.columns] == ["p"]
 
 
 def test_a_table_whose_directory_is_gone(table: Path, tmp_path: Path) -> None:
     """Its partitions elsewhere are still there; without any, it is missing."""
     shutil.rmtree(table)
-    found = list_data_files(str(table), partitions=places(tmp_path))
-    assert [file.uri for file in found.files] == [f"{tmp_path}/x y/n"] * 2 + [f"{tmp_path}/z/k"]
+    listing = list_data_files(str(table), partitions=places(tmp_path))
+    assert [file.uri for file in listing.files] == [f"{tmp_path}/x y/n"] * 2 + [f"{tmp_path}/z/k"]
     for none in (None, CatalogPartitions(frozenset())):
         with pytest.raises(TableNotFoundError, match="no such file or directory"):
             list_data_files(str(table), partitions=none)
@@ -69,8 +69,8 @@ def test_a_table_whose_directory_is_gone(table: Path, tmp_path: Path) -> None:
 def test_without_a_catalog(table: Path) -> None:
     """The directories alone tell, and none can be taken for a partition elsewhere."""
     put(table / "_at" / "%2Fx" / "p=7" / "no")
-    found = list_data_files(str(table))
-    assert [file.path for file in found.files] == ["p=1/a", "p=1/deep/b", "p=2/old", "p=9/dropped"]
+    listing = list_data_files(str(table))
+    assert [file.path for file in listing.files] == ["p=1/a", "p=1/deep/b", "p=2/old", "p=9/dropped"]
 
 
 @pytest.mark.parametrize(("name", "kind"), [("delta_1_1/bucket_00000", "transactional"), ("", "a file")])
@@ -85,8 +85,8 @@ def test_what_a_place_cannot_be(table: Path, tmp_path: Path, name: str, kind: st
 
 def test_values_that_are_escaped(table: Path, tmp_path: Path) -> None:
     away = PartitionLocation("p=a%2Fb%3D%25", str(tmp_path / "z"))
-    found = list_data_files(str(table), partitions=CatalogPartitions(frozenset(), (away,)))
-    assert [found.partition_values(file)[0].value for file in found.files] == ["a/b=%"]
+    listing = list_data_files(str(table), partitions=CatalogPartitions(frozenset(), (away,)))
+    assert [listing.partition_values(file)[0].value for file in listing.files] == ["a/b=%"]
 
 
 def test_places_of_object_stores() -> None:

@@ -36,17 +36,17 @@ def paths(table: str | Path) -> list[str]:
 def test_a_plain_directory(tmp_path: Path) -> None:
     fill(tmp_path, ["b.orc", "a.orc", "part-0", "c.txt"])
     os.utime(tmp_path / "a.orc", ns=(1, 1_600_000_000_123_456_789))
-    found = list_data_files(str(tmp_path))
-    assert not found.is_file
-    assert found.uri == str(tmp_path)
-    assert [file.path for file in found.files] == ["a.orc", "b.orc", "c.txt", "part-0"]
-    first = found.files[0]
+    listing = list_data_files(str(tmp_path))
+    assert not listing.is_file
+    assert listing.uri == str(tmp_path)
+    assert [file.path for file in listing.files] == ["a.orc", "b.orc", "c.txt", "part-0"]
+    first = listing.files[0]
     assert (first.uri, first.length, first.partition) == (f"{tmp_path}/a.orc", 4, ())
     assert first.mtime_ns == 1_600_000_000_123_456_789
     assert first.may_match(Fingerprint(4, 1_600_000_000_123_456_789, 7))
     assert not first.may_match(Fingerprint(4, 1_600_000_000_123_456_788, 7))
     assert not first.may_match(Fingerprint(5, 1_600_000_000_123_456_789, 7))
-    assert found.partition_values(first) == ()
+    assert listing.partition_values(first) == ()
 
 
 def test_hidden_names(tmp_path: Path) -> None:
@@ -58,12 +58,12 @@ def test_hidden_names(tmp_path: Path) -> None:
 
 def test_partitions(tmp_path: Path) -> None:
     fill(tmp_path, ["a=1/y.orc", "a=x%2Fy/sub/z.orc", "root.orc", "a=1/_h/y.orc", "a=1/.s/z.orc"])
-    found = list_data_files(str(tmp_path))
-    assert [(file.path, file.partition) for file in found.files] == [
+    listing = list_data_files(str(tmp_path))
+    assert [(file.path, file.partition) for file in listing.files] == [
         ("a=1/y.orc", ("1",)),
         ("a=x%2Fy/sub/z.orc", ("x%2Fy",)),
     ]
-    assert [found.partition_values(file)[0].value for file in found.files] == ["1", "x/y"]
+    assert [listing.partition_values(file)[0].value for file in listing.files] == ["1", "x/y"]
 
 
 def test_an_underscore_partition(tmp_path: Path) -> None:
@@ -89,9 +89,9 @@ def test_no_data_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["a.orc", "_hidden.orc", "a b%20#?é😀;'.orc", "k=v"])
 def test_a_single_file(tmp_path: Path, name: str) -> None:
     fill(tmp_path, [name, "other.orc"])
-    found = list_data_files(str(tmp_path / name))
-    assert found.is_file
-    assert [(file.path, file.uri, file.length) for file in found.files] == [(name, f"{tmp_path}/{name}", 4)]
+    listing = list_data_files(str(tmp_path / name))
+    assert listing.is_file
+    assert [(file.path, file.uri, file.length) for file in listing.files] == [(name, f"{tmp_path}/{name}", 4)]
 
 
 ODD = ["a b", "100%", "a%20b", "a#b", "a?b", "日本", "😀", "a'b", 'a"b', "a;b", "a+b", "a\\b", "a\nb", "~"]
@@ -100,9 +100,9 @@ ODD = ["a b", "100%", "a%20b", "a#b", "a?b", "日本", "😀", "a'b", 'a"b', "a;
 @pytest.mark.parametrize("name", ODD)
 def test_odd_names(tmp_path: Path, name: str) -> None:
     fill(tmp_path, [f"{name}/{name}"])
-    found = list_data_files(str(tmp_path / name))
-    assert [file.path for file in found.files] == [name]
-    assert Path(found.files[0].uri).read_bytes() == b"data"
+    listing = list_data_files(str(tmp_path / name))
+    assert [file.path for file in listing.files] == [name]
+    assert Path(listing.files[0].uri).read_bytes() == b"data"
     # both kinds of file: URIs, percent-encoded as Python writes them and plain as Hadoop does
     assert paths((tmp_path / name).as_uri()) == [name]
     assert paths(f"file:{tmp_path}/{name}") == [name]

@@ -24,23 +24,23 @@ if TYPE_CHECKING:
 CASES: list[dict[str, Any]] = json.loads(Path(__file__).with_name("partition_cases.json").read_text("utf-8"))
 
 
-def agrees(found: PartitionValue, kind: Kind, spark_text: str | None) -> bool:
+def agrees(result: PartitionValue, kind: Kind, spark_text: str | None) -> bool:
     """Whether a value is the one that Spark casts to that string."""
     if spark_text is None:
-        return found.value is None and found.key is None
+        return result.value is None and result.key is None
     match kind:
         case Kind.STRING:
-            return (found.value, found.key) == (spark_text, spark_text.encode())
+            return (result.value, result.key) == (spark_text, spark_text.encode())
         case Kind.DOUBLE:
-            return found.key == float_key(float(spark_text)) == float_key(found.value)
+            return result.key == float_key(float(spark_text)) == float_key(result.value)
         case Kind.DATE:
-            return found.key == int(np.datetime64(spark_text.lstrip("+"), "D").astype(np.int64))
+            return result.key == int(np.datetime64(spark_text.lstrip("+"), "D").astype(np.int64))
         case Kind.TIMESTAMP:
-            return found.key == int(np.datetime64(spark_text.replace(" ", "T"), "us").astype(np.int64))
+            return result.key == int(np.datetime64(spark_text.replace(" ", "T"), "us").astype(np.int64))
         case Kind.DECIMAL:
-            return isinstance(found.value, Decimal) and found.value == Decimal(spark_text)
+            return isinstance(result.value, Decimal) and result.value == Decimal(spark_text)
         case _:
-            return (found.value, found.key) == (int(spark_text), int(spark_text))
+            return (result.value, result.key) == (int(spark_text), int(spark_text))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: " ".join(case["values"]))

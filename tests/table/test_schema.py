@@ -64,8 +64,8 @@ def shown(schema: TableSchema) -> str:
     ],
 )
 def test_common_type(a: str, b: str, expected: str | None) -> None:
-    found = common_type(parse_type(a), parse_type(b))
-    assert (None if found is None else str(found)) == expected
+    data_type = common_type(parse_type(a), parse_type(b))
+    assert (None if data_type is None else str(data_type)) == expected
     back = common_type(parse_type(b), parse_type(a))
     if "struct" not in a:
         assert (None if back is None else str(back)) == expected
@@ -153,9 +153,9 @@ def test_bind_columns(names: str, file_names: str, expected: tuple[int | None, .
 )
 def test_resolve(name: str | tuple[str, ...], path: str, type_name: str) -> None:
     schema = merged("a:int,b:int,B:date,`d.t`:double,s:struct<x:int,y:struct<z:string>>", partitions="P:int")
-    found = schema.resolve(name)
-    assert (found.name, str(found.type), found.is_partition) == (path, type_name, path == "P")
-    assert found.is_nested == path.startswith("s.")
+    result = schema.resolve(name)
+    assert (result.name, str(result.type), result.is_partition) == (path, type_name, path == "P")
+    assert result.is_nested == path.startswith("s.")
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_shown_as_in_a_statement() -> None:
 
 @pytest.mark.parametrize("name", [5, None, (), ("a", 1), b"a"])
 def test_what_is_no_name(name: Any) -> None:
-    with pytest.raises(ColumnError, match=r"is no column: it is a name as text"):
+    with pytest.raises(ColumnError, match=r"is not a column: pass a name as a string"):
         merged("a:int").resolve(name)
 
 
