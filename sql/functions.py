@@ -1,12 +1,13 @@
-"""The functions of SQL that predicates may use, by name and number of arguments.
+"""The functions of SQL that expressions may use, by name, with their numbers of arguments.
 
-Functions that are written with others here (``nvl``, ``if``, ``mod``) become those, so that there is less to evaluate.
-What types they take, and how they are evaluated, is the business of :mod:`hindex.expr`.
+Functions that other expressions can replace (``nvl``, ``if``, ``mod``) are rewritten to those. :mod:`hindex.expr`
+types and evaluates the others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 
 from hindex.errors import ArgumentError
@@ -28,8 +29,20 @@ from hindex.sql.predicate import (
     without_padding,
 )
 
-#: Functions that are evaluated as they are: the least and greatest number of arguments, None for any number.
-FUNCTIONS: dict[str, tuple[int, int | None]] = {
+Builder = Callable[[Sequence[Expression]], Expression]
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function of SQL: its least and greatest number of arguments (None: any number), and its expression."""
+
+    min_args: int
+    max_args: int | None
+    build: Builder
+
+
+#: Functions with types and values in :mod:`hindex.expr.functions`: the least and greatest number of arguments.
+EVALUATED: dict[str, tuple[int, int | None]] = {
     "abs": (1, 1),
     "ceil": (1, 1),
     "coalesce": (1, None),
@@ -70,21 +83,19 @@ FUNCTIONS: dict[str, tuple[int, int | None]] = {
     "year": (1, 1),
 }
 
-_OTHER_NAMES = {
+_ALIASES = {
     "ceiling": "ceil",
     "char_length": "length",
     "character_length": "length",
     "date_diff": "datediff",
     "dayofmonth": "day",
-    "ifnull": "coalesce",
     "lcase": "lower",
     "len": "length",
-    "nvl": "coalesce",
     "substr": "substring",
     "ucase": "upper",
 }
 
-_CASTS = {
+CASTS = {
     "bigint": "BIGINT",
     "binary": "BINARY",
     "boolean": "BOOLEAN",
@@ -100,6 +111,14 @@ _CASTS = {
 }
 
 
+def _call(name: str) -> Builder:
+    return lambda args: Call(name, tuple(args))
+
+
+def _cast(to: str) -> Builder:
+    return lambda args: Cast(args[0], to)
+
+
 def _regexp(args: Sequence[Expression]) -> Expression:
     value, pattern = args
     if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
@@ -107,57 +126,51 @@ def _regexp(args: Sequence[Expression]) -> Expression:
     return RLike(value, pattern.value)
 
 
-_WRITTEN: dict[str, tuple[int, Callable[[Sequence[Expression]], Expression]]] = {
-    "equal_null": (2, lambda a: compare(ComparisonOp.NULL_SAFE_EQ, a[0], a[1])),
-    "if": (3, lambda a: Case(((as_predicate(a[0]), a[1]),), a[2])),
-    "isnotnull": (1, lambda a: Not(is_null(a[0]))),
-    "isnull": (1, lambda a: is_null(a[0])),
-    "mod": (2, lambda a: Arithmetic(ArithmeticOp.REMAINDER, a[0], a[1])),
-    "nullif": (2, lambda a: Case(((without_padding(compare(ComparisonOp.EQ, a[0], a[1])), NULL),), a[0])),
-    "nvl2": (3, lambda a: Case(((Not(is_null(a[0])), a[1]),), a[2])),
-    "regexp": (2, _regexp),
-    "regexp_like": (2, _regexp),
-    "rlike": (2, _regexp),
+#: Every function by its name in lower case.
+FUNCTIONS: dict[str, Function] = {
+    **{name: Function(*counts, _call(name)) for name, counts in EVALUATED.items()},
+    **{alias: Function(*EVALUATED[name], _call(name)) for alias, name in _ALIASES.items()},
+    **{name: Function(1, 1, _cast(to)) for name, to in CASTS.items()},
+    "equal_null": Function(2, 2, lambda a: compare(ComparisonOp.NULL_SAFE_EQ, a[0], a[1])),
+    "if": Function(3, 3, lambda a: Case(((as_predicate(a[0]), a[1]),), a[2])),
+    "ifnull": Function(2, 2, _call("coalesce")),
+    "isnotnull": Function(1, 1, lambda a: Not(is_null(a[0]))),
+    "isnull": Function(1, 1, lambda a: is_null(a[0])),
+    "mod": Function(2, 2, lambda a: Arithmetic(ArithmeticOp.REMAINDER, a[0], a[1])),
+    "nullif": Function(
+        2, 2, lambda a: Case(((without_padding(compare(ComparisonOp.EQ, a[0], a[1])), NULL),), a[0])
+    ),
+    "nvl": Function(2, 2, _call("coalesce")),
+    "nvl2": Function(3, 3, lambda a: Case(((Not(is_null(a[0])), a[1]),), a[2])),
+    "regexp": Function(2, 2, _regexp),
+    "regexp_like": Function(2, 2, _regexp),
+    "rlike": Function(2, 2, _regexp),
 }
 
-#: Everything that may be written.
-NAMES = tuple(sorted({*FUNCTIONS, *_OTHER_NAMES, *_CASTS, *_WRITTEN} - {"negative"}))
+#: The names that SQL text may use.
+NAMES = tuple(sorted(FUNCTIONS.keys() - {"negative"}))
 
 
 class FunctionError(ArgumentError):
-    """A function that is not known, or not with so many arguments."""
+    """An unknown function, or a wrong number of arguments."""
 
 
 def call(name: str, args: Sequence[Expression]) -> Expression:
-    """A function of its arguments.
+    """Return the expression of a function call.
 
     >>> str(call("NVL", [NULL, NULL]))
     'coalesce(NULL, NULL)'
 
-    :raises FunctionError: naming the function; the message names those that are spelled alike.
+    :raises FunctionError: naming the function, and names that are spelled alike.
     """
     lower = name.lower()
-    given = len(args)
-    least: int
-    most: int | None
-    if lower in _CASTS:
-        least = most = 1
-    elif lower in _WRITTEN:
-        least = most = _WRITTEN[lower][0]
-    elif lower in ("ifnull", "nvl"):
-        least = most = 2
-    else:
-        known = FUNCTIONS.get(_OTHER_NAMES.get(lower, lower))
-        if known is None:
-            close = get_close_matches(lower, NAMES, n=2, cutoff=0.8)
-            meant = f"did you mean {' or '.join(close)}? " if close else ""
-            raise FunctionError(f"function {name}; {meant}those evaluated here are in docs/sql.md")
-        least, most = known
-    if given < least or (most is not None and given > most):
-        wanted = str(least) if least == most else f"{least} to {most}" if most else f"{least} or more"
-        raise FunctionError(f"function {name} of {given} arguments, it takes {wanted}")
-    if lower in _CASTS:
-        return Cast(args[0], _CASTS[lower])
-    if lower in _WRITTEN:
-        return _WRITTEN[lower][1](args)
-    return Call(_OTHER_NAMES.get(lower, lower), tuple(args))
+    function = FUNCTIONS.get(lower)
+    if function is None:
+        close = get_close_matches(lower, NAMES, n=2, cutoff=0.8)
+        meant = f"did you mean {' or '.join(close)}? " if close else ""
+        raise FunctionError(f"function {name}; {meant}those evaluated here are in docs/sql.md")
+    low, high = function.min_args, function.max_args
+    if len(args) < low or (high is not None and len(args) > high):
+        expected = str(low) if low == high else f"{low} to {high}" if high else f"{low} or more"
+        raise FunctionError(f"function {name} of {len(args)} arguments, it takes {expected}")
+    return function.build(args)

@@ -15,7 +15,6 @@ import pyarrow as pa
 from hindex.errors import PredicateError
 from hindex.expr import casts
 from hindex.expr.casting import can_cast
-from hindex.expr.evaluate import evaluate
 from hindex.expr.nodes import (
     BINARY,
     BOOLEAN,
@@ -55,12 +54,15 @@ _MIN_SCALE = 6
 
 def apply(function: str, args: Sequence[Node], data_type: OrcType, options: tuple[str, ...] = ()) -> Node:
     """A function of values, or its result where all of them are constants."""
+    # evaluation needs the table of functions, whose signatures need this module
+    from hindex.expr.evaluate import evaluate
+
     node = Apply(function, tuple(args), data_type, options)
     if not all(isinstance(arg, Constant) for arg in args):
         return node
-    found = evaluate(node, {}, 1)
-    # an error is left to the rows that need the value, if any does
-    return node if found.errors is not None else Constant(_constant(found.array), data_type)
+    result = evaluate(node, {}, 1)
+    # an error concerns only the rows that need the value
+    return node if result.errors is not None else Constant(_constant(result.array), data_type)
 
 
 def _constant(array: pa.Array) -> ConstantValue:
@@ -153,7 +155,7 @@ def coerced(nodes: Sequence[Node], data_type: OrcType) -> tuple[Node, ...]:
     return tuple(cast_to(node, data_type) for node in nodes)
 
 
-def as_text(node: Node) -> Node:
+def as_string(node: Node) -> Node:
     """An argument that is a string; other values are cast, as Spark does."""
     return cast_to(node, STRING)
 

@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hindex.expr import arithmetic, dates, strings
+from hindex.expr import arithmetic, strings
 from hindex.expr.casting import cast
+from hindex.expr.functions import FUNCTIONS, Evaluator
 from hindex.expr.nodes import Apply, Column, Constant, Node
 from hindex.expr.vector import (
     Errors,
@@ -26,7 +27,6 @@ from hindex.expr.vector import (
 from hindex.keys import array_keys
 from hindex.orc.metadata.types import Kind, OrcType
 
-Evaluator = Callable[..., Vector]
 Columns = Mapping[str, pa.Array]
 
 
@@ -56,8 +56,10 @@ def evaluate(node: Node, columns: Columns, n: int) -> Vector:
             errors = joined(errors, arg.errors.among(wanted))
         if node.function not in _EAGER:
             wanted &= arg.valid
-    found = STRICT[node.function](node.type, *args, *node.options)
-    return _with_errors(found, joined(errors, found.errors))
+    evaluator = _OPERATORS.get(node.function) or FUNCTIONS[node.function].evaluator
+    assert evaluator is not None
+    result = evaluator(node.type, *args, *node.options)
+    return _with_errors(result, joined(errors, result.errors))
 
 
 def _with_errors(value: Vector, errors: Errors | None) -> Vector:
@@ -227,11 +229,10 @@ _LAZY: dict[str, Callable[[Apply, Columns, int], Vector]] = {
     "least": _extreme,
     "TRY_CAST": _try_cast,
 }
-#: Those of the strict ones that evaluate every argument whatever the others are.
+#: Functions that evaluate every argument whatever the others are.
 _EAGER = frozenset({"concat", "isnan"})
 
-#: What takes the result's type, its arguments' values and its options.
-STRICT: dict[str, Evaluator] = {
+_OPERATORS: dict[str, Evaluator] = {
     "=": _comparison(lambda sign: sign == 0),
     "<>": _comparison(lambda sign: sign != 0),
     "<": _comparison(lambda sign: sign < 0),
@@ -247,39 +248,4 @@ STRICT: dict[str, Evaluator] = {
     "/": arithmetic.divide,
     "DIV": arithmetic.divide_whole,
     "%": arithmetic.remainder,
-    "negative": arithmetic.negative,
-    "abs": arithmetic.absolute,
-    "ceil": arithmetic.ceil,
-    "floor": arithmetic.floor,
-    "round": arithmetic.round_half_up,
-    "isnan": arithmetic.isnan,
-    "lower": strings.lower,
-    "upper": strings.upper,
-    "length": strings.length,
-    "trim": strings.trim,
-    "ltrim": strings.ltrim,
-    "rtrim": strings.rtrim,
-    "substring": strings.substring,
-    "left": strings.left,
-    "right": strings.right,
-    "concat": strings.concat,
-    "replace": strings.replace,
-    "startswith": strings.startswith,
-    "endswith": strings.endswith,
-    "contains": strings.contains,
-    "year": dates.year,
-    "month": dates.month,
-    "day": dates.day,
-    "quarter": dates.quarter,
-    "dayofweek": dates.dayofweek,
-    "dayofyear": dates.dayofyear,
-    "weekday": dates.weekday,
-    "weekofyear": dates.weekofyear,
-    "last_day": dates.last_day,
-    "hour": dates.hour,
-    "minute": dates.minute,
-    "second": dates.second,
-    "date_add": dates.date_add,
-    "date_sub": dates.date_sub,
-    "datediff": dates.datediff,
 }

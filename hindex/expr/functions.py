@@ -1,10 +1,12 @@
-"""The signature of each function: argument types and result type, one table line each."""
+"""The functions of SQL: the types of their arguments and results, and the evaluators of their values."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from hindex.errors import PredicateError
+from hindex.expr import arithmetic, dates, strings
 from hindex.expr.coerce import (
     FLOATING,
     NUMERIC,
@@ -13,7 +15,7 @@ from hindex.expr.coerce import (
     arithmetic_sides,
     as_date,
     as_int,
-    as_text,
+    as_string,
     as_timestamp,
     cast_to,
     coerced,
@@ -34,32 +36,48 @@ from hindex.expr.nodes import (
     Node,
     decimal_type,
 )
+from hindex.expr.vector import Vector
 from hindex.orc.metadata.types import INTEGER_KINDS, Kind, OrcType
 
-Rule = Callable[[str, Sequence[Node]], Node]
+#: Types the arguments of a function by its name.
+Signature = Callable[[str, Sequence[Node]], Node]
+#: Computes values from the result's type, the arguments' values and the options of :class:`Apply`.
+Evaluator = Callable[..., Vector]
 
 
-def arithmetic(op: str, args: Sequence[Node]) -> Node:
-    """``+ - * / % DIV`` of two numbers; a date and a number of days for + and -."""
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function of SQL.
+
+    :ivar signature: the types of its arguments and result.
+    :ivar evaluator: its values; None if :mod:`hindex.expr.evaluate` evaluates its arguments lazily.
+    """
+
+    signature: Signature
+    evaluator: Evaluator | None
+
+
+def type_arithmetic(op: str, args: Sequence[Node]) -> Node:
+    """Type ``+ - * / % DIV`` of two numbers, and + and - of a date and a number of days."""
     left, right = args
     if DATE in (type_of(left), type_of(right)) and op in ("+", "-"):
-        return _moved_date(op, left, right)
+        return _type_date_shift(op, left, right)
     left, right = arithmetic_sides(op, left, right)
     decimals = decimal_sides(left, right)
     if decimals is not None:
-        of = BIGINT if op == "DIV" else decimal_result(op, type_of(decimals[0]), type_of(decimals[1]))
-        return apply(op, decimals, of)
+        data_type = BIGINT if op == "DIV" else decimal_result(op, type_of(decimals[0]), type_of(decimals[1]))
+        return apply(op, decimals, data_type)
     if op == "/":
         return apply(op, coerced((left, right), DOUBLE), DOUBLE)
     if op == "DIV":
         if {type_of(left).kind, type_of(right).kind} & FLOATING:
-            raise PredicateError("DIV is of integers and decimals, in Spark too; use / and floor")
+            raise PredicateError("DIV takes integers and decimals, in Spark too: use / and floor")
         return apply(op, coerced((left, right), BIGINT), BIGINT)
-    of = common_type((left, right), op)
-    return apply(op, coerced((left, right), of), of)
+    data_type = common_type((left, right), op)
+    return apply(op, coerced((left, right), data_type), data_type)
 
 
-def _moved_date(op: str, left: Node, right: Node) -> Node:
+def _type_date_shift(op: str, left: Node, right: Node) -> Node:
     if type_of(left) == DATE and type_of(right).kind in (Kind.BYTE, Kind.SHORT, Kind.INT):
         return apply("date_add" if op == "+" else "date_sub", (left, as_int(right, op)), DATE)
     if op == "+" and type_of(left).kind in (Kind.BYTE, Kind.SHORT, Kind.INT):
@@ -70,135 +88,136 @@ def _moved_date(op: str, left: Node, right: Node) -> Node:
     )
 
 
-def _signed(name: str, args: Sequence[Node]) -> Node:
+def _type_signed(name: str, args: Sequence[Node]) -> Node:
     (value,) = args
-    of = type_of(value)
+    data_type = type_of(value)
     if is_null_literal(value):
         return Constant(None, DOUBLE)
-    if of.kind not in NUMERIC:
-        raise PredicateError(f"{name} of a value of type {of} is not evaluated; {REMEDY}")
-    return apply(name, (value,), of)
+    if data_type.kind not in NUMERIC:
+        raise PredicateError(f"{name} of a value of type {data_type} is not evaluated; {REMEDY}")
+    return apply(name, (value,), data_type)
 
 
-def _whole(name: str, args: Sequence[Node]) -> Node:
+def _type_floor(name: str, args: Sequence[Node]) -> Node:
     (value,) = args
-    of = type_of(value)
-    if of.kind is Kind.DECIMAL:
-        carry = 1 if of.scale else 0
-        return apply(name, (value,), decimal_type(min(of.precision - of.scale + carry, 38), 0))
-    if is_null_literal(value) or of.kind in FLOATING:
+    data_type = type_of(value)
+    if data_type.kind is Kind.DECIMAL:
+        carry = 1 if data_type.scale else 0
+        return apply(name, (value,), decimal_type(min(data_type.precision - data_type.scale + carry, 38), 0))
+    if is_null_literal(value) or data_type.kind in FLOATING:
         return apply(name, (cast_to(value, DOUBLE),), BIGINT)
-    if of.kind in INTEGER_KINDS:
+    if data_type.kind in INTEGER_KINDS:
         return apply(name, (cast_to(value, BIGINT),), BIGINT)
-    raise PredicateError(f"{name} of a value of type {of} is not evaluated; {REMEDY}")
+    raise PredicateError(f"{name} of a value of type {data_type} is not evaluated; {REMEDY}")
 
 
-def _round(name: str, args: Sequence[Node]) -> Node:
+def _type_round(name: str, args: Sequence[Node]) -> Node:
     value = args[0]
     digits = args[1] if len(args) > 1 else Constant(0, INT)
-    of = type_of(value)
+    data_type = type_of(value)
     if not isinstance(digits, Constant) or not isinstance(digits.value, int) or digits.value < 0:
         raise PredicateError(f"round is evaluated to a fixed number of digits, 0 or more; {REMEDY}")
-    if of.kind in INTEGER_KINDS:
-        return apply(name, (value,), of)
-    if of.kind is not Kind.DECIMAL:
-        raise PredicateError(f"round of a value of type {of} depends on how Java prints doubles; {REMEDY}")
-    scale = min(of.scale, digits.value)
-    return apply(name, (value,), decimal_type(min(of.precision - of.scale + 1 + scale, 38), scale))
+    if data_type.kind in INTEGER_KINDS:
+        return apply(name, (value,), data_type)
+    if data_type.kind is not Kind.DECIMAL:
+        raise PredicateError(
+            f"round of a value of type {data_type} depends on how Java prints doubles; {REMEDY}"
+        )
+    scale = min(data_type.scale, digits.value)
+    return apply(
+        name, (value,), decimal_type(min(data_type.precision - data_type.scale + 1 + scale, 38), scale)
+    )
 
 
-def _isnan(name: str, args: Sequence[Node]) -> Node:
+def _type_isnan(name: str, args: Sequence[Node]) -> Node:
     (value,) = args
-    of = type_of(value)
-    return apply(name, (value if of.kind in FLOATING else cast_to(value, DOUBLE),), BOOLEAN)
+    data_type = type_of(value)
+    return apply(name, (value if data_type.kind in FLOATING else cast_to(value, DOUBLE),), BOOLEAN)
 
 
-def _same(name: str, args: Sequence[Node]) -> Node:
-    """Of one type, and so is the result."""
-    of = common_type(args, name)
-    return apply(name, coerced(args, of), of)
+def _common(name: str, args: Sequence[Node]) -> Node:
+    """Cast the arguments to one type, which is that of the result."""
+    data_type = common_type(args, name)
+    return apply(name, coerced(args, data_type), data_type)
 
 
-def _texts(data_type: OrcType) -> Rule:
-    return lambda name, args: apply(name, tuple(map(_text(name), args)), data_type)
+def _strings(data_type: OrcType) -> Signature:
+    return lambda name, args: apply(name, tuple(_string(name, arg) for arg in args), data_type)
 
 
-def _text(name: str) -> Callable[[Node], Node]:
-    def text(arg: Node) -> Node:
-        if type_of(arg).kind is Kind.BINARY:
-            raise PredicateError(f"{name} of a binary value is not evaluated; {REMEDY}")
-        return as_text(arg)
-
-    return text
+def _string(name: str, arg: Node) -> Node:
+    if type_of(arg).kind is Kind.BINARY:
+        raise PredicateError(f"{name} of a binary value is not evaluated; {REMEDY}")
+    return as_string(arg)
 
 
-def _text_and_counts(name: str, args: Sequence[Node]) -> Node:
-    return apply(name, (_text(name)(args[0]), *(as_int(arg, name) for arg in args[1:])), STRING)
+def _string_and_integers(name: str, args: Sequence[Node]) -> Node:
+    return apply(name, (_string(name, args[0]), *(as_int(arg, name) for arg in args[1:])), STRING)
 
 
-def _length(name: str, args: Sequence[Node]) -> Node:
+def _type_length(name: str, args: Sequence[Node]) -> Node:
     (value,) = args
-    return apply(name, (value if type_of(value).kind is Kind.BINARY else as_text(value),), INT)
+    return apply(name, (value if type_of(value).kind is Kind.BINARY else as_string(value),), INT)
 
 
-def _concat(name: str, args: Sequence[Node]) -> Node:
+def _type_concat(name: str, args: Sequence[Node]) -> Node:
     if all(type_of(arg).kind is Kind.BINARY for arg in args):
         return apply(name, args, type_of(args[0]))
-    return _texts(STRING)(name, args)
+    return _strings(STRING)(name, args)
 
 
-def _of_date(data_type: OrcType) -> Rule:
+def _dates(data_type: OrcType) -> Signature:
     return lambda name, args: apply(name, tuple(map(as_date, args)), data_type)
 
 
-def _of_time(name: str, args: Sequence[Node]) -> Node:
+def _timestamps(name: str, args: Sequence[Node]) -> Node:
     return apply(name, tuple(map(as_timestamp, args)), INT)
 
 
-def _days(name: str, args: Sequence[Node]) -> Node:
+def _date_and_days(name: str, args: Sequence[Node]) -> Node:
     if type_of(args[1]).kind is Kind.LONG:
         raise PredicateError(f"{name} takes an int, not a bigint, in Spark too; cast it to int")
     return apply(name, (as_date(args[0]), as_int(args[1], name)), DATE)
 
 
-#: By the names of :data:`hindex.sql.functions.FUNCTIONS`; a test holds the two against each other.
-RULES: dict[str, Rule] = {
-    "abs": _signed,
-    "ceil": _whole,
-    "coalesce": _same,
-    "concat": _concat,
-    "contains": _texts(BOOLEAN),
-    "date_add": _days,
-    "date_sub": _days,
-    "datediff": _of_date(INT),
-    "day": _of_date(INT),
-    "dayofweek": _of_date(INT),
-    "dayofyear": _of_date(INT),
-    "endswith": _texts(BOOLEAN),
-    "floor": _whole,
-    "greatest": _same,
-    "hour": _of_time,
-    "isnan": _isnan,
-    "last_day": _of_date(DATE),
-    "least": _same,
-    "left": _text_and_counts,
-    "length": _length,
-    "lower": _texts(STRING),
-    "ltrim": _texts(STRING),
-    "minute": _of_time,
-    "month": _of_date(INT),
-    "negative": _signed,
-    "quarter": _of_date(INT),
-    "replace": _texts(STRING),
-    "right": _text_and_counts,
-    "round": _round,
-    "rtrim": _texts(STRING),
-    "second": _of_time,
-    "startswith": _texts(BOOLEAN),
-    "substring": _text_and_counts,
-    "trim": _texts(STRING),
-    "upper": _texts(STRING),
-    "weekday": _of_date(INT),
-    "weekofyear": _of_date(INT),
-    "year": _of_date(INT),
+#: Functions by the names of :data:`hindex.sql.functions.EVALUATED`; a test compares both tables.
+FUNCTIONS: dict[str, Function] = {
+    "abs": Function(_type_signed, arithmetic.absolute),
+    "ceil": Function(_type_floor, arithmetic.ceil),
+    "coalesce": Function(_common, None),
+    "concat": Function(_type_concat, strings.concat),
+    "contains": Function(_strings(BOOLEAN), strings.contains),
+    "date_add": Function(_date_and_days, dates.date_add),
+    "date_sub": Function(_date_and_days, dates.date_sub),
+    "datediff": Function(_dates(INT), dates.datediff),
+    "day": Function(_dates(INT), dates.day),
+    "dayofweek": Function(_dates(INT), dates.dayofweek),
+    "dayofyear": Function(_dates(INT), dates.dayofyear),
+    "endswith": Function(_strings(BOOLEAN), strings.endswith),
+    "floor": Function(_type_floor, arithmetic.floor),
+    "greatest": Function(_common, None),
+    "hour": Function(_timestamps, dates.hour),
+    "isnan": Function(_type_isnan, arithmetic.isnan),
+    "last_day": Function(_dates(DATE), dates.last_day),
+    "least": Function(_common, None),
+    "left": Function(_string_and_integers, strings.left),
+    "length": Function(_type_length, strings.length),
+    "lower": Function(_strings(STRING), strings.lower),
+    "ltrim": Function(_strings(STRING), strings.ltrim),
+    "minute": Function(_timestamps, dates.minute),
+    "month": Function(_dates(INT), dates.month),
+    "negative": Function(_type_signed, arithmetic.negative),
+    "quarter": Function(_dates(INT), dates.quarter),
+    "replace": Function(_strings(STRING), strings.replace),
+    "right": Function(_string_and_integers, strings.right),
+    "round": Function(_type_round, arithmetic.round_half_up),
+    "rtrim": Function(_strings(STRING), strings.rtrim),
+    "second": Function(_timestamps, dates.second),
+    "startswith": Function(_strings(BOOLEAN), strings.startswith),
+    "substring": Function(_string_and_integers, strings.substring),
+    "trim": Function(_strings(STRING), strings.trim),
+    "upper": Function(_strings(STRING), strings.upper),
+    "weekday": Function(_dates(INT), dates.weekday),
+    "weekofyear": Function(_dates(INT), dates.weekofyear),
+    "year": Function(_dates(INT), dates.year),
 }

@@ -71,9 +71,9 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """A function of values, by its name in :data:`hindex.expr.functions.EVALUATORS`.
+    """An operator, or a function of :data:`hindex.expr.functions.FUNCTIONS`, applied to values.
 
-    ``options`` are what it needs beside its arguments, such as a pattern.
+    ``options`` are constants beside its arguments, such as a pattern.
     """
 
     function: str

@@ -11,7 +11,7 @@ from hindex.errors import PredicateError
 from hindex.expr import casts, functions, patterns
 from hindex.expr.coerce import (
     apply,
-    as_text,
+    as_string,
     cast_to,
     coerced,
     column,
@@ -147,14 +147,16 @@ class _Typer:
             case Literal():
                 return constant(node)
             case Arithmetic(op, left, right):
-                return functions.arithmetic(op.value, (self.value(left, below), self.value(right, below)))
+                return functions.type_arithmetic(
+                    op.value, (self.value(left, below), self.value(right, below))
+                )
             case Call(name, args):
-                rule = functions.RULES.get(name)
-                if rule is None:
+                function = functions.FUNCTIONS.get(name)
+                if function is None:
                     raise PredicateError(
-                        f"function {name} is not evaluated here; those that are: {', '.join(functions.RULES)}"
+                        f"function {name} is not evaluated here; those that are: {', '.join(functions.FUNCTIONS)}"
                     )
-                return rule(name, [self.value(arg, below) for arg in args])
+                return function.signature(name, [self.value(arg, below) for arg in args])
             case Cast(Literal(int() as number), to, is_literal=True):
                 return literal_constant(number, _TYPES[to])
             case Cast(child, to, is_try):
@@ -263,7 +265,7 @@ def rlike(value: Node, pattern: str) -> Node:
 def _text(value: Node, what: str) -> Node:
     if type_of(value).kind is Kind.BINARY:
         raise PredicateError(f"{what} is for strings, not for binary values; cast it to string")
-    return as_text(value)
+    return as_string(value)
 
 
 def _comparable(

@@ -27,7 +27,7 @@ from hindex.orc.reader.file_cache import VARIABLE as ORC_CACHE_VARIABLE
 from hindex.plan.modes import Mode
 from hindex.plan.reasons import Reason
 from hindex.sql import parse, parse_predicate, split
-from hindex.sql.functions import _CASTS, NAMES
+from hindex.sql.functions import CASTS, NAMES
 
 ROOT = Path(__file__).parents[2]
 PAGES = {
@@ -41,8 +41,8 @@ GUIDE = "\n".join(
     if name not in ("CONTRIBUTING.md", "docs/benchmarks.md", "docs/benchmark-tables.md")
 )
 
-#: Functions that are casts, which the page tells of by their types.
-CASTS = _CASTS.keys() - {"to_date"}
+#: Functions that are casts, which the page describes by their types.
+CAST_FUNCTIONS = CASTS.keys() - {"to_date"}
 _CODE = re.compile(r"`` (.+?) ``|``(.+?)``|`(.+?)`")
 
 
@@ -90,7 +90,7 @@ def test_modes() -> None:
 
 def test_functions() -> None:
     words = {code for code in codes(section("docs/sql.md", "Expressions")) if code.isidentifier()}
-    assert set(NAMES) - CASTS <= words
+    assert set(NAMES) - CAST_FUNCTIONS <= words
     # types of casts and settings are no functions
     assert {word for word in words if word.islower()} - set(NAMES) <= {"lower", "upper"}
 
