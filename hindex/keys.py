@@ -36,7 +36,7 @@ import pyarrow.compute as pc
 from hindex.domain import Key
 from hindex.orc.calendars import MICROS_PER_DAY
 from hindex.orc.metadata.types import INTEGER_KINDS, STRING_KINDS, Kind, OrcType
-from hindex.sql.dates import date_from_days, format_date
+from hindex.sql.string_values import date_from_days, format_date
 
 INT64_MIN = -(1 << 63)
 INT64_MAX = (1 << 63) - 1

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from hindex.sql.string_values import parse_date
+
 if TYPE_CHECKING:
     from sqlglot.expressions import Expr as Node
 
@@ -43,13 +45,8 @@ def _date(node: Node) -> datetime.date | None:
         or not isinstance(node.this, exp.Literal)
     ):
         return None
-    text = node.this.name
-    if not node.this.is_string or len(text) != 10:
-        return None
-    try:
-        return datetime.date.fromisoformat(text)
-    except ValueError:
-        return None
+    date = parse_date(node.this.name) if node.this.is_string else None
+    return date if isinstance(date, datetime.date) else None
 
 
 def _shifted(date: datetime.date, interval: exp.Interval, sign: int) -> datetime.date | None:

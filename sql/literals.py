@@ -9,12 +9,12 @@ import datetime
 import math
 import re
 import struct
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 
 from hindex.errors import ArgumentError
-from hindex.sql.dates import JAVA_BLANKS, parse_date
 from hindex.sql.predicate import NULL, Literal, LiteralKind
+from hindex.sql.string_values import parse_date, parse_double
 
 MAX_DECIMAL_DIGITS = 38
 # Far beyond any column's range, and below Python's limit for reading integers.
@@ -22,16 +22,6 @@ MAX_INTEGER_DIGITS = 1000
 
 _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)(E[+-]?\d{1,9})?(L|S|Y|D|F|BD)?", re.ASCII | re.IGNORECASE)
 _INTEGER_BITS = {"Y": 8, "S": 16, "": 32, "L": 64}
-
-_SPECIAL_DOUBLES = {
-    "nan": math.nan,
-    "inf": math.inf,
-    "+inf": math.inf,
-    "infinity": math.inf,
-    "+infinity": math.inf,
-    "-inf": -math.inf,
-    "-infinity": -math.inf,
-}
 
 
 class LiteralError(ArgumentError):
@@ -153,36 +143,30 @@ def cast(literal: Literal, to: str) -> Literal | None:
             return Literal(date, LiteralKind.DATE)
         case "TIMESTAMP" if isinstance(value, str):
             return Literal(value, LiteralKind.TIMESTAMP)
-        case "DOUBLE" | "FLOAT":
-            if literal.kind is LiteralKind.STRING and isinstance(value, str):
-                special = _SPECIAL_DOUBLES.get(value.strip(JAVA_BLANKS).lower())
-                if special is not None:
-                    return Literal(special, LiteralKind.DOUBLE)
-            exact = _exact_number(literal)
-            if to == "FLOAT" and exact is not None:
-                return Literal(_nearest_float32(exact), LiteralKind.DOUBLE)
-            approximate = value if isinstance(value, float) else None if exact is None else float(exact)
-            if approximate is None:
-                if literal.kind is LiteralKind.STRING:
-                    raise problem
-                return None
-            return Literal(_to_float32(approximate) if to == "FLOAT" else approximate, LiteralKind.DOUBLE)
+        case "DOUBLE" | "FLOAT" if isinstance(value, str) and literal.kind is LiteralKind.STRING:
+            number = parse_double(value)
+            if number is None:
+                raise problem
+            return Literal(_string_to_float32(value, number) if to == "FLOAT" else number, LiteralKind.DOUBLE)
+        case "DOUBLE" | "FLOAT" if isinstance(value, float):
+            return Literal(_to_float32(value) if to == "FLOAT" else value, LiteralKind.DOUBLE)
+        case "DOUBLE" | "FLOAT" if literal.kind in (LiteralKind.INTEGER, LiteralKind.DECIMAL):
+            assert isinstance(value, int | Decimal)
+            exact = Decimal(value)
+            return Literal(_nearest_float32(exact) if to == "FLOAT" else float(exact), LiteralKind.DOUBLE)
     return None
 
 
-def _exact_number(literal: Literal) -> Decimal | None:
-    """The value of an integer, a decimal, or a string that spells one of at most 38 digits."""
-    value = literal.value
-    if literal.kind in (LiteralKind.INTEGER, LiteralKind.DECIMAL) and isinstance(value, (int, Decimal)):
-        return Decimal(value)
-    if literal.kind is LiteralKind.STRING and isinstance(value, str):
-        text = value.strip(JAVA_BLANKS)
-        match = _NUMBER.fullmatch(text[1:] if text[:1] in "+-" else text)
-        if match is not None and not match[3] and len(text) <= MAX_INTEGER_DIGITS:
-            exact = Decimal(text)
-            # An exponent in the thousands would make a huge integer of a short text.
-            return exact if abs(exact.adjusted()) <= MAX_INTEGER_DIGITS else None
-    return None
+def _string_to_float32(text: str, number: float) -> float:
+    """Return the float that a string spells; ``number`` is the double that it spells."""
+    try:
+        exact = Decimal(text.strip().rstrip("fFdD"))
+    except InvalidOperation:
+        # a hexadecimal number, or a name of infinity
+        return _to_float32(number)
+    if not exact.is_finite() or abs(exact.adjusted()) > MAX_INTEGER_DIGITS:
+        return _to_float32(number)
+    return _nearest_float32(exact)
 
 
 def _integer(digits: str) -> int:

@@ -17,7 +17,7 @@ from decimal import Decimal
 from typing import TypeAlias
 
 from hindex.errors import ArgumentError, ArgumentTypeError
-from hindex.sql.dates import format_date
+from hindex.sql.string_values import format_date
 from hindex.sql.words import KEYWORDS
 
 LiteralValue = bool | int | Decimal | float | str | datetime.date | bytes | None

@@ -9,7 +9,6 @@ from typing import Any
 
 from hindex.api.conditions import literal
 from hindex.errors import PredicateError
-from hindex.expr.casting import timestamp_text
 from hindex.spark.session import session_time_zones
 from hindex.sql.functions import call
 from hindex.sql.predicate import (
@@ -34,6 +33,7 @@ from hindex.sql.predicate import (
     compare,
     is_null,
 )
+from hindex.sql.string_values import format_timestamp
 
 _REMEDY = (
     "write the condition as SQL text or with hindex.col(...), or filter the DataFrame of scan(...).to_spark()"
@@ -174,7 +174,7 @@ def _timestamp(value: Any) -> Literal:  # noqa: ANN401
     java: Any = session._jvm
     micros = java.org.apache.spark.sql.catalyst.util.DateTimeUtils.fromJavaTimestamp(value)
     zone = "" if session_time_zones(session).is_session_utc else "Z"
-    return Literal(timestamp_text(micros) + zone, LiteralKind.TIMESTAMP)
+    return Literal(format_timestamp(micros) + zone, LiteralKind.TIMESTAMP)
 
 
 def _sequence(items: Any) -> list[Any]:  # noqa: ANN401

@@ -26,7 +26,7 @@ from hindex.orc.metadata.statistics import (
 from hindex.orc.metadata.stripe import StreamKind, Stripe
 from hindex.orc.reader.file_indexes import FileIndexes
 from hindex.proto import orc_metadata_pb2 as pb
-from hindex.sql.dates import format_date
+from hindex.sql.string_values import format_date
 
 _WRITERS = {0: "ORC Java", 1: "ORC C++", 2: "Presto", 3: "Scritchley Go", 4: "Trino", 5: "cuDF"}
 #: The latest fix in each version of the Java writer.

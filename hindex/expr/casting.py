@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from hindex.errors import PredicateError
-from hindex.expr import arithmetic, casts
+from hindex.expr import arithmetic
 from hindex.expr.nodes import unscaled
 from hindex.expr.vector import (
     CannotEvaluate,
@@ -26,7 +26,18 @@ from hindex.expr.vector import (
 )
 from hindex.orc.calendars import MICROS_PER_DAY
 from hindex.orc.metadata.types import INTEGER_KINDS, Kind, OrcType
-from hindex.sql.dates import date_from_days, format_date
+from hindex.sql.string_values import (
+    date_from_days,
+    format_date,
+    format_timestamp,
+    parse_bigint,
+    parse_boolean,
+    parse_days,
+    parse_decimal,
+    parse_double,
+    parse_wall_clock,
+    trim_blanks,
+)
 
 _FLOATING = frozenset({Kind.FLOAT, Kind.DOUBLE})
 _NUMBERS = INTEGER_KINDS | _FLOATING
@@ -95,7 +106,7 @@ def _to_integer(to: OrcType, value: Vector) -> Vector:
     if kind is Kind.STRING:
 
         def read(text: str) -> int:
-            found = casts.to_bigint(text)
+            found = parse_bigint(text)
             if found is None or not least <= found <= greatest:
                 raise _unreadable(text, to)
             return found
@@ -125,7 +136,7 @@ def _to_floating(to: OrcType, value: Vector) -> Vector:
     if kind is Kind.STRING:
 
         def read(text: str) -> float:
-            found = casts.to_double(text)
+            found = parse_double(text)
             if found is None:
                 raise _unreadable(text, to)
             return found
@@ -140,7 +151,7 @@ def _to_decimal(to: OrcType, value: Vector) -> Vector:
         return by_value(to, (value,), lambda number: arithmetic.fitted(Decimal(number), to))
 
     def read(text: str) -> Decimal:
-        found = casts.to_decimal(text, to.precision, to.scale)
+        found = parse_decimal(text, to.precision, to.scale)
         if found is None:
             raise _unreadable(text, to)
         return unscaled(found, to.scale)
@@ -153,7 +164,7 @@ def _to_boolean(to: OrcType, value: Vector) -> Vector:
     if kind is Kind.STRING:
 
         def read(text: str) -> bool:
-            found = casts.to_boolean(text)
+            found = parse_boolean(text)
             if found is None:
                 raise _unreadable(text, to)
             return found
@@ -178,22 +189,13 @@ def _to_string(to: OrcType, value: Vector) -> Vector:
         case Kind.DATE | Kind.TIMESTAMP:
             is_date = value.type.kind is Kind.DATE
             whole = Vector(value.type, value.array.cast(pa.int32() if is_date else pa.int64()))
-            return by_value(to, (whole,), date_text if is_date else timestamp_text)
+            return by_value(to, (whole,), _format_days if is_date else format_timestamp)
         case _:
             return by_value(to, (value,), str)
 
 
-def date_text(days: int) -> str:
-    """A date as Spark prints it."""
+def _format_days(days: int) -> str:
     return format_date(date_from_days(days))
-
-
-def timestamp_text(micros: int) -> str:
-    """A timestamp as Spark prints it: without zeros at the end of the fraction."""
-    days, rest = divmod(micros, MICROS_PER_DAY)
-    seconds, fraction = divmod(rest, 1_000_000)
-    clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
-    return f"{date_text(days)} {clock}" + (f".{fraction:06d}".rstrip("0") if fraction else "")
 
 
 def _to_date(to: OrcType, value: Vector) -> Vector:
@@ -201,7 +203,7 @@ def _to_date(to: OrcType, value: Vector) -> Vector:
         return of_numbers(to, value.numbers // MICROS_PER_DAY, value.valid)
 
     def read(text: str) -> int:
-        found = casts.to_days(text)
+        found = parse_days(text)
         if found is None:
             raise _unreadable(text, to)
         return found
@@ -218,9 +220,9 @@ def _to_timestamp(to: OrcType, value: Vector) -> Vector:
         return of_numbers(to, np.where(beyond, 0, micros) * MICROS_PER_DAY, value.valid, errors)
 
     def read(text: str) -> int:
-        clock = casts.to_wall_clock(text)
+        clock = parse_wall_clock(text)
         if clock is None:
-            if ":" in text or casts.trim(text)[:1] == "T":
+            if ":" in text or trim_blanks(text)[:1] == "T":
                 raise PredicateError(
                     f"{text!r} is not read as a timestamp here; write a date and a time, or filter with Spark on "
                     "scan(...).to_spark()"

@@ -13,7 +13,6 @@ from decimal import Decimal
 import pyarrow as pa
 
 from hindex.errors import PredicateError
-from hindex.expr import casts
 from hindex.expr.casting import can_cast
 from hindex.expr.nodes import (
     BINARY,
@@ -33,6 +32,7 @@ from hindex.expr.nodes import (
 from hindex.expr.spark_types import MAX_PRECISION, Family, SparkType, column_type, wider
 from hindex.keys import INT64_MAX, INT64_MIN
 from hindex.orc.metadata.types import INTEGER_KINDS, Kind, OrcType
+from hindex.sql.string_values import is_epoch, is_named_time
 
 REMEDY = "filter with Spark on scan(...).to_spark()"
 
@@ -97,10 +97,10 @@ def cast_to(node: Node, to: OrcType, *, is_try: bool = False) -> Node:
         to in (DATE, TIMESTAMP)
         and isinstance(node, Constant)
         and isinstance(node.value, str)
-        and casts.is_named_time(node.value)
+        and is_named_time(node.value)
     ):
         # Spark's optimizer reads these names where it knows the text; in the values of a column they are no times
-        if casts.is_epoch(node.value):
+        if is_epoch(node.value):
             return Constant(0, to)
         raise PredicateError(f"{node.value[:60]!r} is not read as a time here; write a date, or {REMEDY}")
     if not can_cast(of, to):

@@ -8,7 +8,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import assert_never
 
 from hindex.errors import PredicateError
-from hindex.expr import casts, functions, patterns
+from hindex.expr import functions, patterns
 from hindex.expr.coerce import (
     apply,
     as_string,
@@ -65,6 +65,7 @@ from hindex.sql.predicate import (
     TruthValue,
     operands,
 )
+from hindex.sql.string_values import WallClock, date_to_days, is_epoch, parse_wall_clock
 from hindex.validation import is_utf8
 
 #: Deeper expressions could exhaust the stack.
@@ -350,9 +351,9 @@ def constant(literal: Literal) -> Constant:
         case LiteralKind.BINARY, bytes():
             return literal_constant(value, BINARY)
         case LiteralKind.DATE, int() | datetime.date():
-            return literal_constant(casts.days_of(value), DATE)
+            return literal_constant(date_to_days(value), DATE)
         case LiteralKind.TIMESTAMP, str():
-            clock = casts.WallClock(0) if casts.is_epoch(value) else casts.to_wall_clock(value)
+            clock = WallClock(0) if is_epoch(value) else parse_wall_clock(value)
             if clock is None or clock.zone is not None:
                 raise PredicateError(
                     f"the literal {literal} is not a wall clock time, which timestamps within expressions are; write "

@@ -16,7 +16,6 @@ from fractions import Fraction
 
 from hindex.domain import Domain, Key, Range
 from hindex.errors import PredicateError
-from hindex.expr import casts
 from hindex.expr.spark_types import Family, SparkType, column_type, exact_decimal, literal_type, wider
 from hindex.keys import (
     INT64_MAX,
@@ -31,7 +30,19 @@ from hindex.keys import (
 from hindex.orc.calendars import MICROS_PER_DAY
 from hindex.orc.metadata.types import INTEGER_KINDS, Kind, OrcType
 from hindex.plan.like import prefix_domain
+from hindex.plan.time_zones import has_midnight, parse_time_zone, to_instant
 from hindex.sql.predicate import ComparisonOp, Literal, LiteralKind
+from hindex.sql.string_values import (
+    WallClock,
+    date_to_days,
+    is_epoch,
+    parse_bigint,
+    parse_boolean,
+    parse_days,
+    parse_decimal,
+    parse_double,
+    parse_wall_clock,
+)
 from hindex.validation import is_utf8
 
 Span = tuple[int | None, int | None]
@@ -360,26 +371,26 @@ def _cast_literal(data_type: OrcType, common: SparkType, literal: Literal, zone:
     found: int | None = None
     match common.family:
         case Family.INTEGER:
-            found = casts.to_bigint(value) if isinstance(value, str) else _integer(value)
+            found = parse_bigint(value) if isinstance(value, str) else _integer(value)
         case Family.BOOLEAN:
-            truth = casts.to_boolean(value) if isinstance(value, str) else value
+            truth = parse_boolean(value) if isinstance(value, str) else value
             found = None if truth is None else int(truth is True)
         case Family.DOUBLE:
-            number = casts.to_double(value) if isinstance(value, str) else _double(value)
+            number = parse_double(value) if isinstance(value, str) else _double(value)
             found = None if number is None else float_key(number)
         case Family.DECIMAL:
             assert isinstance(value, str | int | Decimal)
             found = (
-                casts.to_decimal(value, common.precision, common.scale)
+                parse_decimal(value, common.precision, common.scale)
                 if isinstance(value, str)
                 else _unscaled(value, common.scale)
             )
         case Family.DATE:
             assert isinstance(value, str | int | datetime.date)
             if isinstance(value, str):
-                found = 0 if casts.is_epoch(value) else casts.to_days(value)
+                found = 0 if is_epoch(value) else parse_days(value)
             else:
-                found = casts.days_of(value)
+                found = date_to_days(value)
         case Family.TIMESTAMP:
             assert isinstance(value, str | int | datetime.date)
             found = _cast_timestamp(data_type, literal, value, zone)
@@ -396,12 +407,12 @@ def _cast_timestamp(
     data_type: OrcType, literal: Literal, value: str | int | datetime.date, zone: datetime.tzinfo
 ) -> int | None:
     if isinstance(value, str):
-        clock = casts.WallClock(0) if casts.is_epoch(value) else casts.to_wall_clock(value)
+        clock = WallClock(0) if is_epoch(value) else parse_wall_clock(value)
         if clock is None:
             return None
     else:
-        clock = casts.WallClock(casts.days_of(value) * MICROS_PER_DAY)
-        if data_type.kind is Kind.TIMESTAMP_INSTANT and not casts.has_midnight(clock.micros, zone):
+        clock = WallClock(date_to_days(value) * MICROS_PER_DAY)
+        if data_type.kind is Kind.TIMESTAMP_INSTANT and not has_midnight(clock.micros, zone):
             raise PredicateError(
                 f"the day of the literal {_shown(literal)} does not begin at midnight in the time zone {str(zone)!r}; "
                 "write a timestamp literal"
@@ -413,8 +424,8 @@ def _cast_timestamp(
                 "wall clock times without one; write the wall clock time without the zone"
             )
         return clock.micros
-    written = zone if clock.zone is None else casts.zone_of(clock.zone)
-    instant = None if written is None else casts.to_instant(clock.micros, written)
+    written = zone if clock.zone is None else parse_time_zone(clock.zone)
+    instant = None if written is None else to_instant(clock.micros, written)
     if instant is None:
         raise PredicateError(
             f"the time zone {clock.zone or str(zone)!r} of the literal {_shown(literal)} is not known for "

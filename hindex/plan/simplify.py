@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from hindex.domain import Domain
-from hindex.expr.casting import timestamp_text
 from hindex.expr.nodes import DATE, TIMESTAMP, Apply, Column, Constant, Node
 from hindex.expr.spark_types import column_type
 from hindex.keys import key_limits
@@ -19,8 +18,8 @@ from hindex.orc.calendars import MICROS_PER_DAY, days_from_civil
 from hindex.orc.metadata.types import INTEGER_KINDS, Kind, OrcType
 from hindex.plan.like import prefix_domain
 from hindex.plan.literals import comparison_domain, membership_domain
-from hindex.sql.dates import date_from_days
 from hindex.sql.predicate import ComparisonOp, Literal, LiteralKind
+from hindex.sql.string_values import date_from_days, format_timestamp
 
 #: A column, and the values of it for which a condition is TRUE.
 ColumnDomain = tuple[Column, Domain]
@@ -153,7 +152,7 @@ def _literal(constant: Constant) -> Literal | None:
     if isinstance(value, int) and of == DATE:
         return Literal(date_from_days(value), LiteralKind.DATE)
     if isinstance(value, int) and of == TIMESTAMP:
-        return Literal(timestamp_text(value), LiteralKind.TIMESTAMP)
+        return Literal(format_timestamp(value), LiteralKind.TIMESTAMP)
     kinds = {
         Kind.BOOLEAN: LiteralKind.BOOLEAN,
         Kind.DECIMAL: LiteralKind.DECIMAL,

@@ -17,7 +17,7 @@ from hindex.domain import Key
 from hindex.keys import INT64_MAX, INT64_MIN, decimal_key, float_key, key_limits, pad_char
 from hindex.orc.calendars import MICROS_PER_DAY, MICROS_PER_SECOND
 from hindex.orc.metadata.types import INTEGER_KINDS, Kind, OrcType
-from hindex.sql.dates import date_from_days, days_from_date
+from hindex.sql.string_values import date_from_days, days_from_date
 
 INT = OrcType(Kind.INT)
 LONG = OrcType(Kind.LONG)

@@ -12,7 +12,6 @@ from sqlglot.dialects.spark import Spark
 
 from hindex.errors import StatementError
 from hindex.sql import parse, parse_predicate
-from hindex.sql.dates import date_from_days, format_date, parse_date
 from hindex.sql.predicate import (
     CAST_TYPES,
     Arithmetic,
@@ -54,6 +53,7 @@ from hindex.sql.statements import (
     Statement,
     TableRef,
 )
+from hindex.sql.string_values import date_from_days, format_date, parse_date
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.text(
     "\\'\"`%_;-/*\n\r\t\0 ab017uU{#", max_size=12
