@@ -1,4 +1,4 @@
-"""SQL text to typed statements and predicates; the only room that knows sqlglot.
+"""SQL text to typed statements and predicates; the only package that uses sqlglot.
 
 Names load on first use, so that :mod:`hindex.sql.predicate` and :mod:`hindex.sql.statements` cost no parser.
 """
@@ -21,7 +21,7 @@ def __getattr__(name: str) -> object:
     if name in __all__:
         from importlib import import_module
 
-        found: object = getattr(import_module("hindex.sql.parsing"), name)
-        globals()[name] = found
-        return found
+        function: object = getattr(import_module("hindex.sql.parsing"), name)
+        globals()[name] = function
+        return function
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

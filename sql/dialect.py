@@ -13,8 +13,7 @@ from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ErrorLevel
 
-from hindex.sql.convert import to_predicate
-from hindex.sql.convert_values import FILTER_WITH_SPARK, WRITTEN
+from hindex.sql.convert import FILTER_WITH_SPARK, WRITTEN, to_predicate
 from hindex.sql.lexer import SqlSyntaxError, check_nesting, spark_tokens
 from hindex.sql.predicate import ColumnRef, Predicate
 from hindex.sql.statements import Statement, TableRef
@@ -23,14 +22,14 @@ from hindex.sql.words import KEYWORDS
 _NAME = re.compile(r"[^\W\d]\w*")
 _OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET)
 _CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET)
-#: So much of an expression is shown in a message.
+#: Messages show so many characters of an expression.
 _SHOWN = 60
 _QUOTED = (TokenType.STRING, TokenType.IDENTIFIER)
-# What cannot begin a condition, and what sqlglot would not notice until its end.
+# Operators that cannot begin a condition; sqlglot would report them at its end.
 _OPERATORS = frozenset({"=", "==", "<>", "!=", "<", "<=", ">", ">=", "<=>", "AND", "OR"})
-# What may follow a column, and tells that a word before it is one.
+# Words and signs that may follow a column: a word before one is a column.
 _AFTER_COLUMNS = _OPERATORS | {",", ".", ")", "IN", "IS", "LIKE", "RLIKE", "BETWEEN", "FROM"}
-# Words that begin what may follow a name, so they are names only in backquotes.
+# Words that begin the clause after a name, so they are names only in backquotes.
 _CLAUSE_WORDS = frozenset({"FROM", "IN", "LIMIT", "ON", "SELECT", "USING", "WHERE", "WITH"})
 
 
@@ -83,11 +82,11 @@ class HindexParser(MarkingParser):
         TokenType.IN: lambda self, this: self.in_list(this),
     }
 
-    # Every function is a name with arguments: which ones there are is told by hindex.sql.functions.
+    # Every function is a name with arguments; hindex.sql.functions lists them.
     FUNCTIONS: ClassVar = {}
 
-    #: Who can do what is refused here.
-    elsewhere: str = FILTER_WITH_SPARK
+    #: How to run what is refused here, for messages.
+    alternative: str = FILTER_WITH_SPARK
 
     # IF without parentheses would be taken for a procedural statement, with a warning on the log.
     NO_PAREN_FUNCTION_PARSERS: ClassVar = {
@@ -103,9 +102,9 @@ class HindexParser(MarkingParser):
 
     def raise_error(self, message: str, token: Token | None = None) -> None:
         if message.startswith("Expecting "):
-            self.fail(f"expected {message.removeprefix('Expecting ')}, found {self.found()}")
+            self.fail(f"expected {message.removeprefix('Expecting ')}, found {self.token_text()}")
         self.fail(
-            f"expected an expression, found {self.found()}{self.in_backquotes()}"
+            f"expected an expression, found {self.token_text()}{self.backquote_hint()}"
             if not self.at_end
             else "expected an expression, found the end"
         )
@@ -113,10 +112,10 @@ class HindexParser(MarkingParser):
     # Versions of sqlglot differ in what they pass.
     def expression(self, *arguments: Any, **named: Any) -> Any:  # noqa: ANN401
         node = super().expression(*arguments, **named)
-        # Nodes without arguments (CURRENT_DATE, a parameter) have no part that would tell their position.
+        # Nodes without arguments (CURRENT_DATE, a parameter) have no part with a position.
         return node if node.args else node.update_positions(self._prev)
 
-    # Reading tokens: what statement functions are written with.
+    # Tokens: the functions that parse statements use these.
 
     @property
     def at_end(self) -> bool:
@@ -130,12 +129,12 @@ class HindexParser(MarkingParser):
         return int(self._prev.end) + 1 if self._prev else len(self.sql)
 
     def written(self, token: Token | None = None) -> str:
-        """A token as it stands in the text, by default the current one."""
+        """Return a token as it is written, by default the current one."""
         token = token or self._curr
         return self.sql[token.start : token.end + 1] if token else ""
 
-    def found(self) -> str:
-        """The current token for a message."""
+    def token_text(self) -> str:
+        """Return the current token for a message."""
         if self.at_end:
             return "the end"
         is_quoted = self._curr.token_type in _QUOTED
@@ -148,17 +147,17 @@ class HindexParser(MarkingParser):
         raise SqlSyntaxError(message, self.offset if offset is None else offset)
 
     def unsupported(self, message: str, offset: int | None = None) -> NoReturn:
-        """Refuses what Spark would accept and hindex does not."""
+        """Refuse SQL that Spark accepts and hindex does not."""
         raise SqlSyntaxError(message, self.offset if offset is None else offset, unsupported=True)
 
     def word(self) -> str:
-        """The current token in upper case where it is an unquoted word, otherwise an empty string."""
+        """Return the current token in upper case if it is an unquoted word, otherwise an empty string."""
         if self.at_end or self._curr.token_type in _QUOTED:
             return ""
         return self.written().upper()
 
     def accept(self, *words: str) -> bool:
-        """Consumes these unquoted words or signs if they come next, all or none."""
+        """Consume these unquoted words or signs if they come next, all or none."""
         start = self._index
         for expected in words:
             if self.word() != expected:
@@ -168,17 +167,17 @@ class HindexParser(MarkingParser):
         return True
 
     def accept_any(self, *words: str) -> bool:
-        """Consumes the next unquoted word or sign if it is one of these."""
+        """Consume the next unquoted word or sign if it is one of these."""
         if self.word() not in words:
             return False
         self._advance()
         return True
 
     def expect(self, *words: str) -> None:
-        """Consumes these unquoted words or signs, each must come next."""
+        """Consume these unquoted words or signs, each must come next."""
         for expected in words:
             if not self.accept(expected):
-                self.fail(f"expected {expected}, found {self.found()}{self.meant(expected)}")
+                self.fail(f"expected {expected}, found {self.token_text()}{self.suggest(expected)}")
 
     @property
     def following(self) -> str:
@@ -186,7 +185,7 @@ class HindexParser(MarkingParser):
         return str(self._next.text).upper() if self._next else ""
 
     def closest(self, *words: str, cutoff: float = 0.6) -> str:
-        """The one of these that the current word is a misspelling of, or an empty string.
+        """Return the word that the current token misspells, or an empty string.
 
         :param cutoff: how alike they have to be, from 0 to 1.
         """
@@ -195,23 +194,23 @@ class HindexParser(MarkingParser):
         close = get_close_matches(self.word(), words, n=1, cutoff=cutoff) if self.word() not in words else []
         return close[0] if close else ""
 
-    def meant(self, *words: str) -> str:
-        """A suggestion where the current word is a misspelling of one of these."""
+    def suggest(self, *words: str) -> str:
+        """Return a suggestion if the current token misspells one of some words."""
         close = self.closest(*words)
         return f"; did you mean {close}?" if close else ""
 
-    def in_backquotes(self) -> str:
-        """A remark where a word of SQL seems to be the name of a column."""
+    def backquote_hint(self) -> str:
+        """Return a remark if a keyword seems to be the name of a column."""
         if self.word() not in KEYWORDS or self.following not in _AFTER_COLUMNS:
             return ""
         return f"; a column of that name is written `{self.written()}`"
 
-    def unquoted(self) -> str:
-        """A remark where a text in double quotes seems to be a name, as other databases write it."""
+    def double_quote_hint(self) -> str:
+        """Return a remark if a string in double quotes seems to be a name, as other databases write it."""
         return "; a name is written in `backquotes`" if self.written()[:1] == '"' else ""
 
     def string(self) -> str | None:
-        """Consumes a string in single or double quotes if one comes next."""
+        """Consume a string in single or double quotes if one comes next."""
         if self.at_end or self._curr.token_type is not TokenType.STRING:
             return None
         text = str(self._curr.text)
@@ -231,33 +230,33 @@ class HindexParser(MarkingParser):
         )
 
     def text_from(self, offset: int) -> str:
-        """The text from an offset to the end of the token consumed last."""
+        """Return the text from an offset to the end of the last consumed token."""
         return self.sql[offset : self._prev.end + 1]
 
     def text_until(self, offset: int, *words: str) -> str:
-        """The text from the token at an offset, consumed or not, to the next of some words outside of parentheses.
+        """Return the text from an offset to the next of some words outside of parentheses.
 
         Blanks are made one, and a long text is cut.
         """
         depth = 0
         pieces: list[str] = []
-        behind: Token | None = None
+        previous: Token | None = None
         for token in self._tokens:
             if token.start < offset:
                 continue
             depth -= token.token_type in _CLOSING
             is_word = token.token_type not in _QUOTED and token.text.upper() in words
-            if depth < 0 or (not depth and behind is not None and is_word):
+            if depth < 0 or (not depth and previous is not None and is_word):
                 break
             depth += token.token_type in _OPENING
-            is_apart = behind is not None and behind.end + 1 < token.start
-            pieces.append(" " * is_apart + self.written(token))
-            behind = token
+            has_gap = previous is not None and previous.end + 1 < token.start
+            pieces.append(" " * has_gap + self.written(token))
+            previous = token
         text = "".join(pieces)
         return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 
     def number_text(self) -> str:
-        """Consumes an unsigned number as written if one comes next."""
+        """Consume an unsigned number as written if one comes next."""
         if not self._curr or self._curr.token_type is not TokenType.NUMBER:
             return ""
         text = self.written()
@@ -265,7 +264,7 @@ class HindexParser(MarkingParser):
         return text
 
     def whole_number(self, *, or_argument: bool = False) -> int | None:
-        """Consumes an unsigned whole number of at most 18 digits if one comes next.
+        """Consume an unsigned whole number of at most 18 digits if one comes next.
 
         :param or_argument: take one that is bound to a parameter, too.
         """
@@ -276,8 +275,8 @@ class HindexParser(MarkingParser):
         self._advance()
         return int(text)
 
-    def identifier(self, what: str) -> str:
-        """Consumes a name, plain or in backquotes; ``what`` names it in the message."""
+    def identifier(self, subject: str) -> str:
+        """Consume a name, plain or in backquotes; ``subject`` names it in the message."""
         token = self._curr
         if token and token.token_type is TokenType.IDENTIFIER:
             name = str(token.text)
@@ -286,68 +285,69 @@ class HindexParser(MarkingParser):
             if self.word() in _CLAUSE_WORDS:
                 name = ""
         if not name:
-            self.fail(f"expected {what}, found {self.found()}{self.in_backquotes() or self.unquoted()}")
+            self.fail(
+                f"expected {subject}, found {self.token_text()}{self.backquote_hint() or self.double_quote_hint()}"
+            )
         self._advance()
         return name
 
-    def name(self, what: str) -> str:
-        """Consumes a name that may also stand in quotes."""
+    def name(self, subject: str) -> str:
+        """Consume a name that may also stand in quotes."""
         text = self.string()
         if text == "":
-            self.fail(f"{what} is empty", self._prev.start)
-        return text if text is not None else self.identifier(what)
+            self.fail(f"{subject} is empty", self._prev.start)
+        return text if text is not None else self.identifier(subject)
 
     def column(self) -> ColumnRef:
-        """Consumes a column with dotted steps."""
+        """Consume a column with dotted steps."""
         parts = [self.identifier("a column")]
         while self.accept("."):
             parts.append(self.identifier("a column"))
         return ColumnRef(tuple(parts))
 
     def table(self) -> TableRef:
-        """Consumes a table: a quoted path or URI, ``orc.`path```, or a catalog name."""
+        """Consume a table: a quoted path or URI, ``orc.`path```, or a catalog name."""
         start = self.offset
         text = self.string()
         if text is not None:
             if not text:
                 self.fail("the path is empty", start)
             return TableRef.path(text)
-        what = "a table: a quoted path or a name"
-        parts = [self.identifier(what)]
+        subject = "a table: a quoted path or a name"
+        parts = [self.identifier(subject)]
         while self.accept("."):
-            parts.append(self.identifier(what))
+            parts.append(self.identifier(subject))
         if len(parts) == 2 and self._prev.token_type is TokenType.IDENTIFIER:
             if parts[0].upper() == "ORC":
                 return TableRef.path(parts[1])
             if TableRef.name(*parts).other_format and "/" in parts[1]:
                 self.unsupported(f"format {parts[0]}; hindex reads tables of ORC files", start)
         if self.word() in ("/", ":", "-", "~", "\\"):
-            self.fail(f"unexpected {self.found()} in a table's name; put a path into quotes")
+            self.fail(f"unexpected {self.token_text()} in a table's name; put a path into quotes")
         return TableRef.name(*parts)
 
     def predicate(self) -> Predicate:
-        """Consumes a condition."""
-        return to_predicate(self.condition(), self.sql, self.elsewhere)
+        """Consume a condition."""
+        return to_predicate(self.condition(), self.sql, self.alternative)
 
     def condition(self) -> exp.Expression:
-        """Consumes a condition, as it is written."""
+        """Consume a condition, as it is written."""
         start = self.offset
         if self.word() in _OPERATORS:
-            self.fail(f"expected a condition, found {self.found()}")
+            self.fail(f"expected a condition, found {self.token_text()}")
         node: Any = self._parse_disjunction()
         if node is None:
-            self.fail(f"expected a condition, found {self.found()}{self.in_backquotes()}", start)
+            self.fail(f"expected a condition, found {self.token_text()}{self.backquote_hint()}", start)
         return cast("exp.Expression", node)
 
     def end(self) -> None:
-        """Refuses anything that is left."""
+        """Refuse further tokens."""
         if not self.at_end:
-            self.fail(
-                f"unexpected {self.found()}{self.meant('AND', 'OR', 'LIMIT', 'WHERE') or self._unjoined()}"
-            )
+            hint = self.suggest("AND", "OR", "LIMIT", "WHERE") or self._conjunction_hint()
+            self.fail(f"unexpected {self.token_text()}{hint}")
 
-    def _unjoined(self) -> str:
-        """A remark where what is left seems to be the rest of a name, or to be joined as other languages do it."""
+    def _conjunction_hint(self) -> str:
+        """Return a remark if the next tokens seem to be the rest of a name, or another condition joined by ``&&``."""
         if self.word() == "&&":
             return "; conditions are joined by AND"
         is_rest = self._prev.token_type is TokenType.VAR and self.is_name and self.following in _OPERATORS
@@ -358,11 +358,11 @@ class HindexParser(MarkingParser):
         )
 
     def in_list(self, this: exp.Expression | None) -> exp.Expression:
-        """``(literal, ...)`` behind IN; plain literals take a short way, so that long lists are fast."""
+        """Parse ``(value, ...)`` after IN; plain literals bypass the expression parser, so that long lists are fast."""
         if not self.accept("("):
-            self.fail(f"expected ( after IN, found {self.found()}")
+            self.fail(f"expected ( after IN, found {self.token_text()}")
         if self.word() in ("SELECT", "WITH", "FROM", "VALUES"):
-            self.unsupported(f"subquery: list the values; {self.elsewhere}")
+            self.unsupported(f"subquery: list the values; {self.alternative}")
         items: list[exp.Expression] = []
         while True:
             token, following = self._curr, self._next
@@ -374,21 +374,21 @@ class HindexParser(MarkingParser):
             else:
                 item: Any = self._parse_disjunction()
                 if item is None:
-                    self.fail(f"expected a value, found {self.found()}")
+                    self.fail(f"expected a value, found {self.token_text()}")
                 items.append(item)
             if self.accept(")"):
                 return exp.In(this=this, expressions=items)
             if not self.accept(","):
-                self.fail(f"expected , or ) in the list of IN, found {self.found()}")
+                self.fail(f"expected , or ) in the list of IN, found {self.token_text()}")
 
 
 class PredicateParser(HindexParser):
     """Parses a condition alone."""
 
     def _parse_statement(self) -> exp.Expression | None:
-        if self.word() in ("SELECT", "WHERE") and not self.in_backquotes():
+        if self.word() in ("SELECT", "WHERE") and not self.backquote_hint():
             self.fail(
-                f"expected a condition, found {self.found()}: write what would stand behind WHERE, as in age > 20"
+                f"expected a condition, found {self.token_text()}: write the text after WHERE, as in age > 20"
             )
         predicate = self.predicate()
         self.end()
@@ -414,10 +414,10 @@ class Hindex(Spark):
 
 
 def new_parser(kind: type[HindexParser]) -> HindexParser:
-    """A parser that stops at the first error."""
+    """Return a parser that stops at the first error."""
     return kind(dialect=Hindex, error_level=ErrorLevel.IMMEDIATE)
 
 
 def new_spark_parser() -> SparkParser:
-    """A parser of what Spark itself is told, that stops at the first error."""
+    """Return a parser of Spark's own dialect that stops at the first error."""
     return MarkingParser(dialect=Spark, error_level=ErrorLevel.IMMEDIATE)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def statement(parser: HindexParser) -> Statement:
-    """Parses the statement that begins at the current token."""
+    """Parse the statement that begins at the current token."""
     for words, parse in STATEMENTS.items():
         if parser.accept(*words.split()):
             return parse(parser)
@@ -31,42 +31,42 @@ def statement(parser: HindexParser) -> Statement:
     if word in first:
         second = list(dict.fromkeys(words.split()[1] for words in STATEMENTS if words.split()[0] == word))
         parser.accept(word)
-        what = f"expected {' or '.join(second)} after {word}, found {parser.found()}"
-        parser.fail(what + (parser.meant(*second) or _no_changes(parser, word) or _remedy(parser, word)))
-    known = ", ".join(HELP)
-    if _is_other(parser):
-        parser.fail(f"unknown statement {parser.found()}: {NO_CHANGES}; it knows {known}")
-    close = parser.closest(*first, *sorted(_OTHERS))
-    if close in _OTHERS and parser.closest(close, cutoff=_OTHERS_CUTOFF):
-        parser.fail(f"unknown statement {parser.found()}; did you mean {close}? {NO_CHANGES}")
-    if word in _SAID_SO and parser.following in ("INDEX", "INDEXES"):
-        parser.fail(f"unknown statement {parser.found()}; {_SAID_SO[word]}")
-    meant = f"; did you mean {close}?" if close in first else f"; hindex knows {known}"
-    return parser.fail(f"unknown statement {parser.found()}{meant}")
+        message = f"expected {' or '.join(second)} after {word}, found {parser.token_text()}"
+        parser.fail(message + (parser.suggest(*second) or _write_hint(parser, word) or _hint(parser, word)))
+    statements = ", ".join(HELP)
+    if _is_write(parser):
+        parser.fail(f"unknown statement {parser.token_text()}: {NO_CHANGES}; it knows {statements}")
+    close = parser.closest(*first, *sorted(_WRITE_WORDS))
+    if close in _WRITE_WORDS and parser.closest(close, cutoff=_WRITE_WORDS_CUTOFF):
+        parser.fail(f"unknown statement {parser.token_text()}; did you mean {close}? {NO_CHANGES}")
+    if word in _OTHER_SPELLINGS and parser.following in ("INDEX", "INDEXES"):
+        parser.fail(f"unknown statement {parser.token_text()}; {_OTHER_SPELLINGS[word]}")
+    meant = f"; did you mean {close}?" if close in first else f"; hindex knows {statements}"
+    return parser.fail(f"unknown statement {parser.token_text()}{meant}")
 
 
-def _no_changes(parser: HindexParser, first: str) -> str:
-    """A remark where a statement of Spark's goes on that changes tables."""
+def _write_hint(parser: HindexParser, first: str) -> str:
+    """Return a remark if the tokens begin a statement of Spark that changes tables."""
     changes = not parser.at_end if first == "UPDATE" else first in _CHANGING and parser.word() in _CHANGED
     return f": {NO_CHANGES}" if changes else ""
 
 
-def _remedy(parser: HindexParser, first: str) -> str:
+def _hint(parser: HindexParser, first: str) -> str:
     """Return the remedy for a statement of another database, by its first word."""
     if first in ("DESCRIBE", "DESC") or (first == "SHOW" and parser.word() in ("COLUMNS", "CREATE")):
-        return _OF_TABLES
+        return _SCHEMA_HINT
     if first == "CREATE" and parser.following == "INDEX":
         return "; the type follows the name: CREATE INDEX name USING bitmap ON table (column)"
     return ""
 
 
-def _is_other(parser: HindexParser) -> bool:
-    """Return True if one of the words, or a pair of words in one or two tokens, comes next."""
-    return not _OTHERS.isdisjoint(parser.word().split()[:1])
+def _is_write(parser: HindexParser) -> bool:
+    """Return True if a word comes next that begins a statement which changes tables."""
+    return not _WRITE_WORDS.isdisjoint(parser.word().split()[:1])
 
 
 def explain(parser: HindexParser) -> Explain:
-    """``EXPLAIN [ANALYZE] SELECT ...``."""
+    """Parse ``EXPLAIN [ANALYZE] SELECT ...``."""
     analyze = parser.accept("ANALYZE")
     if parser.accept("SELECT"):
         return Explain(select(parser), analyze)
@@ -74,9 +74,9 @@ def explain(parser: HindexParser) -> Explain:
         parser.fail(
             "expected SELECT, found 'CREATE': CREATE INDEX ... DRY RUN estimates what would be read and written"
         )
-    is_other = parser.at_end or _is_other(parser) or parser.word() in _FIRST_WORDS
-    hint = ": only queries are explained" if is_other else parser.meant("SELECT", "ANALYZE")
-    return parser.fail(f"expected SELECT, found {parser.found()}{hint}")
+    is_other = parser.at_end or _is_write(parser) or parser.word() in _FIRST_WORDS
+    hint = ": only queries are explained" if is_other else parser.suggest("SELECT", "ANALYZE")
+    return parser.fail(f"expected SELECT, found {parser.token_text()}{hint}")
 
 
 STATEMENTS: dict[str, Callable[[HindexParser], Statement]] = {
@@ -100,23 +100,23 @@ STATEMENTS: dict[str, Callable[[HindexParser], Statement]] = {
     "EXPLAIN": explain,
     "SELECT": select,
 }
-#: What helps who asks for the columns of a table.
-_OF_TABLES = (
+#: How to see the columns of a table.
+_SCHEMA_HINT = (
     "; SELECT * FROM table LIMIT 0 shows the columns of a table, "
     "and hx.table(...).schema in Python their types"
 )
-#: What is said for statements that have another first word elsewhere.
-_SAID_SO = {
-    "REBUILD": "ALTER INDEX name ON table REBUILD builds an index anew",
-    "RENAME": "ALTER INDEX name ON table RENAME TO new_name gives it another name",
+#: The spelling of statements that begin with another word in other databases.
+_OTHER_SPELLINGS = {
+    "REBUILD": "ALTER INDEX name ON table REBUILD rebuilds an index",
+    "RENAME": "ALTER INDEX name ON table RENAME TO new_name renames it",
     "LIST": "SHOW INDEXES ON table lists them",
 }
 _FIRST_WORDS = frozenset(words.split()[0] for words in STATEMENTS)
-#: Words that begin statements of Spark, which change tables or their rows: none is another one misspelt.
-_OTHERS = frozenset({"DELETE", "INSERT", "LOAD", "MERGE", "MSCK", "OPTIMIZE", "REPLACE", "TRUNCATE"})
-#: How alike one of them a word has to be: Spark has REPAIR beside REPLACE, and UNLOAD beside LOAD.
-_OTHERS_CUTOFF = 0.81
-#: Words that do so where one of the second list follows.
+#: First words of Spark statements that change tables or their rows; none is a misspelling of another.
+_WRITE_WORDS = frozenset({"DELETE", "INSERT", "LOAD", "MERGE", "MSCK", "OPTIMIZE", "REPLACE", "TRUNCATE"})
+#: How similar a misspelling must be: Spark has REPAIR beside REPLACE, and UNLOAD beside LOAD.
+_WRITE_WORDS_CUTOFF = 0.81
+#: First words of such statements if a word of the second list follows.
 _CHANGING = frozenset({"ALTER", "CREATE", "DROP"})
 _CHANGED = frozenset(
     {

@@ -36,7 +36,7 @@ _FUNCTIONS = {
 def to_having(
     node: exp.Expression, sql: str, items: Sequence[SelectItem], groups: Sequence[ColumnRef]
 ) -> Having:
-    """The condition of a parsed boolean expression, of groups by some columns.
+    """Return the condition on groups of a parsed boolean expression.
 
     :param items: what is selected of them.
     :raises SqlSyntaxError: with the offset in ``sql``.
@@ -56,7 +56,7 @@ class _HavingConverter(Converter):
         self.calls: set[AggregateCall] = set()
 
     def condition(self, node: exp.Expression) -> Predicate:
-        """The whole condition: Spark casts to BOOLEAN what is no predicate; below AND, OR and NOT it does not."""
+        """Convert the whole condition: Spark casts a value to BOOLEAN there, but not below AND, OR and NOT."""
         value = self.expression(node)
         match value:
             case Literal(bool() | None) | Cast(_, "BOOLEAN"):
@@ -83,7 +83,7 @@ class _HavingConverter(Converter):
         return self._made(value) if isinstance(value, AggregateCall) else self._group(value) or value
 
     def aggregate(self, node: exp.Expression) -> ColumnRef | None:
-        """An aggregate as the column that holds it; None for any other function."""
+        """Return the column of groups that holds an aggregate; None for any other function."""
         function = _FUNCTIONS.get(node.name.upper())
         if function is None:
             return None
@@ -95,20 +95,20 @@ class _HavingConverter(Converter):
                 return self._made(AggregateCall(function))
             if isinstance(only, exp.Distinct) and not only.args.get("on"):
                 function, arguments = AggregateFunction.COUNT_DISTINCT, list(only.expressions)
-        of = self.written(arguments[0]) if len(arguments) == 1 else None
-        if of is None:
+        column = self.written(arguments[0]) if len(arguments) == 1 else None
+        if column is None:
             self.fail(node, f"{node.name.upper()} of anything but a column in HAVING", unsupported=True)
-        if self._group(of) is None and function is not AggregateFunction.COUNT_DISTINCT:
+        if self._group(column) is None and function is not AggregateFunction.COUNT_DISTINCT:
             by = ", ".join(map(str, self._groups))
             self.fail(
                 node,
-                f"{AggregateCall(function, of)} in a query that groups by {by} alone; {WITH_SPARK}",
+                f"{AggregateCall(function, column)} in a query that groups by {by} alone; {WITH_SPARK}",
                 unsupported=True,
             )
-        return self._made(AggregateCall(function, of))
+        return self._made(AggregateCall(function, column))
 
     def _group(self, column: ColumnRef) -> ColumnRef | None:
-        """The column as it is grouped by."""
+        """Return the grouping column that a name refers to, if any."""
         if column in self._groups:
             return column
         return next((group for group in self._groups if is_same_column(column, group)), None)

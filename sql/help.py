@@ -39,23 +39,23 @@ HELP: dict[str, StatementHelp] = {
     "SHOW INDEXES": StatementHelp(
         "Lists indexes with their status and size.",
         ("SHOW [FORMATTED] INDEX[ES] [name] [ON table];",),
-        ("Without ON: those of the store, or of the tables that were named before.",),
+        ("Without ON, lists the indexes of the store, or of the tables named so far.",),
     ),
     "DESCRIBE INDEX": StatementHelp(
-        "Tells everything about one index, a line each.",
+        "Describes one index, one line for each property.",
         ("DESCRIBE INDEX name [ON table];",),
     ),
     "REFRESH INDEX": StatementHelp(
-        "Brings an index up to date: reads files that changed or were added, forgets those that are gone.",
+        "Updates an index: reads changed and new files, and drops deleted ones.",
         (
             "REFRESH INDEX name [ON table] [WHERE partition predicate] [DRY RUN];",
             "REFRESH INDEXES ON table [WHERE partition predicate] [DRY RUN];",
-            "UPDATE INDEX name ...;   says the same",
+            "UPDATE INDEX name ...;   is the same",
         ),
         ("REFRESH INDEXES reads each file once for all indexes of the table.",),
     ),
     "ALTER INDEX": StatementHelp(
-        "Builds an index anew, or gives it another name.",
+        "Rebuilds or renames an index.",
         (
             "ALTER INDEX name [ON table] [PARTITION (column = value, ...)] REBUILD;",
             "ALTER INDEX name [ON table] RENAME TO new_name;",
@@ -63,9 +63,9 @@ HELP: dict[str, StatementHelp] = {
         ("A rebuild that fails leaves the index as it was.",),
     ),
     "CHECK INDEXES": StatementHelp(
-        "Tells which indexes are stale or damaged.",
+        "Lists indexes that are stale or damaged.",
         ("CHECK INDEX[ES] [name] [ON table] [VERIFY];",),
-        ("VERIFY reads a sample of stripes and compares them with what the index says.",),
+        ("VERIFY reads a sample of stripes and compares them with the index.",),
     ),
     "DROP INDEX": StatementHelp(
         "Removes an index, or its part for some partitions.",
@@ -73,15 +73,15 @@ HELP: dict[str, StatementHelp] = {
         ("WHERE is for indexes that were created with WHERE. The files go with VACUUM INDEXES.",),
     ),
     "VACUUM INDEXES": StatementHelp(
-        "Deletes index files that nothing needs any more: of dropped indexes, failed builds and old states.",
+        "Deletes unused index files: of dropped indexes, failed builds and old snapshots.",
         ("VACUUM INDEXES ON table [RETAIN n HOURS] [DRY RUN];",),
         (
             "Files younger than the retention (168 hours by default) stay: a build may be writing them.",
-            "Where the table is gone, its whole store is removed.",
+            "If the table no longer exists, its whole store is removed.",
         ),
     ),
     "SELECT": StatementHelp(
-        "Reads the rows of a table that match, by its indexes.",
+        "Reads the matching rows of a table through its indexes.",
         (
             "SELECT column [AS name], ... | * FROM table [WHERE predicate]",
             "    [ORDER BY column [ASC | DESC] [NULLS FIRST | LAST]] [LIMIT n];",
@@ -91,12 +91,12 @@ HELP: dict[str, StatementHelp] = {
             "SELECT c, ..., COUNT(*), ... FROM table [WHERE predicate] GROUP BY c | position, ...",
             "    [HAVING condition] [ORDER BY item | position] [LIMIT n];",
         ),
-        ("Counts, least, greatest and distinct values come from indexes alone where these know them.",),
+        ("COUNT, MIN, MAX and DISTINCT are answered from indexes alone where possible.",),
     ),
     "EXPLAIN": StatementHelp(
-        "Tells how a SELECT would be answered: by which indexes, and what they skip.",
+        "Shows how a SELECT is answered: which indexes it uses, and what they skip.",
         ("EXPLAIN [ANALYZE] SELECT ...;",),
-        ("ANALYZE runs it, and shows the data read and the time of each step.",),
+        ("ANALYZE also runs it, and shows the data read and the time of each step.",),
     ),
 }
 
@@ -104,11 +104,11 @@ _OTHER_WORDS = {"UPDATE": "REFRESH", "DESC": "DESCRIBE"}
 
 
 def statement_help(words: str) -> StatementHelp | None:
-    """The help for a statement by its first word or words, in any case; None where there is no such statement."""
-    given = words.upper().replace("FORMATTED ", "").split()
-    if not given:
+    """Return the help for a statement by its first words, in any letter case; None for an unknown statement."""
+    tokens = words.upper().replace("FORMATTED ", "").split()
+    if not tokens:
         return None
-    first = _OTHER_WORDS.get(given[0], given[0])
-    if len(given) > 1 and given[1] not in ("INDEX", "INDEXES"):
+    first = _OTHER_WORDS.get(tokens[0], tokens[0])
+    if len(tokens) > 1 and tokens[1] not in ("INDEX", "INDEXES"):
         return None
-    return next((text for known, text in HELP.items() if known.split()[0] == first), None)
+    return next((text for statement, text in HELP.items() if statement.split()[0] == first), None)

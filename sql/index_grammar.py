@@ -42,7 +42,7 @@ _HIVE_CLAUSES = {
 
 
 def create_index(parser: HindexParser) -> CreateIndex:
-    """``CREATE INDEX`` of openLooKeng (``USING type ON t (c)``) and of Hive (``ON TABLE t (c) AS 'type'``)."""
+    """Parse ``CREATE INDEX`` of openLooKeng (``USING type ON t (c)``) and of Hive (``ON TABLE t (c) AS 'type'``)."""
     if_not_exists = _if(parser, "NOT", "EXISTS")
     name = parser.name("the index's name")
     using = parser.name("an index type such as bitmap") if parser.accept("USING") else ""
@@ -61,7 +61,7 @@ def create_index(parser: HindexParser) -> CreateIndex:
         if not parser.accept_any("AS", "USING"):
             parser.fail(
                 "expected the index type, as in USING bitmap before ON or AS 'bitmap' here, "
-                f"found {parser.found()}{parser.meant('AS', 'USING')}"
+                f"found {parser.token_text()}{parser.suggest('AS', 'USING')}"
             )
         using = parser.name("an index type such as bitmap")
     properties: tuple[tuple[str, str], ...] = ()
@@ -69,16 +69,16 @@ def create_index(parser: HindexParser) -> CreateIndex:
     comment: str | None = None
     where: Predicate | None = None
     deferred = dry_run = False
-    left = ["WITH", "DEFERRED", "IDXPROPERTIES", "TBLPROPERTIES", "COMMENT", "WHERE", "DRY"]
+    clauses = ["WITH", "DEFERRED", "IDXPROPERTIES", "TBLPROPERTIES", "COMMENT", "WHERE", "DRY"]
 
     def begins(*words: str, says: str = "") -> bool:
         says = says or words[0]
         start = parser.offset
         if not parser.accept(*words):
             return False
-        if says not in left:
+        if says not in clauses:
             parser.fail(f"{' '.join(words).removesuffix(' (')} is given twice", start)
-        left.remove(says)
+        clauses.remove(says)
         return True
 
     while not parser.at_end:
@@ -91,20 +91,20 @@ def create_index(parser: HindexParser) -> CreateIndex:
         elif begins("COMMENT"):
             comment = parser.string()
             if comment is None:
-                parser.fail(f"expected a quoted string after COMMENT, found {parser.found()}")
+                parser.fail(f"expected a quoted string after COMMENT, found {parser.token_text()}")
         elif begins("WHERE"):
             where = parser.predicate()
         elif begins("DRY", "RUN", says="DRY"):
             dry_run = True
         else:
-            _refuse(parser, left, is_after_condition=where is not None)
+            _refuse(parser, clauses, is_after_condition=where is not None)
     return CreateIndex(
         name, table, columns, using, if_not_exists, where, properties, annotations, comment, deferred, dry_run
     )
 
 
-def _refuse(parser: HindexParser, left: list[str], *, is_after_condition: bool) -> None:
-    """Refuse what stands where one more clause of CREATE INDEX may begin."""
+def _refuse(parser: HindexParser, clauses: list[str], *, is_after_condition: bool) -> None:
+    """Refuse a token that begins no clause of CREATE INDEX."""
     for clause, remedy in _HIVE_CLAUSES.items():
         start = parser.offset
         if " ".join(parser.word().split()) == clause or parser.accept(*clause.split()):
@@ -114,11 +114,11 @@ def _refuse(parser: HindexParser, left: list[str], *, is_after_condition: bool) 
             parser.expect("(")
     if parser.accept("DRY"):
         parser.expect("RUN")
-    parser.fail(f"unexpected {parser.found()}{'' if is_after_condition else parser.meant(*left)}")
+    parser.fail(f"unexpected {parser.token_text()}{'' if is_after_condition else parser.suggest(*clauses)}")
 
 
 def show_indexes(parser: HindexParser) -> ShowIndexes:
-    """``SHOW [FORMATTED] INDEX[ES] [i] [ON | FROM | IN t]``."""
+    """Parse ``SHOW [FORMATTED] INDEX[ES] [i] [ON | FROM | IN t]``."""
     if parser.at_end:
         return ShowIndexes()
     name = None if parser.word() in ("ON", "FROM", "IN") else parser.name("an index's name or ON")
@@ -126,12 +126,12 @@ def show_indexes(parser: HindexParser) -> ShowIndexes:
 
 
 def describe_index(parser: HindexParser) -> DescribeIndex:
-    """``DESCRIBE INDEX i [ON t]``."""
+    """Parse ``DESCRIBE INDEX i [ON t]``."""
     return DescribeIndex(parser.name("the index's name"), _only_table(parser, "ON"))
 
 
 def drop_index(parser: HindexParser) -> DropIndex:
-    """``DROP INDEX [IF EXISTS] i [ON t] [WHERE predicate]``."""
+    """Parse ``DROP INDEX [IF EXISTS] i [ON t] [WHERE predicate]``."""
     if_exists = _if(parser, "EXISTS")
     name = parser.name("the index's name")
     table, where = _on_table(parser, "WHERE"), _where(parser)
@@ -139,19 +139,19 @@ def drop_index(parser: HindexParser) -> DropIndex:
 
 
 def refresh_index(parser: HindexParser) -> RefreshIndex:
-    """``REFRESH INDEX i [ON t] [WHERE predicate] [DRY RUN]``."""
+    """Parse ``REFRESH INDEX i [ON t] [WHERE predicate] [DRY RUN]``."""
     name = parser.name("the index's name")
     table, where = _on_table(parser, "WHERE", "DRY"), _where(parser)
     return RefreshIndex(name, table, where, _dry_run(parser))
 
 
 def refresh_indexes(parser: HindexParser) -> RefreshIndex:
-    """``REFRESH INDEXES ON t [WHERE predicate] [DRY RUN]``."""
+    """Parse ``REFRESH INDEXES ON t [WHERE predicate] [DRY RUN]``."""
     return RefreshIndex(None, _required_table(parser), _where(parser), _dry_run(parser))
 
 
 def alter_index(parser: HindexParser) -> RebuildIndex | RenameIndex:
-    """``ALTER INDEX i [ON t] [PARTITION (p = v, ...)] REBUILD`` and ``ALTER INDEX i [ON t] RENAME TO j``."""
+    """Parse ``ALTER INDEX i [ON t] [PARTITION (p = v, ...)] REBUILD`` and ``ALTER INDEX i [ON t] RENAME TO j``."""
     name = parser.name("the index's name")
     table = _on_table(parser, "PARTITION", "REBUILD", "RENAME")
     if parser.accept("RENAME"):
@@ -164,12 +164,12 @@ def alter_index(parser: HindexParser) -> RebuildIndex | RenameIndex:
     if not parser.accept("REBUILD"):
         words = ("REBUILD",) if partition else ("PARTITION", "REBUILD", "RENAME")
         expected = " or ".join(words).replace(" or ", ", ", len(words) - 2)
-        parser.fail(f"expected {expected}, found {parser.found()}{parser.meant(*words)}")
+        parser.fail(f"expected {expected}, found {parser.token_text()}{parser.suggest(*words)}")
     return RebuildIndex(name, table, partition)
 
 
 def check_indexes(parser: HindexParser) -> CheckIndexes:
-    """``CHECK INDEX[ES] [i] [ON t] [VERIFY]``."""
+    """Parse ``CHECK INDEX[ES] [i] [ON t] [VERIFY]``."""
     named = not parser.at_end and parser.word() not in ("ON", "VERIFY")
     name = parser.name("an index's name or ON") if named else None
     table = _on_table(parser, "VERIFY")
@@ -177,20 +177,20 @@ def check_indexes(parser: HindexParser) -> CheckIndexes:
 
 
 def vacuum_indexes(parser: HindexParser) -> VacuumIndexes:
-    """``VACUUM INDEXES ON t [RETAIN n HOURS] [DRY RUN]``."""
+    """Parse ``VACUUM INDEXES ON t [RETAIN n HOURS] [DRY RUN]``."""
     table = _required_table(parser)
     hours: int | None = None
     if parser.accept("RETAIN"):
         hours = parser.whole_number()
         if hours is None:
-            parser.fail(f"expected a whole number of hours after RETAIN, found {parser.found()}")
+            parser.fail(f"expected a whole number of hours after RETAIN, found {parser.token_text()}")
         if not parser.accept_any("HOURS", "HOUR"):
             parser.expect("HOURS")
     return VacuumIndexes(table, hours, _dry_run(parser))
 
 
 def _if(parser: HindexParser, *words: str) -> bool:
-    """``IF [NOT] EXISTS``; an index that is named `if` is written in backquotes."""
+    """Parse ``IF [NOT] EXISTS``; an index that is named `if` needs backquotes."""
     if not parser.accept("IF"):
         return False
     parser.expect(*words)
@@ -198,17 +198,17 @@ def _if(parser: HindexParser, *words: str) -> bool:
 
 
 def _list(parser: HindexParser, item: Callable[[], T]) -> tuple[T, ...]:
-    """Items separated by commas up to a closing parenthesis."""
+    """Parse items separated by commas up to a closing parenthesis."""
     items = [item()]
     while not parser.accept(")"):
         if not parser.accept(","):
-            parser.fail(f"expected , or ), found {parser.found()}")
+            parser.fail(f"expected , or ), found {parser.token_text()}")
         items.append(item())
     return tuple(items)
 
 
 def _property(parser: HindexParser) -> tuple[str, str]:
-    """``key = value``: both plain or quoted; a key may be dotted, a value may be a number."""
+    """Parse ``key = value``: both plain or quoted; a key may be dotted, a value may be a number."""
     key = parser.name("a property's name")
     while parser.accept("."):
         key += "." + parser.identifier("a property's name")
@@ -219,7 +219,7 @@ def _property(parser: HindexParser) -> tuple[str, str]:
     sign = "-" if parser.accept("-") else ""
     value = parser.number_text() or ("" if sign else parser.identifier("a property's value"))
     if not value:
-        parser.fail(f"expected a number, found {parser.found()}")
+        parser.fail(f"expected a number, found {parser.token_text()}")
     return key, sign + value
 
 
@@ -232,17 +232,17 @@ def _partition_value(parser: HindexParser) -> Comparison:
 
 
 def _only_table(parser: HindexParser, *words: str) -> TableRef | None:
-    """The table that one of some words introduces; nothing else may follow."""
+    """Parse a table after one of some words, unless the statement ends."""
     if parser.at_end:
         return None
     if not parser.accept_any(*words):
-        parser.fail(f"expected {words[0]}, found {parser.found()}{parser.meant(*words)}")
+        parser.fail(f"expected {words[0]}, found {parser.token_text()}{parser.suggest(*words)}")
     parser.accept("TABLE")
     return parser.table()
 
 
 def _on_table(parser: HindexParser, *clauses: str) -> TableRef | None:
-    """``ON t``, or one of the clauses that may follow it."""
+    """Parse ``ON t``, unless one of the clauses after it comes next."""
     return None if parser.word() in clauses else _only_table(parser, "ON")
 
 

@@ -6,9 +6,12 @@ Source: Spark's ``SqlBaseLexer.g4`` (literals) and its unescaping of string lite
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from sqlglot import Token, TokenType
 from sqlglot.errors import ParseError
+
+from hindex.errors import StatementError, UnsupportedError
 
 # Parsing and every later walk of a predicate use recursion for each level of parentheses or NOT.
 MAX_NESTING = 32
@@ -39,6 +42,43 @@ PIECES = re.compile(
 )
 
 
+# Longer lines are cut around the marked place.
+_MAX_SHOWN = 100
+
+
+@dataclass(frozen=True, slots=True)
+class SqlText:
+    """A text of SQL; offsets count characters from 0, lines and columns from 1."""
+
+    text: str
+
+    def line_and_column(self, offset: int) -> tuple[int, int]:
+        """Return the line and column of an offset."""
+        before = self.text[:offset]
+        return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
+
+    def error(self, message: str, offset: int, *, unsupported: bool = False) -> StatementError:
+        """Return an error at an offset: a summary line, the offending line, and a caret below it."""
+        offset = max(0, min(offset, len(self.text)))
+        line, column = self.line_and_column(offset)
+        start = offset - column + 1
+        stop = self.text.find("\n", start)
+        shown = self.text[start : stop if stop >= 0 else len(self.text)].rstrip("\r")
+        caret = column - 1
+        if len(shown) > _MAX_SHOWN:
+            cut = max(0, min(caret - _MAX_SHOWN // 2, len(shown) - _MAX_SHOWN))
+            lead, tail = "..." if cut else "", "..." if cut + _MAX_SHOWN < len(shown) else ""
+            caret += len(lead) - cut
+            shown = lead + shown[cut : cut + _MAX_SHOWN] + tail
+        # Tabs stay tabs below, so that the caret stands under its character whatever their width.
+        blank = "".join("\t" if character == "\t" else " " for character in shown[:caret].ljust(caret))
+        category, kind = (
+            ("unsupported", UnsupportedError) if unsupported else ("syntax error", StatementError)
+        )
+        summary = f"{category} at line {line}, column {column}: {message}"
+        return kind(f"{summary}\n  {shown}\n  {blank}^" if shown.strip() else summary)
+
+
 class SqlSyntaxError(ParseError):
     """A syntax error at an offset of the text, on its way to a StatementError."""
 
@@ -50,7 +90,7 @@ class SqlSyntaxError(ParseError):
 
 
 def unescape(body: str) -> str:
-    """The text of a string literal between its quotes, as Spark reads its backslashes.
+    """Resolve the backslashes in a string literal, given without its quotes, as Spark does.
 
     ``\\%`` and ``\\_`` keep the backslash, for LIKE; an unknown escape is its second character.
     """
@@ -77,7 +117,7 @@ def _unescape_one(match: re.Match[str]) -> str:
 
 
 def spark_tokens(tokens: list[Token], sql: str) -> list[Token]:
-    """The tokens as Spark's lexer has them: strings unescaped and joined, numbers with their suffix."""
+    """Return the tokens of Spark's lexer: strings unescaped and joined, numbers with their suffix."""
     fixed: list[Token] = []
     is_raw = False  # the string before
     for token in tokens:
@@ -127,7 +167,7 @@ def _spanning(kind: TokenType, text: str, first: Token, last: Token) -> Token:
 
 
 def check_nesting(tokens: list[Token]) -> None:
-    """Refuses what would exhaust the stack: over MAX_NESTING open parentheses and pending NOT or signs."""
+    """Refuse more than MAX_NESTING open parentheses and pending NOTs or signs, which could exhaust the stack."""
     depth, pending = 0, 0
     # How many prefix operators were pending when each open parenthesis began.
     outside: list[int] = []
@@ -153,13 +193,13 @@ def check_nesting(tokens: list[Token]) -> None:
 
 
 def check_quotes(text: str) -> None:
-    """Refuses a quote or comment that is opened and never closed, and what sqlglot alone takes for a comment."""
+    """Refuse quotes and comments that are not closed, and text that only sqlglot takes for a comment."""
     position = 0
     for piece in PIECES.finditer(text):
         _check_braces(text, position, piece.start())
         if piece["open"]:
-            what = "comment" if piece["open"] == "/*" else "quote"
-            raise SqlSyntaxError(f"the {what} {piece['open']} is not closed", piece.start())
+            opening = "comment" if piece["open"] == "/*" else "quote"
+            raise SqlSyntaxError(f"the {opening} {piece['open']} is not closed", piece.start())
         if piece["comment"] and piece[0][:2] == "--" and text[piece.end() - 1 : piece.end() + 1] == "\\\n":
             # sqlglot's tokenizer reads the next line, Spark's does not
             problem = "a comment that a backslash continues in the next line"
@@ -169,16 +209,16 @@ def check_quotes(text: str) -> None:
 
 
 def _check_braces(text: str, start: int, stop: int) -> None:
-    """Refuses ``{# ... #}``, which sqlglot's tokenizer leaves out in every dialect."""
-    found = text.find("{#", start, stop)
-    if found >= 0:
-        raise SqlSyntaxError("unexpected '{'", found)
+    """Refuse ``{# ... #}``, which sqlglot's tokenizer skips in every dialect."""
+    position = text.find("{#", start, stop)
+    if position >= 0:
+        raise SqlSyntaxError("unexpected '{'", position)
 
 
 def split(text: str) -> list[str]:
-    """The statements of a text, by the ``;`` outside quotes and comments, trimmed, without the empty ones.
+    """Split a text into statements at each ``;`` outside quotes and comments; trim them and drop empty ones.
 
-    An unclosed quote or comment reaches to the end: parsing that statement says so.
+    An unclosed quote or comment extends to the end: parsing that statement reports it.
     """
     statements: list[str] = []
     start, content = 0, False

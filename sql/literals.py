@@ -29,7 +29,7 @@ class LiteralError(ArgumentError):
 
 
 def number(text: str) -> Literal:
-    """The literal of an unsigned number: ``5``, ``5L``, ``1.5``, ``1e3``, ``1.5D``, ``1.5BD``.
+    """Return the literal of an unsigned number: ``5``, ``5L``, ``1.5``, ``1e3``, ``1.5D``, ``1.5BD``.
 
     Source: Spark's numeric literals: a fraction is DECIMAL and an exponent DOUBLE. :raises LiteralError:
     """
@@ -55,7 +55,7 @@ def number(text: str) -> Literal:
 
 
 def decimal(value: Decimal, text: str) -> Literal:
-    """A DECIMAL literal within Spark's 38 digits. :raises LiteralError:"""
+    """Return a DECIMAL literal within Spark's 38 digits. :raises LiteralError: for more."""
     _, digits, exponent = value.as_tuple()
     assert isinstance(exponent, int)
     if len(digits) + max(exponent, 0) > MAX_DECIMAL_DIGITS or -exponent > MAX_DECIMAL_DIGITS:
@@ -64,7 +64,7 @@ def decimal(value: Decimal, text: str) -> Literal:
 
 
 def of_value(value: object) -> Literal | None:
-    """The literal of a Python value; None for one that SQL has no literals of.
+    """Return the literal of a Python value; None for a type without literals in SQL.
 
     A time with a zone keeps its offset.
 
@@ -106,7 +106,7 @@ def of_value(value: object) -> Literal | None:
 
 
 def negate(literal: Literal) -> Literal | None:
-    """Minus a number; None where the literal is not a number."""
+    """Negate a number; return None for any other literal."""
     match literal.kind, literal.value:
         case LiteralKind.INTEGER, int(value):
             return Literal(-value, LiteralKind.INTEGER)
@@ -120,7 +120,7 @@ def negate(literal: Literal) -> Literal | None:
 
 
 def cast(literal: Literal, to: str) -> Literal | None:
-    """A literal cast to a Spark type; None where the pair of types is not supported.
+    """Cast a literal to a Spark type; return None if the pair of types is not supported.
 
     :param to: one of DATE, TIMESTAMP, DOUBLE, FLOAT, STRING and BOOLEAN.
     :raises LiteralError: for a value that the type cannot hold.
@@ -182,7 +182,7 @@ def _finite(value: float, text: str) -> float:
 
 
 def _nearest_float32(exact: Decimal) -> float:
-    """A number rounded once: by way of the nearest double, it could come to lie between two floats."""
+    """Round a number once to a float: rounding to a double first could give another float."""
     near = float(exact)
     if near and math.isfinite(near):
         error = Fraction(exact) - Fraction(near)

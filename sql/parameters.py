@@ -16,8 +16,8 @@ from sqlglot import Token, TokenType
 
 from hindex.errors import ArgumentError, ArgumentTypeError
 from hindex.sql.dialect import Hindex
+from hindex.sql.lexer import SqlText
 from hindex.sql.literals import LiteralError, of_value
-from hindex.sql.marks import Source
 from hindex.sql.predicate import Literal, LiteralKind
 
 #: Arguments by name, or in the order of the parameters.
@@ -42,7 +42,7 @@ class UnboundParameterError(ValueError):
 
 
 def check_args(args: object) -> dict[str, Any] | list[Any]:
-    """Arguments as ``spark.sql`` takes them.
+    """Check arguments; return them as ``spark.sql`` takes them.
 
     :raises ArgumentTypeError: for anything but a dict by names or a list.
     """
@@ -99,7 +99,7 @@ def check_parameters(tokens: Sequence[Token], args: Args, text: str) -> None:
         if parameter is not None:
             if not _has_argument(parameter, args):
                 message = f"the parameter {_spelled(parameter)} {_remedy(parameter, args)}"
-                raise ArgumentError(str(Source(text).error(message, tokens[at].start)))
+                raise ArgumentError(str(SqlText(text).error(message, tokens[at].start)))
             parameters.append(parameter)
         at += width
     unused = [name for name in _keys(args) if name not in parameters]
@@ -117,7 +117,7 @@ def count_positional(tokens: Sequence[Token]) -> int:
 
 
 def _parameter(tokens: Sequence[Token], at: int, position: int) -> tuple[int | str | None, int]:
-    """The parameter that begins at a token, by name or position, and how many tokens it has; None for another token."""
+    """Return the parameter that begins at a token, by name or position, or None; and its number of tokens."""
     token = tokens[at]
     if token.token_type is TokenType.PLACEHOLDER:
         return position, 1
@@ -147,14 +147,14 @@ def _spelled(parameter: int | str) -> str:
 
 def _remedy(parameter: int | str, args: Args) -> str:
     if isinstance(parameter, str) != isinstance(args, Mapping):
-        wanted = "a dict, args={'name': value}" if isinstance(parameter, str) else "a list, args=[value]"
-        return f"takes its argument from {wanted}"
+        expected = "a dict, args={'name': value}" if isinstance(parameter, str) else "a list, args=[value]"
+        return f"takes its argument from {expected}"
     listed = ", ".join(map(repr, args)) or "none" if isinstance(args, Mapping) else len(args)
     return f"has no argument: args has {listed}"
 
 
 def _literal(parameter: int | str, value: Any, for_spark: bool) -> Literal:  # noqa: ANN401
-    """The literal of an argument.
+    """Return the literal of an argument.
 
     :raises UnboundParameterError: if there is none.
     """
@@ -178,20 +178,20 @@ def _literal(parameter: int | str, value: Any, for_spark: bool) -> Literal:  # n
 
 
 def _instant(value: datetime.datetime) -> datetime.datetime:
-    """A local time of this machine with its offset.
+    """Return a local time of this machine with its offset.
 
     :raises LiteralError: for one that occurs twice or not at all.
     """
-    found = value.astimezone()
-    if found.utcoffset() != value.replace(fold=1 - value.fold).astimezone().utcoffset():
+    instant = value.astimezone()
+    if instant.utcoffset() != value.replace(fold=1 - value.fold).astimezone().utcoffset():
         raise LiteralError(
             f"{value} is not one instant in the zone of this machine; use a datetime with a zone"
         )
-    return found
+    return instant
 
 
 def _literal_text(literal: Literal) -> str:
-    """SQL of a literal; in parentheses, unless it is a number without a sign: strings side by side would be one."""
+    """Return the SQL of a literal, in parentheses unless it is an unsigned number: adjacent strings would be joined."""
     text = str(literal)
     return text if literal.kind in _NUMBERS and text[0].isdigit() else f"({text})"
 

@@ -16,8 +16,7 @@ from sqlglot import Token, TokenType
 from sqlglot.errors import ParseError, TokenError
 
 from hindex.sql.dialect import Hindex, HindexParser, PredicateParser, new_parser
-from hindex.sql.lexer import SqlSyntaxError, check_quotes, split
-from hindex.sql.marks import Source
+from hindex.sql.lexer import SqlSyntaxError, SqlText, check_quotes, split
 from hindex.sql.parameters import Args, UnboundParameterError, bind_parameters, check_parameters
 from hindex.sql.predicate import Predicate
 from hindex.sql.statements import IndexStatement, Statement
@@ -36,7 +35,7 @@ _BAD_BINARY = re.compile(r"\b[xX]'[^']*'")
 
 
 def parse(text: str, args: Args | None = None, *, for_spark: bool = False) -> Statement:
-    """Parses one statement; a ``;`` may end it.
+    """Parse one statement; a ``;`` may end it.
 
     :param args: bound to its parameters, see :func:`~hindex.sql.parameters.bind_parameters`.
     :raises StatementError: its first line is the summary, then come the offending line and a caret.
@@ -53,47 +52,47 @@ def parse_index_statement(text: str) -> IndexStatement | None:
 
 
 def parse_predicate(text: str) -> Predicate:
-    """Parses a condition as it stands behind WHERE. :raises StatementError: as :func:`parse`."""
+    """Parse a condition as it follows WHERE. :raises StatementError: as :func:`parse`."""
     return cast("Predicate", _parse(text, PredicateParser, "predicate"))
 
 
 def _parse(
-    text: str, kind: type[HindexParser], what: str, args: Args | None = None, for_spark: bool = False
+    text: str, kind: type[HindexParser], subject: str, args: Args | None = None, for_spark: bool = False
 ) -> object:
-    source = Source(text)
+    source = SqlText(text)
     try:
         check_quotes(text)
-        tokens = _one(Hindex().tokenize(text), what)
+        tokens = _one(Hindex().tokenize(text), subject)
         if not tokens:
-            raise SqlSyntaxError(f"expected a {what}, found nothing", 0)
+            raise SqlSyntaxError(f"expected a {subject}, found nothing", 0)
         if args is not None:
             check_parameters(tokens, args, text)
             tokens = bind_parameters(tokens, args, for_spark=for_spark)
-        found = new_parser(kind).parse(tokens, text)
-        if not found or found[0] is None:
+        trees = new_parser(kind).parse(tokens, text)
+        if not trees or trees[0] is None:
             # sqlglot takes a leading ELSE for the end of a block, and gives nothing
-            raise SqlSyntaxError(f"expected a {what}, found {tokens[0].text!r}", tokens[0].start)
-        return found[0].args[what]
-    except SqlSyntaxError as problem:
-        raise source.error(problem.message, problem.offset, unsupported=problem.unsupported) from None
-    except UnboundParameterError as problem:
-        raise source.error(str(problem), 0, unsupported=True) from None
+            raise SqlSyntaxError(f"expected a {subject}, found {tokens[0].text!r}", tokens[0].start)
+        return trees[0].args[subject]
+    except SqlSyntaxError as error:
+        raise source.error(error.message, error.offset, unsupported=error.unsupported) from None
+    except UnboundParameterError as error:
+        raise source.error(str(error), 0, unsupported=True) from None
     except TokenError:
         bad = _BAD_BINARY.search(text)
         message = "X'...' holds hexadecimal digits only" if bad else "cannot be split into words"
         raise source.error(message, bad.start() if bad else 0) from None
-    except ParseError as problem:
-        raise source.error(str(problem).splitlines()[0], 0) from None
+    except ParseError as error:
+        raise source.error(str(error).splitlines()[0], 0) from None
     except RecursionError:
         # Raised far above the bound of the lexer only where the caller's own stack is nearly full.
-        raise source.error(f"the {what} is nested too deeply for the stack that is left", 0) from None
+        raise source.error(f"the {subject} is nested too deeply for the stack that is left", 0) from None
 
 
-def _one(tokens: list[Token], what: str) -> list[Token]:
-    """The tokens without the ``;`` at the end; any other is refused."""
+def _one(tokens: list[Token], subject: str) -> list[Token]:
+    """Return the tokens without the ``;`` at the end; refuse any other ``;``."""
     while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
         tokens = tokens[:-1]
     for token, following in pairwise(tokens):
         if token.token_type is TokenType.SEMICOLON:
-            raise SqlSyntaxError(f"one {what} at a time, found another after ;", following.start)
+            raise SqlSyntaxError(f"one {subject} at a time, found another after ;", following.start)
     return tokens

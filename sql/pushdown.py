@@ -9,6 +9,7 @@ Source: Galindo-Legaria and Rosenthal, "Outerjoin simplification and reordering"
 
 from __future__ import annotations
 
+import datetime
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,6 @@ from typing import TYPE_CHECKING, Any, cast
 from sqlglot import exp
 
 from hindex.sql.convert import to_predicate
-from hindex.sql.intervals import folded
 from hindex.sql.lexer import SqlSyntaxError
 from hindex.sql.predicate import (
     And,
@@ -34,20 +34,21 @@ from hindex.sql.predicate import (
     leaves,
     tested_column,
 )
+from hindex.sql.string_values import parse_date
 
 if TYPE_CHECKING:
     # the base of all nodes; older versions of sqlglot have no name for it
     from sqlglot.expressions import Expr as Node
 
-# parts of a SELECT whose meaning is known here
-_KNOWN = frozenset(
+# arguments of a SELECT that are understood here
+_SUPPORTED_CLAUSES = frozenset(
     {
         *("expressions", "from_", "joins", "where", "distinct", "group", "having", "order", "laterals"),
         *("hint", "with_", "limit", "offset", "windows", "qualify", "sort", "cluster", "distribute"),
     }
 )
-# and those with which a condition on what it gives may be asked of its rows as well
-_TRANSPARENT = frozenset(
+# arguments through which a condition on the output can be pushed to the rows
+_PUSHDOWN_CLAUSES = frozenset(
     {
         "expressions",
         "from_",
@@ -62,7 +63,9 @@ _TRANSPARENT = frozenset(
         "with_",
     }
 )
-_JOIN = frozenset({"this", "side", "kind", "on", "using", "method"})
+_DAYS_PER_UNIT = {"DAY": 1, "WEEK": 7}
+_MONTHS_PER_UNIT = {"MONTH": 1, "YEAR": 12}
+_JOIN_ARGS = frozenset({"this", "side", "kind", "on", "using", "method"})
 
 
 def is_plain_table(node: exp.Table) -> bool:
@@ -76,8 +79,8 @@ def is_plain_table(node: exp.Table) -> bool:
 class _Condition:
     """A condition on the columns of one SELECT's sources, or of one source.
 
-    ``strict`` says that an outer join may put nulls in place of the rows: the condition holds for rows only if it
-    is not true of nulls.
+    ``strict``: an outer join may put nulls in place of the rows, so the condition holds for rows only if it is not
+    TRUE of nulls.
     """
 
     node: Node
@@ -98,7 +101,7 @@ class Source:
 
 
 class Pushdown:
-    """One run over a query.
+    """One pass over a query that pushes its conditions down to tables.
 
     :param text: the query's text, for the offsets in nodes.
     :param columns: the columns of tables, by the ``id()`` of their nodes.
@@ -107,16 +110,16 @@ class Pushdown:
     def __init__(self, text: str, columns: Mapping[int, Sequence[str]]) -> None:
         self._text = text
         self._columns = columns
-        # a name that several have is followed to none of them
+        # None for a name that several have
         self._ctes: dict[str, exp.CTE | None] = {}
         self._references: dict[str, list[list[_Condition]]] = {}
         self._aliases: set[str] = set()
-        self._found: dict[int, list[Predicate]] = {}
+        self._predicates: dict[int, list[Predicate]] = {}
         # by the id() of a query
-        self._known_outputs: dict[int, dict[str, Node | None] | None] = {}
+        self._outputs_by_query: dict[int, dict[str, Node | None] | None] = {}
 
     def run(self, root: Node) -> dict[int, list[Predicate]]:
-        """The conditions of each table, by the ``id()`` of its node."""
+        """Return the conditions of each table, by the ``id()`` of its node."""
         for alias in root.find_all(exp.TableAlias):
             self._aliases.add(alias.name.lower())
         for table in root.find_all(exp.Table):
@@ -126,10 +129,10 @@ class Pushdown:
             self._ctes[name] = None if name in self._ctes else cte
             self._references[name] = []
         self._query(root, [])
-        return self._found
+        return self._predicates
 
     def _query(self, node: Node, above: Sequence[_Condition]) -> None:
-        """A query and what is below it; ``above`` are conditions on its own output columns."""
+        """Process a query and those within it; ``above`` are conditions on its output columns."""
         if isinstance(node, exp.Select):
             self._select(node, above)
         elif isinstance(node, exp.Subquery) and _is_plain_subquery(node):
@@ -153,12 +156,14 @@ class Pushdown:
             for table in cte.root().find_all(exp.Table)
             if table.name.lower() == name and table.find_ancestor(exp.Hint) is None
         ]
-        # none may have been passed by, as that of a recursive one to itself is
+        # a reference may be missing, as that of a recursive expression to itself
         return [_any_of(references)] if references and len(written) == len(references) else []
 
     def _select(self, select: exp.Select, above: Sequence[_Condition]) -> None:
         sources = self._sources(select)
-        if sources is None or any(key not in _KNOWN for key, value in select.args.items() if value):
+        if sources is None or any(
+            key not in _SUPPORTED_CLAUSES for key, value in select.args.items() if value
+        ):
             self._nested(select)
             return
         own: list[list[_Condition]] = [[] for _ in sources]
@@ -173,21 +178,27 @@ class Pushdown:
                 for part in conjuncts(on):
                     self._share_on(part, sources, own, number)
         handled = set()
-        for source, wanted in zip(sources, own, strict=True):
+        for source, conditions_of_source in zip(sources, own, strict=True):
             node = source.node
             if isinstance(node, exp.Subquery):
                 handled.add(id(node))
-                self._query(node, wanted)
+                self._query(node, conditions_of_source)
             elif isinstance(node, exp.Table) and self._cte(node) is not None:
-                # each is judged alone: together with others one that is true of nulls would not be seen to be
-                certain = [_Condition(item.node) for item in wanted if self._predicate(item) is not None]
+                # each on its own: combined with others, one that is TRUE of nulls would go unnoticed
+                certain = [
+                    _Condition(item.node)
+                    for item in conditions_of_source
+                    if self._predicate(item) is not None
+                ]
                 self._references[node.name.lower()].append(certain)
             elif isinstance(node, exp.Table) and source.columns is not None:
-                self._found[id(node)] = [p for item in wanted if (p := self._predicate(item)) is not None]
+                self._predicates[id(node)] = [
+                    p for item in conditions_of_source if (p := self._predicate(item)) is not None
+                ]
         self._nested(select, handled)
 
     def _nested(self, node: Node, handled: set[int] | frozenset[int] = frozenset()) -> None:
-        """The queries within a node that were not gone through yet; nothing is known about them from outside."""
+        """Process the other queries within a node, without conditions from outside."""
         stack = [node]
         while stack:
             for child in stack.pop().iter_expressions():
@@ -206,14 +217,14 @@ class Pushdown:
             return None
         for join in select.args.get("joins") or ():
             # a pivot behind a join is of the whole join, and makes other columns of it
-            if any(value and key not in _JOIN for key, value in join.args.items()) or join.this.args.get(
+            if any(value and key not in _JOIN_ARGS for key, value in join.args.items()) or join.this.args.get(
                 "pivots"
             ):
                 return None
-        found = [self._source(first.this, None)]
-        found += [self._source(join.this, join) for join in select.args.get("joins") or ()]
-        names = [source.alias for source in found if source.alias]
-        return found if len(set(names)) == len(names) else None
+        sources = [self._source(first.this, None)]
+        sources += [self._source(join.this, join) for join in select.args.get("joins") or ()]
+        names = [source.alias for source in sources if source.alias]
+        return sources if len(set(names)) == len(names) else None
 
     def _source(self, node: Node, join: exp.Join | None) -> Source:
         alias = node.args.get("alias")
@@ -222,9 +233,9 @@ class Pushdown:
             pass
         elif isinstance(node, exp.Table) and is_plain_table(node) and not node.args.get("joins"):
             cte = self._cte(node)
-            known = self._columns.get(id(node))
-            if known is not None:
-                columns = {name.lower(): name for name in known}
+            names = self._columns.get(id(node))
+            if names is not None:
+                columns = {name.lower(): name for name in names}
             elif cte is not None and not cte.args["alias"].columns:
                 columns = _names(self._outputs(cte.this))
         elif isinstance(node, exp.Subquery) and _is_plain_subquery(node):
@@ -232,7 +243,7 @@ class Pushdown:
         return Source(str(node.alias_or_name).lower(), node, columns, join)
 
     def _cte(self, node: exp.Table) -> exp.CTE | None:
-        """The common table expression that a name stands for, if that is certain."""
+        """Return the common table expression that a name refers to, if that is certain."""
         cte = self._ctes.get(node.name.lower()) if len(node.parts) == 1 else None
         if cte is None or cte.args["alias"].this.meta.get("start", 0) > node.this.meta.get("start", 0):
             return None
@@ -240,10 +251,10 @@ class Pushdown:
         return None if any(parent is cte for parent in _ancestors(node)) else cte
 
     def _outputs(self, node: Node) -> dict[str, Node | None] | None:
-        """The columns of a SELECT by their lower-case names: the plain column that each is, None for other values."""
-        if id(node) not in self._known_outputs:
-            self._known_outputs[id(node)] = self._outputs_of(node)
-        return self._known_outputs[id(node)]
+        """Return the plain columns of a SELECT by their lower-case names; None stands for any other value."""
+        if id(node) not in self._outputs_by_query:
+            self._outputs_by_query[id(node)] = self._outputs_of(node)
+        return self._outputs_by_query[id(node)]
 
     def _outputs_of(self, node: Node) -> dict[str, Node | None] | None:
         if isinstance(node, exp.Subquery) and _is_plain_subquery(node):
@@ -286,7 +297,7 @@ class Pushdown:
     def _share(
         self, item: _Condition, sources: Sequence[Source], own: Sequence[list[_Condition]], last: int
     ) -> None:
-        """Give a condition on the join of the sources up to ``last`` to each of them that it tells of."""
+        """Give a condition on the join of the sources up to ``last`` to each of them that it concerns."""
         for number in range(last + 1):
             side, kind = _join_of(sources[number])
             if kind in ("SEMI", "ANTI") or _is_unknown(side, kind):
@@ -299,7 +310,7 @@ class Pushdown:
     def _share_on(
         self, node: Node, sources: Sequence[Source], own: Sequence[list[_Condition]], number: int
     ) -> None:
-        """The same for a part of the condition of a join itself."""
+        """Give a part of a join's own condition to the sources that it concerns."""
         side, kind = _join_of(sources[number])
         if _is_unknown(side, kind) or side == "FULL":
             return
@@ -325,19 +336,19 @@ class Pushdown:
         node = node.unnest()
         if not isinstance(node, exp.And | exp.Or):
             return self._renamed(node, sources, number, last)
-        found = [self._implied(child, sources, number, last) for child in node.flatten()]
-        parts = [part for part in found if part is not None]
+        implied = [self._implied(child, sources, number, last) for child in node.flatten()]
+        parts = [part for part in implied if part is not None]
         if isinstance(node, exp.And):
             return exp.and_(*parts, copy=False) if parts else None
-        return exp.or_(*parts, copy=False) if len(parts) == len(found) else None
+        return exp.or_(*parts, copy=False) if len(parts) == len(implied) else None
 
     def _renamed(self, node: Node, sources: Sequence[Source], number: int, last: int) -> Node | None:
-        """A condition whose columns are all of one source, in that source's names, if it can become a predicate."""
-        # most conditions are of another source: told before anything is copied
+        """Return a condition on one source in that source's names, if it can become a predicate."""
+        # most conditions are on another source: check before anything is copied
         paths = [self._resolve(column, sources, last) for column in _columns_of(node)]
         if not paths or any(path is None or path[0] != number for path in paths):
             return None
-        copy: Any = folded(node.copy())
+        copy: Any = fold_intervals(node.copy())
         for column in _columns_of(copy):
             path = self._resolve(column, sources, last)
             if path is None:
@@ -353,12 +364,12 @@ class Pushdown:
             predicate = to_predicate(copy, self._text)
         except SqlSyntaxError:
             return None
-        # computed beforehand, on rows that other conditions leave out, an expression could fail
+        # evaluated early, on rows that other conditions exclude, an expression could fail
         is_safe = all(isinstance(leaf, TruthValue) or tested_column(leaf) for leaf in leaves(predicate))
         return copy if is_safe else None
 
     def _resolve(self, column: Node, sources: Sequence[Source], last: int) -> tuple[int, list[str]] | None:
-        """The source of a column, and its path there; None where it is not certain."""
+        """Return the source of a column and its path there; None if that is not certain."""
         parts: Any = column.parts if isinstance(column, exp.Column | exp.Dot) else []
         if not parts or not all(isinstance(part, exp.Identifier) and part.name for part in parts):
             return None
@@ -374,18 +385,18 @@ class Pushdown:
             return number, [name, *names[2:]]
         if _is_merged(first, sources):
             return None
-        found = [
+        matches = [
             (number, name)
             for number, source in enumerate(sources[: last + 1])
             if source.columns is not None and (name := source.columns.get(first)) is not None
         ]
-        if len(found) != 1:
+        if len(matches) != 1:
             return None
-        return found[0][0], [found[0][1], *names[1:]]
+        return matches[0][0], [matches[0][1], *names[1:]]
 
     def _inner(self, select: exp.Select, item: _Condition) -> _Condition | None:
-        """A condition on what a SELECT gives, as one on its sources; None where that is not the same."""
-        if any(key not in _TRANSPARENT for key, value in select.args.items() if value):
+        """Turn a condition on the output of a SELECT into one on its sources; return None if they are not equal."""
+        if any(key not in _PUSHDOWN_CLAUSES for key, value in select.args.items() if value):
             return None
         distinct, group = select.args.get("distinct"), select.args.get("group")
         if distinct is not None and distinct.args.get("on"):
@@ -407,8 +418,8 @@ class Pushdown:
         return _Condition(copy, item.strict)
 
     def _predicate(self, item: _Condition) -> Predicate | None:
-        found = to_predicate(cast("Any", item.node), self._text)
-        return None if item.strict and of_nulls(found) is True else found
+        predicate = to_predicate(cast("Any", item.node), self._text)
+        return None if item.strict and of_nulls(predicate) is True else predicate
 
 
 def of_nulls(predicate: Predicate) -> bool | None:
@@ -434,7 +445,7 @@ def of_nulls(predicate: Predicate) -> bool | None:
 
 
 def _columns_of(node: Node) -> list[Node]:
-    """The columns in a condition, each with the steps into it."""
+    """Return the columns in a condition, each with the steps into it."""
     return [c for c in node.find_all(exp.Column, exp.Dot) if not isinstance(c.parent, exp.Dot)]
 
 
@@ -455,7 +466,7 @@ def _any_of(references: Sequence[Sequence[_Condition]]) -> _Condition:
 
 
 def _join_of(source: Source) -> tuple[str, str]:
-    """The side and the kind of the join that a source comes with, empty for the first one."""
+    """Return the side and the kind of the join that adds a source, empty for the first source."""
     if source.join is None:
         return "", ""
     kind = str(source.join.kind).upper()
@@ -498,3 +509,55 @@ def _is_plain_subquery(node: exp.Subquery) -> bool:
 
 def _names(outputs: Mapping[str, Node | None] | None) -> dict[str, str] | None:
     return None if outputs is None else {name: name for name in outputs}
+
+
+def fold_intervals(node: Node) -> Node:
+    """Compute dates plus or minus intervals in a condition.
+
+    Source: Spark SQL reference, "Datetime operators": a month that is too short ends the sum on its last day.
+    """
+
+    def fold(part: Node) -> Node:
+        if not isinstance(part, exp.Add | exp.Sub):
+            return part
+        date, interval = _literal_date(part.this.unnest()), part.expression.unnest()
+        if date is None or not isinstance(interval, exp.Interval):
+            return part
+        shifted = _shift_date(date, interval, -1 if isinstance(part, exp.Sub) else 1)
+        return part if shifted is None else exp.cast(exp.Literal.string(shifted.isoformat()), "date")
+
+    # from the inside out: a sum of a date and two intervals is one date
+    for part in reversed(list(node.walk())):
+        if isinstance(part, exp.Add | exp.Sub) and part is not node:
+            part.replace(fold(part))
+    return fold(node)
+
+
+def _literal_date(node: Node) -> datetime.date | None:
+    if (
+        not isinstance(node, exp.Cast)
+        or not node.to.is_type("date")
+        or not isinstance(node.this, exp.Literal)
+    ):
+        return None
+    date = parse_date(node.this.name) if node.this.is_string else None
+    return date if isinstance(date, datetime.date) else None
+
+
+def _shift_date(date: datetime.date, interval: exp.Interval, sign: int) -> datetime.date | None:
+    unit, amount = interval.args.get("unit"), interval.this
+    if not isinstance(unit, exp.Var) or not isinstance(amount, exp.Literal) or not amount.name.isdecimal():
+        return None
+    word = unit.name.upper().removesuffix("S")
+    try:
+        number = sign * int(amount.name)
+        if word in _DAYS_PER_UNIT:
+            return date + datetime.timedelta(days=number * _DAYS_PER_UNIT[word])
+        if word not in _MONTHS_PER_UNIT:
+            return None
+        months = date.year * 12 + date.month - 1 + number * _MONTHS_PER_UNIT[word]
+        first = datetime.date(months // 12, months % 12 + 1, 1)
+        length = (datetime.date(first.year + first.month // 12, first.month % 12 + 1, 1) - first).days
+        return first.replace(day=min(date.day, length))
+    except (ValueError, OverflowError):
+        return None

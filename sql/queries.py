@@ -18,9 +18,8 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, TokenError
 
 from hindex.sql.dialect import Hindex, new_spark_parser
-from hindex.sql.lexer import check_quotes
+from hindex.sql.lexer import SqlText, check_quotes
 from hindex.sql.lookup_keys import LookupPushdown
-from hindex.sql.marks import Source
 from hindex.sql.parameters import Args, UnboundParameterError, bind_parameters
 from hindex.sql.predicate import Predicate
 from hindex.sql.pushdown import Pushdown, is_plain_table
@@ -106,7 +105,7 @@ class Query:
 
     @property
     def has_other_functions(self) -> bool:
-        """True if it may call functions that are not SQL's own, which may read tables."""
+        """Return True if it may call functions that are not SQL's own, which may read tables."""
         return self._root is None or self._root.find(exp.Anonymous) is not None
 
     def leave(self, reason: str) -> None:
@@ -119,22 +118,22 @@ class Query:
         return self._names is None or column.lower() in self._names
 
     def conditions(self, columns: Sequence[Sequence[str] | None]) -> list[list[Predicate]]:
-        """For each table, conditions on its columns that every row that counts for the answer satisfies.
+        """Return conditions for each table that all rows which can affect the answer satisfy.
 
         :param columns: the columns of each table; None where they are not known.
         """
         if self._root is None or self.problem is not None:
             return [[] for _ in self.tables]
-        known = {
+        known_columns = {
             id(node): names for node, names in zip(self._nodes, columns, strict=True) if names is not None
         }
         try:
-            found = Pushdown(self.text, known).run(self._root)
+            predicates = Pushdown(self.text, known_columns).run(self._root)
         except RecursionError:
             self.problem = "the query is nested too deeply"
-            found = {}
+            predicates = {}
         return [
-            found.get(id(node), []) if table.blocked is None else []
+            predicates.get(id(node), []) if table.blocked is None else []
             for node, table in zip(self._nodes, self.tables, strict=True)
         ]
 
@@ -161,7 +160,7 @@ class Query:
     def with_tables(
         self, names: Sequence[str | None], *, is_format: bool = False, head: str | None = None
     ) -> str:
-        """The text, in parentheses, with other names for tables; None leaves one as it is written.
+        """Return the text in parentheses with other names for tables; None keeps a name as it is written.
 
         In parentheses Spark takes queries only: it carries out no statement that changes a table, whatever it reads
         in a text, and with what it puts in place of variables.
@@ -191,9 +190,9 @@ class Query:
         For what is wrong with it only. To Spark such a path is a mistake before any other, and with another name in
         its place Spark may run what was not meant.
         """
-        found = copy.copy(self)
-        found.tables = self._quoted or self.tables
-        return found
+        query = copy.copy(self)
+        query.tables = self._quoted or self.tables
+        return query
 
     def place(self, at: int, names: Sequence[str | None]) -> int:
         """Return the position in :attr:`text` of a character of :meth:`with_tables`; for substituted names, that of
@@ -253,7 +252,7 @@ def _alias(table: QueryTable) -> str:
 
 
 def _quoted_tables(tokens: Sequence[Token]) -> Iterator[QueryTable]:
-    """The texts in quotes that are tables, as far as words tell: behind FROM, JOIN, and a comma behind such a one."""
+    """Yield the quoted paths that the tokens show to be tables: after FROM, JOIN, and a comma after such a path."""
     is_query = [True]  # of each parenthesis that is open, and outside of all
     previous = [""] * 3  # the words before, the last one first; a table is "''"
     for token, following in zip(tokens, [*tokens, None][1:], strict=True):
@@ -273,12 +272,12 @@ def _quoted_tables(tokens: Sequence[Token]) -> Iterator[QueryTable]:
 
 
 def as_literal(text: str) -> str:
-    """A text with doubled braces: ``str.format`` gives the text."""
+    """Double the braces of a text, so that ``str.format`` returns it unchanged."""
     return text.replace("{", "{{").replace("}", "}}")
 
 
 def parse_query(text: str, args: Args | None = None) -> Query | None:
-    """A query, with or without EXPLAIN before it; None where the text begins like something else.
+    """Parse a query, with or without EXPLAIN before it; return None for a text that does not begin like one.
 
     :param args: the values of its parameters, by name or in their order; Spark has to be given them again.
 
@@ -294,9 +293,9 @@ def parse_query(text: str, args: Args | None = None) -> Query | None:
     change = _change(tokens)
     if change is not None:
         message = f"expected a query, found {change.text!r}: {NO_CHANGES}"
-        raise Source(text).error(message, start + change.start)
+        raise SqlText(text).error(message, start + change.start)
     if (closing := _closing_nothing(tokens)) is not None:
-        raise Source(text).error("found ')' without the '(' that it closes", start + closing.start)
+        raise SqlText(text).error("found ')' without the '(' that it closes", start + closing.start)
     while tokens[-1].token_type is TokenType.SEMICOLON:
         end = tokens.pop()
         rest = f"{rest[: end.start]} {rest[end.end + 1 :]}"
@@ -309,13 +308,13 @@ def explain_kind(text: str) -> str | None:
     kind = _KINDS.match(text, explain.end()) if explain else None
     if kind is None or not _query_tokens(text[kind.end() :]):
         return None
-    # of a query with a mistake, what is told of the mistake helps more
+    # for a query with a syntax error, the error message is more helpful
     is_sound = kind[1].upper() != "ANALYZE" or Query(text[kind.end() :], is_explain=True).is_parsed
     return kind[1].upper() if is_sound else None
 
 
 def _query_tokens(text: str) -> list[Token]:
-    """The tokens of a text that begins like a query; none of any other."""
+    """Return the tokens of a text that begins like a query; an empty list for any other."""
     try:
         tokens = Spark().tokenize(text)
     except TokenError:
@@ -360,7 +359,7 @@ def _change(tokens: Sequence[Token]) -> Token | None:
 
 
 def _closing_nothing(tokens: Sequence[Token]) -> Token | None:
-    """A parenthesis that would close the one that is put before a query."""
+    """Return the first parenthesis that closes none in the text."""
     depth = 0
     for token in tokens:
         depth += (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
@@ -370,7 +369,7 @@ def _closing_nothing(tokens: Sequence[Token]) -> Token | None:
 
 
 def _outer(tokens: Sequence[Token]) -> list[Token]:
-    """The tokens outside parentheses, with the parentheses themselves."""
+    """Return the tokens outside parentheses, with the parentheses themselves."""
     outer, depth = [], 0
     for token in tokens:
         if token.token_type is TokenType.R_PAREN:
@@ -411,18 +410,18 @@ def _is_cte(node: exp.Table) -> bool:
     """
     name = node.name.lower()
     inside: Node = node
-    around = node.parent
-    while around is not None:
-        with_ = around.args.get("with_")
-        if isinstance(around, exp.With):
-            ctes = around.expressions
+    ancestor = node.parent
+    while ancestor is not None:
+        with_ = ancestor.args.get("with_")
+        if isinstance(ancestor, exp.With):
+            ctes = ancestor.expressions
             at = next(at for at, cte in enumerate(ctes) if cte is inside)
-            seen = ctes[: at + 1] if around.args.get("recursive") else ctes[:at]
+            seen = ctes[: at + 1] if ancestor.args.get("recursive") else ctes[:at]
         else:
             seen = with_.expressions if isinstance(with_, exp.With) and with_ is not inside else []
         if any(cte.alias.lower() == name for cte in seen):
             return True
-        inside, around = around, around.parent
+        inside, ancestor = ancestor, ancestor.parent
     return False
 
 
@@ -473,10 +472,10 @@ def _asks_for_all(root: Node) -> bool:
 
 
 def _database_qualified(root: Node) -> set[tuple[str, str]]:
-    """Pairs of names before a column's, which may be a database and a table."""
-    found: set[tuple[str, str]] = set()
+    """Return the pairs of adjacent names in columns, which may be a database and a table."""
+    pairs: set[tuple[str, str]] = set()
     for node in root.find_all(exp.Column, exp.Dot):
         assert isinstance(node, exp.Column | exp.Dot)
         names = [part.name.lower() for part in node.parts if isinstance(part, exp.Identifier)]
-        found.update(pairwise(names))
-    return found
+        pairs.update(pairwise(names))
+    return pairs

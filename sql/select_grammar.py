@@ -25,7 +25,7 @@ SPARK_REMEDY = f"hindex alone reads one table at a time; {WITH_SPARK}"
 
 _ITEMS = f"list columns, or COUNT, COUNT(DISTINCT ...), MIN and MAX of one, or * alone; {WITH_SPARK}"
 
-# Clauses of SELECT that are Spark's business, by the word they begin with.
+# Clauses that need Spark, by their first word.
 _CLAUSES = {
     ",": "second table",
     "JOIN": "JOIN",
@@ -55,15 +55,15 @@ _CLAUSES = {
     "FOR": "FOR",
     "VERSION": "time travel",
 }
-#: Aggregates, by the word that they begin with.
+#: Aggregates, by their first word.
 _FUNCTIONS = (AggregateFunction.COUNT, AggregateFunction.MIN, AggregateFunction.MAX)
 _GROUP_BY, _ORDER_BY = "GROUP BY", "ORDER BY"
-#: What follows a column that is called like a word of SELECT.
+#: Tokens after a column that has the name of a keyword of SELECT.
 _AFTER_NAME = (",", ".", "AS", "FROM", "")
-#: Words that are no names where a value may be.
+#: Words that are values and never names.
 _CONSTANTS = ("NULL", "TRUE", "FALSE")
 _DIRECTIONS = ("ASC", "DESC", "NULLS")
-#: Functions that Spark calls by a name without parentheses where there is no column of it.
+#: Functions that Spark calls without parentheses if no column has the name.
 _CONSTANT_NAMES = (
     "current_date",
     "current_time",
@@ -77,36 +77,36 @@ _CONSTANT_NAMES = (
 
 
 def select(parser: HindexParser) -> Select | SelectExists:
-    """``SELECT`` of rows, of aggregates, or of ``EXISTS(SELECT ...)``."""
+    """Parse ``SELECT`` of rows, of aggregates, or of ``EXISTS(SELECT ...)``."""
     return _exists(parser) if parser.accept("EXISTS", "(") else _select(parser)
 
 
 def _exists(parser: HindexParser) -> SelectExists:
-    """``EXISTS(SELECT 1 | * | columns FROM t [WHERE predicate] [LIMIT n]) [AS alias]``, after ``(``."""
+    """Parse ``EXISTS(SELECT 1 | * | columns FROM t [WHERE predicate] [LIMIT n]) [AS alias]``, after ``(``."""
     start = parser.offset
     parser.expect("SELECT")
-    found = _select(parser, in_exists=True)
-    if found.is_aggregate or found.order is not None:
+    rows = _select(parser, in_exists=True)
+    if rows.is_aggregate or rows.order is not None:
         parser.unsupported(f"EXISTS of aggregates, groups or an order; {SPARK_REMEDY}", start)
     parser.expect(")")
     if parser.at_end:
-        return SelectExists(found)
+        return SelectExists(rows)
     follows = _clause(parser) in (",", "FROM", "WHERE", "LIMIT", _GROUP_BY, _ORDER_BY, *_CLAUSES)
     if not parser.accept("AS") and (follows or not parser.is_name):
         parser.unsupported(f"more than EXISTS in SELECT; {SPARK_REMEDY}")
-    return SelectExists(found, parser.identifier("an alias"))
+    return SelectExists(rows, parser.identifier("an alias"))
 
 
 def _select(parser: HindexParser, *, in_exists: bool = False) -> Select:
     """``SELECT [DISTINCT] items FROM t [WHERE ...] [GROUP BY columns] [HAVING ...] [ORDER BY item] [LIMIT n]``."""
     start = parser.offset
-    parser.elsewhere = WITH_SPARK
+    parser.alternative = WITH_SPARK
     distinct = parser.accept("DISTINCT")
     if not distinct and parser.word() == "ALL" and parser.following not in _AFTER_NAME:
         parser.accept("ALL")
     items = None if in_exists and parser.accept("1") else _items(parser)
     if not parser.accept("FROM"):
-        parser.fail(f"expected , or FROM, found {parser.found()}{parser.meant('FROM')}")
+        parser.fail(f"expected , or FROM, found {parser.token_text()}{parser.suggest('FROM')}")
     if parser.word() == "(":
         parser.unsupported(f"subquery in FROM; {SPARK_REMEDY}")
     table = parser.table()
@@ -134,7 +134,7 @@ def _select(parser: HindexParser, *, in_exists: bool = False) -> Select:
 
 
 def _accept(parser: HindexParser, clause: str) -> bool:
-    """Consumes a clause's two words, which are one token, whatever is between them."""
+    """Consume a clause of two words, which are one token."""
     return _clause(parser) == clause and parser.accept(parser.word())
 
 
@@ -149,30 +149,30 @@ def _limit(parser: HindexParser) -> int | None:
     if limit is None:
         if parser.is_literal and parser.written().isdigit():
             parser.fail(f"LIMIT {parser.written()} is too large: it has at most 18 digits")
-        parser.fail(f"expected a whole number after LIMIT, found {parser.found()}")
+        parser.fail(f"expected a whole number after LIMIT, found {parser.token_text()}")
     return limit
 
 
 def _items(parser: HindexParser) -> tuple[SelectItem, ...] | None:
-    """The items, or None for all columns."""
+    """Parse the items; return None for all columns."""
     start = parser.offset
     if parser.accept("*"):
-        if parser.word() != "FROM" and not parser.at_end and not parser.meant("FROM"):
+        if parser.word() != "FROM" and not parser.at_end and not parser.suggest("FROM"):
             parser.unsupported(f"'*' beside other columns; {_ITEMS}")
         return None
     items = [_item(parser)]
     while parser.accept(","):
         start = parser.offset
         items.append(_item(parser))
-    if parser.word() != "FROM" and not parser.at_end and not parser.meant("FROM"):
+    if parser.word() != "FROM" and not parser.at_end and not parser.suggest("FROM"):
         _refuse_item(parser, start)
     return tuple(items)
 
 
 def _refuse_item(parser: HindexParser, start: int) -> NoReturn:
-    """Refuses the item that begins at an offset, whatever of it was read."""
+    """Refuse the item that begins at an offset."""
     text = parser.text_until(start, ",", "AS", "FROM")
-    parser.unsupported(f"select expression '{text}'{parser.unquoted()}; {_ITEMS}", start)
+    parser.unsupported(f"select expression '{text}'{parser.double_quote_hint()}; {_ITEMS}", start)
 
 
 def _item(parser: HindexParser) -> SelectItem:
@@ -182,13 +182,13 @@ def _item(parser: HindexParser) -> SelectItem:
     value = _aggregate(parser, start) or parser.column()
     if parser.accept("AS"):
         return SelectItem(value, parser.identifier("an alias"))
-    if parser.is_name and parser.word() != "FROM" and not parser.meant("FROM"):
+    if parser.is_name and parser.word() != "FROM" and not parser.suggest("FROM"):
         return SelectItem(value, parser.identifier("an alias"))
     return SelectItem(value)
 
 
 def _aggregate(parser: HindexParser, start: int) -> AggregateCall | None:
-    """An aggregate, if one comes next; a column may be called the same."""
+    """Parse an aggregate if one comes next; a column may have the same name."""
     function = next((item for item in _FUNCTIONS if parser.accept(item.name, "(")), None)
     if function is None:
         return None
@@ -206,10 +206,10 @@ def _aggregate(parser: HindexParser, start: int) -> AggregateCall | None:
 
 
 def _groups(parser: HindexParser, items: tuple[SelectItem, ...] | None) -> tuple[ColumnRef, ...]:
-    found = [_group(parser, items)]
+    columns = [_group(parser, items)]
     while parser.accept(","):
-        found.append(_group(parser, items))
-    return tuple(found)
+        columns.append(_group(parser, items))
+    return tuple(columns)
 
 
 def _group(parser: HindexParser, items: tuple[SelectItem, ...] | None) -> ColumnRef:
@@ -245,17 +245,17 @@ def _at_position(
 
 def _plain_column(parser: HindexParser, clause: str) -> ColumnRef:
     if parser.is_literal or parser.word() in ("(", *_CONSTANTS):
-        parser.unsupported(f"{clause} of {parser.found()}{parser.unquoted()}; {SPARK_REMEDY}")
-    found = parser.column()
+        parser.unsupported(f"{clause} of {parser.token_text()}{parser.double_quote_hint()}; {SPARK_REMEDY}")
+    column = parser.column()
     if parser.word() == "(":
         parser.unsupported(f"{clause} of a function; {SPARK_REMEDY}")
-    return found
+    return column
 
 
 def _distinct(
     parser: HindexParser, items: tuple[SelectItem, ...] | None, groups: tuple[ColumnRef, ...], start: int
 ) -> tuple[ColumnRef, ...]:
-    """The columns of SELECT DISTINCT, which groups by them."""
+    """Return the columns of SELECT DISTINCT, which groups by them."""
     values = [item.value for item in items or ()]
     columns = tuple(value for value in values if isinstance(value, ColumnRef))
     if not values or len(columns) < len(values) or groups:
@@ -269,7 +269,7 @@ def _check_items(
     groups: tuple[ColumnRef, ...],
     start: int,
 ) -> None:
-    """Refuses columns that are neither aggregated nor what is grouped by, and aggregates of other columns."""
+    """Refuse columns that are neither aggregated nor grouped by, and aggregates of other columns."""
     values = [item.value for item in items or ()]
     calls = [value for value in values if isinstance(value, AggregateCall)]
     if not groups:
@@ -288,7 +288,7 @@ def _check_items(
 
 
 def _fail_without_groups(parser: HindexParser, items: tuple[SelectItem, ...]) -> NoReturn:
-    """Refuses columns beside aggregates of all rows, unless Spark may know them for something else."""
+    """Refuse columns beside aggregates of all rows, which may be names of functions to Spark."""
     aliases = [item.alias.lower() for item in items if item.alias is not None]
     columns = [item.value for item in items if isinstance(item.value, ColumnRef)]
     if any(column.parts[0].lower() in (*aliases, *_CONSTANT_NAMES) for column in columns):
@@ -323,17 +323,17 @@ def _order(
     if parser.accept("NULLS"):
         nulls = parser.accept("FIRST")
         if not nulls and not parser.accept("LAST"):
-            what = f"expected FIRST or LAST after NULLS, found {parser.found()}"
-            parser.fail(what + parser.meant("FIRST", "LAST"))
+            message = f"expected FIRST or LAST after NULLS, found {parser.token_text()}"
+            parser.fail(message + parser.suggest("FIRST", "LAST"))
     elif parser.closest(*_DIRECTIONS, *_CLAUSES) in _DIRECTIONS:
-        parser.fail(f"unexpected {parser.found()}{parser.meant(*_DIRECTIONS)}")
+        parser.fail(f"unexpected {parser.token_text()}{parser.suggest(*_DIRECTIONS)}")
     if parser.word() == ",":
         parser.unsupported(f"ORDER BY of more than one column; {SPARK_REMEDY}", start)
     values = [item.value for item in items or ()]
     is_aggregate = is_grouped or any(isinstance(item, AggregateCall) for item in values)
-    known = any(is_same_value(item, value) for item in values)
+    is_selected = any(is_same_value(item, value) for item in values)
     if isinstance(value, AggregateCall) != (isinstance(value, AggregateCall) and is_aggregate) or (
-        is_aggregate and not (known and is_grouped)
+        is_aggregate and not (is_selected and is_grouped)
     ):
         parser.unsupported(f"ORDER BY of what is not selected; {SPARK_REMEDY}", start)
     return SortItem(value, descending, nulls)
@@ -349,15 +349,15 @@ def _aliased(
         if not any(is_same_value(item.value, other) for other in values):
             values.append(item.value)
     aliases = {item.alias.lower() for item in items if item.alias is not None}
-    found = named.get(written.name.lower(), [written]) if len(written.parts) == 1 else [written]
-    value = found[0]
-    # written as what it stands for, it would be another's name, or a field of what an alias stands for
+    candidates = named.get(written.name.lower(), [written]) if len(written.parts) == 1 else [written]
+    value = candidates[0]
+    # by its own name it would refer to another alias, or to a field of one
     is_hidden = isinstance(value, ColumnRef) and (
         value.parts[0].lower() in aliases
         if len(value.parts) > 1
         else not is_same_value(value, written) and value.name.lower() in named
     )
-    if len(found) > 1 or is_hidden:
+    if len(candidates) > 1 or is_hidden:
         _fail_of_many(parser, written, start)
     return value
 
@@ -371,7 +371,7 @@ def _fail_of_many(parser: HindexParser, column: ColumnRef, start: int) -> NoRetu
 def _check_distinct_order(
     parser: HindexParser, items: tuple[SelectItem, ...], written: ColumnRef, start: int
 ) -> None:
-    """Refuses what is no column of the result: its rows are told apart before they are ordered."""
+    """Refuse a column that is not in the result: DISTINCT comes before ORDER BY."""
     if len(written.parts) > 1 or written.name.lower() not in [item.output_name for item in items]:
         names = ", ".join(
             quote_name(item.alias or item.value.parts[-1])
@@ -382,25 +382,25 @@ def _check_distinct_order(
 
 
 def _no_alias(parser: HindexParser) -> None:
-    """Refuses an alias of the table, and clauses that would stand in its place."""
+    """Refuse an alias of the table, and clauses in its place."""
     words = ("WHERE", "LIMIT")
-    if parser.word() in words or parser.at_end or parser.meant(*words):
+    if parser.word() in words or parser.at_end or parser.suggest(*words):
         return
     if _clause(parser) in (_GROUP_BY, _ORDER_BY):
         return
     _no_clause(parser)
     if parser.word() == "AS" or parser.is_name:
-        parser.unsupported(f"table alias {parser.found()}; {SPARK_REMEDY}")
+        parser.unsupported(f"table alias {parser.token_text()}; {SPARK_REMEDY}")
 
 
 def _no_clause(parser: HindexParser) -> None:
-    meant = parser.meant("GROUP", "ORDER") if parser.following == "BY" else ""
+    meant = parser.suggest("GROUP", "ORDER") if parser.following == "BY" else ""
     if meant:
-        parser.fail(f"unexpected {parser.found()}{meant}")
+        parser.fail(f"unexpected {parser.token_text()}{meant}")
     word = parser.word()
     if word in ("GROUP", "ORDER"):
         parser.accept(word)
-        parser.fail(f"expected BY after {word}, found {parser.found()}{parser.meant('BY')}")
+        parser.fail(f"expected BY after {word}, found {parser.token_text()}{parser.suggest('BY')}")
     if parser.word() == "HAVING" and not parser.following:
         parser.fail("expected a condition after HAVING, found the end", parser.offset + len("HAVING"))
     clause = _CLAUSES.get(_clause(parser))

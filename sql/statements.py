@@ -131,8 +131,8 @@ class RefreshIndex:
     dry_run: bool = False
 
     def __str__(self) -> str:
-        what = "INDEXES" if self.name is None else f"INDEX {quote_name(self.name)}"
-        return f"REFRESH {what}{_on(self.table)}{_where(self.where)}{_dry_run(self.dry_run)}"
+        subject = "INDEXES" if self.name is None else f"INDEX {quote_name(self.name)}"
+        return f"REFRESH {subject}{_on(self.table)}{_where(self.where)}{_dry_run(self.dry_run)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,14 @@ import decimal
 import re
 from dataclasses import dataclass
 
-from hindex.orc.calendars import DAYS_PER_CYCLE, MICROS_PER_DAY, MICROS_PER_SECOND
-
 _EPOCH_ORDINAL = datetime.date(1970, 1, 1).toordinal()
 _FIRST_DAY = datetime.date.min.toordinal() - _EPOCH_ORDINAL
 _LAST_DAY = datetime.date.max.toordinal() - _EPOCH_ORDINAL
 # The Gregorian calendar repeats after so many years.
 _YEARS_PER_CYCLE = 400
+_DAYS_PER_CYCLE = 146_097
+_MICROS_PER_SECOND = 1_000_000
+_MICROS_PER_DAY = 86_400 * _MICROS_PER_SECOND
 
 # Characters that Spark trims before a cast: white space and control characters of ASCII.
 _BLANKS = "".join(map(chr, (*range(0x21), 0x7F)))
@@ -148,7 +149,7 @@ def parse_wall_clock(text: str) -> WallClock | None:
     if days is None or int(hour or 0) > 23 or int(minute or 0) > 59 or int(second or 0) > 59:
         return None
     seconds = int(hour or 0) * 3600 + int(minute or 0) * 60 + int(second or 0)
-    micros = days * MICROS_PER_DAY + seconds * MICROS_PER_SECOND + int((fraction or "")[:6].ljust(6, "0"))
+    micros = days * _MICROS_PER_DAY + seconds * _MICROS_PER_SECOND + int((fraction or "")[:6].ljust(6, "0"))
     return (
         WallClock(micros, trim_blanks(zone) if zone else None)
         if _BIGINT_MIN <= micros <= _BIGINT_MAX
@@ -171,7 +172,7 @@ def days_from_date(year: int, month: int, day: int) -> int | None:
         date = datetime.date(2000 + year_of_cycle, month, day)
     except ValueError:
         return None
-    return date.toordinal() - _EPOCH_ORDINAL + cycles * DAYS_PER_CYCLE
+    return date.toordinal() - _EPOCH_ORDINAL + cycles * _DAYS_PER_CYCLE
 
 
 def parse_date(text: str) -> datetime.date | int | None:
@@ -193,7 +194,7 @@ def format_date(value: datetime.date | int) -> str:
     if isinstance(value, datetime.date):
         return value.isoformat()
     cycles, day_in_cycle = divmod(
-        value + _EPOCH_ORDINAL - datetime.date(2000, 1, 1).toordinal(), DAYS_PER_CYCLE
+        value + _EPOCH_ORDINAL - datetime.date(2000, 1, 1).toordinal(), _DAYS_PER_CYCLE
     )
     near = datetime.date.fromordinal(day_in_cycle + datetime.date(2000, 1, 1).toordinal())
     year = near.year + cycles * _YEARS_PER_CYCLE
@@ -203,8 +204,8 @@ def format_date(value: datetime.date | int) -> str:
 
 def format_timestamp(micros: int) -> str:
     """Format microseconds since 1970-01-01 as Spark does: without zeros at the end of the fraction."""
-    days, rest = divmod(micros, MICROS_PER_DAY)
-    seconds, fraction = divmod(rest, MICROS_PER_SECOND)
+    days, rest = divmod(micros, _MICROS_PER_DAY)
+    seconds, fraction = divmod(rest, _MICROS_PER_SECOND)
     clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
     return f"{format_date(date_from_days(days))} {clock}" + (
         f".{fraction:06d}".rstrip("0") if fraction else ""

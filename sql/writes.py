@@ -50,10 +50,10 @@ def parse_write(text: str, args: Mapping[str, Any] | Sequence[Any] | None = None
     except TokenError:
         return None
     head = _Head(tokens)
-    found = head.insert() if head.accept("INSERT") else head.create()
-    if found is None:
+    target_and_kind = head.insert() if head.accept("INSERT") else head.create()
+    if target_and_kind is None:
         return None
-    target, is_create = found
+    target, is_create = target_and_kind
     start = tokens[head.at].start
     rest = args
     if args is not None and not isinstance(args, Mapping):
@@ -76,7 +76,7 @@ class _Head:
         self.location: str | None = None
 
     def word(self, ahead: int = 0) -> str:
-        """The word of a token in upper case; empty for a quoted one and at the end."""
+        """Return the word of a token in upper case; an empty string for a quoted one and at the end."""
         at = self.at + ahead
         if at >= len(self._tokens):
             return ""
@@ -91,7 +91,7 @@ class _Head:
         return False
 
     def insert(self) -> tuple[list[str], bool] | None:
-        """``{INTO | OVERWRITE} [TABLE] name [PARTITION (...)] [IF NOT EXISTS] [BY NAME | (columns)]``."""
+        """Parse ``{INTO | OVERWRITE} [TABLE] name [PARTITION (...)] [IF NOT EXISTS] [BY NAME | (columns)]``."""
         if not (self.accept("INTO") or self.accept("OVERWRITE")):
             return None
         self.accept("TABLE")
@@ -106,7 +106,7 @@ class _Head:
         return (name, False) if self.word() in _QUERY_WORDS else None
 
     def create(self) -> tuple[list[str], bool] | None:
-        """``CREATE [EXTERNAL] TABLE [IF NOT EXISTS] name ... AS``."""
+        """Parse ``CREATE [EXTERNAL] TABLE [IF NOT EXISTS] name ... AS``."""
         if not self.accept("CREATE"):
             return None
         self.accept("EXTERNAL")
@@ -132,7 +132,7 @@ class _Head:
         return None
 
     def _name(self) -> list[str]:
-        """The parts of a table's name; empty where none comes next."""
+        """Parse the parts of a table's name; return an empty list if none comes next."""
         parts: list[str] = []
         while self.at < len(self._tokens):
             token = self._tokens[self.at]

@@ -27,7 +27,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hindex.errors import HindexError
-from hindex.sql.dates import format_date
 from hindex.sql.literals import of_value
 from hindex.sql.predicate import (
     BooleanValue,
@@ -46,6 +45,7 @@ from hindex.sql.predicate import (
     any_of,
     quote_string,
 )
+from hindex.sql.string_values import format_date
 
 _TRUE, _FALSE = TruthValue(True), TruthValue(False)
 _NAN = Literal(math.nan, LiteralKind.DOUBLE)

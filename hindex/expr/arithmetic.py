@@ -40,12 +40,12 @@ BY_ZERO = "division by zero"
 
 
 def limits(data_type: OrcType) -> tuple[int, int]:
-    """The least and greatest value of an integer type."""
+    """Return the least and greatest value of an integer type."""
     return _LIMITS[data_type.kind]
 
 
 def fitted(value: Decimal, data_type: OrcType) -> Decimal:
-    """A decimal rounded half up to a type's scale.
+    """Round a decimal half up to a type's scale.
 
     :raises CannotEvaluate: if it has too many digits for the type.
     """
@@ -68,7 +68,7 @@ def multiply(data_type: OrcType, left: Vector, right: Vector) -> Vector:
 
 
 def divide(data_type: OrcType, left: Vector, right: Vector) -> Vector:
-    """``/`` of two doubles or two decimals."""
+    """Evaluate ``/`` of two doubles or two decimals."""
     if data_type.kind is Kind.DECIMAL:
 
         def quotient(a: Decimal, b: Decimal) -> Decimal:
@@ -85,7 +85,7 @@ def divide(data_type: OrcType, left: Vector, right: Vector) -> Vector:
 
 
 def divide_whole(data_type: OrcType, left: Vector, right: Vector) -> Vector:
-    """``DIV``: a bigint, rounded towards zero."""
+    """Evaluate ``DIV``: a bigint, rounded towards zero."""
     if left.type.kind is Kind.DECIMAL:
 
         def quotient(a: Decimal, b: Decimal) -> int:
@@ -107,7 +107,7 @@ def divide_whole(data_type: OrcType, left: Vector, right: Vector) -> Vector:
 
 
 def remainder(data_type: OrcType, left: Vector, right: Vector) -> Vector:
-    """``%``: it has the sign of the left side."""
+    """Evaluate ``%``, which has the sign of the left side."""
     if data_type.kind is Kind.DECIMAL:
 
         def rest(a: Decimal, b: Decimal) -> Decimal:
@@ -154,14 +154,14 @@ def ceil(data_type: OrcType, value: Vector) -> Vector:
 
 
 def round_half_up(data_type: OrcType, value: Vector) -> Vector:
-    """A decimal rounded to the scale of the result; an integer stays what it is."""
+    """Round a decimal to the scale of the result; return integers unchanged."""
     if data_type.kind in INTEGER_KINDS:
         return value
     return by_value(data_type, (value,), lambda a: fitted(a, data_type))
 
 
 def isnan(data_type: OrcType, value: Vector) -> Vector:
-    """FALSE for NULL."""
+    """Test for NaN; NULL gives FALSE."""
     return of_numbers(data_type, np.isnan(value.numbers) & value.valid, np.ones(len(value), np.bool_))
 
 
@@ -173,10 +173,10 @@ def _whole(data_type: OrcType, value: Vector, whole: Callable[[Numbers], Numbers
     if value.type.kind in INTEGER_KINDS:
         return of_numbers(data_type, value.numbers, value.valid)
     # NaN becomes 0; the greatest bigint is no double, so the bound is the next one
-    found = np.where(np.isnan(value.numbers), 0, whole(value.numbers))
-    beyond = value.valid & ~((found >= -(2.0**63)) & (found < 2.0**63))
+    rounded = np.where(np.isnan(value.numbers), 0, whole(value.numbers))
+    beyond = value.valid & ~((rounded >= -(2.0**63)) & (rounded < 2.0**63))
     errors = _overflow(beyond, data_type)
-    return of_numbers(data_type, np.where(beyond | ~value.valid, 0, found), value.valid, errors)
+    return of_numbers(data_type, np.where(beyond | ~value.valid, 0, rounded), value.valid, errors)
 
 
 def _arithmetic(
@@ -194,16 +194,16 @@ def _arithmetic(
         with np.errstate(all="ignore"):
             return of_numbers(data_type, function(a, b), valid)
     with np.errstate(over="ignore"):
-        found = function(a.astype(np.int64), b.astype(np.int64))
+        result = function(a.astype(np.int64), b.astype(np.int64))
     least, greatest = limits(data_type)
-    overflow = (found < least) | (found > greatest)
+    overflow = (result < least) | (result > greatest)
     if data_type.kind is Kind.LONG:
         # doubles tell where the result may not be what 64 bits hold; there it is computed exactly
-        doubtful = np.abs(function(a.astype(np.float64), b.astype(np.float64))) >= 2.0**62
-        for at in np.flatnonzero(doubtful & valid).tolist():
+        may_overflow = np.abs(function(a.astype(np.float64), b.astype(np.float64))) >= 2.0**62
+        for at in np.flatnonzero(may_overflow & valid).tolist():
             whole = int(exact(Decimal(int(a[at])), Decimal(int(b[at]))))
             overflow[at] = not least <= whole <= greatest
-    return of_numbers(data_type, np.where(overflow, 0, found), valid, _overflow(overflow & valid, data_type))
+    return of_numbers(data_type, np.where(overflow, 0, result), valid, _overflow(overflow & valid, data_type))
 
 
 def _divisible(left: Vector, right: Vector) -> tuple[Mask, Errors | None]:

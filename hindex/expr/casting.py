@@ -65,7 +65,7 @@ def can_cast(data_type: OrcType, to: OrcType) -> bool:
 
 
 def cast(to: OrcType, value: Vector) -> Vector:
-    """Values of another type; :func:`can_cast` says which."""
+    """Cast values to another type, if :func:`can_cast` allows it."""
     if value.type == to:
         return value
     match to.kind:
@@ -92,24 +92,24 @@ def _to_integer(to: OrcType, value: Vector) -> Vector:
     if kind is Kind.DECIMAL:
 
         def whole(number: Decimal) -> int:
-            found = int(number.to_integral_value(decimal.ROUND_DOWN))
-            if not least <= found <= greatest:
+            integer = int(number.to_integral_value(decimal.ROUND_DOWN))
+            if not least <= integer <= greatest:
                 raise CannotEvaluate(f"{number:f} does not fit {to}")
-            if to.kind is not Kind.LONG and int(float(number)) != found:
+            if to.kind is not Kind.LONG and int(float(number)) != integer:
                 # Spark goes by way of a double, but where it holds the decimal's up to 18 digits as an integer
                 raise PredicateError(
                     f"the cast of {number:f} to {to} depends on how Spark holds it; cast it to bigint first"
                 )
-            return found
+            return integer
 
         return by_value(to, (value,), whole)
     if kind is Kind.STRING:
 
         def read(text: str) -> int:
-            found = parse_bigint(text)
-            if found is None or not least <= found <= greatest:
+            integer = parse_bigint(text)
+            if integer is None or not least <= integer <= greatest:
                 raise _unreadable(text, to)
-            return found
+            return integer
 
         return by_value(to, (value,), read)
     numbers = value.numbers
@@ -119,14 +119,14 @@ def _to_integer(to: OrcType, value: Vector) -> Vector:
             inside = (np.floor(doubles) <= float(greatest)) & (np.ceil(doubles) >= float(least))
         # the greatest bigint is no double, and the next one is cast to it
         top = doubles >= 2.0**63
-        found = np.where(inside & ~top, doubles, 0).astype(np.int64)
-        found = np.where(inside & top, greatest, found)
+        integers = np.where(inside & ~top, doubles, 0).astype(np.int64)
+        integers = np.where(inside & top, greatest, integers)
     else:
-        found = numbers.astype(np.int64)
-        inside = (found >= least) & (found <= greatest)
+        integers = numbers.astype(np.int64)
+        inside = (integers >= least) & (integers <= greatest)
     beyond = value.valid & ~inside
     errors = Errors(beyond, f"a value does not fit {to}") if beyond.any() else None
-    return of_numbers(to, np.where(inside, found, 0), value.valid, errors)
+    return of_numbers(to, np.where(inside, integers, 0), value.valid, errors)
 
 
 def _to_floating(to: OrcType, value: Vector) -> Vector:
@@ -136,10 +136,10 @@ def _to_floating(to: OrcType, value: Vector) -> Vector:
     if kind is Kind.STRING:
 
         def read(text: str) -> float:
-            found = parse_double(text)
-            if found is None:
+            number = parse_double(text)
+            if number is None:
                 raise _unreadable(text, to)
-            return found
+            return number
 
         return by_value(to, (value,), read)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -151,10 +151,10 @@ def _to_decimal(to: OrcType, value: Vector) -> Vector:
         return by_value(to, (value,), lambda number: arithmetic.fitted(Decimal(number), to))
 
     def read(text: str) -> Decimal:
-        found = parse_decimal(text, to.precision, to.scale)
-        if found is None:
+        unscaled_value = parse_decimal(text, to.precision, to.scale)
+        if unscaled_value is None:
             raise _unreadable(text, to)
-        return unscaled(found, to.scale)
+        return unscaled(unscaled_value, to.scale)
 
     return by_value(to, (value,), read)
 
@@ -164,10 +164,10 @@ def _to_boolean(to: OrcType, value: Vector) -> Vector:
     if kind is Kind.STRING:
 
         def read(text: str) -> bool:
-            found = parse_boolean(text)
-            if found is None:
+            truth = parse_boolean(text)
+            if truth is None:
                 raise _unreadable(text, to)
-            return found
+            return truth
 
         return by_value(to, (value,), read)
     if kind is Kind.DECIMAL:
@@ -203,10 +203,10 @@ def _to_date(to: OrcType, value: Vector) -> Vector:
         return of_numbers(to, value.numbers // MICROS_PER_DAY, value.valid)
 
     def read(text: str) -> int:
-        found = parse_days(text)
-        if found is None:
+        days = parse_days(text)
+        if days is None:
             raise _unreadable(text, to)
-        return found
+        return days
 
     return _retyped(to, by_value(OrcType(Kind.INT), (value,), read))
 
@@ -214,8 +214,8 @@ def _to_date(to: OrcType, value: Vector) -> Vector:
 def _to_timestamp(to: OrcType, value: Vector) -> Vector:
     if value.type.kind is Kind.DATE:
         micros = value.numbers.astype(np.int64)
-        most = np.iinfo(np.int64).max // MICROS_PER_DAY
-        beyond = value.valid & (np.abs(micros) > most)
+        max_days = np.iinfo(np.int64).max // MICROS_PER_DAY
+        beyond = value.valid & (np.abs(micros) > max_days)
         errors = Errors(beyond, f"a date does not fit {to}") if beyond.any() else None
         return of_numbers(to, np.where(beyond, 0, micros) * MICROS_PER_DAY, value.valid, errors)
 

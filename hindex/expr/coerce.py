@@ -53,7 +53,7 @@ _MIN_SCALE = 6
 
 
 def apply(function: str, args: Sequence[Node], data_type: OrcType, options: tuple[str, ...] = ()) -> Node:
-    """A function of values, or its result where all of them are constants."""
+    """Apply a function to values; return its result if all of them are constants."""
     # evaluation needs the table of functions, whose signatures need this module
     from hindex.expr.evaluate import evaluate
 
@@ -75,7 +75,7 @@ def _constant(array: pa.Array) -> ConstantValue:
 
 
 def type_of(node: Node) -> OrcType:
-    """The type of a value; a NULL of no type is a boolean where nothing else asks for one."""
+    """Return the type of a value; an untyped NULL is a boolean by default."""
     return node.type or BOOLEAN
 
 
@@ -84,14 +84,14 @@ def is_null_literal(node: Node) -> bool:
 
 
 def cast_to(node: Node, to: OrcType, *, is_try: bool = False) -> Node:
-    """A value cast to a type.
+    """Cast a value to a type.
 
     :raises PredicateError: for a cast that is not evaluated here.
     """
     if isinstance(node, Constant) and node.value is None:
         return Constant(None, to)
-    of = type_of(node)
-    if of == to:
+    data_type = type_of(node)
+    if data_type == to:
         return replace(node, is_literal=False) if isinstance(node, Constant) else node
     if (
         to in (DATE, TIMESTAMP)
@@ -103,9 +103,9 @@ def cast_to(node: Node, to: OrcType, *, is_try: bool = False) -> Node:
         if is_epoch(node.value):
             return Constant(0, to)
         raise PredicateError(f"{node.value[:60]!r} is not read as a time here; write a date, or {REMEDY}")
-    if not can_cast(of, to):
-        raise PredicateError(f"the cast from {of} to {to} is not evaluated here; {REMEDY}")
-    if to == DOUBLE and isinstance(node, Apply) and node.function.endswith("CAST") and of == FLOAT:
+    if not can_cast(data_type, to):
+        raise PredicateError(f"the cast from {data_type} to {to} is not evaluated here; {REMEDY}")
+    if to == DOUBLE and isinstance(node, Apply) and node.function.endswith("CAST") and data_type == FLOAT:
         source = type_of(node.args[0])
         if source.kind in (Kind.INT, Kind.LONG):
             # Spark's optimizer leaves the inner cast out, and with it its rounding
@@ -116,9 +116,9 @@ def cast_to(node: Node, to: OrcType, *, is_try: bool = False) -> Node:
 
 
 def common_type(
-    nodes: Sequence[Node], what: str, *, is_comparison: bool = False, narrow: bool = False
+    nodes: Sequence[Node], subject: str, *, is_comparison: bool = False, narrow: bool = False
 ) -> OrcType:
-    """The type that all values are cast to.
+    """Return the type that all values are cast to.
 
     :param is_comparison: whether texts take the other values' type.
     :param narrow: whether whole literals have as many digits as are written, beside a decimal.
@@ -127,10 +127,10 @@ def common_type(
     kinds = {type_of(node).kind for node in nodes if not is_null_literal(node)}
     if kinds >= _TIMES or (Kind.TIMESTAMP_INSTANT in kinds and len(kinds) > 1):
         raise PredicateError(
-            f"{what} mixes timestamps with and without a time zone, which depends on the session's; {REMEDY}"
+            f"{subject} mixes timestamps with and without a time zone, which depends on the session's; {REMEDY}"
         )
     if not is_comparison and Kind.STRING in kinds and len(kinds) > 1:
-        raise PredicateError(f"{what} mixes texts with other types; cast them to one type, or {REMEDY}")
+        raise PredicateError(f"{subject} mixes texts with other types; cast them to one type, or {REMEDY}")
     narrow = narrow and Kind.DECIMAL in kinds
     # in their order, as Spark does: a text beside 1 and then 2.5 is a decimal, beside 2.5 and then 1 a double
     common: SparkType | None = None
@@ -139,11 +139,11 @@ def common_type(
             continue
         own = _narrow(node) if narrow else column_type(type_of(node))
         if own is None:
-            raise PredicateError(f"{what} of a value of type {type_of(node)} is not evaluated; {REMEDY}")
+            raise PredicateError(f"{subject} of a value of type {type_of(node)} is not evaluated; {REMEDY}")
         common = own if common is None else wider(common, own)
         if common is None:
             shown = " and ".join(dict.fromkeys(str(type_of(node)) for node in nodes))
-            raise PredicateError(f"{what} of {shown} is refused, in Spark too; cast them to one type")
+            raise PredicateError(f"{subject} of {shown} is refused, in Spark too; cast them to one type")
     if common is None:
         return BOOLEAN
     if kinds == {Kind.TIMESTAMP_INSTANT}:
@@ -156,7 +156,7 @@ def coerced(nodes: Sequence[Node], data_type: OrcType) -> tuple[Node, ...]:
 
 
 def as_string(node: Node) -> Node:
-    """An argument that is a string; other values are cast, as Spark does."""
+    """Cast an argument to a string, as Spark does."""
     return cast_to(node, STRING)
 
 
@@ -170,16 +170,18 @@ def as_timestamp(node: Node) -> Node:
     return cast_to(node, TIMESTAMP)
 
 
-def as_int(node: Node, what: str) -> Node:
-    """An argument that is a number of characters or days."""
-    of = type_of(node)
-    if not is_null_literal(node) and of.kind not in INTEGER_KINDS:
-        raise PredicateError(f"{what} takes a whole number here, not a value of type {of}; cast it to int")
+def as_int(node: Node, subject: str) -> Node:
+    """Cast an argument that counts characters or days to an int."""
+    data_type = type_of(node)
+    if not is_null_literal(node) and data_type.kind not in INTEGER_KINDS:
+        raise PredicateError(
+            f"{subject} takes a whole number here, not a value of type {data_type}; cast it to int"
+        )
     return cast_to(node, OrcType(Kind.INT))
 
 
 def arithmetic_sides(op: str, left: Node, right: Node) -> tuple[Node, Node]:
-    """Both sides of an operator, a text cast to the type that Spark gives it beside the other side."""
+    """Return both sides of an operator, with a string cast to the type that Spark gives it beside the other side."""
     for mine, other in ((left, right), (right, left)):
         if type_of(other).kind is Kind.STRING and not is_null_literal(other):
             if type_of(mine).kind not in NUMERIC or is_null_literal(mine):
@@ -199,7 +201,7 @@ def arithmetic_sides(op: str, left: Node, right: Node) -> tuple[Node, Node]:
 
 
 def decimal_sides(left: Node, right: Node) -> tuple[Node, Node] | None:
-    """Both sides as decimals, where one is and the other is no floating-point number."""
+    """Return both sides as decimals if one is a decimal and neither is a floating-point number; otherwise None."""
     kinds = {type_of(left).kind, type_of(right).kind}
     if Kind.DECIMAL not in kinds or kinds & FLOATING:
         return None
@@ -207,13 +209,13 @@ def decimal_sides(left: Node, right: Node) -> tuple[Node, Node] | None:
     for side in (left, right):
         own = _narrow(side)
         assert own is not None
-        of = own if own.family is Family.DECIMAL else SparkType(Family.DECIMAL, own.precision, 0)
-        sides.append(cast_to(side, decimal_type(of.precision, of.scale)))
+        as_decimal = own if own.family is Family.DECIMAL else SparkType(Family.DECIMAL, own.precision, 0)
+        sides.append(cast_to(side, decimal_type(as_decimal.precision, as_decimal.scale)))
     return sides[0], sides[1]
 
 
 def bounded_decimal(precision: int, scale: int) -> OrcType:
-    """A result's type within 38 digits: fraction digits beyond the sixth give way to whole ones."""
+    """Limit a result's type to 38 digits: fraction digits beyond the sixth give way to whole ones."""
     if precision <= MAX_PRECISION:
         return decimal_type(precision, scale)
     whole = precision - scale
@@ -221,7 +223,7 @@ def bounded_decimal(precision: int, scale: int) -> OrcType:
 
 
 def decimal_result(op: str, a: OrcType, b: OrcType) -> OrcType:
-    """The type of an operator's result on two decimals."""
+    """Return the type of an operator's result on two decimals."""
     whole = (a.precision - a.scale, b.precision - b.scale)
     match op:
         case "+" | "-":
@@ -238,7 +240,7 @@ def decimal_result(op: str, a: OrcType, b: OrcType) -> OrcType:
 
 
 def _narrow(node: Node) -> SparkType | None:
-    """The type of a side beside a decimal: a whole literal has as many digits as are written."""
+    """Return the type of a side beside a decimal: a whole literal has as many digits as are written."""
     if isinstance(node, Constant) and node.is_literal and type_of(node).kind in INTEGER_KINDS:
         assert isinstance(node.value, int)
         return SparkType(Family.DECIMAL, len(str(abs(node.value))), 0)
@@ -258,7 +260,7 @@ def literal_constant(value: ConstantValue, data_type: OrcType | None) -> Constan
 
 
 def decimal_constant(value: int | Decimal) -> Constant:
-    """A decimal literal of its narrowest type.
+    """Return a decimal literal of its narrowest type.
 
     :raises PredicateError: if it has more than 38 digits.
     """
@@ -279,7 +281,10 @@ def fits_bigint(value: int) -> bool:
 
 
 def column(name: str, data_type: OrcType) -> Column:
-    """:raises PredicateError: for a composite type."""
+    """Return a column.
+
+    :raises PredicateError: for a composite type.
+    """
     if column_type(data_type) is None:
         raise PredicateError(f"a column of type {data_type} can only be tested for NULL, not evaluated")
     return Column(name, data_type)

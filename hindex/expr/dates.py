@@ -35,17 +35,17 @@ def dayofyear(data_type: OrcType, date: Vector) -> Vector:
 
 
 def weekday(data_type: OrcType, date: Vector) -> Vector:
-    """0 is Monday; 1970-01-01 was a Thursday."""
+    """Return days of the week from 0, Monday; 1970-01-01 was a Thursday."""
     return of_numbers(data_type, _weekday(date.numbers), date.valid)
 
 
 def dayofweek(data_type: OrcType, date: Vector) -> Vector:
-    """1 is Sunday."""
+    """Return days of the week from 1, Sunday."""
     return of_numbers(data_type, (_weekday(date.numbers) + 1) % 7 + 1, date.valid)
 
 
 def weekofyear(data_type: OrcType, date: Vector) -> Vector:
-    """The ISO week: that of the Thursday of the same week."""
+    """Return ISO weeks: a week belongs to the year of its Thursday."""
     days = date.numbers.astype(np.int64)
     thursday = days - _weekday(days) + 3
     return of_numbers(
@@ -83,15 +83,15 @@ def date_sub(data_type: OrcType, date: Vector, days: Vector) -> Vector:
 
 def _moved(data_type: OrcType, date: Vector, by: Numbers, days: Vector) -> Vector:
     # what is beyond 32 bits wraps around, as in Spark
-    found = date.numbers.astype(np.int64) + by
-    return of_numbers(data_type, found.astype(np.int32), date.valid & days.valid)
+    shifted = date.numbers.astype(np.int64) + by
+    return of_numbers(data_type, shifted.astype(np.int32), date.valid & days.valid)
 
 
 def datediff(data_type: OrcType, end: Vector, start: Vector) -> Vector:
-    found = end.numbers.astype(np.int64) - start.numbers
-    return of_numbers(data_type, found.astype(np.int32), end.valid & start.valid)
+    difference = end.numbers.astype(np.int64) - start.numbers
+    return of_numbers(data_type, difference.astype(np.int32), end.valid & start.valid)
 
 
 def _weekday(days: Numbers) -> Numbers:
-    found: Numbers = (days.astype(np.int64) + 3) % 7
-    return found
+    weekdays: Numbers = (days.astype(np.int64) + 3) % 7
+    return weekdays

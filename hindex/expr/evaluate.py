@@ -31,7 +31,7 @@ Columns = Mapping[str, pa.Array]
 
 
 def evaluate(node: Node, columns: Columns, n: int) -> Vector:
-    """The values of an expression.
+    """Evaluate an expression.
 
     :param columns: an array of ``n`` values of ``column_type.to_arrow()`` for each column it names.
     :raises PredicateError: for a value that is not evaluated as Spark does.
@@ -50,12 +50,12 @@ def evaluate(node: Node, columns: Columns, n: int) -> Vector:
     # the right side of a division is evaluated first
     order = reversed(args) if node.function in ("/", "DIV", "%") else args
     errors: Errors | None = None
-    wanted = np.ones(n, np.bool_)
+    needed = np.ones(n, np.bool_)
     for arg in order:
         if arg.errors is not None:
-            errors = joined(errors, arg.errors.among(wanted))
+            errors = joined(errors, arg.errors.among(needed))
         if node.function not in _EAGER:
-            wanted &= arg.valid
+            needed &= arg.valid
     evaluator = _OPERATORS.get(node.function) or FUNCTIONS[node.function].evaluator
     assert evaluator is not None
     result = evaluator(node.type, *args, *node.options)
@@ -73,7 +73,7 @@ def _with_errors(value: Vector, errors: Errors | None) -> Vector:
 
 
 def _and(node: Apply, columns: Columns, n: int) -> Vector:
-    """FALSE on the left decides; the right side is not evaluated there."""
+    """Evaluate AND: rows that are FALSE on the left do not need the right side."""
     return _connected(node, columns, n, decides=False)
 
 
@@ -115,62 +115,62 @@ def _null_safe_equal(node: Apply, columns: Columns, n: int) -> Vector:
 
 
 def _in(node: Apply, columns: Columns, n: int) -> Vector:
-    """The list is gone through until a value is found: those behind it are not evaluated."""
+    """Evaluate IN: a row does not need the items after the first equal one."""
     value = evaluate(node.args[0], columns, n)
-    found = np.zeros(n, np.bool_)
+    is_member = np.zeros(n, np.bool_)
     unknown = np.zeros(n, np.bool_)
     errors = value.errors
     for arg in node.args[1:]:
         item = evaluate(arg, columns, n)
         if item.errors is not None:
             failed = np.zeros(n, np.bool_) if errors is None else errors.rows
-            errors = joined(errors, item.errors.among(value.valid & ~found & ~failed))
+            errors = joined(errors, item.errors.among(value.valid & ~is_member & ~failed))
         both = value.valid & item.valid
-        found |= both & (_sign(value, item) == 0)
+        is_member |= both & (_sign(value, item) == 0)
         unknown |= ~item.valid
-    return of_truth(found, value.valid & (found | ~unknown), errors)
+    return of_truth(is_member, value.valid & (is_member | ~unknown), errors)
 
 
 def _case(node: Apply, columns: Columns, n: int) -> Vector:
-    """Arguments are conditions and values in turn, and last the value of ELSE."""
-    open_ = np.ones(n, np.bool_)
+    """Evaluate CASE: the arguments are conditions and values in turn, and last the value of ELSE."""
+    undecided = np.ones(n, np.bool_)
     picks = np.full(n, len(node.args) // 2, np.int64)
     errors: Errors | None = None
     values: list[Vector] = []
     for at in range(0, len(node.args) - 1, 2):
         condition = evaluate(node.args[at], columns, n)
         if condition.errors is not None:
-            errors = joined(errors, condition.errors.among(open_))
-            open_ = open_ & ~condition.errors.rows
-        chosen = open_ & condition.valid & condition.numbers
+            errors = joined(errors, condition.errors.among(undecided))
+            undecided = undecided & ~condition.errors.rows
+        chosen = undecided & condition.valid & condition.numbers
         values.append(evaluate(node.args[at + 1], columns, n))
         errors = _chosen_errors(errors, values[-1], chosen)
         picks[chosen] = at // 2
-        open_ = open_ & ~chosen
+        undecided = undecided & ~chosen
     values.append(evaluate(node.args[-1], columns, n))
-    errors = _chosen_errors(errors, values[-1], open_)
+    errors = _chosen_errors(errors, values[-1], undecided)
     return _picked(node.type, values, picks, errors)
 
 
 def _coalesce(node: Apply, columns: Columns, n: int) -> Vector:
-    open_ = np.ones(n, np.bool_)
+    undecided = np.ones(n, np.bool_)
     picks = np.zeros(n, np.int64)
     errors: Errors | None = None
     values: list[Vector] = []
     for at, arg in enumerate(node.args):
         value = evaluate(arg, columns, n)
         values.append(value)
-        errors = _chosen_errors(errors, value, open_)
+        errors = _chosen_errors(errors, value, undecided)
         if value.errors is not None:
-            open_ = open_ & ~value.errors.rows
-        chosen = open_ & value.valid
+            undecided = undecided & ~value.errors.rows
+        chosen = undecided & value.valid
         picks[chosen] = at
-        open_ = open_ & ~chosen
+        undecided = undecided & ~chosen
     return _picked(node.type, values, picks, errors)
 
 
 def _extreme(node: Apply, columns: Columns, n: int) -> Vector:
-    """greatest and least: NULLs are skipped."""
+    """Evaluate greatest and least: NULLs are skipped."""
     sign = 1 if node.function == "greatest" else -1
     values = [evaluate(arg, columns, n) for arg in node.args]
     best = values[0]
@@ -201,7 +201,7 @@ def _picked(data_type: OrcType, values: Sequence[Vector], picks: np.ndarray, err
 
 
 def _sign(left: Vector, right: Vector) -> np.ndarray:
-    """-1, 0 or 1 where both have a value."""
+    """Compare values: -1, 0 or 1 where both have a value."""
     a, b = array_keys(left.type, left.array), array_keys(right.type, right.array)
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
         return (a > b).astype(np.int8) - (a < b).astype(np.int8)

@@ -1,4 +1,4 @@
-"""Typed expressions: what a residual predicate is evaluated from. Plain values: frozen, hashable, picklable."""
+"""Typed expressions, from which residual predicates are evaluated: frozen, hashable, picklable values."""
 
 from __future__ import annotations
 
@@ -27,41 +27,41 @@ def decimal_type(precision: int, scale: int) -> OrcType:
 
 
 def unscaled(value: int, scale: int) -> Decimal:
-    """The decimal of an unscaled integer."""
+    """Return the decimal of an unscaled integer."""
     return Decimal(value).scaleb(-scale, Context(prec=80))
 
 
-#: A value as it is held: days of a date, microseconds of a timestamp, None for NULL.
+#: The value of a constant: days of a date, microseconds of a timestamp, None for NULL.
 ConstantValue: TypeAlias = bool | int | float | Decimal | str | bytes | None
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """The values of a column. Those of CHAR(n) are strings filled with blanks to n characters."""
+    """The values of a column. CHAR(n) values are strings padded with blanks to n characters."""
 
     name: str
     column_type: OrcType
 
     @property
     def type(self) -> OrcType:
-        of = self.column_type
-        match of.kind:
+        stored = self.column_type
+        match stored.kind:
             case Kind.CHAR | Kind.VARCHAR:
                 return STRING
             case Kind.DECIMAL:
-                return decimal_type(of.precision or 38, of.scale if of.precision else 18)
+                return decimal_type(stored.precision or 38, stored.scale if stored.precision else 18)
             case Kind.TIMESTAMP_NTZ:
                 # expressions compute with wall clocks
                 return TIMESTAMP
             case _:
-                return OrcType(of.kind)
+                return OrcType(stored.kind)
 
 
 @dataclass(frozen=True, slots=True)
 class Constant:
     """One value for every row. ``type`` is None for a NULL that has no type yet.
 
-    ``is_literal`` tells what was written as such from what was computed: Spark types the two differently.
+    ``is_literal`` is False for computed constants: Spark types the two differently.
     """
 
     value: ConstantValue
@@ -86,7 +86,7 @@ Node: TypeAlias = Column | Constant | Apply
 
 
 def walk(root: Node) -> Iterator[Node]:
-    """Every node, from left to right."""
+    """Yield every node, from left to right."""
     stack = [root]
     while stack:
         node = stack.pop()
@@ -96,12 +96,12 @@ def walk(root: Node) -> Iterator[Node]:
 
 
 def columns(root: Node) -> dict[str, OrcType]:
-    """The columns that are read, with their types, in the order of first mention."""
+    """Return the columns of an expression with their types, in the order of first mention."""
     return {node.name: node.column_type for node in walk(root) if isinstance(node, Column)}
 
 
 def bind(root: Node, values: Mapping[str, Constant]) -> Node:
-    """The expression with columns of known value replaced."""
+    """Replace columns of known value in an expression."""
     match root:
         case Column(name):
             return values.get(name, root)

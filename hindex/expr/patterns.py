@@ -22,7 +22,7 @@ _ESCAPES = {"t": "\\t", "n": "\\n", "r": "\\r", "f": "\\f"}
 
 
 def like_parts(pattern: str, escape: str) -> tuple[str | None, ...]:
-    """The pieces of a LIKE pattern: characters without their escapes, ``None`` for ``%`` and ``""`` for ``_``.
+    """Split a LIKE pattern: characters without their escapes, ``None`` for ``%`` and ``""`` for ``_``.
 
     :raises PredicateError: for an escape character that is not before ``%``, ``_`` or itself, as Spark does.
     """
@@ -44,13 +44,13 @@ def like_parts(pattern: str, escape: str) -> tuple[str | None, ...]:
 
 
 def like_regex(parts: tuple[str | None, ...]) -> str:
-    """The RE2 pattern of the pieces of a LIKE pattern."""
+    """Return the RE2 pattern of the pieces of a LIKE pattern."""
     body = "".join(".*" if part is None else _character(part) if part else "." for part in parts)
     return f"(?s)\\A(?:{body})\\z"
 
 
 def java_regex(pattern: str) -> tuple[str, ...]:
-    """The RE2 pattern of a Java pattern; a second one, for values without their line end, where ``$`` is in it.
+    """Return the RE2 pattern of a Java pattern; if that has ``$``, also one for values without their line end.
 
     >>> java_regex("^a+b")
     ('^a+b',)
@@ -58,8 +58,8 @@ def java_regex(pattern: str) -> tuple[str, ...]:
     :raises PredicateError: naming what is not taken over.
     """
     reader = _JavaPattern(pattern)
-    found = reader.read()
-    return (found, found) if reader.has_end else (found,)
+    regex = reader.read()
+    return (regex, regex) if reader.has_end else (regex,)
 
 
 def _character(character: str) -> str:
@@ -75,10 +75,10 @@ class _JavaPattern:
         self.has_end = False
 
     def read(self) -> str:
-        found = self._alternatives(0)
+        regex = self._alternatives(0)
         if self._at < len(self._pattern):
             self._refuse(")")
-        return found
+        return regex
 
     def _alternatives(self, depth: int) -> str:
         if depth > 30:
@@ -113,8 +113,8 @@ class _JavaPattern:
         if match is None:
             return atom
         self._at = match.end()
-        least, most = int(match[1] or 0), int(match[2] or 0)
-        if max(least, most) > _MOST_REPEATS or (match[2] and most < least):
+        min_repeats, max_repeats = int(match[1] or 0), int(match[2] or 0)
+        if max(min_repeats, max_repeats) > _MOST_REPEATS or (match[2] and max_repeats < min_repeats):
             self._refuse(match[0])
         lazy = ""
         if self._next() == "?":
@@ -124,10 +124,10 @@ class _JavaPattern:
             self._refuse(match[0] + lazy + self._next())
         return atom + match[0] + lazy
 
-    def _not_repeated(self, found: str) -> str:
+    def _not_repeated(self, regex: str) -> str:
         if _QUANTIFIER.match(self._pattern, self._at):
             self._refuse("a quantifier after ^")
-        return found
+        return regex
 
     def _atom(self, depth: int) -> str:
         character = self._next()
@@ -157,7 +157,7 @@ class _JavaPattern:
         return f"(?:{inner})"
 
     def _escape(self) -> str:
-        """One character, or a class of them."""
+        """Read an escape: one character, or a class of characters."""
         character = self._pattern[self._at + 1 : self._at + 2]
         if character and character in "DWS":
             self._at += 2
@@ -193,7 +193,7 @@ class _JavaPattern:
         return f"[{negation}{''.join(members)}]"
 
     def _member(self) -> str:
-        """One character, a class such as \\d, or a range of characters."""
+        """Read a member of a class: a character, a class such as \\d, or a range."""
         is_class = self._next() == "\\" and self._pattern[self._at + 1 : self._at + 2] in _CLASSES
         low = self._class_character()
         if self._next() != "-" or self._pattern[self._at + 1 : self._at + 2] == "]":
@@ -212,21 +212,21 @@ class _JavaPattern:
     def _class_character(self) -> str:
         character = self._next()
         if character == "\\":
-            found = self._escaped_member()
+            member = self._escaped_member()
         elif character in ("", "[", "&", "^"):
             return self._refuse(f"{character} in a class" if character else "a class that is not closed")
         else:
             self._at += 1
-            found = _character(character)
+            member = _character(character)
         # a hyphen between members would make a range of them
-        return "\\-" if found == "-" else found
+        return "\\-" if member == "-" else member
 
     def _next(self) -> str:
         return self._pattern[self._at : self._at + 1]
 
-    def _refuse(self, what: str) -> str:
+    def _refuse(self, construct: str) -> str:
         raise PredicateError(
-            f"the pattern {self._pattern!r} has {what} at position {self._at + 1}, which is not evaluated here; "
+            f"the pattern {self._pattern!r} has {construct} at position {self._at + 1}, which is not evaluated here; "
             f"{_REMEDY}"
         )
 

@@ -84,7 +84,7 @@ _BY_LITERAL_KIND = {
 
 
 def column_type(data_type: OrcType) -> SparkType | None:
-    """The type of a column, or None where its values cannot be compared with literals (composite types)."""
+    """Return the type of a column; None for composite types, whose values cannot be compared with literals."""
     if data_type.kind is Kind.DECIMAL:
         return SparkType(
             Family.DECIMAL, data_type.precision or 38, data_type.scale if data_type.precision else 18
@@ -93,7 +93,7 @@ def column_type(data_type: OrcType) -> SparkType | None:
 
 
 def literal_type(literal: Literal) -> SparkType:
-    """The type of a literal: an integer that bigint cannot hold is a decimal, as in Spark."""
+    """Return the type of a literal: as in Spark, an integer outside the range of bigint is a decimal."""
     value = literal.value
     if isinstance(value, int) and literal.kind is LiteralKind.INTEGER:
         if -(1 << 31) <= value < 1 << 31:
@@ -105,7 +105,7 @@ def literal_type(literal: Literal) -> SparkType:
 
 
 def exact_decimal(literal: Literal) -> SparkType:
-    """The narrowest decimal that holds an INTEGER or DECIMAL literal.
+    """Return the narrowest decimal type that holds an INTEGER or DECIMAL literal.
 
     :raises PredicateError: if it has more than 38 digits.
     """
@@ -126,7 +126,7 @@ def exact_decimal(literal: Literal) -> SparkType:
 
 
 def wider(a: SparkType, b: SparkType) -> SparkType | None:
-    """The type that both are cast to for a comparison, or None where Spark refuses to compare them."""
+    """Return the type that both are cast to for a comparison; None if Spark refuses to compare them."""
     if a == b or b.family is Family.NULL:
         return a
     if a.family is Family.NULL:

@@ -68,14 +68,14 @@ def _is_noncharacter(character: str) -> bool:
 
 
 def length(data_type: OrcType, value: Vector) -> Vector:
-    """Characters of a string, bytes of a binary value."""
+    """Count the characters of a string, or the bytes of a binary value."""
     if value.type.kind is Kind.BINARY:
         return Vector(data_type, pc.binary_length(value.array).cast(pa.int32()))
     return Vector(data_type, pc.utf8_length(_checked(value.array)).cast(pa.int32()))
 
 
 def trim(data_type: OrcType, text: Vector) -> Vector:
-    """Blanks go, and no other white space."""
+    """Remove spaces, and no other white space."""
     return Vector(data_type, pc.utf8_trim(_checked(text.array), characters=" "))
 
 
@@ -88,7 +88,7 @@ def rtrim(data_type: OrcType, text: Vector) -> Vector:
 
 
 def substring(data_type: OrcType, *args: Vector) -> Vector:
-    """From a position counted from 1, or from the end where negative; 0 is as 1."""
+    """Take a substring from a position counted from 1, or from the end if negative; 0 is the same as 1."""
     return by_value(data_type, args, _substring)
 
 
@@ -141,15 +141,15 @@ def matches(data_type: OrcType, text: Vector, *patterns: str) -> Vector:
     """Match one of two patterns with RE2; the second applies to values without their final line end."""
     array = _checked(text.array)
     try:
-        found = pc.match_substring_regex(array, patterns[0])
+        is_match = pc.match_substring_regex(array, patterns[0])
         if len(patterns) > 1:
             without = pc.replace_substring_regex(array, LINE_END, "")
-            found = pc.or_(found, pc.match_substring_regex(without, patterns[1]))
+            is_match = pc.or_(is_match, pc.match_substring_regex(without, patterns[1]))
     except pa.ArrowInvalid as error:
         raise PredicateError(
             f"the pattern cannot be evaluated here ({str(error)[:100]}); filter with Spark on scan(...).to_spark()"
         ) from error
-    return of_truth(np.asarray(found.fill_null(False)), text.valid)
+    return of_truth(np.asarray(is_match.fill_null(False)), text.valid)
 
 
 #: What ``$`` of a Java pattern leaves out at the end of a value.
@@ -157,7 +157,10 @@ LINE_END = "(?:\\r\\n|[\\n\\r\\x{85}\\x{2028}\\x{2029}])\\z"
 
 
 def _checked(array: pa.Array) -> pa.Array:
-    """:raises PredicateError: for a string that is not UTF-8."""
+    """Check that strings are UTF-8.
+
+    :raises PredicateError: if one is not.
+    """
     try:
         array.validate(full=True)
     except pa.ArrowInvalid:

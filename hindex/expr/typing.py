@@ -98,7 +98,7 @@ Resolve = Callable[[tuple[str, ...]], tuple[str, OrcType]]
 
 
 def typed(expression: Expression, resolve: Resolve) -> Node:
-    """A value with the types that Spark's analyzer gives it, in ANSI mode.
+    """Type a value as Spark's analyzer does in ANSI mode.
 
     :raises PredicateError: if Spark refuses it, or it is not evaluated here; the message says which.
     :raises ColumnError: if a column cannot be resolved.
@@ -107,7 +107,7 @@ def typed(expression: Expression, resolve: Resolve) -> Node:
 
 
 def typed_condition(predicate: Predicate, resolve: Resolve) -> Node:
-    """A condition with its types; errors are those of :func:`typed`."""
+    """Type a condition; errors are those of :func:`typed`."""
     return _Typer(resolve).condition(predicate, 0)
 
 
@@ -116,7 +116,10 @@ def too_deep() -> PredicateError:
 
 
 def check_depth(root: Expression) -> None:
-    """:raises PredicateError: for an expression that could exhaust the stack."""
+    """Check that an expression cannot exhaust the stack.
+
+    :raises PredicateError: if it could.
+    """
     stack = [(root, 0)]
     while stack:
         node, depth = stack.pop()
@@ -126,7 +129,10 @@ def check_depth(root: Expression) -> None:
 
 
 def check_padding(node: Comparison, resolve: Resolve) -> None:
-    """:raises PredicateError: for a comparison of CHAR columns that Spark does not pad."""
+    """Check that Spark pads the CHAR columns of a comparison.
+
+    :raises PredicateError: if it does not.
+    """
     if not node.pads_char and any(
         isinstance(side, ColumnRef) and resolve(side.parts)[1].kind is Kind.CHAR
         for side in (node.left, node.right)
@@ -161,9 +167,9 @@ class _Typer:
             case Cast(Literal(int() as number), to, is_literal=True):
                 return literal_constant(number, _TYPES[to])
             case Cast(child, to, is_try):
-                found = cast_to(self.value(child, below), _cast_type(to), is_try=is_try)
+                value = cast_to(self.value(child, below), _cast_type(to), is_try=is_try)
                 # as any value that is computed, and unlike the column, it is not filled beside others
-                return apply("concat", (found,), STRING) if _char_length(found) else found
+                return apply("concat", (value,), STRING) if _char_length(value) else value
             case Case(whens, otherwise):
                 return self._case(whens, otherwise, below)
             case _:
@@ -208,27 +214,27 @@ class _Typer:
         conditions = [self.condition(condition, depth) for condition, _ in whens]
         values = [self.value(value, depth) for _, value in whens]
         values.append(Constant(None, None) if otherwise is None else self.value(otherwise, depth))
-        of = common_type(values, "CASE")
-        cast = coerced(values, of)
+        data_type = common_type(values, "CASE")
+        cast = coerced(values, data_type)
         args = [arg for pair in zip(conditions, cast[:-1], strict=True) for arg in pair]
-        return apply("CASE", (*args, cast[-1]), of)
+        return apply("CASE", (*args, cast[-1]), data_type)
 
 
 def comparison(op: ComparisonOp, left: Node, right: Node) -> Node:
-    """``left op right``.
+    """Type ``left op right``.
 
     A whole number beside a decimal literal that no bigint reaches is decided by Spark's analyzer, even for NULL; beside
     another, what is less or greater is decided by the next whole number.
     """
-    for wanted, value, other in ((op, left, right), (op.flipped, right, left)):
+    for operator, value, other in ((op, left, right), (op.flipped, right, left)):
         number = _decimal_literal(other)
-        if type_of(value).kind not in INTEGER_KINDS or number is None or wanted not in _ROUNDED:
+        if type_of(value).kind not in INTEGER_KINDS or number is None or operator not in _ROUNDED:
             continue
         if not INT64_MIN <= number <= INT64_MAX:
-            is_less = wanted in (ComparisonOp.LT, ComparisonOp.LE)
+            is_less = operator in (ComparisonOp.LT, ComparisonOp.LE)
             return Constant((number > 0) is is_less, BOOLEAN)
-        whole = int(number.to_integral_value(_ROUNDED[wanted]))
-        return comparison(wanted, value, literal_constant(whole, BIGINT))
+        whole = int(number.to_integral_value(_ROUNDED[operator]))
+        return comparison(operator, value, literal_constant(whole, BIGINT))
     return apply(op.value, _comparable((left, right), f"the comparison {op.value}", narrow=True), BOOLEAN)
 
 
@@ -240,7 +246,7 @@ def _decimal_literal(node: Node) -> Decimal | None:
 
 
 def membership(nodes: Sequence[Node]) -> Node:
-    """``nodes[0] IN (the others)``."""
+    """Type ``nodes[0] IN (the others)``."""
     value, *items = nodes
     texts = [item for item in items if isinstance(item, Constant) and item.type == STRING]
     if _char_length(value) and len(texts) == len(items) and any(item.value is None for item in texts):
@@ -253,58 +259,58 @@ def membership(nodes: Sequence[Node]) -> Node:
 
 
 def like(value: Node, pattern: str, escape: str) -> Node:
-    """``value LIKE pattern``."""
+    """Type ``value LIKE pattern``."""
     regex = patterns.like_regex(patterns.like_parts(pattern, escape))
     return apply("MATCHES", (_text(value, "LIKE"),), BOOLEAN, (regex,))
 
 
 def rlike(value: Node, pattern: str) -> Node:
-    """``value RLIKE pattern``."""
+    """Type ``value RLIKE pattern``."""
     return apply("MATCHES", (_text(value, "RLIKE"),), BOOLEAN, patterns.java_regex(pattern))
 
 
-def _text(value: Node, what: str) -> Node:
+def _text(value: Node, subject: str) -> Node:
     if type_of(value).kind is Kind.BINARY:
-        raise PredicateError(f"{what} is for strings, not for binary values; cast it to string")
+        raise PredicateError(f"{subject} is for strings, not for binary values; cast it to string")
     return as_string(value)
 
 
 def _comparable(
-    nodes: Sequence[Node], what: str, *, filled: bool = True, narrow: bool = False
+    nodes: Sequence[Node], subject: str, *, filled: bool = True, narrow: bool = False
 ) -> tuple[Node, ...]:
     padded = _padded(nodes) if filled else nodes
-    of = common_type(padded, what, is_comparison=True, narrow=narrow)
+    common = common_type(padded, subject, is_comparison=True, narrow=narrow)
     for node in padded:
         if (
             isinstance(node, Apply)
-            and node.type.kind is of.kind is Kind.DECIMAL
-            and of.scale < node.type.scale
+            and node.type.kind is common.kind is Kind.DECIMAL
+            and common.scale < node.type.scale
         ):
             beyond = 10 ** (node.type.precision - node.type.scale)
             if any(_number(other) >= beyond for other in padded):
                 # Spark's optimizer may cast the constant to the type of the other side, an error, or may not
                 raise PredicateError(
-                    f"{what} rounds a value of type {node.type} to {of}, beside a number that its type does not hold; "
-                    "cast it to double or to fewer digits"
+                    f"{subject} rounds a value of type {node.type} to {common}, beside a number "
+                    "outside its range; cast it to double or to fewer digits"
                 )
-    return coerced(padded, of)
+    return coerced(padded, common)
 
 
 def _number(node: Node) -> Decimal:
-    """The size of a constant number; 0 for what is none."""
+    """Return the absolute value of a constant number; 0 for any other node."""
     value = node.value if isinstance(node, Constant) else None
     return Decimal(value).copy_abs() if isinstance(value, int | Decimal) else Decimal(0)
 
 
 def _padded(nodes: Sequence[Node]) -> Sequence[Node]:
-    """CHAR columns beside others, and beside literals, are compared with all filled to the length of the longest."""
+    """Pad CHAR columns beside each other, and beside literals, to the greatest length."""
     lengths = [_char_length(node) for node in nodes]
-    written = [_literal_length(node) for node in nodes]
-    if not any(lengths) or not all(a or b is not None for a, b in zip(lengths, written, strict=True)):
+    literal_lengths = [_literal_length(node) for node in nodes]
+    if not any(lengths) or not all(a or b is not None for a, b in zip(lengths, literal_lengths, strict=True)):
         return nodes
-    most = max(*lengths, *(length or 0 for length in written))
+    max_length = max(*lengths, *(length or 0 for length in literal_lengths))
     return [
-        apply("PAD", (node,), STRING, (str(most),)) if length != most else node
+        apply("PAD", (node,), STRING, (str(max_length),)) if length != max_length else node
         for node, length in zip(nodes, lengths, strict=True)
     ]
 
@@ -316,7 +322,7 @@ def _char_length(node: Node) -> int:
 
 
 def _literal_length(node: Node) -> int | None:
-    """The length of a constant text, computed or not."""
+    """Return the length of a constant string, computed or not."""
     return len(node.value) if isinstance(node, Constant) and isinstance(node.value, str) else None
 
 
@@ -329,7 +335,7 @@ def _condition(node: Node) -> Node:
 
 
 def constant(literal: Literal) -> Constant:
-    """A literal with its type: an integer that bigint cannot hold is a decimal."""
+    """Type a literal: an integer outside the range of bigint is a decimal."""
     value = literal.value
     match literal.kind, value:
         case LiteralKind.NULL, _:
@@ -365,8 +371,8 @@ def constant(literal: Literal) -> Constant:
 
 
 def _cast_type(text: str) -> OrcType:
-    found = _TYPES.get(text)
-    if found is not None:
-        return found
+    data_type = _TYPES.get(text)
+    if data_type is not None:
+        return data_type
     precision, scale = (int(part) for part in text.removeprefix("DECIMAL(").removesuffix(")").split(","))
     return decimal_type(precision, scale)

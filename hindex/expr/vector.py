@@ -43,13 +43,13 @@ class Errors:
     problem: str
 
     def among(self, rows: Mask) -> Errors | None:
-        """Those of some rows."""
-        found = self.rows & rows
-        return Errors(found, self.problem) if found.any() else None
+        """Select the errors of some rows."""
+        selected = self.rows & rows
+        return Errors(selected, self.problem) if selected.any() else None
 
 
 def joined(a: Errors | None, b: Errors | None) -> Errors | None:
-    """The rows of both."""
+    """Combine the rows of both."""
     if a is None or b is None:
         return a or b
     return Errors(a.rows | b.rows, a.problem)
@@ -89,14 +89,14 @@ class Vector:
         :raises PredicateError: for a string that is not UTF-8.
         """
         try:
-            found: list[Any] = self.array.to_pylist()
+            values: list[Any] = self.array.to_pylist()
         except UnicodeDecodeError:
             raise not_utf8() from None
-        return found
+        return values
 
 
 def of_numbers(data_type: OrcType, numbers: Numbers, valid: Mask, errors: Errors | None = None) -> Vector:
-    """A vector of a fixed-width type."""
+    """Make a vector of a fixed-width type."""
     if errors is not None:
         valid = valid & ~errors.rows
     plain = pa.array(np.ascontiguousarray(numbers, dtype=np.dtype(_DTYPES[data_type.kind])), mask=~valid)
@@ -106,29 +106,31 @@ def of_numbers(data_type: OrcType, numbers: Numbers, valid: Mask, errors: Errors
 
 
 def of_truth(truth: Mask, valid: Mask, errors: Errors | None = None) -> Vector:
-    """A vector of booleans."""
+    """Make a vector of booleans."""
     return of_numbers(BOOLEAN, truth, valid, errors)
 
 
 def of_values(data_type: OrcType, values: Sequence[Any], errors: Errors | None = None) -> Vector:
-    """A vector of Python values, None for NULL."""
+    """Make a vector of Python values, None for NULL."""
     return Vector(data_type, pa.array(values, data_type.to_arrow()), errors)
 
 
 def of_constant(constant: Constant, n: int) -> Vector:
-    """The same value in every row."""
-    of = constant.type or BOOLEAN
-    wanted = of.to_arrow()
+    """Make a vector with the same value in every row."""
+    data_type = constant.type or BOOLEAN
+    arrow_type = data_type.to_arrow()
     value = constant.value
-    if value is not None and of.kind in (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT):
-        one = pa.array([value], pa.int32() if of.kind is Kind.DATE else pa.int64()).cast(wanted)
+    if value is not None and data_type.kind in (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT):
+        single = pa.array([value], pa.int32() if data_type.kind is Kind.DATE else pa.int64()).cast(arrow_type)
     else:
-        one = pa.array([value], wanted)
-    return Vector(of, pa.concat_arrays([one] * n) if n < 2 else one.take(pa.array(np.zeros(n, np.int64))))
+        single = pa.array([value], arrow_type)
+    return Vector(
+        data_type, pa.concat_arrays([single] * n) if n < 2 else single.take(pa.array(np.zeros(n, np.int64)))
+    )
 
 
 def not_utf8() -> PredicateError:
-    """The refusal of a string that is not UTF-8, by whatever looks into it."""
+    """Return the error for a string that is not UTF-8."""
     return PredicateError(
         "a value is not UTF-8, and functions of strings are evaluated here only where all are; filter with Spark on "
         "scan(...).to_spark()"
@@ -140,11 +142,11 @@ class CannotEvaluate(Exception):  # noqa: N818
 
 
 def by_value(data_type: OrcType, args: Sequence[Vector], function: Callable[..., Any]) -> Vector:
-    """A function of Python values, applied once to each combination; NULL in gives NULL out.
+    """Apply a function of Python values once to each combination; NULL in gives NULL out.
 
     The function raises :class:`CannotEvaluate` where Spark raises an error.
     """
-    known: dict[tuple[Any, ...], tuple[Any, str]] = {}
+    results_by_args: dict[tuple[Any, ...], tuple[Any, str]] = {}
     results: list[Any] = []
     failed: list[int] = []
     problem = ""
@@ -152,14 +154,14 @@ def by_value(data_type: OrcType, args: Sequence[Vector], function: Callable[...,
         if None in row:
             results.append(None)
             continue
-        found = known.get(row)
-        if found is None:
+        result = results_by_args.get(row)
+        if result is None:
             try:
-                found = function(*row), ""
+                result = function(*row), ""
             except CannotEvaluate as error:
-                found = None, str(error)
-            known[row] = found
-        value, error_text = found
+                result = None, str(error)
+            results_by_args[row] = result
+        value, error_text = result
         results.append(value)
         if error_text:
             failed.append(at)

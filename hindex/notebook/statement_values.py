@@ -11,7 +11,6 @@ from typing import Any, get_args
 
 from hindex.api.conditions import Expr, literal
 from hindex.errors import StatementError
-from hindex.sql.marks import Source
 from hindex.sql.predicate import NULL, Literal, LiteralKind, Predicate, quote_string, within_quotes
 
 # a variable, or an attribute or item of it; !s inserts the string unquoted
@@ -48,7 +47,7 @@ def substitute(text: str, variables: Mapping[str, Any]) -> str:
     :raises StatementError: outside of quotes, if there is no such variable, or its value is none of SQL's; within
         quotes, if a backslash before the braces would take a part of the value for its own.
     """
-    from hindex.sql.lexer import PIECES
+    from hindex.sql.lexer import PIECES, SqlText
 
     parts = []
     position = 0
@@ -57,7 +56,7 @@ def substitute(text: str, variables: Mapping[str, Any]) -> str:
         key = _KEY.search(between) if piece["quoted"] else None
         if key is not None and key["root"] in variables:
             plain = f"{key[0]}{piece[0][1:-1]}]}}"
-            raise Source(text).error(f"a key within braces has no quotes: write {plain}", piece.start())
+            raise SqlText(text).error(f"a key within braces has no quotes: write {plain}", piece.start())
         parts.append(_with_literals(between, variables))
         position = piece.end()
         if piece["open"]:  # the rest is within quotes that are not closed: parsing says so
@@ -101,6 +100,8 @@ def _with_literals(text: str, variables: Mapping[str, Any]) -> str:
 
 
 def _within_quotes(statements: str, piece: re.Match[str], variables: Mapping[str, Any]) -> str:
+    from hindex.sql.lexer import SqlText
+
     quoted = piece[0]
     is_raw, quote = quoted[0] in "rR", quoted[-1]
     written, position = "", 0
@@ -116,7 +117,7 @@ def _within_quotes(statements: str, piece: re.Match[str], variables: Mapping[str
             written += text.replace("`", "``")
         elif not is_raw:
             if any(escape["begun"] is not None for escape in _ESCAPES.finditer(written, 1)):
-                raise Source(statements).error(
+                raise SqlText(statements).error(
                     f"the backslash before {name[0]} would take the value's first characters for its own: "
                     f"double the backslash, or write a raw string r{quote}...{quote}",
                     piece.start() + name.start(),

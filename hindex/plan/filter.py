@@ -107,7 +107,7 @@ NEVER = Never()
 
 
 def leaves(root: Filter) -> Iterator[Leaf]:
-    """The leaves from left to right."""
+    """Yield the leaves from left to right."""
     return (atom for atom in atoms(root) if isinstance(atom, Leaf))
 
 
@@ -117,7 +117,7 @@ def residuals(root: Filter) -> Iterator[Residual]:
 
 
 def atoms(root: Filter) -> Iterator[Atom]:
-    """The nodes without children, from left to right."""
+    """Yield the nodes without children, from left to right."""
     stack: list[Filter] = [root]
     while stack:
         node = stack.pop()
@@ -128,20 +128,20 @@ def atoms(root: Filter) -> Iterator[Atom]:
 
 
 def columns(root: Filter) -> tuple[str, ...]:
-    """Names of the columns that the filter reads, in order of first mention."""
+    """Return the names of the columns that a filter reads, in order of first mention."""
     return tuple(column_types(root))
 
 
 def column_types(root: Filter) -> dict[str, OrcType]:
-    """The columns that the filter reads, with their types, in order of first mention."""
-    found: dict[str, OrcType] = {}
+    """Return the columns that a filter reads with their types, in order of first mention."""
+    types: dict[str, OrcType] = {}
     for atom in atoms(root):
         if isinstance(atom, Leaf):
-            found.setdefault(atom.column, atom.type)
+            types.setdefault(atom.column, atom.type)
         elif isinstance(atom, Residual):
-            for name, of in nodes.columns(atom.expression).items():
-                found.setdefault(name, of)
-    return found
+            for name, data_type in nodes.columns(atom.expression).items():
+                types.setdefault(name, data_type)
+    return types
 
 
 def fold(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -12,9 +13,13 @@ from pyroaring import BitMap
 
 from hindex.domain import Domain, Key
 from hindex.errors import PredicateError
+from hindex.expr import nodes
+from hindex.expr.evaluate import evaluate
+from hindex.expr.nodes import Column, Constant, ConstantValue
 from hindex.expr.vector import Errors, joined
 from hindex.index.index_type import Bounds
-from hindex.keys import INT64_MAX, INT64_MIN, KeyArray, array_keys
+from hindex.keys import INT64_MAX, INT64_MIN, KeyArray, array_keys, key_decimal, key_float
+from hindex.orc.metadata.types import Kind, OrcType
 from hindex.plan.filter import (
     ALWAYS,
     NEVER,
@@ -29,7 +34,6 @@ from hindex.plan.filter import (
     fold,
     residuals,
 )
-from hindex.plan.partial_evaluation import evaluate_partially, evaluate_truth
 from hindex.plan.rules import transform
 
 Mask = npt.NDArray[np.bool_]
@@ -57,13 +61,13 @@ def mask(root: Filter, columns: Mapping[str, pa.Array | pa.ChunkedArray], n: int
     undecided = np.flatnonzero(_leaf_mask(root, columns, n, unknown=True) & ~lower)
     if len(undecided):
         rows = pa.array(undecided)
-        some = {name: _one_array(array).take(rows) for name, array in columns.items()}
-        lower[undecided] = _full_mask(root, some, len(undecided))
+        undecided_columns = {name: _one_array(array).take(rows) for name, array in columns.items()}
+        lower[undecided] = _full_mask(root, undecided_columns, len(undecided))
     return lower
 
 
 def _full_mask(root: Filter, columns: Mapping[str, pa.Array | pa.ChunkedArray], n: int) -> Mask:
-    """The rows that a filter with expressions keeps. An error counts unless another part decides its row."""
+    """Return the rows that a filter with expressions keeps. An error counts unless another part decides its row."""
     nothing = np.zeros(n, np.bool_)
 
     def atom(node: Atom) -> tuple[Mask, Errors | None]:
@@ -79,24 +83,24 @@ def _full_mask(root: Filter, columns: Mapping[str, pa.Array | pa.ChunkedArray], 
         (a, a_errors), (b, b_errors) = so_far, next_
         a_failed = nothing if a_errors is None else a_errors.rows
         b_failed = nothing if b_errors is None else b_errors.rows
-        wanted = (a | a_failed) & (b | b_failed) if group is AllOf else ~a & ~b
-        errors = joined(a_errors and a_errors.among(wanted), b_errors and b_errors.among(wanted))
-        found = a & b if group is AllOf else a | b
-        return found, errors
+        undecided = (a | a_failed) & (b | b_failed) if group is AllOf else ~a & ~b
+        errors = joined(a_errors and a_errors.among(undecided), b_errors and b_errors.among(undecided))
+        truth = a & b if group is AllOf else a | b
+        return truth, errors
 
-    found, errors = fold(root, atom, combine, lambda *_: False)
+    truth, errors = fold(root, atom, combine, lambda *_: False)
     if errors is not None:
         raise PredicateError(
             f"cannot evaluate {str(root)[:300]}: {errors.problem}, which is an error in Spark too; leave such rows out "
             "by a condition, or use TRY_CAST"
         )
-    return found
+    return truth
 
 
 def _leaf_mask(
     root: Filter, columns: Mapping[str, pa.Array | pa.ChunkedArray], n: int, *, unknown: bool
 ) -> Mask:
-    """The rows that a filter keeps, if all of its expressions were TRUE, or FALSE: ``unknown`` says which."""
+    """Return the rows that a filter keeps if all of its residuals are ``unknown``, TRUE or FALSE."""
     arrays: dict[str, tuple[pa.Array, Mask | None]] = {}
     keys: dict[str, KeyArray] = {}
 
@@ -112,14 +116,14 @@ def _leaf_mask(
         array, valid = arrays[name]
         if domain.has_every_value or not domain.ranges:
             # a test for NULL: composite types pass it too, and they have no keys
-            found = np.full(n, domain.has_every_value)
+            is_member = np.full(n, domain.has_every_value)
         else:
             if name not in keys:
                 keys[name] = array_keys(node.type, array)
-            found = _members(domain, keys[name])
+            is_member = _members(domain, keys[name])
         if valid is None:
-            return found
-        return found | ~valid if domain.null_allowed else found & valid
+            return is_member
+        return is_member | ~valid if domain.null_allowed else is_member & valid
 
     def combine(group: type[AllOf] | type[AnyOf], so_far: Mask, next_: Mask) -> Mask:
         return so_far & next_ if group is AllOf else so_far | next_
@@ -131,7 +135,7 @@ def _leaf_mask(
 
 
 def prune(root: Filter, values: Mapping[str, Key | None]) -> Filter:
-    """The filter with columns of known value (a partition's) decided and the rest kept.
+    """Decide the parts of a filter on columns of known value (a partition's).
 
     An expression of nothing but such columns is decided too, unless it has no value: then it is left to the rows.
 
@@ -146,8 +150,54 @@ def prune(root: Filter, values: Mapping[str, Key | None]) -> Filter:
     return transform(root, atom)
 
 
+def evaluate_truth(residual: Residual, columns: Mapping[str, pa.Array], n: int) -> tuple[Mask, Errors | None]:
+    """Return the rows that a residual keeps, and the rows with errors.
+
+    :raises PredicateError: for a value that is not evaluated as Spark does.
+    """
+    value = evaluate(residual.expression, columns, n)
+    truth = value.numbers if residual.wanted else ~value.numbers
+    return np.asarray(truth & value.valid), value.errors
+
+
+def evaluate_partially(residual: Residual, values: Mapping[str, Key | None] | None = None) -> Filter:
+    """Bind columns of known value in a residual, and decide it if it has no others.
+
+    :param values: the key, or None for NULL, of each known column.
+    """
+    root = residual.expression
+    constants = {
+        name: _key_constant(values[name], data_type, Column(name, data_type).type)
+        for name, data_type in nodes.columns(root).items()
+        if values is not None and name in values
+    }
+    bound = replace(residual, expression=nodes.bind(root, constants)) if constants else residual
+    if nodes.columns(bound.expression):
+        return bound
+    truth, errors = evaluate_truth(bound, {}, 1)
+    if errors is not None:
+        return bound
+    return ALWAYS if truth[0] else NEVER
+
+
+def _key_constant(key: Key | None, data_type: OrcType, typed: OrcType) -> Constant:
+    """Return the value of a key. CHAR(n) values are padded with blanks, as their keys are."""
+    value: ConstantValue
+    if key is None:
+        value = None
+    elif data_type.kind is Kind.DECIMAL:
+        value = nodes.unscaled(key_decimal(key), typed.scale)
+    elif isinstance(key, bytes):
+        value = key if data_type.kind is Kind.BINARY else key.decode("utf-8")
+    elif data_type.kind in (Kind.FLOAT, Kind.DOUBLE):
+        value = key_float(key)
+    else:
+        value = bool(key) if data_type.kind is Kind.BOOLEAN else key
+    return Constant(value, typed)
+
+
 def bounds(root: Filter, lookup: Callable[[Leaf], Bounds | None], n: int) -> Bounds:
-    """The rows of a stripe that a filter certainly, and possibly, keeps.
+    """Return the rows of a stripe that a filter certainly, and possibly, keeps.
 
     :param lookup: the answer of an index to a leaf, or None where none has one. Not asked for leaves that
         cannot change the result any more: the rest of an AND that is empty, or of an OR that is full.
@@ -161,10 +211,10 @@ def bounds(root: Filter, lookup: Callable[[Leaf], Bounds | None], n: int) -> Bou
             return Bounds.none()
         if isinstance(node, Residual):
             return Bounds.unknown(n)
-        found = lookup(node)
-        if found is None:
+        answer = lookup(node)
+        if answer is None:
             return Bounds.unknown(n)
-        return Bounds(BitMap(), found.upper) if node.is_superset else found
+        return Bounds(BitMap(), answer.upper) if node.is_superset else answer
 
     def combine(group: type[AllOf] | type[AnyOf], so_far: Bounds, next_: Bounds) -> Bounds:
         return so_far & next_ if group is AllOf else so_far | next_
@@ -190,10 +240,10 @@ def _integer_members(domain: Domain, keys: npt.NDArray[np.int64]) -> Mask:
     lows = [item.low if isinstance(item.low, int) else INT64_MIN for item in domain.ranges]
     highs = [item.high if isinstance(item.high, int) else INT64_MAX for item in domain.ranges]
     if len(lows) <= _FEW_RANGES:
-        found = np.zeros(len(keys), np.bool_)
+        members = np.zeros(len(keys), np.bool_)
         for low, high in zip(lows, highs, strict=True):
-            found |= keys == low if low == high else (keys >= low) & (keys <= high)
-        return found
+            members |= keys == low if low == high else (keys >= low) & (keys <= high)
+        return members
     # the last range that starts at or before a key is the only one that can hold it
     at = np.searchsorted(np.array(lows, np.int64), keys, side="right") - 1
     inside: Mask = (at >= 0) & (keys <= np.array(highs, np.int64)[at])
@@ -205,12 +255,12 @@ def _bytes_members(domain: Domain, keys: pa.LargeBinaryArray) -> Mask:
     spans = [item for item in domain.ranges if not item.is_point]
     if len(spans) > _FEW_BYTE_RANGES:
         distinct = keys.dictionary_encode()
-        members = np.fromiter(map(domain.contains, distinct.dictionary.to_pylist()), np.bool_)
+        member_codes = np.fromiter(map(domain.contains, distinct.dictionary.to_pylist()), np.bool_)
         codes = np.asarray(distinct.indices.fill_null(0))
-        return members[codes] if len(members) else np.zeros(len(keys), np.bool_)
-    found = np.zeros(len(keys), np.bool_)
+        return member_codes[codes] if len(member_codes) else np.zeros(len(keys), np.bool_)
+    members = np.zeros(len(keys), np.bool_)
     if points:
-        found |= _truth(pc.is_in(keys, value_set=pa.array(points, pa.large_binary())))
+        members |= _truth(pc.is_in(keys, value_set=pa.array(points, pa.large_binary())))
     for item in spans:
         inside = np.ones(len(keys), np.bool_)
         if item.low is not None:
@@ -219,8 +269,8 @@ def _bytes_members(domain: Domain, keys: pa.LargeBinaryArray) -> Mask:
         if item.high is not None:
             compare = pc.less_equal if item.high_inclusive else pc.less
             inside &= _truth(compare(keys, pa.scalar(item.high, pa.large_binary())))
-        found |= inside
-    return found
+        members |= inside
+    return members
 
 
 def _truth(answers: pa.BooleanArray) -> Mask:

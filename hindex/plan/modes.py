@@ -21,16 +21,16 @@ class Mode(enum.Enum):
 
     @classmethod
     def of(cls, text: str | Mode) -> Mode:
-        """The mode of a name in any case.
+        """Return the mode of a name in any letter case.
 
         :raises ArgumentError: naming those that there are.
         """
         if isinstance(text, Mode):
             return text
-        found = next((mode for mode in cls if mode.value == str(text).lower()), None)
-        if found is None:
+        mode = next((mode for mode in cls if mode.value == str(text).lower()), None)
+        if mode is None:
             raise ArgumentError(f"Unknown mode {text!r}: it is {', '.join(mode.value for mode in cls)}")
-        return found
+        return mode
 
     def check(self, notes: Iterable[Note]) -> None:
         """Refuse what fell back to reading, where that is an error.
@@ -41,5 +41,7 @@ class Mode(enum.Enum):
             return
         groups = group_notes(note for note in notes if note.reason.is_fallback)
         if groups:
-            told = "; ".join(f"{group}. {group.reason.sentence}" for group in groups)
-            raise FallbackError(f"Strict mode: no index covers this query, and scanning is disabled. {told}")
+            reasons = "; ".join(f"{group}. {group.reason.sentence}" for group in groups)
+            raise FallbackError(
+                f"Strict mode: no index covers this query, and scanning is disabled. {reasons}"
+            )

@@ -13,10 +13,9 @@ from hindex.expr.coerce import REMEDY
 from hindex.expr.typing import Resolve, check_depth, check_padding, typed, typed_condition
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.plan import simplify
+from hindex.plan.column_domains import casts_strings, comparison_domain, like_domain, membership_domain
 from hindex.plan.filter import ALWAYS, NEVER, Filter, Residual
-from hindex.plan.like import like_domain
-from hindex.plan.literals import casts_texts, comparison_domain, membership_domain
-from hindex.plan.partial_evaluation import evaluate_partially
+from hindex.plan.filter_evaluation import evaluate_partially
 from hindex.plan.rules import all_of, any_of, leaf
 from hindex.plan.simplify import OPPOSITES
 from hindex.plan.time_zones import TIMESTAMP_KINDS, TimeZones, has_time, keyed_by_wall_clocks, makes_times
@@ -62,7 +61,7 @@ class SchemaLookup(Protocol):
     """The part of a table's schema that normalization needs, such as :class:`hindex.table.schema.TableSchema`."""
 
     def resolve(self, name: Sequence[str], /) -> Resolved:
-        """The column that the parts of a name stand for.
+        """Return the column of a name.
 
         :raises ColumnError: if there is none, or more than one.
         """
@@ -70,7 +69,7 @@ class SchemaLookup(Protocol):
 
 
 def normalize(predicate: Predicate, schema: SchemaLookup, zones: TimeZones | None = None) -> Filter:
-    """The filter that keeps the rows for which a predicate is TRUE.
+    """Return the filter that keeps the rows for which a predicate is TRUE.
 
     NOT is pushed down to the leaves, where three-valued logic ends: a leaf's domain has exactly the values
     for which its part of the predicate, negated or not, is TRUE, and a residual says which truth it needs. AND, OR
@@ -193,13 +192,13 @@ def _domain(
                     f"a column of type {data_type} is not a condition; compare it with a value"
                 )
             return Domain.points([0 if negated else 1]), True
-        case Comparison(op) if not casts_texts(data_type, operands):
+        case Comparison(op) if not casts_strings(data_type, operands):
             (literal,) = operands
             if negated and op is not ComparisonOp.NULL_SAFE_EQ:
                 return comparison_domain(data_type, OPPOSITES[op], literal, zone), True
             domain = comparison_domain(data_type, op, literal, zone)
             return domain.complement(null_allowed=not domain.null_allowed) if negated else domain, True
-        case In() if not casts_texts(data_type, operands):
+        case In() if not casts_strings(data_type, operands):
             members = membership_domain(data_type, operands, zone)
             if not negated:
                 return members, True
@@ -252,8 +251,8 @@ def _resolver(schema: SchemaLookup, zones: TimeZones | None) -> Resolve:
     has_instants = zones is not None and not zones.is_session_utc
 
     def resolve(parts: tuple[str, ...]) -> tuple[str, OrcType]:
-        found = schema.resolve(parts)
-        return found.name, found.type.with_instants() if has_instants else found.type
+        column = schema.resolve(parts)
+        return column.name, column.type.with_instants() if has_instants else column.type
 
     return resolve
 

@@ -18,23 +18,27 @@ from hindex.sql.predicate import (
 
 
 def quoted_names(where: Predicate | None, names: Iterable[str]) -> list[Note]:
-    """The conditions without any column that have the name of one in double quotes: they are the same for every row.
+    """Note the conditions that name a column in double quotes and have no other: they are the same for every row.
 
     Nothing is wrong with other texts that are called like a column.
 
     :param names: of the table's columns.
     """
     texts = list(quoted_strings(where))
-    known = {name.lower(): name for name in names} if texts else {}
+    names_by_lower = {name.lower(): name for name in names} if texts else {}
     return [
-        Note(Reason.QUOTED_NAME, condition, f"the column is written {_in_backquotes(known[text.lower()])}")
+        Note(
+            Reason.QUOTED_NAME,
+            condition,
+            f"the column is written {_in_backquotes(names_by_lower[text.lower()])}",
+        )
         for condition, text in texts
-        if text.lower() in known
+        if text.lower() in names_by_lower
     ]
 
 
 def quoted_strings(where: Predicate | None) -> Iterator[tuple[str, str]]:
-    """The conditions without any column that have a text in double quotes, as SQL, and the text."""
+    """Yield the conditions without a column that have a string in double quotes, as SQL, and the string."""
     for leaf in () if where is None else leaves(where):
         source = leaf.source if isinstance(leaf, TruthValue) else leaf
         if source is not None and not columns(source):
@@ -53,5 +57,5 @@ def _double_quoted(root: Expression) -> Iterator[str]:
 
 
 def _in_backquotes(name: str) -> str:
-    found = quote_name(name)
-    return found if found[:1] == "`" else f"`{found}`"
+    quoted = quote_name(name)
+    return quoted if quoted[:1] == "`" else f"`{quoted}`"

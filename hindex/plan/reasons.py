@@ -14,7 +14,7 @@ from hindex.formatting import plural
 
 
 class Reason(enum.Enum):
-    """The code is the member's name, ``noun`` what it happens to, ``sentence`` what happened and the remedy."""
+    """The code is the member's name, ``noun`` names the subject, ``sentence`` gives the problem and the remedy."""
 
     NO_INDEX = ("column", "No index covers the column; CREATE INDEX on it lets a scan skip rows.")
     INDEX_MISSING = (
@@ -73,20 +73,20 @@ class Reason(enum.Enum):
     def is_fallback(self) -> bool:
         """Return True if no index covers rows that are read: strict mode rejects this reason.
 
-        What was left aside because it saves nothing, and how a file is decoded, are not.
+        Indexes that are skipped because they save nothing, and notes on decoding, are no fallbacks.
         """
         return self not in _NO_FALLBACKS
 
     @property
     def is_problem(self) -> bool:
-        """True if there is an index that should have been used and could not be: it is stale, damaged or unknown."""
+        """Return True if an index is stale, damaged or unknown, and should have been used."""
         return self in _PROBLEMS
 
 
-#: Of a stale file that looks as it did: what was found of it.
+#: The detail of a stale file with the same length and time.
 REPLACED = "length and time are as indexed, but the ORC tail's checksum is not: it was replaced"
 
-#: The same where only the modification time tells: a permutation of its rows may have the same tail.
+#: The detail if only the modification time differs: a permutation of the rows may have the same tail.
 REPLACED_SINCE = "its modification time changed after the scan was planned: it was replaced"
 
 _NO_FALLBACKS = frozenset(
@@ -119,10 +119,10 @@ _PROBLEMS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One thing that was not used.
+    """An index, file or shortcut that was not used, and the reason.
 
-    :param subject: which one: a file's path, an index's or column's name, the text of a predicate.
-    :param detail: what was found, such as ``length 10 -> 20``; may be empty.
+    :param subject: a file's path, an index's or column's name, or the text of a predicate.
+    :param detail: the details, such as ``length 10 -> 20``; may be empty.
     """
 
     reason: Reason
@@ -160,7 +160,7 @@ def failure_reason(error: HindexError) -> Reason:
 
 
 def group_notes(notes: Iterable[Note]) -> tuple[NoteGroup, ...]:
-    """Distinct notes, one group a reason, in the order in which :class:`Reason` lists them."""
+    """Group distinct notes by reason, in the order of :class:`Reason`."""
     by_reason: dict[Reason, dict[Note, None]] = {}
     for note in notes:
         by_reason.setdefault(note.reason, {})[note] = None

@@ -18,7 +18,7 @@ _TEXTS_SHOWN = 4
 
 
 def transform(root: Filter, atom: Callable[[Atom], Filter]) -> Filter:
-    """The tree with every node without children replaced, in normal form."""
+    """Replace every node without children; return a tree in normal form."""
     frames: list[tuple[Group, list[Filter]]] = []
     node = root
     while True:
@@ -40,17 +40,17 @@ def transform(root: Filter, atom: Callable[[Atom], Filter]) -> Filter:
 
 
 def all_of(children: Iterable[Filter]) -> Filter:
-    """The conjunction of filters in normal form, itself in normal form."""
+    """Return the conjunction of filters in normal form, itself in normal form."""
     return _simplified(AllOf(tuple(children)))
 
 
 def any_of(children: Iterable[Filter]) -> Filter:
-    """The disjunction of filters in normal form, itself in normal form."""
+    """Return the disjunction of filters in normal form, itself in normal form."""
     return _simplified(AnyOf(tuple(children)))
 
 
 def leaf(column: str, data_type: OrcType, domain: Domain, text: str = "") -> Filter:
-    """A leaf, or the constant that its domain amounts to."""
+    """Return a leaf, or the constant that is equal to it."""
     domain = open_ends(data_type, domain)
     if domain.is_none:
         return NEVER
@@ -60,7 +60,7 @@ def leaf(column: str, data_type: OrcType, domain: Domain, text: str = "") -> Fil
 
 
 def open_ends(data_type: OrcType, domain: Domain) -> Domain:
-    """The same values, with ranges that reach a type's least or greatest key left open at that end.
+    """Open the ends of ranges that reach a type's least or greatest key.
 
     So `flag OR NOT flag` is seen to be every value. Points stay points.
     """
@@ -78,7 +78,7 @@ def open_ends(data_type: OrcType, domain: Domain) -> Domain:
 
 
 def flatten(node: Filter) -> Filter:
-    """``a AND (b AND c)`` is ``a AND b AND c``; likewise OR."""
+    """Rewrite ``a AND (b AND c)`` to ``a AND b AND c``; likewise OR."""
     if not isinstance(node, AllOf | AnyOf) or not any(isinstance(c, type(node)) for c in node.children):
         return node
     flat: list[Filter] = []
@@ -91,7 +91,7 @@ def flatten(node: Filter) -> Filter:
 
 
 def fold_constants(node: Filter) -> Filter:
-    """FALSE decides an AND and vanishes from an OR; TRUE the other way round."""
+    """Fold constants: FALSE decides an AND and vanishes from an OR; TRUE the other way round."""
     if not isinstance(node, AllOf | AnyOf):
         return node
     deciding: Filter = NEVER if isinstance(node, AllOf) else ALWAYS
@@ -102,7 +102,7 @@ def fold_constants(node: Filter) -> Filter:
 
 
 def merge_columns(node: Filter) -> Filter:
-    """Leaves of one column in one group become one leaf: AND intersects domains, OR unites them."""
+    """Merge the leaves of one column in a group: AND intersects domains, OR unites them."""
     if not isinstance(node, AllOf | AnyOf):
         return node
     grouped: dict[str | int, list[Leaf]] = {}
@@ -122,7 +122,7 @@ def merge_columns(node: Filter) -> Filter:
 
 
 def unwrap(node: Filter) -> Filter:
-    """A group of one child is that child; of none, its neutral constant."""
+    """Replace a group of one child by that child, and an empty one by its neutral constant."""
     if not isinstance(node, AllOf | AnyOf) or len(node.children) > 1:
         return node
     if node.children:
@@ -170,10 +170,10 @@ def _combined(group: type[AllOf] | type[AnyOf], domains: list[Domain]) -> Domain
 
 
 def _united(domains: Iterable[Domain]) -> Domain:
-    found = list(domains)
+    operands = list(domains)
     return Domain.from_ranges(
-        (item for domain in found for item in domain.ranges),
-        null_allowed=any(domain.null_allowed for domain in found),
+        (item for domain in operands for item in domain.ranges),
+        null_allowed=any(domain.null_allowed for domain in operands),
     )
 
 

@@ -16,8 +16,7 @@ from hindex.expr.spark_types import column_type
 from hindex.keys import key_limits
 from hindex.orc.calendars import MICROS_PER_DAY, days_from_civil
 from hindex.orc.metadata.types import INTEGER_KINDS, Kind, OrcType
-from hindex.plan.like import prefix_domain
-from hindex.plan.literals import comparison_domain, membership_domain
+from hindex.plan.column_domains import comparison_domain, membership_domain, prefix_domain
 from hindex.sql.predicate import ComparisonOp, Literal, LiteralKind
 from hindex.sql.string_values import date_from_days, format_timestamp
 
@@ -38,7 +37,7 @@ OPPOSITES = {
 
 
 def comparison(op: ComparisonOp, left: Node, right: Node, *, negated: bool) -> ColumnDomain | None:
-    """The column and domain of a comparison that is one of a column with a constant; None where it is not.
+    """Return the column and domain of a comparison that tests one column; None for any other.
 
     :raises PredicateError: if Spark refuses the comparison.
     """
@@ -56,20 +55,20 @@ def comparison(op: ComparisonOp, left: Node, right: Node, *, negated: bool) -> C
     column, literal = plain
     if negated and op is not ComparisonOp.NULL_SAFE_EQ:
         op, negated = OPPOSITES[op], False
-    found = comparison_domain(column.column_type, op, literal)
-    return column, found.complement(null_allowed=not found.null_allowed) if negated else found
+    domain = comparison_domain(column.column_type, op, literal)
+    return column, domain.complement(null_allowed=not domain.null_allowed) if negated else domain
 
 
 def membership(nodes: Sequence[Node], *, negated: bool) -> ColumnDomain | None:
-    """The column and domain of ``nodes[0] IN (constants)``, where the value is a column or a step of dates."""
+    """Return the column and domain of ``nodes[0] IN (constants)``; None if that is no test of one column."""
     value, *items = nodes
     if isinstance(value, Column):
         return _listed(value, items, negated=negated)
     if _stepped(value) is None or not all(_is_step(value, item) for item in items):
         return None
-    found = [comparison(ComparisonOp.EQ, value, item, negated=False) for item in items]
-    column = next(one[0] for one in found if one is not None)
-    members = Domain.from_ranges(part for one in found if one is not None for part in one[1].ranges)
+    domains = [comparison(ComparisonOp.EQ, value, item, negated=False) for item in items]
+    column = next(one[0] for one in domains if one is not None)
+    members = Domain.from_ranges(part for one in domains if one is not None for part in one[1].ranges)
     if not negated:
         return column, members
     if any(isinstance(item, Constant) and item.value is None for item in items):
@@ -82,25 +81,25 @@ def _listed(column: Column, items: Sequence[Node], *, negated: bool) -> ColumnDo
         _literal(item) if isinstance(item, Constant) and _compares_alike(column, item) else None
         for item in items
     ]
-    known = [literal for literal in literals if literal is not None]
-    if len(known) < len(literals) or column.column_type.kind is Kind.CHAR:
+    converted = [literal for literal in literals if literal is not None]
+    if len(converted) < len(literals) or column.column_type.kind is Kind.CHAR:
         return None
-    members = membership_domain(column.column_type, known)
+    members = membership_domain(column.column_type, converted)
     if not negated:
         return column, members
-    if any(literal.kind is LiteralKind.NULL for literal in known):
+    if any(literal.kind is LiteralKind.NULL for literal in converted):
         return column, Domain.none()
     return column, members.complement(null_allowed=False)
 
 
 def prefix(node: Node, *, negated: bool) -> ColumnDomain | None:
-    """The column and domain of ``startswith(column, 'text')``."""
+    """Return the column and domain of ``startswith(column, 'text')``; None for any other node."""
     match node:
         case Apply("startswith", (Column() as column, Constant(str() as text))):
             if column.column_type.kind is Kind.CHAR:
                 return None
-            found = prefix_domain(text)
-            return column, found.complement(null_allowed=False) if negated else found
+            domain = prefix_domain(text)
+            return column, domain.complement(null_allowed=False) if negated else domain
     return None
 
 
@@ -108,26 +107,31 @@ def prefix(node: Node, *, negated: bool) -> ColumnDomain | None:
 
 
 def _uncast(node: Node, constant: Constant) -> tuple[Column, Literal] | None:
-    """A column and a literal that compare as a cast of the column and a constant do."""
+    """Remove the cast of a column beside a constant; return the column and an equivalent literal, or None."""
     if isinstance(node, Column):
         literal = _literal(constant)
         return None if literal is None or not _compares_alike(node, constant) else (node, literal)
     if not isinstance(node, Apply) or node.function != "CAST" or not isinstance(node.args[0], Column):
         return None
-    column, to, of = node.args[0], node.type, constant.type
+    column, to, constant_type = node.args[0], node.type, constant.type
     source = column.column_type.kind
     if to.kind in INTEGER_KINDS and source in INTEGER_KINDS and _width(to) >= _width(column.type):
-        return _uncast(column, constant) if of is None or of.kind in INTEGER_KINDS else None
+        return (
+            _uncast(column, constant)
+            if constant_type is None or constant_type.kind in INTEGER_KINDS
+            else None
+        )
     if to.kind is Kind.DOUBLE and (source in INTEGER_KINDS or source in (Kind.FLOAT, Kind.DECIMAL)):
         value = constant.value
         if value is None:
             return column, Literal(None, LiteralKind.NULL)
-        if of is not None and (
-            of.kind in INTEGER_KINDS or of.kind in (Kind.DECIMAL, Kind.FLOAT, Kind.DOUBLE)
+        if constant_type is not None and (
+            constant_type.kind in INTEGER_KINDS
+            or constant_type.kind in (Kind.DECIMAL, Kind.FLOAT, Kind.DOUBLE)
         ):
             assert not isinstance(value, str | bytes)
             return column, Literal(float(value), LiteralKind.DOUBLE)
-    if to == TIMESTAMP and source is Kind.DATE and of in (TIMESTAMP, None):
+    if to == TIMESTAMP and source is Kind.DATE and constant_type in (TIMESTAMP, None):
         literal = _literal(constant)
         return None if literal is None else (column, literal)
     return None
@@ -135,23 +139,23 @@ def _uncast(node: Node, constant: Constant) -> tuple[Column, Literal] | None:
 
 def _compares_alike(column: Column, constant: Constant) -> bool:
     """Return True if Spark gives a constant the same type beside a column as the literal of the same value."""
-    of, own = constant.type, column.column_type
-    if of is None or column_type(own) is None:
-        return column_type(own) is not None
-    if own.kind in (Kind.TIMESTAMP_INSTANT, Kind.STRING, Kind.VARCHAR, Kind.CHAR):
-        return of.kind is Kind.STRING and own.kind is not Kind.TIMESTAMP_INSTANT
-    if own.kind is Kind.DECIMAL or of.kind is Kind.DECIMAL:
-        return max(of.precision, column.type.precision) <= _EXACT_DIGITS
+    constant_type, orc_type = constant.type, column.column_type
+    if constant_type is None or column_type(orc_type) is None:
+        return column_type(orc_type) is not None
+    if orc_type.kind in (Kind.TIMESTAMP_INSTANT, Kind.STRING, Kind.VARCHAR, Kind.CHAR):
+        return constant_type.kind is Kind.STRING and orc_type.kind is not Kind.TIMESTAMP_INSTANT
+    if orc_type.kind is Kind.DECIMAL or constant_type.kind is Kind.DECIMAL:
+        return max(constant_type.precision, column.type.precision) <= _EXACT_DIGITS
     return True
 
 
 def _literal(constant: Constant) -> Literal | None:
-    value, of = constant.value, constant.type
-    if value is None or of is None:
+    value, data_type = constant.value, constant.type
+    if value is None or data_type is None:
         return Literal(None, LiteralKind.NULL)
-    if isinstance(value, int) and of == DATE:
+    if isinstance(value, int) and data_type == DATE:
         return Literal(date_from_days(value), LiteralKind.DATE)
-    if isinstance(value, int) and of == TIMESTAMP:
+    if isinstance(value, int) and data_type == TIMESTAMP:
         return Literal(format_timestamp(value), LiteralKind.TIMESTAMP)
     kinds = {
         Kind.BOOLEAN: LiteralKind.BOOLEAN,
@@ -162,7 +166,7 @@ def _literal(constant: Constant) -> Literal | None:
         Kind.BINARY: LiteralKind.BINARY,
         **dict.fromkeys(INTEGER_KINDS, LiteralKind.INTEGER),
     }
-    kind = kinds.get(of.kind)
+    kind = kinds.get(data_type.kind)
     return None if kind is None else Literal(value, kind)
 
 
@@ -174,7 +178,7 @@ def _width(data_type: OrcType) -> int:
 
 
 def _stepped(node: Node) -> tuple[Column, Callable[[int], int]] | None:
-    """A column, and the least key of it for which a function of it is at least a whole number."""
+    """Return the column of a step function, and a function from a result to the least key that has it."""
     match node:
         case Apply("year", (Column(_, OrcType(kind=Kind.DATE)) as column,)):
             return column, _first_day
@@ -188,8 +192,8 @@ def _stepped(node: Node) -> tuple[Column, Callable[[int], int]] | None:
 def _is_step(node: Node, item: Node) -> bool:
     if not isinstance(item, Constant):
         return False
-    wanted = {Kind.DATE} if isinstance(node, Apply) and node.type == DATE else INTEGER_KINDS
-    return item.type is None or item.type.kind in wanted
+    kinds = {Kind.DATE} if isinstance(node, Apply) and node.type == DATE else INTEGER_KINDS
+    return item.type is None or item.type.kind in kinds
 
 
 def _first_day(year: int) -> int:
@@ -227,7 +231,7 @@ def _step_domain(
 
 
 def _between(data_type: OrcType, low: int | None, above: int | None) -> Domain:
-    """The keys from the first up to, but not including, the second, of those that the type has."""
+    """Return the keys of a type from ``low`` up to, but not including, ``above``."""
     limits = key_limits(data_type)
     assert limits is not None
     least, greatest = limits

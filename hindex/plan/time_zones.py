@@ -50,12 +50,12 @@ class TimeZones:
 
     @property
     def is_reader_utc(self) -> bool:
-        """True if instants are the stored readings themselves."""
+        """Return True if instants are the stored readings themselves."""
         return self.reader in _UTC
 
     @property
     def is_session_utc(self) -> bool:
-        """True if dates, and parts of a time, are those of UTC."""
+        """Return True if dates, and parts of a time, are those of UTC."""
         return self.session in _UTC
 
     @property
@@ -76,7 +76,10 @@ class TimeZones:
         return zone
 
     def check_reader(self) -> None:
-        """:raises PredicateError: if the reader's zone is unknown."""
+        """Check the reader's zone.
+
+        :raises PredicateError: if it is unknown.
+        """
         try:
             base_seconds(normalize_zone(self.reader))
         except OrcError:
@@ -95,7 +98,7 @@ class TimeZones:
         return instant
 
     def are_keys(self, data_type: OrcType) -> bool:
-        """True if the stored keys of a column's values are what the query compares and orders by."""
+        """Return True if the stored keys of a column's values are what the query compares and orders by."""
         return self.is_reader_utc or not has_time(data_type)
 
 
@@ -108,12 +111,12 @@ def no_zones() -> None:
 
 
 def has_time(data_type: OrcType) -> bool:
-    """True if a type is a timestamp, or has some within."""
+    """Return True if a type is a timestamp, or has some within."""
     return any(part.kind in TIMESTAMP_KINDS for part in data_type.walk())
 
 
 def is_about_time(root: Expression, resolve: Callable[[tuple[str, ...]], OrcType]) -> bool:
-    """True if a value or condition may depend on a time zone.
+    """Return True if a value or condition may depend on a time zone.
 
     Besides columns, literals and casts can be timestamps: dates and strings beside these become timestamps, too.
 
@@ -134,7 +137,7 @@ def is_about_time(root: Expression, resolve: Callable[[tuple[str, ...]], OrcType
 
 
 def makes_times(root: Expression) -> bool:
-    """True if an expression makes timestamps of dates, strings or literals."""
+    """Return True if an expression makes timestamps of dates, strings or literals."""
     stack = [root]
     while stack:
         node = stack.pop()
@@ -145,7 +148,7 @@ def makes_times(root: Expression) -> bool:
 
 
 def is_time(node: Expression) -> bool:
-    """True if a node, whatever its operands, makes a timestamp of something else."""
+    """Return True if a node, whatever its operands, makes a timestamp of something else."""
     match node:
         case Literal(_, LiteralKind.TIMESTAMP) | Cast(_, "TIMESTAMP"):
             return True
@@ -177,11 +180,11 @@ def _stored_keys(domain: Domain, kind: Kind, reader: str) -> tuple[Domain, bool]
     lows = np.array([MIN_KEY if item.low is None else item.low for item in domain.ranges], np.int64)
     highs = np.array([MAX_KEY if item.high is None else item.high for item in domain.ranges], np.int64)
     is_instant = kind is Kind.TIMESTAMP_INSTANT
-    least, most_at_low = instant_shifts(lows, reader, is_instant=is_instant)
-    least_at_high, most = instant_shifts(highs, reader, is_instant=is_instant)
+    min_at_low, max_at_low = instant_shifts(lows, reader, is_instant=is_instant)
+    min_at_high, max_at_high = instant_shifts(highs, reader, is_instant=is_instant)
     ranges: list[Range] = []
     is_exact = True
-    shifts = (least.tolist(), most_at_low.tolist(), least_at_high.tolist(), most.tolist())
+    shifts = (min_at_low.tolist(), max_at_low.tolist(), min_at_high.tolist(), max_at_high.tolist())
     for item, low_by, low_to, high_from, high_by in zip(domain.ranges, *shifts, strict=True):
         if item.is_point and low_by != high_by:
             # an index looks up points sooner than a range
@@ -200,7 +203,7 @@ def _points(key: int, shifts: Sequence[int]) -> list[Range]:
 
 
 def _moved(key: object, shift: int) -> int | None:
-    """An end of a range; open where it leaves 64 bits."""
+    """Shift an end of a range; open it where it leaves 64 bits."""
     if key is None:
         return None
     assert isinstance(key, int)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from hindex.errors import HindexError, UnsupportedError
 from hindex.keys import key_array, key_kind, one_key_array
 from hindex.orc.metadata.types import Kind, OrcType
-from hindex.plan.literals import comparison_domain
+from hindex.plan.column_domains import comparison_domain
 from hindex.spark.catalog import call_session_catalog, run
 from hindex.sql.predicate import ColumnRef, Comparison, Literal, LiteralKind
 from hindex.store.snapshot import Snapshot

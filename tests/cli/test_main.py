@@ -263,7 +263,7 @@ def test_statements_are_helped_with(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("help") == 0
     assert capsys.readouterr().out.startswith("  CREATE INDEX    Builds an index")
     assert run("help", "refresh", "index") == 0
-    assert capsys.readouterr().out.startswith("Brings an index up to date")
+    assert capsys.readouterr().out.startswith("Updates an index")
     assert run("help", "insert") == 2
     out, err = capsys.readouterr()
     assert (out, err) == ("", "Error: there is no statement 'insert'; hindex help lists them\n")

@@ -289,10 +289,10 @@ def test_the_first_error_of_a_pipe_ends_it() -> None:
     [
         ("create index", "Builds an index"),
         ("CREATE", "Builds an index"),
-        ("update index", "Brings an index up to date"),
-        ("refresh indexes", "Brings an index up to date"),
+        ("update index", "Updates an index"),
+        ("refresh indexes", "Updates an index"),
         ("show formatted index", "Lists indexes"),
-        ("desc index", "Tells everything"),
+        ("desc index", "Describes one index"),
         ("vacuum", "Deletes index files"),
         ("select", "Reads the rows"),
         ("create table", "there is no statement 'create table'\n\nStatements end with ;"),

@@ -139,7 +139,7 @@ def test_errors_that_count_name_the_condition(text: str) -> None:
 
 def test_expressions_are_evaluated_on_undecided_rows_only(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
-    evaluate_truth = evaluation.evaluate_truth  # type: ignore[attr-defined]
+    evaluate_truth = evaluation.evaluate_truth
 
     def counted(residual: Residual, columns: dict[str, pa.Array], n: int) -> object:
         seen.append(n)
@@ -185,27 +185,27 @@ def test_bounds_do_not_know_them_and_leaves_narrow() -> None:
     ],
 )
 def test_known_values_decide(text: str, values: dict[str, int | bytes | None], expected: str) -> None:
-    found = prune(filtered(text), values)
-    assert str(found) == expected
-    assert found not in (ALWAYS, NEVER) or not column_types(found)
+    pruned = prune(filtered(text), values)
+    assert str(pruned) == expected
+    assert pruned not in (ALWAYS, NEVER) or not column_types(pruned)
 
 
 def test_what_is_bound_reads_the_other_columns_only() -> None:
-    found = prune(filtered("a + b = 2"), {"a": 1})
-    assert list(column_types(found)) == ["b"]
-    assert mask(found, {"b": COLUMNS["b"]}, 6).tolist() == [True, False, False, False, False, False]
+    pruned = prune(filtered("a + b = 2"), {"a": 1})
+    assert list(column_types(pruned)) == ["b"]
+    assert mask(pruned, {"b": COLUMNS["b"]}, 6).tolist() == [True, False, False, False, False, False]
     with pytest.raises(PredicateError, match="division by zero"):
         mask(prune(filtered("10 / a > 1"), {"a": 0}), {}, 3)
     assert mask(prune(filtered("10 / a > 1"), {"a": 0}), {}, 0).tolist() == []
 
 
 def test_values() -> None:
-    found = filtered("a + b = 2 AND s LIKE 'a%b' AND NOT (a = b)")
-    assert pickle.loads(pickle.dumps(found)) == found
-    assert hash(found) == hash(filtered("a + b = 2 AND s LIKE 'a%b' AND NOT (a = b)"))
-    assert found != filtered("a + b = 2 AND s LIKE 'a%b' AND a = b")
-    assert [str(part) for part in residuals(found)] == ["a + b = 2", "s LIKE 'a%b'", "a <> b"]
-    assert column_types(found) == {
+    root = filtered("a + b = 2 AND s LIKE 'a%b' AND NOT (a = b)")
+    assert pickle.loads(pickle.dumps(root)) == root
+    assert hash(root) == hash(filtered("a + b = 2 AND s LIKE 'a%b' AND NOT (a = b)"))
+    assert root != filtered("a + b = 2 AND s LIKE 'a%b' AND a = b")
+    assert [str(part) for part in residuals(root)] == ["a + b = 2", "s LIKE 'a%b'", "a <> b"]
+    assert column_types(root) == {
         name: column.type for name, column in zip("abs", SCHEMA.columns, strict=False)
     }
 
@@ -302,7 +302,7 @@ def test_java_patterns_with_line_ends(pattern: str) -> None:
     java = pattern.replace("$", f"(?=(?:\r\n|(?<!\r)\n|[{ends[1:]}])?\\Z)").replace("^", "\\A")
     java = java.replace("[\\Aa]", "[^a]").replace("\\s", "[ \t\n\x0b\f\r]")
     java = re.sub(r"(?<![\\\[])\.", f"[^{ends}]", java)
-    found = strings.matches(
+    matches = strings.matches(
         OrcType(Kind.BOOLEAN), Vector(OrcType(Kind.STRING), pa.array(texts)), *patterns.java_regex(pattern)
     )
-    assert found.array.to_pylist() == [re.search(java, text, re.ASCII) is not None for text in texts]
+    assert matches.array.to_pylist() == [re.search(java, text, re.ASCII) is not None for text in texts]

@@ -84,12 +84,12 @@ COLUMNS: dict[str, tuple[OrcType, str]] = {
 
 
 def _lines() -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {"": [], "!": [], "?": []}
+    lines: dict[str, list[str]] = {"": [], "!": [], "?": []}
     for line in (Path(__file__).parent / "fixtures" / "expressions.txt").read_text("utf-8").splitlines():
         if line and not line.startswith("#"):
             mark = line[0] if line[0] in "!?" and line[1] == " " else ""
-            found[mark].append(line[2:] if mark else line)
-    return found
+            lines[mark].append(line[2:] if mark else line)
+    return lines
 
 
 LINES = _lines()
@@ -110,7 +110,11 @@ def resolve(parts: tuple[str, ...]) -> tuple[str, OrcType]:
 def frame(spark: SparkSession) -> DataFrame:
     rows = zip(*(text.split(" | ") for _, text in COLUMNS.values()), strict=True)
     listed = ", ".join(
-        "(" + ", ".join(f"CAST({v} AS {of})" for v, (of, _) in zip(row, COLUMNS.values(), strict=True)) + ")"
+        "("
+        + ", ".join(
+            f"CAST({v} AS {data_type})" for v, (data_type, _) in zip(row, COLUMNS.values(), strict=True)
+        )
+        + ")"
         for row in rows
     )
     return spark.sql(f"SELECT * FROM VALUES {listed} AS t({', '.join(COLUMNS)})")
@@ -120,7 +124,8 @@ def frame(spark: SparkSession) -> DataFrame:
 def arrays(frame: DataFrame) -> dict[str, pa.Array]:
     table = frame.toArrow().combine_chunks()
     return {
-        name: table.column(name).combine_chunks().cast(of.to_arrow()) for name, (of, _) in COLUMNS.items()
+        name: table.column(name).combine_chunks().cast(data_type.to_arrow())
+        for name, (data_type, _) in COLUMNS.items()
     }
 
 
@@ -145,19 +150,19 @@ def test_types_and_values_are_sparks(
     wrong = []
     for text, spark_type, column in zip(texts, types, table.columns, strict=True):
         try:
-            _, found = evaluated(text, arrays)
+            _, vector = evaluated(text, arrays)
         except PredicateError as error:
             wrong.append(f"{text}: {error}")
             continue
-        if spark_type != "void" and str(found.type) != spark_type:
-            wrong.append(f"{text}: of type {found.type}, in Spark {spark_type}")
+        if spark_type != "void" and str(vector.type) != spark_type:
+            wrong.append(f"{text}: of type {vector.type}, in Spark {spark_type}")
             continue
-        if found.errors is not None:
-            wrong.append(f"{text}: {found.errors.problem} in rows {found.errors.rows}")
+        if vector.errors is not None:
+            wrong.append(f"{text}: {vector.errors.problem} in rows {vector.errors.rows}")
             continue
-        expected = comparable(column.cast(found.array.type))
-        if not comparable(pa.chunked_array([found.array])).equals(expected):
-            wrong.append(f"{text}: {found.array.to_pylist()}, in Spark {column.to_pylist()}")
+        expected = comparable(column.cast(vector.array.type))
+        if not comparable(pa.chunked_array([vector.array])).equals(expected):
+            wrong.append(f"{text}: {vector.array.to_pylist()}, in Spark {column.to_pylist()}")
     assert not wrong, "\n".join(wrong)
     assert len(texts) > 300
 
@@ -180,11 +185,11 @@ def assert_refused(text: str, arrays: dict[str, pa.Array]) -> None:
     """Refused as such, or for some of the rows."""
     refusal = ""
     try:
-        _, found = evaluated(text, arrays)
+        _, vector = evaluated(text, arrays)
     except PredicateError as error:
         refusal = str(error)
     else:
-        assert found.errors is not None, found.array.to_pylist()
-        refusal = found.errors.problem
+        assert vector.errors is not None, vector.array.to_pylist()
+        refusal = vector.errors.problem
     assert refusal
     assert "\n" not in refusal

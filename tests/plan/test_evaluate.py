@@ -40,7 +40,7 @@ def ranges_of(ends: st.SearchStrategy[Key]) -> st.SearchStrategy[Range | None]:
 
 def domains_of(ends: st.SearchStrategy[Key]) -> st.SearchStrategy[Domain]:
     return st.builds(
-        lambda found, null: Domain.from_ranges((r for r in found if r is not None), null_allowed=null),
+        lambda ranges, null: Domain.from_ranges((r for r in ranges if r is not None), null_allowed=null),
         st.lists(ranges_of(ends), max_size=14),
         st.booleans(),
     )
@@ -55,7 +55,9 @@ text_leaves = st.builds(
 filters: st.SearchStrategy[Filter] = st.recursive(
     st.one_of(int_leaves, text_leaves),
     lambda children: st.builds(
-        lambda build, found: build(found), st.sampled_from((all_of, any_of)), st.lists(children, max_size=4)
+        lambda build, children: build(children),
+        st.sampled_from((all_of, any_of)),
+        st.lists(children, max_size=4),
     ),
     max_leaves=12,
 )
@@ -82,16 +84,16 @@ def as_rows(data: list[tuple[int | None, int | None, str | None]]) -> list[dict[
 
 def as_arrays(data: list[tuple[int | None, int | None, str | None]]) -> dict[str, pa.Array]:
     return {
-        name: pa.array([row[at] for row in data], of.to_arrow())
-        for at, (name, of) in enumerate(TYPES.items())
+        name: pa.array([row[at] for row in data], data_type.to_arrow())
+        for at, (name, data_type) in enumerate(TYPES.items())
     }
 
 
 @given(filters, rows)
 def test_mask_is_row_by_row(root: Filter, data: list[tuple[int | None, int | None, str | None]]) -> None:
-    found = mask(root, as_arrays(data), len(data))
-    assert found.dtype == np.bool_
-    assert found.tolist() == [holds(root, row) for row in as_rows(data)]
+    rows = mask(root, as_arrays(data), len(data))
+    assert rows.dtype == np.bool_
+    assert rows.tolist() == [holds(root, row) for row in as_rows(data)]
 
 
 @given(filters, rows, st.integers(0, 3))
@@ -111,13 +113,13 @@ def test_mask_of_slices_and_chunks(
 
 @given(filters, rows, st.sets(st.sampled_from("abs")))
 def test_prune_decides_known_columns(
-    root: Filter, data: list[tuple[int | None, int | None, str | None]], known: set[str]
+    root: Filter, data: list[tuple[int | None, int | None, str | None]], names: set[str]
 ) -> None:
     for row in as_rows(data):
-        left = prune(root, {name: row[name] for name in known})
-        assert not known & {item.column for item in leaves(left)}
+        left = prune(root, {name: row[name] for name in names})
+        assert not names & {item.column for item in leaves(left)}
         assert holds(left, row) is holds(root, row)
-        if len(known) == 3:
+        if len(names) == 3:
             assert left in (ALWAYS, NEVER)
 
 
@@ -137,17 +139,17 @@ def test_bounds_enclose_the_rows(
         kind = random.randrange(3)  # type: ignore[attr-defined]
         return (None, Bounds.exactly(exact), Bounds(exact - other, exact | other))[kind]
 
-    found = bounds(root, lookup, n)
-    assert found.lower <= rows_of(root) <= found.upper <= BitMap(range(n))
+    result = bounds(root, lookup, n)
+    assert result.lower <= rows_of(root) <= result.upper <= BitMap(range(n))
     exact = bounds(root, lambda node: Bounds.exactly(rows_of(node)), n)
     assert exact.exact
     assert exact.lower == rows_of(root)
 
 
-def answers(known: dict[str, Bounds], asked: list[str]) -> Callable[[Leaf], Bounds | None]:
+def answers(bounds_by_column: dict[str, Bounds], lookups: list[str]) -> Callable[[Leaf], Bounds | None]:
     def lookup(node: Leaf) -> Bounds | None:
-        asked.append(node.column)
-        return known.get(node.column)
+        lookups.append(node.column)
+        return bounds_by_column.get(node.column)
 
     return lookup
 
@@ -157,22 +159,22 @@ def one(column: str) -> Leaf:
 
 
 def test_bounds_stop_when_decided() -> None:
-    asked: list[str] = []
-    nothing = bounds(AllOf((one("a"), one("b"))), answers({"a": Bounds.exactly(BitMap())}, asked), 9)
-    assert (asked, nothing.exact, len(nothing.upper)) == (["a"], True, 0)
-    asked.clear()
-    everything = bounds(AnyOf((one("a"), one("b"))), answers({"a": Bounds.all(9)}, asked), 9)
-    assert (asked, everything.exact, len(everything.lower)) == (["a"], True, 9)
+    lookups: list[str] = []
+    nothing = bounds(AllOf((one("a"), one("b"))), answers({"a": Bounds.exactly(BitMap())}, lookups), 9)
+    assert (lookups, nothing.exact, len(nothing.upper)) == (["a"], True, 0)
+    lookups.clear()
+    everything = bounds(AnyOf((one("a"), one("b"))), answers({"a": Bounds.all(9)}, lookups), 9)
+    assert (lookups, everything.exact, len(everything.lower)) == (["a"], True, 9)
 
 
 def test_or_with_an_unknown_side_keeps_every_row() -> None:
-    found = bounds(AnyOf((one("a"), one("b"))), answers({"a": Bounds.exactly(BitMap([2]))}, []), 5)
-    assert (list(found.lower), list(found.upper)) == ([2], [0, 1, 2, 3, 4])
+    result = bounds(AnyOf((one("a"), one("b"))), answers({"a": Bounds.exactly(BitMap([2]))}, []), 5)
+    assert (list(result.lower), list(result.upper)) == ([2], [0, 1, 2, 3, 4])
 
 
 def test_and_with_an_unknown_side_is_not_exact() -> None:
-    found = bounds(AllOf((one("b"), one("a"))), answers({"a": Bounds.exactly(BitMap([2]))}, []), 5)
-    assert (list(found.lower), list(found.upper)) == ([], [2])
+    result = bounds(AllOf((one("b"), one("a"))), answers({"a": Bounds.exactly(BitMap([2]))}, []), 5)
+    assert (list(result.lower), list(result.upper)) == ([], [2])
 
 
 @pytest.mark.parametrize("negated", [False, True])
@@ -214,10 +216,10 @@ def test_all_null_columns() -> None:
 
 
 def test_null_test_of_composite_columns() -> None:
-    of = OrcType(Kind.LIST, children=(INT,))
-    array = pa.array([[1], None, []], of.to_arrow())
-    assert mask(Leaf("l", of, Domain.only_null()), {"l": array}, 3).tolist() == [False, True, False]
-    assert mask(Leaf("l", of, Domain.not_null()), {"l": array}, 3).tolist() == [True, False, True]
+    data_type = OrcType(Kind.LIST, children=(INT,))
+    array = pa.array([[1], None, []], data_type.to_arrow())
+    assert mask(Leaf("l", data_type, Domain.only_null()), {"l": array}, 3).tolist() == [False, True, False]
+    assert mask(Leaf("l", data_type, Domain.not_null()), {"l": array}, 3).tolist() == [True, False, True]
 
 
 def test_values_with_traps() -> None:

@@ -86,45 +86,45 @@ def compare(column: str, op: ComparisonOp, value: int) -> Comparison:
 
 @pytest.mark.parametrize(("before", "after"), fixture_cases())
 def test_fixture(before: str, after: str) -> None:
-    found = normalize(parse_predicate(before), SCHEMA)
-    assert shown(found) == after
-    assert transform(found, lambda node: node) == found, "normal form is stable"
-    assert pickle.loads(pickle.dumps(found)) == found
-    assert hash(found) == hash(normalize(parse_predicate(before), SCHEMA))
+    root = normalize(parse_predicate(before), SCHEMA)
+    assert shown(root) == after
+    assert transform(root, lambda node: node) == root, "normal form is stable"
+    assert pickle.loads(pickle.dumps(root)) == root
+    assert hash(root) == hash(normalize(parse_predicate(before), SCHEMA))
 
 
 def test_texts_are_what_was_written() -> None:
-    found = normalize(parse_predicate("NOT (a = 1 OR s IN ('x')) AND a < 9"), SCHEMA)
-    assert [leaf.text for leaf in leaves(found)] == ["a <> 1 AND a < 9", "s NOT IN ('x')"]
-    assert str(found) == "a <> 1 AND a < 9 AND s NOT IN ('x')"
+    root = normalize(parse_predicate("NOT (a = 1 OR s IN ('x')) AND a < 9"), SCHEMA)
+    assert [leaf.text for leaf in leaves(root)] == ["a <> 1 AND a < 9", "s NOT IN ('x')"]
+    assert str(root) == "a <> 1 AND a < 9 AND s NOT IN ('x')"
     either = normalize(parse_predicate("(a = 1 OR a = 2) AND b = 3"), SCHEMA)
     assert str(either) == "(a = 1 OR a = 2) AND b = 3"
 
 
 def test_columns_in_order_of_first_mention() -> None:
-    found = normalize(
+    root = normalize(
         parse_predicate("s = 'x' AND (a = 1 OR b = 2) AND (B = 4 OR day > '2020-01-01')"), SCHEMA
     )
-    assert columns(found) == ("s", "a", "b", "day")
+    assert columns(root) == ("s", "a", "b", "day")
 
 
 def test_long_lists_are_abbreviated() -> None:
-    found = normalize(In(ColumnRef(("a",)), tuple(map(integer, range(0, 20_000, 2)))), SCHEMA)
-    assert isinstance(found, Leaf)
-    assert len(found.domain.ranges) == 10_000
-    assert found.text == "a IN (0, 2, 4, 6, 8, 10, 12, 14, … 9,992 more)"
+    root = normalize(In(ColumnRef(("a",)), tuple(map(integer, range(0, 20_000, 2)))), SCHEMA)
+    assert isinstance(root, Leaf)
+    assert len(root.domain.ranges) == 10_000
+    assert root.text == "a IN (0, 2, 4, 6, 8, 10, 12, 14, … 9,992 more)"
 
 
 @pytest.mark.parametrize("count", [10_000])
 def test_wide_trees(count: int) -> None:
     ors = Or(tuple(compare("a", ComparisonOp.EQ, 2 * i) for i in range(count)))
-    found = normalize(ors, SCHEMA)
-    assert isinstance(found, Leaf)
-    assert len(found.domain.ranges) == count
-    assert found.text == "(a = 0 OR a = 2 OR a = 4 OR a = 6 OR … 9,996 more)"
+    root = normalize(ors, SCHEMA)
+    assert isinstance(root, Leaf)
+    assert len(root.domain.ranges) == count
+    assert root.text == "(a = 0 OR a = 2 OR a = 4 OR a = 6 OR … 9,996 more)"
     opposite = normalize(Not(ors), SCHEMA)
     assert isinstance(opposite, Leaf)
-    assert opposite.domain == found.domain.complement(null_allowed=False)
+    assert opposite.domain == root.domain.complement(null_allowed=False)
     ands = And(tuple(compare("a", ComparisonOp.NE, 2 * i) for i in range(count)))
     assert normalize(ands, SCHEMA) == opposite
 
@@ -133,8 +133,8 @@ def test_deep_trees_do_not_recurse() -> None:
     node: Predicate = compare("a", ComparisonOp.EQ, 0)
     for i in range(5_000):
         node = Not(And((Or((node, compare("b", ComparisonOp.EQ, i))), compare("a", ComparisonOp.GE, -i))))
-    found = normalize(node, SCHEMA)
-    assert columns(found) == ("a", "b")
+    root = normalize(node, SCHEMA)
+    assert columns(root) == ("a", "b")
 
 
 def test_in_with_only_null() -> None:

@@ -140,10 +140,10 @@ def test_rows_are_sparks(spark: SparkSession, section: Section, tmp_path: Path) 
     wrong = []
     for predicate, answer in zip(section.answered, answers.columns, strict=True):
         expected = [row is True for row in answer.to_pylist()]
-        found = mask(normalize(parse_predicate(predicate), schema, zones), {"c": column}, len(column))
-        if found.tolist() != expected:
+        truth = mask(normalize(parse_predicate(predicate), schema, zones), {"c": column}, len(column))
+        if truth.tolist() != expected:
             rows = [
-                (str(v), e, f) for v, e, f in zip(column.to_pylist(), expected, found, strict=True) if e != f
+                (str(v), e, f) for v, e, f in zip(column.to_pylist(), expected, truth, strict=True) if e != f
             ]
             wrong.append(f"{predicate}: (value, Spark, here) {rows}")
     assert not wrong, "\n".join(wrong)

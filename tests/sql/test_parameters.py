@@ -52,9 +52,9 @@ VALUES = [
 
 
 def select(text: str, args: Any) -> Select:
-    found = parse(text, args)
-    assert isinstance(found, Select)
-    return found
+    statement = parse(text, args)
+    assert isinstance(statement, Select)
+    return statement
 
 
 @pytest.mark.parametrize("value", VALUES, ids=repr)
@@ -77,11 +77,11 @@ def test_what_is_no_parameter() -> None:
 
 
 def test_where_parameters_are() -> None:
-    found = select("SELECT a FROM t WHERE a BETWEEN :low AND :high AND s LIKE :like LIMIT :n", {
+    statement = select("SELECT a FROM t WHERE a BETWEEN :low AND :high AND s LIKE :like LIMIT :n", {
         "low": -3, "high": Decimal("2.5"), "like": "a%", "n": 5,
     })  # fmt: skip
-    assert str(found.where) == "a >= -3 AND a <= 2.5 AND s LIKE 'a%'"
-    assert found.limit == 5
+    assert str(statement.where) == "a >= -3 AND a <= 2.5 AND s LIKE 'a%'"
+    assert statement.limit == 5
     grouped = select("SELECT a, count(*) FROM t WHERE b <=> ? GROUP BY a HAVING count(*) > ?", [None, 3])
     assert str(grouped.having) == "COUNT(*) > 3"
     assert str(parse("EXPLAIN SELECT a FROM t WHERE a = ?", [1])) == "EXPLAIN SELECT a FROM t WHERE a = 1"
@@ -161,6 +161,6 @@ def test_conditions_of_queries_for_spark() -> None:
 
 def test_a_local_time_is_the_instant_that_pyspark_takes_it_for() -> None:
     moment = datetime.datetime(2020, 1, 2, 3, 4, 5)
-    found = parse("SELECT a FROM t WHERE a = ?", [moment], for_spark=True)
+    statement = parse("SELECT a FROM t WHERE a = ?", [moment], for_spark=True)
     wanted = parse("SELECT a FROM t WHERE a = ?", [moment.astimezone()])
-    assert found == wanted != parse("SELECT a FROM t WHERE a = ?", [moment])
+    assert statement == wanted != parse("SELECT a FROM t WHERE a = ?", [moment])

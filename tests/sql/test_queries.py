@@ -203,8 +203,8 @@ CONDITIONS: list[tuple[str, list[str]]] = [
 def test_conditions(text: str, expected: list[str]) -> None:
     query = parse_query(text)
     assert query is not None
-    found = query.conditions([COLUMNS.get(table.ref.parts[-1]) for table in query.tables])
-    assert [", ".join(map(str, some)) for some in found] == expected
+    conditions = query.conditions([COLUMNS.get(table.ref.parts[-1]) for table in query.tables])
+    assert [", ".join(map(str, some)) for some in conditions] == expected
 
 
 def test_a_query_that_is_too_deep() -> None:

@@ -170,12 +170,15 @@ def _items(values: st.SearchStrategy[SelectItem]) -> st.SearchStrategy[tuple[Sel
 def _grouped(columns: list[ColumnRef]) -> st.SearchStrategy[Select]:
     count = AggregateCall(AggregateFunction.COUNT)
     column = st.sampled_from(columns)
-    distinct = _COLUMNS.map(lambda of: AggregateCall(AggregateFunction.COUNT_DISTINCT, of))
+    distinct = _COLUMNS.map(lambda column: AggregateCall(AggregateFunction.COUNT_DISTINCT, column))
     others = (
-        column | st.just(count) | distinct | column.map(lambda of: AggregateCall(AggregateFunction.MAX, of))
+        column
+        | st.just(count)
+        | distinct
+        | column.map(lambda column: AggregateCall(AggregateFunction.MAX, column))
     )
     more = st.lists(st.builds(SelectItem, others, _ALIASES), max_size=2)
-    items = more.map(lambda found: (*map(SelectItem, columns), SelectItem(count), *found))
+    items = more.map(lambda extra: (*map(SelectItem, columns), SelectItem(count), *extra))
     return st.builds(
         Select,
         _TABLES,
@@ -190,8 +193,8 @@ def _grouped(columns: list[ColumnRef]) -> st.SearchStrategy[Select]:
 
 def _having(columns: list[ColumnRef]) -> st.SearchStrategy[Having | None]:
     """Conditions of the columns that groups are by and of their aggregates."""
-    least = st.sampled_from(columns).map(lambda of: AggregateCall(AggregateFunction.MIN, of))
-    distinct = _COLUMNS.map(lambda of: AggregateCall(AggregateFunction.COUNT_DISTINCT, of))
+    least = st.sampled_from(columns).map(lambda column: AggregateCall(AggregateFunction.MIN, column))
+    distinct = _COLUMNS.map(lambda column: AggregateCall(AggregateFunction.COUNT_DISTINCT, column))
     calls = st.just(AggregateCall(AggregateFunction.COUNT)) | least | distinct
     referred = calls.map(lambda call: AggregateRef((str(call),), call))
     operands = st.sampled_from(columns) | referred
@@ -199,7 +202,7 @@ def _having(columns: list[ColumnRef]) -> st.SearchStrategy[Having | None]:
         Comparison, st.sampled_from(ComparisonOp), operands, st.just(Literal(5, LiteralKind.INTEGER))
     )
     predicates = st.lists(parts, min_size=1, max_size=3).map(
-        lambda found: found[0] if len(found) == 1 else any_of(found)
+        lambda leaves: leaves[0] if len(leaves) == 1 else any_of(leaves)
     )
     return st.none() | predicates.map(_having_of)
 
@@ -210,12 +213,12 @@ def _having_of(predicate: Predicate) -> Having:
 
 
 def _can_be_written(select: Select) -> bool:
-    """Whether rows are in the order of what its name means: of what is selected under that name, if anything is."""
+    """Return True if the column of ORDER BY is the one that is selected under its name, if any is."""
     by = None if select.order is None else select.order.value
     if not isinstance(by, ColumnRef) or len(by.parts) > 1:
         return True
     selected = [item.value for item in select.items or () if isinstance(item.value, ColumnRef)]
-    return all(of == by for of in selected if of.parts[-1].lower() == by.parts[0].lower())
+    return all(column == by for column in selected if column.parts[-1].lower() == by.parts[0].lower())
 
 
 _SELECTS = st.one_of(

@@ -13,9 +13,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from itertools import takewhile
 
 from hindex.domain import Domain, Key, Range
 from hindex.errors import PredicateError
+from hindex.expr.patterns import like_parts
 from hindex.expr.spark_types import Family, SparkType, column_type, exact_decimal, literal_type, wider
 from hindex.keys import (
     INT64_MAX,
@@ -29,7 +31,6 @@ from hindex.keys import (
 )
 from hindex.orc.calendars import MICROS_PER_DAY
 from hindex.orc.metadata.types import INTEGER_KINDS, Kind, OrcType
-from hindex.plan.like import prefix_domain
 from hindex.plan.time_zones import has_midnight, parse_time_zone, to_instant
 from hindex.sql.predicate import ComparisonOp, Literal, LiteralKind
 from hindex.sql.string_values import (
@@ -57,7 +58,7 @@ _LESS_OPS = frozenset({ComparisonOp.LT, ComparisonOp.LE})
 def comparison_domain(
     data_type: OrcType, op: ComparisonOp, literal: Literal, zone: datetime.tzinfo = datetime.UTC
 ) -> Domain:
-    """The values of a column for which ``column op literal`` is TRUE.
+    """Return the values of a column for which ``column op literal`` is TRUE.
 
     >>> str_type = OrcType(Kind.STRING)
     >>> comparison_domain(str_type, ComparisonOp.EQ, Literal("a", LiteralKind.STRING)).contains(b"a")
@@ -97,19 +98,23 @@ def comparison_domain(
 def membership_domain(
     data_type: OrcType, literals: Iterable[Literal], zone: datetime.tzinfo = datetime.UTC
 ) -> Domain:
-    """The values of a column for which ``column IN (literals)`` is TRUE; NULL among them matches nothing.
+    """Return the values of a column for which ``column IN (literals)`` is TRUE; NULL among them matches nothing.
 
     The common type is that of the column and all literals together, so one double makes doubles of all.
 
     :raises PredicateError: as :func:`comparison_domain` does.
     """
-    listed = tuple(literals)
-    common = _common_type(data_type, listed, None)
-    values = [literal for literal in listed if literal.kind is not LiteralKind.NULL]
+    operands = tuple(literals)
+    common = _common_type(data_type, operands, None)
+    values = [literal for literal in operands if literal.kind is not LiteralKind.NULL]
     if _is_text(data_type):
         # Spark fills CHAR values and literals to one length only where every literal is a string
         texts = [literal.value for literal in values if isinstance(literal.value, str)]
-        if data_type.kind is not Kind.CHAR or common.family is not Family.STRING or len(texts) < len(listed):
+        if (
+            data_type.kind is not Kind.CHAR
+            or common.family is not Family.STRING
+            or len(texts) < len(operands)
+        ):
             return Domain.points({_text_key(literal) for literal in values})
         length = max(data_type.max_length, *map(len, texts)) if texts else data_type.max_length
         equal = [_equal_domain(_fill_literal(data_type, text, length)) for text in texts]
@@ -119,7 +124,40 @@ def membership_domain(
     return _spans_domain(data_type, (_equal_span(data_type, own, common, target) for target in targets))
 
 
-def casts_texts(data_type: OrcType, literals: Iterable[Literal]) -> bool:
+def like_domain(pattern: str, escape: str) -> tuple[Domain, bool]:
+    """Return the domain of strings that begin as a pattern does, and True if all of them match it.
+
+    >>> like_domain("ab%", "\\\\")[0].contains(b"abc"), like_domain("ab%c", "\\\\")[1]
+    (True, False)
+
+    :raises PredicateError: for an escape character that escapes nothing.
+    """
+    parts = like_parts(pattern, escape)
+    head = list(takewhile(bool, parts))
+    rest = parts[len(head) :]
+    text = "".join(part for part in head if part)
+    if not rest:
+        return Domain.points([_encode(text)]), True
+    return prefix_domain(text), not any(part is not None for part in rest)
+
+
+def prefix_domain(text: str) -> Domain:
+    """Return the domain of strings with a prefix."""
+    prefix = _encode(text)
+    return Domain.between(prefix, _prefix_end(prefix), high_inclusive=False) if prefix else Domain.not_null()
+
+
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _prefix_end(prefix: bytes) -> bytes | None:
+    """Return the least string above all with a prefix; None if there is none."""
+    stem = prefix.rstrip(b"\xff")
+    return stem[:-1] + bytes([stem[-1] + 1]) if stem else None
+
+
+def casts_strings(data_type: OrcType, literals: Iterable[Literal]) -> bool:
     """Return True if Spark casts every string of a column to compare it: no string range is equivalent."""
     if column_type(data_type) is None or _own_type(data_type).family is not Family.STRING:
         return False
@@ -142,13 +180,13 @@ def _common_type(data_type: OrcType, literals: tuple[Literal, ...], op: Comparis
     own = _own_type(data_type)
     common = own
     for literal in literals:
-        found = wider(common, _literal_type(own, literal, op))
-        if found is None:
+        wider_type = wider(common, _literal_type(own, literal, op))
+        if wider_type is None:
             raise PredicateError(
                 f"a column of type {data_type} cannot be compared with the {literal.kind.value} literal "
                 f"{_shown(literal)}, in Spark neither; write a literal of a type that matches the column's"
             )
-        common = found
+        common = wider_type
     if own.family is Family.INTEGER and common.family is Family.DECIMAL and op in _RANGE_OPS:
         # for `<` and its like Spark rounds the literal to a whole number on the right side: exact
         return SparkType(Family.DECIMAL, 0, _literal_type(own, literals[0], op).scale)
@@ -280,7 +318,7 @@ def _char_domain(op: ComparisonOp, literal: _FilledLiteral) -> Domain:
 
 
 def _equal_span(data_type: OrcType, own: SparkType, common: SparkType, target: int) -> tuple[int, int]:
-    """The ordinals whose cast equals a literal's: the first, and the first above them."""
+    """Return the span of ordinals whose cast equals a literal's: the first, and the first above them."""
     match common.family:
         case Family.TIMESTAMP if own.family is Family.DATE:
             return _scaled_span(target, MICROS_PER_DAY)
@@ -298,7 +336,7 @@ def _equal_span(data_type: OrcType, own: SparkType, common: SparkType, target: i
 
 
 def _scaled_span(target: int, factor: int) -> tuple[int, int]:
-    """The span of the integers that give ``target`` when multiplied."""
+    """Return the span of the integers that give ``target`` when multiplied."""
     return -(-target // factor), target // factor + 1
 
 
@@ -314,7 +352,7 @@ def _searched_span(
 
 
 def _first(holds: Callable[[int], bool], guess: int, low: int, high: int) -> int:
-    """The first integer from low to high for which a monotone condition holds; high + 1 if for none.
+    """Return the first integer from low to high for which a monotone condition holds; high + 1 if for none.
 
     Looks around a good guess first: a long IN list of doubles costs a few casts each.
     """
@@ -349,7 +387,7 @@ def _first(holds: Callable[[int], bool], guess: int, low: int, high: int) -> int
 
 
 def _nearest(value: float, unit: int) -> int:
-    """About ``value`` in units; anything for what is no number."""
+    """Return roughly ``value`` in units; 0 for NaN and infinity."""
     try:
         return round(Fraction(value) * unit)
     except (OverflowError, ValueError):
@@ -357,30 +395,30 @@ def _nearest(value: float, unit: int) -> int:
 
 
 def _divided(unscaled: int, factor: int) -> int:
-    """Rounded half up: away from zero, as Spark rounds decimals."""
+    """Divide and round half up: away from zero, as Spark rounds decimals."""
     magnitude = (abs(unscaled) + factor // 2) // factor
     return magnitude if unscaled >= 0 else -magnitude
 
 
 def _cast_literal(data_type: OrcType, common: SparkType, literal: Literal, zone: datetime.tzinfo) -> int:
-    """The ordinal of a literal cast to the common type.
+    """Return the ordinal of a literal cast to the common type.
 
     :raises PredicateError: if it is a text that Spark cannot cast, or a time that cannot be placed.
     """
     value = literal.value
-    found: int | None = None
+    ordinal: int | None = None
     match common.family:
         case Family.INTEGER:
-            found = parse_bigint(value) if isinstance(value, str) else _integer(value)
+            ordinal = parse_bigint(value) if isinstance(value, str) else _integer(value)
         case Family.BOOLEAN:
             truth = parse_boolean(value) if isinstance(value, str) else value
-            found = None if truth is None else int(truth is True)
+            ordinal = None if truth is None else int(truth is True)
         case Family.DOUBLE:
             number = parse_double(value) if isinstance(value, str) else _double(value)
-            found = None if number is None else float_key(number)
+            ordinal = None if number is None else float_key(number)
         case Family.DECIMAL:
             assert isinstance(value, str | int | Decimal)
-            found = (
+            ordinal = (
                 parse_decimal(value, common.precision, common.scale)
                 if isinstance(value, str)
                 else _unscaled(value, common.scale)
@@ -388,19 +426,19 @@ def _cast_literal(data_type: OrcType, common: SparkType, literal: Literal, zone:
         case Family.DATE:
             assert isinstance(value, str | int | datetime.date)
             if isinstance(value, str):
-                found = 0 if is_epoch(value) else parse_days(value)
+                ordinal = 0 if is_epoch(value) else parse_days(value)
             else:
-                found = date_to_days(value)
+                ordinal = date_to_days(value)
         case Family.TIMESTAMP:
             assert isinstance(value, str | int | datetime.date)
-            found = _cast_timestamp(data_type, literal, value, zone)
-    if found is None:
-        wanted = "bigint" if common.family is Family.INTEGER else common.family.value
+            ordinal = _cast_timestamp(data_type, literal, value, zone)
+    if ordinal is None:
+        type_name = "bigint" if common.family is Family.INTEGER else common.family.value
         raise PredicateError(
-            f"the literal {_shown(literal)} cannot be cast to {wanted}, as Spark would to compare it with "
-            f"a column of type {data_type}; write a {wanted} literal"
+            f"the literal {_shown(literal)} cannot be cast to {type_name}, as Spark would to compare it with "
+            f"a column of type {data_type}; write a {type_name} literal"
         )
-    return found
+    return ordinal
 
 
 def _cast_timestamp(
@@ -450,12 +488,12 @@ def _unscaled(value: int | Decimal, scale: int) -> int:
 
 
 def _limits(data_type: OrcType) -> tuple[int, int]:
-    """The least and greatest ordinal of a type."""
+    """Return the least and greatest ordinal of a type."""
     return key_limits(data_type) or (-(1 << 127), (1 << 127) - 1)
 
 
 def _spans_domain(data_type: OrcType, spans: Iterable[Span]) -> Domain:
-    """The union of spans of ordinals as a domain of keys; ends at the type's limits are left open."""
+    """Return the union of spans of ordinals as a domain of keys, with open ends at the type's limits."""
     least, greatest = _limits(data_type)
     limit = greatest + 1
     whole = sorted(
