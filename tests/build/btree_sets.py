@@ -23,41 +23,41 @@ def garbage(table: Table) -> list[str]:
     return [item.path for item in Store.for_table(table.uri).garbage()]
 
 
-def contents(table: Table, held: SharedIndexEntry) -> dict[Any, set[tuple[str, int]]]:
+def contents(table: Table, index_set: SharedIndexEntry) -> dict[Any, set[tuple[str, int]]]:
     """Everything that a set's files say: the row groups of each key, and of None."""
     store = Store.for_table(table.uri)
-    found: dict[Any, set[tuple[str, int]]] = {}
-    for file in held.files:
+    places_by_key: dict[Any, set[tuple[str, int]]] = {}
+    for file in index_set.files:
         reader = open_btree_file(store.absolute(file.path), file.length, file.footer_checksum)
         places = [(item.path, n) for item in reader.all_files() for n in range(item.num_groups)]
         for number in reader.nulls():
-            found.setdefault(None, set()).add(places[number])
+            places_by_key.setdefault(None, set()).add(places[number])
         for leaf in reader.all_leaves():
             for number, location in zip(*(part.tolist() for part in reader.entries(leaf)), strict=True):
-                found.setdefault(leaf.keys[number], set()).add(places[location])
-    return found
+                places_by_key.setdefault(leaf.keys[number], set()).add(places[location])
+    return places_by_key
 
 
 def groups(name: str, column: list[Any]) -> dict[Any, set[tuple[str, int]]]:
     """The same of one data file, by plain Python; its row groups have 100 rows."""
-    found: dict[Any, set[tuple[str, int]]] = {}
+    places_by_key: dict[Any, set[tuple[str, int]]] = {}
     for row, value in enumerate(column):
-        found.setdefault(value, set()).add((name, row // 100))
-    return found
+        places_by_key.setdefault(value, set()).add((name, row // 100))
+    return places_by_key
 
 
 def union(*some: dict[Any, set[tuple[str, int]]]) -> dict[Any, set[tuple[str, int]]]:
-    found: dict[Any, set[tuple[str, int]]] = {}
+    places_by_key: dict[Any, set[tuple[str, int]]] = {}
     for item in some:
         for key, places in item.items():
-            found.setdefault(key, set()).update(places)
-    return found
+            places_by_key.setdefault(key, set()).update(places)
+    return places_by_key
 
 
 def check_one_set(table: Table, data: dict[str, list[Any]]) -> None:
-    (held,) = sets(table)
-    assert held.num_files == len(data)
-    assert contents(table, held) == union(*(groups(name, column) for name, column in data.items()))
+    (index_set,) = sets(table)
+    assert index_set.num_files == len(data)
+    assert contents(table, index_set) == union(*(groups(name, column) for name, column in data.items()))
     assert len(ids(table.scan("a = 7"))) == sum(column.count(7) for column in data.values())
     assert table.scan("a = 7").explain().notes == ()
     assert [item.problems for item in table.check_indexes(verify=True)] == [()]

@@ -30,16 +30,23 @@ pytestmark = pytest.mark.usefixtures("here")
 def test_one_set_of_files_for_the_table(table: Table, connection: LocalConnection) -> None:
     index = table.create_index("by_a", "a", "compact")
     assert (index.type, index.status, index.num_files, index.num_fresh_files) == ("BTREE", "fresh", 3, 3)
-    (held,) = sets(table)
-    assert (held.partition, held.num_files, held.num_row_groups, len(held.files)) == (None, 3, 30, 1)
-    assert contents(table, held) == union(*(groups(f"f{n}.orc", values(n * 1000, 1000)) for n in range(3)))
+    (index_set,) = sets(table)
+    assert (index_set.partition, index_set.num_files, index_set.num_row_groups, len(index_set.files)) == (
+        None,
+        3,
+        30,
+        1,
+    )
+    assert contents(table, index_set) == union(
+        *(groups(f"f{n}.orc", values(n * 1000, 1000)) for n in range(3))
+    )
     assert (
         index.size_bytes
-        == held.files[0].length
+        == index_set.files[0].length
         == sum(len(data) for name, data in store_state(table).items() if name.endswith(".hidx"))
     )
-    assert held.files[0].stats.min_key == 0
-    assert held.files[0].stats.max_key == 699
+    assert index_set.files[0].stats.min_key == 0
+    assert index_set.files[0].stats.max_key == 699
     assert connection.built_paths == ["f0.orc", "f1.orc", "f2.orc"]
     assert garbage(table) == []
 

@@ -93,9 +93,9 @@ def test_a_set_of_which_little_is_left_is_written_anew(
     (path / "f2.orc").unlink()
     connection.built_paths.clear()
     table.refresh_indexes()
-    (held,) = sets(table)
-    assert held.num_files == 1
-    assert contents(table, held) == groups("f1.orc", values(1000, 1000))
+    (index_set,) = sets(table)
+    assert index_set.num_files == 1
+    assert contents(table, index_set) == groups("f1.orc", values(1000, 1000))
     assert connection.built_paths == []
     assert table.index("by_a").status == "fresh"
 
@@ -112,8 +112,8 @@ def test_keys_of_very_many_row_groups_are_merged(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(btree_job, "MAX_SETS", 1)
     write_rows(path / "fourth.orc", 70_000, [0, 4])
     table.refresh_indexes()
-    (held,) = sets(table)
-    assert contents(table, held) == union(
+    (index_set,) = sets(table)
+    assert contents(table, index_set) == union(
         groups("wide.orc", column), groups("other.orc", [1, 3]), groups("fourth.orc", [0, 4])
     )
 

@@ -87,12 +87,12 @@ def test_a_writer_holds_back_only_what_overlaps(
     """Chunks of forty runs, each over all keys: far more entries come than are ever buffered."""
     runs, each, chunk = 40, 3000, 50
     monkeypatch.setattr(btree_task, "MERGE_ENTRIES", 1000)
-    of = OrcType(Kind.LONG) if kind is KeyKind.INT64 else OrcType(Kind.STRING)
+    data_type = OrcType(Kind.LONG) if kind is KeyKind.INT64 else OrcType(Kind.STRING)
     files = tuple(IndexedFile(f"f{n}", Fingerprint(1, 1, n), 10, (each * 10,)) for n in range(runs))
     job = BTreeJob(
         "b",
         "c",
-        of,
+        data_type,
         ("c",),
         (),
         (),
@@ -135,15 +135,15 @@ def test_a_writer_holds_back_only_what_overlaps(
     assert [row["part"] for row in rows] == [0, 1]
     assert sum(row["entries"] for row in rows) == runs * each
     assert max_buffered < 1000 + runs * chunk + 7 * chunk < runs * each // 10
-    found: dict[Any, set[int]] = {}
+    locations_by_key: dict[Any, set[int]] = {}
     for row in rows:
         reader = open_btree_file(
             f"{tmp_path}/{Path(row['path']).name}", row["length"], row["footer_checksum"]
         )
         for leaf in reader.all_leaves():
             for number, location in zip(*(part.tolist() for part in reader.entries(leaf)), strict=True):
-                found.setdefault(leaf.keys[number], set()).add(location)
-    assert found == expected
+                locations_by_key.setdefault(leaf.keys[number], set()).add(location)
+    assert locations_by_key == expected
     first = open_btree_file(
         f"{tmp_path}/{Path(rows[0]['path']).name}", rows[0]["length"], rows[0]["footer_checksum"]
     )

@@ -433,12 +433,12 @@ def test_progress_of_a_failed_build_does_not_end_full(path: Path, table: Table, 
         def advance(self, units: int = 1) -> None:
             self.units += units
 
-    told = Told()
+    progress = Told()
     plan = plan_build(table.snapshot(), [IndexEntry(new_index_id(), "x", "a", "BITMAP", "")])
     (path / "two.orc").unlink()
     with pytest.raises(BuildError, match=r"two\.orc"):
-        run_build(spark, plan, told)
-    assert told.units < len(plan.tasks)
+        run_build(spark, plan, progress)
+    assert progress.units < len(plan.tasks)
 
 
 def test_a_store_that_cannot_be_written_is_told_before_spark_starts(

@@ -28,34 +28,34 @@ ROWS, STRIDE = 1000, 100
 
 
 def truth(reader: OrcReader, stripe: int, name: str) -> list[ColumnStats]:
-    of = reader.column_type(name)
+    data_type = reader.column_type(name)
     array = reader.read_stripe(stripe, [name]).column(0)
-    return [array_stats(of, array.slice(at, STRIDE)) for at in range(0, len(array), STRIDE)]
+    return [array_stats(data_type, array.slice(at, STRIDE)) for at in range(0, len(array), STRIDE)]
 
 
 @pytest.mark.parametrize("write", [write_pyarrow, write_pyorc], ids=["pyarrow", "pyorc"])
-@pytest.mark.parametrize("of", TYPES)
-def test_what_is_told_is_what_the_values_have(tmp_path: Path, write: Any, of: str) -> None:
+@pytest.mark.parametrize("data_type", TYPES)
+def test_what_is_told_is_what_the_values_have(tmp_path: Path, write: Any, data_type: str) -> None:
     seed = 77
     rng = np.random.default_rng(seed)
-    column = Column("c", of, random_pool(rng, of))
+    column = Column("c", data_type, random_pool(rng, data_type))
     values = random_column(rng, column, ROWS)
     file = tmp_path / "x.orc"
     write(file, pa.table({"c": values}), "zlib", stride=STRIDE)
-    told = 0
+    from_statistics = 0
     with OrcReader(file) as reader:
         statistics = RowGroupStatistics(reader)
         for stripe in range(len(reader.stripes)):
-            found = statistics.stats(stripe, reader.column_type("c"))
-            if found is None:
+            answer = statistics.stats(stripe, reader.column_type("c"))
+            if answer is None:
                 continue
-            told += 1
-            for extent, true in zip(found, truth(reader, stripe, "c"), strict=True):
-                assert (extent.rows, extent.null_count) == (true.rows, true.null_count), (seed, of)
+            from_statistics += 1
+            for extent, true in zip(answer, truth(reader, stripe, "c"), strict=True):
+                assert (extent.rows, extent.null_count) == (true.rows, true.null_count), (seed, data_type)
                 if not extent.max_is_prefix:
-                    assert extent == true, (seed, of)
-    if of in ("int", "bigint", "date") and write is write_pyorc:
-        assert told
+                    assert extent == true, (seed, data_type)
+    if data_type in ("int", "bigint", "date") and write is write_pyorc:
+        assert from_statistics
 
 
 def test_no_data_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,8 +87,8 @@ def test_no_data_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         with OrcReader(path / "x.orc") as orc:
             for stripe in range(len(orc.stripes)):
                 for start, true in enumerate(truth(orc, stripe, name)):
-                    found = reader.lookup(stripe, Domain.between(true.min_key, true.max_key))
-                    assert start * STRIDE in found.upper
+                    answer = reader.lookup(stripe, Domain.between(true.min_key, true.max_key))
+                    assert start * STRIDE in answer.upper
     for where, keep in [
         ("i = 70", lambda row: row // 7 == 70 and row % 11 > 0),
         ("s = 'v00490'", lambda row: row == 490),
@@ -115,8 +115,8 @@ def test_strings_that_the_writer_cut(
     monkeypatch.undo()
     reader = _reader(table, tmp_path / "t", "s")
     for number, text in enumerate(groups):
-        found = reader.lookup(0, Domain.points([text.encode()]))
-        assert number * ROWS in found.upper, number
+        answer = reader.lookup(0, Domain.points([text.encode()]))
+        assert number * ROWS in answer.upper, number
         assert table.scan(f"s = '{text}'").count() == ROWS, number
     explained = table.scan(f"s = '{groups[2]}'").explain()
     assert (explained.notes, explained.rows and explained.rows.kept) == ((), ROWS)

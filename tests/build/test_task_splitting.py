@@ -242,9 +242,9 @@ def test_a_skewed_table(skewed: Path, spark: SparkSession, monkeypatch: pytest.M
     real = task_splitting.split_build_tasks
 
     def told(tasks: list[BuildTask], cores: int, size: int | None) -> list[tuple[BuildTask, ...]]:
-        found = real(tasks, cores, size)
-        seen.append([[(task.path, task.first, task.end) for task in some] for some in found])
-        return found
+        groups = real(tasks, cores, size)
+        seen.append([[(task.path, task.first, task.end) for task in some] for some in groups])
+        return groups
 
     monkeypatch.setattr("hindex.build.job.split_build_tasks", told)
     table = hindex.connect(spark=spark).table(str(skewed))

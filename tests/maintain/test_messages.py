@@ -122,9 +122,9 @@ def test_messages(places: dict[str, str], path: Path, hx: LocalConnection) -> No
     for statement, message in MESSAGES:
         with pytest.raises(HindexError) as caught:
             hx.sql(statement.format(**places))
-        told = str(caught.value)
-        if not told.startswith(message):
-            wrong.append(f"{statement}\n  expected {message}\n  was      {told}")
+        message_text = str(caught.value)
+        if not message_text.startswith(message):
+            wrong.append(f"{statement}\n  expected {message}\n  was      {message_text}")
     assert not wrong, "\n".join(wrong)
     assert store_state(hx.table(str(path))) == before
 

@@ -177,5 +177,5 @@ def test_partitions_that_come_and_go_are_followed(table: Table, path: Path) -> N
     ],
 )
 def test_partitions_named_by_value(where: str, named: list[str] | None) -> None:
-    found = named_partitions(parse_predicate(where))
-    assert (None if found is None else list(map(str, found))) == named
+    partitions = named_partitions(parse_predicate(where))
+    assert (None if partitions is None else list(map(str, partitions))) == named

@@ -179,9 +179,9 @@ def test_a_refresh_of_an_index_that_is_dropped_meanwhile(
     real = job.run_build
 
     def build(*arguments: Any) -> list[FileEntry]:
-        found = real(*arguments)
+        entries = real(*arguments)
         table.drop_index("i")
-        return found
+        return entries
 
     monkeypatch.setattr(builds, "run_build", build)
     table.refresh_indexes()
@@ -217,11 +217,11 @@ def test_a_file_that_is_indexed_while_the_table_is_listed(
     real = list_data_files
 
     def listed(*arguments: Any, **options: Any) -> Listing:
-        found = real(*arguments, **options)
+        listing = real(*arguments, **options)
         monkeypatch.setattr(snapshot, "list_data_files", real)
         add_file(path / "p=3" / "new.orc", 31_000)
         LocalConnection().table(str(path)).refresh_indexes()
-        return found
+        return listing
 
     monkeypatch.setattr(snapshot, "list_data_files", listed)
     assert not table.refresh_indexes().changed
@@ -256,16 +256,21 @@ def test_what_a_dry_run_says(table: Table, hx: LocalConnection, path: Path, tmp_
     copy = tmp_path / "copy"
     shutil.copytree(path, copy)
     for column, kind in (("a", "bitmap"), ("s", "bloom"), ("id", "minmax")):
-        found = table.create_index("i", column, kind, dry_run=True)
-        assert isinstance(found, BuildEstimate)
+        estimate = table.create_index("i", column, kind, dry_run=True)
+        assert isinstance(estimate, BuildEstimate)
         stripes = sum(view.num_stripes for view in table.snapshot().files)
-        assert (found.files, found.stripes, found.rows, found.sampled_stripes) == (3, stripes, 3 * ROWS, 3)
-        assert found.index_bytes > 0
+        assert (estimate.files, estimate.stripes, estimate.rows, estimate.sampled_stripes) == (
+            3,
+            stripes,
+            3 * ROWS,
+            3,
+        )
+        assert estimate.index_bytes > 0
         made = hx.table(str(copy)).create_index(f"on_{column}", column, kind)
         # each stripe is counted as an index file of its own
-        assert made.size_bytes * 0.9 < found.index_bytes < made.size_bytes * 5
+        assert made.size_bytes * 0.9 < estimate.index_bytes < made.size_bytes * 5
         files = sum(view.file.length for view in table.snapshot().files)
-        assert 0 < found.read_bytes < files
+        assert 0 < estimate.read_bytes < files
     some = table.create_index("i", "a", where="p = 2", dry_run=True)
     assert isinstance(some, BuildEstimate)
     assert (some.files, some.rows) == (1, ROWS)

@@ -29,8 +29,8 @@ def index_files(path: Path) -> list[Path]:
 
 
 def damage(path: Path) -> None:
-    found = index_files(path)[0]
-    found.write_bytes(found.read_bytes()[:-20] + bytes(20))
+    file = index_files(path)[0]
+    file.write_bytes(file.read_bytes()[:-20] + bytes(20))
 
 
 def replace(path: Path) -> None:

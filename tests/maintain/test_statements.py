@@ -53,11 +53,11 @@ def checked(result: CheckResult) -> str:
     return f"{result.index} {result.state.value} {result.fresh}/{result.files}"
 
 
-def fits(found: str, expected: str) -> bool:
+def fits(actual: str, expected: str) -> bool:
     """Whether an outcome is the expected one, where ``*`` is anything; an error may go on."""
     if expected.startswith("error: "):
         expected += "*"
-    return fnmatch.fnmatchcase(found, expected.replace("[", "[[]"))
+    return fnmatch.fnmatchcase(actual, expected.replace("[", "[[]"))
 
 
 def test_story(tmp_path: Path, spark: SparkSession) -> None:
@@ -79,11 +79,11 @@ def test_story(tmp_path: Path, spark: SparkSession) -> None:
             statement = statement.removesuffix(f" {name}") + (
                 f" '{path}'" if statement.endswith(f" {name}") else ""
             )
-        found = outcome(connection, statement)
+        result = outcome(connection, statement)
         for name, path in tables.items():
-            found = found.replace(f"'{path}'", name)
-        if not fits(found, expected):
-            wrong.append(f"{line}\n  was: {found}")
+            result = result.replace(f"'{path}'", name)
+        if not fits(result, expected):
+            wrong.append(f"{line}\n  was: {result}")
     assert not wrong, "\n".join(wrong)
 
 

@@ -27,8 +27,8 @@ def chars(path: Path, number: int) -> None:
 def decimals(path: Path, number: int) -> None:
     """Keys are unscaled numbers."""
     values = [Decimal(text) for text in (("1.50", "2.50", "1.50"), ("1.5000", "2.0000", "1.5001"))[number]]
-    of = pa.decimal128(*((9, 2), (12, 4))[number])
-    write_columns(path, {"id": pa.array(range(3 * number, 3 * number + 3)), "c": pa.array(values, of)})
+    data_type = pa.decimal128(*((9, 2), (12, 4))[number])
+    write_columns(path, {"id": pa.array(range(3 * number, 3 * number + 3)), "c": pa.array(values, data_type)})
 
 
 CHANGES = [

@@ -92,12 +92,12 @@ def test_leftovers_of_failed_builds_and_commits(table: Table, root: Path) -> Non
     age(root, 169)
     before = store_state(table)
     result = table.vacuum()
-    found = sorted(str(file.relative_to(root)) for file in (orphan, other, temporary))
-    assert (removed(result), result.bytes) == (found, 15)
+    paths = sorted(str(file.relative_to(root)) for file in (orphan, other, temporary))
+    assert (removed(result), result.bytes) == (paths, 15)
     assert not other.parent.exists()
     # nothing else is touched
     after = store_state(table)
-    assert after == {name: data for name, data in before.items() if name not in found}
+    assert after == {name: data for name, data in before.items() if name not in paths}
     assert all(file.exists() for file in foreign)
 
 

@@ -50,8 +50,8 @@ def main(warehouse: str) -> None:
         "SELECT * FROM sales WHERE shop = 7 ORDER",
         "INSERT INTO nosuch SELECT * FROM sales WHERE shop = 7",
     ]
-    wanted = {name: contents(frame) for name, frame in script.run(spark, "shopping").items()}
-    wanted |= {text: contents(spark.sql(text)) for text in views}
+    expected = {name: contents(frame) for name, frame in script.run(spark, "shopping").items()}
+    expected |= {text: contents(spark.sql(text)) for text in views}
     conditions = [condition(spark, text) for text in mistakes]
     lines: list[str] = []
     handler = logging.Handler()
@@ -59,8 +59,8 @@ def main(warehouse: str) -> None:
     logging.getLogger("hindex.queries").addHandler(handler)
     logging.getLogger("hindex.queries").setLevel(logging.INFO)
     with hindex.accelerate(spark):
-        found = {name: contents(frame) for name, frame in script.run(spark, "shopping").items()}
-        found |= {text: contents(spark.sql(text)) for text in views}
+        results = {name: contents(frame) for name, frame in script.run(spark, "shopping").items()}
+        results |= {text: contents(spark.sql(text)) for text in views}
         same_conditions = [condition(spark, text) for text in mistakes] == conditions
         shown = [row.name for row in spark.sql("SHOW INDEXES ON sales").collect()]
         spark.sql("INSERT INTO sales SELECT * FROM sales WHERE shop = 7")
@@ -68,7 +68,7 @@ def main(warehouse: str) -> None:
         "FOUND",
         json.dumps(
             {
-                "different": [name for name, item in wanted.items() if found[name] != item],
+                "different": [name for name, item in expected.items() if results[name] != item],
                 "conditions": same_conditions,
                 "shown": sorted(shown),
                 "lines": lines,

@@ -54,11 +54,11 @@ def contents(frame: Any) -> tuple[Any, list[str]]:
 
 
 def test_a_script_gives_the_same_with_the_one_line(spark: SparkSession, warehouse: str, log: Log) -> None:
-    wanted = {name: contents(frame) for name, frame in script.run(spark, warehouse).items()}
+    expected = {name: contents(frame) for name, frame in script.run(spark, warehouse).items()}
     with hindex.accelerate(spark):
-        found = {name: contents(frame) for name, frame in script.run(spark, warehouse).items()}
-    assert found == wanted
-    assert all(wanted[name][1] for name in wanted if name not in ("created", "inserted"))
+        results = {name: contents(frame) for name, frame in script.run(spark, warehouse).items()}
+    assert results == expected
+    assert all(expected[name][1] for name in expected if name not in ("created", "inserted"))
     lines = log.take()
     accelerated = [line for line in lines if line.startswith("accelerated: ")]
     assert len(accelerated) == 10
@@ -79,27 +79,20 @@ def test_a_script_gives_the_same_with_the_one_line(spark: SparkSession, warehous
         "K INT, `a b` DATE, D DECIMAL(12, 3), f FLOAT, b BINARY, v STRING",
     ],
 )
-@pytest.mark.parametrize(
-    "query", ["SELECT * FROM typed WHERE k = 1", "SELECT v, k + 1 AS n FROM typed WHERE k = 1"]
-)
-def test_the_schema_is_sparks(
-    spark: SparkSession, warehouse: str, log: Log, columns: str, query: str
-) -> None:
+def test_the_schema_is_sparks(spark: SparkSession, warehouse: str, log: Log, columns: str) -> None:
     spark.sql(f"CREATE TABLE typed ({columns}) USING orc")
     spark.sql("INSERT INTO typed (k, v) VALUES (1, 'a'), (2, 'b')")
     hindex.connect(spark=spark).sql("CREATE INDEX ik USING bitmap ON typed (k)")
-    if " c CHAR" in columns:
-        query += " AND c = 'x' AND c > v"
-    wanted = contents(spark.sql(query))
-    assert wanted[1]
+    condition = "k = 1 AND c = 'x' AND c > v" if " c CHAR" in columns else "k = 1"
+    queries = [f"SELECT {items} FROM typed WHERE {condition}" for items in ("*", "v, k + 1 AS n")]
+    expected = [contents(spark.sql(query)) for query in queries]
+    assert all(rows for _, rows in expected)
     with hindex.accelerate(spark):
-        frame = spark.sql(query)
-        found = contents(frame)
+        assert [contents(spark.sql(query)) for query in queries] == expected
         spark.sql("CREATE TABLE copied USING orc AS SELECT * FROM typed WHERE k = 1")
-    assert found == wanted
-    assert ["accelerated: typed through ik" in line for line in log.take()] == [True, True]
-    spark.sql("CREATE TABLE wanted USING orc AS SELECT * FROM typed WHERE k = 1")
-    assert contents(spark.table("copied")) == contents(spark.table("wanted"))
+    assert ["accelerated: typed through ik" in line for line in log.take()] == [True] * 3
+    spark.sql("CREATE TABLE expected USING orc AS SELECT * FROM typed WHERE k = 1")
+    assert contents(spark.table("copied")) == contents(spark.table("expected"))
 
 
 def test_statements_about_indexes_run_and_give_frames(spark: SparkSession, warehouse: str) -> None:
@@ -143,21 +136,21 @@ def test_views_and_cached_tables_see_later_rows(spark: SparkSession, own_warehou
     spark.catalog.clearCache()
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "INSERT OVERWRITE sales SELECT * FROM sales WHERE shop = 7",
-        "INSERT OVERWRITE TABLE changing.sales SELECT s.* FROM `sales` s JOIN shops USING (shop) WHERE shop = 7",
-        "INSERT INTO sales SELECT * FROM sales WHERE shop = 7",
-        "INSERT INTO sales SELECT * FROM through WHERE shop = 7",
-        "INSERT INTO sales SELECT t.* FROM temporary t JOIN sales2 s ON s.id = t.id WHERE s.shop = 7",
-        "INSERT INTO same SELECT * FROM sales WHERE shop = 7",
-        "WITH x AS (SELECT * FROM sales WHERE shop = 7) INSERT INTO sales SELECT * FROM x",
-        "FROM sales INSERT INTO sales SELECT * WHERE shop = 7",
-    ],
+#: Statements that write a table which they also read.
+SELF_WRITES = (
+    "INSERT OVERWRITE sales SELECT * FROM sales WHERE shop = 7",
+    "INSERT OVERWRITE TABLE changing.sales SELECT s.* FROM `sales` s JOIN shops USING (shop) WHERE shop = 7",
+    "INSERT INTO sales SELECT * FROM sales WHERE shop = 7",
+    "INSERT INTO sales SELECT * FROM through WHERE shop = 7",
+    "INSERT INTO sales SELECT t.* FROM temporary t JOIN sales2 s ON s.id = t.id WHERE s.shop = 7",
+    "INSERT INTO same SELECT * FROM sales WHERE shop = 7",
+    "WITH x AS (SELECT * FROM sales WHERE shop = 7) INSERT INTO sales SELECT * FROM x",
+    "FROM sales INSERT INTO sales SELECT * WHERE shop = 7",
 )
-def test_a_statement_that_writes_what_it_reads_is_sparks(
-    spark: SparkSession, own_warehouse: str, log: Log, monkeypatch: pytest.MonkeyPatch, statement: str
+
+
+def test_a_statement_that_writes_a_table_which_it_reads_is_sparks(
+    spark: SparkSession, own_warehouse: str, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from pyspark.errors import PySparkException
 
@@ -169,28 +162,30 @@ def test_a_statement_that_writes_what_it_reads_is_sparks(
     spark.sql(f"CREATE TABLE same USING orc LOCATION '{location}'")
     spark.sql("CREATE TABLE sales2 USING orc AS SELECT * FROM sales")
     hindex.connect(spark=spark).sql("CREATE INDEX i USING bitmap ON sales2 (shop)")
+    initial = rows(spark.table("sales2"))
+    assert initial
 
-    def outcome() -> tuple[str, Any]:
+    def outcome(statement: str) -> tuple[str, list[str]]:
+        condition = ""
         try:
             spark.sql(statement)
         except PySparkException as error:
-            return str(error.getCondition()), None
-        return "", None
+            condition = str(error.getCondition())
+        spark.sql("REFRESH TABLE sales")
+        return condition, rows(spark.table("sales"))
 
-    initial = rows(spark.table("sales2"))
-    condition = outcome()
-    spark.sql("REFRESH TABLE sales")
-    wanted = condition, rows(spark.table("sales"))
-    spark.sql("INSERT OVERWRITE sales SELECT * FROM sales2")
-    submitted = counted_statements(spark, monkeypatch)
-    with hindex.accelerate(spark):
-        found = outcome()
-    spark.sql("REFRESH TABLE sales")
-    assert (found, rows(spark.table("sales"))) == wanted
-    assert submitted.count(statement) == 1
-    assert not any("INSERT" in text and text != statement for text in submitted)
-    assert not any(line.startswith("accelerated") for line in log.take())
-    assert initial
+    for statement in SELF_WRITES:
+        expected = outcome(statement)
+        spark.sql("INSERT OVERWRITE sales SELECT * FROM sales2")
+        with monkeypatch.context() as patch:
+            submitted = counted_statements(spark, patch)
+            with hindex.accelerate(spark):
+                assert outcome(statement) == expected, statement
+        assert submitted.count(statement) == 1
+        assert not any("INSERT" in text and text != statement for text in submitted)
+        assert not any(line.startswith("accelerated") for line in log.take()), statement
+        spark.sql("INSERT OVERWRITE sales SELECT * FROM sales2")
+        assert rows(spark.table("sales")) == initial
 
 
 def counted_statements(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -258,7 +253,7 @@ def test_created_tables_are_sparks(
 ) -> None:
     create = create.format(folder=tmp_path)
     spark.sql(create)
-    wanted = contents(spark.table("made"))
+    expected = contents(spark.table("made"))
     described = [row for row in spark.sql("DESCRIBE EXTENDED made").collect() if "ime" not in row.col_name]
     for file in (tmp_path / "made").glob("*"):
         file.unlink()
@@ -266,7 +261,7 @@ def test_created_tables_are_sparks(
     with hindex.accelerate(spark):
         spark.sql(create)
     assert any(line.startswith("accelerated") for line in log.take()) is is_accelerated
-    assert contents(spark.table("made")) == wanted
+    assert contents(spark.table("made")) == expected
     assert [
         row for row in spark.sql("DESCRIBE EXTENDED made").collect() if "ime" not in row.col_name
     ] == described
@@ -343,9 +338,9 @@ def test_parameters(
         from pyspark.sql.functions import array, lit
 
         args = {"a": array(lit(7), lit(3))}
-    wanted = contents(spark.sql(query, args))
+    expected = contents(spark.sql(query, args))
     with hindex.accelerate(spark):
-        assert contents(spark.sql(query, args=args)) == wanted
+        assert contents(spark.sql(query, args=args)) == expected
     assert log.one().startswith("accelerated: sales through i_") is is_accelerated
 
 
@@ -374,18 +369,18 @@ def test_parameters(
     ],
 )
 def test_errors_are_sparks(spark: SparkSession, warehouse: str, query: str) -> None:
-    with pytest.raises(Exception) as wanted:
+    with pytest.raises(Exception) as expected:
         spark.sql(query)
-    with hindex.accelerate(spark), pytest.raises(Exception) as found:
+    with hindex.accelerate(spark), pytest.raises(Exception) as raised:
         spark.sql(query)
-    assert type(found.value) is type(wanted.value)
-    conditions = [getattr(error.value, "getCondition", str)() for error in (found, wanted)]
+    assert type(raised.value) is type(expected.value)
+    conditions = [getattr(error.value, "getCondition", str)() for error in (raised, expected)]
     assert conditions[0] == conditions[1]
     # Spark numbers columns anew every time
     messages = [
-        re.sub(r"#\d+L?", "", str(error.value).split("JVM stacktrace")[0]) for error in (found, wanted)
+        re.sub(r"#\d+L?", "", str(error.value).split("JVM stacktrace")[0]) for error in (raised, expected)
     ]
-    if wanted.type.__name__ != "Py4JJavaError":
+    if expected.type.__name__ != "Py4JJavaError":
         assert messages[0] == messages[1]
 
 
@@ -393,7 +388,7 @@ def test_what_hindex_cannot_do_is_left_to_spark(
     spark: SparkSession, warehouse: str, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query = "SELECT * FROM sales WHERE shop = 7"
-    wanted = contents(spark.sql(query))
+    expected = contents(spark.sql(query))
 
     def fail(*arguments: object, **options: object) -> None:
         raise RuntimeError("out of order")
@@ -401,14 +396,14 @@ def test_what_hindex_cannot_do_is_left_to_spark(
     with hindex.accelerate(spark):
         with monkeypatch.context() as patch:
             patch.setattr(acceleration, "plan_query", fail)
-            assert contents(spark.sql(query)) == wanted
+            assert contents(spark.sql(query)) == expected
             assert "hindex failed" in log.one()
         with monkeypatch.context() as patch:
             patch.setattr(acceleration, "make_frames", fail)
-            assert contents(spark.sql(query)) == wanted
+            assert contents(spark.sql(query)) == expected
             assert "hindex failed" in log.take()[-1]
             spark.sql("CREATE TABLE made USING orc AS " + query)
-        assert contents(spark.table("made"))[1] == wanted[1]
+        assert contents(spark.table("made"))[1] == expected[1]
 
 
 def test_the_schema_is_compared(
@@ -417,11 +412,11 @@ def test_the_schema_is_compared(
     from hindex.queries.query_plan import PlannedTable
 
     query = "SELECT * FROM sales WHERE shop = 7"
-    wanted = contents(spark.sql(query))
+    expected = contents(spark.sql(query))
     own = PlannedTable.frame
     monkeypatch.setattr(PlannedTable, "frame", lambda self, spark: own(self, spark).drop("note"))
     with hindex.accelerate(spark):
-        assert contents(spark.sql(query)) == wanted
+        assert contents(spark.sql(query)) == expected
     assert "its columns would differ" in log.take()[-1]
 
 
@@ -443,14 +438,14 @@ def test_the_catalog_is_asked_again_before_rows_are_read(
         for _ in range(3):
             spark.sql("SELECT count(*) FROM shops WHERE city = 'Ulm'")
         assert asked == ["shops"]
-        wanted = contents(spark.sql(query))
+        expected = contents(spark.sql(query))
         assert sorted(asked) == ["sales", "sales", "shops", "shops"]
         # of these nothing is seen here
         own_sql = type(spark).sql
         own_sql(spark, "ALTER TABLE sales RENAME TO before")
         own_sql(spark, "CREATE TABLE sales USING orc AS SELECT * FROM before WHERE id < 100")
         few = contents(spark.sql(query))
-        assert few[1] != wanted[1]
+        assert few[1] != expected[1]
         assert few[1] == rows(spark.table("sales").where("shop = 7"))
         spark.range(7, 8).selectExpr("id", "CAST(id AS INT) AS shop").createOrReplaceTempView("sales")
         assert spark.sql(query).collect() == [(7, 7)]
@@ -479,9 +474,9 @@ def test_files_are_listed_again_before_rows_are_read(
         few = spark.sql(query).collect()[0]["n"]
         # rows that are written past hindex: remembered files are not what is read
         spark.range(2).selectExpr("id", "7", "NULL", "NULL", "NULL").write.insertInto("sales")
-        found = spark.sql(query)
+        frame = spark.sql(query)
         assert sum(line.startswith("accelerated") for line in log.take()) == 2
-        assert found.collect()[0]["n"] == few + 2
+        assert frame.collect()[0]["n"] == few + 2
         # a statement of the session that lists what it writes
         monkeypatch.setattr(query_plan, "MIN_VALUES", 450)
         spark.sql("SELECT max(shop) FROM sales WHERE shop = 7")
@@ -555,13 +550,13 @@ def test_views_are_expanded(
         # names of a view are those of its own database
         spark.sql("USE default")
         query = query.replace("FROM v", "FROM shopping.v")
-    wanted = contents(spark.sql(query))
+    expected = contents(spark.sql(query))
     with hindex.accelerate(spark):
-        assert contents(spark.sql(query)) == wanted
+        assert contents(spark.sql(query)) == expected
     lines = log.take()
     assert any("sales through i_shop" in line for line in lines) is is_accelerated, lines
     hx = hindex.connect(spark=spark)
-    assert sorted(map(repr, hx.sql(query).to_arrow().to_pylist())) == wanted[1]  # type: ignore[union-attr]
+    assert sorted(map(repr, hx.sql(query).to_arrow().to_pylist())) == expected[1]  # type: ignore[union-attr]
     assert "through its indexes" in str(hx.sql("EXPLAIN " + query)) or not is_accelerated
 
 
@@ -574,8 +569,8 @@ def test_a_view_made_with_other_settings_is_sparks(spark: SparkSession, warehous
             spark.sql(query)
             assert log.take()[-1].startswith("accelerated")
             spark.conf.unset("spark.sql.decimalOperations.allowPrecisionLoss")
-            wanted = contents(spark.table("v").where("shop = 7"))
-            assert contents(spark.sql(query)) == wanted
+            expected = contents(spark.table("v").where("shop = 7"))
+            assert contents(spark.sql(query)) == expected
             assert "allowPrecisionLoss was 'false'" in log.take()[-1]
         # and one that was made before they were
         spark.sql("CREATE OR REPLACE VIEW v AS SELECT shop, amount FROM sales")
@@ -610,30 +605,30 @@ def test_temporary_views_are_sparks(spark: SparkSession, warehouse: str, log: Lo
     query = "SELECT s.id, t.note FROM sales s JOIN {} t ON s.{} = t.{} WHERE s.shop = 7"
     for view, key, is_accelerated in [("part", "id", False), ("towns", "shop", True)]:
         text = query.format(view, key, key).replace("t.note", "s.note")
-        wanted = contents(spark.sql(text))
+        expected = contents(spark.sql(text))
         with hindex.accelerate(spark):
-            assert contents(spark.sql(text)) == wanted
+            assert contents(spark.sql(text)) == expected
         # of one table there are not two states in a query
         assert log.one().startswith("accelerated") is is_accelerated
     # a view of a view, which has the name of a table
     spark.sql("CREATE TEMPORARY VIEW sales AS SELECT * FROM shopping.sales WHERE id < 50")
     spark.sql("CREATE TEMPORARY VIEW over AS SELECT * FROM sales")
-    wanted = contents(spark.sql("SELECT * FROM over WHERE shop = 7"))
+    expected = contents(spark.sql("SELECT * FROM over WHERE shop = 7"))
     with hindex.accelerate(spark):
-        assert contents(spark.sql("SELECT * FROM over WHERE shop = 7")) == wanted
+        assert contents(spark.sql("SELECT * FROM over WHERE shop = 7")) == expected
 
 
 def test_temporary_names_are_not_those_of_a_view(spark: SparkSession, warehouse: str, log: Log) -> None:
     spark.sql("CREATE VIEW v AS SELECT id, shop FROM sales")
-    wanted = contents(spark.sql("SELECT * FROM v WHERE shop = 7"))
+    expected = contents(spark.sql("SELECT * FROM v WHERE shop = 7"))
     spark.sql("CREATE TEMPORARY VIEW sales AS SELECT 1L AS id, 7 AS shop")
     with hindex.accelerate(spark):
-        assert contents(spark.sql("SELECT * FROM v WHERE shop = 7")) == wanted
+        assert contents(spark.sql("SELECT * FROM v WHERE shop = 7")) == expected
         assert "through i_shop" in log.one()
         # the one place is the view's, the other that of its table
         log.take()
         query = "SELECT count(*) AS n FROM shopping.sales s JOIN sales t ON s.shop = t.shop WHERE s.shop = 7"
-        assert spark.sql(query).collect()[0].n == len(wanted[1])
+        assert spark.sql(query).collect()[0].n == len(expected[1])
         assert "shopping.sales through i_shop" in log.one()
 
 
@@ -701,11 +696,11 @@ def test_queries_through_a_connection_are_planned_once(spark: SparkSession, ware
     hx = hindex.connect(spark=spark)
     query = "SELECT s.id FROM sales s JOIN shops c ON s.shop = c.shop WHERE s.shop = 7"
     with hindex.accelerate(spark):
-        wanted = spark.sql(query)
+        expected = spark.sql(query)
         log.take()
-        assert sorted(map(repr, hx.sql(query).to_arrow().to_pylist())) == rows(wanted)  # type: ignore[union-attr]
+        assert sorted(map(repr, hx.sql(query).to_arrow().to_pylist())) == rows(expected)  # type: ignore[union-attr]
     assert not any("hindex_0" in line or "_pyspark" in line for line in log.take())
-    assert json.dumps(wanted.schema.jsonValue())
+    assert json.dumps(expected.schema.jsonValue())
 
 
 def test_planning_takes_few_calls_of_java(

@@ -12,12 +12,12 @@ from tests.support.elsewhere import connect_packages, found_by
 @pytest.mark.slow
 @pytest.mark.network
 def test_spark_connect(tmp_path: Path) -> None:
-    found = found_by("tests.queries.remote_run", str(tmp_path / "warehouse"), packages=connect_packages())
-    assert found["different"] == []
-    assert found["conditions"]
-    assert found["shown"] == ["i_day", "i_shop"]
-    assert found["restored"]
-    lines = found["lines"]
+    report = found_by("tests.queries.remote_run", str(tmp_path / "warehouse"), packages=connect_packages())
+    assert report["different"] == []
+    assert report["conditions"]
+    assert report["shown"] == ["i_day", "i_shop"]
+    assert report["restored"]
+    lines = report["lines"]
     accelerated = [line for line in lines if line.startswith("accelerated: ")]
     # those of the script, and the one of a view
     assert len(accelerated) == 11

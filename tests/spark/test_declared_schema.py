@@ -106,7 +106,7 @@ PARTITION_TYPES = ["INT", "STRING", "CHAR(3)", "DATE", "DECIMAL(9, 2)", "BOOLEAN
 @pytest.mark.slow
 @pytest.mark.usefixtures("always")
 def test_random_tables(spark: SparkSession, rng: np.random.Generator) -> None:
-    for case in range(int(os.environ.get("HINDEX_CASES", "4"))):
+    for case in range(int(os.environ.get("HINDEX_CASES", "2"))):
         spark.sql("DROP TABLE IF EXISTS wild")
         try:
             _check_random_table(spark, rng)

@@ -27,8 +27,8 @@ def check_aggregates(
     column, scan = columns[name], table.scan(predicate)
     assert scan.exists() == (rows.num_rows > 0), context
     assert scan.count(name) == len(column) - column.null_count, context
-    for function, found in (("min", scan.min(name)), ("max", scan.max(name))):
-        assert _plain(found) == _plain(_end(column, function)), f"{function} {context}"
+    for function, actual in (("min", scan.min(name)), ("max", scan.max(name))):
+        assert _plain(actual) == _plain(_end(column, function)), f"{function} {context}"
     counted = scan.value_counts(name)
     assert _groups(counted.column(0), counted.column(1)) == _counted(column), context
     assert scan.distinct(name).equals(counted.column(0).combine_chunks()) or pa.types.is_floating(column.type)
@@ -39,15 +39,15 @@ def check_aggregates(
 
 def _columns(rows: pa.Table) -> dict[str, pa.ChunkedArray]:
     """The columns, and in place of structs their fields, by dotted paths."""
-    found = {}
+    actual = {}
     for name in rows.column_names:
         column = rows.column(name)
         if not pa.types.is_struct(column.type):
-            found[name] = column
+            actual[name] = column
             continue
         for field in column.type:
-            found[f"{name}.{field.name}"] = pc.struct_field(column, field.name)
-    return found
+            actual[f"{name}.{field.name}"] = pc.struct_field(column, field.name)
+    return actual
 
 
 def _check_pairs(scan: Scan, names: list[str], columns: dict[str, pa.ChunkedArray], context: str) -> None:
@@ -55,8 +55,8 @@ def _check_pairs(scan: Scan, names: list[str], columns: dict[str, pa.ChunkedArra
     plain = {str(at): comparable(columns[name]) for at, name in enumerate(names)}
     expected = pa.table(plain).group_by(list(plain)).aggregate([([], "count_all")])
     counted = scan.value_counts(*names)
-    found = [comparable(column).to_pylist() for column in counted.columns]
-    rows = list(zip(*found, strict=True))
+    actual = [comparable(column).to_pylist() for column in counted.columns]
+    rows = list(zip(*actual, strict=True))
     ranks = [_ranks(columns[name], plain[str(at)]) for at, name in enumerate(names)]
     listed = list(zip(*(column.to_pylist() for column in expected.columns), strict=True))
     wanted = sorted(
@@ -80,7 +80,7 @@ def _check_order(
     descending, nulls_first = bool(rng.integers(0, 2)), bool(rng.integers(0, 2))
     limit = int(rng.integers(0, 40))
     wanted = scan.narrowed(scan.predicate, [name], limit)
-    found = wanted.order_by(name, descending=descending, nulls_first=nulls_first).to_arrow().column(name)
+    actual = wanted.order_by(name, descending=descending, nulls_first=nulls_first).to_arrow().column(name)
     keys = comparable(column)
     if pa.types.is_floating(column.type):
         # the bits of floats, in the order of their values, with NaN the greatest
@@ -91,7 +91,7 @@ def _check_order(
         null_placement="at_start" if nulls_first else "at_end",
     )
     expected = comparable(column).take(order.slice(0, limit))
-    assert comparable(found).equals(expected), f"{wanted} {descending} {nulls_first}; {context}"
+    assert comparable(actual).equals(expected), f"{wanted} {descending} {nulls_first}; {context}"
 
 
 def _rank(value: float) -> int:
@@ -118,9 +118,9 @@ def _counted(column: pa.ChunkedArray) -> dict[Any, int]:
 
 def _groups(values: pa.Array | pa.ChunkedArray, counts: pa.Array | pa.ChunkedArray) -> dict[Any, int]:
     listed = comparable(values) if isinstance(values, pa.ChunkedArray) else values
-    found = dict(zip(listed.to_pylist(), counts.to_pylist(), strict=True))
-    assert len(found) == len(listed), "a group occurs twice"
-    return found
+    actual = dict(zip(listed.to_pylist(), counts.to_pylist(), strict=True))
+    assert len(actual) == len(listed), "a group occurs twice"
+    return actual
 
 
 def _plain(value: Any) -> Any:

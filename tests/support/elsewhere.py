@@ -32,8 +32,8 @@ def found_by(module: str, *arguments: str, packages: Path | None = None) -> dict
     )
     assert ran.returncode == 0, ran.stderr[-4000:]
     (line,) = [line for line in ran.stdout.splitlines() if line.startswith("FOUND ")]
-    found: dict[str, Any] = json.loads(line.removeprefix("FOUND "))
-    return found
+    report: dict[str, Any] = json.loads(line.removeprefix("FOUND "))
+    return report
 
 
 def connect_packages() -> Path:

@@ -37,12 +37,16 @@ def _pick(rng: Rng, items: Sequence[str]) -> str:
     return items[int(rng.integers(0, len(items)))]
 
 
-def _family(of: str) -> str:
-    return "number" if of in INTEGER_BITS or of in ("float", "double") or of.startswith("decimal") else of
+def _family(data_type: str) -> str:
+    return (
+        "number"
+        if data_type in INTEGER_BITS or data_type in ("float", "double") or data_type.startswith("decimal")
+        else data_type
+    )
 
 
-def _constant(rng: Rng, of: str) -> str:
-    if _family(of) == "number":
+def _constant(rng: Rng, data_type: str) -> str:
+    if _family(data_type) == "number":
         return _pick(rng, ("0", "1", "-3", "7", "1.5", "0.5D", "20"))
     return {
         "boolean": _pick(rng, ("TRUE", "FALSE")),
@@ -50,7 +54,7 @@ def _constant(rng: Rng, of: str) -> str:
         "binary": _pick(rng, ("X'61'", "X''", "X'FF'")),
         "date": _pick(rng, ("DATE '2000-01-01'", "DATE '1970-01-01'", "DATE '1500-06-01'")),
         "timestamp": _pick(rng, ("TIMESTAMP '2000-01-01 12:00:00'", "TIMESTAMP '1969-12-31 23:59:59.5'")),
-    }[of]
+    }[data_type]
 
 
 def _generic(rng: Rng, column: Column, other: Column) -> str:

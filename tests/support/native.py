@@ -19,13 +19,13 @@ def on_native_thread(work: Callable[[], T]) -> T:
 
     :raises IndexError: if the work fails; ctypes prints how.
     """
-    found: list[T] = []
+    results: list[T] = []
 
     def start(_: object) -> None:
-        found.append(work())
+        results.append(work())
 
     thread, called = ctypes.c_void_p(), _START(start)
     if _LIBRARY.pthread_create(ctypes.byref(thread), None, called, None):
         raise OSError("no thread could be made")
     _LIBRARY.pthread_join(thread, None)
-    return found[0]
+    return results[0]

@@ -42,17 +42,17 @@ def spark_answers(
     spark.conf.set("spark.sql.codegen.wholeStage", "false")
     spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
     try:
-        found = frame.select("*", *flags).toArrow()
+        rows = frame.select("*", *flags).toArrow()
     finally:
         spark.conf.set("spark.sql.codegen.wholeStage", str(with_codegen))
         spark.conf.unset("spark.sql.codegen.factoryMode")
-    found = found.sort_by("id").combine_chunks()
-    ids = np.asarray(found.column("id"))
+    rows = rows.sort_by("id").combine_chunks()
+    ids = np.asarray(rows.column("id"))
     kept = tuple(
-        ids[np.asarray(found.column(f"_p{i}").combine_chunks().fill_null(False))]
+        ids[np.asarray(rows.column(f"_p{i}").combine_chunks().fill_null(False))]
         for i in range(len(predicates))
     )
-    return SparkAnswers(found.drop_columns([f"_p{i}" for i in range(len(predicates))]), kept)
+    return SparkAnswers(rows.drop_columns([f"_p{i}" for i in range(len(predicates))]), kept)
 
 
 def spark_where(
@@ -63,12 +63,12 @@ def spark_where(
     return sorted(row[0] for row in reader.orc(str(path)).where(predicate).select("id").collect())
 
 
-def assert_same_rows(found: pa.Table, expected: pa.Table, context: str) -> None:
+def assert_same_rows(rows: pa.Table, expected: pa.Table, context: str) -> None:
     """Both have the same columns and values, whatever the order of rows; ``id`` is unique."""
-    assert sorted(found.column_names) == sorted(expected.column_names), context
-    found = found.sort_by("id").combine_chunks()
+    assert sorted(rows.column_names) == sorted(expected.column_names), context
+    rows = rows.sort_by("id").combine_chunks()
     for name in expected.column_names:
-        left, right = comparable(found.column(name)), comparable(expected.column(name))
+        left, right = comparable(rows.column(name)), comparable(expected.column(name))
         if not left.equals(right):
             assert left.type == right.type, f"{name} is {left.type} and in Spark {right.type}; {context}"
             pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)
